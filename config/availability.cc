@@ -1,0 +1,62 @@
+#include "config/availability.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "config/keys.h"
+
+namespace locksley::config {
+namespace {
+
+// Keys that use a feature, dotted.
+using Uses = std::vector<std::string>;
+
+template <class Entry>
+Uses names_of(std::string_view section, const std::map<std::string, Entry>& entries) {
+  Uses result;
+  for (const auto& [name, entry] : entries) result.push_back(dotted(section, name));
+  return result;
+}
+
+Uses use_if(bool is_used, std::string key) { return is_used ? Uses{std::move(key)} : Uses{}; }
+
+struct Feature {
+  Uses (*uses)(const Config& config);
+  std::string_view instead;  // what this build does
+};
+
+const std::array kMissing{
+    Feature{[](const Config& c) { return use_if(c.listen.threads != Listen{}.threads, "listen.threads"); },
+            "one thread serves all connections"},
+    Feature{[](const Config& c) { return use_if(c.listen.tls != Tls{}, "listen.tls"); },
+            "connections are plain TCP"},
+    Feature{[](const Config& c) { return use_if(!c.store.path.empty(), "store.path"); },
+            "batches are kept in memory, as with path: \"\""},
+    Feature{
+        [](const Config& c) { return use_if(c.store.durability != Durability::kNone, "store.durability"); },
+        "batches are kept in memory, as with durability: none"},
+    Feature{[](const Config& c) { return use_if(c.store.max_bytes != Bytes{0}, "store.max_bytes"); },
+            "finished batches are dropped by age alone"},
+    Feature{[](const Config& c) { return names_of("handlers", c.handlers); },
+            "only the built-in handlers run"},
+    Feature{[](const Config& c) { return names_of("users", c.users); },
+            "nobody is asked for a password, and only loopback peers are served"},
+};
+
+}  // namespace
+
+std::vector<Problem> find_unavailable(const Config& config, const Origins& origins) {
+  std::vector<Problem> problems;
+  for (const Feature& feature : kMissing) {
+    for (const std::string& key : feature.uses(config)) {
+      const auto origin = origins.find(key);
+      const Position position = origin == origins.end() ? Position{} : origin->second.position;
+      problems.push_back({"", position.line, position.column, key,
+                          "not available in this build: " + std::string(feature.instead), ""});
+    }
+  }
+  return problems;
+}
+
+}  // namespace locksley::config

@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/units.h"
+
+// The configuration as plain values: one struct a section, one member a key, named as in the file, each with
+// its default. deploy/locksley.yaml explains every key to the person who writes the file, and a test holds
+// the two together. schema.h lists the keys with their bounds.
+//
+// A Config is an ordinary value: copy it, compare it, share a const one between threads. It owns everything
+// it names and refers to nothing, the file included. One that came from load_file() or load_text() is valid;
+// one built in code is valid if check() in validate.h says so.
+
+namespace locksley::config {
+
+// Certificate chain and private key in PEM files; all empty: plain TCP.
+struct Tls {
+  std::string certificate;
+  std::string key;
+  std::string client_ca;  // not empty: clients must show a certificate that this authority signed
+  bool operator==(const Tls&) const = default;
+};
+
+// The wire protocol's socket.
+struct Listen {
+  std::string address = "127.0.0.1";  // IPv4 or IPv6, numeric
+  std::uint16_t port = 7770;          // 0: any free port
+  std::uint32_t threads = 1;          // that serve connections
+  Tls tls;
+  bool operator==(const Listen&) const = default;
+};
+
+// Metrics, health and the dashboard.
+struct Http {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 9770;
+  bool operator==(const Http&) const = default;
+};
+
+struct Pool {
+  std::uint32_t workers = 0;  // 0: one per CPU that the process may use; whoever builds the pool counts them
+  bool operator==(const Pool&) const = default;
+};
+
+enum class Share {
+  kTime,  // fair in worker time
+  kJobs,  // fair in number of jobs
+};
+
+struct Scheduling {
+  Share share = Share::kTime;
+  Duration quantum = std::chrono::milliseconds{1};  // about how long a worker serves one batch at a time
+  std::uint32_t reserved_workers = 0;               // kept for batches whose jobs are short
+  bool operator==(const Scheduling&) const = default;
+};
+
+struct Limits {
+  std::uint64_t max_clients = 10'000;
+  std::uint64_t max_batch_jobs = 10'000'000;
+  Bytes max_payload = mebibytes(64);
+  Bytes max_command = gibibytes(1);
+  std::uint64_t max_queued_jobs = 100'000'000;
+  Bytes max_queued_bytes = gibibytes(8);
+  Duration idle_timeout{0};                       // 0: connections may be silent for ever
+  Duration open_timeout = std::chrono::hours{1};  // an open batch that nothing is added to closes itself
+  Bytes output_buffer = mebibytes(64);            // replies that wait for one slow reader
+  bool operator==(const Limits&) const = default;
+};
+
+enum class Durability {
+  kFsync,  // accepted means on disk
+  kAsync,  // accepted means with the operating system
+  kNone,
+};
+
+// This build keeps everything in memory, and its defaults say so: no path, nothing durable.
+struct Store {
+  std::string path;  // "": memory only
+  Durability durability = Durability::kNone;
+  Duration retention = std::chrono::hours{24};  // of finished batches
+  Bytes max_bytes{0};                           // 0: bounded by age alone
+  bool operator==(const Store&) const = default;
+};
+
+enum class Input {
+  kStdin,     // a job's payload is the process's standard input
+  kArgument,  // it replaces {} in the arguments
+};
+
+// A handler outside the daemon. Exactly one of command, worker and plugin is set.
+struct Handler {
+  std::vector<std::string> command;  // program and arguments: one process a job
+  std::vector<std::string> worker;   // program and arguments: long-lived processes
+  std::string plugin;                // shared object
+  Input input = Input::kStdin;
+  std::uint32_t concurrency = 1;
+  std::optional<Rate> rate;
+  Duration timeout{0};  // of a job; 0: none
+  std::uint32_t retries = 0;
+  bool operator==(const Handler&) const = default;
+};
+
+// Which commands a user may send.
+enum class CommandGroup {
+  kSubmit,
+  kRead,
+  kControl,
+};
+
+struct User {
+  std::string password_hash;          // argon2id, encoded
+  std::uint32_t weight = 1;           // share against other users
+  std::vector<std::string> handlers;  // that the user may submit to; empty: all
+  std::vector<CommandGroup> commands{CommandGroup::kSubmit, CommandGroup::kRead, CommandGroup::kControl};
+  std::uint64_t max_queued_jobs = 0;  // 0: only limits.max_queued_jobs
+  bool operator==(const User&) const = default;
+};
+
+// Bounds on label values.
+struct Metrics {
+  std::uint32_t deepest_batches = 10;
+  std::uint32_t tenants = 50;
+  bool operator==(const Metrics&) const = default;
+};
+
+enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError };
+enum class LogFormat { kText, kJson };
+
+struct Log {
+  LogLevel level = LogLevel::kInfo;
+  LogFormat format = LogFormat::kText;
+  bool operator==(const Log&) const = default;
+};
+
+struct Shutdown {
+  Duration drain_timeout = std::chrono::seconds{30};  // then what still runs is stopped
+  bool operator==(const Shutdown&) const = default;
+};
+
+struct Config {
+  Listen listen;
+  Http http;
+  Pool pool;
+  Scheduling scheduling;
+  Limits limits;
+  Store store;
+  std::map<std::string, Handler> handlers;  // by name
+  std::map<std::string, User> users;        // by name; empty: no authentication, loopback peers only
+  Metrics metrics;
+  Log log;
+  Shutdown shutdown;
+  bool operator==(const Config&) const = default;
+};
+
+}  // namespace locksley::config

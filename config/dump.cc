@@ -1,0 +1,125 @@
+#include "config/dump.h"
+
+#include <algorithm>
+#include <concepts>
+#include <optional>
+#include <string_view>
+
+#include "config/schema.h"
+#include "config/words.h"
+
+namespace locksley::config {
+namespace {
+
+// Texts that YAML reads as themselves without quotes, and nobody takes for something else.
+bool is_plain(std::string_view text) {
+  const auto ordinary = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-' || c == '/';
+  };
+  if (text.empty() || text.front() == '-' || text.front() == '.') return false;
+  return std::ranges::all_of(text, ordinary) && text != "null" && text != "Null" && text != "NULL";
+}
+
+std::string written(std::string_view text) {
+  if (is_plain(text)) return std::string(text);
+  static constexpr std::string_view kHex = "0123456789abcdef";
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      result += "\\x";
+      result += kHex[byte >> 4];
+      result += kHex[byte & 15];
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string written(const std::string& text) { return written(std::string_view(text)); }
+std::string written(std::unsigned_integral auto number) { return std::to_string(number); }
+std::string written(Duration duration) { return to_string(duration); }
+std::string written(Bytes bytes) { return to_string(bytes); }
+std::string written(Rate rate) { return to_string(rate); }
+std::string written(Worded auto word) { return std::string(word_of(word)); }
+
+template <class T>
+std::string written(const std::vector<T>& list) {
+  std::string result = "[";
+  for (const T& item : list) {
+    if (result.size() > 1) result += ", ";
+    result += written(item);
+  }
+  return result + "]";
+}
+
+class Writer {
+ public:
+  template <class Walk>
+  void section(std::string_view name, const Walk& walk) {
+    line(written(name) + ":");
+    ++depth_;
+    walk();
+    --depth_;
+  }
+
+  template <class Entry, class Walk>
+  void entries(Key key, const std::map<std::string, Entry>& entries, const TextRule&, const Walk& walk) {
+    if (entries.empty()) {
+      line(std::string(key.name) + ": {}");
+      return;
+    }
+    section(key.name, [&] {
+      for (const auto& [name, entry] : entries) {
+        is_in_entry_ = true;
+        section(name, [&] { walk(*this, entry); });
+        is_in_entry_ = false;
+      }
+    });
+  }
+
+  template <class T, class Rule>
+  void key(Key key, const T& value, const Rule&) {
+    line(std::string(key.name) + ": " + written(value));
+  }
+
+  // In an entry, an empty text or list stands for a key that is not there.
+  template <class Rule>
+  void key(Key key, const std::string& value, const Rule&) {
+    if (!is_in_entry_ || !value.empty()) line(std::string(key.name) + ": " + written(value));
+  }
+
+  template <class T, class Rule>
+  void key(Key key, const std::vector<T>& value, const Rule&) {
+    if (!value.empty()) line(std::string(key.name) + ": " + written(value));
+  }
+
+  template <class T, class Rule>
+  void key(Key key, const std::optional<T>& value, const Rule&) {
+    if (value) line(std::string(key.name) + ": " + written(*value));
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  void line(const std::string& content) { text_.append(2 * depth_, ' ').append(content) += '\n'; }
+
+  std::string text_;
+  std::size_t depth_ = 0;
+  bool is_in_entry_ = false;
+};
+
+}  // namespace
+
+std::string dump(const Config& config) {
+  Writer writer;
+  visit_keys(writer, config);
+  return writer.take();
+}
+
+}  // namespace locksley::config

@@ -1,0 +1,235 @@
+#include "config/load.h"
+
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "config/availability.h"
+#include "config/document.h"
+#include "config/reader.h"
+#include "config/utf8.h"
+#include "config/validate.h"
+
+namespace locksley::config {
+namespace {
+
+using Problems = std::vector<Problem>;
+
+// Byte offsets to positions.
+class LineIndex {
+ public:
+  explicit LineIndex(std::string_view text) : text_(text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') starts_.push_back(i + 1);
+    }
+  }
+
+  Position at(std::size_t offset) const {
+    offset = std::min(offset, text_.size());
+    const auto next = std::ranges::upper_bound(starts_, offset);
+    const std::size_t start = *std::prev(next);
+    return {static_cast<std::size_t>(next - starts_.begin()),
+            count_characters(text_.substr(start, offset - start)) + 1};
+  }
+
+  // The text from the start of the line on.
+  std::string_view from(std::size_t line) const { return text_.substr(starts_.at(line - 1)); }
+
+ private:
+  std::string_view text_;
+  std::vector<std::size_t> starts_{0};
+};
+
+// Whether the quoted scalar that starts at `open` has its closing quote: the library takes the end of the
+// text for it.
+bool is_quote_closed(std::string_view text, std::size_t open) {
+  const char quote = text[open];
+  for (std::size_t i = open + 1; i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == quote) {
+      if (quote == '"' || i + 1 == text.size() || text[i + 1] != quote) return true;
+      ++i;  // '' is an apostrophe
+    }
+  }
+  return false;
+}
+
+bool is_indented_by_tab(std::string_view line) {
+  const std::size_t content = line.find_first_not_of(" \t");
+  return line.substr(0, content).find('\t') != std::string_view::npos;
+}
+
+// Builds the tree of one document from the library's events.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::string_view text, const LineIndex& lines) : text_(text), lines_(lines) {}
+
+  const Node& root() const { return root_; }
+  Position start() const { return start_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { start_ = position(mark); }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(node(Node::Kind::kNull, mark, "", anchor));
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
+    add(node(Node::Kind::kAlias, mark, "", 0));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    Node scalar = node(Node::Kind::kScalar, mark, tag, anchor);
+    scalar.text = value;
+    scalar.is_quoted = tag == "!";
+    const auto at = static_cast<std::size_t>(mark.pos);
+    scalar.is_unclosed =
+        at < text_.size() && (text_[at] == '"' || text_[at] == '\'') && !is_quote_closed(text_, at);
+    add(std::move(scalar));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open_.push_back(node(Node::Kind::kList, mark, tag, anchor));
+  }
+
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open_.push_back(node(Node::Kind::kMap, mark, tag, anchor));
+  }
+
+  void OnMapEnd() override { close(); }
+
+ private:
+  Position position(const YAML::Mark& mark) const {
+    return mark.is_null() ? Position{1, 1} : lines_.at(static_cast<std::size_t>(mark.pos));
+  }
+
+  // "?" is the library's tag for a plain value, "!" for a quoted one.
+  Node node(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
+    Node result;
+    result.kind = kind;
+    result.position = position(mark);
+    result.has_anchor = anchor != 0;
+    result.has_tag = !tag.empty() && tag != "?" && tag != "!";
+    return result;
+  }
+
+  void close() {
+    Node finished = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(finished));
+  }
+
+  void add(Node node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Node& parent = open_.back();
+    const bool is_key = parent.kind == Node::Kind::kMap && parent.keys.size() == parent.items.size();
+    (is_key ? parent.keys : parent.items).push_back(std::move(node));
+  }
+
+  std::string_view text_;
+  const LineIndex& lines_;
+  Node root_;
+  Position start_;
+  std::vector<Node> open_;
+};
+
+std::unexpected<Problems> whole_file(const std::string& file, std::string message) {
+  return std::unexpected(Problems{{file, 0, 0, "", std::move(message), ""}});
+}
+
+std::unexpected<Problems> at_position(const std::string& file, Position position, std::string message) {
+  return std::unexpected(Problems{{file, position.line, position.column, "", std::move(message), ""}});
+}
+
+std::expected<Node, Problems> parse_document(std::string_view text, const std::string& file) {
+  const LineIndex lines(text);
+  if (const auto offset = find_unreadable(text)) {
+    return at_position(file, lines.at(*offset),
+                       "expected text in UTF-8, found a byte that is not, or a control character");
+  }
+  TreeBuilder first(text, lines);
+  TreeBuilder second(text, lines);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    const bool has_second = parser.HandleNextDocument(first) && parser.HandleNextDocument(second);
+    if (has_second) {
+      return at_position(file, second.start(), "expected one YAML document, found a second one");
+    }
+  } catch (const YAML::DeepRecursion& error) {
+    return at_position(file, lines.at(static_cast<std::size_t>(error.mark.pos)),
+                       "expected sections with keys in them, found nesting without end");
+  } catch (const YAML::Exception& error) {
+    const Position position =
+        error.mark.is_null() ? Position{1, 1} : lines.at(static_cast<std::size_t>(error.mark.pos));
+    const std::string hint = is_indented_by_tab(lines.from(position.line))
+                                 ? " (the line is indented with a tab, which YAML does not allow)"
+                                 : "";
+    return at_position(file, position, "not valid YAML: " + error.msg + hint);
+  }
+  return first.root();
+}
+
+void append(Problems& problems, Problems more) { std::ranges::move(more, std::back_inserter(problems)); }
+
+}  // namespace
+
+std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name) {
+  if (text.size() > kMaxFileBytes) {
+    return whole_file(file_name, "expected at most " + to_string(Bytes{kMaxFileBytes}) + ", found more");
+  }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+
+  const auto document = parse_document(text, file_name);
+  if (!document) return std::unexpected(document.error());
+
+  Reading reading = read_config(*document);
+  settle_limits(reading.config.limits, reading.origins);
+  Problems problems = find_forbidden_forms(*document);
+  append(problems, std::move(reading.problems));
+  append(problems, check(reading.config, reading.origins));
+  append(problems, find_unavailable(reading.config, reading.origins));
+  if (problems.empty()) return std::move(reading.config);
+
+  for (Problem& problem : problems) problem.file = file_name;
+  std::ranges::sort(problems, {},
+                    [](const Problem& p) { return std::tie(p.line, p.column, p.key, p.message); });
+  return std::unexpected(std::move(problems));
+}
+
+std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return whole_file(name, "expected a configuration file, found a directory");
+  }
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return whole_file(name, "cannot be opened: " + std::generic_category().message(errno));
+  std::string text(kMaxFileBytes + 1, '\0');  // one more than allowed, so that a longer file shows
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad()) return whole_file(name, "cannot be read: " + std::generic_category().message(errno));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return load_text(text, name);
+}
+
+}  // namespace locksley::config

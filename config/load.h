@@ -1,0 +1,27 @@
+#pragma once
+
+#include <expected>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "config/problem.h"
+
+namespace locksley::config {
+
+// Larger files are refused: a configuration has a few kilobytes, and the YAML library needs half a second a
+// megabyte.
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+
+// Reads, checks and returns a configuration. An empty file is fine: everything has a default. Anything else
+// that is not wholly right gives all problems of the file at once, in the order of their lines, never a part
+// of a configuration; only a syntax error hides what comes after it. The vector is never empty. Any thread;
+// reads the file and nothing else; throws nothing but std::bad_alloc.
+std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::path& path);
+
+// The same for a text. `file_name` stands in the problems only.
+std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name);
+
+}  // namespace locksley::config

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "config/problem.h"
+
+namespace locksley::config {
+
+// Where a key was written, and what.
+struct Origin {
+  Position position;
+  std::string text;      // as in "found ..."
+  bool is_valid = true;  // false: a problem was reported and the default stands in its place
+};
+
+// By dotted key; only keys that the file has.
+using Origins = std::map<std::string, Origin, std::less<>>;
+
+}  // namespace locksley::config

@@ -1,0 +1,83 @@
+#include "config/rules.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+
+namespace locksley::config {
+namespace {
+
+// A NUL would end the text early for the operating system, whatever the text is for.
+bool has_no_nul(std::string_view text) { return text.find('\0') == std::string_view::npos; }
+
+bool is_text(std::string_view text) { return !text.empty() && has_no_nul(text); }
+
+bool is_address(std::string_view text) {
+  if (!has_no_nul(text)) return false;
+  const std::string copy(text);
+  in6_addr parsed{};  // the larger of the two
+  return inet_pton(AF_INET, copy.c_str(), &parsed) == 1 || inet_pton(AF_INET6, copy.c_str(), &parsed) == 1;
+}
+
+// Names stand in commands, metric labels and dotted keys, so they have no dot and no space.
+constexpr std::size_t kLongestName = 64;
+
+bool is_name(std::string_view text) {
+  const auto ordinary = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, ordinary);
+}
+
+template <class T>
+std::optional<std::string> outside(const Bounds<T>& bounds, const T& value) {
+  if (value < bounds.low || bounds.high < value) return describe(bounds);
+  return std::nullopt;
+}
+
+}  // namespace
+
+const TextRule kAddress{"an IPv4 or IPv6 address such as 127.0.0.1", is_address};
+const TextRule kName{"a name of at most 64 letters, digits, - and _", is_name};
+const TextRule kText{"a text that is not empty", is_text};
+const TextRule kFileName{"the name of a file", has_no_nul};
+const ListRule kArguments{{"a program and its arguments", has_no_nul}};
+const ListRule kNames{kName};
+
+std::string describe(const Bounds<std::uint64_t>& bounds) {
+  return "a whole number from " + std::to_string(bounds.low) + " to " + std::to_string(bounds.high);
+}
+std::string describe(const Bounds<Duration>& bounds) {
+  return "a duration from " + to_string(bounds.low) + " to " + to_string(bounds.high);
+}
+std::string describe(const Bounds<Bytes>& bounds) {
+  return "a size from " + to_string(bounds.low) + " to " + to_string(bounds.high);
+}
+std::string describe(const Bounds<Rate>& bounds) {
+  return "a rate with a count from " + std::to_string(bounds.low.count) + " to " +
+         std::to_string(bounds.high.count);
+}
+
+std::optional<std::string> fault(const Bounds<std::uint64_t>& bounds, std::uint64_t value) {
+  return outside(bounds, value);
+}
+std::optional<std::string> fault(const Bounds<Duration>& bounds, Duration value) {
+  return outside(bounds, value);
+}
+std::optional<std::string> fault(const Bounds<Bytes>& bounds, Bytes value) { return outside(bounds, value); }
+std::optional<std::string> fault(const Bounds<Rate>& bounds, Rate value) {
+  if (value.count < bounds.low.count || value.count > bounds.high.count) return describe(bounds);
+  return std::nullopt;
+}
+std::optional<std::string> fault(const TextRule& rule, const std::string& value) {
+  if (!rule.accepts(value)) return std::string(rule.expected);
+  return std::nullopt;
+}
+std::optional<std::string> fault(const ListRule& rule, const std::vector<std::string>& value) {
+  for (const std::string& item : value) {
+    if (!rule.item.accepts(item)) return std::string(rule.item.expected);
+  }
+  return std::nullopt;
+}
+
+}  // namespace locksley::config

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/config.h"
+#include "config/keys.h"
+#include "config/rules.h"
+
+// The one list of all keys: name, place in Config, what the value may be, and whether a change of it needs a
+// restart. Reading, checking, writing and comparing configurations are visitors that walk it, so a new key is
+// one member in config.h, one line here and its explanation in deploy/locksley.yaml (a test asks for it).
+//
+// A visitor has three members, called in the order of the file:
+//   section(name, walk)                      calls walk() for the keys inside
+//   key(Key, value, rule)                    a value
+//   entries(Key, map, name_rule, walk)       calls walk(visitor, value) for each entry, whose names the user
+//   chose
+
+namespace locksley::config {
+
+enum class Change {
+  kLive,     // takes effect at once
+  kRestart,  // sockets, or what running batches already stand on
+};
+
+struct Key {
+  std::string_view name;
+  Change change;
+};
+
+constexpr Duration kLongestTime = std::chrono::hours{24 * 365};
+constexpr std::uint64_t kMostJobs = 1'000'000'000'000;  // guess: leaves index arithmetic far from 2^64
+constexpr Bytes kMostMemory = gibibytes(16 * 1024);     // guess: more than a machine has
+
+template <class Visitor, class HandlerT>
+void visit_handler(Visitor& v, HandlerT& handler) {
+  v.key(Key{"command", Change::kRestart}, handler.command, kArguments);
+  v.key(Key{"worker", Change::kRestart}, handler.worker, kArguments);
+  v.key(Key{"plugin", Change::kRestart}, handler.plugin, kFileName);
+  v.key(Key{"input", Change::kRestart}, handler.input, WordRule{});
+  v.key(Key{"concurrency", Change::kRestart}, handler.concurrency, Bounds<std::uint64_t>{1, 10'000});
+  v.key(Key{"rate", Change::kRestart}, handler.rate, Bounds<Rate>{Rate{1}, Rate{1'000'000}});
+  v.key(Key{"timeout", Change::kRestart}, handler.timeout, Bounds<Duration>{Duration{0}, kLongestTime});
+  v.key(Key{"retries", Change::kRestart}, handler.retries, Bounds<std::uint64_t>{0, 1'000});
+}
+
+template <class Visitor, class UserT>
+void visit_user(Visitor& v, UserT& user) {
+  v.key(Key{"password_hash", Change::kRestart}, user.password_hash, kText);
+  v.key(Key{"weight", Change::kRestart}, user.weight, Bounds<std::uint64_t>{1, 1'000});
+  v.key(Key{"handlers", Change::kRestart}, user.handlers, kNames);
+  v.key(Key{"commands", Change::kRestart}, user.commands, WordRule{});
+  v.key(Key{"max_queued_jobs", Change::kRestart}, user.max_queued_jobs, Bounds<std::uint64_t>{0, kMostJobs});
+}
+
+// What most visitors have in common: they know where they are.
+class PathVisitor {
+ public:
+  template <class Walk>
+  void section(std::string_view name, const Walk& walk) {
+    const std::string outer = path_;
+    path_ = dotted(outer, name);
+    walk();
+    path_ = outer;
+  }
+
+ protected:
+  std::string path_to(Key key) const { return dotted(path_, key.name); }
+
+ private:
+  std::string path_;
+};
+
+// ConfigT is Config or const Config, for visitors that fill it or only look.
+template <class Visitor, class ConfigT>
+void visit_keys(Visitor& v, ConfigT& config) {
+  using Count = Bounds<std::uint64_t>;
+  using Time = Bounds<Duration>;
+  using Size = Bounds<Bytes>;
+  using std::chrono::microseconds, std::chrono::milliseconds, std::chrono::seconds, std::chrono::hours;
+
+  v.section("listen", [&] {
+    v.key(Key{"address", Change::kRestart}, config.listen.address, kAddress);
+    v.key(Key{"port", Change::kRestart}, config.listen.port, Count{0, 65'535});
+    v.key(Key{"threads", Change::kRestart}, config.listen.threads, Count{1, 64});
+    v.section("tls", [&] {
+      v.key(Key{"certificate", Change::kRestart}, config.listen.tls.certificate, kFileName);
+      v.key(Key{"key", Change::kRestart}, config.listen.tls.key, kFileName);
+      v.key(Key{"client_ca", Change::kRestart}, config.listen.tls.client_ca, kFileName);
+    });
+  });
+  v.section("http", [&] {
+    v.key(Key{"address", Change::kRestart}, config.http.address, kAddress);
+    v.key(Key{"port", Change::kRestart}, config.http.port, Count{0, 65'535});
+  });
+  v.section("pool", [&] { v.key(Key{"workers", Change::kLive}, config.pool.workers, Count{0, 1'024}); });
+  v.section("scheduling", [&] {
+    // Virtual times of the two kinds cannot be compared, so a change would be unfair to what is queued.
+    v.key(Key{"share", Change::kRestart}, config.scheduling.share, WordRule{});
+    v.key(Key{"quantum", Change::kLive}, config.scheduling.quantum, Time{microseconds{10}, seconds{1}});
+    v.key(Key{"reserved_workers", Change::kRestart}, config.scheduling.reserved_workers, Count{0, 1'023});
+  });
+  v.section("limits", [&] {
+    v.key(Key{"max_clients", Change::kLive}, config.limits.max_clients, Count{1, 1'000'000});
+    v.key(Key{"max_batch_jobs", Change::kLive}, config.limits.max_batch_jobs, Count{1, kMostJobs});
+    v.key(Key{"max_payload", Change::kLive}, config.limits.max_payload, Size{Bytes{1}, gibibytes(1)});
+    v.key(Key{"max_command", Change::kLive}, config.limits.max_command, Size{kibibytes(1), gibibytes(64)});
+    v.key(Key{"max_queued_jobs", Change::kLive}, config.limits.max_queued_jobs, Count{1, kMostJobs});
+    v.key(Key{"max_queued_bytes", Change::kLive}, config.limits.max_queued_bytes,
+          Size{kibibytes(1), kMostMemory});
+    v.key(Key{"idle_timeout", Change::kLive}, config.limits.idle_timeout, Time{Duration{0}, kLongestTime});
+    v.key(Key{"open_timeout", Change::kLive}, config.limits.open_timeout,
+          Time{milliseconds{1}, kLongestTime});
+    v.key(Key{"output_buffer", Change::kLive}, config.limits.output_buffer,
+          Size{kibibytes(1), gibibytes(64)});
+  });
+  v.section("store", [&] {
+    v.key(Key{"path", Change::kRestart}, config.store.path, kFileName);
+    v.key(Key{"durability", Change::kRestart}, config.store.durability, WordRule{});
+    v.key(Key{"retention", Change::kLive}, config.store.retention, Time{Duration{0}, kLongestTime});
+    v.key(Key{"max_bytes", Change::kLive}, config.store.max_bytes, Size{Bytes{0}, gibibytes(1024 * 1024)});
+  });
+  v.entries(Key{"handlers", Change::kRestart}, config.handlers, kName,
+            [](auto& inner, auto& handler) { visit_handler(inner, handler); });
+  v.entries(Key{"users", Change::kRestart}, config.users, kName,
+            [](auto& inner, auto& user) { visit_user(inner, user); });
+  v.section("metrics", [&] {
+    v.key(Key{"deepest_batches", Change::kLive}, config.metrics.deepest_batches, Count{0, 1'000});
+    v.key(Key{"tenants", Change::kLive}, config.metrics.tenants, Count{0, 10'000});
+  });
+  v.section("log", [&] {
+    v.key(Key{"level", Change::kLive}, config.log.level, WordRule{});
+    v.key(Key{"format", Change::kRestart}, config.log.format, WordRule{});
+  });
+  v.section("shutdown", [&] {
+    v.key(Key{"drain_timeout", Change::kLive}, config.shutdown.drain_timeout, Time{Duration{0}, hours{24}});
+  });
+}
+
+}  // namespace locksley::config

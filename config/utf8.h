@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace locksley::config {
+
+// Byte offset of the first thing that is not readable text: bytes that are not UTF-8 (overlong forms and
+// surrogates included), or a control character other than tab, line feed and carriage return.
+std::optional<std::size_t> find_unreadable(std::string_view text);
+
+// Number of characters (code points) in a text that is UTF-8.
+std::size_t count_characters(std::string_view text);
+
+}  // namespace locksley::config

@@ -1,0 +1,224 @@
+#include "config/validate.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+
+#include "config/keys.h"
+#include "config/schema.h"
+#include "config/words.h"
+
+namespace locksley::config {
+namespace {
+
+std::string shown(std::uint64_t value) { return in_quotes(std::to_string(value)); }
+std::string shown(Duration value) { return in_quotes(to_string(value)); }
+std::string shown(Bytes value) { return in_quotes(to_string(value)); }
+std::string shown(Rate value) { return in_quotes(to_string(value)); }
+std::string shown(const std::string& value) { return in_quotes(value); }
+
+// Holds each value to its key's rule.
+class RuleChecker final : public PathVisitor {
+ public:
+  RuleChecker(const Origins& origins, std::vector<Problem>& problems)
+      : origins_(origins), problems_(problems) {}
+
+  template <class Entry, class Walk>
+  void entries(Key key, const std::map<std::string, Entry>& entries, const TextRule& name_rule,
+               const Walk& walk) {
+    section(key.name, [&] {
+      for (const auto& [name, entry] : entries) {
+        if (const auto expected = fault(name_rule, name))
+          report(dotted(key.name, name), *expected, in_quotes(name));
+        section(name, [&] { walk(*this, entry); });
+      }
+    });
+  }
+
+  template <class T, class Rule>
+  void key(Key key, const T& value, const Rule& rule) {
+    if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));
+  }
+
+  // Absent texts and lists are empty; whether they may be is a question of the entry as a whole.
+  void key(Key key, const std::string& value, const TextRule& rule) {
+    if (value.empty() && rule.expected == kText.expected) return;
+    if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));
+  }
+
+  void key(Key key, const std::vector<std::string>& value, const ListRule& rule) {
+    for (const std::string& item : value) {
+      if (const auto expected = fault(rule.item, item)) report(path_to(key), *expected, shown(item));
+    }
+  }
+
+  void key(Key key, const std::optional<Rate>& value, const Bounds<Rate>& bounds) {
+    if (value) this->key(key, *value, bounds);
+  }
+
+  template <class T>
+  void key(Key, const T&, WordRule) {}
+
+ private:
+  void report(const std::string& path, const std::string& expected, const std::string& found) {
+    const auto origin = origins_.find(path);
+    const Position position = origin == origins_.end() ? Position{} : origin->second.position;
+    problems_.push_back(
+        {"", position.line, position.column, path, "expected " + expected + ", found " + found, ""});
+  }
+
+  const Origins& origins_;
+  std::vector<Problem>& problems_;
+};
+
+// Holds values to one another.
+class CrossChecker {
+ public:
+  CrossChecker(const Config& config, const Origins& origins, std::vector<Problem>& problems)
+      : config_(config), origins_(origins), problems_(problems) {}
+
+  void check() {
+    check_sockets();
+    check_workers();
+    check_limits();
+    for (const auto& [name, handler] : config_.handlers) check_handler("handlers." + name, handler);
+    for (const auto& [name, user] : config_.users) {
+      if (user.password_hash.empty()) {
+        report("users." + name, {"users." + name + ".password_hash"}, "a password_hash", "none");
+      }
+    }
+  }
+
+ private:
+  void check_sockets() {
+    const Listen& listen = config_.listen;
+    const Http& http = config_.http;
+    if (listen.port != 0 && listen.port == http.port && listen.address == http.address) {
+      report("http.port", {"http.port", "http.address", "listen.port", "listen.address"},
+             "another port than listen.port, on the same address", shown(std::uint64_t{http.port}));
+    }
+    const Tls& tls = listen.tls;
+    if (tls.certificate.empty() != tls.key.empty()) {
+      report("listen.tls", {"listen.tls.certificate", "listen.tls.key"}, "certificate and key together",
+             tls.key.empty() ? "certificate alone" : "key alone");
+    } else if (tls.certificate.empty() && !tls.client_ca.empty()) {
+      report("listen.tls", {"listen.tls.certificate", "listen.tls.key", "listen.tls.client_ca"},
+             "certificate and key beside client_ca", "client_ca alone");
+    }
+  }
+
+  void check_workers() {
+    const std::uint64_t workers = config_.pool.workers;
+    const std::uint64_t reserved = config_.scheduling.reserved_workers;
+    if (workers != 0 && reserved >= workers) {
+      report("scheduling.reserved_workers", {"scheduling.reserved_workers", "pool.workers"},
+             "less than pool.workers (" + std::to_string(workers) + ")", shown(reserved));
+    }
+  }
+
+  // What could never be accepted would be turned away with "try again" for ever.
+  void check_limits() {
+    const Limits& limits = config_.limits;
+    at_most("limits.max_payload", limits.max_payload, "limits.max_command", limits.max_command);
+    at_most("limits.max_payload", limits.max_payload, "limits.max_queued_bytes", limits.max_queued_bytes);
+    at_most("limits.max_batch_jobs", limits.max_batch_jobs, "limits.max_queued_jobs", limits.max_queued_jobs);
+  }
+
+  void check_handler(const std::string& path, const Handler& handler) {
+    const bool has_command = !handler.command.empty();
+    const bool has_worker = !handler.worker.empty();
+    const bool has_plugin = !handler.plugin.empty();
+    const int kinds = int{has_command} + int{has_worker} + int{has_plugin};
+    if (kinds != 1) {
+      report(path, {path + ".command", path + ".worker", path + ".plugin"},
+             "one of command, worker and plugin", kinds == 0 ? "none" : std::to_string(kinds));
+      return;
+    }
+    check_program(path + ".command", handler.command);
+    check_program(path + ".worker", handler.worker);
+    if (handler.input != Input::kArgument) return;
+    if (!has_command) {
+      report(path + ".input", {path + ".input"}, "input with a command only",
+             in_quotes(word_of(handler.input)));
+    } else if (std::ranges::none_of(handler.command, [](const std::string& argument) {
+                 return argument.find("{}") != std::string::npos;
+               })) {
+      report(path + ".command", {path + ".command", path + ".input"},
+             "{} in an argument, because input is argument", "none");
+    }
+  }
+
+  void check_program(const std::string& path, const std::vector<std::string>& arguments) {
+    if (!arguments.empty() && arguments.front().empty()) {
+      report(path, {path}, "the name of a program first", in_quotes(""));
+    }
+  }
+
+  template <class T>
+  void at_most(const std::string& path, const T& value, const std::string& limit_path, const T& limit) {
+    if (limit < value)
+      report(path, {path, limit_path}, "at most " + limit_path + " (" + unquoted(limit) + ")", shown(value));
+  }
+
+  static std::string unquoted(std::uint64_t value) { return std::to_string(value); }
+  static std::string unquoted(Bytes value) { return to_string(value); }
+
+  // `keys`: what the check looked at. If one of them is wrong by itself, the check looked at a default that
+  // nobody asked for.
+  void report(const std::string& path, std::initializer_list<std::string> keys, const std::string& expected,
+              const std::string& found) {
+    for (const std::string& key : keys) {
+      const auto origin = origins_.find(key);
+      if (origin != origins_.end() && !origin->second.is_valid) return;
+    }
+    problems_.push_back({"", 0, 0, path, "expected " + expected + ", found " + found, ""});
+    place(problems_.back(), keys);
+  }
+
+  // The key itself, or else the first of the others that the file has.
+  void place(Problem& problem, std::initializer_list<std::string> keys) const {
+    auto origin = origins_.find(problem.key);
+    for (auto key = keys.begin(); origin == origins_.end() && key != keys.end(); ++key) {
+      origin = origins_.find(*key);
+    }
+    if (origin == origins_.end()) return;
+    problem.line = origin->second.position.line;
+    problem.column = origin->second.position.column;
+  }
+
+  const Config& config_;
+  const Origins& origins_;
+  std::vector<Problem>& problems_;
+};
+
+bool is_set(const Origins& origins, std::string_view key) { return origins.contains(key); }
+
+template <class T>
+void settle(T& inner, bool is_inner_set, T& outer, bool is_outer_set) {
+  if (!is_inner_set) {
+    inner = std::min(inner, outer);
+  } else if (!is_outer_set) {
+    outer = std::max(inner, outer);
+  }
+}
+
+}  // namespace
+
+void settle_limits(Limits& limits, const Origins& origins) {
+  const bool has_payload = is_set(origins, "limits.max_payload");
+  settle(limits.max_payload, has_payload, limits.max_command, is_set(origins, "limits.max_command"));
+  settle(limits.max_payload, has_payload, limits.max_queued_bytes,
+         is_set(origins, "limits.max_queued_bytes"));
+  settle(limits.max_batch_jobs, is_set(origins, "limits.max_batch_jobs"), limits.max_queued_jobs,
+         is_set(origins, "limits.max_queued_jobs"));
+}
+
+std::vector<Problem> check(const Config& config, const Origins& origins) {
+  std::vector<Problem> problems;
+  RuleChecker rules(origins, problems);
+  visit_keys(rules, config);
+  CrossChecker(config, origins, problems).check();
+  return problems;
+}
+
+}  // namespace locksley::config

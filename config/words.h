@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "config/config.h"
+
+namespace locksley::config {
+
+// How the values of each enumeration are written in the file: reading, writing and the messages all use these
+// tables.
+template <class E>
+struct Word {
+  std::string_view word;
+  E value;
+};
+
+constexpr auto words(Share) { return std::array{Word{"time", Share::kTime}, Word{"jobs", Share::kJobs}}; }
+
+constexpr auto words(Durability) {
+  return std::array{Word{"fsync", Durability::kFsync}, Word{"async", Durability::kAsync},
+                    Word{"none", Durability::kNone}};
+}
+
+constexpr auto words(Input) {
+  return std::array{Word{"stdin", Input::kStdin}, Word{"argument", Input::kArgument}};
+}
+
+constexpr auto words(CommandGroup) {
+  return std::array{Word{"submit", CommandGroup::kSubmit}, Word{"read", CommandGroup::kRead},
+                    Word{"control", CommandGroup::kControl}};
+}
+
+constexpr auto words(LogLevel) {
+  return std::array{Word{"trace", LogLevel::kTrace}, Word{"debug", LogLevel::kDebug},
+                    Word{"info", LogLevel::kInfo}, Word{"warn", LogLevel::kWarn},
+                    Word{"error", LogLevel::kError}};
+}
+
+constexpr auto words(LogFormat) {
+  return std::array{Word{"text", LogFormat::kText}, Word{"json", LogFormat::kJson}};
+}
+
+template <class E>
+concept Worded = requires(E value) { words(value); };
+
+template <Worded E>
+constexpr std::string_view word_of(E value) {
+  for (const Word<E>& word : words(value)) {
+    if (word.value == value) return word.word;
+  }
+  return "?";
+}
+
+}  // namespace locksley::config

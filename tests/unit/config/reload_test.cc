@@ -1,0 +1,76 @@
+#include "config/reload.h"
+
+#include <gtest/gtest.h>
+
+#include "config/keys.h"
+
+namespace locksley::config {
+namespace {
+
+using namespace std::chrono_literals;
+using Keys = std::vector<std::string>;
+
+// A configuration that differs from the defaults in every key.
+Config all_changed() {
+  Config config;
+  config.listen = {"::1", 1, 2, {"a", "b", "c"}};
+  config.http = {"::1", 2};
+  config.pool = {3};
+  config.scheduling = {Share::kJobs, 2ms, 1};
+  config.limits = {1, 2, Bytes{3}, Bytes{4}, 5, Bytes{6}, 7s, 8s, Bytes{9}};
+  config.store = {"p", Durability::kAsync, 1h, Bytes{1}};
+  config.handlers["h"].plugin = "p";
+  config.users["u"].password_hash = "x";
+  config.metrics = {1, 2};
+  config.log = {LogLevel::kDebug, LogFormat::kJson};
+  config.shutdown = {1s};
+  return config;
+}
+
+TEST(ReloadTest, NothingChangedIsNothing) {
+  const Reload reload = diff_reloadable(all_changed(), all_changed());
+  EXPECT_EQ(reload.live, Keys{});
+  EXPECT_EQ(reload.restart, Keys{});
+  EXPECT_EQ(reload.effective, all_changed());
+}
+
+TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
+  const Reload reload = diff_reloadable(Config{}, all_changed());
+  EXPECT_EQ(reload.live,
+            (Keys{"pool.workers", "scheduling.quantum", "limits.max_clients", "limits.max_batch_jobs",
+                  "limits.max_payload", "limits.max_command", "limits.max_queued_jobs",
+                  "limits.max_queued_bytes", "limits.idle_timeout", "limits.open_timeout",
+                  "limits.output_buffer", "store.retention", "store.max_bytes", "metrics.deepest_batches",
+                  "metrics.tenants", "log.level", "shutdown.drain_timeout"}));
+  EXPECT_EQ(reload.restart, (Keys{"listen.address", "listen.port", "listen.threads", "listen.tls.certificate",
+                                  "listen.tls.key", "listen.tls.client_ca", "http.address", "http.port",
+                                  "scheduling.share", "scheduling.reserved_workers", "store.path",
+                                  "store.durability", "handlers", "users", "log.format"}));
+  EXPECT_EQ(reload.live.size() + reload.restart.size(), all_keys().size());
+}
+
+TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
+  const Config old_config;
+  const Config new_config = all_changed();
+  Config expected = old_config;
+  expected.pool = new_config.pool;
+  expected.scheduling.quantum = new_config.scheduling.quantum;
+  expected.limits = new_config.limits;
+  expected.store.retention = new_config.store.retention;
+  expected.store.max_bytes = new_config.store.max_bytes;
+  expected.metrics = new_config.metrics;
+  expected.log.level = new_config.log.level;
+  expected.shutdown = new_config.shutdown;
+  EXPECT_EQ(diff_reloadable(old_config, new_config).effective, expected);
+}
+
+// A second SIGHUP with the same file must say again what still waits.
+TEST(ReloadTest, WhatWaitsIsSaidAgain) {
+  const Reload first = diff_reloadable(Config{}, all_changed());
+  const Reload second = diff_reloadable(first.effective, all_changed());
+  EXPECT_EQ(second.live, Keys{});
+  EXPECT_EQ(second.restart, first.restart);
+}
+
+}  // namespace
+}  // namespace locksley::config

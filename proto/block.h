@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+namespace locksley::proto {
+
+// A piece of received memory: a header and, behind it in the same allocation, `capacity` bytes.
+//
+// Owned by the BlockRefs that point to it; the last one to go frees it, on whichever thread that is. One
+// CommandReader appends to a block while others read the parts that were handed out before: a byte, once it
+// is part of an argument that was handed out, is never written again for as long as any other BlockRef
+// exists. Nothing here blocks. Allocation throws std::bad_alloc.
+class alignas(16) Block {
+ public:
+  static constexpr std::size_t kMaxCapacity = 0xFFFF'FFF0;  // offsets into a block are 32 bits wide
+
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::size_t capacity() const { return capacity_; }
+  char* data() { return reinterpret_cast<char*>(this + 1); }
+  const char* data() const { return reinterpret_cast<const char*>(this + 1); }
+
+ private:
+  friend class BlockRef;
+  explicit Block(std::size_t capacity) : capacity_(static_cast<std::uint32_t>(capacity)) {}
+  ~Block() = default;
+
+  // Written by every BlockRef's copies and destructions, on any thread. Read by is_unique(): the value 1 lets
+  // the only owner left assume that all other readers of the bytes have finished.
+  std::atomic<std::uint32_t> references_{1};
+  const std::uint32_t capacity_;
+};
+
+// One share in a Block; empty by default. Copying costs one atomic addition. A BlockRef itself belongs to one
+// thread at a time; different BlockRefs to one block may be used on different threads.
+class BlockRef {
+ public:
+  BlockRef() = default;
+  BlockRef(const BlockRef& other) : block_(other.block_) {
+    if (block_ != nullptr) {
+      // [block-count] relaxed: the copier holds a share, so the count cannot reach 0 meanwhile, and nothing
+      // is published by it.
+      block_->references_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  BlockRef(BlockRef&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  BlockRef& operator=(BlockRef other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~BlockRef() { reset(); }
+
+  // The bytes are not initialised. `capacity` is at most Block::kMaxCapacity.
+  static BlockRef make(std::size_t capacity) {
+    BlockRef made;
+    made.block_ = new (::operator new(sizeof(Block) + capacity)) Block(capacity);
+    return made;
+  }
+
+  void reset() noexcept {
+    Block* block = std::exchange(block_, nullptr);
+    if (block == nullptr) return;
+    // [block-count] acq_rel: release hands this owner's reads of the bytes to whoever frees or re-uses the
+    // block; acquire takes the others' before it is freed here. Pairs with itself and with is_unique().
+    if (block->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      block->~Block();
+      ::operator delete(block);
+    }
+  }
+
+  // True if this is the only share, so that the bytes may be written anew.
+  bool is_unique() const {
+    // [block-count] acquire: pairs with the release of the shares that went; their reads are over.
+    return block_ != nullptr && block_->references_.load(std::memory_order_acquire) == 1;
+  }
+
+  Block* get() const { return block_; }
+  Block* operator->() const { return block_; }
+  explicit operator bool() const { return block_ != nullptr; }
+  friend bool operator==(const BlockRef& a, const BlockRef& b) { return a.block_ == b.block_; }
+
+ private:
+  Block* block_ = nullptr;
+};
+
+}  // namespace locksley::proto

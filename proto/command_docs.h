@@ -1,0 +1,18 @@
+#pragma once
+
+#include "proto/argument_list.h"
+#include "proto/reply_writer.h"
+
+namespace locksley::proto {
+
+// The replies of COMMAND and its subcommands, written from the command table. `arguments` is the whole
+// command, its name and subcommand included. Called by the connection's thread; nothing blocks.
+
+void write_command_all(ReplyWriter& reply);    // COMMAND
+void write_command_count(ReplyWriter& reply);  // COMMAND COUNT
+void write_command_list(ReplyWriter& reply,
+                        const ArgumentList& arguments);  // COMMAND LIST [FILTERBY PATTERN glob]
+void write_command_info(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND INFO [name …]
+void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND DOCS [name …]
+
+}  // namespace locksley::proto

@@ -1,0 +1,336 @@
+#include "proto/command_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "proto/text.h"
+
+namespace locksley::proto {
+namespace {
+
+using Type = ArgumentDoc::Type;
+using Group = CommandGroup;
+using Id = CommandId;
+using Sub = SubcommandId;
+
+// Arguments, for COMMAND DOCS.
+
+constexpr ArgumentDoc kId[] = {{.name = "id"}};
+constexpr ArgumentDoc kMessage[] = {{.name = "message"}};
+constexpr ArgumentDoc kOptionalMessage[] = {{.name = "message", .optional = true}};
+constexpr ArgumentDoc kChannels[] = {{.name = "channel", .multiple = true}};
+constexpr ArgumentDoc kOptionalChannels[] = {{.name = "channel", .optional = true, .multiple = true}};
+constexpr ArgumentDoc kPatterns[] = {{.name = "pattern", .multiple = true}};
+constexpr ArgumentDoc kOptionalPatterns[] = {{.name = "pattern", .optional = true, .multiple = true}};
+constexpr ArgumentDoc kNames[] = {{.name = "command-name", .optional = true, .multiple = true}};
+constexpr ArgumentDoc kName[] = {{.name = "connection-name"}};
+
+constexpr ArgumentDoc kKeepWords[] = {
+    {.name = "all", .type = Type::kPureToken, .token = "ALL"},
+    {.name = "failures", .type = Type::kPureToken, .token = "FAILURES"},
+    {.name = "none", .type = Type::kPureToken, .token = "NONE"},
+};
+
+constexpr std::array<ArgumentDoc, 12> kBatchOptions{{
+    {.name = "handler"},
+    {.name = "id", .token = "ID", .optional = true},
+    {.name = "text", .token = "NAME", .optional = true},
+    {.name = "weight", .type = Type::kInteger, .token = "WEIGHT", .optional = true},
+    {.name = "timeout-ms", .type = Type::kInteger, .token = "TIMEOUT", .optional = true},
+    {.name = "deadline-ms", .type = Type::kInteger, .token = "DEADLINE", .optional = true},
+    {.name = "keep", .type = Type::kOneOf, .token = "KEEP", .optional = true, .arguments = kKeepWords},
+    {.name = "retain-s", .type = Type::kInteger, .token = "RETAIN", .optional = true},
+    {.name = "slots", .type = Type::kInteger, .token = "SLOTS", .optional = true},
+    {.name = "max-fails", .type = Type::kInteger, .token = "MAXFAILS", .optional = true},
+    {.name = "ephemeral", .type = Type::kPureToken, .token = "EPHEMERAL", .optional = true},
+    {.name = "traceparent", .token = "TRACE", .optional = true},
+}};
+
+// The options of a batch, and `last` behind them.
+consteval auto options_and(const ArgumentDoc& last) {
+  std::array<ArgumentDoc, kBatchOptions.size() + 1> all{};
+  std::ranges::copy(kBatchOptions, all.begin());
+  all.back() = last;
+  return all;
+}
+
+constexpr ArgumentDoc kRangeParts[] = {
+    {.name = "low", .type = Type::kInteger},
+    {.name = "high", .type = Type::kInteger},
+    {.name = "payload", .optional = true},
+};
+constexpr ArgumentDoc kSources[] = {
+    {.name = "payload", .token = "JOBS", .multiple = true},
+    {.name = "range", .type = Type::kBlock, .token = "RANGE", .arguments = kRangeParts},
+};
+constexpr auto kSubmit = options_and({.name = "jobs", .type = Type::kOneOf, .arguments = kSources});
+constexpr auto kRun = options_and({.name = "payload", .token = "JOBS", .multiple = true});
+
+constexpr ArgumentDoc kAdd[] = {{.name = "id"}, {.name = "payload", .multiple = true}};
+constexpr ArgumentDoc kWait[] = {{.name = "id"},
+                                 {.name = "timeout-ms", .type = Type::kInteger, .optional = true}};
+constexpr ArgumentDoc kWeight[] = {{.name = "id"}, {.name = "weight", .type = Type::kInteger}};
+constexpr ArgumentDoc kResults[] = {
+    {.name = "id"},
+    {.name = "cursor", .type = Type::kInteger, .token = "FROM", .optional = true},
+    {.name = "count", .type = Type::kInteger, .token = "COUNT", .optional = true},
+    {.name = "timeout-ms", .type = Type::kInteger, .token = "BLOCK", .optional = true},
+};
+constexpr ArgumentDoc kList[] = {
+    {.name = "state", .token = "STATE", .optional = true},
+    {.name = "pattern", .token = "MATCH", .optional = true},
+    {.name = "cursor", .type = Type::kInteger, .token = "CURSOR", .optional = true},
+    {.name = "count", .type = Type::kInteger, .token = "COUNT", .optional = true},
+};
+constexpr ArgumentDoc kAuth[] = {{.name = "username", .optional = true}, {.name = "password"}};
+constexpr ArgumentDoc kHelloAuth[] = {{.name = "username"}, {.name = "password"}};
+constexpr ArgumentDoc kHelloParts[] = {
+    {.name = "protover", .type = Type::kInteger},
+    {.name = "auth", .type = Type::kBlock, .token = "AUTH", .optional = true, .arguments = kHelloAuth},
+    {.name = "clientname", .token = "SETNAME", .optional = true},
+};
+constexpr ArgumentDoc kHello[] = {
+    {.name = "arguments", .type = Type::kBlock, .optional = true, .arguments = kHelloParts}};
+constexpr ArgumentDoc kInfo[] = {{.name = "section", .optional = true, .multiple = true}};
+constexpr ArgumentDoc kSelect[] = {{.name = "index", .type = Type::kInteger}};
+
+constexpr ArgumentDoc kKill[] = {{.name = "client-id", .type = Type::kInteger, .token = "ID"}};
+constexpr ArgumentDoc kOnOffWords[] = {
+    {.name = "on", .type = Type::kPureToken, .token = "ON"},
+    {.name = "off", .type = Type::kPureToken, .token = "OFF"},
+};
+constexpr ArgumentDoc kOnOff[] = {{.name = "enabled", .type = Type::kOneOf, .arguments = kOnOffWords}};
+constexpr ArgumentDoc kReplyWords[] = {
+    {.name = "on", .type = Type::kPureToken, .token = "ON"},
+    {.name = "off", .type = Type::kPureToken, .token = "OFF"},
+    {.name = "skip", .type = Type::kPureToken, .token = "SKIP"},
+};
+constexpr ArgumentDoc kReply[] = {{.name = "mode", .type = Type::kOneOf, .arguments = kReplyWords}};
+constexpr ArgumentDoc kInfoWords[] = {
+    {.name = "libname", .token = "LIB-NAME"},
+    {.name = "libver", .token = "LIB-VER"},
+};
+constexpr ArgumentDoc kSetinfo[] = {{.name = "attr", .type = Type::kOneOf, .arguments = kInfoWords}};
+constexpr ArgumentDoc kFilterPattern[] = {{.name = "pattern", .token = "PATTERN"}};
+constexpr ArgumentDoc kFilter[] = {{.name = "filterby",
+                                    .type = Type::kBlock,
+                                    .token = "FILTERBY",
+                                    .optional = true,
+                                    .arguments = kFilterPattern}};
+
+// Flags.
+
+constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
+
+// clang-format off: a table, one entry in as few lines as it fits
+constexpr CommandSpec kCommands[] = {
+    {Id::kAdd, "add", 3, kNoMaximum, kWrite, Group::kSubmit, "Adds jobs to an open batch", kAdd},
+    {Id::kAuth, "auth", 2, 3, kBeforeAuth, Group::kConnection, "Authenticates the connection", kAuth},
+    {Id::kCancel, "cancel", 2, 2, kWrite, Group::kControl,
+     "Cancels what of a batch has not ended; returns the number of jobs that will not run", kId},
+    {Id::kClient, "client", 2, kNoMaximum, kNoFlags, Group::kConnection, "Commands about client connections"},
+    {Id::kClose, "close", 2, 2, kWrite, Group::kSubmit,
+     "Closes an open batch: no jobs can be added; returns how many it has", kId},
+    {Id::kCommand, "command", 1, kNoMaximum, kNoFlags, Group::kConnection, "Describes the commands"},
+    {Id::kConfig, "config", 2, kNoMaximum, kNoFlags, Group::kAdmin, "Commands about the configuration"},
+    {Id::kEcho, "echo", 2, 2, kNoFlags, Group::kConnection, "Returns the given string", kMessage},
+    {Id::kExplain, "explain", 2, 2, kNoFlags, Group::kRead,
+     "Says why a batch is not running, and when it will be over", kId},
+    {Id::kForget, "forget", 2, 2, kWrite, Group::kControl, "Drops a finished batch and its results", kId},
+    {Id::kHandlers, "handlers", 1, 1, kNoFlags, Group::kRead, "Lists the handlers"},
+    {Id::kHello, "hello", 1, kNoMaximum, kBeforeAuth, Group::kConnection,
+     "Chooses the protocol version; may authenticate and name the connection too", kHello},
+    {Id::kInfo, "info", 1, kNoMaximum, kNoFlags, Group::kConnection,
+     "Returns information and counters of the daemon, as text", kInfo},
+    {Id::kList, "list", 1, 9, kNoFlags, Group::kRead, "Lists batches, newest first", kList},
+    {Id::kOpen, "open", 2, kNoMaximum, kWrite, Group::kSubmit, "Opens a batch that jobs are added to", kBatchOptions},
+    {Id::kPause, "pause", 2, 2, kWrite, Group::kControl, "Starts no more jobs of a batch until it is resumed", kId},
+    {Id::kPing, "ping", 1, 2, kWhileSubscribed, Group::kConnection, "Returns PONG, or the given string",
+     kOptionalMessage},
+    {Id::kPsubscribe, "psubscribe", 2, kNoMaximum, kWhileSubscribed, Group::kRead,
+     "Listens to the events of all channels that match a pattern", kPatterns},
+    {Id::kPunsubscribe, "punsubscribe", 1, kNoMaximum, kWhileSubscribed, Group::kConnection,
+     "Stops listening to patterns", kOptionalPatterns},
+    {Id::kQuit, "quit", 1, kNoMaximum, kAnytime, Group::kConnection, "Closes the connection"},
+    {Id::kReset, "reset", 1, 1, kAnytime, Group::kConnection, "Makes the connection as good as new"},
+    {Id::kResults, "results", 2, 8, kBlocking, Group::kRead,
+     "Returns results of a batch in the order of completion, from a cursor on", kResults},
+    {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Lets a paused batch run again", kId},
+    {Id::kRun, "run", 4, kNoMaximum, kWrite | kBlocking, Group::kSubmit,
+     "Runs jobs, waits, and returns their results in the order of the jobs", kRun},
+    {Id::kSelect, "select", 2, 2, kNoFlags, Group::kConnection, "Accepts database 0, as there is no other", kSelect},
+    {Id::kStatus, "status", 2, 2, kNoFlags, Group::kRead, "Returns the state and the counts of a batch", kId},
+    {Id::kSubmit, "submit", 4, kNoMaximum, kWrite, Group::kSubmit,
+     "Submits a batch of jobs for a handler; returns its id", kSubmit},
+    {Id::kSubscribe, "subscribe", 2, kNoMaximum, kWhileSubscribed, Group::kRead,
+     "Listens to events: channel batch:<id> for one batch, batches for all", kChannels},
+    {Id::kTenants, "tenants", 1, 1, kNoFlags, Group::kRead, "Lists the tenants with their shares"},
+    {Id::kUnsubscribe, "unsubscribe", 1, kNoMaximum, kWhileSubscribed, Group::kConnection,
+     "Stops listening to channels", kOptionalChannels},
+    {Id::kWait, "wait", 2, 3, kBlocking, Group::kRead,
+     "Returns the status of a batch once it is over, or at the timeout", kWait},
+    {Id::kWeight, "weight", 3, 3, kWrite, Group::kControl, "Changes the weight of a batch, at once", kWeight},
+    {Id::kWorkers, "workers", 1, 1, kNoFlags, Group::kRead, "Lists the workers of the pool with their counters"},
+};
+
+constexpr SubcommandSpec kSubcommands[] = {
+    {Sub::kClientGetname, Id::kClient, "getname", 2, 2, Group::kConnection, "Returns the name of the connection"},
+    {Sub::kClientId, Id::kClient, "id", 2, 2, Group::kConnection, "Returns the number of the connection"},
+    {Sub::kClientInfo, Id::kClient, "info", 2, 2, Group::kConnection, "Describes this connection"},
+    {Sub::kClientKill, Id::kClient, "kill", 4, 4, Group::kAdmin, "Closes a connection", kKill},
+    {Sub::kClientList, Id::kClient, "list", 2, kNoMaximum, Group::kAdmin, "Describes all connections"},
+    {Sub::kClientNoEvict, Id::kClient, "no-evict", 3, 3, Group::kConnection,
+     "Accepted, as no connection is evicted", kOnOff},
+    {Sub::kClientNoTouch, Id::kClient, "no-touch", 3, 3, Group::kConnection,
+     "Accepted, as reading changes nothing", kOnOff},
+    {Sub::kClientReply, Id::kClient, "reply", 3, 3, Group::kConnection,
+     "Turns replies off, or off for one command, or on", kReply},
+    {Sub::kClientSetinfo, Id::kClient, "setinfo", 4, 4, Group::kConnection, "Names the client library", kSetinfo},
+    {Sub::kClientSetname, Id::kClient, "setname", 3, 3, Group::kConnection, "Names the connection", kName},
+    {Sub::kCommandCount, Id::kCommand, "count", 2, 2, Group::kConnection, "Returns the number of commands"},
+    {Sub::kCommandDocs, Id::kCommand, "docs", 2, kNoMaximum, Group::kConnection,
+     "Returns documentation of commands", kNames},
+    {Sub::kCommandInfo, Id::kCommand, "info", 2, kNoMaximum, Group::kConnection,
+     "Returns arity and flags of commands", kNames},
+    {Sub::kCommandList, Id::kCommand, "list", 2, 5, Group::kConnection, "Returns the names of the commands", kFilter},
+    {Sub::kConfigGet, Id::kConfig, "get", 3, kNoMaximum, Group::kAdmin,
+     "Returns the keys that match a pattern, with their values", kPatterns},
+};
+// clang-format on
+
+constexpr std::size_t kCommandCount = static_cast<std::size_t>(Id::kCount);
+
+template <typename Spec>
+consteval bool is_in_order(std::span<const Spec> table, std::size_t count) {
+  if (table.size() != count) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (static_cast<std::size_t>(table[i].id) != i) return false;
+  }
+  return true;
+}
+static_assert(is_in_order(std::span<const CommandSpec>(kCommands), kCommandCount));
+static_assert(is_in_order(std::span<const SubcommandSpec>(kSubcommands),
+                          static_cast<std::size_t>(Sub::kCount)));
+static_assert(std::ranges::is_sorted(kCommands, {}, &CommandSpec::name));
+
+// Perfect hash of the names: over their length and four of their letters, with a multiplier that the compiler
+// finds so that no two names share a slot.
+constexpr std::size_t kSlots = 256;
+constexpr std::uint8_t kNoCommand = 0xFF;
+
+constexpr std::size_t slot_of(std::string_view name, std::uint32_t multiplier) {
+  const auto letter = [&](std::size_t i) { return static_cast<std::uint32_t>(to_lower(name[i])) & 0x1F; };
+  const std::size_t n = name.size();
+  const std::uint32_t key = letter(0) | letter(n / 2) << 5 | letter(n - 1) << 10 |
+                            letter(n > 1 ? 1 : 0) << 15 | static_cast<std::uint32_t>(n & 0x1F) << 20;
+  return (key * multiplier) >> 24;
+}
+
+consteval std::uint32_t find_multiplier() {
+  for (std::uint32_t multiplier = 0x9E3779B1;; multiplier += 2) {
+    std::array<bool, kSlots> is_taken{};
+    bool is_perfect = true;
+    for (const CommandSpec& spec : kCommands) {
+      bool& taken = is_taken[slot_of(spec.name, multiplier)];
+      is_perfect = is_perfect && !taken;
+      taken = true;
+    }
+    if (is_perfect) return multiplier;
+  }
+}
+constexpr std::uint32_t kMultiplier = find_multiplier();
+
+consteval std::array<std::uint8_t, kSlots> fill_slots() {
+  std::array<std::uint8_t, kSlots> slots{};
+  slots.fill(kNoCommand);
+  for (const CommandSpec& spec : kCommands) {
+    slots[slot_of(spec.name, kMultiplier)] = static_cast<std::uint8_t>(spec.id);
+  }
+  return slots;
+}
+constexpr std::array<std::uint8_t, kSlots> kSlotTable = fill_slots();
+
+std::string wrong_number(std::string_view name) {
+  std::string text = "ERR wrong number of arguments for '";
+  text += name;
+  text += "' command";
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(CommandGroup group) {
+  switch (group) {
+    case CommandGroup::kConnection:
+      return "connection";
+    case CommandGroup::kSubmit:
+      return "submit";
+    case CommandGroup::kRead:
+      return "read";
+    case CommandGroup::kControl:
+      return "control";
+    case CommandGroup::kAdmin:
+      return "admin";
+  }
+  return "";
+}
+
+std::span<const CommandSpec> commands() { return kCommands; }
+
+const CommandSpec& command(CommandId id) { return kCommands[static_cast<std::size_t>(id)]; }
+
+std::span<const SubcommandSpec> CommandSpec::subcommands() const {
+  const auto found = std::ranges::equal_range(kSubcommands, id, {}, &SubcommandSpec::container);
+  return {found.begin(), found.end()};
+}
+
+const CommandSpec* find_command(std::string_view name) {
+  if (name.empty()) return nullptr;
+  const std::uint8_t index = kSlotTable[slot_of(name, kMultiplier)];
+  if (index == kNoCommand || !equals_ignoring_case(kCommands[index].name, name)) return nullptr;
+  return &kCommands[index];
+}
+
+const SubcommandSpec* find_subcommand(CommandId container, std::string_view name) {
+  for (const SubcommandSpec& spec : command(container).subcommands()) {
+    if (equals_ignoring_case(spec.name, name)) return &spec;
+  }
+  return nullptr;
+}
+
+std::string unknown_command_error(const ArgumentList& arguments) {
+  constexpr std::size_t kMaxQuoted = 128;  // as Redis: of the name, and of all the arguments together
+  std::string text = "ERR unknown command '";
+  text += printable(arguments.empty() ? std::string_view() : arguments[0], kMaxQuoted);
+  text += "', with args beginning with: ";
+  std::string shown;
+  for (std::size_t i = 1; i < arguments.size() && shown.size() < kMaxQuoted; ++i) {
+    shown += '\'' + printable(arguments[i], kMaxQuoted - shown.size()) + "' ";
+  }
+  return text + shown;
+}
+
+std::string arity_error(const CommandSpec& command) { return wrong_number(command.name); }
+
+std::string arity_error(const SubcommandSpec& subcommand) {
+  std::string name(command(subcommand.container).name);
+  name += '|';
+  name += subcommand.name;
+  return wrong_number(name);
+}
+
+std::string unknown_subcommand_error(const CommandSpec& command, std::string_view subcommand) {
+  std::string container(command.name);
+  for (char& c : container) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - ('a' - 'A') : c);
+  return "ERR unknown subcommand '" + printable(subcommand) + "'. Try " + container + " HELP.";
+}
+
+std::string not_while_subscribed_error(const CommandSpec& command) {
+  std::string text = "ERR Can't execute '";
+  text += command.name;
+  text += "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context";
+  return text;
+}
+
+}  // namespace locksley::proto

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "proto/argument_list.h"
+
+namespace locksley::proto {
+
+// The commands of the wire, in the order of the table. A server dispatches on it.
+enum class CommandId : std::uint8_t {
+  kAdd,
+  kAuth,
+  kCancel,
+  kClient,
+  kClose,
+  kCommand,
+  kConfig,
+  kEcho,
+  kExplain,
+  kForget,
+  kHandlers,
+  kHello,
+  kInfo,
+  kList,
+  kOpen,
+  kPause,
+  kPing,
+  kPsubscribe,
+  kPunsubscribe,
+  kQuit,
+  kReset,
+  kResults,
+  kResume,
+  kRun,
+  kSelect,
+  kStatus,
+  kSubmit,
+  kSubscribe,
+  kTenants,
+  kUnsubscribe,
+  kWait,
+  kWeight,
+  kWorkers,
+  kCount,  // not a command
+};
+
+enum class SubcommandId : std::uint8_t {
+  kClientGetname,
+  kClientId,
+  kClientInfo,
+  kClientKill,
+  kClientList,
+  kClientNoEvict,
+  kClientNoTouch,
+  kClientReply,
+  kClientSetinfo,
+  kClientSetname,
+  kCommandCount,
+  kCommandDocs,
+  kCommandInfo,
+  kCommandList,
+  kConfigGet,
+  kCount,  // not a subcommand
+};
+
+// What permissions are given by: `connection` always; the others can be granted to a user.
+enum class CommandGroup : std::uint8_t { kConnection, kSubmit, kRead, kControl, kAdmin };
+std::string_view to_string(CommandGroup group);
+
+enum CommandFlag : std::uint8_t {
+  kNoFlags = 0,
+  kBeforeAuth = 1,       // allowed before the peer is authenticated
+  kWhileSubscribed = 2,  // allowed under RESP2 while the connection is subscribed to a channel
+  kBlocking = 4,         // may keep the connection waiting
+  kWrite = 8,            // changes what the daemon does
+};
+
+// One argument for COMMAND DOCS, in the words of Redis, so that redis-cli can help and hint.
+struct ArgumentDoc {
+  enum class Type : std::uint8_t { kString, kInteger, kPureToken, kOneOf, kBlock };
+  std::string_view name;
+  Type type = Type::kString;
+  std::string_view token = {};  // the word in front of it, if any
+  bool optional = false;
+  bool multiple = false;
+  std::span<const ArgumentDoc> arguments = {};  // of kOneOf and kBlock
+};
+
+inline constexpr std::int32_t kNoMaximum = 0x7FFFFFFF;
+
+struct SubcommandSpec {
+  SubcommandId id;
+  CommandId container;
+  std::string_view name;       // lower case
+  std::int32_t min_arguments;  // both names included
+  std::int32_t max_arguments;
+  CommandGroup group;
+  std::string_view summary;
+  std::span<const ArgumentDoc> arguments = {};
+
+  constexpr std::int32_t arity() const {
+    return min_arguments == max_arguments ? min_arguments : -min_arguments;
+  }
+  constexpr bool accepts(std::size_t count) const {
+    return count >= static_cast<std::size_t>(min_arguments) &&
+           count <= static_cast<std::size_t>(max_arguments);
+  }
+};
+
+struct CommandSpec {
+  CommandId id;
+  std::string_view name;       // lower case
+  std::int32_t min_arguments;  // the name included
+  std::int32_t max_arguments;  // kNoMaximum: as many as the limits allow
+  std::uint8_t flags;          // CommandFlag
+  CommandGroup group;
+  std::string_view summary;
+  std::span<const ArgumentDoc> arguments = {};
+
+  // As Redis says it: n if there must be exactly n arguments, -n if at least n.
+  constexpr std::int32_t arity() const {
+    return min_arguments == max_arguments ? min_arguments : -min_arguments;
+  }
+  constexpr bool allowed_before_auth() const { return (flags & kBeforeAuth) != 0; }
+  constexpr bool allowed_while_subscribed() const { return (flags & kWhileSubscribed) != 0; }
+  constexpr bool accepts(std::size_t count) const {
+    return count >= static_cast<std::size_t>(min_arguments) &&
+           count <= static_cast<std::size_t>(max_arguments);
+  }
+  std::span<const SubcommandSpec> subcommands() const;
+};
+
+// The one table, in the order of CommandId, which is that of the names. Constant data; every function below
+// may be called by any thread.
+std::span<const CommandSpec> commands();
+const CommandSpec& command(CommandId id);
+
+// The command of this name, in any case; null if there is none. Some nanoseconds: one hash, one comparison.
+const CommandSpec* find_command(std::string_view name);
+// The subcommand of this name, in any case; null if there is none, or if the command has none at all.
+const SubcommandSpec* find_subcommand(CommandId container, std::string_view name);
+
+// Error replies without their '-', worded as Redis words them, because stock clients match on some.
+std::string unknown_command_error(const ArgumentList& arguments);
+std::string arity_error(const CommandSpec& command);
+std::string arity_error(const SubcommandSpec& subcommand);  // "… for 'client|setname' command"
+std::string unknown_subcommand_error(const CommandSpec& command, std::string_view subcommand);
+// Under RESP2, while subscribed.
+std::string not_while_subscribed_error(const CommandSpec& command);
+
+}  // namespace locksley::proto

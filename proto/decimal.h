@@ -1,0 +1,34 @@
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstddef>
+
+namespace locksley::proto {
+
+// Most bytes that write_decimal() writes: "-9223372036854775808".
+inline constexpr std::size_t kMaxDecimalBytes = 20;
+
+// Writes the decimal of `value` to `to`, where kMaxDecimalBytes fit; returns where it ends. Short numbers, of
+// which framing is made, take a path of their own.
+template <std::integral Integer>
+char* write_decimal(char* to, Integer value) {
+  if (value >= 0 && value < 10) {
+    *to = static_cast<char>('0' + value);
+    return to + 1;
+  }
+  if (value >= 10 && value < 100) {
+    to[0] = static_cast<char>('0' + value / 10);
+    to[1] = static_cast<char>('0' + value % 10);
+    return to + 2;
+  }
+  return std::to_chars(to, to + kMaxDecimalBytes, value).ptr;
+}
+
+inline char* write_line_end(char* to) {
+  to[0] = '\r';
+  to[1] = '\n';
+  return to + 2;
+}
+
+}  // namespace locksley::proto

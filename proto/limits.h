@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+
+namespace locksley::proto {
+
+// What a peer may make the command reader hold. A plain value, copied into the reader; the reader checks
+// every announced length against it before it keeps a byte for it.
+//
+// The figures of the first group are those of Redis, which stock clients are written against.
+struct Limits {
+  static constexpr std::size_t kKiB = 1024;
+  static constexpr std::size_t kMiB = 1024 * kKiB;
+
+  std::size_t max_arguments = 2147483647;    // Redis: INT_MAX; more is "invalid multibulk length"
+  std::size_t max_bulk_bytes = 512 * kMiB;   // Redis: proto-max-bulk-len; more is "invalid bulk length"
+  std::size_t max_inline_bytes = 64 * kKiB;  // Redis: PROTO_INLINE_MAX_SIZE; more is "too big inline request"
+  std::size_t max_command_bytes =
+      1024 * kMiB;  // of one command with its framing; Redis: client-query-buffer-limit
+
+  // Tighter, and with other error texts, until the peer has shown who it is (Redis PR 9588, CVE-2021-32675).
+  // The longest command that a stock client sends before it is authenticated has 7 arguments.
+  bool authenticated = true;
+
+  static constexpr std::size_t kUnauthenticatedArguments = 10;
+  static constexpr std::size_t kUnauthenticatedBulkBytes = 16384;
+
+  static constexpr Limits before_authentication() {
+    Limits limits;
+    limits.authenticated = false;
+    limits.max_command_bytes = kMiB;
+    return limits;
+  }
+};
+
+}  // namespace locksley::proto

@@ -1,0 +1,112 @@
+#include "proto/output_buffer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace locksley::proto {
+namespace {
+constexpr std::size_t kChunkGrowth = 4;
+}
+
+OutputBuffer::OutputBuffer(OutputBuffer&& other) noexcept { *this = std::move(other); }
+
+OutputBuffer& OutputBuffer::operator=(OutputBuffer&& other) noexcept {
+  if (this != &other) {
+    chunks_ = std::exchange(other.chunks_, {});
+    next_ = std::exchange(other.next_, nullptr);
+    limit_ = std::exchange(other.limit_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+void OutputBuffer::append(std::string_view bytes) {
+  // What fits goes into the last chunk, so that a large string leaves no gap.
+  const std::size_t head = std::min(bytes.size(), static_cast<std::size_t>(limit_ - next_));
+  if (head > 0) {
+    std::memcpy(next_, bytes.data(), head);
+    commit(head);
+    bytes.remove_prefix(head);
+  }
+  if (bytes.empty()) return;
+  std::memcpy(reserve(bytes.size()), bytes.data(), bytes.size());
+  commit(bytes.size());
+}
+
+void OutputBuffer::add_chunk(std::size_t n) {
+  std::size_t capacity = kFirstChunkBytes;
+  if (!chunks_.empty()) {
+    Chunk& last = chunks_.back();
+    last.end = end_of(chunks_.size() - 1);
+    capacity = std::min(kChunkBytes, kChunkGrowth * last.capacity);
+    if (last.begin == last.end) chunks_.pop_back();
+  }
+  capacity = std::max(capacity, n);
+  chunks_.push_back({std::make_unique_for_overwrite<char[]>(capacity), capacity, 0, 0});
+  next_ = chunks_.back().bytes.get();
+  limit_ = next_ + capacity;
+}
+
+std::size_t OutputBuffer::end_of(std::size_t i) const {
+  const Chunk& chunk = chunks_[i];
+  return i + 1 == chunks_.size() ? static_cast<std::size_t>(next_ - chunk.bytes.get()) : chunk.end;
+}
+
+std::size_t OutputBuffer::gather(std::span<std::string_view> out) const {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < chunks_.size() && count < out.size(); ++i) {
+    const Chunk& chunk = chunks_[i];
+    const std::size_t length = end_of(i) - chunk.begin;
+    if (length > 0) out[count++] = {chunk.bytes.get() + chunk.begin, length};
+  }
+  return count;
+}
+
+void OutputBuffer::consume(std::size_t n) {
+  size_ -= n;
+  std::size_t done = 0;
+  for (; done < chunks_.size(); ++done) {
+    Chunk& chunk = chunks_[done];
+    const std::size_t length = std::min(n, end_of(done) - chunk.begin);
+    chunk.begin += length;
+    n -= length;
+    const bool is_last = done + 1 == chunks_.size();
+    if (is_last || chunk.begin < chunk.end) break;
+  }
+  chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(done));
+  if (size_ > 0 || chunks_.empty()) return;
+  // All is written: the last chunk is used again from its start, unless one large string made it larger than
+  // usual.
+  Chunk& last = chunks_.back();
+  if (last.capacity > kChunkBytes) {
+    clear();
+    return;
+  }
+  last.begin = 0;
+  next_ = last.bytes.get();
+}
+
+void OutputBuffer::clear() {
+  chunks_.clear();
+  next_ = nullptr;
+  limit_ = nullptr;
+  size_ = 0;
+}
+
+std::string OutputBuffer::to_string() const {
+  std::string text;
+  text.reserve(size_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    text.append(chunks_[i].bytes.get() + chunks_[i].begin, end_of(i) - chunks_[i].begin);
+  }
+  return text;
+}
+
+std::size_t OutputBuffer::memory_bytes() const {
+  std::size_t bytes = chunks_.capacity() * sizeof(Chunk);
+  for (const Chunk& chunk : chunks_) bytes += chunk.capacity;
+  return bytes;
+}
+
+}  // namespace locksley::proto

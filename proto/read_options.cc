@@ -1,0 +1,129 @@
+#include "proto/read_options.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "proto/number.h"
+#include "proto/submit_options.h"
+#include "proto/text.h"
+
+namespace locksley::proto {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::array<std::string_view, 5> kStates = {"open", "queued", "running", "done", "cancelled"};
+constexpr auto kMaxMilliseconds = static_cast<std::uint64_t>(BatchOptions::kMaxDuration.count());
+// Cursors are written as signed integers of the wire.
+constexpr std::uint64_t kMaxCursor = 0x7FFF'FFFF'FFFF'FFFF;
+
+std::string needs(std::string_view what, std::string_view expected, std::string_view found) {
+  std::string text = "ERR ";
+  text += what;
+  text += " needs ";
+  text += expected;
+  return text + ", found '" + printable(found) + "'";
+}
+
+std::expected<std::uint64_t, std::string> parse_number(std::string_view what, std::string_view found,
+                                                       std::uint64_t least, std::uint64_t most) {
+  const auto value = parse_uint64(found);
+  if (value && *value >= least && *value <= most) return *value;
+  return std::unexpected(
+      needs(what, "an integer from " + std::to_string(least) + " to " + std::to_string(most), found));
+}
+
+// One option that takes a value: its name, and what is done with the value.
+struct ValueOption {
+  std::string_view name;
+  std::uint64_t least;
+  std::uint64_t most;
+  std::uint64_t* number;   // where a number goes
+  std::string_view* text;  // or, if it is none, the text
+  bool is_seen = false;
+};
+
+// Reads pairs of option and value from `at` on, each at most once.
+std::expected<void, std::string> parse_options(const ArgumentList& arguments, std::size_t at,
+                                               std::span<ValueOption> options) {
+  for (; at < arguments.size(); at += 2) {
+    const std::string_view word = arguments[at];
+    const auto found = std::ranges::find_if(
+        options, [&](const ValueOption& one) { return equals_ignoring_case(one.name, word); });
+    if (found == options.end()) return std::unexpected("ERR unknown option '" + printable(word) + "'");
+    const std::string what = "option '" + std::string(found->name) + "'";
+    if (std::exchange(found->is_seen, true)) return std::unexpected("ERR " + what + " is given twice");
+    if (at + 1 == arguments.size()) return std::unexpected("ERR " + what + " needs a value");
+    const std::string_view value = arguments[at + 1];
+    if (found->text != nullptr) {
+      *found->text = value;
+      continue;
+    }
+    const auto number = parse_number(what, value, found->least, found->most);
+    if (!number) return std::unexpected(number.error());
+    *found->number = *number;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arguments) {
+  ResultsCommand result;
+  result.id = arguments[1];
+  std::uint64_t block = 0;
+  std::array options = {
+      ValueOption{"FROM", 0, kMaxCursor, &result.from, nullptr},
+      ValueOption{"COUNT", 1, ResultsCommand::kMaxCount, &result.count, nullptr},
+      ValueOption{"BLOCK", 0, kMaxMilliseconds, &block, nullptr},
+  };
+  if (auto parsed = parse_options(arguments, 2, options); !parsed) {
+    return std::unexpected(std::move(parsed.error()));
+  }
+  if (options.back().is_seen) result.block = milliseconds(block);
+  return result;
+}
+
+std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments) {
+  ListCommand result;
+  std::string_view state;
+  std::string_view match;
+  std::array options = {
+      ValueOption{"STATE", 0, 0, nullptr, &state},
+      ValueOption{"MATCH", 0, 0, nullptr, &match},
+      ValueOption{"CURSOR", 0, kMaxCursor, &result.cursor, nullptr},
+      ValueOption{"COUNT", 1, ListCommand::kMaxCount, &result.count, nullptr},
+  };
+  if (auto parsed = parse_options(arguments, 1, options); !parsed) {
+    return std::unexpected(std::move(parsed.error()));
+  }
+  if (options[0].is_seen) {
+    const auto found =
+        std::ranges::find_if(kStates, [&](std::string_view one) { return equals_ignoring_case(one, state); });
+    if (found == kStates.end()) {
+      return std::unexpected(needs("option 'STATE'", "open, queued, running, done or cancelled", state));
+    }
+    result.state = *found;
+  }
+  if (options[1].is_seen) result.match = match;
+  return result;
+}
+
+std::expected<WaitCommand, std::string> parse_wait(const ArgumentList& arguments) {
+  WaitCommand result{arguments[1], std::nullopt};
+  if (arguments.size() > 2) {
+    const auto timeout = parse_number("timeout", arguments[2], 0, kMaxMilliseconds);
+    if (!timeout) return std::unexpected(timeout.error());
+    if (*timeout > 0) result.timeout = milliseconds(*timeout);
+  }
+  return result;
+}
+
+std::expected<WeightCommand, std::string> parse_weight(const ArgumentList& arguments) {
+  const auto weight = parse_number("weight", arguments[2], 1, BatchOptions::kMaxWeight);
+  if (!weight) return std::unexpected(weight.error());
+  return WeightCommand{arguments[1], static_cast<std::uint32_t>(*weight)};
+}
+
+}  // namespace locksley::proto

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proto/argument_list.h"
+
+namespace locksley::proto {
+
+// RESULTS id [FROM cursor] [COUNT n] [BLOCK ms]
+struct ResultsCommand {
+  static constexpr std::uint64_t kDefaultCount = 1000;
+  static constexpr std::uint64_t kMaxCount = 1'000'000;
+
+  std::string_view id;
+  std::uint64_t from = 0;
+  std::uint64_t count = kDefaultCount;
+  // Absent: answer at once. 0: wait for a result without limit, as Redis has it.
+  std::optional<std::chrono::milliseconds> block;
+};
+
+// LIST [STATE state] [MATCH glob] [CURSOR c] [COUNT n]
+struct ListCommand {
+  static constexpr std::uint64_t kDefaultCount = 100;
+  static constexpr std::uint64_t kMaxCount = 10'000;
+
+  std::string state;                      // lower case; empty: any
+  std::optional<std::string_view> match;  // against id and name
+  std::uint64_t cursor = 0;
+  std::uint64_t count = kDefaultCount;
+};
+
+// WAIT id [timeout-ms]
+struct WaitCommand {
+  std::string_view id;
+  std::optional<std::chrono::milliseconds> timeout;  // absent also for 0: no timeout
+};
+
+// WEIGHT id n
+struct WeightCommand {
+  std::string_view id;
+  std::uint32_t weight;
+};
+
+// Each takes the whole command, its name included; views are into `arguments`. The error is the text of the
+// error reply without its '-'. The number of arguments has been checked against the command table. No side
+// effects, any thread.
+std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arguments);
+std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments);
+std::expected<WaitCommand, std::string> parse_wait(const ArgumentList& arguments);
+std::expected<WeightCommand, std::string> parse_weight(const ArgumentList& arguments);
+
+}  // namespace locksley::proto

@@ -1,0 +1,17 @@
+#include "proto/text.h"
+
+namespace locksley::proto {
+
+std::string printable(std::string_view text, std::size_t max) {
+  std::string result(text.substr(0, max));
+  for (char& c : result) {
+    if (c == '\r' || c == '\n') {
+      c = ' ';
+    } else if (c < 32 || c == 127) {  // bytes of UTF-8 are negative: they become '?' as well
+      c = '?';
+    }
+  }
+  return result;
+}
+
+}  // namespace locksley::proto

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace locksley::proto {
+
+constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+
+// Names of commands and options: ASCII letters of either case are equal.
+constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (to_lower(a[i]) != to_lower(b[i])) return false;
+  }
+  return true;
+}
+
+// What a peer sent, for quoting in an error: cut at `max` bytes, bytes outside printable ASCII replaced.
+std::string printable(std::string_view text, std::size_t max = 128);
+
+}  // namespace locksley::proto

@@ -1,0 +1,206 @@
+#include "proto/command_table.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "proto/command_docs.h"
+#include "proto/reply_reader.h"
+#include "tests/unit/proto/reader_support.h"
+
+namespace locksley::proto {
+namespace {
+
+ArgumentList list(const std::vector<std::string_view>& words) { return ArgumentList::copy_of(words); }
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return result;
+}
+
+TEST(CommandTableTest, EveryCommandIsFoundByItsNameInAnyCaseAndByItsId) {
+  for (const CommandSpec& spec : commands()) {
+    EXPECT_EQ(find_command(spec.name), &spec);
+    EXPECT_EQ(find_command(upper(spec.name)), &spec);
+    EXPECT_EQ(&command(spec.id), &spec);
+  }
+}
+
+TEST(CommandTableTest, NothingElseIsFound) {
+  for (const CommandSpec& spec : commands()) {
+    std::string other(spec.name);
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      const char kept = other[i];
+      other[i] = '~';
+      EXPECT_EQ(find_command(other), nullptr) << other;
+      other[i] = kept;
+    }
+    EXPECT_EQ(find_command(other + "x"), nullptr);
+    EXPECT_EQ(find_command("x" + other), nullptr);
+    EXPECT_EQ(find_command(std::string_view(other).substr(0, other.size() - 1)), nullptr);
+  }
+  for (const std::string_view name : {"", "x", "MULTI", "GET", "RETRY", "SHUTDOWN"}) {
+    EXPECT_EQ(find_command(name), nullptr) << name;
+  }
+  EXPECT_EQ(find_command(std::string(100'000, 'a')), nullptr);
+}
+
+TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
+  std::set<std::string_view> names;
+  for (const CommandSpec& spec : commands()) names.insert(spec.name);
+  const std::set<std::string_view> expected = {
+      "submit",     "open",         "add",    "close",   "run",      "status",    "wait",
+      "results",    "cancel",       "forget", "list",    "handlers", "workers",   "explain",
+      "weight",     "pause",        "resume", "tenants", "info",     "subscribe", "unsubscribe",
+      "psubscribe", "punsubscribe", "hello",  "auth",    "ping",     "echo",      "quit",
+      "reset",      "select",       "client", "command", "config"};
+  EXPECT_EQ(names, expected);
+}
+
+TEST(CommandTableTest, ArityIsAsRedisCounts) {
+  EXPECT_EQ(find_command("echo")->arity(), 2);
+  EXPECT_EQ(find_command("ping")->arity(), -1);
+  EXPECT_TRUE(find_command("ping")->accepts(1));
+  EXPECT_TRUE(find_command("ping")->accepts(2));
+  EXPECT_FALSE(find_command("ping")->accepts(3));
+  EXPECT_FALSE(find_command("submit")->accepts(3));
+  EXPECT_TRUE(find_command("submit")->accepts(1'000'003));
+}
+
+TEST(CommandTableTest, WhatIsAllowedWhen) {
+  std::set<std::string_view> before_auth;
+  std::set<std::string_view> subscribed;
+  for (const CommandSpec& spec : commands()) {
+    if (spec.allowed_before_auth()) before_auth.insert(spec.name);
+    if (spec.allowed_while_subscribed()) subscribed.insert(spec.name);
+  }
+  EXPECT_EQ(before_auth, (std::set<std::string_view>{"auth", "hello", "quit", "reset"}));
+  EXPECT_EQ(subscribed, (std::set<std::string_view>{"subscribe", "unsubscribe", "psubscribe", "punsubscribe",
+                                                    "ping", "quit", "reset"}));
+}
+
+TEST(CommandTableTest, SubcommandsBelongToTheirContainers) {
+  std::size_t count = 0;
+  for (const CommandSpec& spec : commands()) {
+    for (const SubcommandSpec& one : spec.subcommands()) {
+      EXPECT_EQ(one.container, spec.id);
+      EXPECT_EQ(find_subcommand(spec.id, upper(one.name)), &one);
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, static_cast<std::size_t>(SubcommandId::kCount));
+  EXPECT_EQ(find_subcommand(CommandId::kClient, "docs"), nullptr);
+  EXPECT_EQ(find_subcommand(CommandId::kClient, "MAINT_NOTIFICATIONS"), nullptr);
+  EXPECT_EQ(find_subcommand(CommandId::kSubmit, "id"), nullptr);
+}
+
+TEST(CommandTableTest, ErrorsAreWordedAsInRedis) {
+  EXPECT_EQ(unknown_command_error(list({"NOSUCHCMD"})),
+            "ERR unknown command 'NOSUCHCMD', with args beginning with: ");
+  EXPECT_EQ(unknown_command_error(list({"x", "a", "b"})),
+            "ERR unknown command 'x', with args beginning with: 'a' 'b' ");
+  EXPECT_EQ(unknown_command_error(list({"FO\r\n+OK\r\nO", "x\ry"})),
+            "ERR unknown command 'FO  +OK  O', with args beginning with: 'x y' ");
+  const std::string big(5000, 'N');
+  EXPECT_LE(unknown_command_error(list({big, big, big})).size(), 400u);
+  EXPECT_EQ(arity_error(*find_command("ECHO")), "ERR wrong number of arguments for 'echo' command");
+  EXPECT_EQ(arity_error(*find_subcommand(CommandId::kClient, "setname")),
+            "ERR wrong number of arguments for 'client|setname' command");
+  EXPECT_EQ(unknown_subcommand_error(*find_command("client"), "NOSUCH"),
+            "ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.");
+  EXPECT_EQ(
+      not_while_subscribed_error(*find_command("status")),
+      "ERR Can't execute 'status': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "
+      "in this context");
+}
+
+// What `write` writes, read back: so that every header announces what follows it.
+template <typename Write>
+Reply written(Protocol protocol, const Write& write) {
+  OutputBuffer out;
+  ReplyWriter writer(out, protocol);
+  write(writer);
+  ReplyReader reader;
+  Reply reply;
+  ReadStatus status = ReadStatus::kNeedMore;
+  feed(reader, out.to_string(), [&] { status = reader.next(reply); });
+  EXPECT_EQ(status, ReadStatus::kComplete) << reader.error_message();
+  EXPECT_EQ(reader.buffered_bytes(), 0u);
+  return reply;
+}
+
+TEST(CommandDocsTest, DocsOfAllCommandsAreWholeInBothVersions) {
+  for (const Protocol protocol : {Protocol::kResp2, Protocol::kResp3}) {
+    const Reply docs =
+        written(protocol, [](ReplyWriter& w) { write_command_docs(w, list({"COMMAND", "DOCS"})); });
+    EXPECT_EQ(docs.type, protocol == Protocol::kResp3 ? Reply::Type::kMap : Reply::Type::kArray);
+    EXPECT_EQ(docs.elements.size(), 2 * commands().size());
+    for (const CommandSpec& spec : commands()) {
+      const Reply* one = docs.find(spec.name);
+      ASSERT_NE(one, nullptr) << spec.name;
+      for (const std::string_view key : {"summary", "since", "group"})
+        EXPECT_NE(one->find(key), nullptr) << key;
+    }
+    ASSERT_NE(docs.find("client"), nullptr);
+    EXPECT_NE(docs.find("client")->find("subcommands")->find("client|setname"), nullptr);
+  }
+}
+
+TEST(CommandDocsTest, DocsDescribeArgumentsInRedisWords) {
+  const Reply docs = written(Protocol::kResp3, [](ReplyWriter& w) {
+    write_command_docs(w, list({"COMMAND", "DOCS", "Submit", "nosuch"}));
+  });
+  ASSERT_EQ(docs.elements.size(), 2u) << "unknown names are left out";
+  const Reply& arguments = *docs.find("submit")->find("arguments");
+  EXPECT_EQ(arguments.elements.front().find("name")->text, "handler");
+  EXPECT_EQ(arguments.elements.front().find("type")->text, "string");
+  const Reply& weight = arguments.elements[3];
+  EXPECT_EQ(weight.find("token")->text, "WEIGHT");
+  EXPECT_EQ(weight.find("type")->text, "integer");
+  EXPECT_EQ(weight.find("flags")->elements.front().text, "optional");
+  const Reply& jobs = arguments.elements.back();
+  EXPECT_EQ(jobs.find("type")->text, "oneof");
+  EXPECT_EQ(jobs.find("arguments")->elements.size(), 2u);
+}
+
+TEST(CommandDocsTest, AnUnknownNameAloneIsAnEmptyMap) {
+  OutputBuffer out;
+  ReplyWriter writer(out, Protocol::kResp2);
+  write_command_docs(writer, list({"COMMAND", "DOCS", "nosuchcmd"}));
+  writer.set_protocol(Protocol::kResp3);
+  write_command_docs(writer, list({"COMMAND", "DOCS", "nosuchcmd"}));
+  EXPECT_EQ(out.to_string(), "*0\r\n%0\r\n");
+}
+
+TEST(CommandDocsTest, InfoIsTenPartsACommandAndNullForAnUnknownName) {
+  const Reply all = written(Protocol::kResp2, [](ReplyWriter& w) { write_command_all(w); });
+  EXPECT_EQ(all.elements.size(), commands().size());
+  for (const Reply& one : all.elements) EXPECT_EQ(one.elements.size(), 10u);
+  const Reply some = written(Protocol::kResp3, [](ReplyWriter& w) {
+    write_command_info(w, list({"COMMAND", "INFO", "PING", "nosuch"}));
+  });
+  ASSERT_EQ(some.elements.size(), 2u);
+  EXPECT_EQ(some.elements[0].elements[0].text, "ping");
+  EXPECT_EQ(some.elements[0].elements[1].integer, -1);
+  EXPECT_TRUE(some.elements[1].is_null());
+}
+
+TEST(CommandDocsTest, ListAndCount) {
+  const Reply count = written(Protocol::kResp2, [](ReplyWriter& w) { write_command_count(w); });
+  EXPECT_EQ(count.integer, static_cast<std::int64_t>(commands().size()));
+  const Reply names =
+      written(Protocol::kResp2, [](ReplyWriter& w) { write_command_list(w, list({"COMMAND", "LIST"})); });
+  EXPECT_EQ(names.elements.size(), commands().size());
+  const Reply some = written(Protocol::kResp2, [](ReplyWriter& w) {
+    write_command_list(w, list({"COMMAND", "LIST", "FILTERBY", "PATTERN", "*SUBSCRIBE"}));
+  });
+  EXPECT_EQ(some.elements.size(), 4u);
+  const Reply wrong = written(Protocol::kResp2, [](ReplyWriter& w) {
+    write_command_list(w, list({"COMMAND", "LIST", "FILTERBY", "MODULE", "x"}));
+  });
+  EXPECT_TRUE(wrong.is_error());
+}
+
+}  // namespace
+}  // namespace locksley::proto

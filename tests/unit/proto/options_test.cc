@@ -1,0 +1,213 @@
+// The options of SUBMIT, OPEN and RUN, and those of the commands that read.
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "proto/read_options.h"
+#include "proto/submit_options.h"
+
+namespace locksley::proto {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// The words of `line`; '~' stands for an empty argument.
+ArgumentList words(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> parts;
+  for (std::string word; in >> word;) parts.push_back(word == "~" ? "" : word);
+  const std::vector<std::string_view> views(parts.begin(), parts.end());
+  return ArgumentList::copy_of(views);
+}
+
+std::string submit_error(const std::string& line) {
+  const auto parsed = parse_submit(words("SUBMIT echo " + line));
+  return parsed ? "accepted" : parsed.error();
+}
+
+constexpr const char* kTrace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+TEST(SubmitOptionsTest, DefaultsWhenNothingIsSaid) {
+  const auto parsed = parse_submit(words("SUBMIT echo JOBS a b"));
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->handler, "echo");
+  EXPECT_EQ(parsed->options.weight, 1u);
+  EXPECT_EQ(parsed->options.keep, Keep::kAll);
+  EXPECT_TRUE(parsed->options.id.empty());
+  EXPECT_FALSE(parsed->options.timeout || parsed->options.deadline || parsed->options.retain);
+  EXPECT_FALSE(parsed->options.slots || parsed->options.max_fails || parsed->options.ephemeral);
+  EXPECT_EQ(std::get<JobsSource>(parsed->source).first, 3u);
+}
+
+TEST(SubmitOptionsTest, AllOptionsInAnyCase) {
+  const auto parsed =
+      parse_submit(words(std::string("submit sha256 id my-id NAME n Weight 1000 timeout 5 DEADLINE 7 "
+                                     "keep FAILURES retain 0 SLOTS 3 maxfails 9 ephemeral TRACE ") +
+                         kTrace + " jobs ID"));
+  ASSERT_TRUE(parsed) << parsed.error();
+  const BatchOptions& options = parsed->options;
+  EXPECT_EQ(options.id, "my-id");
+  EXPECT_EQ(options.name, "n");
+  EXPECT_EQ(options.weight, 1000u);
+  EXPECT_EQ(options.timeout, milliseconds(5));
+  EXPECT_EQ(options.deadline, milliseconds(7));
+  EXPECT_EQ(options.keep, Keep::kFailures);
+  EXPECT_EQ(options.retain, seconds(0));
+  EXPECT_EQ(options.slots, 3u);
+  EXPECT_EQ(options.max_fails, 9u);
+  EXPECT_TRUE(options.ephemeral);
+  EXPECT_EQ(options.trace, kTrace);
+  EXPECT_EQ(std::get<JobsSource>(parsed->source).first, 24u)
+      << "behind JOBS everything is a payload, even 'ID'";
+}
+
+TEST(SubmitOptionsTest, RangesWithAndWithoutPayload) {
+  const auto plain = parse_submit(words("SUBMIT echo RANGE -5 5"));
+  ASSERT_TRUE(plain) << plain.error();
+  const auto& range = std::get<RangeSource>(plain->source);
+  EXPECT_EQ(range.low, -5);
+  EXPECT_EQ(range.high, 5);
+  EXPECT_EQ(range.size(), 10u);
+  EXPECT_EQ(range.payload, std::nullopt);
+  const auto with = parse_submit(words("SUBMIT echo RANGE 0 1 n={}"));
+  ASSERT_TRUE(with);
+  EXPECT_EQ(std::get<RangeSource>(with->source).payload, "n={}");
+  const auto empty = parse_submit(words("SUBMIT echo RANGE 7 7 ~"));
+  ASSERT_TRUE(empty) << "no jobs, but a batch";
+  EXPECT_EQ(std::get<RangeSource>(empty->source).size(), 0u);
+  EXPECT_EQ(std::get<RangeSource>(empty->source).payload, "");
+  const auto widest = parse_submit(words("SUBMIT echo RANGE -9223372036854775808 9223372036854775807"));
+  ASSERT_TRUE(widest);
+  EXPECT_EQ(std::get<RangeSource>(widest->source).size(), 18446744073709551615u);
+}
+
+TEST(SubmitOptionsTest, ErrorsNameTheOptionWhatWasExpectedAndWhatWasFound) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"WEIGHT 0 JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '0'"},
+      {"weight 1001 JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '1001'"},
+      {"WEIGHT +1 JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '+1'"},
+      {"WEIGHT 01 JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '01'"},
+      {"WEIGHT 1.5 JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '1.5'"},
+      {"WEIGHT ~ JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found ''"},
+      {"TIMEOUT 0 JOBS a", "ERR option 'TIMEOUT' needs an integer from 1 to 315360000000, found '0'"},
+      {"DEADLINE -1 JOBS a", "ERR option 'DEADLINE' needs an integer from 1 to 315360000000, found '-1'"},
+      {"RETAIN x JOBS a", "ERR option 'RETAIN' needs an integer from 0 to 315360000, found 'x'"},
+      {"SLOTS 0 JOBS a", "ERR option 'SLOTS' needs an integer from 1 to 4294967295, found '0'"},
+      {"MAXFAILS 4294967296 JOBS a",
+       "ERR option 'MAXFAILS' needs an integer from 1 to 4294967295, found '4294967296'"},
+      {"KEEP some JOBS a", "ERR option 'KEEP' needs all, failures or none, found 'some'"},
+      {"TRACE x JOBS a", "ERR option 'TRACE' needs a W3C traceparent, found 'x'"},
+      {"ID ~ JOBS a", "ERR option 'ID' needs 1 to 128 printable ASCII characters without spaces, found ''"},
+      {"DELAY 5 JOBS a", "ERR option 'DELAY' is not available in this build"},
+      {"retries 5 JOBS a", "ERR option 'RETRIES' is not available in this build"},
+      {"AFTER x JOBS a", "ERR option 'AFTER' is not available in this build"},
+      {"AFTEROK x JOBS a", "ERR option 'AFTEROK' is not available in this build"},
+      {"PRIORITY 5 JOBS a", "ERR unknown option 'PRIORITY'"},
+      {"ID a ID b JOBS a", "ERR option 'ID' is given twice"},
+      {"EPHEMERAL EPHEMERAL JOBS a", "ERR option 'EPHEMERAL' is given twice"},
+      {"EPHEMERAL ID", "ERR option 'ID' needs a value"},
+      {"ID x", "ERR the jobs are missing: expected JOBS payload ... or RANGE low high"},
+      {"ID x JOBS", "ERR JOBS needs at least one payload"},
+      {"RANGE 1", "ERR RANGE needs low, high and at most one payload"},
+      {"RANGE 1 2 a b", "ERR RANGE needs low, high and at most one payload"},
+      {"RANGE 1 x", "ERR RANGE needs integers of 64 bits, found 'x'"},
+      {"RANGE 9223372036854775808 1", "ERR RANGE needs integers of 64 bits, found '9223372036854775808'"},
+      {"RANGE 2 1", "ERR RANGE needs low <= high, found 2 and 1"},
+  };
+  for (const auto& [line, error] : cases) EXPECT_EQ(submit_error(line), error) << line;
+}
+
+TEST(SubmitOptionsTest, IdsAndNamesHaveBoundsOfLengthAndCharacters) {
+  EXPECT_TRUE(is_valid_batch_id(std::string(128, '!')));
+  EXPECT_FALSE(is_valid_batch_id(std::string(129, 'a')));
+  for (const std::string_view bad : {"", "a b", "a\n", "\x7f", "\xc3\xa9"})
+    EXPECT_FALSE(is_valid_batch_id(bad)) << bad;
+  const auto named = [](std::string_view name) {
+    return parse_open(ArgumentList::copy_of(std::vector<std::string_view>{"OPEN", "echo", "NAME", name}))
+        .has_value();
+  };
+  EXPECT_TRUE(named("caf\xc3\xa9 and tea"));
+  EXPECT_TRUE(named(std::string(256, 'n')));
+  EXPECT_FALSE(named(std::string(257, 'n')));
+  EXPECT_FALSE(named("line\nfeed"));
+}
+
+TEST(SubmitOptionsTest, TraceparentsAreCheckedAsTheStandardSays) {
+  EXPECT_TRUE(is_valid_traceparent(kTrace));
+  for (const std::string_view bad : {"", "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                                     "00-4BF92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                                     "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+                                     "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+                                     "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
+                                     "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}) {
+    EXPECT_FALSE(is_valid_traceparent(bad)) << bad;
+  }
+}
+
+TEST(OpenOptionsTest, TakesOptionsAndNoJobs) {
+  const auto parsed = parse_open(words("OPEN echo ID x SLOTS 2"));
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->options.id, "x");
+  EXPECT_EQ(parsed->options.slots, 2u);
+  EXPECT_EQ(parse_open(words("OPEN echo JOBS a")).error(), "ERR OPEN takes no jobs, found 'JOBS': use ADD");
+}
+
+TEST(RunOptionsTest, TakesJobsAndNoRange) {
+  const auto parsed = parse_run(words("RUN echo WEIGHT 2 JOBS a b"));
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(std::get<JobsSource>(parsed->source).first, 5u);
+  EXPECT_EQ(parse_run(words("RUN echo RANGE 1 2")).error(), "ERR RUN takes JOBS payload ..., not RANGE");
+  EXPECT_EQ(parse_run(words("RUN echo ID x")).error(), "ERR the jobs are missing: expected JOBS payload ...");
+}
+
+TEST(ReadOptionsTest, Results) {
+  const auto plain = parse_results(words("RESULTS x"));
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->from, 0u);
+  EXPECT_EQ(plain->count, 1000u);
+  EXPECT_EQ(plain->block, std::nullopt);
+  const ArgumentList full = words("RESULTS x block 0 COUNT 5 from 17");
+  const auto parsed = parse_results(full);
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->id, "x");
+  EXPECT_EQ(parsed->from, 17u);
+  EXPECT_EQ(parsed->count, 5u);
+  EXPECT_EQ(parsed->block, milliseconds(0));
+  EXPECT_EQ(parse_results(words("RESULTS x COUNT 0")).error(),
+            "ERR option 'COUNT' needs an integer from 1 to 1000000, found '0'");
+  EXPECT_EQ(parse_results(words("RESULTS x FROM")).error(), "ERR option 'FROM' needs a value");
+  EXPECT_EQ(parse_results(words("RESULTS x OFFSET 1")).error(), "ERR unknown option 'OFFSET'");
+  EXPECT_EQ(parse_results(words("RESULTS x FROM 1 from 2")).error(), "ERR option 'FROM' is given twice");
+}
+
+TEST(ReadOptionsTest, List) {
+  const auto plain = parse_list(words("LIST"));
+  ASSERT_TRUE(plain);
+  EXPECT_TRUE(plain->state.empty());
+  EXPECT_EQ(plain->match, std::nullopt);
+  EXPECT_EQ(plain->count, 100u);
+  const ArgumentList full = words("LIST STATE Running MATCH a* CURSOR 9 COUNT 10000");
+  const auto parsed = parse_list(full);
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->state, "running");
+  EXPECT_EQ(parsed->match, "a*");
+  EXPECT_EQ(parsed->cursor, 9u);
+  EXPECT_EQ(parse_list(words("LIST STATE asleep")).error(),
+            "ERR option 'STATE' needs open, queued, running, done or cancelled, found 'asleep'");
+}
+
+TEST(ReadOptionsTest, WaitAndWeight) {
+  EXPECT_EQ(parse_wait(words("WAIT x"))->timeout, std::nullopt);
+  EXPECT_EQ(parse_wait(words("WAIT x 0"))->timeout, std::nullopt);
+  EXPECT_EQ(parse_wait(words("WAIT x 250"))->timeout, milliseconds(250));
+  EXPECT_EQ(parse_wait(words("WAIT x -1")).error(),
+            "ERR timeout needs an integer from 0 to 315360000000, found '-1'");
+  EXPECT_EQ(parse_weight(words("WEIGHT x 7"))->weight, 7u);
+  EXPECT_EQ(parse_weight(words("WEIGHT x 1001")).error(),
+            "ERR weight needs an integer from 1 to 1000, found '1001'");
+}
+
+}  // namespace
+}  // namespace locksley::proto

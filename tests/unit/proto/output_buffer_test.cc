@@ -1,0 +1,83 @@
+#include "proto/output_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+
+namespace locksley::proto {
+namespace {
+
+TEST(OutputBufferTest, BytesComeOutAsTheyWentInWhateverTheSizes) {
+  std::mt19937_64 random(20261121);
+  OutputBuffer buffer;
+  std::string expected;
+  for (int i = 0; i < 3000; ++i) {
+    const std::size_t n = std::uniform_int_distribution<std::size_t>(0, i % 50 == 0 ? 700'000 : 300)(random);
+    const std::string bytes(n, static_cast<char>('a' + i % 26));
+    buffer.append(bytes);
+    expected += bytes;
+    if (i % 7 != 0) continue;
+    const std::size_t taken = std::uniform_int_distribution<std::size_t>(0, expected.size())(random);
+    std::array<std::string_view, 64> views;
+    const std::size_t count = buffer.gather(views);
+    std::string front;
+    for (std::size_t v = 0; v < count && front.size() < taken; ++v) front += views[v];
+    if (front.size() >= taken) {
+      ASSERT_EQ(front.substr(0, taken), expected.substr(0, taken));
+    }
+    buffer.consume(taken);
+    expected.erase(0, taken);
+    ASSERT_EQ(buffer.size(), expected.size());
+  }
+  EXPECT_EQ(buffer.to_string(), expected);
+}
+
+TEST(OutputBufferTest, AppendingMovesNothingThatIsBeingWritten) {
+  OutputBuffer buffer;
+  buffer.append("first");
+  std::array<std::string_view, 4> views;
+  ASSERT_EQ(buffer.gather(views), 1u);
+  const std::string_view first = views[0];
+  for (int i = 0; i < 1000; ++i) buffer.append(std::string(1000, 'x'));
+  EXPECT_EQ(first, "first");
+  ASSERT_GE(buffer.gather(views), 1u);
+  EXPECT_EQ(views[0].data(), first.data());
+}
+
+TEST(OutputBufferTest, ReservedBytesAreInOnePieceAndCountOnceCommitted) {
+  OutputBuffer buffer;
+  buffer.append(std::string(OutputBuffer::kFirstChunkBytes - 1, 'a'));
+  char* const space = buffer.reserve(100'000);
+  std::fill_n(space, 100'000, 'b');
+  EXPECT_EQ(buffer.size(), OutputBuffer::kFirstChunkBytes - 1);
+  buffer.commit(50'000);
+  EXPECT_EQ(buffer.to_string(),
+            std::string(OutputBuffer::kFirstChunkBytes - 1, 'a') + std::string(50'000, 'b'));
+}
+
+TEST(OutputBufferTest, MemoryFollowsWhatIsUnwritten) {
+  OutputBuffer buffer;
+  buffer.append(std::string(10'000'000, 'x'));
+  buffer.consume(buffer.size());
+  EXPECT_LT(buffer.memory_bytes(), 2 * OutputBuffer::kChunkBytes);
+  buffer.append("y");
+  buffer.release();
+  EXPECT_EQ(buffer.to_string(), "y") << "release() keeps what is not written";
+  buffer.consume(1);
+  buffer.release();
+  EXPECT_LT(buffer.memory_bytes(), 1024u);
+}
+
+TEST(OutputBufferTest, AMovedFromBufferIsEmptyAndUsable) {
+  OutputBuffer buffer;
+  buffer.append("abc");
+  OutputBuffer moved = std::move(buffer);
+  buffer = OutputBuffer();
+  buffer.append("def");
+  EXPECT_EQ(moved.to_string(), "abc");
+  EXPECT_EQ(buffer.to_string(), "def");
+}
+
+}  // namespace
+}  // namespace locksley::proto

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "core/atomic_pair.h"
+
+namespace locksley {
+
+// Where a lock-free container gets its atomics from: a template parameter, so that a test can swap in atomics
+// that hand control to a scheduler at each access and explore the interleavings (tests/model).
+struct StdAtomics {
+  template <class T>
+  using atomic = std::atomic<T>;
+  using atomic_pair = AtomicPair;
+};
+
+// The unit in which processors pass memory between caches: what two threads write stays this far apart.
+// std::hardware_destructive_interference_size is 64 here too, but may change with compiler flags and with it
+// the layout of public types.
+inline constexpr std::size_t kCacheLine = 64;
+
+}  // namespace locksley

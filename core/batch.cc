@@ -1,0 +1,199 @@
+#include "core/batch.h"
+
+#include <algorithm>
+
+#include "core/handler.h"
+
+namespace locksley {
+
+std::string_view to_string(BatchState state) {
+  switch (state) {
+    case BatchState::open:
+      return "open";
+    case BatchState::queued:
+      return "queued";
+    case BatchState::running:
+      return "running";
+    case BatchState::done:
+      return "done";
+    case BatchState::cancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+std::uint64_t Batch::Ended::total() const {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t count : by_status) sum += count;
+  return sum;
+}
+
+Batch::Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
+             BatchObserver* observer)
+    : options_(std::move(options)),
+      handler_(handler),
+      payloads_(std::move(payloads)),
+      observer_(observer),
+      weight_(options_.weight),
+      submitted_at_(unix_milliseconds()) {}
+
+BatchStatus Batch::status() const {
+  const std::lock_guard lock(mutex_);
+  const auto count = [this](JobStatus status) { return ended_.by_status[static_cast<std::size_t>(status)]; };
+  BatchStatus result{};
+  result.jobs = jobs_;
+  result.ok = count(JobStatus::ok);
+  result.cancelled = count(JobStatus::cancelled);
+  const std::uint64_t ended = ended_.total();
+  result.failed = ended - result.ok - result.cancelled;
+  result.running = std::min(executors_, jobs_ - ended);
+  result.queued = jobs_ - ended - result.running;
+  result.submitted_at = submitted_at_;
+  result.started_at = started_at_;
+  result.finished_at = finished_at_;
+  result.weight = weight_;
+  result.paused = is_paused();
+  result.rows = log_.rows();
+  // [batch-over] relaxed: written under the mutex that is held.
+  if (over_.load(std::memory_order_relaxed)) {
+    result.state = cancelled_ ? BatchState::cancelled : BatchState::done;
+  } else if (!closed_) {
+    result.state = BatchState::open;
+  } else {
+    result.state = started_at_ != 0 ? BatchState::running : BatchState::queued;
+  }
+  return result;
+}
+
+std::uint64_t Batch::read_results(std::uint64_t first, std::uint64_t max_rows,
+                                  const std::function<bool(const ResultRow&)>& visit) const {
+  std::vector<ResultLog::Piece> pieces;
+  {
+    const std::lock_guard lock(mutex_);
+    pieces = log_.snapshot(first, max_rows);
+  }
+  return ResultLog::visit(pieces, first, max_rows, visit);
+}
+
+std::uint64_t Batch::memory_bytes() const {
+  const std::uint64_t payload_bytes = payloads_->memory_bytes();
+  const std::lock_guard lock(mutex_);
+  return sizeof(*this) + payload_bytes + log_.memory_bytes();
+}
+
+void Batch::jobs_added(std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  jobs_ += count;
+}
+
+void Batch::close() {
+  bool over;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    over = finish_if_over();
+  }
+  if (over) tell();
+}
+
+void Batch::set_weight(std::uint32_t weight) {
+  const std::lock_guard lock(mutex_);
+  weight_ = weight;
+}
+
+void Batch::set_paused(bool paused) {
+  const std::lock_guard lock(mutex_);
+  // [batch-pause] relaxed: as in is_paused().
+  paused_.store(paused, std::memory_order_relaxed);
+}
+
+void Batch::stop(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  // [batch-over] relaxed: written under the mutex that is held.
+  if (over_.load(std::memory_order_relaxed)) return;
+  if (!cancelled_) stop_reason_ = std::move(reason);
+  cancelled_ = true;
+  // [batch-stop] relaxed: as in is_stopping().
+  stopping_.store(true, std::memory_order_relaxed);
+}
+
+void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
+  bool over;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const IndexRange& range : ranges) {
+      ended_.by_status[static_cast<std::size_t>(JobStatus::cancelled)] += range.size();
+      if (options_.keep != Keep::none) {
+        log_.append_run(range.low, range.size(), JobStatus::cancelled, stop_reason_);
+      }
+    }
+    handler_.stats.add_jobs(JobStatus::cancelled, [&] {
+      std::uint64_t sum = 0;
+      for (const IndexRange& range : ranges) sum += range.size();
+      return sum;
+    }());
+    over = finish_if_over();
+  }
+  if (over || !ranges.empty()) tell();
+}
+
+void Batch::executor_joined() {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    ++executors_;
+    if (started_at_ == 0) {
+      first = true;
+      started_at_ = unix_milliseconds();
+      handler_.stats.batch_wait.observe(std::chrono::milliseconds(started_at_ - submitted_at_));
+    }
+  }
+  if (first) tell();
+}
+
+void Batch::executor_left() {
+  const std::lock_guard lock(mutex_);
+  --executors_;
+}
+
+bool Batch::publish(const Ended& ended, std::span<const std::byte> rows, std::uint64_t row_count) {
+  bool too_many_failures = false;
+  {
+    auto prepared = ResultLog::prepare(rows, row_count);
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < kJobStatuses; ++i) {
+      ended_.by_status[i] += ended.by_status[i];
+      if (ended.by_status[i] != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), ended.by_status[i]);
+    }
+    log_.append(std::move(prepared));
+    if (options_.max_fails != 0 && !cancelled_) {
+      const std::uint64_t failed = ended_.total() -
+                                   ended_.by_status[static_cast<std::size_t>(JobStatus::ok)] -
+                                   ended_.by_status[static_cast<std::size_t>(JobStatus::cancelled)];
+      too_many_failures = failed >= options_.max_fails;
+    }
+    finish_if_over();
+  }
+  tell();
+  return too_many_failures;
+}
+
+void Batch::report_throw(std::uint64_t index, std::string_view what) {
+  if (observer_ != nullptr) observer_->handler_threw(*this, index, what);
+}
+
+bool Batch::finish_if_over() {
+  // [batch-over] relaxed: written under the mutex that is held.
+  if (!closed_ || ended_.total() != jobs_ || over_.load(std::memory_order_relaxed)) return false;
+  finished_at_ = std::max(unix_milliseconds(), std::max(started_at_, submitted_at_));
+  handler_.stats.batch_duration.observe(std::chrono::milliseconds(finished_at_ - submitted_at_));
+  // [batch-over] release: counters and results are complete; pairs with the acquire in is_over().
+  over_.store(true, std::memory_order_release);
+  return true;
+}
+
+void Batch::tell() {
+  if (observer_ != nullptr) observer_->batch_changed(shared_from_this());
+}
+
+}  // namespace locksley

@@ -1,0 +1,176 @@
+// A batch: an ordered set of jobs for one handler, with its counters, its state and its results in one
+// record.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/fair_ring.h"
+#include "core/job.h"
+#include "core/payload.h"
+#include "core/result_log.h"
+
+namespace locksley {
+
+class Batch;
+class Handler;
+
+// The names are those of the wire.
+enum class BatchState : std::uint8_t { open, queued, running, done, cancelled };
+std::string_view to_string(BatchState state);
+
+// Which outputs are kept.
+enum class Keep : std::uint8_t { all, failures, none };
+
+struct BatchOptions {
+  std::string id;    // unique among live batches; the caller sees to that
+  std::string name;  // for people
+  std::string tenant = "default";
+  std::string trace;                     // W3C traceparent; handed to handlers as it is
+  std::uint32_t weight = 1;              // share against the tenant's other batches
+  std::uint32_t slots = 0;               // jobs at once at most; 0: no limit
+  std::uint64_t max_fails = 0;           // cancel the rest after so many failed jobs; 0: never
+  std::chrono::milliseconds timeout{0};  // of a job; 0: none
+  Keep keep = Keep::all;
+};
+
+// The batch as it stood at one moment. jobs = queued + running + ok + failed + cancelled, always.
+struct BatchStatus {
+  BatchState state;
+  std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
+  std::int64_t submitted_at, started_at, finished_at;  // Unix milliseconds, 0 = not yet
+  std::uint32_t weight;
+  bool paused;
+  std::uint64_t rows;  // results that can be read
+};
+
+// Told after the record of a batch changed: from any thread, with no lock held, once for many jobs. It must
+// be quick and must not throw; it may read the batch.
+class BatchObserver {
+ public:
+  virtual ~BatchObserver() = default;
+  virtual void batch_changed(const std::shared_ptr<Batch>& batch) = 0;
+  // A handler threw. `what` is the text that became the job's error.
+  virtual void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) = 0;
+};
+
+// Owned by shared_ptr: whoever looks it up by id holds one, and the ring holds one while there are jobs to
+// run or running (the last of these drops it, never under a lock). Every public call may be made from any
+// thread. Counters, results and state have one owner, this record under its mutex; no other place counts a
+// batch's jobs.
+class Batch : public std::enable_shared_from_this<Batch> {
+ public:
+  // `handler` and `observer` outlive the batch. `observer` may be null.
+  Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
+        BatchObserver* observer = nullptr);
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  // Constant after construction.
+  const BatchOptions& options() const { return options_; }
+  const std::string& id() const { return options_.id; }
+  Handler& handler() const { return handler_; }
+  PayloadSource& payloads() const { return *payloads_; }
+
+  BatchStatus status() const;
+  // Every job ended and none can be added. One acquire load.
+  bool is_over() const {
+    // [batch-over] acquire: pairs with the release in finish_if_over(); what is over stays as it is, results
+    // included.
+    return over_.load(std::memory_order_acquire);
+  }
+  // Its jobs should stop: cancelled, past its deadline, or too many failures. One load, read between jobs.
+  bool is_stopping() const {
+    // [batch-stop] relaxed: a late look only runs a job more; what ended is decided under the mutex.
+    return stopping_.load(std::memory_order_relaxed);
+  }
+
+  // No new jobs of it are started. One load, read between jobs.
+  bool is_paused() const {
+    // [batch-pause] relaxed: a late look only runs a job more; the ring starts no turn of a paused queue.
+    return paused_.load(std::memory_order_relaxed);
+  }
+
+  // Results, by place in the log: rows [first, first + max_rows) that are there, in the order of completion,
+  // until `visit` returns false. Returns the number of rows consumed. Does not hold the mutex while visiting.
+  std::uint64_t read_results(std::uint64_t first, std::uint64_t max_rows,
+                             const std::function<bool(const ResultRow&)>& visit) const;
+
+  // Bytes held: payloads and results. A hint.
+  std::uint64_t memory_bytes() const;
+
+  // True when the caller is the first since the last clear_changed(): lets an observer queue a batch once for
+  // many changes.
+  bool set_changed() { return !changed_.exchange(true); }
+  void clear_changed() { changed_.store(false); }
+
+  // ---- For the lane and its executors only (core/lane.h, core/worker.cc) ----
+
+  RingQueue& ring_queue() { return ring_queue_; }
+
+  // Jobs were added; call before the ring hears of them.
+  void jobs_added(std::uint64_t count);
+  // No more will come. Ends the batch if nothing is left to do.
+  void close();
+  void set_weight(std::uint32_t weight);
+  void set_paused(bool paused);
+  // From now on is_stopping(). `reason` becomes the output of the jobs that never run.
+  void stop(std::string reason);
+  // These jobs will never run.
+  void jobs_dropped(std::span<const IndexRange> ranges);
+
+  // An executor begins or ends to work on this batch's jobs.
+  void executor_joined();
+  void executor_left();
+
+  // Results of jobs that ended, in the form of ResultHead; and how many ended how. Returns true when this
+  // publication made the number of failures reach max_fails: the caller then cancels the rest.
+  struct Ended {
+    std::uint64_t by_status[kJobStatuses] = {};
+    std::uint64_t total() const;
+  };
+  [[nodiscard]] bool publish(const Ended& ended, std::span<const std::byte> rows, std::uint64_t row_count);
+  void report_throw(std::uint64_t index, std::string_view what);
+
+ private:
+  // [needs mutex_] True when this call ended the batch.
+  bool finish_if_over();
+  void tell();
+
+  const BatchOptions options_;
+  Handler& handler_;
+  const std::unique_ptr<PayloadSource> payloads_;
+  BatchObserver* const observer_;
+  RingQueue ring_queue_;  // guarded by the ring's mutex
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  std::uint64_t jobs_ = 0;
+  Ended ended_;
+  bool closed_ = false;
+  bool cancelled_ = false;
+  std::uint32_t weight_;
+  std::string stop_reason_;
+  std::int64_t submitted_at_;
+  std::int64_t started_at_ = 0;
+  std::int64_t finished_at_ = 0;
+  std::uint64_t executors_ = 0;
+  ResultLog log_;
+
+  // Written under mutex_, read by anyone.
+  std::atomic<bool> over_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> paused_{false};
+  // Set by whoever queues a notification, cleared by whoever takes it.
+  std::atomic<bool> changed_{false};
+};
+
+}  // namespace locksley

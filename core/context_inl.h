@@ -1,0 +1,27 @@
+// Templates of core/context.h, which includes this file.
+#pragma once
+
+#include <utility>
+
+#include "core/parallel_for.h"
+#include "core/worker.h"
+
+namespace locksley {
+
+template <class F>
+void TaskGroup::spawn(F&& function) {
+  Worker& worker = context_.worker();
+  Task* task = worker.allocate_task();
+  task->count = &count_;
+  task->frame = &context_.frame();
+  task->emplace(std::forward<F>(function));
+  count_.spawned();
+  worker.push(task);
+}
+
+template <class Body>
+void Context::parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain) {
+  ParallelLoop<std::remove_reference_t<Body>>(*this, body, grain).run({low, high});
+}
+
+}  // namespace locksley

@@ -1,0 +1,372 @@
+#include "core/fair_ring.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/check.h"
+
+namespace locksley {
+
+FairRing::FairRing(Options options) : options_(options) {
+  options_.quantum = std::max(options_.quantum, Nanoseconds{1});
+  options_.parallelism = std::max(options_.parallelism, 1U);
+}
+
+FairRing::~FairRing() { check(detach_all().empty(), "a ring is destroyed with task piles in it"); }
+
+// ---- A queue's life ----
+
+void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive) {
+  const std::lock_guard lock(mutex_);
+  check(queue.tenant_ == nullptr, "a queue is attached twice");
+  RingTenant& tenant = tenant_of(options.tenant);
+  queue.tenant_ = &tenant;
+  queue.owner_ = options.owner;
+  queue.keepalive_ = std::move(keepalive);
+  queue.next_ = std::exchange(tenant.first, &queue);
+  queue.previous_ = nullptr;
+  if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
+  ++tenant.queues;
+
+  queue.fair.move_to(tenant.level.now());
+  queue.fair.weight = std::max(options.weight, 1U);
+  queue.fair.remainder = 0;
+  queue.slots_ = options.slots;
+  queue.closed_ = queue.cancelled_ = queue.paused_ = false;
+  queue.cost_without_jobs_ = Nanoseconds{0};
+  if (options.cost_hint.count() > 0) {
+    queue.job_cost_ = static_cast<double>(options.cost_hint.count());
+    queue.largest_claim_ = std::numeric_limits<std::uint64_t>::max();
+  }
+}
+
+bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
+  const std::lock_guard lock(mutex_);
+  if (queue.tenant_ == nullptr || queue.closed_) return false;
+  queue.end_ += n;
+  change_queued(queue, n);
+  refresh(queue, now);
+  publish();
+  return true;
+}
+
+bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
+  const std::lock_guard lock(mutex_);
+  if (queue.tenant_ == nullptr || queue.closed_) return false;
+  if (range.high > queue.end_) {
+    check(range.low >= queue.end_, "a range overlaps the indexes added before");
+    if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
+    queue.cursor_ = range.low;
+    queue.end_ = range.high;
+    change_queued(queue, range.size());
+  } else if (!range.empty()) {
+    hand_back(queue, range);
+  }
+  refresh(queue, now);
+  publish();
+  return true;
+}
+
+void FairRing::close(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const std::lock_guard lock(mutex_);
+  if (queue.tenant_ == nullptr) return;
+  queue.closed_ = true;
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+}
+
+std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const std::lock_guard lock(mutex_);
+  if (queue.tenant_ == nullptr) return {};
+  std::vector<IndexRange> dropped = std::exchange(queue.returned_, {});
+  if (queue.cursor_ < queue.end_) dropped.push_back({queue.cursor_, queue.end_});
+  queue.cursor_ = queue.end_;
+  change_queued(queue, -queue.queued_);
+  queue.closed_ = queue.cancelled_ = true;
+  queue.paused_ = false;  // its piles must run, for its jobs to end
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return dropped;
+}
+
+std::vector<TaskPile*> FairRing::detach_all() {
+  std::vector<std::shared_ptr<void>> released;  // outlives the lock
+  std::vector<TaskPile*> piles;
+  const std::lock_guard lock(mutex_);
+  check(executors_ == 0, "a ring is given up while it has executors");
+  while (!tenants_.empty()) {
+    RingTenant& tenant = *tenants_.begin()->second;
+    if (tenant.queues == 0) {
+      retired_.remove(tenant);
+      tenants_.erase(tenants_.begin());
+      continue;
+    }
+    // The last queue's leave() ends the tenant, or retires it.
+    RingQueue& queue = *tenant.first;
+    piles.insert(piles.end(), queue.piles_.begin(), queue.piles_.end());
+    queue.piles_.clear();
+    queue.returned_.clear();
+    queue.cursor_ = queue.end_;
+    change_queued(queue, -queue.queued_);
+    refresh(queue, Nanoseconds{0});
+    released.push_back(leave(queue));
+  }
+  publish();
+  return piles;
+}
+
+// ---- Turns ----
+
+std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter) {
+  const std::lock_guard lock(mutex_);
+  std::optional<Claim> claim = claim_locked(now, filter);
+  if (claim) publish();
+  return claim;
+}
+
+std::optional<Charge> FairRing::try_join(RingQueue& queue, Nanoseconds now) {
+  const std::lock_guard lock(mutex_);
+  if (queue.tenant_ == nullptr || queue.paused_ || queue.cancelled_ || at_slots(queue)) return std::nullopt;
+  check(queue.fair.executors > 0, "a thief joins a queue that has no executor");
+  RingTenant& tenant = *queue.tenant_;
+  level_.join(tenant);
+  tenant.level.join(queue);
+  const Charge charged = begin_turn(queue, now);
+  refresh(queue, now);
+  publish();
+  return charged;
+}
+
+Charge FairRing::join(RingQueue& queue, Nanoseconds now) {
+  const std::lock_guard lock(mutex_);
+  check(queue.tenant_ != nullptr && (queue.claimed_ > 0 || queue.fair.executors > 0),
+        "a thief joins a queue of which nothing is claimed");
+  RingTenant& tenant = *queue.tenant_;
+  level_.join(tenant);
+  tenant.level.join(queue);
+  const Charge charged = begin_turn(queue, now);
+  refresh(queue, now);
+  publish();
+  return charged;
+}
+
+Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const std::lock_guard lock(mutex_);
+  Settled settled;
+  settled.dropped = settle_locked(queue, settlement, now);
+  released = leave_if_over(queue);
+  publish();
+  return settled;
+}
+
+Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
+                                   ClaimFilter filter) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const std::lock_guard lock(mutex_);
+  Settled settled;
+  settled.dropped = settle_locked(queue, settlement, now);
+  released = leave_if_over(queue);
+  settled.claim = claim_locked(now, filter);
+  publish();
+  return settled;
+}
+
+std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter) {
+  const bool any = filter == ClaimFilter::any;
+  if (any ? level_.empty() : !level_.has_brief()) return std::nullopt;
+  RingTenant& tenant = any ? level_.top() : level_.top_brief();
+  RingQueue& queue = any ? tenant.level.top() : tenant.level.top_brief();
+
+  Claim claim;
+  claim.queue = &queue;
+  Nanoseconds time = options_.quantum;  // of a pile, or of a job of which nothing is known
+  std::int64_t jobs = 1;
+  if (!queue.piles_.empty()) {
+    claim.pile = queue.piles_.back();
+    queue.piles_.pop_back();
+  } else {
+    claim.range = take(queue, claim_size(queue));
+    jobs = static_cast<std::int64_t>(claim.range.size());
+    queue.claimed_ += claim.range.size();
+    if (queue.job_cost_ > 0) {
+      const double expected = queue.job_cost_ * static_cast<double>(jobs);
+      time = Nanoseconds{expected < 1e18 ? static_cast<std::int64_t>(expected)
+                                         : std::int64_t{1'000'000'000'000'000'000}};
+    }
+  }
+  const std::int64_t service = options_.share == Share::time ? time.count() : jobs * kJobService;
+  const VirtualTime tenant_charge = level_.charge(tenant, service);
+  const VirtualTime queue_charge = tenant.level.charge(queue, service);
+  claim.charged = begin_turn(queue, now);
+  claim.charged.time = time;
+  claim.charged.queue = queue_charge;
+  claim.charged.tenant = tenant_charge;
+  claim.waited = std::max(Nanoseconds{0}, now - queue.waiting_since_);
+  queue.waiting_since_ = now;
+  ++claims_;
+  refresh(queue, now);
+  if (level_.now() >= options_.set_back_at || tenant.level.now() >= options_.set_back_at)
+    set_back_clocks(tenant);
+  remove_settled_tenants();
+  return claim;
+}
+
+IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
+  check(queue.tenant_ != nullptr && queue.fair.executors > 0, "a settlement without a turn");
+  check(settlement.executed + settlement.left.size() <= queue.claimed_,
+        "a settlement for jobs that were not claimed");
+  queue.claimed_ -= settlement.executed + settlement.left.size();
+  RingTenant& tenant = *queue.tenant_;
+  const Charge& charged = settlement.charged;
+  const std::int64_t service = service_of(settlement);
+  tenant.level.settle(queue, charged.queue, charged.queue_epoch, service);
+  level_.settle(tenant, charged.tenant, charged.tenant_epoch, service);
+  --executors_;
+  for (Usage* usage : {&queue.fair.usage, &tenant.fair.usage, &usage_}) {
+    usage->end(charged.began, settlement.actual, now);
+  }
+  tenant.busy += settlement.actual;
+  learn_cost(queue, settlement);
+
+  IndexRange dropped;
+  if (!settlement.left.empty()) {
+    if (queue.cancelled_) {
+      dropped = settlement.left;
+    } else {
+      hand_back(queue, settlement.left);
+    }
+  }
+  if (settlement.pile != nullptr) queue.piles_.push_back(settlement.pile);
+  refresh(queue, now);
+  return dropped;
+}
+
+Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
+  RingTenant& tenant = *queue.tenant_;
+  ++executors_;
+  for (Usage* usage : {&queue.fair.usage, &tenant.fair.usage, &usage_}) usage->begin(now);
+  Charge charged;
+  charged.began = now;
+  charged.queue_epoch = queue.fair.epoch;
+  charged.tenant_epoch = tenant.fair.epoch;
+  return charged;
+}
+
+// ---- Membership ----
+
+RingTenant& FairRing::tenant_of(const std::string& name) {
+  std::unique_ptr<RingTenant>& found = tenants_[name];
+  if (found == nullptr) {
+    found = std::make_unique<RingTenant>();
+    found->name = name;
+    found->fair.move_to(level_.now());
+    if (const auto weight = tenant_weights_.find(name); weight != tenant_weights_.end()) {
+      found->fair.weight = weight->second;
+    }
+  } else if (found->queues == 0) {
+    retired_.remove(*found);
+  }
+  return *found;
+}
+
+void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
+  RingTenant& tenant = *queue.tenant_;
+  const bool runnable = queue.has_claimable() && !queue.paused_;
+  const bool ready = runnable && !at_slots(queue);
+  if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
+  tenant.level.set_ready(queue, ready, length_of(queue));
+  tenant.level.set_competes(queue, runnable || queue.fair.executors > 0);
+  level_.set_ready(tenant, !tenant.level.empty(),
+                   tenant.level.has_brief() ? JobLength::brief : JobLength::lengthy);
+  level_.set_competes(tenant, tenant.level.competing_weight() > 0);
+  if (tenant.level.empty() && tenant.fair.executors == 0) tenant.level.end_busy_period();
+  if (level_.empty() && executors_ == 0) {
+    level_.end_busy_period();
+    remove_settled_tenants();
+  }
+}
+
+std::shared_ptr<void> FairRing::leave_if_over(RingQueue& queue) {
+  if (!queue.closed_ || queue.has_claimable() || queue.fair.executors > 0 || queue.claimed_ > 0)
+    return nullptr;
+  return leave(queue);
+}
+
+std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
+  RingTenant& tenant = *std::exchange(queue.tenant_, nullptr);
+  (queue.previous_ != nullptr ? queue.previous_->next_ : tenant.first) = queue.next_;
+  if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
+  queue.previous_ = queue.next_ = nullptr;
+  if (--tenant.queues == 0) {
+    retired_.push(tenant, tenant.fair.start());
+    remove_settled_tenants();
+  }
+  return std::move(queue.keepalive_);
+}
+
+void FairRing::remove_settled_tenants() {
+  while (!retired_.empty() && retired_.top_key() <= level_.now()) {
+    RingTenant& tenant = retired_.top();
+    retired_.remove(tenant);
+    tenants_.erase(tenants_.find(tenant.name));
+  }
+}
+
+void FairRing::set_back_clocks(RingTenant& busy) {
+  if (level_.now() >= options_.set_back_at) {
+    const VirtualTime by = level_.set_back();
+    for (const auto& [name, tenant] : tenants_) level_.set_back(*tenant, by);
+    retired_.change_keys([by](VirtualTime key) { return key - by; });
+  }
+  if (busy.level.now() >= options_.set_back_at) {
+    const VirtualTime by = busy.level.set_back();
+    for (RingQueue* queue = busy.first; queue != nullptr; queue = queue->next_)
+      busy.level.set_back(*queue, by);
+  }
+}
+
+// ---- Hints ----
+
+void FairRing::publish() {
+  const bool any = !level_.empty();
+  const std::uint32_t ready = (any ? kReadyAny : 0) | (level_.has_brief() ? kReadyBrief : 0);
+  if (ready != published_ready_) {
+    published_ready_ = ready;
+    ready_.store(ready);
+  }
+  const RingTenant* tenant = any ? &level_.top() : nullptr;
+  const RingQueue* queue = any ? &tenant->level.top() : nullptr;
+  // [ring-next] relaxed: the four are read apart from one another and without the mutex; a mix of two states
+  // makes an executor visit the ring once too often, or a task later.
+  next_tenant_.store(tenant, std::memory_order_relaxed);
+  // [ring-next] relaxed: as above.
+  next_queue_.store(queue, std::memory_order_relaxed);
+  if (!any) return;
+  // [ring-next] relaxed: as above.
+  next_tenant_key_.store(tenant->fair.start(), std::memory_order_relaxed);
+  // [ring-next] relaxed: as above.
+  next_queue_key_.store(queue->fair.start(), std::memory_order_relaxed);
+}
+
+bool FairRing::owed_more(const RingQueue& queue) const {
+  // [ring-next] relaxed: hints, see publish().
+  const RingTenant* tenant = next_tenant_.load(std::memory_order_relaxed);
+  if (tenant == nullptr) return false;
+  // At equal keys the other has fewer executors, most likely: this one has the caller.
+  if (tenant != queue.tenant_) {
+    // [ring-next] relaxed: as above.
+    return next_tenant_key_.load(std::memory_order_relaxed) <= queue.tenant_->fair.start();
+  }
+  // [ring-next] relaxed: as above.
+  if (next_queue_.load(std::memory_order_relaxed) == &queue) return false;
+  // [ring-next] relaxed: as above.
+  return next_queue_key_.load(std::memory_order_relaxed) <= queue.fair.start();
+}
+
+}  // namespace locksley

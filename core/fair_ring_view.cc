@@ -1,0 +1,93 @@
+// What can be seen of a ring: snapshot() and view().
+#include <algorithm>
+#include <functional>
+
+#include "core/fair_ring.h"
+
+namespace locksley {
+
+double FairRing::share_of(const RingTenant& tenant) const {
+  if (!tenant.fair.competes) return 0;
+  return tenant.fair.weight / static_cast<double>(level_.competing_weight());
+}
+
+std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
+  if (!queue.fair.is_ready()) return 0;
+  const RingTenant& own = *queue.tenant_;
+  const FairKey queue_key(queue.fair);
+  std::uint64_t ahead = 0;
+  own.level.for_each_ready(
+      [&](const RingQueue& other) { ahead += FairKey(other.fair) < queue_key ? 1U : 0U; });
+
+  // When its tenant has had the turns before: the others' turns until then, each of about one quantum.
+  const double turn =
+      static_cast<double>(options_.share == Share::time ? options_.quantum.count() : kJobService);
+  const double start =
+      static_cast<double>(own.fair.start()) + static_cast<double>(ahead) * turn / own.fair.weight;
+  const FairKey own_key(own.fair);
+  level_.for_each_ready([&](const RingTenant& other) {
+    if (&other == &own) return;
+    const double before = (start - static_cast<double>(other.fair.start())) * other.fair.weight / turn;
+    const auto queues = static_cast<double>(other.level.size());
+    double turns = std::clamp(before, 0.0, queues);
+    if (turns < 1 && FairKey(other.fair) < own_key) turns = 1;
+    ahead += static_cast<std::uint64_t>(turns);
+  });
+  return ahead;
+}
+
+QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
+  const std::lock_guard lock(mutex_);
+  QueueView view;
+  if (queue.tenant_ == nullptr) return view;
+  const RingTenant& tenant = *queue.tenant_;
+  view.attached = true;
+  view.queued = queue.queued_;
+  view.executors = queue.fair.executors;
+  view.ahead = queues_ahead(queue);
+  if (queue.fair.competes) {
+    view.share = share_of(tenant) * queue.fair.weight / static_cast<double>(tenant.level.competing_weight());
+  }
+  if (const double lane = usage_.lately(executors_, now); lane > 0)
+    view.received = queue.fair.usage.lately(queue.fair.executors, now) / lane;
+  view.job_cost = Nanoseconds{static_cast<std::int64_t>(queue.job_cost_)};
+  view.paused = queue.paused_;
+  view.at_slots = at_slots(queue);
+  view.waiting = queue.fair.is_ready();
+  return view;
+}
+
+RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
+  const std::lock_guard lock(mutex_);
+  RingSnapshot result;
+  result.queued = queued_;
+  result.executors = executors_;
+  result.claims_total = claims_;
+  const double lane = usage_.lately(executors_, now);
+  std::vector<std::uint64_t> depths;
+  for (const auto& [name, tenant] : tenants_) {
+    for (const RingQueue* queue = tenant->first; queue != nullptr; queue = queue->next_) {
+      ++result.queues;
+      if (queue->has_claimable() || queue->fair.executors > 0) ++result.active_queues;
+      if (queue->queued_ > 0) depths.push_back(queue->queued_);
+    }
+    if (tenant->queues == 0) continue;  // only remembered for what it is ahead
+    result.tenants.push_back(
+        {.tenant = name,
+         .weight = tenant->fair.weight,
+         .queues = tenant->queues,
+         .queued = tenant->queued,
+         .executors = tenant->fair.executors,
+         .busy = tenant->busy,
+         .share = share_of(*tenant),
+         .received = lane > 0 ? tenant->fair.usage.lately(tenant->fair.executors, now) / lane : 0});
+  }
+  const auto kept = depths.begin() + static_cast<std::ptrdiff_t>(std::min(deepest, depths.size()));
+  std::partial_sort(depths.begin(), kept, depths.end(), std::greater<>());
+  result.deepest.assign(depths.begin(), kept);
+  std::sort(result.tenants.begin(), result.tenants.end(),
+            [](const TenantView& a, const TenantView& b) { return a.tenant < b.tenant; });
+  return result;
+}
+
+}  // namespace locksley

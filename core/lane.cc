@@ -1,0 +1,80 @@
+#include "core/lane.h"
+
+namespace locksley {
+
+void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start) {
+  const BatchOptions& options = batch->options();
+  ring_.attach(
+      batch->ring_queue(),
+      {.tenant = options.tenant, .weight = options.weight, .slots = options.slots, .owner = batch.get()},
+      batch);
+  if (jobs > 0) {
+    batch->jobs_added(jobs);
+    ring_.add_jobs(batch->ring_queue(), jobs, steady_now());
+  }
+  if (!open) close(*batch);
+  if (start == Start::now && jobs > 0) wake();
+}
+
+void Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
+  if (jobs == 0) return;
+  batch.jobs_added(jobs);
+  ring_.add_jobs(batch.ring_queue(), jobs, steady_now());
+  wake();
+}
+
+void Lane::close(Batch& batch) {
+  // The record first: the ring may let go of the batch once its queue is closed. The caller holds it
+  // meanwhile.
+  batch.close();
+  ring_.close(batch.ring_queue(), steady_now());
+}
+
+void Lane::set_weight(Batch& batch, std::uint32_t weight) {
+  batch.set_weight(weight);
+  ring_.set_weight(batch.ring_queue(), weight);
+}
+
+void Lane::pause(Batch& batch) {
+  batch.set_paused(true);
+  ring_.pause(batch.ring_queue(), steady_now());
+}
+
+void Lane::resume(Batch& batch) {
+  batch.set_paused(false);
+  ring_.resume(batch.ring_queue(), steady_now());
+  wake();
+}
+
+std::uint64_t Lane::cancel(Batch& batch, std::string reason) {
+  batch.stop(std::move(reason));
+  const auto dropped = ring_.cancel(batch.ring_queue(), steady_now());
+  std::uint64_t count = 0;
+  for (const IndexRange& range : dropped) count += range.size();
+  batch.close();
+  batch.jobs_dropped(dropped);
+  return count;
+}
+
+void Lane::cancel_after_failures(Batch& batch) {
+  cancel(batch, "cancelled after " + std::to_string(batch.options().max_fails) + " failed jobs");
+}
+
+void Lane::set_quantum(Nanoseconds quantum) {
+  // [lane-quantum] relaxed: as in quantum().
+  quantum_.store(quantum.count(), std::memory_order_relaxed);
+  ring_.set_quantum(quantum);
+}
+
+std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
+                                  ClaimFilter filter) {
+  // A batch that has jobs left to drop is not over, so the ring is asked to keep it only by this reference.
+  const std::shared_ptr<Batch> keep =
+      settlement.left.empty() ? nullptr : std::static_pointer_cast<Batch>(batch.shared_from_this());
+  Settled settled = next == Next::claim ? ring_.settle_and_claim(batch.ring_queue(), settlement, now, filter)
+                                        : ring_.settle(batch.ring_queue(), settlement, now);
+  if (!settled.dropped.empty()) batch.jobs_dropped({&settled.dropped, 1});
+  return settled.claim;
+}
+
+}  // namespace locksley

@@ -1,0 +1,80 @@
+// A lane: a ring of batch queues and the one door through which batches enter it, change in it and leave it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/batch.h"
+#include "core/fair_ring.h"
+
+namespace locksley {
+
+// Keeps a batch's record and its queue in the ring in step. What executes the jobs (the pool for native
+// handlers, slots of processes for others) claims from ring() and is told by `wake` that there is something
+// to claim.
+//
+// Owned by whoever runs the executors; outlives them. Every call may be made from any thread, takes the
+// ring's and the batch's mutex one after the other, and does not block otherwise.
+class Lane {
+ public:
+  using Wake = std::function<void()>;
+
+  Lane(std::string name, FairRing::Options options)
+      : name_(std::move(name)), ring_(options), quantum_(options.quantum.count()) {}
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  const std::string& name() const { return name_; }
+  // How long an executor may go on with a claim before it hands back the rest.
+  Nanoseconds quantum() const {
+    // [lane-quantum] relaxed: a number on its own.
+    return Nanoseconds(quantum_.load(std::memory_order_relaxed));
+  }
+  void set_quantum(Nanoseconds quantum);
+  FairRing& ring() { return ring_; }
+  const FairRing& ring() const { return ring_; }
+
+  // Called after there may be more to claim. Set once, before the first batch.
+  void on_work(Wake wake) { wake_ = std::move(wake); }
+
+  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there.
+  // `start` wakes the executors; false leaves that to the caller, who then calls wake() after a series of
+  // submissions.
+  enum class Start { now, later };
+  void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::now);
+  void add_jobs(Batch& batch, std::uint64_t jobs);
+  void close(Batch& batch);
+  void set_weight(Batch& batch, std::uint32_t weight);
+  void pause(Batch& batch);
+  void resume(Batch& batch);
+
+  // Drops what has not started and asks what runs to stop. `reason` is the output of the jobs that never ran.
+  // Returns how many jobs will not run because of it. Of an open batch it is a close, too.
+  std::uint64_t cancel(Batch& batch, std::string reason);
+
+  // ---- For executors ----
+
+  void wake() {
+    if (wake_) wake_();
+  }
+  // What is left of a batch that had more failures than it allows is cancelled.
+  void cancel_after_failures(Batch& batch);
+  // Settles an executor's account with the ring, and claims its next turn under the same lock if `next` says
+  // so. Jobs that were handed back to a cancelled batch are recorded as cancelled. After it the batch may be
+  // gone, if the caller does not keep it.
+  enum class Next { claim, nothing };
+  std::optional<Claim> settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
+                              ClaimFilter filter = ClaimFilter::any);
+
+ private:
+  const std::string name_;
+  FairRing ring_;
+  Wake wake_;
+  std::atomic<std::int64_t> quantum_;  // nanoseconds; written by set_quantum(), read by executors
+};
+
+}  // namespace locksley

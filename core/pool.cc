@@ -1,0 +1,165 @@
+#include "core/pool.h"
+
+#include <algorithm>
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/context.h"
+#include "core/handler.h"
+#include "core/idle.h"
+#include "core/monitor.h"
+#include "core/worker.h"
+
+namespace locksley {
+
+// The queue of single pieces of work: a batch like any other, that stays open, whose jobs are closures.
+class Pool::DefaultQueue {
+ public:
+  explicit DefaultQueue(Lane& lane)
+      : lane_(lane),
+        handler_("post", "single pieces of work",
+                 [this](JobContext& context, std::string_view) { take()(context); }),
+        batch_(std::make_shared<Batch>(default_options(), handler_, std::make_unique<NoPayloads>())) {
+    lane_.submit(batch_, 0, /*open=*/true);
+  }
+  ~DefaultQueue() { lane_.cancel(*batch_, "the pool has stopped"); }
+
+  void post(std::move_only_function<void(Context&)> function) {
+    {
+      const std::lock_guard lock(mutex_);
+      functions_.push_back(std::move(function));
+    }
+    lane_.add_jobs(*batch_, 1);
+  }
+
+ private:
+  static BatchOptions default_options() {
+    BatchOptions options;
+    options.id = "post";
+    options.keep = Keep::none;
+    return options;
+  }
+
+  class NoPayloads final : public PayloadSource {
+   public:
+    void fetch(std::uint64_t, std::span<std::string_view> out, std::string&) override {
+      std::fill(out.begin(), out.end(), std::string_view{});
+    }
+    std::uint64_t memory_bytes() const override { return 0; }
+  };
+
+  std::move_only_function<void(Context&)> take() {
+    const std::lock_guard lock(mutex_);
+    auto function = std::move(functions_.front());
+    functions_.pop_front();
+    return function;
+  }
+
+  Lane& lane_;
+  Handler handler_;
+  const std::shared_ptr<Batch> batch_;
+  std::mutex mutex_;
+  std::deque<std::move_only_function<void(Context&)>>
+      functions_;  // guarded by mutex_; one for each job not started
+};
+
+Pool::Pool(Lane& lane)
+    : lane_(lane),
+      idle_(std::make_unique<Idle>()),
+      depot_(std::make_unique<TaskDepot>()),
+      monitor_(std::make_unique<Monitor>(*this)),
+      slots_(std::make_unique<std::atomic<Worker*>[]>(kMaxWorkers)) {}
+
+Pool::~Pool() { stop(); }
+
+void Pool::start(std::uint32_t workers) {
+  {
+    const std::lock_guard lock(mutex_);
+    check(!running_, "a pool is started twice");
+    running_ = true;
+  }
+  lane_.on_work([this] { idle_->notify(); });
+  default_queue_ = std::make_unique<DefaultQueue>(lane_);
+  monitor_->start();
+  set_workers(workers);
+}
+
+void Pool::set_workers(std::uint32_t workers) {
+  if (workers < 1 || workers > kMaxWorkers) {
+    throw std::invalid_argument("a pool has 1 to " + std::to_string(kMaxWorkers) + " workers, not " +
+                                std::to_string(workers));
+  }
+  const std::lock_guard lock(mutex_);
+  if (!running_) return;
+  resize(workers);
+}
+
+// [needs mutex_]
+void Pool::resize(std::uint32_t workers) {
+  const std::uint32_t before = workers_.load();
+  idle_->set_workers(workers);
+  lane_.ring().set_parallelism(std::max<std::uint32_t>(workers, 1));
+  workers_.store(workers);
+  for (std::uint32_t i = before; i < workers; ++i) {
+    if (i == owned_.size()) {
+      owned_.push_back(std::make_unique<Worker>(*this, i));
+      slots_[i].store(owned_[i].get());
+      slot_count_.store(i + 1);
+    }
+    owned_[i]->start();
+  }
+  for (std::uint32_t i = workers; i < before; ++i) owned_[i]->ask_to_leave();
+  if (workers < before) idle_->wake_all();
+  for (std::uint32_t i = workers; i < before; ++i) owned_[i]->join();
+}
+
+std::uint32_t Pool::workers() const { return workers_.load(); }
+
+Worker& Pool::slot(std::uint32_t number) { return *slots_[number].load(); }
+
+bool Pool::drain(Nanoseconds deadline) {
+  // Polled: it happens once in a process's life, and nobody waits for the last millisecond.
+  for (;;) {
+    const RingSnapshot ring = lane_.ring().snapshot(0, steady_now());
+    if (ring.queued == 0 && ring.executors == 0) return true;
+    const Nanoseconds now = steady_now();
+    if (now >= deadline) return false;
+    std::this_thread::sleep_for(std::min<Nanoseconds>(deadline - now, std::chrono::milliseconds(1)));
+  }
+}
+
+void Pool::stop() {
+  const std::lock_guard lock(mutex_);
+  if (!running_) return;
+  resize(0);
+  monitor_->stop();
+  lane_.on_work(nullptr);
+  default_queue_.reset();
+  running_ = false;
+}
+
+void Pool::post(std::move_only_function<void(Context&)> function) {
+  default_queue_->post(std::move(function));
+}
+
+std::vector<WorkerSnapshot> Pool::snapshot() const {
+  std::vector<WorkerSnapshot> result;
+  for (std::uint32_t i = 0, count = workers_.load(); i < count; ++i) {
+    result.push_back(slots_[i].load()->snapshot());
+  }
+  return result;
+}
+
+Pool::Progress Pool::progress() const {
+  Progress result{lane_.ring().has_work(), {}};
+  for (std::uint32_t i = 0, count = slot_count_.load(); i < count; ++i) {
+    const Worker& worker = *slots_[i].load();
+    result.has_work = result.has_work || worker.is_busy();
+    result.last_progress = std::max(result.last_progress, worker.last_progress());
+  }
+  return result;
+}
+
+}  // namespace locksley

@@ -1,0 +1,113 @@
+#include "core/result_log.h"
+
+#include <algorithm>
+
+namespace locksley {
+namespace {
+
+constexpr std::size_t kFirstChunkBytes = 512;
+constexpr std::size_t kLargestChunkBytes = 256 * 1024;
+// From here on a publication gets a chunk of its own, filled outside the mutex: a copy of 4 KiB takes about
+// as long as the lock.
+constexpr std::size_t kOwnChunkBytes = 4096;
+
+}  // namespace
+
+ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::uint64_t rows) {
+  Prepared prepared{nullptr, bytes, rows};
+  if (bytes.size() >= kOwnChunkBytes) {
+    prepared.chunk = std::make_shared<Chunk>();
+    prepared.chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+    prepared.chunk->capacity = bytes.size();
+    std::memcpy(prepared.chunk->bytes.get(), bytes.data(), bytes.size());
+  }
+  return prepared;
+}
+
+void ResultLog::append(Prepared prepared) {
+  if (prepared.rows == 0) return;
+  if (prepared.chunk) {
+    memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
+    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, prepared.bytes.size()});
+    rows_ += prepared.rows;
+    return;
+  }
+  const std::size_t size = prepared.bytes.size();
+  Entry* tail = entries_.empty() ? nullptr : &entries_.back();
+  if (tail == nullptr || tail->chunk->bytes == nullptr || tail->chunk->capacity - tail->size_bytes < size) {
+    std::size_t capacity = tail != nullptr
+                               ? std::clamp(tail->chunk->capacity * 2, kFirstChunkBytes, kLargestChunkBytes)
+                               : (size <= kFirstChunkBytes / 4 ? size : kFirstChunkBytes);
+    capacity = std::max(capacity, size);
+    auto chunk = std::make_shared<Chunk>();
+    chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(capacity);
+    chunk->capacity = capacity;
+    memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + capacity;
+    entries_.push_back({std::move(chunk), rows_, 0, 0});
+    tail = &entries_.back();
+  }
+  // Bytes behind what any snapshot can see: readers of older snapshots do not look here.
+  std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
+  tail->size_bytes += size;
+  tail->rows += prepared.rows;
+  rows_ += prepared.rows;
+}
+
+void ResultLog::append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status,
+                           std::string reason) {
+  if (count == 0) return;
+  auto chunk = std::make_shared<Chunk>();
+  chunk->run_status = status;
+  chunk->run_first = first_index;
+  chunk->run_reason = std::move(reason);
+  memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + chunk->run_reason.capacity();
+  entries_.push_back({std::move(chunk), rows_, count, 0});
+  rows_ += count;
+}
+
+std::vector<ResultLog::Piece> ResultLog::snapshot(std::uint64_t first, std::uint64_t max_rows) const {
+  std::vector<Piece> pieces;
+  if (first >= rows_ || max_rows == 0) return pieces;
+  const std::uint64_t end = rows_ - first > max_rows ? first + max_rows : rows_;
+  auto entry = std::upper_bound(entries_.begin(), entries_.end(), first,
+                                [](std::uint64_t row, const Entry& e) { return row < e.first_row; });
+  for (--entry; entry != entries_.end() && entry->first_row < end; ++entry) {
+    pieces.push_back({entry->chunk, entry->first_row, entry->rows, entry->size_bytes});
+  }
+  return pieces;
+}
+
+std::uint64_t ResultLog::visit(std::span<const Piece> pieces, std::uint64_t first, std::uint64_t max_rows,
+                               const std::function<bool(const ResultRow&)>& visit) {
+  std::uint64_t consumed = 0;
+  for (const Piece& piece : pieces) {
+    const Chunk& chunk = *piece.chunk;
+    std::uint64_t row = piece.first_row;
+    const std::uint64_t end = piece.first_row + piece.rows;
+    if (chunk.bytes == nullptr) {
+      for (row = std::max(row, first); row < end; ++row) {
+        if (consumed == max_rows) return consumed;
+        if (!visit({chunk.run_first + (row - piece.first_row), chunk.run_status, chunk.run_reason})) {
+          return consumed;
+        }
+        ++consumed;
+      }
+      continue;
+    }
+    const std::byte* at = chunk.bytes.get();
+    for (; row < end; ++row) {
+      ResultHead head;
+      std::memcpy(&head, at, sizeof head);
+      if (row >= first) {
+        if (consumed == max_rows) return consumed;
+        const auto* text = reinterpret_cast<const char*>(at + sizeof head);
+        if (!visit({head.index, head.status, {text, head.length}})) return consumed;
+        ++consumed;
+      }
+      at += ResultHead::bytes_of(head.length);
+    }
+  }
+  return consumed;
+}
+
+}  // namespace locksley

@@ -1,0 +1,111 @@
+#include "core/result_writer.h"
+
+#include <algorithm>
+#include <span>
+
+namespace locksley {
+
+ResultWriter::ResultWriter()
+    : buffer_(std::make_unique_for_overwrite<std::byte[]>(kInitialBytes)), capacity_(kInitialBytes) {}
+
+ResultWriter::~ResultWriter() = default;
+
+void ResultWriter::begin_batch(Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  batch_ = &batch;
+  keep_ = batch.options().keep;
+  row_ = cursor_ = 0;
+  ended_ = failed_ = published_hint_ = 0;
+  published_ended_ = published_failed_ = 0;
+  published_row_ = 0;
+  // [result-commit] relaxed: the mutex orders it for whoever publishes.
+  committed_.store(0, std::memory_order_relaxed);
+}
+
+ResultWriter::Outcome ResultWriter::end_batch() {
+  const std::lock_guard lock(mutex_);
+  const Outcome outcome = publish_locked();
+  batch_ = nullptr;
+  // One large output must not hold its memory for ever.
+  if (capacity_ > 8 * kInitialBytes) {
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(kInitialBytes);
+    capacity_ = kInitialBytes;
+  }
+  return outcome;
+}
+
+void ResultWriter::end_job(JobStatus status) {
+  ++ended_;
+  if (status != JobStatus::ok) ++failed_;
+  if (keep_ == Keep::all || status != JobStatus::ok) {
+    if (keep_ == Keep::none) clear_output();
+    const auto length = static_cast<std::uint32_t>(cursor_ - row_ - sizeof(ResultHead));
+    const ResultHead head{index_, length, status, {}};
+    std::memcpy(buffer_.get() + row_, &head, sizeof head);
+    row_ += ResultHead::bytes_of(length);
+    // Room for the next head, so that begin_job() need not look.
+    if (capacity_ - std::min(row_, capacity_) < 2 * sizeof(ResultHead)) {
+      cursor_ = row_;
+      grow(2 * sizeof(ResultHead));
+    }
+  }
+  // [result-commit] release: the row is there; pairs with the acquire in publish_locked().
+  committed_.store(std::uint64_t{ended_} << 32 | failed_, std::memory_order_release);
+}
+
+void ResultWriter::grow(std::size_t size) {
+  // Under the mutex, because whoever publishes reads the buffer.
+  const std::lock_guard lock(mutex_);
+  const std::size_t wanted = std::max(capacity_ * 2, cursor_ + size + 4 * sizeof(ResultHead));
+  auto larger = std::make_unique_for_overwrite<std::byte[]>(wanted);
+  std::memcpy(larger.get(), buffer_.get(), std::min(cursor_, capacity_));
+  buffer_ = std::move(larger);
+  capacity_ = wanted;
+}
+
+ResultWriter::Outcome ResultWriter::publish() {
+  const std::lock_guard lock(mutex_);
+  const Outcome outcome = publish_locked();
+  // Between jobs all rows are committed, hence published now.
+  row_ = published_row_ = 0;
+  published_hint_ = ended_;
+  return outcome;
+}
+
+ResultWriter::Outcome ResultWriter::publish_for_worker(std::shared_ptr<Batch>& batch) {
+  const std::lock_guard lock(mutex_);
+  if (batch_ == nullptr) return Outcome::nothing;
+  // The batch lives: the worker that runs its jobs has not ended with it, and cannot while the mutex is held.
+  batch = batch_->shared_from_this();
+  return publish_locked();
+}
+
+ResultWriter::Outcome ResultWriter::publish_locked() {
+  // [result-commit] acquire: the rows of the jobs that the word counts; pairs with the release in end_job().
+  const std::uint64_t committed = committed_.load(std::memory_order_acquire);
+  const auto ended = static_cast<std::uint32_t>(committed >> 32);
+  const auto failed = static_cast<std::uint32_t>(committed);
+  if (ended == published_ended_) return Outcome::nothing;
+  const std::uint32_t rows = keep_ == Keep::all ? ended - published_ended_ : failed - published_failed_;
+  Batch::Ended counts;
+  std::size_t end = published_row_;
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    ResultHead head;
+    std::memcpy(&head, buffer_.get() + end, sizeof head);
+    ++counts.by_status[static_cast<std::size_t>(head.status)];
+    end += ResultHead::bytes_of(head.length);
+  }
+  if (keep_ != Keep::all) {
+    counts.by_status[static_cast<std::size_t>(JobStatus::ok)] =
+        (ended - published_ended_) - (failed - published_failed_);
+  }
+  std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
+  if (keep_ == Keep::none) bytes = {};
+  const bool too_many = batch_->publish(counts, bytes, keep_ == Keep::none ? 0 : rows);
+  published_ended_ = ended;
+  published_failed_ = failed;
+  published_row_ = end;
+  return too_many ? Outcome::too_many_failures : Outcome::published;
+}
+
+}  // namespace locksley

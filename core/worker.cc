@@ -1,0 +1,312 @@
+#include "core/worker.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "core/context.h"
+#include "core/handler.h"
+#include "core/monitor.h"
+#include "core/pool.h"
+
+namespace locksley {
+namespace {
+
+// Constants of time; all are compromises between the cost of a step (in brackets) and what waits for it.
+// A piece of tiny jobs: run without looking at the clock (40 ns) or the claim (15 ns).
+constexpr Nanoseconds kPieceTime = std::chrono::microseconds(16);
+constexpr std::uint64_t kLargestPiece = 256;
+// Results wait so long for company (publication: 100 ns and a wake-up of whoever waits), or until there are
+// so many bytes.
+constexpr Nanoseconds kPublishAfter = std::chrono::microseconds(100);
+constexpr std::size_t kPublishBytes = 64 * 1024;
+// What is left of a claim is worth waking somebody for (10 us) from here on.
+constexpr Nanoseconds kWorthWaking = std::chrono::microseconds(20);
+// Durations of jobs, collected for one turn so that nothing shared is written a job.
+class TurnDurations {
+ public:
+  void add(Nanoseconds each, std::uint64_t count) {
+    const std::size_t bucket = DurationHistogram::bucket_of(each);
+    if (count_ != 0 && bucket != bucket_) flush();
+    bucket_ = bucket;
+    count_ += count;
+    sum_ += each * static_cast<std::int64_t>(count);
+  }
+  void flush() {
+    if (count_ != 0) histogram_.observe(sum_ / static_cast<std::int64_t>(count_), count_);
+    count_ = 0;
+    sum_ = {};
+  }
+  explicit TurnDurations(DurationHistogram& histogram) : histogram_(histogram) {}
+
+ private:
+  DurationHistogram& histogram_;
+  std::size_t bucket_ = 0;
+  std::uint64_t count_ = 0;
+  Nanoseconds sum_{};
+};
+
+}  // namespace
+
+Worker::Worker(Pool& pool, std::uint32_t number)
+    : pool_(pool),
+      lane_(pool.lane_),
+      idle_(*pool.idle_),
+      number_(number),
+      own_tasks_(deque_.owner()),
+      own_range_(range_.owner()),
+      tasks_(*pool.depot_),
+      views_(std::make_unique<std::string_view[]>(kLargestPiece)),
+      random_state_(0x9E3779B97F4A7C15u * (number + 1)) {}
+
+Worker::~Worker() { check(!thread_.joinable(), "a worker is destroyed while its thread runs"); }
+
+void Worker::start() {
+  leaving_.store(false);
+  thread_ = std::thread([this] { run(); });
+}
+
+void Worker::join() { thread_.join(); }
+
+WorkerSnapshot Worker::snapshot() const {
+  return {.worker = number_,
+          .queue_depth = range_.len() + deque_.len(),
+          .jobs = stats_.jobs.get(),
+          .tasks = stats_.tasks.get(),
+          .steals = stats_.steals.get(),
+          .steal_attempts = stats_.steal_attempts.get(),
+          .stolen = stats_.stolen.get(),
+          .parks = stats_.parks.get(),
+          .empty_wakes = stats_.empty_wakes.get(),
+          .claims = stats_.claims.get(),
+          .busy_ns = stats_.busy_ns.get(),
+          .ring_wait = stats_.ring_wait.snapshot()};
+}
+
+std::uint32_t Worker::pool_workers() const { return pool_.workers(); }
+
+void Worker::run() {
+  bool woken = false;
+  while (!leaving_.load()) {
+    if (auto claim = lane_.ring().try_claim(steady_now())) {
+      stop_searching();
+      run_claims(*claim);
+      woken = false;
+      continue;
+    }
+    if (!searching_) searching_ = idle_.try_search();
+    if (searching_ && steal() == Found::something) {
+      woken = false;
+      continue;
+    }
+    if (woken) stats_.empty_wakes.add(1);
+    idle_.enter_park(sleeper_, std::exchange(searching_, false));
+    if (leaving_.load() || may_find_work()) {
+      idle_.leave_park(sleeper_);
+      woken = false;
+    } else {
+      stats_.parks.add(1);
+      sleeper_.parker.park();
+      idle_.after_park(sleeper_);
+      woken = true;
+    }
+    searching_ = true;
+  }
+  stop_searching();
+}
+
+void Worker::stop_searching() {
+  if (!searching_) return;
+  searching_ = false;
+  if (!idle_.end_search() || idle_.parked() == 0) return;
+  // Whoever published work while this was the last searcher has woken nobody. Tasks are published without a
+  // barrier, so one is made here; but only where tasks are about, since it is dear.
+  for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
+    if (pool_.slot(i).spawns_.load()) {
+      idle_.heavy_barrier();
+      break;
+    }
+  }
+  if (may_find_work()) idle_.notify();
+}
+
+bool Worker::may_find_work() {
+  if (lane_.ring().has_work()) return true;
+  for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
+    const Worker& other = pool_.slot(i);
+    if (&other != this && (!other.range_.empty() || !other.deque_.empty())) return true;
+  }
+  return false;
+}
+
+void Worker::run_claims(Claim claim) {
+  std::optional<Claim> turn = claim;
+  while (turn) {
+    Batch& batch = *static_cast<Batch*>(turn->queue->owner());
+    stats_.claims.add(1);
+    stats_.ring_wait.observe(turn->waited);
+    const Settlement settlement = run_turn(batch, turn->range, turn->charged);
+    turn = lane_.settle(batch, settlement, now_, leaving_.load() ? Lane::Next::nothing : Lane::Next::claim);
+  }
+}
+
+Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge) {
+  busy_.set(1);
+  batch.executor_joined();
+  writer_.begin_batch(batch);
+  now_ = steady_now();
+  const Nanoseconds began = now_;
+  const Nanoseconds until = began + std::max(charge.time, lane_.quantum());
+  Nanoseconds mean = charge.time / static_cast<std::int64_t>(range.size());
+  TurnDurations durations(batch.handler().stats.job_duration);
+  Settlement settlement{.charged = charge};
+
+  // A batch with a limit on jobs at once keeps its claims to those that the ring has counted: nobody steals
+  // from them.
+  const bool shared = range.size() > 1 && batch.options().slots == 0;
+  if (shared) {
+    own_range_.publish(range, {&batch});
+    if (mean * static_cast<std::int64_t>(range.size()) > kWorthWaking) idle_.notify();
+  }
+  while (!batch.is_stopping() && !batch.is_paused() && !leaving_.load()) {
+    const std::uint64_t most =
+        mean.count() == 0
+            ? 1
+            : std::clamp<std::uint64_t>(static_cast<std::uint64_t>(kPieceTime / mean), 1, kLargestPiece);
+    IndexRange piece;
+    if (shared) {
+      piece = own_range_.take_piece(most);
+    } else {
+      piece = {range.low, range.low + std::min(most, range.size())};
+      range.low = piece.high;
+    }
+    if (piece.empty()) break;
+    if (piece.size() > 1 || writer_.unpublished_jobs() != 0) {
+      unpublished_.set(1);
+      pool_.monitor_->need(barrier_line_);
+    }
+    run_piece(batch, piece);
+    settlement.executed += piece.size();
+
+    const Nanoseconds before = std::exchange(now_, steady_now());
+    mean = std::max((now_ - before) / static_cast<std::int64_t>(piece.size()), Nanoseconds(1));
+    durations.add(mean, piece.size());
+    last_progress_.set(static_cast<std::uint64_t>(now_.count()));
+    if (writer_.unpublished_bytes() >= kPublishBytes || now_ - unpublished_since_ >= kPublishAfter) {
+      after_publication(batch, writer_.publish());
+      unpublished_since_ = now_;
+    }
+    if (now_ >= until) break;
+    if (shared && mean * static_cast<std::int64_t>(own_range_.len()) > kWorthWaking) idle_.notify();
+  }
+  settlement.left = shared ? own_range_.take_all() : range;
+  durations.flush();
+  batch.executor_left();
+  after_publication(batch, writer_.end_batch());
+  unpublished_.set(0);
+  unpublished_since_ = now_;
+  settlement.actual = now_ - began;
+  stats_.busy_ns.add(static_cast<std::uint64_t>(settlement.actual.count()));
+  busy_.set(0);
+  return settlement;
+}
+
+void Worker::after_publication(Batch& batch, ResultWriter::Outcome outcome) {
+  if (outcome == ResultWriter::Outcome::too_many_failures) lane_.cancel_after_failures(batch);
+}
+
+void Worker::run_piece(Batch& batch, IndexRange piece) {
+  const std::span<std::string_view> payloads(views_.get(), piece.size());
+  try {
+    batch.payloads().fetch(piece.low, payloads, scratch_);
+  } catch (const std::exception& exception) {
+    fail_piece(piece, exception.what());
+    return;
+  }
+  for (std::size_t i = 0; i < payloads.size(); ++i) run_job(batch, piece.low + i, payloads[i]);
+}
+
+void Worker::fail_piece(IndexRange piece, std::string_view why) {
+  for (std::uint64_t index = piece.low; index < piece.high; ++index) {
+    writer_.begin_job(index);
+    writer_.write("the payload cannot be had: ");
+    writer_.write(why);
+    writer_.end_job(JobStatus::error);
+    stats_.jobs.add(1);
+  }
+}
+
+void Worker::run_job(Batch& batch, std::uint64_t index, std::string_view payload) {
+  JobFrame frame{&batch, index, {}};
+  const bool timed = batch.options().timeout.count() != 0;
+  if (timed) frame.time_limit = steady_now() + batch.options().timeout;
+  JobContext context(*this, frame, writer_);
+  writer_.begin_job(index);
+  try {
+    batch.handler().native()(context, payload);
+  } catch (const std::exception& exception) {
+    context.fail(exception.what());
+    batch.report_throw(index, exception.what());
+  } catch (...) {
+    context.fail("the handler threw something that is no std::exception");
+    batch.report_throw(index, "not a std::exception");
+  }
+  if (spawning_) end_spawning();
+  JobStatus status = context.status();
+  if (timed && status == JobStatus::ok && steady_now() > frame.time_limit) {
+    writer_.clear_output();
+    writer_.write("timed out");
+    status = JobStatus::timeout;
+  }
+  writer_.end_job(status);
+  stats_.jobs.add(1);
+}
+
+Worker::Found Worker::steal() {
+  const std::uint32_t count = pool_.slot_count_.load();
+  const std::uint32_t first = random();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Worker& victim = pool_.slot((first + i) % count);
+    if (&victim != this && steal_from(victim) == Found::something) return Found::something;
+  }
+  return Found::nothing;
+}
+
+Worker::Found Worker::steal_from(Worker& victim) {
+  stats_.steal_attempts.add(1);
+  if (!victim.deque_.empty()) {
+    if (const auto stolen = victim.deque_.thief().steal(); stolen.stolen()) {
+      stats_.steals.add(1);
+      stats_.stolen.add(1);
+      stop_searching();
+      run_stolen_tasks(victim, stolen.value);
+      return Found::something;
+    }
+  }
+  if (!victim.range_.empty()) {
+    if (const auto stolen = victim.range_.thief().steal(); stolen.stolen()) {
+      const IndexRange range = stolen.value.range;
+      stats_.steals.add(1);
+      stats_.stolen.add(range.size());
+      stop_searching();
+      Batch& batch = *stolen.value.payload.batch;
+      const Charge charge = lane_.ring().join(batch.ring_queue(), steady_now());
+      const Settlement settlement = run_turn(batch, range, charge);
+      if (auto next = lane_.settle(batch, settlement, now_,
+                                   leaving_.load() ? Lane::Next::nothing : Lane::Next::claim)) {
+        run_claims(*next);
+      }
+      return Found::something;
+    }
+  }
+  return Found::nothing;
+}
+
+std::uint32_t Worker::random() {
+  // xorshift64 (Marsaglia 2003): where to begin a pass, nothing more.
+  random_state_ ^= random_state_ << 13;
+  random_state_ ^= random_state_ >> 7;
+  random_state_ ^= random_state_ << 17;
+  return static_cast<std::uint32_t>(random_state_ >> 32);
+}
+
+}  // namespace locksley

@@ -1,0 +1,138 @@
+// One thread of the pool. Internal to core: programs use core/pool.h and, in handlers, core/context.h.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "core/batch.h"
+#include "core/deque.h"
+#include "core/idle.h"
+#include "core/lane.h"
+#include "core/result_writer.h"
+#include "core/steal_range.h"
+#include "core/task.h"
+#include "core/worker_stats.h"
+
+namespace locksley {
+
+class Context;
+class JobContext;
+class Pool;
+
+// A worker: its deque of tasks, its claim, its results, and the loop that looks for work. core/README.md
+// tells its life.
+//
+// Owned by the pool from its first start to the pool's end, so that a thief may look at one that has left;
+// its thread comes and goes. Members are grouped by who may touch them. An invariant that much rests on: a
+// job returns only when all its sub-jobs have ended, and while a worker waits it runs sub-jobs of the same
+// batch only. So a deque never holds tasks of two batches, and is empty whenever its worker is between jobs.
+class Worker {
+ public:
+  Worker(Pool& pool, std::uint32_t number);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // ---- The pool, under its mutex ----
+
+  void start();
+  // Asks it to leave: it ends its job, hands back its claim, and its thread returns. Wake it after this.
+  void ask_to_leave() { leaving_.store(true); }
+  void join();
+
+  // ---- Any thread ----
+
+  WorkerSnapshot snapshot() const;
+  std::uint32_t number() const { return number_; }
+  // Jobs and tasks that it has ended: a number that stands still while has_unpublished() means that it is
+  // held up in a long job.
+  std::uint64_t progress() const { return stats_.jobs.get() + stats_.tasks.get(); }
+  Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
+  bool is_busy() const { return busy_.get() != 0; }
+  bool has_unpublished() const { return unpublished_.get() != 0; }
+  ResultWriter& writer() { return writer_; }
+
+  // ---- Its own thread, on behalf of handlers ----
+
+  Task* allocate_task() { return tasks_.allocate(); }
+  void push(Task* task);
+  void wait(TaskCount& count, const JobFrame& frame);
+  std::uint32_t pool_workers() const;
+
+ private:
+  // What a thief must know of a claim that it steals from. The batch lives as long as any of its jobs has not
+  // ended.
+  struct ClaimTag {
+    Batch* batch;
+  };
+  enum class Found { something, nothing };
+
+  void run();
+  void run_claims(Claim claim);
+  // Runs the jobs of a turn until they have ended, the quantum is over, or the worker is to leave; returns
+  // the account.
+  Settlement run_turn(Batch& batch, IndexRange range, const Charge& charge);
+  void run_piece(Batch& batch, IndexRange piece);
+  void run_job(Batch& batch, std::uint64_t index, std::string_view payload);
+  void fail_piece(IndexRange piece, std::string_view why);
+  void after_publication(Batch& batch, ResultWriter::Outcome outcome);
+  Found steal();
+  Found steal_from(Worker& victim);
+  void run_stolen_tasks(Worker& victim, Task* task);
+  void run_task(Task* task);
+  void end_spawning();
+  Task* steal_task_of(const Batch* batch);
+  bool may_find_work();
+  bool may_find_task_of(const Batch* batch);
+  void stop_searching();
+  std::uint32_t random();
+
+  // Constant.
+  Pool& pool_;
+  Lane& lane_;
+  Idle& idle_;
+  const std::uint32_t number_;
+
+  // The pool, under its mutex.
+  std::thread thread_;
+
+  // Set by the pool, read by the worker between jobs.
+  std::atomic<bool> leaving_{false};
+  // The batch that its tasks belong to. Written by the worker; thieves only compare it.
+  std::atomic<const Batch*> task_batch_{nullptr};
+  // Whether the job that it runs has spawned tasks. Written by the worker, at the first spawn and at the
+  // job's end; see stop_searching().
+  std::atomic<bool> spawns_{false};
+  // Light side of the task barrier; see core/asymmetric_barrier.h.
+  alignas(kCacheLine) std::atomic<unsigned> barrier_line_{0};
+
+  Deque<Task*> deque_;
+  StealRange<ClaimTag> range_;
+  Idle::Sleeper sleeper_;
+
+  // The worker's thread only, from here on.
+  alignas(kCacheLine) Deque<Task*>::Owner own_tasks_;
+  StealRange<ClaimTag>::Owner own_range_;
+  TaskMemory tasks_;
+  ResultWriter writer_;
+  std::string scratch_;                        // of PayloadSource::fetch()
+  std::unique_ptr<std::string_view[]> views_;  // payloads of the piece that is run
+  std::uint64_t random_state_;
+  bool searching_ = false;
+  bool spawning_ = false;            // spawns_, without the atomic
+  Nanoseconds now_{};                // the last reading of the clock
+  Nanoseconds unpublished_since_{};  // of the oldest result not published
+
+  // Written by the worker's thread, read by any.
+  WorkerStats stats_;
+  OwnedCounter last_progress_;  // nanoseconds of the steady clock
+  OwnedCounter busy_;           // 1 while it runs a turn
+  OwnedCounter unpublished_;    // 1 while results may wait behind a job
+};
+
+}  // namespace locksley

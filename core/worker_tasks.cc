@@ -1,0 +1,146 @@
+// A worker and the sub-jobs: spawning, waiting, and running what it stole.
+#include "core/context.h"
+#include "core/pool.h"
+#include "core/worker.h"
+
+namespace locksley {
+namespace {
+
+// Looks for sub-jobs to run before a waiting worker parks: some microseconds, as much as parking costs.
+constexpr unsigned kLooksBeforePark = 64;
+
+// A busy-waiting loop's way to let the processor's other thread work.
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace
+
+void Worker::push(Task* task) {
+  const Batch* batch = task->frame->batch;
+  if (!spawning_) [[unlikely]] {
+    spawning_ = true;
+    task_batch_.store(batch);
+    spawns_.store(true);
+  }
+  own_tasks_.push(task);
+  idle_.notify_task(batch, barrier_line_);
+}
+
+void Worker::end_spawning() {
+  spawning_ = false;
+  spawns_.store(false);
+  task_batch_.store(nullptr);
+}
+
+void Worker::run_task(Task* task) {
+  TaskCount* const count = task->count;
+  {
+    Context context(*this, *task->frame);
+    task->run(*task, context);
+  }
+  tasks_.free(task);
+  stats_.tasks.add(1);
+  // The group may be gone as soon as this task is counted, so its owner is looked up before.
+  Worker& owner = count->owner();
+  if (&owner == this) {
+    count->finished_by_owner();
+  } else if (count->finished()) {
+    owner.sleeper_.parker.unpark();
+  }
+}
+
+void Worker::wait(TaskCount& count, const JobFrame& frame) {
+  unsigned looks = 0;
+  while (!count.is_done()) {
+    if (const auto task = own_tasks_.pop()) {
+      run_task(*task);
+      continue;
+    }
+    if (Task* task = steal_task_of(frame.batch)) {
+      run_task(task);
+      looks = 0;
+      continue;
+    }
+    if (++looks < kLooksBeforePark) {
+      relax();
+      continue;
+    }
+    looks = 0;
+    idle_.enter_help(sleeper_, frame.batch);
+    if (count.park_begin()) {
+      if (!may_find_task_of(frame.batch)) {
+        stats_.parks.add(1);
+        sleeper_.parker.park();
+      }
+      count.park_end();
+    }
+    idle_.leave_help(sleeper_);
+  }
+}
+
+bool Worker::may_find_task_of(const Batch* batch) {
+  for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
+    const Worker& other = pool_.slot(i);
+    if (&other != this && other.task_batch_.load() == batch && !other.deque_.empty()) return true;
+  }
+  return false;
+}
+
+Task* Worker::steal_task_of(const Batch* batch) {
+  const std::uint32_t count = pool_.slot_count_.load();
+  const std::uint32_t first = random();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Worker& victim = pool_.slot((first + i) % count);
+    if (&victim == this || victim.task_batch_.load() != batch || victim.deque_.empty()) continue;
+    stats_.steal_attempts.add(1);
+    // The victim may have gone over to another batch between the look and the steal. Then this is one of that
+    // batch's tasks: it is run all the same, since it cannot be put back; this worker's own deque is empty,
+    // so the invariant holds.
+    if (const auto stolen = victim.deque_.thief().steal(); stolen.stolen()) {
+      stats_.steals.add(1);
+      stats_.stolen.add(1);
+      return stolen.value;
+    }
+  }
+  return nullptr;
+}
+
+void Worker::run_stolen_tasks(Worker& victim, Task* task) {
+  Batch& batch = *task->frame->batch;
+  const Charge charge = lane_.ring().join(batch.ring_queue(), steady_now());
+  busy_.set(1);
+  batch.executor_joined();
+  const Nanoseconds began = steady_now();
+  const Nanoseconds until = began + lane_.quantum();
+  // The clock is read once in so many tasks: they may be tiny.
+  constexpr unsigned kTasksBetweenLooks = 32;
+  unsigned tasks = 0;
+  for (;;) {
+    run_task(task);
+    if (spawning_) end_spawning();
+    if (++tasks % kTasksBetweenLooks == 0 && steady_now() >= until) break;
+    const auto stolen = victim.task_batch_.load() == &batch ? victim.deque_.thief().steal() : Steal<Task*>{};
+    stats_.steal_attempts.add(1);
+    if (!stolen.stolen()) break;
+    stats_.steals.add(1);
+    stats_.stolen.add(1);
+    task = stolen.value;
+  }
+  now_ = steady_now();
+  last_progress_.set(static_cast<std::uint64_t>(now_.count()));
+  stats_.busy_ns.add(static_cast<std::uint64_t>((now_ - began).count()));
+  busy_.set(0);
+  batch.executor_left();
+  const Settlement settlement{.charged = charge, .actual = now_ - began};
+  if (auto next =
+          lane_.settle(batch, settlement, now_, leaving_.load() ? Lane::Next::nothing : Lane::Next::claim)) {
+    run_claims(*next);
+  }
+}
+
+}  // namespace locksley

@@ -1,0 +1,205 @@
+// Simulated workers on a simulated clock, for tests of the fair ring.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "core/fair_ring.h"
+
+namespace locksley::test {
+
+// A discrete-event simulator: `workers` workers claim from one ring, run jobs whose costs are given, and
+// settle. As a pool's workers do, they hand back the rest of a claim once it has used its quantum; a job is
+// never interrupted. One thread; nothing waits.
+class RingSimulator {
+ public:
+  // What a job costs, by its index.
+  using Cost = std::function<Nanoseconds(std::uint64_t index)>;
+
+  // A batch, and what became of it.
+  struct Batch {
+    RingQueue queue;
+    Cost cost;
+    std::uint32_t weight = 1;
+    std::uint64_t added = 0;
+    std::uint64_t ended = 0;
+    std::uint64_t dropped = 0;
+    std::uint64_t claims = 0;
+    Nanoseconds settled{};    // worker time of ended turns
+    Nanoseconds began_sum{};  // of running turns
+    std::uint32_t running = 0;
+    std::uint32_t most_running = 0;
+    Nanoseconds longest_turn{};  // the longest time, or charge, of a turn so far
+    std::optional<Nanoseconds> first_start;
+    std::optional<Nanoseconds> last_end;
+    std::vector<std::uint8_t> runs;  // by index, if track_indexes: how often it was run
+
+    // Worker time received until `now`.
+    Nanoseconds received(Nanoseconds now) const { return settled + now * running - began_sum; }
+  };
+
+  RingSimulator(FairRing::Options options, std::uint32_t workers)
+      : quantum_(options.quantum), ring(options), workers_(workers) {}
+  ~RingSimulator() {
+    // Turns that were running when the test ended.
+    for (Worker& worker : workers_) {
+      if (worker.claim) {
+        Batch& batch = batch_of(*worker.claim);
+        (void)ring.settle(batch.queue, {.charged = worker.claim->charged, .left = worker.claim->range}, now_);
+      }
+    }
+    ring.detach_all();
+  }
+  RingSimulator(const RingSimulator&) = delete;
+  RingSimulator& operator=(const RingSimulator&) = delete;
+
+  Nanoseconds now() const { return now_; }
+  const std::vector<std::unique_ptr<Batch>>& batches() const { return batches_; }
+
+  // A batch of `jobs` jobs enters now. `open`: more may be added.
+  Batch& submit(QueueOptions options, std::uint64_t jobs, Cost cost, bool open = false) {
+    Batch& batch = *batches_.emplace_back(std::make_unique<Batch>());
+    batch.cost = std::move(cost);
+    batch.weight = options.weight;
+    options.owner = &batch;
+    ring.attach(batch.queue, options, nullptr);
+    add(batch, jobs);
+    if (!open) ring.close(batch.queue, now_);
+    return batch;
+  }
+  Batch& submit(std::uint64_t jobs, Nanoseconds cost, std::uint32_t weight = 1) {
+    return submit({.weight = weight}, jobs, [cost](std::uint64_t) { return cost; });
+  }
+
+  void add(Batch& batch, std::uint64_t jobs) {
+    if (ring.add_jobs(batch.queue, jobs, now_)) batch.added += jobs;  // not to one that is closed
+    if (track_indexes) batch.runs.resize(batch.added);
+    step();
+  }
+
+  void cancel(Batch& batch) {
+    for (const IndexRange& range : ring.cancel(batch.queue, now_)) batch.dropped += range.size();
+    step();
+  }
+
+  // `action` will be called at `when`.
+  void at(Nanoseconds when, std::function<void()> action) {
+    events_.push({when, ++events_made_, workers_.size(), std::move(action)});
+  }
+
+  // Runs until the clock shows `end`, or until there is nothing left to happen.
+  void run_until(Nanoseconds end) {
+    dispatch();
+    while (!events_.empty() && events_.top().when <= end) {
+      Event event = events_.top();
+      events_.pop();
+      now_ = event.when;
+      if (event.worker < workers_.size()) {
+        end_turn(event.worker);
+      } else {
+        event.action();
+        step();
+      }
+      dispatch();
+    }
+    if (end != Nanoseconds::max()) now_ = std::max(now_, end);
+  }
+  void run_for(Nanoseconds length) { run_until(now_ + length); }
+  void run() { run_until(Nanoseconds::max()); }
+
+  bool track_indexes = false;
+  // Called after every call of the ring.
+  std::function<void()> on_step;
+
+ private:
+  struct Worker {
+    std::optional<Claim> claim;
+    std::uint64_t executed = 0;
+    Nanoseconds length{};
+  };
+  struct Event {
+    Nanoseconds when;
+    std::uint64_t number;
+    std::size_t worker;  // workers_.size(): an action
+    std::function<void()> action;
+    friend bool operator<(const Event& a,
+                          const Event& b) {  // std::priority_queue has the greatest at its top
+      return a.when > b.when || (a.when == b.when && a.number > b.number);
+    }
+  };
+
+  static Batch& batch_of(const Claim& claim) { return *static_cast<Batch*>(claim.queue->owner()); }
+
+  void step() {
+    if (on_step) on_step();
+  }
+
+  void dispatch() {
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      if (workers_[i].claim) continue;
+      if (std::optional<Claim> claim = ring.try_claim(now_)) {
+        begin_turn(i, *claim);
+        step();
+      }
+    }
+  }
+
+  void begin_turn(std::size_t index, const Claim& claim) {
+    Worker& worker = workers_[index];
+    Batch& batch = batch_of(claim);
+    worker.claim = claim;
+    worker.executed = 0;
+    worker.length = Nanoseconds{0};
+    while (worker.executed < claim.range.size() && (worker.executed == 0 || worker.length < quantum_)) {
+      const std::uint64_t job = claim.range.low + worker.executed++;
+      worker.length += batch.cost(job);
+      if (track_indexes) ++batch.runs[job];
+    }
+    ++batch.claims;
+    batch.most_running = std::max(batch.most_running, ++batch.running);
+    batch.began_sum += now_;
+    batch.longest_turn = std::max({batch.longest_turn, worker.length, claim.charged.time});
+    if (!batch.first_start) batch.first_start = now_;
+    events_.push({now_ + worker.length, ++events_made_, index, {}});
+  }
+
+  void end_turn(std::size_t index) {
+    Worker& worker = workers_[index];
+    const Claim claim = *worker.claim;
+    Batch& batch = batch_of(claim);
+    --batch.running;
+    batch.began_sum -= claim.charged.began;
+    batch.settled += worker.length;
+    batch.ended += worker.executed;
+    batch.last_end = now_;
+    worker.claim.reset();
+    const Settled settled =
+        ring.settle_and_claim(batch.queue,
+                              {.charged = claim.charged,
+                               .actual = worker.length,
+                               .executed = worker.executed,
+                               .left = {claim.range.low + worker.executed, claim.range.high}},
+                              now_);
+    batch.dropped += settled.dropped.size();
+    if (settled.claim) begin_turn(index, *settled.claim);
+    step();
+  }
+
+  const Nanoseconds quantum_;
+
+ public:
+  FairRing ring;
+
+ private:
+  std::vector<Worker> workers_;
+  std::vector<std::unique_ptr<Batch>> batches_;
+  std::priority_queue<Event> events_;
+  std::uint64_t events_made_ = 0;
+  Nanoseconds now_{0};
+};
+
+}  // namespace locksley::test

@@ -1,0 +1,50 @@
+#include "core/payload.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <vector>
+
+namespace locksley {
+namespace {
+
+std::vector<std::string> fetch(PayloadSource& source, std::uint64_t first, std::size_t count) {
+  std::vector<std::string_view> views(count);
+  std::string scratch;
+  source.fetch(first, views, scratch);
+  return {views.begin(), views.end()};
+}
+
+TEST(RangePayloadsTest, AreTheDecimalsFromLowOn) {
+  RangePayloads payloads(-2);
+  EXPECT_THAT(fetch(payloads, 0, 4), ::testing::ElementsAre("-2", "-1", "0", "1"));
+  EXPECT_THAT(fetch(payloads, 1'000'000'000'000, 1), ::testing::ElementsAre("999999999998"));
+}
+
+TEST(RangePayloadsTest, ReachBothEndsOfTheSigned64BitNumbers) {
+  RangePayloads payloads(std::numeric_limits<std::int64_t>::min());
+  EXPECT_THAT(fetch(payloads, 0, 1), ::testing::ElementsAre("-9223372036854775808"));
+  EXPECT_THAT(fetch(payloads, ~std::uint64_t{0}, 1), ::testing::ElementsAre("9223372036854775807"));
+}
+
+TEST(RangePayloadsTest, ReplaceEveryPairOfBracesOfAPattern) {
+  RangePayloads payloads(9, "<{}>{}");
+  EXPECT_THAT(fetch(payloads, 0, 3), ::testing::ElementsAre("<9>9", "<10>10", "<11>11"));
+  RangePayloads fixed(0, "always {the same}");
+  EXPECT_THAT(fetch(fixed, 5, 2), ::testing::ElementsAre("always {the same}", "always {the same}"));
+  RangePayloads nothing(0, "");
+  EXPECT_THAT(fetch(nothing, 0, 2), ::testing::ElementsAre("", ""));
+}
+
+TEST(RangePayloadsTest, CostTheSameMemoryForAnyNumberOfJobs) {
+  EXPECT_LE(RangePayloads(0).memory_bytes(), 128u);
+}
+
+TEST(StringPayloadsTest, AreWhatWasGiven) {
+  StringPayloads payloads({"a", "", std::string("\0b", 2)});
+  EXPECT_THAT(fetch(payloads, 0, 3), ::testing::ElementsAre("a", "", std::string("\0b", 2)));
+  EXPECT_GE(payloads.memory_bytes(), 3u);
+}
+
+}  // namespace
+}  // namespace locksley

@@ -1,0 +1,127 @@
+#include "core/result_log.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "tests/support/seed.h"
+
+namespace locksley {
+namespace {
+
+struct Row {
+  std::uint64_t index;
+  JobStatus status;
+  std::string output;
+  friend bool operator==(const Row&, const Row&) = default;
+};
+
+std::vector<std::byte> encode(const std::vector<Row>& rows) {
+  std::vector<std::byte> bytes;
+  for (const Row& row : rows) {
+    const ResultHead head{row.index, static_cast<std::uint32_t>(row.output.size()), row.status, {}};
+    const std::size_t at = bytes.size();
+    bytes.resize(at + ResultHead::bytes_of(row.output.size()));
+    std::memcpy(bytes.data() + at, &head, sizeof head);
+    std::memcpy(bytes.data() + at + sizeof head, row.output.data(), row.output.size());
+  }
+  return bytes;
+}
+
+void append(ResultLog& log, const std::vector<Row>& rows) {
+  const auto bytes = encode(rows);
+  log.append(ResultLog::prepare(bytes, rows.size()));
+}
+
+std::vector<Row> read(const ResultLog& log, std::uint64_t first, std::uint64_t count) {
+  std::vector<Row> rows;
+  ResultLog::visit(log.snapshot(first, count), first, count, [&](const ResultRow& row) {
+    rows.push_back({row.index, row.status, std::string(row.output)});
+    return true;
+  });
+  return rows;
+}
+
+TEST(ResultLogTest, GivesBackRowsInTheOrderInWhichTheyCame) {
+  ResultLog log;
+  append(log, {{3, JobStatus::ok, "three"}, {1, JobStatus::error, ""}});
+  append(log, {{2, JobStatus::ok, "2"}});
+  EXPECT_THAT(read(log, 0, 10),
+              ::testing::ElementsAre(Row{3, JobStatus::ok, "three"}, Row{1, JobStatus::error, ""},
+                                     Row{2, JobStatus::ok, "2"}));
+  EXPECT_THAT(read(log, 1, 1), ::testing::ElementsAre(Row{1, JobStatus::error, ""}));
+  EXPECT_THAT(read(log, 3, 10), ::testing::IsEmpty());
+  EXPECT_THAT(read(log, 99, 10), ::testing::IsEmpty());
+  EXPECT_THAT(read(log, 0, 0), ::testing::IsEmpty());
+}
+
+TEST(ResultLogTest, HoldsARunOfJobsThatNeverRanInConstantMemory) {
+  ResultLog log;
+  append(log, {{0, JobStatus::ok, "x"}});
+  const std::uint64_t before = log.memory_bytes();
+  log.append_run(1, 1'000'000'000'000, JobStatus::cancelled, "why");
+  append(log, {{9, JobStatus::ok, "y"}});
+  EXPECT_LT(log.memory_bytes() - before, 2000u);
+  EXPECT_EQ(log.rows(), 1'000'000'000'002u);
+  EXPECT_THAT(read(log, 999'999'999'999, 10),
+              ::testing::ElementsAre(Row{999'999'999'999, JobStatus::cancelled, "why"},
+                                     Row{1'000'000'000'000, JobStatus::cancelled, "why"},
+                                     Row{9, JobStatus::ok, "y"}));
+}
+
+TEST(ResultLogTest, ARefusedRowIsNotConsumed) {
+  ResultLog log;
+  append(log, {{0, JobStatus::ok, "a"}, {1, JobStatus::ok, "b"}});
+  int visits = 0;
+  EXPECT_EQ(ResultLog::visit(log.snapshot(0, 10), 0, 10, [&](const ResultRow&) { return ++visits < 2; }), 1u);
+}
+
+TEST(ResultLogTest, ASnapshotStaysAsItWasWhileTheLogGrows) {
+  ResultLog log;
+  append(log, {{0, JobStatus::ok, "a"}});
+  const auto pieces = log.snapshot(0, 100);
+  for (std::uint64_t i = 1; i < 1000; ++i) append(log, {{i, JobStatus::ok, "more"}});
+  std::vector<std::string> outputs;
+  ResultLog::visit(pieces, 0, 100, [&](const ResultRow& row) {
+    outputs.emplace_back(row.output);
+    return true;
+  });
+  EXPECT_THAT(outputs, ::testing::ElementsAre("a"));
+}
+
+TEST(ResultLogTest, OneSmallResultCostsLittleMemory) {
+  ResultLog log;
+  append(log, {{0, JobStatus::ok, "0123456789"}});
+  EXPECT_LE(log.memory_bytes(), 256u);
+}
+
+TEST(ResultLogTest, AgreesWithAVectorOverRandomPublicationsAndReads) {
+  auto random = testing::stress_random(1);
+  ResultLog log;
+  std::vector<Row> all;
+  for (int i = 0; i < 300; ++i) {
+    if (random() % 10 == 0) {
+      const std::uint64_t count = random() % 5;
+      for (std::uint64_t j = 0; j < count; ++j) all.push_back({j + 7, JobStatus::cancelled, "gone"});
+      log.append_run(7, count, JobStatus::cancelled, "gone");
+    } else {
+      std::vector<Row> rows;
+      for (std::uint64_t j = random() % 40; j > 0; --j) {
+        rows.push_back(
+            {random() % 1000, static_cast<JobStatus>(random() % kJobStatuses),
+             std::string(random() % (random() % 20 == 0 ? 9000 : 60), static_cast<char>('a' + j % 26))});
+      }
+      all.insert(all.end(), rows.begin(), rows.end());
+      append(log, rows);
+    }
+    ASSERT_EQ(log.rows(), all.size());
+    const std::uint64_t first = random() % (all.size() + 2);
+    const std::uint64_t count = random() % 100;
+    const auto rows = read(log, first, count);
+    ASSERT_EQ(rows.size(), first >= all.size() ? 0 : std::min<std::uint64_t>(count, all.size() - first));
+    for (std::size_t j = 0; j < rows.size(); ++j) ASSERT_EQ(rows[j], all[first + j]);
+  }
+}
+
+}  // namespace
+}  // namespace locksley

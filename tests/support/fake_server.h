@@ -145,7 +145,7 @@ struct Row {
 };
 
 inline std::string results_reply(std::uint64_t cursor, const std::vector<Row>& rows) {
-  std::string reply = "*2\r\n" + integer(cursor) + "*" + std::to_string(rows.size()) + "\r\n";
+  std::string reply = "*2\r\n" + bulk(std::to_string(cursor)) + "*" + std::to_string(rows.size()) + "\r\n";
   for (const Row& row : rows) reply += "*3\r\n" + integer(row.index) + bulk(row.status) + bulk(row.output);
   return reply;
 }

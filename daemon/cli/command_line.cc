@@ -1,0 +1,299 @@
+#include "daemon/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <sstream>
+
+#include "config/units.h"
+#include "daemon/exit_codes.h"
+
+namespace locksley::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+const std::map<std::string, WhenProgress> kWhenProgress{
+    {"auto", WhenProgress::kAuto}, {"always", WhenProgress::kAlways}, {"never", WhenProgress::kNever}};
+const std::map<std::string, proto::Keep> kKeep{
+    {"all", proto::Keep::kAll}, {"failures", proto::Keep::kFailures}, {"none", proto::Keep::kNone}};
+
+// An option whose value is a duration such as 500ms or 10s, at least one of `Unit`.
+template <class Unit>
+void add_duration(CLI::App& command, const std::string& name, std::optional<Unit>& into,
+                  const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          name,
+          [&into, name](const std::string& text) {
+            const auto duration = config::parse_duration(text);
+            if (!duration) {
+              throw CLI::ValidationError(name,
+                                         "'" + text + "' is not a duration such as 500ms, 10s, 5m or 24h");
+            }
+            const auto value = std::chrono::duration_cast<Unit>(*duration);
+            if (value != *duration) {
+              throw CLI::ValidationError(
+                  name, "'" + text + "' is finer than the " +
+                            (std::is_same_v<Unit, std::chrono::seconds> ? "second" : "millisecond") +
+                            " that the daemon counts in");
+            }
+            into = value;
+          },
+          help)
+      ->type_name("DURATION");
+}
+
+void add_batch_options(CLI::App& command, proto::BatchOptions& batch) {
+  auto* group = command.add_option_group("Batch", "How the batch is run and kept");
+  group->add_option("--id", batch.id, "Its id, to make sending it again harmless; default: a random one");
+  group->add_option("--name", batch.name, "A name for people");
+  group->add_option("--weight", batch.weight, "Share against other batches, 1 to 1000")
+      ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
+  add_duration(*group, "--timeout", batch.timeout, "Longest time for one job");
+  add_duration(*group, "--deadline", batch.deadline, "What has not started by then ends cancelled");
+  group
+      ->add_option_function<std::string>(
+          "--keep", [&batch](const std::string& which) { batch.keep = kKeep.at(which); },
+          "Which outputs are kept: all, failures, none")
+      ->check(CLI::IsMember(kKeep))
+      ->type_name("WHICH");
+  add_duration(*group, "--retain", batch.retain, "How long the finished batch stays");
+  group->add_option("--slots", batch.slots, "At most so many of its jobs at once");
+  group->add_option("--max-fails", batch.max_fails, "After so many failed jobs the rest is cancelled");
+  group->add_flag("--ephemeral", batch.ephemeral, "Do not write it to the store");
+  group->add_option("--trace", batch.trace, "W3C traceparent, handed to handlers and the log");
+}
+
+void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
+  auto* group = command.add_option_group("Payloads", "Where the jobs come from");
+  group->add_option("PAYLOAD", payloads.arguments,
+                    "One job each; none: one job for each line of standard input");
+  group->add_flag("-0,--null", payloads.nul_separated, "Standard input is separated by NUL, not by newline");
+  group->add_flag("--files", payloads.files,
+                  "Each argument (or line) names a file whose content is the payload");
+  using Range = std::pair<std::int64_t, std::int64_t>;
+  group
+      ->add_option_function<Range>(
+          "--range",
+          [&payloads](const Range& range) {
+            if (range.first > range.second) throw CLI::ValidationError("--range", "LOW is above HIGH");
+            payloads.range = range;
+          },
+          "One job for each integer from LOW up to, not including, HIGH; {} in PAYLOAD stands for it")
+      ->type_name("LOW HIGH");
+}
+
+void check_payloads(const PayloadOptions& payloads) {
+  if (payloads.range && payloads.arguments.size() > 1) {
+    throw CLI::ValidationError("--range", "takes one PAYLOAD at most, the template");
+  }
+  if (payloads.range && (payloads.files || payloads.nul_separated)) {
+    throw CLI::ValidationError("--range", "cannot be combined with --files or -0");
+  }
+  if (payloads.nul_separated && !payloads.arguments.empty()) {
+    throw CLI::ValidationError("-0", "is for standard input, and PAYLOADs were given");
+  }
+}
+
+// The sub-commands; each fills its struct and, if it is the one that was called, hands it to `chosen`.
+class Parser {
+ public:
+  std::expected<CommandLine, CommandLineEnd> parse(std::vector<std::string> arguments) {
+    add_global_options();
+    add_submit();
+    add_run();
+    add_results();
+    add_wait();
+    add_list();
+    add_batch_commands();
+    add_weight();
+    add_server_commands();
+    add_bench();
+    app_.require_subcommand(1);
+    try {
+      std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+      app_.parse(std::move(arguments));
+    } catch (const CLI::ParseError& error) {
+      std::ostringstream out, problem;
+      const int code = app_.exit(error, out, problem);
+      return std::unexpected(CommandLineEnd{code == 0 ? daemon::kExitOk : daemon::kExitUsage,
+                                            code == 0 ? out.str() : problem.str()});
+    }
+    return std::move(line_);
+  }
+
+ private:
+  CLI::App* add(const std::string& name, const std::string& description, const std::string& example) {
+    CLI::App* command = app_.add_subcommand(name, description);
+    command->footer("Example:\n  " + example);
+    // So that --json and --server may stand behind the command too.
+    command->fallthrough();
+    return command;
+  }
+
+  void add_global_options() {
+    app_.description("Runs batches of jobs on a Locksley daemon.");
+    app_.name("locksley");
+    app_.footer(
+        "The address comes from --server or --url, else from LOCKSLEY_URL, else it is 127.0.0.1:7770. The "
+        "password comes\n"
+        "from --password-file or from LOCKSLEY_PASSWORD.\n\nExample:\n  find . -name '*.log' | locksley run "
+        "--files sha256");
+    auto* server = app_.add_option("--server", line_.global.server, "HOST:PORT of the daemon");
+    app_.add_option("--url", line_.global.url, "The same as redis://[user@]host[:port]")->excludes(server);
+    app_.add_option("--password-file", line_.global.password_file, "A file whose first line is the password");
+    app_.add_flag("--json", line_.global.json, "Output for programs");
+    app_.set_version_flag("--version", "locksley " LOCKSLEY_VERSION);
+  }
+
+  void add_submit() {
+    auto* command =
+        add("submit", "Submit a batch and print its id", "id=$(seq 1000 | locksley submit fib --weight 3)");
+    command->add_option("HANDLER", submit_.handler, "What runs the jobs; see `locksley handlers`")
+        ->required();
+    add_payload_options(*command, submit_.payloads);
+    add_batch_options(*command, submit_.batch);
+    command->callback([this] {
+      check_payloads(submit_.payloads);
+      line_.command = submit_;
+    });
+  }
+
+  void add_run() {
+    auto* command = add("run", "Submit a batch, show its progress, print the outputs as they complete",
+                        "find . -name '*.log' | locksley run --files sha256");
+    command->add_option("HANDLER", run_.submit.handler, "What runs the jobs; see `locksley handlers`")
+        ->required();
+    command->add_flag("--ordered", run_.ordered, "Outputs in the order of the input");
+    command
+        ->add_option("--results", run_.results_directory,
+                     "Write each job's output to a file in DIR, named by the job's index")
+        ->type_name("DIR");
+    command
+        ->add_option_function<std::string>(
+            "--progress", [this](const std::string& when) { run_.progress = kWhenProgress.at(when); },
+            "The progress bar: auto (on a terminal), always (lines, if there is none), never")
+        ->check(CLI::IsMember(kWhenProgress))
+        ->type_name("WHEN");
+    add_payload_options(*command, run_.submit.payloads);
+    add_batch_options(*command, run_.submit.batch);
+    command->callback([this] {
+      check_payloads(run_.submit.payloads);
+      if (run_.ordered && !run_.results_directory.empty()) {
+        throw CLI::ValidationError("--ordered", "has no meaning with --results");
+      }
+      line_.command = run_;
+    });
+  }
+
+  void add_results() {
+    auto* command = add("results", "Print the outputs of a batch, and its failures to standard error",
+                        "locksley results $id --follow");
+    command->add_option("ID", results_.id, "The batch")->required();
+    command->add_flag("--follow", results_.follow, "Wait for more until the batch is over");
+    command->add_flag("--ordered", results_.ordered, "In the order of the jobs, not of completion");
+    command->add_flag("--failed", results_.failed, "Only the jobs that did not end ok, to standard output");
+    command->callback([this] { line_.command = results_; });
+  }
+
+  void add_wait() {
+    auto* command = add("wait", "Wait until a batch is over; exit 0 only if every job was ok",
+                        "locksley wait $id --timeout 5m --progress");
+    command->add_option("ID", wait_.id, "The batch")->required();
+    add_duration(*command, "--timeout", wait_.timeout, "Give up after this time, with exit status 75");
+    command->add_flag("--progress", wait_.progress, "Show a progress bar, or lines without a terminal");
+    command->callback([this] { line_.command = wait_; });
+  }
+
+  void add_list() {
+    auto* command = add("list", "List the batches, newest first", "locksley list --state running");
+    command->add_option("--state", list_.state, "Only those open, queued, running, done or cancelled")
+        ->check(CLI::IsMember({"open", "queued", "running", "done", "cancelled"}));
+    command->add_option("--match", list_.match, "Only those whose id or name matches this glob");
+    command->add_option("--limit", list_.limit, "At most so many");
+    command->callback([this] { line_.command = list_; });
+  }
+
+  void add_batch_commands() {
+    using Command = BatchArguments::Command;
+    const auto one = [this](const std::string& name, Command kind, const std::string& description) {
+      auto* command = add(name, description, "locksley " + name + " $id");
+      command->add_option("ID", id_, "The batch")->required();
+      command->callback([this, kind] { line_.command = BatchArguments{kind, id_}; });
+    };
+    one("status", Command::kStatus, "Show how far a batch is");
+    one("explain", Command::kExplain, "Say why a batch is not running, and when it will be over");
+    one("cancel", Command::kCancel, "Cancel what has not run; prints how many jobs that are");
+    one("forget", Command::kForget, "Drop a finished batch and its results");
+    one("pause", Command::kPause, "Start none of its jobs until it is resumed");
+    one("resume", Command::kResume, "Undo pause");
+  }
+
+  void add_weight() {
+    auto* command = add("weight", "Change a batch's share, at once", "locksley weight $id 10");
+    command->add_option("ID", weight_.id, "The batch")->required();
+    command->add_option("N", weight_.weight, "1 to 1000")
+        ->required()
+        ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
+    command->callback([this] { line_.command = weight_; });
+  }
+
+  void add_server_commands() {
+    using Command = ServerArguments::Command;
+    const auto one = [this](const std::string& name, Command kind, const std::string& description) {
+      auto* command = add(name, description, "locksley " + name);
+      command->callback([this, kind] { line_.command = ServerArguments{kind, section_}; });
+      return command;
+    };
+    one("handlers", Command::kHandlers, "List what can run jobs");
+    one("tenants", Command::kTenants, "List the tenants and the shares they get");
+    one("workers", Command::kWorkers, "List the pool's workers and what they did");
+    one("ping", Command::kPing, "Say whether the daemon answers, and how fast");
+    one("info", Command::kInfo, "Print the daemon's own account of itself")
+        ->add_option("SECTION", section_, "One part of it");
+  }
+
+  void add_bench() {
+    auto* command =
+        add("bench", "Load the daemon and measure it", "locksley bench --jobs 10000000 --batch 100000");
+    command->add_option("--handler", bench_.handler, "What runs the jobs")->capture_default_str();
+    command->add_option("--jobs", bench_.jobs, "How many jobs in all; default: 1000000, with --latency 50000")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+    auto* payload = command->add_option("--payload", bench_.payload_bytes, "Bytes of each job's payload")
+                        ->check(CLI::Range(std::size_t{0}, std::size_t{64} << 20))
+                        ->capture_default_str();
+    command->add_option("--text", bench_.text, "The payload itself, e.g. 50 for `spin`")->excludes(payload);
+    command->add_option("--batch", bench_.batch, "Jobs in one batch")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10'000'000}))
+        ->capture_default_str();
+    command->add_option("--connections", bench_.connections, "Connections, each with a thread of its own")
+        ->check(CLI::Range(1U, 1024U))
+        ->capture_default_str();
+    command->add_flag(
+        "--latency", bench_.latency,
+        "One job at a time on each connection, by RUN: prints percentiles of the time it takes");
+    command->callback([this] { line_.command = bench_; });
+  }
+
+  CLI::App app_;
+  CommandLine line_{};
+  SubmitArguments submit_;
+  RunArguments run_;
+  ResultsArguments results_;
+  WaitArguments wait_;
+  ListArguments list_;
+  WeightArguments weight_;
+  BenchArguments bench_;
+  std::string id_;
+  std::string section_;
+};
+
+}  // namespace
+
+std::expected<CommandLine, CommandLineEnd> parse_command_line(std::vector<std::string> arguments) {
+  return Parser().parse(std::move(arguments));
+}
+
+}  // namespace locksley::cli

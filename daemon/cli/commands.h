@@ -1,0 +1,21 @@
+#pragma once
+
+#include "daemon/cli/context.h"
+#include "daemon/cli/options.h"
+
+namespace locksley::cli {
+
+// One function for each command, in the file of its name; the short ones are in query.cc and control.cc. Each
+// blocks until the command is done, prints what there is to print, errors too, and returns the exit status.
+
+int run_submit(Context& context, SubmitArguments arguments);
+int run_run(Context& context, RunArguments arguments);
+int run_results(Context& context, const ResultsArguments& arguments);
+int run_wait(Context& context, const WaitArguments& arguments);
+int run_list(Context& context, const ListArguments& arguments);
+int run_batch(Context& context, const BatchArguments& arguments);
+int run_weight(Context& context, const WeightArguments& arguments);
+int run_server(Context& context, const ServerArguments& arguments);
+int run_bench(Context& context, const BenchArguments& arguments);
+
+}  // namespace locksley::cli

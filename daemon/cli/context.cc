@@ -1,0 +1,84 @@
+#include "daemon/cli/context.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "daemon/cli/table.h"
+#include "daemon/exit_codes.h"
+
+namespace locksley::cli {
+
+using client::Address;
+using client::ClientError;
+using client::Expected;
+using Kind = client::ClientError::Kind;
+
+Expected<client::Client> Context::connect(int interrupt_fd) const {
+  client::ClientOptions options;
+  options.name = "locksley";
+  options.interrupt_fd = interrupt_fd;
+  return client::Client::connect(address_, std::move(options));
+}
+
+int Context::fail(const ClientError& error) const {
+  if (error.kind == Kind::kInterrupted) return 128 + signals_->take().value_or(2);
+  std::fprintf(stderr, "locksley: %s\n", printable(error.message).c_str());
+  return exit_code_of(error);
+}
+
+int exit_code_of(const ClientError& error) {
+  switch (error.kind) {
+    case Kind::kAddress:
+      return daemon::kExitUsage;
+    case Kind::kUnavailable:
+      return daemon::kExitUnavailable;
+    case Kind::kTimeout:
+      return daemon::kExitTemporary;
+    case Kind::kInterrupted:
+      return daemon::kExitInterrupted;
+    case Kind::kProtocol:
+      return daemon::kExitProtocol;
+    case Kind::kLocal:
+      return daemon::kExitIoError;
+    case Kind::kRefused:
+      break;
+  }
+  if (error.code == "NOAUTH" || error.code == "WRONGPASS" || error.code == "NOPERM")
+    return daemon::kExitNoPermission;
+  if (error.code == "QUEUEFULL") return daemon::kExitTemporary;
+  if (error.code == "DRAINING" || error.code == "STORE") return daemon::kExitUnavailable;
+  return daemon::kExitDataError;
+}
+
+Expected<Address> choose_address(const GlobalOptions& global, Environment environment) {
+  const auto from_environment = [&](const char* name) {
+    const char* value = environment(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const bool by_option = !global.server.empty() || !global.url.empty();
+  const std::string text =
+      by_option ? (global.server.empty() ? global.url : global.server) : from_environment("LOCKSLEY_URL");
+  Expected<Address> address = text.empty() ? Expected<Address>{} : client::parse_address(text);
+  if (!address) return address;
+  if (by_option && !address->password.empty()) {
+    return client::client_error(
+        Kind::kAddress,
+        "a password on the command line can be read by every user of this machine; put it "
+        "into LOCKSLEY_PASSWORD or a file for --password-file");
+  }
+  if (!global.password_file.empty()) {
+    std::ifstream file(global.password_file);
+    if (!std::getline(file, address->password)) {
+      return client::client_error(Kind::kAddress, global.password_file + ": no password can be read from it");
+    }
+  } else if (const std::string password = from_environment("LOCKSLEY_PASSWORD"); !password.empty()) {
+    address->password = password;
+  }
+  return address;
+}
+
+bool print(std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+}  // namespace locksley::cli

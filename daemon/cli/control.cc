@@ -1,0 +1,124 @@
+// status, explain, cancel, forget, pause, resume, weight: what concerns one batch.
+
+#include "daemon/cli/commands.h"
+#include "daemon/cli/figures.h"
+#include "daemon/cli/json.h"
+#include "daemon/cli/status_text.h"
+#include "daemon/cli/table.h"
+#include "daemon/exit_codes.h"
+
+namespace locksley::cli {
+namespace {
+
+using client::Client;
+using client::Expected;
+using proto::Reply;
+
+std::string explanation_text(const std::string& id, const client::Explanation& explanation) {
+  Table table({{"batch"}, {id}});
+  table.add({"state", explanation.state});
+  table.add({"reason", explanation.reason});
+  table.add({"ahead", with_commas(explanation.ahead) + (explanation.ahead == 1 ? " batch" : " batches")});
+  table.add({"share due", percent(explanation.share)});
+  table.add({"received", percent(explanation.received)});
+  table.add({"rate", short_number(explanation.jobs_per_second) + " jobs/s"});
+  table.add({"time left", explanation.eta_ms < 0
+                              ? "unknown"
+                              : short_duration(std::chrono::milliseconds(explanation.eta_ms))});
+  return table.text();
+}
+
+// What people see of a batch command's reply; an empty text: nothing need be said.
+Expected<std::string> text_of(BatchArguments::Command command, const std::string& id, const Reply& reply) {
+  using Command = BatchArguments::Command;
+  switch (command) {
+    case Command::kStatus: {
+      const auto status = client::to_status(reply);
+      if (!status) return std::unexpected(status.error());
+      return status_text(*status);
+    }
+    case Command::kExplain: {
+      const auto explanation = client::to_explanation(reply);
+      if (!explanation) return std::unexpected(explanation.error());
+      return explanation_text(id, *explanation);
+    }
+    case Command::kCancel: {
+      const auto count = client::to_count(reply);
+      if (!count) return std::unexpected(count.error());
+      return with_commas(*count) + (*count == 1 ? " job" : " jobs") + " will not run\n";
+    }
+    case Command::kForget: {
+      const auto count = client::to_count(reply);
+      if (!count) return std::unexpected(count.error());
+      return *count > 0 ? std::string("forgotten\n") : std::string("not forgotten: it is not over yet\n");
+    }
+    case Command::kPause:
+    case Command::kResume:
+      break;
+  }
+  return std::string();
+}
+
+std::string json_of(BatchArguments::Command command, const std::string& id, const Reply& reply) {
+  using Command = BatchArguments::Command;
+  switch (command) {
+    case Command::kStatus:
+    case Command::kExplain:
+      return json_text(reply);
+    case Command::kCancel:
+      return json_object({{"id", id}, {"cancelled", reply.integer}});
+    case Command::kForget:
+      return json_object({{"id", id}, {"forgotten", reply.integer > 0}});
+    case Command::kPause:
+      return json_object({{"id", id}, {"paused", true}});
+    case Command::kResume:
+      return json_object({{"id", id}, {"paused", false}});
+  }
+  return {};
+}
+
+std::string_view name_of(BatchArguments::Command command) {
+  using Command = BatchArguments::Command;
+  switch (command) {
+    case Command::kStatus:
+      return "STATUS";
+    case Command::kExplain:
+      return "EXPLAIN";
+    case Command::kCancel:
+      return "CANCEL";
+    case Command::kForget:
+      return "FORGET";
+    case Command::kPause:
+      return "PAUSE";
+    case Command::kResume:
+      return "RESUME";
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_batch(Context& context, const BatchArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  const auto reply = client->call({name_of(arguments.command), arguments.id});
+  if (!reply) return context.fail(reply.error());
+  const auto text = context.json()
+                        ? Expected<std::string>(json_of(arguments.command, arguments.id, *reply) + "\n")
+                        : text_of(arguments.command, arguments.id, *reply);
+  if (!text) return context.fail(text.error());
+  if (!print(*text)) return daemon::kExitIoError;
+  const bool nothing_forgotten = arguments.command == BatchArguments::Command::kForget && reply->integer == 0;
+  return nothing_forgotten ? daemon::kExitDataError : daemon::kExitOk;
+}
+
+int run_weight(Context& context, const WeightArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  if (auto set = client->set_weight(arguments.id, arguments.weight); !set) return context.fail(set.error());
+  if (!context.json()) return daemon::kExitOk;
+  const std::string line = json_object({{"id", arguments.id}, {"weight", std::uint64_t{arguments.weight}}});
+  return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+}
+
+}  // namespace locksley::cli

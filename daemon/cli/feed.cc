@@ -1,0 +1,88 @@
+#include "daemon/cli/feed.h"
+
+#include <string_view>
+#include <vector>
+
+namespace locksley::cli {
+
+using client::BatchStream;
+using client::Expected;
+using Outcome = PayloadSource::Outcome;
+
+namespace {
+
+// Input that pauses this long is sent on as it is, so that a slow producer's jobs start at once. Guess: below
+// what a person notices.
+constexpr std::chrono::milliseconds kPause{100};
+
+// A stream waits for room in the daemon's queues as long as it takes: that is its back-pressure.
+constexpr std::chrono::milliseconds kFullPatience = std::chrono::hours(24 * 365);
+
+}  // namespace
+
+Feed::Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd,
+           std::function<void(std::uint64_t)> on_jobs)
+    : client_(client),
+      arguments_(arguments),
+      source_(arguments.payloads, input_fd, stop_fd),
+      on_jobs_(std::move(on_jobs)) {}
+
+Expected<void> Feed::run() {
+  if (arguments_.payloads.range) return submit_range();
+  std::vector<std::string> chunk;
+  std::size_t bytes = 0;
+  std::string payload;
+  while (chunk.size() < BatchStream::kChunkJobs && bytes < BatchStream::kChunkBytes) {
+    const auto outcome = source_.next(payload, kPause);
+    if (!outcome) return std::unexpected(outcome.error());
+    if (*outcome == Outcome::kIdle && !chunk.empty()) break;
+    if (*outcome == Outcome::kIdle) continue;
+    if (*outcome == Outcome::kEnd) {
+      const std::vector<std::string_view> views(chunk.begin(), chunk.end());
+      if (auto id = client_.submit(arguments_.handler, arguments_.batch, views); !id) {
+        return std::unexpected(std::move(id.error()));
+      }
+      on_jobs_(chunk.size());
+      return {};
+    }
+    bytes += payload.size();
+    chunk.push_back(std::move(payload));
+    payload.clear();
+  }
+  return stream(chunk);
+}
+
+Expected<void> Feed::submit_range() {
+  const auto [low, high] = *arguments_.payloads.range;
+  const auto& words = arguments_.payloads.arguments;
+  const auto pattern = words.empty() ? std::nullopt : std::optional<std::string_view>(words[0]);
+  auto id = client_.submit_range(arguments_.handler, arguments_.batch, low, high, pattern);
+  if (!id) return std::unexpected(std::move(id.error()));
+  on_jobs_(static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low));
+  return {};
+}
+
+Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
+  auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
+  if (!stream) return std::unexpected(std::move(stream.error()));
+  on_jobs_(0);
+  for (const std::string& job : first_chunk) {
+    if (auto added = stream->add(job); !added) return added;
+  }
+  if (auto sent = stream->flush(); !sent) return sent;
+  std::string payload;
+  for (;;) {
+    on_jobs_(stream->acknowledged());
+    const auto outcome = source_.next(payload, kPause);
+    if (!outcome) return std::unexpected(outcome.error());
+    if (*outcome == Outcome::kEnd) break;
+    const auto sent = *outcome == Outcome::kIdle ? stream->flush() : stream->add(payload);
+    if (!sent) return sent;
+  }
+  const auto total = stream->close();
+  if (!total) return std::unexpected(total.error());
+  on_jobs_(*total);
+  return {};
+}
+
+}  // namespace locksley::cli

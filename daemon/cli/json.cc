@@ -1,0 +1,86 @@
+#include "daemon/cli/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/cli/utf8.h"
+
+namespace locksley::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using proto::Reply;
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Json to_json(const Reply& reply) {
+  switch (reply.type) {
+    case Reply::Type::kNull:
+      return nullptr;
+    case Reply::Type::kInteger:
+      return reply.integer;
+    case Reply::Type::kBoolean:
+      return reply.integer != 0;
+    case Reply::Type::kDouble:
+      return reply.real;
+    case Reply::Type::kSimple:
+    case Reply::Type::kBulk:
+    case Reply::Type::kVerbatim:
+    case Reply::Type::kBigNumber:
+      return reply.text;
+    case Reply::Type::kError:
+      return Json{{"error", reply.text}};
+    case Reply::Type::kMap: {
+      Json object = Json::object();
+      for (std::size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
+        object[reply.elements[i].text] = to_json(reply.elements[i + 1]);
+      }
+      return object;
+    }
+    case Reply::Type::kArray:
+    case Reply::Type::kPush:
+      break;
+  }
+  Json array = Json::array();
+  for (const Reply& element : reply.elements) array.push_back(to_json(element));
+  return array;
+}
+
+}  // namespace
+
+std::string json_text(const Reply& reply) { return text_of(to_json(reply)); }
+
+std::string json_text(const client::ResultRow& row) {
+  Json object{{"index", row.index}, {"status", row.status}};
+  if (is_utf8(row.output)) {
+    object["output"] = row.output;
+  } else {
+    object["output_base64"] = base64(row.output);
+  }
+  return text_of(object);
+}
+
+std::string json_object(const std::vector<std::pair<std::string, JsonValue>>& members) {
+  Json object = Json::object();
+  for (const auto& [key, value] : members) {
+    std::visit([&, &name = key](const auto& one) { object[name] = one; }, value);
+  }
+  return text_of(object);
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j) {
+      group = (group << 8) | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      out.push_back(i + j <= bytes.size() ? kDigits[(group >> (18 - 6 * j)) & 63U] : '=');
+    }
+  }
+  return out;
+}
+
+}  // namespace locksley::cli

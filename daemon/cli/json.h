@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proto/client/values.h"
+#include "proto/reply.h"
+
+namespace locksley::cli {
+
+// JSON text for --json, on one line without its newline. JSON is UTF-8: in a reply's strings, bytes that are
+// not become U+FFFD; a job's output, whose bytes matter, is then given as "output_base64" in place of
+// "output".
+
+// Maps become objects with the daemon's order of keys, [key, value, ...] only where the daemon sends a map.
+std::string json_text(const proto::Reply& reply);
+
+// {"index":17,"status":"ok","output":"..."}
+std::string json_text(const client::ResultRow& row);
+
+// An object of the given members, in their order.
+using JsonValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
+std::string json_object(const std::vector<std::pair<std::string, JsonValue>>& members);
+
+std::string base64(std::string_view bytes);
+
+}  // namespace locksley::cli

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace locksley::cli {
+
+// The quantile of sorted values by nearest rank: the smallest that at least `fraction` of them do not exceed;
+// 0 of none.
+std::uint64_t quantile(const std::vector<std::uint64_t>& sorted, double fraction);
+
+struct LatencySummary {
+  std::uint64_t samples = 0;
+  double p50_us = 0, p90_us = 0, p99_us = 0, p999_us = 0, max_us = 0, mean_us = 0;
+};
+
+// Sorts what it is given, in nanoseconds.
+LatencySummary summarize(std::vector<std::uint64_t> nanoseconds);
+
+}  // namespace locksley::cli

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proto/submit_options.h"
+
+namespace locksley::cli {
+
+// A command line as plain values: what command_line.h makes of argv, and all that a command sees of it.
+
+struct GlobalOptions {
+  std::string server = {};         // HOST:PORT
+  std::string url = {};            // redis://user@host:port
+  std::string password_file = {};  // its first line is the password
+  bool json = false;
+};
+
+enum class WhenProgress { kAuto, kAlways, kNever };
+
+// Where the payloads of `submit` and `run` come from.
+struct PayloadOptions {
+  std::vector<std::string> arguments = {};
+  bool nul_separated = false;
+  bool files = false;
+  std::optional<std::pair<std::int64_t, std::int64_t>> range =
+      {};  // low, high; then arguments[0] is the template
+};
+
+struct SubmitArguments {
+  std::string handler = {};
+  proto::BatchOptions batch = {};
+  PayloadOptions payloads = {};
+};
+
+struct RunArguments {
+  SubmitArguments submit = {};
+  WhenProgress progress = WhenProgress::kAuto;
+  bool ordered = false;
+  std::string results_directory = {};  // empty: outputs go to standard output
+};
+
+struct ResultsArguments {
+  std::string id = {};
+  bool follow = false;
+  bool ordered = false;
+  bool failed = false;
+};
+
+struct WaitArguments {
+  std::string id = {};
+  std::optional<std::chrono::milliseconds> timeout = {};
+  bool progress = false;
+};
+
+struct ListArguments {
+  std::string state = {};
+  std::string match = {};
+  std::uint64_t limit = 0;  // 0: all
+};
+
+struct BenchArguments {
+  std::string handler = "echo";
+  std::optional<std::uint64_t> jobs = {};  // absent: a number that takes a few seconds
+  std::size_t payload_bytes = 16;
+  std::optional<std::string> text = {};  // the payload of every job, in place of payload_bytes
+  std::uint64_t batch = 10'000;
+  unsigned connections = 2;
+  bool latency = false;
+};
+
+// The commands that take one batch and print what the daemon says.
+struct BatchArguments {
+  enum class Command { kStatus, kExplain, kCancel, kForget, kPause, kResume };
+  Command command;
+  std::string id = {};
+};
+
+struct WeightArguments {
+  std::string id = {};
+  std::uint32_t weight = 1;
+};
+
+struct ServerArguments {
+  enum class Command { kHandlers, kTenants, kWorkers, kPing, kInfo };
+  Command command;
+  std::string section = {};  // of INFO; empty: all
+};
+
+using Arguments = std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
+                               BatchArguments, WeightArguments, ServerArguments, BenchArguments>;
+
+struct CommandLine {
+  GlobalOptions global;
+  Arguments command;
+};
+
+}  // namespace locksley::cli

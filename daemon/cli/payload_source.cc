@@ -1,0 +1,115 @@
+#include "daemon/cli/payload_source.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace locksley::cli {
+
+using client::client_error;
+using client::Expected;
+using Kind = client::ClientError::Kind;
+
+namespace {
+
+std::string reason() { return std::strerror(errno); }
+
+Expected<void> read_file(const std::string& name, std::string& content) {
+  content.clear();
+  const int fd = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return client_error(Kind::kLocal, name + ": " + reason());
+  struct stat about{};
+  std::size_t room = 64 << 10;
+  // One byte more than the size, so that the read that finds the end needs no growth.
+  if (::fstat(fd, &about) == 0 && about.st_size > 0) room = static_cast<std::size_t>(about.st_size) + 1;
+  std::size_t used = 0;
+  for (;;) {
+    if (used == content.size()) content.resize(used == 0 ? room : used * 2);
+    const ssize_t count = ::read(fd, content.data() + used, content.size() - used);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const std::string why = reason();
+      ::close(fd);
+      return client_error(Kind::kLocal, name + ": " + why);
+    }
+    if (count == 0) break;
+    used += static_cast<std::size_t>(count);
+  }
+  ::close(fd);
+  content.resize(used);
+  return {};
+}
+
+}  // namespace
+
+Expected<RecordReader::Outcome> RecordReader::fill(std::chrono::milliseconds patience) {
+  pollfd entries[] = {{.fd = fd_, .events = POLLIN, .revents = 0},
+                      {.fd = stop_fd_, .events = POLLIN, .revents = 0}};
+  const int ready = ::poll(entries, 2, static_cast<int>(patience.count()));
+  if (entries[1].revents != 0) return client_error(Kind::kInterrupted, "interrupted");
+  if (ready <= 0) return Outcome::kIdle;
+  buffer_.resize(kReadBytes);
+  const ssize_t count = ::read(fd_, buffer_.data(), buffer_.size());
+  if (count < 0 && (errno == EINTR || errno == EAGAIN)) return Outcome::kIdle;
+  if (count < 0) return client_error(Kind::kLocal, "standard input: " + reason());
+  begin_ = 0;
+  end_ = static_cast<std::size_t>(count);
+  return count == 0 ? Outcome::kEnd : Outcome::kRecord;
+}
+
+Expected<RecordReader::Outcome> RecordReader::next(std::string& record, std::chrono::milliseconds patience) {
+  for (;;) {
+    if (begin_ < end_) {
+      const char* first = buffer_.data() + begin_;
+      const void* found = std::memchr(first, separator_, end_ - begin_);
+      if (found != nullptr) {
+        const auto length = static_cast<std::size_t>(static_cast<const char*>(found) - first);
+        partial_.append(first, length);
+        begin_ += length + 1;
+        record.swap(partial_);
+        partial_.clear();
+        return Outcome::kRecord;
+      }
+      partial_.append(first, end_ - begin_);
+      begin_ = end_;
+    }
+    if (!at_end_) {
+      const auto filled = fill(patience);
+      if (!filled || *filled == Outcome::kIdle) return filled;
+      at_end_ = *filled == Outcome::kEnd;
+      if (!at_end_) continue;
+    }
+    if (partial_.empty()) return Outcome::kEnd;
+    record.swap(partial_);
+    partial_.clear();
+    return Outcome::kRecord;
+  }
+}
+
+PayloadSource::PayloadSource(const PayloadOptions& options, int input_fd, int stop_fd)
+    : arguments_(options.arguments),
+      from_arguments_(!options.arguments.empty()),
+      files_(options.files),
+      records_(input_fd, options.nul_separated ? '\0' : '\n', stop_fd) {}
+
+Expected<PayloadSource::Outcome> PayloadSource::next(std::string& payload,
+                                                     std::chrono::milliseconds patience) {
+  if (from_arguments_) {
+    if (next_argument_ == arguments_.size()) return Outcome::kEnd;
+    payload = arguments_[next_argument_++];
+  } else {
+    const auto outcome = records_.next(payload, patience);
+    if (!outcome || *outcome != Outcome::kRecord) return outcome;
+  }
+  if (files_) {
+    const std::string name = payload;
+    if (auto read = read_file(name, payload); !read) return std::unexpected(std::move(read.error()));
+  }
+  return Outcome::kRecord;
+}
+
+}  // namespace locksley::cli

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "daemon/cli/options.h"
+#include "proto/client/error.h"
+
+namespace locksley::cli {
+
+// Records of a descriptor, each ended by `separator`; a last one without it counts too. Holds one record and
+// a read buffer. Used by one thread. next() blocks for input, but no longer than it is told, and not once
+// `stop_fd` is readable: then it fails with kInterrupted. A descriptor that cannot be read is kLocal.
+class RecordReader {
+ public:
+  enum class Outcome { kRecord, kEnd, kIdle };  // kIdle: nothing came in the time given
+
+  // Borrows both descriptors.
+  RecordReader(int fd, char separator, int stop_fd) : fd_(fd), stop_fd_(stop_fd), separator_(separator) {}
+
+  client::Expected<Outcome> next(std::string& record, std::chrono::milliseconds patience);
+
+ private:
+  static constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+
+  client::Expected<Outcome> fill(std::chrono::milliseconds patience);
+
+  const int fd_;
+  const int stop_fd_;
+  const char separator_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::string partial_;  // the start of a record whose end has not been read
+  bool at_end_ = false;
+};
+
+// The payloads that the command line asks for: its arguments, or standard input's records, or the contents of
+// the files that either names. Blocks and fails like RecordReader; a file that cannot be read is kLocal and
+// named.
+class PayloadSource {
+ public:
+  using Outcome = RecordReader::Outcome;
+
+  // Not for --range, which needs no payloads. Borrows the descriptors.
+  PayloadSource(const PayloadOptions& options, int input_fd, int stop_fd);
+
+  client::Expected<Outcome> next(std::string& payload, std::chrono::milliseconds patience);
+
+ private:
+  std::vector<std::string> arguments_;
+  std::size_t next_argument_ = 0;
+  const bool from_arguments_;
+  const bool files_;
+  RecordReader records_;
+};
+
+}  // namespace locksley::cli

@@ -1,0 +1,47 @@
+#include "daemon/cli/program.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "daemon/cli/command_line.h"
+#include "daemon/cli/commands.h"
+#include "daemon/cli/context.h"
+#include "daemon/cli/signals.h"
+#include "daemon/exit_codes.h"
+
+namespace locksley::cli {
+namespace {
+
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+}  // namespace
+
+int run_program(std::vector<std::string> arguments) {
+  auto line = parse_command_line(std::move(arguments));
+  if (!line) {
+    std::fputs(line.error().text.c_str(), line.error().exit_code == daemon::kExitOk ? stdout : stderr);
+    return line.error().exit_code;
+  }
+  Signals signals;
+  const auto address =
+      choose_address(line->global, [](const char* name) -> const char* { return std::getenv(name); });
+  if (!address) return Context(line->global, {}, signals).fail(address.error());
+  Context context(line->global, *address, signals);
+  return std::visit(Overloaded{
+                        [&](SubmitArguments& command) { return run_submit(context, std::move(command)); },
+                        [&](RunArguments& command) { return run_run(context, std::move(command)); },
+                        [&](ResultsArguments& command) { return run_results(context, command); },
+                        [&](WaitArguments& command) { return run_wait(context, command); },
+                        [&](ListArguments& command) { return run_list(context, command); },
+                        [&](BatchArguments& command) { return run_batch(context, command); },
+                        [&](WeightArguments& command) { return run_weight(context, command); },
+                        [&](ServerArguments& command) { return run_server(context, command); },
+                        [&](BenchArguments& command) { return run_bench(context, command); },
+                    },
+                    line->command);
+}
+
+}  // namespace locksley::cli

@@ -1,0 +1,181 @@
+// list, handlers, tenants, workers, ping, info: what only asks. With --json, what the daemon said, so that
+// nothing is lost that this client does not know yet.
+
+#include <chrono>
+#include <string>
+
+#include "daemon/cli/commands.h"
+#include "daemon/cli/figures.h"
+#include "daemon/cli/json.h"
+#include "daemon/cli/status_text.h"
+#include "daemon/cli/table.h"
+#include "daemon/exit_codes.h"
+
+namespace locksley::cli {
+namespace {
+
+using client::Client;
+using client::Expected;
+using proto::Reply;
+using Align = Table::Align;
+
+int print_line(const std::string& text) {
+  return print(text + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+}
+
+int print_text(const std::string& text) { return print(text) ? daemon::kExitOk : daemon::kExitIoError; }
+
+std::string table_of(const std::vector<client::HandlerInfo>& handlers) {
+  Table table({{"HANDLER"}, {"KIND"}, {"CONCURRENCY", Align::kRight}, {"DESCRIPTION"}});
+  for (const auto& one : handlers) {
+    table.add({one.name, one.kind, std::to_string(one.concurrency), one.description});
+  }
+  return table.text();
+}
+
+std::string table_of(const std::vector<client::TenantInfo>& tenants) {
+  Table table({{"TENANT"},
+               {"WEIGHT", Align::kRight},
+               {"BATCHES", Align::kRight},
+               {"QUEUED", Align::kRight},
+               {"RUNNING", Align::kRight},
+               {"BUSY", Align::kRight},
+               {"SHARE DUE", Align::kRight},
+               {"RECEIVED", Align::kRight}});
+  for (const auto& one : tenants) {
+    table.add({one.tenant, std::to_string(one.weight), with_commas(one.batches), with_commas(one.queued),
+               with_commas(one.running), short_duration(std::chrono::milliseconds(one.busy_us / 1000)),
+               percent(one.share), percent(one.received)});
+  }
+  return table.text();
+}
+
+std::string table_of(const std::vector<client::WorkerInfo>& workers) {
+  Table table({{"WORKER", Align::kRight},
+               {"QUEUED", Align::kRight},
+               {"EXECUTED", Align::kRight},
+               {"STEALS", Align::kRight},
+               {"ATTEMPTS", Align::kRight},
+               {"STOLEN", Align::kRight},
+               {"PARKS", Align::kRight},
+               {"BUSY", Align::kRight}});
+  for (const auto& one : workers) {
+    table.add({std::to_string(one.worker), with_commas(one.queue_depth), with_commas(one.executed),
+               with_commas(one.steals), with_commas(one.steal_attempts), with_commas(one.stolen),
+               with_commas(one.parks), short_duration(std::chrono::milliseconds(one.busy_us / 1000))});
+  }
+  return table.text();
+}
+
+// A command whose reply is a list of maps.
+template <class Info>
+int show_list(Context& context, Client& client, std::string_view command,
+              Expected<std::vector<Info>> (*convert)(const Reply&)) {
+  const auto reply = client.call({command});
+  if (!reply) return context.fail(reply.error());
+  if (context.json()) return print_line(json_text(*reply));
+  const auto values = convert(*reply);
+  if (!values) return context.fail(values.error());
+  return print_text(table_of(*values));
+}
+
+int show_ping(Context& context, Client& client) {
+  const auto before = client::Clock::now();
+  if (const auto answered = client.ping(); !answered) return context.fail(answered.error());
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(client::Clock::now() - before);
+  const std::string peer = context.address().text();
+  if (context.json()) return print_line(json_object({{"address", peer}, {"us", std::int64_t{time.count()}}}));
+  return print_line(peer + " answers in " + std::to_string(time.count()) + " us");
+}
+
+// INFO's text is `# Section` and `key:value` lines; as JSON, an object of the values.
+int show_info(Context& context, Client& client, const std::string& section) {
+  const auto reply = section.empty() ? client.call({"INFO"}) : client.call({"INFO", section});
+  if (!reply) return context.fail(reply.error());
+  std::string text;
+  for (const char c : reply->text) {
+    if (c != '\r') text.push_back(c);
+  }
+  if (!context.json()) return print_text(text);
+  std::vector<std::pair<std::string, JsonValue>> members;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    const auto colon = line.find(':');
+    if (!line.starts_with('#') && colon != std::string::npos) {
+      members.emplace_back(line.substr(0, colon), line.substr(colon + 1));
+    }
+    begin = end + 1;
+  }
+  return print_line(json_object(members));
+}
+
+// What one LIST asks for: a page that is quickly made and quickly read. Guess.
+constexpr std::uint64_t kPage = 1000;
+
+// All of `reply`'s rows as JSON, behind those of earlier pages.
+void add_rows(std::string& rows, const Reply& batches, std::uint64_t& room) {
+  for (const Reply& batch : batches.elements) {
+    if (room == 0) return;
+    --room;
+    rows += (rows.empty() ? "" : ",") + json_text(batch);
+  }
+}
+
+}  // namespace
+
+int run_list(Context& context, const ListArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  std::uint64_t room = arguments.limit == 0 ? UINT64_MAX : arguments.limit;
+  std::uint64_t cursor = 0;
+  std::vector<client::BatchStatus> batches;
+  std::string rows;
+  do {
+    const std::string from = std::to_string(cursor);
+    const std::string count = std::to_string(std::min(room, kPage));
+    std::vector<std::string_view> command{"LIST", "CURSOR", from, "COUNT", count};
+    for (const auto& [option, value] :
+         {std::pair<std::string_view, std::string_view>{"STATE", arguments.state},
+          {"MATCH", arguments.match}}) {
+      if (value.empty()) continue;
+      command.push_back(option);
+      command.push_back(value);
+    }
+    const auto reply = client->call(command);
+    if (!reply) return context.fail(reply.error());
+    auto page = client::to_batch_list(*reply);
+    if (!page) return context.fail(page.error());
+    cursor = page->next_cursor;
+    if (context.json()) {
+      add_rows(rows, reply->elements[1], room);
+    } else {
+      for (auto& batch : page->batches) {
+        if (room == 0) break;
+        --room;
+        batches.push_back(std::move(batch));
+      }
+    }
+  } while (cursor != 0 && room > 0);
+  return context.json() ? print_line("[" + rows + "]") : print_text(status_table(batches));
+}
+
+int run_server(Context& context, const ServerArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  switch (arguments.command) {
+    case ServerArguments::Command::kHandlers:
+      return show_list(context, *client, "HANDLERS", &client::to_handlers);
+    case ServerArguments::Command::kTenants:
+      return show_list(context, *client, "TENANTS", &client::to_tenants);
+    case ServerArguments::Command::kWorkers:
+      return show_list(context, *client, "WORKERS", &client::to_workers);
+    case ServerArguments::Command::kPing:
+      return show_ping(context, *client);
+    case ServerArguments::Command::kInfo:
+      return show_info(context, *client, arguments.section);
+  }
+  return daemon::kExitSoftware;
+}
+
+}  // namespace locksley::cli

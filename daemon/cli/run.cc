@@ -1,0 +1,236 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "daemon/cli/ask.h"
+#include "daemon/cli/commands.h"
+#include "daemon/cli/feed_thread.h"
+#include "daemon/cli/figures.h"
+#include "daemon/cli/json.h"
+#include "daemon/cli/progress.h"
+#include "daemon/cli/row_sink.h"
+#include "daemon/exit_codes.h"
+#include "proto/client/batch_id.h"
+
+namespace locksley::cli {
+namespace {
+
+using client::Client;
+using client::ClientError;
+using Kind = client::ClientError::Kind;
+using std::chrono::steady_clock;
+
+// How long one question for results waits: the progress shown is never older.
+constexpr std::chrono::milliseconds kSlice{500};
+
+// One `locksley run`: the steps in the order in which they happen.
+class Run {
+ public:
+  Run(Context& context, const RunArguments& arguments)
+      : context_(context),
+        arguments_(arguments),
+        id_(arguments.submit.batch.id),
+        progress_(arguments.progress, arguments.submit.batch.name),
+        output_(STDOUT_FILENO, context.signals().fd()),
+        sink_({.json = context.json(),
+               .ordered = arguments.ordered,
+               .failed_only = false,
+               .directory = arguments.results_directory},
+              output_, [this] { progress_.clear(); }) {}
+
+  int run() {
+    if (!arguments_.results_directory.empty()) {
+      std::error_code problem;
+      std::filesystem::create_directories(arguments_.results_directory, problem);
+      if (problem) {
+        return context_.fail(
+            {Kind::kLocal, "", arguments_.results_directory + ": cannot be made: " + problem.message()});
+      }
+    }
+    auto client = context_.connect();
+    if (!client) return context_.fail(client.error());
+    client_ = &*client;
+    feed_.emplace(context_, arguments_.submit);
+    while (!feed_->has_begun() && !feed_->is_over()) {
+      wait_for_the_feed();
+      if (const auto code = interruption()) return *code;
+    }
+    if (!feed_->has_begun()) {
+      feed_->stop();
+      return context_.fail(
+          feed_->error().value_or(ClientError{Kind::kProtocol, "", "the batch was not submitted"}));
+    }
+    return read_results();
+  }
+
+ private:
+  int read_results() {
+    Client::ResultsPosition position;
+    while (!position.at_end) {
+      const auto read =
+          client_->results(id_, position, Client::kRowsAtOnce, kSlice, [this](const client::ResultRow& row) {
+            // On one screen the bar must make way for the outputs.
+            if (shares_the_screen_) progress_.clear();
+            sink_.add(row);
+          });
+      output_.flush();
+      progress_.update(counts());
+      if (output_.error() == EPIPE) return after_broken_pipe();
+      if (output_.error() != 0)
+        return after_local_error("standard output: " + std::string(std::strerror(output_.error())));
+      if (!sink_.problem().empty()) return after_local_error(sink_.problem());
+      if (feed_->is_over() && feed_->error()) return after_failed_feed();
+      if (const auto code = interruption()) return *code;
+      if (!read && read.error().kind != Kind::kInterrupted) {
+        progress_.clear();
+        const int code = context_.fail(read.error());
+        say_it_is_left();
+        return code;
+      }
+    }
+    sink_.finish();
+    if (!sink_.problem().empty()) return after_local_error(sink_.problem());
+    feed_->stop();
+    return summary();
+  }
+
+  void wait_for_the_feed() const {
+    pollfd entries[] = {{.fd = feed_->settled_fd(), .events = POLLIN, .revents = 0},
+                        {.fd = context_.signals().fd(), .events = POLLIN, .revents = 0}};
+    ::poll(entries, 2, -1);
+  }
+
+  ProgressCounts counts() const {
+    return {
+        .done = sink_.rows(), .failed = sink_.failed(), .total = feed_->jobs(), .is_open = !feed_->is_over()};
+  }
+
+  // The exit status, if a signal came and the user, where there is one to ask, does not want to go on.
+  std::optional<int> interruption() {
+    const auto signal = context_.signals().take();
+    if (!signal) return {};
+    progress_.clear();
+    const Answer answer = *signal == SIGINT ? ask_after_interrupt(context_.signals(), id_) : Answer::kCancel;
+    if (answer == Answer::kGoOn) return {};
+    feed_->stop();
+    if (answer == Answer::kCancel) {
+      cancel();
+    } else {
+      leave();
+    }
+    return 128 + *signal;
+  }
+
+  void cancel() {
+    if (const auto jobs = client_->cancel(id_)) {
+      std::fprintf(stderr, "locksley: batch %s is cancelled; %s jobs will not run\n", id_.c_str(),
+                   with_commas(*jobs).c_str());
+    } else if (jobs.error().code == "NOBATCH") {
+      std::fprintf(stderr, "locksley: batch %s was not submitted before the interruption\n", id_.c_str());
+    } else {
+      context_.fail(jobs.error());
+      say_it_is_left();
+    }
+  }
+
+  void leave() {
+    // The batch ends with what was submitted so far; a batch that was closed already answers CLOSED, which is
+    // as well.
+    (void)client_->call({"CLOSE", id_});
+    say_it_is_left();
+  }
+
+  void say_it_is_left() const {
+    std::fprintf(stderr, "locksley: batch %s is left as it is; see `locksley status %s`\n", id_.c_str(),
+                 id_.c_str());
+  }
+
+  // Nobody wants the outputs any more, as after `| head`: the rest need not run, and nothing need be said.
+  int after_broken_pipe() {
+    progress_.clear();
+    feed_->stop();
+    (void)client_->cancel(id_);
+    return daemon::kExitBrokenPipe;
+  }
+
+  // Our side cannot keep the outputs, but the daemon does: the batch is left.
+  int after_local_error(const std::string& what) {
+    progress_.clear();
+    feed_->stop();
+    const int code = context_.fail({Kind::kLocal, "", what});
+    leave();
+    return code;
+  }
+
+  int after_failed_feed() {
+    progress_.clear();
+    const int code = context_.fail(*feed_->error());
+    cancel();
+    return code;
+  }
+
+  int summary() {
+    const auto status = client_->status(id_);
+    if (!status) {
+      progress_.clear();
+      return context_.fail(status.error());
+    }
+    progress_.finish(
+        {.done = status->ended(), .failed = sink_.failed(), .total = status->jobs, .is_open = false});
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - started_);
+    const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
+    if (context_.json()) {
+      std::fprintf(stderr, "%s\n",
+                   json_object({{"id", id_},
+                                {"state", status->state},
+                                {"jobs", status->jobs},
+                                {"ok", status->ok},
+                                {"failed", status->failed},
+                                {"cancelled", status->cancelled},
+                                {"seconds", seconds}})
+                       .c_str());
+    } else {
+      std::fprintf(stderr, "%s %s in %s: %s ok", with_commas(status->jobs).c_str(),
+                   status->jobs == 1 ? "job" : "jobs", short_duration(time).c_str(),
+                   with_commas(status->ok).c_str());
+      if (status->failed > 0) std::fprintf(stderr, ", %s failed", with_commas(status->failed).c_str());
+      if (status->cancelled > 0)
+        std::fprintf(stderr, ", %s cancelled", with_commas(status->cancelled).c_str());
+      std::fprintf(stderr, " (%s jobs/s)\n",
+                   short_number(static_cast<double>(status->ended()) / seconds).c_str());
+    }
+    if (!status->is_all_ok()) {
+      std::fprintf(stderr, "locksley: the results stay with the daemon as batch %s\n", id_.c_str());
+      return daemon::kExitJobsFailed;
+    }
+    // Everything was delivered: the daemon need not keep it, unless it was told to. Not worth an error.
+    if (!arguments_.submit.batch.retain) (void)client_->forget(id_);
+    return daemon::kExitOk;
+  }
+
+  Context& context_;
+  const RunArguments& arguments_;
+  const std::string id_;
+  const steady_clock::time_point started_ = steady_clock::now();
+  const bool shares_the_screen_ = ::isatty(STDOUT_FILENO) == 1;
+  Progress progress_;
+  Output output_;
+  RowSink sink_;
+  Client* client_ = nullptr;
+  std::optional<FeedThread> feed_;
+};
+
+}  // namespace
+
+int run_run(Context& context, RunArguments arguments) {
+  if (arguments.submit.batch.id.empty()) arguments.submit.batch.id = client::random_batch_id();
+  return Run(context, arguments).run();
+}
+
+}  // namespace locksley::cli

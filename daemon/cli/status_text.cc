@@ -1,0 +1,68 @@
+#include "daemon/cli/status_text.h"
+
+#include "daemon/cli/figures.h"
+#include "daemon/cli/json.h"
+#include "daemon/cli/table.h"
+
+namespace locksley::cli {
+
+using client::BatchStatus;
+using Align = Table::Align;
+
+std::string status_text(const BatchStatus& status) {
+  Table table({{"batch"}, {status.id}});
+  if (!status.name.empty()) table.add({"name", status.name});
+  table.add({"state", status.state});
+  table.add({"handler", status.handler});
+  table.add({"tenant", status.tenant});
+  table.add({"weight", std::to_string(status.weight)});
+  table.add({"jobs", with_commas(status.jobs)});
+  table.add({"queued", with_commas(status.queued)});
+  table.add({"running", with_commas(status.running)});
+  table.add({"ok", with_commas(status.ok)});
+  table.add({"failed", with_commas(status.failed)});
+  table.add({"cancelled", with_commas(status.cancelled)});
+  if (status.retried > 0) table.add({"retried", with_commas(status.retried)});
+  table.add({"submitted", local_time(status.submitted_at)});
+  table.add({"started", local_time(status.started_at)});
+  table.add({"finished", local_time(status.finished_at)});
+  return table.text();
+}
+
+std::string status_json(const BatchStatus& status) {
+  return json_object({{"id", status.id},
+                      {"name", status.name},
+                      {"handler", status.handler},
+                      {"tenant", status.tenant},
+                      {"state", status.state},
+                      {"weight", status.weight},
+                      {"jobs", status.jobs},
+                      {"queued", status.queued},
+                      {"running", status.running},
+                      {"ok", status.ok},
+                      {"failed", status.failed},
+                      {"cancelled", status.cancelled},
+                      {"retried", status.retried},
+                      {"submitted_at", status.submitted_at},
+                      {"started_at", status.started_at},
+                      {"finished_at", status.finished_at}});
+}
+
+std::string status_table(std::span<const BatchStatus> batches) {
+  Table table({{"BATCH"},
+               {"NAME"},
+               {"HANDLER"},
+               {"STATE"},
+               {"WEIGHT", Align::kRight},
+               {"JOBS", Align::kRight},
+               {"DONE", Align::kRight},
+               {"FAILED", Align::kRight},
+               {"SUBMITTED"}});
+  for (const BatchStatus& one : batches) {
+    table.add({one.id, one.name, one.handler, one.state, std::to_string(one.weight), with_commas(one.jobs),
+               with_commas(one.ended()), with_commas(one.failed), local_time(one.submitted_at)});
+  }
+  return table.text();
+}
+
+}  // namespace locksley::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "proto/client/values.h"
+
+namespace locksley::cli {
+
+// A batch's status: `key  value` lines for people, one JSON object for programs, a table of several.
+std::string status_text(const client::BatchStatus& status);
+std::string status_json(const client::BatchStatus& status);
+std::string status_table(std::span<const client::BatchStatus> batches);
+
+}  // namespace locksley::cli

@@ -1,0 +1,57 @@
+#include "daemon/cli/table.h"
+
+#include <algorithm>
+
+#include "daemon/cli/utf8.h"
+
+namespace locksley::cli {
+
+std::string printable(const std::string& text) {
+  std::string out;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t length = utf8_sequence(rest);
+    const auto first = static_cast<unsigned char>(rest[0]);
+    // U+0080 to U+009F, C2 80 to C2 9F in UTF-8, are control characters too.
+    const bool c1 = length == 2 && first == 0xC2 && static_cast<unsigned char>(rest[1]) < 0xA0;
+    if (length == 0 || c1 || (length == 1 && (first < 0x20 || first == 0x7F))) {
+      out.push_back('?');
+    } else {
+      out.append(rest.substr(0, length));
+    }
+    rest.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string Table::text() const {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : columns_) lines[0].push_back(column.title);
+  for (const auto& row : rows_) {
+    auto& line = lines.emplace_back();
+    for (const std::string& cell : row) line.push_back(printable(cell));
+  }
+  std::vector<std::size_t> widths(columns_.size());
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], display_width(line[i]));
+  }
+  std::string out;
+  for (const auto& line : lines) {
+    std::string row;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string fill(widths[i] - display_width(line[i]), ' ');
+      row += i == 0 ? "" : "  ";
+      row += columns_[i].align == Align::kRight ? fill + line[i] : line[i] + fill;
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    out += row + "\n";
+  }
+  return out;
+}
+
+}  // namespace locksley::cli

@@ -1,0 +1,54 @@
+#include "daemon/cli/commands.h"
+#include "daemon/cli/figures.h"
+#include "daemon/cli/json.h"
+#include "daemon/cli/progress.h"
+#include "daemon/cli/status_text.h"
+#include "daemon/exit_codes.h"
+
+namespace locksley::cli {
+namespace {
+
+using client::BatchStatus;
+using client::Deadline;
+
+// How old the progress shown may be.
+constexpr std::chrono::milliseconds kSlice{250};
+
+ProgressCounts counts(const BatchStatus& status) {
+  return {.done = status.ended(),
+          .failed = status.failed + status.cancelled,
+          .total = status.jobs,
+          .is_open = status.state == "open"};
+}
+
+client::Expected<BatchStatus> wait_with_progress(client::Client& client, const std::string& id,
+                                                 Deadline deadline, Progress& progress) {
+  for (;;) {
+    auto status = client.wait(id, client::earlier(deadline, client::deadline_in(kSlice)));
+    if (!status) return status;
+    if (status->is_over()) progress.finish(counts(*status));
+    if (status->is_over() || client::Clock::now() >= deadline) return status;
+    progress.update(counts(*status));
+  }
+}
+
+}  // namespace
+
+int run_wait(Context& context, const WaitArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  const Deadline deadline = arguments.timeout ? client::deadline_in(*arguments.timeout) : client::kNoDeadline;
+  client::Expected<BatchStatus> status;
+  {
+    Progress progress(arguments.progress ? WhenProgress::kAlways : WhenProgress::kNever, "");
+    status = progress.is_shown() ? wait_with_progress(*client, arguments.id, deadline, progress)
+                                 : client->wait(arguments.id, deadline);
+  }
+  if (!status) return context.fail(status.error());
+  if (!print(context.json() ? status_json(*status) + "\n" : status_text(*status)))
+    return daemon::kExitIoError;
+  if (!status->is_over()) return daemon::kExitTemporary;
+  return status->is_all_ok() ? daemon::kExitOk : daemon::kExitJobsFailed;
+}
+
+}  // namespace locksley::cli

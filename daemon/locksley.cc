@@ -1,0 +1,16 @@
+// The command-line client: `locksley --help`. What it does is in daemon/cli/.
+
+#include <cstdio>
+#include <exception>
+
+#include "daemon/cli/program.h"
+#include "daemon/exit_codes.h"
+
+int main(int argc, char** argv) {
+  try {
+    return locksley::cli::run_program({argv + (argc > 0 ? 1 : 0), argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "locksley: %s\n", error.what());
+    return locksley::daemon::kExitSoftware;
+  }
+}

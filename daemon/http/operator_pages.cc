@@ -1,0 +1,35 @@
+#include "daemon/http/operator_pages.h"
+
+namespace locksley::daemon {
+namespace {
+
+HttpReply unavailable(std::string reason) {
+  return {.status = HttpStatus::unavailable, .body = std::move(reason) + "\n"};
+}
+
+HttpReply ready_page(const Health& health) {
+  switch (health.phase()) {
+    case Health::Phase::starting:
+      return unavailable("starting");
+    case Health::Phase::draining:
+      return unavailable("draining");
+    case Health::Phase::serving:
+      break;
+  }
+  return {.body = "ready\n"};
+}
+
+}  // namespace
+
+void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health) {
+  router.get("/metrics", [&metrics](const HttpRequest&) {
+    return HttpReply{.content_type = MetricsPage::kContentType, .body = metrics.text()};
+  });
+  router.get("/healthz", [&health](const HttpRequest&) {
+    if (auto trouble = health.trouble()) return unavailable(std::move(*trouble));
+    return HttpReply{.body = "ok\n"};
+  });
+  router.get("/readyz", [&health](const HttpRequest&) { return ready_page(health); });
+}
+
+}  // namespace locksley::daemon

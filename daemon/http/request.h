@@ -1,0 +1,47 @@
+// An HTTP/1.1 request as the HTTP side takes it: a head without a body.
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <optional>
+#include <string_view>
+
+namespace locksley::daemon {
+
+// The numbers of RFC 9110 that this server sends.
+enum class HttpStatus : unsigned {
+  ok = 200,
+  bad_request = 400,
+  not_found = 404,
+  method_not_allowed = 405,
+  content_too_large = 413,
+  uri_too_long = 414,
+  header_fields_too_large = 431,
+  internal_error = 500,
+  not_implemented = 501,
+  unavailable = 503,
+  version_not_supported = 505,
+};
+std::string_view reason_phrase(HttpStatus status);
+
+// A parsed head. The views are into the bytes that were parsed.
+struct HttpRequest {
+  std::string_view method = {};  // as sent: GET, HEAD, …
+  std::string_view path = {};    // begins with '/', not percent-decoded: no page of ours needs it
+  std::string_view query = {};   // what follows '?', not decoded; empty if there is none
+  bool keep_alive = false;       // the client wants to send another request on this connection
+};
+
+inline constexpr std::size_t kMaxTargetBytes = 2048;  // a guess: twice the longest query of a dashboard
+inline constexpr std::size_t kMaxFields = 64;         // a guess: browsers send about 20
+
+// Bytes of the first head in `bytes`, its empty line included; nullopt while it is incomplete.
+std::optional<std::size_t> head_length(std::string_view bytes);
+
+// Parses one complete head. Strict, after RFC 9112: line ends are CRLF, no folded lines, no space before a
+// colon, Host exactly once (HTTP/1.1), the target in origin form. Bodies are refused: `Content-Length: 0` is
+// the only length that passes, so the bytes after the head are the next request beyond doubt. The error is
+// the status to refuse with; the connection then closes.
+std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head);
+
+}  // namespace locksley::daemon

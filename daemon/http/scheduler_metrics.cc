@@ -1,0 +1,161 @@
+#include "daemon/http/scheduler_metrics.h"
+
+#include <string>
+#include <utility>
+
+namespace locksley::daemon {
+namespace {
+
+void read_workers(const std::vector<WorkerSnapshot>& workers, Families& families) {
+  struct Metric {
+    const char* name;
+    const char* help;
+    std::uint64_t WorkerSnapshot::* value;
+  };
+  static constexpr Metric kCounters[] = {
+      {"locksley_worker_jobs_total", "Jobs that the worker ran.", &WorkerSnapshot::jobs},
+      {"locksley_worker_steals_total", "Steals that got the worker something.", &WorkerSnapshot::steals},
+      {"locksley_worker_steal_attempts_total", "Looks of the worker at a victim.",
+       &WorkerSnapshot::steal_attempts},
+      {"locksley_worker_stolen_jobs_total", "Jobs and sub-jobs that the worker's steals got.",
+       &WorkerSnapshot::stolen},
+      {"locksley_worker_parks_total", "Times that the worker parked.", &WorkerSnapshot::parks},
+      {"locksley_worker_empty_wakes_total", "Times that the worker was unparked and found nothing.",
+       &WorkerSnapshot::empty_wakes},
+  };
+
+  Family depth =
+      Family::gauge("locksley_worker_queue_depth",
+                    "Jobs of the worker's claim that have not started, and sub-jobs in its deque.");
+  for (const WorkerSnapshot& worker : workers) {
+    depth.add({{"worker", std::to_string(worker.worker)}}, worker.queue_depth);
+  }
+  std::move(depth).move_to(families);
+
+  for (const Metric& metric : kCounters) {
+    Family family = Family::counter(metric.name, metric.help);
+    for (const WorkerSnapshot& worker : workers) {
+      family.add({{"worker", std::to_string(worker.worker)}}, worker.*metric.value);
+    }
+    std::move(family).move_to(families);
+  }
+
+  Family busy = Family::counter("locksley_worker_busy_seconds_total", "Time that the worker spent on jobs.");
+  for (const WorkerSnapshot& worker : workers) {
+    busy.add({{"worker", std::to_string(worker.worker)}}, seconds_of(worker.busy_ns));
+  }
+  std::move(busy).move_to(families);
+}
+
+// All workers of a lane together.
+DurationHistogram::Snapshot total_ring_wait(const std::vector<WorkerSnapshot>& workers) {
+  DurationHistogram::Snapshot total;
+  for (const WorkerSnapshot& worker : workers) {
+    for (std::size_t i = 0; i < total.counts.size(); ++i) total.counts[i] += worker.ring_wait.counts[i];
+    total.sum_seconds += worker.ring_wait.sum_seconds;
+  }
+  return total;
+}
+
+void read_durations(const std::vector<const Handler*>& handlers, std::string name, std::string help,
+                    DurationHistogram HandlerStats::* which, Families& families) {
+  Family family = Family::histogram(std::move(name), std::move(help));
+  for (const Handler* handler : handlers) {
+    family.add({{"handler", handler->name()}}, (handler->stats.*which).snapshot());
+  }
+  std::move(family).move_to(families);
+}
+
+}  // namespace
+
+SchedulerMetrics::SchedulerMetrics(const Pool& pool, const Lane& lane, std::vector<const Handler*> handlers,
+                                   Limits limits)
+    : pool_(pool),
+      lane_(lane),
+      handlers_(std::move(handlers)),
+      limits_(limits),
+      tenant_labels_(limits.tenants) {}
+
+void SchedulerMetrics::read(Families& families) {
+  const std::vector<WorkerSnapshot> workers = pool_.snapshot();
+  const RingSnapshot ring = lane_.ring().snapshot(limits_.deepest_batches, steady_now());
+  read_workers(workers, families);
+  read_lane(ring, workers, families);
+  read_tenants(ring, families);
+  read_handlers(families);
+}
+
+void SchedulerMetrics::read_lane(const RingSnapshot& ring, const std::vector<WorkerSnapshot>& workers,
+                                 Families& families) const {
+  const auto gauge = [&](const char* name, const char* help, std::uint64_t value) {
+    Family family = Family::gauge(name, help);
+    family.add({{"lane", lane_.name()}}, value);
+    std::move(family).move_to(families);
+  };
+  gauge("locksley_lane_queued_jobs", "Jobs that nobody has claimed yet.", ring.queued);
+  gauge("locksley_lane_running_jobs", "Executors at work on the lane's batches, each on one job at a time.",
+        ring.executors);
+  gauge("locksley_lane_active_batches", "Batches with jobs queued or running.", ring.active_queues);
+  gauge("locksley_lane_slots", "Jobs that the lane can run at once.", pool_.workers());
+
+  // Ranks without a batch are 0, so that a rank's series does not come and go.
+  Family depth = Family::gauge("locksley_batch_queue_depth",
+                               "Queued jobs of the deepest batch queues; rank 1 is the deepest.");
+  for (std::size_t rank = 1; rank <= limits_.deepest_batches; ++rank) {
+    depth.add({{"lane", lane_.name()}, {"rank", std::to_string(rank)}},
+              rank <= ring.deepest.size() ? ring.deepest[rank - 1] : 0);
+  }
+  std::move(depth).move_to(families);
+
+  Family claims =
+      Family::counter("locksley_ring_claims_total", "Claims that executors made from the lane's ring.");
+  claims.add({{"lane", lane_.name()}}, ring.claims_total);
+  std::move(claims).move_to(families);
+
+  Family wait = Family::histogram("locksley_ring_wait_seconds",
+                                  "How long a batch's queue with work waited for its claim.");
+  wait.add({{"lane", lane_.name()}}, total_ring_wait(workers));
+  std::move(wait).move_to(families);
+}
+
+void SchedulerMetrics::read_tenants(const RingSnapshot& ring, Families& families) {
+  Family queued =
+      Family::gauge("locksley_tenant_queued_jobs", "The tenant's jobs that nobody has claimed yet.");
+  Family ratio = Family::gauge(
+      "locksley_tenant_share_ratio",
+      "Worker time that the tenant got lately, divided by its due; 1 while nothing is due to it.");
+  Family busy =
+      Family::counter("locksley_tenant_busy_seconds_total", "Worker time that the tenant's jobs used.");
+  for (const auto& [tenant, numbers] : tenant_labels_.read(ring.tenants)) {
+    queued.add({{"tenant", tenant}}, numbers.queued);
+    ratio.add({{"tenant", tenant}}, numbers.share > 0 ? numbers.received / numbers.share : 1.0);
+    busy.add({{"tenant", tenant}}, numbers.busy_seconds);
+  }
+  std::move(queued).move_to(families);
+  std::move(ratio).move_to(families);
+  std::move(busy).move_to(families);
+}
+
+void SchedulerMetrics::read_handlers(Families& families) const {
+  Family jobs = Family::counter("locksley_jobs_total", "Jobs that ended, by how they ended.");
+  for (const Handler* handler : handlers_) {
+    for (std::size_t status = 0; status < kJobStatuses; ++status) {
+      // [handler-stats] relaxed: a number to look at, as exact as the moment of looking.
+      const std::uint64_t count = handler->stats.jobs[status].load(std::memory_order_relaxed);
+      jobs.add(
+          {{"handler", handler->name()}, {"status", std::string(to_string(static_cast<JobStatus>(status)))}},
+          count);
+    }
+  }
+  std::move(jobs).move_to(families);
+
+  read_durations(handlers_, "locksley_job_duration_seconds",
+                 "How long jobs ran; where jobs are tiny, the mean of the few that were timed together.",
+                 &HandlerStats::job_duration, families);
+  read_durations(handlers_, "locksley_batch_wait_seconds", "From a batch's submission to its first start.",
+                 &HandlerStats::batch_wait, families);
+  read_durations(handlers_, "locksley_batch_duration_seconds", "From a batch's submission to its end.",
+                 &HandlerStats::batch_duration, families);
+}
+
+}  // namespace locksley::daemon

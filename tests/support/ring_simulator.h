@@ -112,12 +112,14 @@ class RingSimulator {
   void run() { run_until(Nanoseconds::max()); }
 
   bool track_indexes = false;
+  // Whether workers that find nothing to claim help a job that runs: each turn is a quantum of its sub-jobs.
+  bool thieves = false;
   // Called after every call of the ring.
   std::function<void()> on_step;
 
  private:
   struct Worker {
-    std::optional<Claim> claim;
+    std::optional<Claim> claim;  // a thief's is an empty one
     std::uint64_t executed = 0;
     Nanoseconds length{};
   };
@@ -144,7 +146,22 @@ class RingSimulator {
       if (std::optional<Claim> claim = ring.try_claim(now_)) {
         begin_turn(i, *claim);
         step();
+      } else if (thieves) {
+        steal(i);
       }
+    }
+  }
+
+  void steal(std::size_t index) {
+    for (std::size_t i = 1; i < workers_.size(); ++i) {
+      const Worker& victim = workers_[(index + i) % workers_.size()];
+      if (!victim.claim || victim.claim->range.empty()) continue;
+      RingQueue& queue = *victim.claim->queue;
+      workers_[index] = {.claim = Claim{.queue = &queue, .charged = ring.join(queue, now_)},
+                         .length = quantum_};
+      start(index);
+      step();
+      return;
     }
   }
 
@@ -160,6 +177,14 @@ class RingSimulator {
       if (track_indexes) ++batch.runs[job];
     }
     ++batch.claims;
+    start(index);
+  }
+
+  // The worker's turn is known, and begins.
+  void start(std::size_t index) {
+    const Worker& worker = workers_[index];
+    const Claim& claim = *worker.claim;
+    Batch& batch = batch_of(claim);
     batch.most_running = std::max(batch.most_running, ++batch.running);
     batch.began_sum += now_;
     batch.longest_turn = std::max({batch.longest_turn, worker.length, claim.charged.time});

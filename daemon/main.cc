@@ -1,0 +1,154 @@
+// locksleyd: the table of contents. Loads the configuration, builds each part by hand, runs, and takes down
+// in reverse.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <asio/io_context.hpp>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "config/dump.h"
+#include "config/load.h"
+#include "core/lane.h"
+#include "core/pool.h"
+#include "daemon/command_line.h"
+#include "daemon/cpu_count.h"
+#include "daemon/exit_codes.h"
+#include "daemon/handlers/builtins.h"
+#include "daemon/http/build_info.h"
+#include "daemon/http/health.h"
+#include "daemon/http/metrics_page.h"
+#include "daemon/http/operator_pages.h"
+#include "daemon/http/process_metrics.h"
+#include "daemon/http/scheduler_metrics.h"
+#include "daemon/http/server.h"
+#include "daemon/http/server_metrics.h"
+#include "daemon/logging.h"
+#include "daemon/server/handler_directory.h"
+#include "daemon/server/server.h"
+#include "daemon/service.h"
+
+namespace locksley::daemon {
+namespace {
+
+std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
+  const bool is_v6 = endpoint.address().is_v6();
+  return fmt::format(fmt::runtime(is_v6 ? "[{}]:{}" : "{}:{}"), endpoint.address().to_string(),
+                     endpoint.port());
+}
+
+// One descriptor a client, and some for everything else.
+void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
+  constexpr rlim_t kOthers = 128;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < clients + kOthers) {
+    log.warn("limits.max_clients is {}, but the process may have only {} descriptors", clients,
+             limit.rlim_cur);
+  }
+}
+
+int serve(const config::Config& config, const std::string& config_file) {
+  const auto log = make_log(config.log);
+  raise_descriptor_limit(config.limits.max_clients, *log);
+  std::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write
+
+  const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
+  const auto builtins = register_builtins();
+  Lane lane("cpu", {.share = config.scheduling.share == config::Share::kTime ? Share::time : Share::jobs,
+                    .quantum = config.scheduling.quantum,
+                    .parallelism = workers});
+  Pool pool(lane);
+
+  HandlerDirectory handlers;
+  std::vector<const Handler*> handler_list;
+  for (const auto& handler : builtins) {
+    handlers.add({.handler = *handler, .lane = lane, .kind = "builtin"});
+    handler_list.push_back(handler.get());
+  }
+
+  asio::io_context io(1);  // one thread runs it: fewer locks
+  Server server(
+      {.io = io, .handlers = handlers, .lanes = {&lane}, .pool = pool, .log = log, .version = kBuildVersion},
+      config);
+
+  Health health(pool, lane);
+  SchedulerMetrics scheduler_metrics(
+      pool, lane, handler_list,
+      {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
+  MetricsPage metrics;
+  metrics.add([&](Families& families) { scheduler_metrics.read(families); });
+  metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
+  metrics.add([](Families& families) { read_process_metrics(families); });
+  metrics.add([](Families& families) { read_build_info(families); });
+  Router router;
+  add_operator_pages(router, metrics, health);
+  HttpServer http(io, router);
+
+  // The HTTP side first: that a client can connect means that all is there.
+  const auto http_at = http.listen(config.http.address, config.http.port);
+  if (!http_at) {
+    log->error("http: {}", http_at.error());
+    return kExitUnavailable;
+  }
+  const auto listen_at = server.listen();
+  if (!listen_at) {
+    log->error("listen: {}", listen_at.error());
+    return kExitUnavailable;
+  }
+  // One worker at least serves everybody.
+  const std::uint32_t reserved = std::min(config.scheduling.reserved_workers, workers - 1);
+  if (reserved != config.scheduling.reserved_workers) {
+    log->warn("scheduling.reserved_workers is {}, but there are {} workers: {} reserved",
+              config.scheduling.reserved_workers, workers, reserved);
+  }
+  pool.start(workers, reserved);
+
+  log->info("locksleyd {} ({}) listen={} http={} workers={} handlers={} config={} store=memory",
+            kBuildVersion, kBuildRevision, to_text(*listen_at), to_text(*http_at), workers,
+            handler_list.size(), config_file.empty() ? "(defaults)" : config_file);
+  int exit_code = kExitSoftware;
+  {
+    Service service(
+        {.io = io, .lane = lane, .pool = pool, .server = server, .http = http, .health = health, .log = log},
+        config_file);
+    exit_code = service.run(fmt::format("ready listen={} http={}", to_text(*listen_at), to_text(*http_at)));
+  }
+  // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets
+  // go of its batches.
+  pool.stop();
+  lane.ring().detach_all();
+  log->info("ended exit_code={} connections={} batches={} lost_log_lines={}", exit_code,
+            server.stats().connections_accepted.get(), server.batches_accepted(), lost_log_lines());
+  return exit_code;
+}
+
+int run(int argc, char** argv) {
+  const ParsedCommandLine parsed = parse_command_line(argc, argv, kBuildVersion);
+  if (!parsed.command_line) return parsed.exit_code;
+  config::Config config;
+  if (const std::string& file = parsed.command_line->config_file; !file.empty()) {
+    auto loaded = config::load_file(file);
+    if (!loaded) {
+      for (const config::Problem& problem : loaded.error()) {
+        std::fprintf(stderr, "%s\n", config::to_string(problem).c_str());
+      }
+      return kExitConfig;
+    }
+    config = std::move(*loaded);
+  }
+  if (parsed.command_line->check_config) {
+    std::fputs(config::dump(config).c_str(), stdout);
+    return kExitOk;
+  }
+  return serve(config, parsed.command_line->config_file);
+}
+
+}  // namespace
+}  // namespace locksley::daemon
+
+int main(int argc, char** argv) { return locksley::daemon::run(argc, argv); }

@@ -1,0 +1,271 @@
+// How batches come in: the checks that refuse one whole, and the way into the ring.
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "config/nearest.h"
+#include "core/payload.h"
+#include "daemon/server/batches.h"
+#include "daemon/server/received_payloads.h"
+#include "daemon/server/streamed_payloads.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+constexpr std::string_view kDraining = "DRAINING the daemon is shutting down: nothing was accepted";
+
+Instant now() { return std::chrono::steady_clock::now(); }
+
+Keep keep_of(proto::Keep keep) {
+  switch (keep) {
+    case proto::Keep::kAll:
+      return Keep::all;
+    case proto::Keep::kFailures:
+      return Keep::failures;
+    case proto::Keep::kNone:
+      break;
+  }
+  return Keep::none;
+}
+
+BatchOptions options_of(const proto::BatchOptions& options, std::string id) {
+  return {.id = std::move(id),
+          .name = options.name,
+          .trace = options.trace,
+          .weight = options.weight,
+          .slots = options.slots.value_or(0),
+          .max_fails = options.max_fails.value_or(0),
+          .timeout = options.timeout.value_or(std::chrono::milliseconds(0)),
+          .keep = keep_of(options.keep)};
+}
+
+}  // namespace
+
+std::expected<const HandlerDirectory::Entry*, Batches::Refusal> Batches::handler_for(
+    const std::string& name) {
+  if (const HandlerDirectory::Entry* entry = handlers_.find(name)) return entry;
+  const std::vector<std::string> names = handlers_.names();
+  std::string text = fmt::format("NOHANDLER no handler is named '{}'", proto::printable(name));
+  if (const std::string near = config::nearest_name(name, names); !near.empty()) {
+    text += fmt::format("; did you mean '{}'?", near);
+  }
+  constexpr std::size_t kMostNames = 20;  // guess: still one readable line
+  text += " There are: ";
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMostNames) text += ", …";
+  return std::unexpected(std::move(text));
+}
+
+std::expected<void, Batches::Refusal> Batches::check_limits(const std::string& handler,
+                                                            std::uint64_t batch_jobs, std::uint64_t new_jobs,
+                                                            const proto::ArgumentList* payloads) {
+  const config::Limits& limits = config_.limits;
+  const auto too_big = [](std::string_view what, std::uint64_t found, std::string_view limit,
+                          std::uint64_t most) {
+    return std::unexpected(fmt::format("TOOBIG {} {}, and {} is {}", what, found, limit, most));
+  };
+  if (batch_jobs > limits.max_batch_jobs) {
+    return too_big("jobs of the batch:", batch_jobs, "limits.max_batch_jobs", limits.max_batch_jobs);
+  }
+  if (new_jobs > limits.max_queued_jobs) {
+    return too_big("jobs of the batch:", new_jobs, "limits.max_queued_jobs", limits.max_queued_jobs);
+  }
+  std::uint64_t bytes = 0;
+  if (payloads != nullptr) {
+    bytes = payloads->payload_bytes();
+    // Only if all together are over the limit can one of them be.
+    if (bytes > limits.max_payload.count) {
+      for (const std::string_view payload : *payloads) {
+        if (payload.size() > limits.max_payload.count) {
+          return too_big("bytes of a payload:", payload.size(), "limits.max_payload",
+                         limits.max_payload.count);
+        }
+      }
+    }
+    if (bytes > limits.max_queued_bytes.count) {
+      return too_big("bytes of the batch:", bytes, "limits.max_queued_bytes", limits.max_queued_bytes.count);
+    }
+  }
+  const auto full = [&](std::string_view limit, std::uint64_t most, std::uint64_t queued) {
+    if (full_lines_.open(now())) {
+      log_->warn("queue full handler={} limit={} ({}) unlogged={}", handler, limit, most,
+                 full_lines_.held_back());
+    }
+    return std::unexpected(fmt::format(
+        "QUEUEFULL {} is {}, and {} are queued: nothing was accepted, try again", limit, most, queued));
+  };
+  if (new_jobs > limits.max_queued_jobs - std::min(limits.max_queued_jobs, registry_.queued_jobs())) {
+    return full("limits.max_queued_jobs", limits.max_queued_jobs, registry_.queued_jobs());
+  }
+  if (bytes >
+      limits.max_queued_bytes.count - std::min(limits.max_queued_bytes.count, registry_.queued_bytes())) {
+    return full("limits.max_queued_bytes", limits.max_queued_bytes.count, registry_.queued_bytes());
+  }
+  return {};
+}
+
+Batches::Accepted Batches::refuse(const std::string& handler, Refusal why) {
+  stats_.count_batch(handler, BatchEvent::kRejected);
+  return std::unexpected(std::move(why));
+}
+
+std::string Batches::new_id() {
+  std::string id;
+  do {
+    id = ids_.next(unix_milliseconds() / 1000);
+  } while (registry_.find(id) != nullptr);
+  return id;
+}
+
+Batches::Accepted Batches::existing(BatchRecord& record, const std::string& handler, bool is_same) {
+  if (is_same && record.handler().name() == handler) {
+    return std::static_pointer_cast<BatchRecord>(record.shared_from_this());
+  }
+  return refuse(handler, fmt::format("EXISTS a batch with the id '{}' and other {} is there already",
+                                     record.id(), is_same ? "handler" : "jobs"));
+}
+
+Batches::Accepted Batches::submit(const proto::SubmitCommand& command, proto::ArgumentList arguments) {
+  return accept(command, std::move(arguments), BatchRecord::Origin::kSubmit);
+}
+
+Batches::Accepted Batches::run(const proto::SubmitCommand& command, proto::ArgumentList arguments) {
+  return accept(command, std::move(arguments), BatchRecord::Origin::kRun);
+}
+
+Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::ArgumentList arguments,
+                                  BatchRecord::Origin origin) {
+  const auto entry = handler_for(command.handler);
+  if (!entry) return std::unexpected(entry.error());
+  const auto* range = std::get_if<proto::RangeSource>(&command.source);
+  if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
+  const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
+
+  if (!command.options.id.empty()) {
+    // Before anything that may have changed since the first time: a repetition finds what it made.
+    if (BatchRecord* known = registry_.find(command.options.id)) {
+      // A RUN is never a repetition: it runs its jobs each time.
+      if (origin == BatchRecord::Origin::kRun) return existing(*known, command.handler, false);
+      return existing(*known, command.handler,
+                      range != nullptr ? known->content.is_same(*range) : known->content.is_same(arguments));
+    }
+  }
+  if (draining_) return refuse(command.handler, Refusal(kDraining));
+  if (auto fits = check_limits(command.handler, jobs, jobs, range == nullptr ? &arguments : nullptr); !fits) {
+    return refuse(command.handler, std::move(fits.error()));
+  }
+
+  std::unique_ptr<PayloadSource> payloads;
+  ReceivedPayloads* received = nullptr;
+  if (range != nullptr) {
+    payloads = std::make_unique<RangePayloads>(range->low, range->payload);
+  } else {
+    auto owned = std::make_unique<ReceivedPayloads>(std::move(arguments));
+    received = owned.get();
+    payloads = std::move(owned);
+  }
+  const bool chosen = !command.options.id.empty();
+  BatchOptions core_options = options_of(command.options, chosen ? command.options.id : new_id());
+  // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
+  if (origin == BatchRecord::Origin::kRun) core_options.keep = Keep::all;
+  auto record = std::make_shared<BatchRecord>(std::move(core_options), (*entry)->handler, std::move(payloads),
+                                              &changes_, (*entry)->lane, origin);
+  record->id_is_chosen = chosen;
+  record->content.received = received;
+  if (range != nullptr) record->content.range = std::make_unique<proto::RangeSource>(*range);
+  enter(record, command.options, jobs, false);
+  return record;
+}
+
+Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t connection) {
+  const auto entry = handler_for(command.handler);
+  if (!entry) return std::unexpected(entry.error());
+  if (!command.options.id.empty()) {
+    if (BatchRecord* known = registry_.find(command.options.id)) {
+      // An OPEN whose reply was lost; once there are jobs, nobody can tell whose they are.
+      const bool untouched =
+          known->origin == BatchRecord::Origin::kOpen && known->is_active && known->content.jobs == 0;
+      return existing(*known, command.handler, untouched);
+    }
+  }
+  if (draining_) return refuse(command.handler, Refusal(kDraining));
+
+  const bool chosen = !command.options.id.empty();
+  auto record = std::make_shared<BatchRecord>(
+      options_of(command.options, chosen ? command.options.id : new_id()), (*entry)->handler,
+      std::make_unique<StreamedPayloads>(), &changes_, (*entry)->lane, BatchRecord::Origin::kOpen);
+  record->id_is_chosen = chosen;
+  record->opener = connection;
+  enter(record, command.options, 0, true);
+  streams_[connection].insert(record->sequence);
+  return record;
+}
+
+void Batches::enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+                    std::uint64_t jobs, bool open) {
+  record->content.jobs = jobs;
+  stats_.count_batch(record->handler().name(), BatchEvent::kAccepted);
+  if (record->origin == BatchRecord::Origin::kRun) {
+    ++runs_;
+  } else {
+    record->retain = options.retain
+                         ? std::chrono::duration_cast<std::chrono::milliseconds>(*options.retain)
+                         : std::chrono::duration_cast<std::chrono::milliseconds>(config_.store.retention);
+    registry_.add(record);
+    if (options.deadline) registry_.schedule(*record, Due::kDeadline, now() + *options.deadline);
+    log_->debug("batch accepted id={} handler={} jobs={} trace={}", record->id(), record->handler().name(),
+                jobs, options.trace);
+    arm_timer();
+  }
+  registry_.count(*record, jobs, record->payloads().memory_bytes());
+  record->lane.submit(record, jobs, open);
+  // Behind it, so that the counts are right; its start is told later in any case, when this thread hears of
+  // it.
+  if (record->origin != BatchRecord::Origin::kRun && events_.has_listener(*record)) {
+    events_.publish(*record, EventKind::kAccepted, record->status());
+  }
+}
+
+std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record, proto::ArgumentList payloads,
+                                                            std::uint64_t connection) {
+  if (draining_) return std::unexpected(Refusal(kDraining));
+  if (record.origin != BatchRecord::Origin::kOpen || record.status().state != BatchState::open) {
+    return std::unexpected(
+        fmt::format("CLOSED no jobs can be added to the batch '{}' any more", record.id()));
+  }
+  const std::uint64_t added = payloads.size();
+  if (auto fits = check_limits(record.handler().name(), record.content.jobs + added, added, &payloads);
+      !fits) {
+    return std::unexpected(std::move(fits.error()));
+  }
+  if (record.opener != connection) {
+    streams_[record.opener].erase(record.sequence);
+    if (streams_[record.opener].empty()) streams_.erase(record.opener);
+    record.opener = connection;
+    streams_[connection].insert(record.sequence);
+    registry_.schedule(record, Due::kClose, kNever);
+    arm_timer();
+  }
+  auto& source = static_cast<StreamedPayloads&>(record.payloads());
+  source.add(std::move(payloads));
+  if (!record.lane.add_jobs(record, added)) {
+    // Its failures have cancelled it a moment ago.
+    return std::unexpected(
+        fmt::format("CLOSED no jobs can be added to the batch '{}' any more", record.id()));
+  }
+  record.content.jobs += added;
+  registry_.count(record, added, source.memory_bytes());
+  return record.content.jobs;
+}
+
+std::expected<std::uint64_t, Batches::Refusal> Batches::close(BatchRecord& record) {
+  if (record.status().state == BatchState::open) record.lane.close(record);
+  return record.content.jobs;
+}
+
+}  // namespace locksley::daemon

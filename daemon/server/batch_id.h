@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace locksley::daemon {
+
+// Ids for batches whose client chose none: 13 characters of lower-case base 32, six of them the second of
+// their making (so ids sort by age, and those of an earlier life of the daemon do not come again), seven at
+// random (2^35). They fit into a std::string without allocation. Who makes them still has to look whether one
+// is in use. One thread at a time. Not secrets.
+class BatchIds {
+ public:
+  BatchIds() : random_(std::random_device{}()) {}
+  explicit BatchIds(std::uint64_t seed) : random_(seed) {}
+
+  std::string next(std::int64_t unix_seconds);
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace locksley::daemon

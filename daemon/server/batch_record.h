@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/lane.h"
+#include "daemon/server/content.h"
+
+namespace locksley::daemon {
+
+class Wakeup;
+
+// Instants of everything that the server times. Passed in, so that tests own the clock.
+using Instant = std::chrono::steady_clock::time_point;
+inline constexpr Instant kNever = Instant::max();
+
+// A batch as the server knows it: the scheduler's record, and what the connections need beside it. It derives
+// from Batch so that a notification of the scheduler leads here without a look-up by id.
+//
+// Owned by shared_ptr like every Batch; the registry holds one while the batch is known by its id. Of the
+// members below, all belong to the I/O thread, also where the batch itself is shared with workers.
+class BatchRecord final : public Batch {
+ public:
+  // Which command made it: decides what may be done with it.
+  enum class Origin : std::uint8_t { kSubmit, kOpen, kRun };
+
+  BatchRecord(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
+              BatchObserver* observer, Lane& lane_in, Origin origin_in)
+      : Batch(std::move(options), handler, std::move(payloads), observer), lane(lane_in), origin(origin_in) {}
+
+  Lane& lane;  // that runs its jobs
+  const Origin origin;
+  // By it LIST orders; grows with each batch accepted. 0: not in the registry (RUN).
+  std::uint64_t sequence = 0;
+  // Jobs and payload bytes as the limits count them now; both 0 once the batch is over.
+  std::uint64_t counted_jobs = 0;
+  std::uint64_t counted_bytes = 0;
+  bool is_active = true;  // the registry has not yet seen that it is over
+
+  bool id_is_chosen = false;  // by the client, who may submit it again
+
+  // What came in, to tell whether the same id comes with the same jobs.
+  Content content;
+
+  // How long it stays when it is over.
+  std::chrono::milliseconds retain{0};
+  // The connection that streams it in; 0: none, or it has gone.
+  std::uint64_t opener = 0;
+
+  // Instants at which something is due, kNever while nothing is.
+  Instant deadline_at = kNever;
+  Instant close_at = kNever;
+  Instant forget_at = kNever;
+  Instant progress_at = kNever;
+
+  // What its subscribers were told.
+  bool started_told = false;
+  Instant progress_told{};
+
+  // Connections to wake at the next change; each removes itself.
+  std::vector<Wakeup*> waiters;
+};
+
+}  // namespace locksley::daemon

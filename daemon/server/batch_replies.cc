@@ -1,0 +1,144 @@
+#include "daemon/server/batch_replies.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/handler.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+std::size_t digits_of(std::uint64_t value) {
+  std::size_t digits = 1;
+  for (; value >= 10; value /= 10) ++digits;
+  return digits;
+}
+
+// "$<length>\r\n<bytes>\r\n"
+std::size_t bulk_size(std::string_view bytes) { return 1 + digits_of(bytes.size()) + 2 + bytes.size() + 2; }
+
+char* put_bulk(char* out, std::string_view bytes) {
+  *out++ = '$';
+  out = std::to_chars(out, out + 20, bytes.size()).ptr;
+  *out++ = '\r';
+  *out++ = '\n';
+  std::memcpy(out, bytes.data(), bytes.size());
+  out += bytes.size();
+  *out++ = '\r';
+  *out++ = '\n';
+  return out;
+}
+
+constexpr std::string_view kPair = "*2\r\n";
+
+std::size_t pair_size(const ResultRow& row) {
+  return kPair.size() + bulk_size(to_string(row.status)) + bulk_size(row.output);
+}
+
+char* put_pair(char* out, const ResultRow& row) {
+  std::memcpy(out, kPair.data(), kPair.size());
+  return put_bulk(put_bulk(out + kPair.size(), to_string(row.status)), row.output);
+}
+
+}  // namespace
+
+void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const BatchStatus& status) {
+  const auto number = [&](std::string_view key, std::uint64_t value) {
+    reply.bulk(key);
+    reply.integer(static_cast<std::int64_t>(value));
+  };
+  const auto text = [&](std::string_view key, std::string_view value) {
+    reply.bulk(key);
+    reply.bulk(value);
+  };
+  reply.map(16);
+  text("id", record.id());
+  text("name", record.options().name);
+  text("handler", record.handler().name());
+  text("tenant", record.options().tenant);
+  text("state", to_string(status.state));
+  number("weight", status.weight);
+  number("jobs", status.jobs);
+  number("queued", status.queued);
+  number("running", status.running);
+  number("ok", status.ok);
+  number("failed", status.failed);
+  number("cancelled", status.cancelled);
+  number("retried", status.retried);
+  number("submitted_at", static_cast<std::uint64_t>(status.submitted_at));
+  number("started_at", static_cast<std::uint64_t>(status.started_at));
+  number("finished_at", static_cast<std::uint64_t>(status.finished_at));
+}
+
+std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, const BatchRecord& record,
+                                                   proto::Keep keep, std::uint64_t max_bytes) {
+  // Rows are in the order of completion. Looked through twice: for the size of each, from which follows where
+  // it goes in the order of the indexes; then to write each there. No sorting, no copy of an output but the
+  // one into the reply.
+  const auto wanted = [keep](ResultRow row) {
+    if (keep == proto::Keep::kNone || (keep == proto::Keep::kFailures && row.status == JobStatus::ok))
+      row.output = {};
+    return row;
+  };
+  const std::uint64_t jobs = record.status().jobs;
+  std::vector<std::uint64_t> place(jobs);
+  const std::uint64_t rows = record.read_results(0, jobs, [&](const ResultRow& row) {
+    check(row.index < jobs, "a result of a job that the batch does not have");
+    place[row.index] = pair_size(wanted(row));
+    return true;
+  });
+  check(rows == jobs, "a batch that is over lacks results");
+  std::uint64_t total = 0;
+  for (std::uint64_t& entry : place) total += std::exchange(entry, total);
+  if (total > max_bytes) {
+    return std::unexpected(fmt::format(
+        "TOOBIG the outputs take {} bytes, and limits.output_buffer is {}: use SUBMIT and RESULTS", total,
+        max_bytes));
+  }
+  reply.array(jobs);
+  char* const begin = reply.buffer().reserve(total);
+  record.read_results(0, jobs, [&](const ResultRow& row) {
+    put_pair(begin + place[row.index], wanted(row));
+    return true;
+  });
+  reply.buffer().commit(total);
+  return {};
+}
+
+void write_results(proto::ReplyWriter& reply, const BatchRecord& record, std::uint64_t cursor,
+                   std::uint64_t count, std::uint64_t max_bytes) {
+  constexpr std::size_t kRowHead = 40;  // about what surrounds an output
+  // Asked before the rows: what is over has them all.
+  const bool is_over = record.is_over();
+  const std::uint64_t first = row_of_cursor(cursor);
+  std::uint64_t bytes = 0;
+  std::uint64_t rows = 0;
+  record.read_results(first, count, [&](const ResultRow& row) {
+    bytes += row.output.size() + kRowHead;
+    if (rows > 0 && bytes > max_bytes) return false;
+    ++rows;
+    return true;
+  });
+  const std::uint64_t next = first + rows;
+  const bool is_end = is_over && next >= record.status().rows;
+  reply.array(2);
+  reply.bulk_integer(is_end ? 0 : static_cast<std::int64_t>(next + 1));
+  reply.array(rows);
+  record.read_results(first, rows, [&](const ResultRow& row) {
+    reply.result_row(row.index, to_string(row.status), row.output);
+    return true;
+  });
+}
+
+std::string no_such_batch(std::string_view id) {
+  return fmt::format("NOBATCH there is no batch '{}': unknown, or forgotten", proto::printable(id));
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "daemon/server/batch_record.h"
+#include "proto/reply_writer.h"
+#include "proto/submit_options.h"
+
+// Replies about a batch.
+
+namespace locksley::daemon {
+
+// The map of STATUS.
+void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const BatchStatus& status);
+
+// The array of RUN: [status, output] of each job, in the order of the indexes, of a batch that is over and
+// has a row of each job. Outputs that `keep` does not want are empty. The error instead is the text of the
+// error reply: the outputs are more than `max_bytes`.
+std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, const BatchRecord& record,
+                                                   proto::Keep keep, std::uint64_t max_bytes);
+
+// The reply of RESULTS: [next-cursor, [[index, status, output], …]] of the rows from `cursor` on, at most
+// `count`, and at most about `max_bytes`, but at least one if there is one.
+//
+// Cursors: 0 stands for the first row, n + 1 for row n; so the 0 that a reply gives can mean the end: the
+// batch is over and everything was delivered. A cursor stays good as long as the batch is there; reading
+// consumes nothing.
+void write_results(proto::ReplyWriter& reply, const BatchRecord& record, std::uint64_t cursor,
+                   std::uint64_t count, std::uint64_t max_bytes);
+constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
+
+std::string no_such_batch(std::string_view id);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,170 @@
+#include "daemon/server/batches.h"
+
+#include <spdlog/logger.h>
+
+#include <asio/post.hpp>
+#include <utility>
+
+#include "daemon/server/received_payloads.h"
+#include "daemon/server/streamed_payloads.h"
+#include "daemon/server/wakeup.h"
+
+namespace locksley::daemon {
+
+namespace {
+constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
+Instant now() { return std::chrono::steady_clock::now(); }
+}  // namespace
+
+Batches::Batches(asio::io_context& io, const config::Config& config, const HandlerDirectory& handlers,
+                 ServerStats& stats, std::shared_ptr<spdlog::logger> log)
+    : config_(config),
+      handlers_(handlers),
+      stats_(stats),
+      log_(std::move(log)),
+      registry_(stats),
+      events_(stats),
+      changes_([this, &io] { asio::post(io, [this] { take_changes(); }); }, log_),
+      due_timer_(io) {}
+
+void Batches::take_changes() {
+  const ChangeQueue::Records records = changes_.take();
+  const Instant at = now();
+  for (const auto& record : records) changed(*record, at);
+  arm_timer();
+  look_whether_idle();
+}
+
+void Batches::changed(BatchRecord& record, Instant at) {
+  const BatchStatus status = record.status();
+  if (record.is_active && record.origin != BatchRecord::Origin::kRun) tell_subscribers(record, status, at);
+  if (registry_.update(record, status, at)) ended(record, status);
+  for (Wakeup* waiter : record.waiters) waiter->wake();
+}
+
+void Batches::tell_subscribers(BatchRecord& record, const BatchStatus& status, Instant at) {
+  const bool over = status.finished_at != 0;
+  if (status.started_at != 0 && !std::exchange(record.started_told, true)) {
+    events_.publish(record, EventKind::kStarted, status);
+    record.progress_told = at;
+  }
+  if (over) {
+    events_.publish(record, status.state == BatchState::done ? EventKind::kDone : EventKind::kCancelled,
+                    status);
+  } else if (record.started_told && record.progress_at == kNever && events_.has_listener(record)) {
+    // Told when it is due, as it stands then: so that the last of a burst of changes is not the one that is
+    // left out.
+    registry_.schedule(record, Due::kProgress, std::max(at, record.progress_told + kProgressPeriod));
+  }
+}
+
+void Batches::ended(BatchRecord& record, const BatchStatus& status) {
+  const bool done = status.state == BatchState::done;
+  stats_.count_batch(record.handler().name(), done ? BatchEvent::kDone : BatchEvent::kCancelled);
+  if (record.origin == BatchRecord::Origin::kRun) {
+    --runs_;
+    return;
+  }
+  if (record.origin == BatchRecord::Origin::kOpen) {
+    streams_[record.opener].erase(record.sequence);
+    if (streams_[record.opener].empty()) streams_.erase(record.opener);
+    static_cast<StreamedPayloads&>(record.payloads()).release();
+  }
+  record.content.release(record.id_is_chosen);
+  if (log_->should_log(spdlog::level::info) && done_lines_.open(now())) {
+    log_->info(
+        "batch {} id={} name=\"{}\" handler={} jobs={} ok={} failed={} cancelled={} took_ms={} unlogged={}",
+        to_string(status.state), record.id(), record.options().name, record.handler().name(), status.jobs,
+        status.ok, status.failed, status.cancelled, status.finished_at - status.submitted_at,
+        done_lines_.held_back());
+  }
+}
+
+std::uint64_t Batches::cancel(BatchRecord& record, std::string reason) {
+  log_->debug("batch cancelled id={} reason=\"{}\"", record.id(), reason);
+  return record.lane.cancel(record, std::move(reason));
+}
+
+void Batches::connection_gone(std::uint64_t connection) {
+  const auto found = streams_.find(connection);
+  if (found == streams_.end()) return;
+  const auto abandoned = std::move(found->second);
+  streams_.erase(found);
+  for (const std::uint64_t sequence : abandoned) {
+    BatchRecord* record = registry_.by_sequence(sequence);
+    if (record == nullptr) continue;
+    record->opener = 0;
+    streams_[0].insert(sequence);
+    registry_.schedule(*record, Due::kClose, now() + config_.limits.open_timeout);
+  }
+  arm_timer();
+}
+
+void Batches::arm_timer() {
+  const Instant next = registry_.due().empty() ? kNever : registry_.due().next().at;
+  if (next == armed_for_) return;
+  armed_for_ = next;
+  if (next == kNever) {
+    due_timer_.cancel();
+    return;
+  }
+  due_timer_.expires_at(next);
+  due_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) take_due();
+  });
+}
+
+void Batches::take_due() {
+  const Instant at = now();
+  // So much at a time, that the connections are not kept waiting when a million batches are to be forgotten
+  // at once.
+  constexpr int kMost = 1000;
+  for (int i = 0; i < kMost && !registry_.due().empty() && registry_.due().next().at <= at; ++i) {
+    const DueQueue::Item item = registry_.due().next();
+    BatchRecord& record = *registry_.by_sequence(item.sequence);
+    registry_.schedule(record, item.kind, kNever);
+    switch (item.kind) {
+      case Due::kDeadline:
+        cancel(record, "deadline passed");
+        break;
+      case Due::kClose:
+        if (record.status().state != BatchState::open) break;
+        log_->info(
+            "open batch closed id={} reason=\"its connection has gone, and limits.open_timeout passed\"",
+            record.id());
+        record.lane.close(record);
+        break;
+      case Due::kForget:
+        registry_.forget(record.id());
+        break;
+      case Due::kProgress:
+        record.progress_told = at;
+        events_.publish(record, EventKind::kProgress, record.status());
+        break;
+    }
+  }
+  armed_for_ = kNever;
+  arm_timer();
+}
+
+void Batches::drain(std::function<void()> on_idle) {
+  draining_ = true;
+  on_idle_ = std::move(on_idle);
+  const auto streams = std::move(streams_);
+  streams_.clear();
+  for (const auto& [connection, sequences] : streams) {
+    for (const std::uint64_t sequence : sequences) {
+      BatchRecord& record = *registry_.by_sequence(sequence);
+      record.opener = 0;
+      streams_[0].insert(sequence);
+      record.lane.close(record);
+    }
+  }
+  look_whether_idle();
+}
+
+void Batches::look_whether_idle() {
+  if (draining_ && on_idle_ && active() == 0) std::exchange(on_idle_, nullptr)();
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "core/batch.h"
+#include "daemon/server/batch_record.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+// The way from the workers to the I/O thread: batches whose record changed, each at most once, with one
+// wake-up for all that gather until the I/O thread comes.
+//
+// Owned by the Server; outlives all batches that were made with it. batch_changed() may be called by any
+// thread; it takes a mutex for the length of a push, and wakes the I/O thread (a write to an eventfd) only
+// when the queue was empty. Of a RUN only its end is of interest: its start would cost the worker a wake-up
+// just before the job.
+class ChangeQueue final : public BatchObserver {
+ public:
+  using Records = std::vector<std::shared_ptr<BatchRecord>>;
+
+  // `wake` has the I/O thread call take(), soon; it is called from any thread.
+  ChangeQueue(std::function<void()> wake, std::shared_ptr<spdlog::logger> log);
+
+  void batch_changed(const std::shared_ptr<Batch>& batch) override;
+  void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) override;
+
+  // I/O thread: what changed since the last call. A change after it comes again.
+  Records take();
+
+ private:
+  const std::function<void()> wake_;
+  const std::shared_ptr<spdlog::logger> log_;
+  std::mutex mutex_;
+  Records changed_;  // guarded by mutex_
+};
+
+}  // namespace locksley::daemon

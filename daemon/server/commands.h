@@ -1,0 +1,60 @@
+#pragma once
+
+#include "daemon/server/io.h"
+#include "proto/command_reader.h"
+
+// The commands' functions, by file; dispatch.cc puts them into its table. What each does is said in the
+// protocol's contract.
+
+namespace locksley::daemon {
+
+class Session;
+
+// commands_connection.cc
+void auth_command(Session& session, proto::Command& command);
+void command_command(Session& session, proto::Command& command);
+void config_command(Session& session, proto::Command& command);
+void echo_command(Session& session, proto::Command& command);
+void hello_command(Session& session, proto::Command& command);
+void info_command(Session& session, proto::Command& command);
+void ping_command(Session& session, proto::Command& command);
+void quit_command(Session& session, proto::Command& command);
+void reset_command(Session& session, proto::Command& command);
+void select_command(Session& session, proto::Command& command);
+
+// commands_client.cc
+void client_command(Session& session, proto::Command& command);
+
+// commands_submit.cc
+void submit_command(Session& session, proto::Command& command);
+void open_command(Session& session, proto::Command& command);
+void add_command(Session& session, proto::Command& command);
+void close_command(Session& session, proto::Command& command);
+Coroutine<void> run_command(Session& session, proto::Command command);
+
+// commands_read.cc
+void status_command(Session& session, proto::Command& command);
+Coroutine<void> wait_command(Session& session, proto::Command command);
+Coroutine<void> results_command(Session& session, proto::Command command);
+void list_command(Session& session, proto::Command& command);
+
+// commands_inspect.cc
+void explain_command(Session& session, proto::Command& command);
+void handlers_command(Session& session, proto::Command& command);
+void tenants_command(Session& session, proto::Command& command);
+void workers_command(Session& session, proto::Command& command);
+
+// commands_control.cc
+void cancel_command(Session& session, proto::Command& command);
+void forget_command(Session& session, proto::Command& command);
+void pause_command(Session& session, proto::Command& command);
+void resume_command(Session& session, proto::Command& command);
+void weight_command(Session& session, proto::Command& command);
+
+// commands_events.cc
+void subscribe_command(Session& session, proto::Command& command);
+void unsubscribe_command(Session& session, proto::Command& command);
+void psubscribe_command(Session& session, proto::Command& command);
+void punsubscribe_command(Session& session, proto::Command& command);
+
+}  // namespace locksley::daemon

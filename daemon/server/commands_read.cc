@@ -1,0 +1,104 @@
+// Commands that read a batch, and wait for it.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "daemon/server/batch_replies.h"
+#include "daemon/server/commands.h"
+#include "daemon/server/server.h"
+#include "daemon/server/session.h"
+#include "proto/glob.h"
+#include "proto/read_options.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+constexpr std::uint64_t kMaxReplyBytes = 4 << 20;  // guess: of RESULTS; some milliseconds of writing
+constexpr std::size_t kMaxLooked = 10'000;  // of LIST, with a filter that little passes; some milliseconds
+
+std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
+  return std::static_pointer_cast<BatchRecord>(record.shared_from_this());
+}
+
+}  // namespace
+
+void status_command(Session& session, proto::Command& command) {
+  const BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
+  if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
+  proto::ReplyWriter reply = session.reply();
+  write_status(reply, *record, record->status());
+}
+
+Coroutine<void> wait_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_wait(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  BatchRecord* found = session.server().batches().registry().find(parsed->id);
+  if (found == nullptr) {
+    session.fail(no_such_batch(parsed->id));
+    co_return;
+  }
+  const std::shared_ptr<BatchRecord> record = shared(*found);
+  const Instant deadline = parsed->timeout ? std::chrono::steady_clock::now() + *parsed->timeout : kNever;
+  const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
+  if (co_await session.until(record, is_over, deadline) == Session::Until::kGone) co_return;
+  proto::ReplyWriter reply = session.reply();
+  write_status(reply, *record, record->status());
+}
+
+Coroutine<void> results_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_results(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  BatchRecord* found = session.server().batches().registry().find(parsed->id);
+  if (found == nullptr) {
+    session.fail(no_such_batch(parsed->id));
+    co_return;
+  }
+  const std::shared_ptr<BatchRecord> record = shared(*found);
+  if (parsed->block) {
+    const bool for_ever = parsed->block->count() == 0;
+    const Instant deadline = for_ever ? kNever : std::chrono::steady_clock::now() + *parsed->block;
+    const auto has_row = [first = row_of_cursor(parsed->from)](const BatchRecord& batch) {
+      return batch.is_over() || batch.status().rows > first;
+    };
+    if (co_await session.until(record, has_row, deadline) == Session::Until::kGone) co_return;
+  }
+  proto::ReplyWriter reply = session.reply();
+  const std::uint64_t most =
+      std::min(kMaxReplyBytes, session.server().config().limits.output_buffer.count / 2);
+  write_results(reply, *record, parsed->from, parsed->count, most);
+}
+
+void list_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_list(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  const bool active_only = parsed->state == to_string(BatchState::open) ||
+                           parsed->state == to_string(BatchState::queued) ||
+                           parsed->state == to_string(BatchState::running);
+  std::vector<std::pair<const BatchRecord*, BatchStatus>> page;
+  const std::uint64_t next = session.server().batches().registry().list(
+      parsed->cursor, active_only, kMaxLooked, [&](const BatchRecord& record) {
+        if (page.size() == parsed->count) return false;
+        if (parsed->match && !proto::glob_match(*parsed->match, record.id()) &&
+            !proto::glob_match(*parsed->match, record.options().name)) {
+          return true;
+        }
+        const BatchStatus status = record.status();
+        if (!parsed->state.empty() && parsed->state != to_string(status.state)) return true;
+        page.emplace_back(&record, status);
+        return true;
+      });
+  proto::ReplyWriter reply = session.reply();
+  reply.array(2);
+  reply.bulk_integer(static_cast<std::int64_t>(next));
+  reply.array(page.size());
+  for (const auto& [record, status] : page) write_status(reply, *record, status);
+}
+
+}  // namespace locksley::daemon

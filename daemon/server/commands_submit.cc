@@ -1,0 +1,89 @@
+// Commands that bring batches in.
+#include <utility>
+
+#include "daemon/server/batch_replies.h"
+#include "daemon/server/commands.h"
+#include "daemon/server/server.h"
+#include "daemon/server/session.h"
+#include "proto/submit_options.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+void reply_id(Session& session, const Batches::Accepted& accepted) {
+  if (accepted) {
+    session.reply().bulk((*accepted)->id());
+  } else {
+    session.fail(accepted.error());
+  }
+}
+
+void reply_count(Session& session, const std::expected<std::uint64_t, Batches::Refusal>& count) {
+  if (count) {
+    session.reply().integer(static_cast<std::int64_t>(*count));
+  } else {
+    session.fail(count.error());
+  }
+}
+
+}  // namespace
+
+void submit_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_submit(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  reply_id(session, session.server().batches().submit(*parsed, std::move(command.arguments)));
+}
+
+void open_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_open(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  reply_id(session, session.server().batches().open(*parsed, session.id()));
+}
+
+void add_command(Session& session, proto::Command& command) {
+  BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
+  if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
+  proto::ArgumentList payloads = std::move(command.arguments);
+  payloads.drop_front(2);
+  reply_count(session, session.server().batches().add(*record, std::move(payloads), session.id()));
+}
+
+void close_command(Session& session, proto::Command& command) {
+  BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
+  if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
+  reply_count(session, session.server().batches().close(*record));
+}
+
+Coroutine<void> run_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_run(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  Batches& batches = session.server().batches();
+  const auto accepted = batches.run(*parsed, std::move(command.arguments));
+  if (!accepted) {
+    session.fail(accepted.error());
+    co_return;
+  }
+  const std::shared_ptr<BatchRecord> record = *accepted;
+  const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
+  const auto deadline = parsed->options.deadline;
+  Session::Until until = co_await session.until(
+      record, is_over, deadline ? std::chrono::steady_clock::now() + *deadline : kNever);
+  if (until == Session::Until::kTimeout) {
+    batches.cancel(*record, "deadline passed");
+    until = co_await session.until(record, is_over, kNever);
+  }
+  if (until == Session::Until::kGone) {
+    batches.cancel(*record, "the client of its RUN has gone");
+    co_return;
+  }
+  proto::ReplyWriter reply = session.reply();
+  const auto written = write_run_outputs(reply, *record, parsed->options.keep,
+                                         session.server().config().limits.output_buffer.count);
+  if (!written) session.fail(written.error());
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,125 @@
+#include "daemon/server/dispatch.h"
+
+#include <array>
+
+#include "daemon/server/commands.h"
+#include "daemon/server/server.h"
+#include "daemon/server/session.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+using proto::CommandId;
+
+constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(id); }
+
+constexpr auto kHandlers = [] {
+  std::array<CommandHandler, index_of(CommandId::kCount)> table{};
+  const auto plain = [&](CommandId id, void (*execute)(Session&, proto::Command&)) {
+    table[index_of(id)].execute = execute;
+  };
+  const auto blocking = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command)) {
+    table[index_of(id)].blocking = execute;
+  };
+  plain(CommandId::kAdd, add_command);
+  plain(CommandId::kAuth, auth_command);
+  plain(CommandId::kCancel, cancel_command);
+  plain(CommandId::kClient, client_command);
+  plain(CommandId::kClose, close_command);
+  plain(CommandId::kCommand, command_command);
+  plain(CommandId::kConfig, config_command);
+  plain(CommandId::kEcho, echo_command);
+  plain(CommandId::kExplain, explain_command);
+  plain(CommandId::kForget, forget_command);
+  plain(CommandId::kHandlers, handlers_command);
+  plain(CommandId::kHello, hello_command);
+  plain(CommandId::kInfo, info_command);
+  plain(CommandId::kList, list_command);
+  plain(CommandId::kOpen, open_command);
+  plain(CommandId::kPause, pause_command);
+  plain(CommandId::kPing, ping_command);
+  plain(CommandId::kPsubscribe, psubscribe_command);
+  plain(CommandId::kPunsubscribe, punsubscribe_command);
+  plain(CommandId::kQuit, quit_command);
+  plain(CommandId::kReset, reset_command);
+  blocking(CommandId::kResults, results_command);
+  plain(CommandId::kResume, resume_command);
+  blocking(CommandId::kRun, run_command);
+  plain(CommandId::kSelect, select_command);
+  plain(CommandId::kStatus, status_command);
+  plain(CommandId::kSubmit, submit_command);
+  plain(CommandId::kSubscribe, subscribe_command);
+  plain(CommandId::kTenants, tenants_command);
+  plain(CommandId::kUnsubscribe, unsubscribe_command);
+  blocking(CommandId::kWait, wait_command);
+  plain(CommandId::kWeight, weight_command);
+  plain(CommandId::kWorkers, workers_command);
+  return table;
+}();
+
+constexpr bool every_command_has_a_handler() {
+  for (const CommandHandler& handler : kHandlers) {
+    if ((handler.execute == nullptr) == (handler.blocking == nullptr)) return false;
+  }
+  return true;
+}
+static_assert(every_command_has_a_handler());
+
+// CLIENT REPLY SKIP is about the command after it: step from "the next one" to "this one", and from this one
+// to none.
+void step_reply_mode(Session& session) {
+  if (session.reply_mode == Session::ReplyMode::kSkipNext) {
+    session.reply_mode = Session::ReplyMode::kSkipping;
+  } else if (session.reply_mode == Session::ReplyMode::kSkipping) {
+    session.reply_mode = Session::ReplyMode::kOn;
+  }
+}
+
+}  // namespace
+
+const CommandHandler& handler_of(CommandId id) { return kHandlers[index_of(id)]; }
+
+Dispatched dispatch(Session& session, proto::Command& command, const proto::CommandSpec*& spec) {
+  step_reply_mode(session);
+  ServerStats& stats = session.server().stats();
+  const proto::CommandSpec* found = proto::find_command(command.name());
+  if (found == nullptr) {
+    stats.unknown_commands.add(1);
+    session.fail(proto::unknown_command_error(command.arguments));
+    return Dispatched::kDone;
+  }
+  spec = found;
+  stats.commands[index_of(found->id)].add(1);
+  if (!found->accepts(command.arguments.size())) {
+    session.fail(proto::arity_error(*found));
+    return Dispatched::kDone;
+  }
+  if (session.protocol == proto::Protocol::kResp2 && session.is_subscribed() &&
+      !found->allowed_while_subscribed()) {
+    session.fail(proto::not_while_subscribed_error(*found));
+    return Dispatched::kDone;
+  }
+  const CommandHandler& handler = handler_of(found->id);
+  if (handler.blocking != nullptr) return Dispatched::kBlocks;
+  handler.execute(session, command);
+  return Dispatched::kDone;
+}
+
+const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Command& command,
+                                           CommandId container) {
+  const std::string_view name = command.arguments[1];
+  const proto::SubcommandSpec* found = proto::find_subcommand(container, name);
+  if (found == nullptr) {
+    session.fail(proto::unknown_subcommand_error(proto::command(container), name));
+    return nullptr;
+  }
+  const auto arguments = static_cast<std::int64_t>(command.arguments.size());
+  if (arguments < found->min_arguments || arguments > found->max_arguments) {
+    session.fail(proto::arity_error(*found));
+    return nullptr;
+  }
+  return found;
+}
+
+}  // namespace locksley::daemon

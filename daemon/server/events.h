@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "daemon/server/batch_record.h"
+#include "daemon/server/server_stats.h"
+
+namespace locksley::daemon {
+
+// What a batch's subscribers are told of.
+enum class EventKind : std::uint8_t { kAccepted, kStarted, kProgress, kDone, kCancelled };
+std::string_view to_string(EventKind kind);
+
+// The payload of a message: a JSON object with the batch's id, the event and the counts.
+std::string event_json(const BatchRecord& record, EventKind kind, const BatchStatus& status);
+
+// Whoever subscribes: a connection. An interface, so that the hub can be tested without one.
+class Subscriber {
+ public:
+  virtual ~Subscriber() = default;
+  // A message for a channel (and, if `pattern` is not empty, because of a pattern) that it subscribed to.
+  // Must not block and must not subscribe or unsubscribe inside the call: who cannot take it has itself
+  // dropped, later.
+  virtual void deliver(std::string_view pattern, std::string_view channel, std::string_view message) = 0;
+};
+
+// Who subscribes to what. Channels: `batch:<id>` and `batches`; others may be subscribed to and stay silent,
+// as in Redis.
+//
+// Owned by the Server; the I/O thread only. Subscribers outlive their subscriptions (they unsubscribe before
+// they go). Nothing blocks. With no subscriber at all an event costs one comparison; a channel costs a hash,
+// a pattern a match.
+class Events {
+ public:
+  explicit Events(ServerStats& stats) : stats_(stats) {}
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
+  // False if it was so already.
+  bool subscribe(Subscriber& subscriber, std::string_view channel);
+  bool unsubscribe(Subscriber& subscriber, std::string_view channel);
+  bool psubscribe(Subscriber& subscriber, std::string_view pattern);
+  bool punsubscribe(Subscriber& subscriber, std::string_view pattern);
+
+  // Whether anybody listens to this batch; cheap when nobody listens to anything.
+  bool has_listener(const BatchRecord& record) const;
+
+  // Tells everybody who listens.
+  void publish(const BatchRecord& record, EventKind kind, const BatchStatus& status);
+
+ private:
+  using Subscribers = std::unordered_set<Subscriber*>;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  using Topics = std::unordered_map<std::string, Subscribers, Hash, std::equal_to<>>;
+  static bool insert(Topics& topics, Subscriber& subscriber, std::string_view topic);
+  static bool erase(Topics& topics, Subscriber& subscriber, std::string_view topic);
+  void deliver(std::string_view channel, std::string_view message);
+
+  ServerStats& stats_;
+  Topics channels_;
+  Topics patterns_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,23 @@
+#include "daemon/server/received_payloads.h"
+
+#include <utility>
+
+#include "core/check.h"
+
+namespace locksley::daemon {
+
+ReceivedPayloads::ReceivedPayloads(proto::ArgumentList payloads) : payloads_(std::move(payloads)) {
+  payloads_.compact();
+  memory_bytes_ = payloads_.memory_bytes();
+}
+
+void ReceivedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) {
+  check(payloads_.fetch(first, out) == out.size(), "a job beyond the end of its batch was claimed");
+}
+
+void ReceivedPayloads::release() {
+  payloads_ = {};
+  memory_bytes_ = 0;
+}
+
+}  // namespace locksley::daemon

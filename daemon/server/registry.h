@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/server/batch_record.h"
+#include "daemon/server/due_queue.h"
+#include "daemon/server/server_stats.h"
+
+namespace locksley::daemon {
+
+// The batches that can be asked for by their id: those that are active, and those that are over and retained.
+// Knows their order of submission, what is due when (deadlines, closing of abandoned open batches, retention,
+// progress events), and how many jobs and bytes wait in all.
+//
+// Owned by the Server; every call is made on the I/O thread. Nothing blocks; a look-up is a hash, adding,
+// removing and listing are O(log n). Only allocation fails. What is to happen to a batch that is due is the
+// caller's part: the registry neither runs nor cancels anything.
+class Registry {
+ public:
+  explicit Registry(ServerStats& stats) : stats_(stats) {}
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  // Null if there is none of this id.
+  BatchRecord* find(std::string_view id) const;
+
+  // Takes in a batch whose id is not in use, and gives it the next sequence.
+  void add(std::shared_ptr<BatchRecord> record);
+
+  // The batch leaves: it is over and was forgotten or its time is up. False if there is none of this id, or
+  // it is not over.
+  bool forget(std::string_view id);
+
+  // Brings the counters of waiting jobs and bytes up to date with `status`, and moves a batch that is over
+  // from the active to the retained, where it is due to be forgotten after its time. True if this call saw it
+  // end. For batches that are not in the registry (RUN), too: they count against the same limits.
+  bool update(BatchRecord& record, const BatchStatus& status, Instant now);
+  // A batch was accepted, or grew: it counts from now on.
+  void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes);
+
+  std::uint64_t queued_jobs() const { return queued_jobs_; }    // accepted, not ended
+  std::uint64_t queued_bytes() const { return queued_bytes_; }  // of payloads whose batch is not over
+  std::size_t size() const { return by_id_.size(); }
+  std::size_t active() const { return active_.size(); }
+
+  // Newest first, those submitted before `cursor` (0: from the newest on), as long as `visit` returns true.
+  // Returns the cursor to go on from, which stays right while batches come and go; 0 if there are no more.
+  // `active_only` passes over those that are over without looking at them. Looks at no more than `most`
+  // batches.
+  std::uint64_t list(std::uint64_t cursor, bool active_only, std::size_t most,
+                     const std::function<bool(BatchRecord&)>& visit) const;
+
+  // Every active batch, in the order of submission; for metrics. O(active).
+  void visit_active(const std::function<void(const BatchRecord&)>& visit) const;
+
+  DueQueue& due() { return due_; }
+  // Sets or moves what is due of a batch; kNever: nothing.
+  void schedule(BatchRecord& record, Due kind, Instant at);
+  // Null if it is not here any more.
+  BatchRecord* by_sequence(std::uint64_t sequence) const;
+
+ private:
+  static Instant& instant_of(BatchRecord& record, Due kind);
+  void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes);
+
+  ServerStats& stats_;
+  std::unordered_map<std::string_view, std::shared_ptr<BatchRecord>> by_id_;  // the key lies in the batch
+  std::map<std::uint64_t, BatchRecord*> by_sequence_;
+  std::map<std::uint64_t, BatchRecord*> active_;
+  DueQueue due_;
+  std::uint64_t next_sequence_ = 1;
+  std::uint64_t queued_jobs_ = 0;
+  std::uint64_t queued_bytes_ = 0;
+};
+
+}  // namespace locksley::daemon

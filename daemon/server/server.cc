@@ -1,0 +1,153 @@
+#include "daemon/server/server.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <utility>
+
+#include "daemon/server/session.h"
+
+namespace locksley::daemon {
+
+namespace {
+constexpr std::chrono::minutes kMinute{1};
+
+std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
+  const bool is_v6 = endpoint.address().is_v6();
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", endpoint.address().to_string(), is_v6 ? "]" : "",
+                     endpoint.port());
+}
+
+bool is_loopback(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+  }
+  return address.is_loopback();
+}
+}  // namespace
+
+Server::Server(Parts parts, config::Config config)
+    : parts_(std::move(parts)),
+      config_(std::move(config)),
+      stats_(parts_.handlers.names()),
+      batches_(parts_.io, config_, parts_.handlers, stats_, parts_.log),
+      listener_(parts_.io, parts_.log),
+      warnings_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
+                RateGate(kMinute)},
+      close_timer_(parts_.io) {}
+
+Server::~Server() = default;
+
+std::expected<asio::ip::tcp::endpoint, std::string> Server::listen() {
+  auto bound = listener_.listen(config_.listen.address, config_.listen.port,
+                                [this](Socket socket) { accept(std::move(socket)); });
+  if (bound) port_ = bound->port();
+  return bound;
+}
+
+void Server::reconfigure(config::Config config) { config_ = std::move(config); }
+
+proto::Limits Server::reader_limits() const {
+  proto::Limits limits;
+  limits.max_command_bytes = config_.limits.max_command.count;
+  // A payload over limits.max_payload is still read, up to what Redis reads, so that the refusal can name the
+  // limit.
+  limits.max_bulk_bytes = std::max<std::size_t>(limits.max_bulk_bytes, config_.limits.max_payload.count);
+  return limits;
+}
+
+void Server::accept(Socket socket) {
+  asio::error_code error;
+  const auto remote = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  const auto local = socket.local_endpoint(error);
+  if (error) return;
+  const std::string peer = to_text(remote);
+  socket.non_blocking(true, error);
+  const auto refuse = [&](Warning kind, std::string_view reply, std::string_view why) {
+    stats_.connections_refused.add(1);
+    warn_sometimes(kind, peer, why);
+    socket.write_some(asio::buffer(reply.data(), reply.size()), error);
+  };
+  if (config_.users.empty() && !is_loopback(remote.address())) {
+    return refuse(Warning::kDenied,
+                  "-DENIED no users are configured, so only connections from this machine are served\r\n",
+                  "a peer that is not on this machine was refused: no users are configured");
+  }
+  if (sessions_.size() >= config_.limits.max_clients) {
+    return refuse(Warning::kMaxClients, "-ERR max number of clients reached\r\n",
+                  "limits.max_clients reached");
+  }
+  socket.set_option(asio::ip::tcp::no_delay(true), error);
+  socket.set_option(asio::socket_base::keep_alive(true), error);
+  const std::uint64_t id = next_session_++;
+  auto session = std::make_shared<Session>(*this, std::move(socket), id, peer, to_text(local));
+  sessions_.emplace_hint(sessions_.end(), id, session);
+  stats_.connections_accepted.add(1);
+  stats_.connections.set(sessions_.size());
+  asio::co_spawn(executor(), Session::serve(std::move(session)), asio::detached);
+}
+
+std::uint64_t Server::batches_accepted() const {
+  std::uint64_t sum = 0;
+  for (const auto& [handler, counters] : stats_.batches) {
+    sum += counters[static_cast<std::size_t>(BatchEvent::kAccepted)].get();
+  }
+  return sum;
+}
+
+Session* Server::session(std::uint64_t id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+void Server::session_ended(Session& session, std::uint64_t input_memory) {
+  account_input(0, input_memory);
+  batches_.connection_gone(session.id());
+  sessions_.erase(session.id());
+  stats_.connections.set(sessions_.size());
+  look_whether_closed();
+}
+
+bool Server::account_input(std::uint64_t memory, std::uint64_t before) {
+  input_memory_ += memory - before;
+  return memory <= before || input_memory_ <= config_.limits.max_queued_bytes.count;
+}
+
+void Server::count_subscriber(int change) {
+  stats_.subscribers.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(change)));
+}
+
+void Server::count_blocked(int change) {
+  stats_.blocked.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(change)));
+}
+
+void Server::warn_sometimes(Warning kind, std::string_view peer, std::string_view what) {
+  RateGate& gate = warnings_[static_cast<std::size_t>(kind)];
+  if (gate.open(std::chrono::steady_clock::now())) {
+    log().warn("{} peer={} unlogged={}", what, peer, gate.held_back());
+  }
+}
+
+void Server::close(std::function<void()> on_closed) {
+  on_closed_ = std::move(on_closed);
+  listener_.close();
+  for (const auto& [id, session] : sessions_) session->finish();
+  close_timer_.expires_after(kCloseGrace);
+  close_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    for (const auto& [id, session] : sessions_) session->drop("the daemon ends");
+  });
+  look_whether_closed();
+}
+
+void Server::look_whether_closed() {
+  if (!on_closed_ || !sessions_.empty()) return;
+  close_timer_.cancel();
+  std::exchange(on_closed_, nullptr)();
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "core/lane.h"
+#include "core/pool.h"
+#include "daemon/server/batches.h"
+#include "daemon/server/handler_directory.h"
+#include "daemon/server/io.h"
+#include "daemon/server/listener.h"
+#include "daemon/server/rate_gate.h"
+#include "daemon/server/server_stats.h"
+#include "proto/limits.h"
+
+namespace locksley::daemon {
+
+class Session;
+
+// What a peer can cause and an operator should hear of, once a minute each.
+enum class Warning : std::uint8_t { kCrossProtocol, kSlowClient, kInputMemory, kMaxClients, kDenied };
+inline constexpr std::size_t kWarnings = 5;
+
+// The wire protocol's side of the daemon: its socket, its connections, and the batches that they ask for.
+//
+// Owned by main(). The handlers, lanes and the pool outlive it; so does the io_context, which no longer runs
+// when it is destroyed, and from which all connections have gone by then (close()). Everything runs on the
+// one thread that runs the io_context, the I/O thread, and needs no locks; what the workers tell comes
+// through ChangeQueue. Nothing blocks.
+class Server {
+ public:
+  struct Parts {
+    asio::io_context& io;
+    const HandlerDirectory& handlers;
+    std::vector<Lane*> lanes;
+    Pool& pool;
+    std::shared_ptr<spdlog::logger> log;
+    std::string version;  // of the daemon
+  };
+
+  Server(Parts parts, config::Config config);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Clients are served from now on. The error names the address and what the system said.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen();
+  // What is in force from now on.
+  void reconfigure(config::Config config);
+  // New work is refused from now on; `on_idle` once nothing that was accepted is left to do.
+  void drain(std::function<void()> on_idle) { batches_.drain(std::move(on_idle)); }
+  // Accepts no more connections, lets those that there are take what is written for them, for kCloseGrace at
+  // most, and calls `on_closed` when none is left.
+  void close(std::function<void()> on_closed);
+  static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
+
+  // ---- For connections and commands ----
+
+  IoExecutor executor() const { return parts_.io.get_executor(); }
+  const config::Config& config() const { return config_; }
+  ServerStats& stats() { return stats_; }
+  const ServerStats& stats() const { return stats_; }
+  Batches& batches() { return batches_; }
+  const HandlerDirectory& handlers() const { return parts_.handlers; }
+  const std::vector<Lane*>& lanes() const { return parts_.lanes; }
+  Pool& pool() const { return parts_.pool; }
+  spdlog::logger& log() { return *parts_.log; }
+  Instant started_at() const { return started_at_; }
+  std::uint16_t port() const { return port_; }
+  const std::string& version() const { return parts_.version; }
+  std::uint64_t batches_accepted() const;
+
+  // What a connection's reader may take.
+  proto::Limits reader_limits() const;
+  // A new connection, or a refusal.
+  void accept(Socket socket);
+  // By id; null if there is none.
+  Session* session(std::uint64_t id) const;
+  const std::map<std::uint64_t, std::shared_ptr<Session>>& sessions() const { return sessions_; }
+  void session_ended(Session& session, std::uint64_t input_memory);
+
+  // A connection's memory for input changed. False if all together hold more than limits.max_queued_bytes.
+  bool account_input(std::uint64_t memory, std::uint64_t before);
+  void count_subscriber(int change);
+  void count_blocked(int change);
+  void warn_sometimes(Warning kind, std::string_view peer, std::string_view what);
+
+ private:
+  void look_whether_closed();
+
+  const Parts parts_;
+  config::Config config_;
+  const Instant started_at_ = std::chrono::steady_clock::now();
+  ServerStats stats_;
+  Batches batches_;
+  Listener listener_;
+  std::uint16_t port_ = 0;
+  std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  std::uint64_t next_session_ = 1;
+  std::uint64_t input_memory_ = 0;
+  std::array<RateGate, kWarnings> warnings_;
+  Timer close_timer_;
+  std::function<void()> on_closed_;
+};
+
+}  // namespace locksley::daemon

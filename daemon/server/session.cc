@@ -1,0 +1,183 @@
+#include "daemon/server/session.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <utility>
+
+#include "daemon/server/dispatch.h"
+#include "daemon/server/server.h"
+
+namespace locksley::daemon {
+
+namespace {
+Instant now() { return std::chrono::steady_clock::now(); }
+}  // namespace
+
+Session::Session(Server& server, Socket socket, std::uint64_t id, std::string peer, std::string local)
+    : server_(server),
+      socket_(std::move(socket)),
+      id_(id),
+      peer_(std::move(peer)),
+      local_(std::move(local)),
+      connected_at_(now()),
+      wakeup_(server.executor()),
+      timer_(server.executor()),
+      reader_(server.reader_limits()),
+      active_at_(connected_at_) {}
+
+Session::~Session() = default;
+
+Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
+  try {
+    co_await self->converse();
+  } catch (const std::exception& error) {
+    self->server_.log().error("connection ended peer={} client={} reason=\"{}\"", self->peer_, self->id_,
+                              error.what());
+  }
+  self->end();
+}
+
+Coroutine<void> Session::converse() {
+  while (!dropped_) {
+    if (readable_ && !eof_ && output_.size() <= kPauseOutput) receive();
+    const Turn turn = execute();
+    if (turn == Turn::kBlock) co_await handler_of(spec_->id).blocking(*this, std::exchange(command_, {}));
+    if (dropped_ || !flush() || is_over_limit()) co_return;
+    if (turn == Turn::kClose || closing_) {
+      co_await farewell();
+      co_return;
+    }
+    const bool may_go_on = output_.size() <= kPauseOutput;
+    const bool has_more = turn == Turn::kYield || (turn == Turn::kBlock && reader_.buffered_bytes() > 0) ||
+                          (readable_ && !eof_);
+    if (may_go_on && turn == Turn::kBlock && !has_more) continue;
+    if (may_go_on && has_more) {
+      // To the end of the queue: everybody else who has something to do comes first.
+      co_await asio::post(server_.executor(), kAwait);
+      continue;
+    }
+    if (turn == Turn::kNeedMore && (eof_ || finishing_) && output_.empty()) co_return;
+    if (!rest()) co_return;
+    if (may_go_on && !eof_) wait_readable();
+    if (!output_.empty()) wait_writable();
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+}
+
+Session::Turn Session::execute() {
+  if (closing_) return Turn::kClose;
+  const Instant began = now();
+  const std::size_t output_limit = output_.size() + kTurnOutput;
+  for (int n = 1; n <= kTurnCommands; ++n) {
+    if (output_.size() > std::min(kPauseOutput, output_limit)) return Turn::kYield;
+    const proto::ReadStatus status = reader_.next(command_);
+    if (status == proto::ReadStatus::kNeedMore) return Turn::kNeedMore;
+    if (status == proto::ReadStatus::kError) return refuse_stream();
+    active_at_ = began;
+    ++commands_;
+    if (dispatch(*this, command_, spec_) == Dispatched::kBlocks) return Turn::kBlock;
+    if (closing_) return Turn::kClose;
+    // The clock costs as much as a PING: not each time.
+    if (n % 16 == 0 && now() - began > kTurnTime) return Turn::kYield;
+  }
+  return Turn::kYield;
+}
+
+Session::Turn Session::refuse_stream() {
+  server_.stats().protocol_errors.add(1);
+  const proto::ProtocolError& error = reader_.error();
+  if (error.kind == proto::ProtocolError::Kind::kCrossProtocol) {
+    server_.warn_sometimes(Warning::kCrossProtocol, peer_, "HTTP sent to the port of the wire protocol");
+    closing_ = true;
+    return Turn::kClose;
+  }
+  server_.log().debug("protocol error peer={} client={} error=\"{}\"", peer_, id_, error.message);
+  reply_mode = ReplyMode::kOn;
+  fail(error.message);
+  closing_ = true;
+  return Turn::kClose;
+}
+
+proto::ReplyWriter Session::reply() {
+  if (reply_mode == ReplyMode::kOff || reply_mode == ReplyMode::kSkipping) {
+    muted_ = std::make_unique<proto::OutputBuffer>();
+    return {*muted_, protocol};
+  }
+  return {output_, protocol};
+}
+
+void Session::fail(std::string_view text) {
+  server_.stats().command_errors[static_cast<std::size_t>(error_code_of(text))].add(1);
+  reply().error(text);
+}
+
+void Session::drop(std::string_view reason) {
+  if (std::exchange(dropped_, true)) return;
+  server_.log().debug("connection dropped peer={} client={} reason=\"{}\"", peer_, id_, reason);
+  wakeup_.wake();
+}
+
+void Session::finish() {
+  finishing_ = true;
+  wakeup_.wake();
+}
+
+void Session::deliver(std::string_view pattern, std::string_view channel, std::string_view message) {
+  if (dropped_) return;
+  proto::ReplyWriter writer(output_, protocol);
+  writer.push(pattern.empty() ? 3 : 4);
+  writer.bulk(pattern.empty() ? "message" : "pmessage");
+  if (!pattern.empty()) writer.bulk(pattern);
+  writer.bulk(channel);
+  writer.bulk(message);
+  wakeup_.wake();
+}
+
+void Session::unsubscribe_all() {
+  if (!is_subscribed()) return;
+  for (const std::string& channel : channels) server_.batches().events().unsubscribe(*this, channel);
+  for (const std::string& pattern : patterns) server_.batches().events().punsubscribe(*this, pattern);
+  channels.clear();
+  patterns.clear();
+  server_.count_subscriber(-1);
+}
+
+std::string Session::describe() const {
+  const auto seconds = [](Instant since) {
+    return std::chrono::duration_cast<std::chrono::seconds>(now() - since).count();
+  };
+  const std::string_view flags = is_subscribed() ? (no_evict ? "Pe" : "P") : (no_evict ? "e" : "N");
+  return fmt::format(
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} cmds={} qbuf={} "
+      "omem={} cmd={} "
+      "user=default lib-name={} lib-ver={} resp={}",
+      id_, peer_, local_, const_cast<Socket&>(socket_).native_handle(), name, seconds(connected_at_),
+      seconds(active_at_), flags, channels.size(), patterns.size(), commands_, reader_.buffered_bytes(),
+      output_.memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name, library_name, library_version,
+      static_cast<int>(protocol));
+}
+
+Session::Waiting::Waiting(Session& session, BatchRecord& record) : session_(session), record_(record) {
+  record_.waiters.push_back(&session_.wakeup_);
+  session_.server_.count_blocked(1);
+}
+
+Session::Waiting::~Waiting() {
+  std::erase(record_.waiters, &session_.wakeup_);
+  session_.server_.count_blocked(-1);
+  session_.active_at_ = now();
+}
+
+void Session::end() {
+  unsubscribe_all();
+  asio::error_code ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+  output_.clear();
+  server_.session_ended(*this, std::exchange(input_memory_, 0));
+}
+
+}  // namespace locksley::daemon

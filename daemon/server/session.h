@@ -1,0 +1,182 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "daemon/server/batch_record.h"
+#include "daemon/server/events.h"
+#include "daemon/server/io.h"
+#include "daemon/server/wakeup.h"
+#include "proto/command_reader.h"
+#include "proto/command_table.h"
+#include "proto/output_buffer.h"
+#include "proto/reply_writer.h"
+
+namespace locksley::daemon {
+
+class Server;
+
+// One connection: reads commands, has them executed in turn, writes their replies.
+//
+// It is one coroutine, serve(), that sleeps on one Wakeup, whatever may wake it: its socket, the batch that a
+// command waits for, a timer, an order to close. It reads and writes without blocking, and asks Asio only
+// when the socket is ready; so nothing is ever cancelled in the middle, and no byte is lost by a race.
+//
+// Owned by its coroutine and the callbacks of the socket and the timer, the last of which drops it; the
+// Server knows it until the coroutine ends. The I/O thread only. What the peer does costs at most this
+// connection.
+//
+// Bounds. Input: a turn reads up to a block (1 MiB); a command may grow to limits.max_command, all unfinished
+// ones together to limits.max_queued_bytes; behind a blocking command up to kBlockedInput is read. Output: no
+// command is executed while more than kPauseOutput waits for the peer; the connection is dropped when more
+// than limits.output_buffer does. Fairness: after kTurnCommands, kTurnTime or kTurnOutput the other
+// connections have their turn.
+class Session final : public Subscriber, public std::enable_shared_from_this<Session> {
+ public:
+  static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
+  static constexpr std::size_t kBlockedInput = 64 * 1024;  // guess: room for a pipeline of small commands
+  static constexpr int kTurnCommands = 1024;               // 100 us of PINGs
+  static constexpr auto kTurnTime = std::chrono::microseconds(500);  // half a quantum of the scheduler
+  static constexpr std::size_t kTurnOutput = 256 * 1024;             // a socket buffer
+  static constexpr auto kFarewell =
+      std::chrono::seconds(1);  // that a peer has to read the last reply and to close
+
+  Session(Server& server, Socket socket, std::uint64_t id, std::string peer, std::string local);
+  ~Session() override;
+
+  // The connection from its first byte to its end.
+  static Coroutine<void> serve(std::shared_ptr<Session> self);
+
+  // ---- For commands ----
+
+  Server& server() { return server_; }
+  // Where the reply goes, in the protocol of the connection.
+  proto::ReplyWriter reply();
+  // An error reply, counted by its code.
+  void fail(std::string_view text);
+  // After this reply nothing more is executed, and the connection closes once the reply is out.
+  void close_after_reply() { closing_ = true; }
+
+  enum class Until : std::uint8_t { kDone, kTimeout, kGone };
+  // Waits until `done(*record)`, looking after every change of the batch, or until the deadline; kGone: the
+  // peer has gone or the connection is to close, and there is nobody to reply to.
+  template <class Done>
+  Coroutine<Until> until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline);
+
+  // What CLIENT REPLY set.
+  enum class ReplyMode : std::uint8_t { kOn, kOff, kSkipNext, kSkipping };
+
+  // Set by commands, shown by CLIENT LIST.
+  proto::Protocol protocol = proto::Protocol::kResp2;
+  ReplyMode reply_mode = ReplyMode::kOn;
+  std::string name;
+  std::string library_name;
+  std::string library_version;
+  bool no_evict = false;
+  std::set<std::string, std::less<>> channels;  // subscribed to; only through subscribe() & co.
+  std::set<std::string, std::less<>> patterns;
+
+  bool is_subscribed() const { return !channels.empty() || !patterns.empty(); }
+  std::size_t subscriptions() const { return channels.size() + patterns.size(); }
+  void unsubscribe_all();
+
+  // One line of CLIENT LIST.
+  std::string describe() const;
+
+  // ---- For the server and for other connections ----
+
+  std::uint64_t id() const { return id_; }
+  const std::string& peer() const { return peer_; }
+  // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
+  void drop(std::string_view reason);
+  // Closes it once what is written is out and no command is being executed.
+  void finish();
+
+  void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override;
+
+ private:
+  enum class Turn : std::uint8_t { kNeedMore, kYield, kBlock, kClose };
+
+  // A blocking command's stay among the waiters of a batch.
+  class Waiting {
+   public:
+    Waiting(Session& session, BatchRecord& record);
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    Session& session_;
+    BatchRecord& record_;
+  };
+
+  Coroutine<void> converse();
+  Coroutine<void> farewell();
+  // Executes complete commands until the turn is over.
+  Turn execute();
+  Turn refuse_stream();
+  // One read of what is there.
+  void receive();
+  void account_input();
+  // Writes what the socket takes. False if the peer has gone.
+  bool flush();
+  bool is_over_limit();
+  // Between looks at a batch: reads on, writes on. False if there is nobody to reply to.
+  bool tend();
+  void wait_readable();
+  void wait_writable();
+  void wait_until(Instant at);
+  // The connection is at rest: gives memory back, and arms the idle timeout. False if that has run out.
+  bool rest();
+  void end();
+
+  Server& server_;
+  Socket socket_;
+  const std::uint64_t id_;
+  const std::string peer_;
+  const std::string local_;
+  const Instant connected_at_;
+
+  Wakeup wakeup_;
+  Timer timer_;
+  Instant timer_at_ = kNever;
+
+  proto::CommandReader reader_;
+  proto::OutputBuffer output_;
+  std::unique_ptr<proto::OutputBuffer> muted_;  // takes the replies that CLIENT REPLY suppresses
+  proto::Command command_;
+  const proto::CommandSpec* spec_ = nullptr;  // of the last command
+  std::uint64_t input_memory_ = 0;            // as the server's sum counts it
+  std::uint64_t commands_ = 0;
+  Instant active_at_;
+
+  bool readable_ = true;  // there may be something to read
+  bool read_armed_ = false;
+  bool write_armed_ = false;
+  bool eof_ = false;
+  bool closing_ = false;
+  bool dropped_ = false;
+  bool finishing_ = false;
+};
+
+template <class Done>
+Coroutine<Session::Until> Session::until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline) {
+  const Waiting waiting(*this, *record);
+  while (!done(*record)) {
+    if (deadline != kNever) {
+      if (std::chrono::steady_clock::now() >= deadline) co_return Until::kTimeout;
+      wait_until(deadline);
+    }
+    if (!tend()) co_return Until::kGone;
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+  co_return Until::kDone;
+}
+
+}  // namespace locksley::daemon

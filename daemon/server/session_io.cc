@@ -1,0 +1,171 @@
+// A connection and its socket: reading, writing, waiting, and taking leave.
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+
+#include "daemon/server/server.h"
+#include "daemon/server/session.h"
+
+namespace locksley::daemon {
+
+namespace {
+Instant now() { return std::chrono::steady_clock::now(); }
+
+// Reads and forgets what has come, but so much at most that a peer that goes on sending does not keep the
+// others waiting. The result of the last recv().
+ssize_t discard(int socket) {
+  constexpr int kMostReads = 64;
+  std::array<char, 16 * 1024> rubbish;
+  ssize_t got = 0;
+  for (int reads = 0; reads < kMostReads; ++reads) {
+    got = ::recv(socket, rubbish.data(), rubbish.size(), MSG_DONTWAIT);
+    if (got < static_cast<ssize_t>(rubbish.size())) break;
+  }
+  return got;
+}
+}  // namespace
+
+void Session::receive() {
+  const std::span<std::byte> space = reader_.prepare();
+  const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
+  if (got > 0) {
+    const auto n = static_cast<std::size_t>(got);
+    reader_.commit(n);
+    server_.stats().received_bytes.add(n);
+    if (server_.config().limits.idle_timeout.count() != 0) active_at_ = now();
+    // Less than there was room for: that was all, and what comes now the socket will tell.
+    readable_ = n == space.size();
+    account_input();
+    return;
+  }
+  readable_ = false;
+  if (got == 0) {
+    eof_ = true;
+  } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+    eof_ = true;  // reset: what is left to write will find out
+  }
+}
+
+void Session::account_input() {
+  const std::uint64_t memory = reader_.memory_bytes();
+  if (!server_.account_input(memory, std::exchange(input_memory_, memory))) {
+    server_.warn_sometimes(Warning::kInputMemory, peer_,
+                           "unfinished commands of all clients together pass limits.max_queued_bytes");
+    fail("TOOBIG unfinished commands of all clients together pass limits.max_queued_bytes");
+    closing_ = true;
+  }
+}
+
+bool Session::flush() {
+  while (!output_.empty()) {
+    std::array<std::string_view, 32> views;
+    const std::size_t used = output_.gather(views);
+    std::array<iovec, 32> parts;
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < used; ++i) {
+      parts[i] = {const_cast<char*>(views[i].data()), views[i].size()};
+      total += views[i].size();
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = used;
+    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    const auto n = static_cast<std::size_t>(sent);
+    output_.consume(n);
+    server_.stats().sent_bytes.add(n);
+    if (n < total) return true;
+  }
+  return true;
+}
+
+bool Session::is_over_limit() {
+  const std::uint64_t most = server_.config().limits.output_buffer.count;
+  if (output_.size() <= most) return false;
+  server_.stats().slow_clients_dropped.add(1);
+  server_.warn_sometimes(Warning::kSlowClient, peer_,
+                         is_subscribed() ? "a subscriber reads too slowly: limits.output_buffer"
+                                         : "a client does not read its replies: limits.output_buffer");
+  return true;
+}
+
+bool Session::tend() {
+  if (dropped_) return false;
+  if (readable_ && !eof_ && reader_.buffered_bytes() < kBlockedInput) receive();
+  if (eof_ || dropped_ || !flush() || is_over_limit()) {
+    // Whatever is pipelined behind is not executed either: a peer that half-closes while it is blocked has
+    // given up.
+    dropped_ = true;
+    return false;
+  }
+  if (reader_.buffered_bytes() < kBlockedInput) wait_readable();
+  if (!output_.empty()) wait_writable();
+  return true;
+}
+
+bool Session::rest() {
+  if (reader_.is_idle()) reader_.release();
+  if (output_.empty()) output_.clear();
+  if (const std::uint64_t memory = reader_.memory_bytes(); memory != input_memory_) {
+    server_.account_input(memory, std::exchange(input_memory_, memory));
+  }
+  const auto limit = server_.config().limits.idle_timeout;
+  if (limit.count() == 0 || is_subscribed()) return true;
+  const Instant at = active_at_ + limit;
+  if (now() >= at) return false;
+  wait_until(at);
+  return true;
+}
+
+void Session::wait_readable() {
+  if (std::exchange(read_armed_, true)) return;
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
+    self->read_armed_ = false;
+    if (error) return;
+    self->readable_ = true;
+    self->wakeup_.wake_here();
+  });
+}
+
+void Session::wait_writable() {
+  if (std::exchange(write_armed_, true)) return;
+  socket_.async_wait(Socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
+    self->write_armed_ = false;
+    if (!error) self->wakeup_.wake_here();
+  });
+}
+
+void Session::wait_until(Instant at) {
+  // A timer that goes off too early does no harm: whoever waits looks at the clock again. So it is moved only
+  // forward.
+  if (timer_at_ <= at) return;
+  timer_at_ = at;
+  timer_.expires_at(at);
+  timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (error) return;
+    self->timer_at_ = kNever;
+    self->wakeup_.wake_here();
+  });
+}
+
+Coroutine<void> Session::farewell() {
+  // Closing a socket with unread input resets the connection, and the peer may lose the last reply: so first
+  // say that nothing more comes, and read until the peer has seen it.
+  const Instant deadline = now() + kFarewell;
+  bool is_shut = false;
+  while (!dropped_ && now() < deadline) {
+    if (!flush()) co_return;
+    if (output_.empty() && !std::exchange(is_shut, true)) ::shutdown(socket_.native_handle(), SHUT_WR);
+    const ssize_t got = discard(socket_.native_handle());
+    if (got == 0 && output_.empty()) co_return;
+    if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) co_return;
+    if (got != 0) wait_readable();
+    if (!output_.empty()) wait_writable();
+    wait_until(deadline);
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,138 @@
+#include "daemon/service.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <systemd/sd-daemon.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "config/load.h"
+#include "config/reload.h"
+#include "daemon/cpu_count.h"
+#include "daemon/exit_codes.h"
+#include "daemon/http/health.h"
+#include "daemon/http/server.h"
+#include "daemon/logging.h"
+#include "daemon/server/server.h"
+
+namespace locksley::daemon {
+
+Service::Service(Parts parts, std::string config_file)
+    : parts_(std::move(parts)),
+      config_file_(std::move(config_file)),
+      signals_(parts_.io.get_executor(), SIGTERM, SIGINT, SIGHUP),
+      drain_timer_(parts_.io) {}
+
+int Service::run(const std::string& ready_line) {
+  wait_for_signal();
+  parts_.health.set_phase(Health::Phase::serving);
+  std::fputs((ready_line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+  ::sd_notify(0, "READY=1");
+  parts_.io.run();
+  // From here on a signal has its usual effect: it ends the process, whatever a worker is still doing.
+  asio::error_code ignored;
+  signals_.clear(ignored);
+  return exit_code_;
+}
+
+void Service::wait_for_signal() {
+  signals_.async_wait([this](const asio::error_code& error, int signal) {
+    if (error) return;
+    if (signal == SIGHUP) {
+      reload();
+    } else if (!draining_) {
+      begin_drain();
+    } else {
+      begin_close(kExitTerminated, "a second signal");
+    }
+    wait_for_signal();
+  });
+}
+
+void Service::begin_drain() {
+  draining_ = true;
+  parts_.health.set_phase(Health::Phase::draining);
+  ::sd_notify(0, "STOPPING=1");
+  const auto limit = parts_.server.config().shutdown.drain_timeout;
+  parts_.log->info("draining: nothing new is accepted; active_batches={} queued_jobs={} drain_timeout={}",
+                   parts_.server.batches().active(), parts_.server.batches().registry().queued_jobs(),
+                   config::to_string(limit));
+  drain_timer_.expires_after(limit);
+  drain_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) begin_close(kExitTemporary, "shutdown.drain_timeout passed");
+  });
+  parts_.server.drain([this] { begin_close(kExitOk, "nothing is left to do"); });
+}
+
+void Service::begin_close(int exit_code, const char* why) {
+  if (std::exchange(closing_, true)) return;
+  exit_code_ = exit_code;
+  parts_.log->info("closing: {}", why);
+  log_what_is_left();
+  drain_timer_.cancel();
+  parts_.http.stop();
+  parts_.server.close([this] { parts_.io.stop(); });
+}
+
+void Service::log_what_is_left() {
+  constexpr int kMostLines = 20;
+  int lines = 0;
+  Batches& batches = parts_.server.batches();
+  std::vector<BatchRecord*> left;
+  batches.registry().list(0, true, batches.active(), [&](BatchRecord& record) {
+    left.push_back(&record);
+    return true;
+  });
+  for (BatchRecord* record : left) {
+    const BatchStatus status = record->status();
+    if (++lines <= kMostLines) {
+      parts_.log->warn("batch left unfinished id={} handler={} jobs={} queued={} running={} ok={} failed={}",
+                       record->id(), record->handler().name(), status.jobs, status.queued, status.running,
+                       status.ok, status.failed);
+    }
+    // So that jobs that run hear that they should stop: the process waits for them.
+    batches.cancel(*record, "the daemon ends");
+  }
+  if (lines > kMostLines) parts_.log->warn("and {} more batches", lines - kMostLines);
+}
+
+void Service::reload() {
+  const auto monotonic = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now().time_since_epoch());
+  ::sd_notify(0, fmt::format("RELOADING=1\nMONOTONIC_USEC={}", monotonic.count()).c_str());
+  if (config_file_.empty()) {
+    parts_.log->warn("no configuration to read again: started without --config");
+  } else if (auto loaded = config::load_file(config_file_); !loaded) {
+    for (const config::Problem& problem : loaded.error()) parts_.log->error("{}", config::to_string(problem));
+    parts_.log->error("the configuration stays as it was: {} has problems", config_file_);
+  } else {
+    config::Reload reload = config::diff_reloadable(parts_.server.config(), *loaded);
+    for (const std::string& key : reload.live) parts_.log->info("configuration changed key={}", key);
+    for (const std::string& key : reload.restart) {
+      parts_.log->warn("configuration changed, needs a restart key={}", key);
+    }
+    parts_.log->info("configuration read again: {}", config_file_);
+    const config::Config& effective = reload.effective;
+    set_log_level(*parts_.log, effective.log.level);
+    parts_.lane.set_quantum(effective.scheduling.quantum);
+    const std::uint32_t workers =
+        std::max(effective.pool.workers != 0 ? effective.pool.workers : usable_cpus(),
+                 effective.scheduling.reserved_workers + 1);
+    if (workers != parts_.pool.workers()) {
+      // After the one before it, which may still wait for its workers to leave.
+      resizing_ = std::jthread([before = std::move(resizing_), &pool = parts_.pool, workers]() mutable {
+        if (before.joinable()) before.join();
+        pool.set_workers(workers);
+      });
+    }
+    parts_.server.reconfigure(std::move(reload.effective));
+  }
+  ::sd_notify(0, "READY=1");
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <asio/signal_set.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "config/config.h"
+#include "core/lane.h"
+#include "core/pool.h"
+#include "daemon/server/io.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class Health;
+class HttpServer;
+class Server;
+
+// The daemon as its operator and systemd see it: says when it is ready, drains and ends on signals, re-reads
+// its configuration on another.
+//
+//   serving --TERM/INT--> draining --nothing left, or shutdown.drain_timeout--> closing --no connection
+//   left--> run() returns
+// A second TERM or INT goes to closing at once.
+//
+// Owned by main(); all parts outlive it. Everything runs on the thread that calls run(), but for the change
+// of the number of workers, which waits for those that leave and so has a thread of its own.
+class Service {
+ public:
+  struct Parts {
+    asio::io_context& io;
+    Lane& lane;
+    Pool& pool;
+    Server& server;
+    HttpServer& http;
+    Health& health;
+    std::shared_ptr<spdlog::logger> log;
+  };
+
+  Service(Parts parts, std::string config_file);
+
+  // Serves until a signal ends it; `ready_line` goes to standard output first. Returns the exit code.
+  int run(const std::string& ready_line);
+
+ private:
+  void wait_for_signal();
+  void begin_drain();
+  void begin_close(int exit_code, const char* why);
+  void reload();
+  void log_what_is_left();
+
+  const Parts parts_;
+  const std::string config_file_;
+  asio::basic_signal_set<IoExecutor> signals_;
+  Timer drain_timer_;
+  std::jthread resizing_;
+  bool draining_ = false;
+  bool closing_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,310 @@
+// The HTTP server as clients meet it: over real sockets on loopback, the server on a thread of its own.
+#include "daemon/http/server.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/write.hpp>
+#include <future>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace locksley::daemon {
+namespace {
+
+using asio::ip::tcp;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kLarge = 32u << 20;  // more than the kernel buffers between two sockets
+constexpr int kSmallBuffer = 4096;
+const std::string kGetLarge = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
+const std::string kGet = "GET /page HTTP/1.1\r\nHost: h\r\n\r\n";
+const std::string kGetAndClose = "GET /page HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+// A blocking client. A read that gets nothing fails after 20 s, so that a server that hangs fails the test.
+class Client {
+ public:
+  // `receive_buffer`: bytes that the kernel takes in before the program reads; 0: as many as it likes.
+  explicit Client(const tcp::endpoint& server, int receive_buffer = 0) : socket_(io_, tcp::v4()) {
+    if (receive_buffer > 0) socket_.set_option(asio::socket_base::receive_buffer_size(receive_buffer));
+    socket_.connect(server);
+    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  void send(const std::string& bytes) {
+    std::error_code error;  // the server may have closed already
+    asio::write(socket_, asio::buffer(bytes), error);
+  }
+  // All that comes until the server closes; whether it closed orderly or by reset is written behind it.
+  std::string read_to_end() {
+    std::string all = std::move(rest_);
+    std::array<char, 4096> block;
+    for (;;) {
+      std::error_code error;
+      const std::size_t count = socket_.read_some(asio::buffer(block), error);
+      all.append(block.data(), count);
+      if (error == asio::error::eof) return all;
+      if (error) return all + "[" + error.message() + "]";
+    }
+  }
+  void read_first_byte() {
+    if (rest_.empty()) read_more();
+  }
+  // One reply with its body.
+  std::string read_reply() {
+    while (rest_.find("\r\n\r\n") == std::string::npos) read_more();
+    const std::size_t head = rest_.find("\r\n\r\n") + 4;
+    const std::size_t length = rest_.find("Content-Length: ");
+    const std::size_t size = head + std::stoul(rest_.substr(length + 16));
+    while (rest_.size() < size) read_more();
+    std::string reply = rest_.substr(0, size);
+    rest_.erase(0, size);
+    return reply;
+  }
+
+ private:
+  void read_more() {
+    std::array<char, 4096> block;
+    rest_.append(block.data(), socket_.read_some(asio::buffer(block)));
+  }
+
+  asio::io_context io_;
+  tcp::socket socket_;
+  std::string rest_;
+};
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  HttpServerTest() {
+    router_.get("/page", [](const HttpRequest&) { return HttpReply{.body = "hello\n"}; });
+    router_.get("/large", [](const HttpRequest&) { return HttpReply{.body = std::string(kLarge, 'x')}; });
+    router_.get("/throws", [](const HttpRequest&) -> HttpReply { throw std::runtime_error("a secret"); });
+  }
+  ~HttpServerTest() override {
+    if (server_) server_->stop();
+    if (thread_.joinable()) thread_.join();  // returns because nothing is left to do
+  }
+
+  tcp::endpoint start(HttpLimits limits = {}) {
+    server_.emplace(io_, router_, limits);
+    const auto endpoint = server_->listen("127.0.0.1", 0);
+    if (!endpoint) throw std::runtime_error(endpoint.error());
+    thread_ = std::thread([this] { io_.run(); });
+    return *endpoint;
+  }
+  std::string ask(const tcp::endpoint& server, const std::string& bytes) {
+    Client client(server);
+    client.send(bytes);
+    return client.read_to_end();
+  }
+
+  asio::io_context io_;
+  Router router_;
+  std::optional<HttpServer> server_;
+  std::thread thread_;
+};
+
+TEST_F(HttpServerTest, ReportsTheRealPortAndServesOnIt) {
+  const auto server = start();
+  EXPECT_NE(server.port(), 0);
+  EXPECT_THAT(
+      ask(server, kGetAndClose),
+      AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), HasSubstr("Content-Type: text/plain; charset=utf-8\r\n"),
+            HasSubstr("Content-Length: 6\r\n"), EndsWith("Connection: close\r\n\r\nhello\n")));
+}
+
+TEST_F(HttpServerTest, SaysWhyItCannotListen) {
+  const auto first = start();
+  HttpServer second(io_, router_);
+  const auto taken = second.listen("127.0.0.1", first.port());
+  ASSERT_FALSE(taken);
+  EXPECT_THAT(taken.error(),
+              AllOf(HasSubstr("127.0.0.1 port " + std::to_string(first.port())), HasSubstr("bind")));
+  EXPECT_THAT(second.listen("nowhere", 0).error(), HasSubstr("nowhere"));
+}
+
+TEST_F(HttpServerTest, HeadIsGetWithoutTheBody) {
+  EXPECT_THAT(ask(start(), "HEAD /page HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+              AllOf(HasSubstr("Content-Length: 6\r\n"), EndsWith("\r\n\r\n")));
+}
+
+TEST_F(HttpServerTest, KeepsTheConnectionForTheNextRequest) {
+  Client client(start());
+  for (int i = 0; i < 3; ++i) {
+    client.send(kGet);
+    EXPECT_THAT(client.read_reply(), AllOf(HasSubstr("Connection: keep-alive\r\n"), EndsWith("hello\n")));
+  }
+}
+
+TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
+  Client client(start());
+  client.send(kGet + "GET /none HTTP/1.1\r\nHost: h\r\n\r\n" + kGetAndClose);
+  EXPECT_THAT(client.read_reply(), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(client.read_reply(), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(client.read_to_end(), AllOf(StartsWith("HTTP/1.1 200"), EndsWith("hello\n")));
+}
+
+TEST_F(HttpServerTest, TakesARequestByteByByte) {
+  Client client(start());
+  for (const char byte : kGetAndClose) client.send(std::string(1, byte));
+  EXPECT_THAT(client.read_to_end(), EndsWith("hello\n"));
+}
+
+TEST_F(HttpServerTest, SendsLargeRepliesWhole) {
+  const std::string reply = ask(start(), "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(reply.substr(0, 300), HasSubstr("Content-Length: " + std::to_string(kLarge) + "\r\n"));
+  EXPECT_EQ(reply.size() - (reply.find("\r\n\r\n") + 4), kLarge);
+}
+
+TEST_F(HttpServerTest, RefusesOtherMethodsAndUnknownPaths) {
+  const auto server = start();
+  EXPECT_THAT(ask(server, "POST /page HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 405"), HasSubstr("Allow: GET, HEAD\r\n")));
+  EXPECT_THAT(ask(server, "GET /none HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 404"));
+}
+
+TEST_F(HttpServerTest, KeepsToItselfWhatAPageThrows) {
+  EXPECT_THAT(ask(start(), "GET /throws HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 500"), Not(HasSubstr("secret"))));
+}
+
+// A refusal is a reply that arrives whole, and then the end, even when the client has sent more than was
+// read.
+TEST_F(HttpServerTest, SaysWhatIsWrongAndCloses) {
+  const auto server = start();
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {std::string("\0\xff\x13garbage\r\n\r\n", 14), "400"},
+      {std::string(100'000, 'a'), "431"},
+      {"GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(100'000, 'a') + "\r\n\r\n", "431"},
+      {"GET /" + std::string(5'000, 'a') + " HTTP/1.1\r\nHost: h\r\n\r\n", "414"},
+      {"POST /page HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'b'), "413"},
+      {"POST /page HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "501"},
+      {"GET /page HTTP/3.0\r\nHost: h\r\n\r\n", "505"},
+      {"PING\r\n\r\n", "400"},
+  };
+  for (const auto& [bytes, status] : wrong) {
+    EXPECT_THAT(ask(server, bytes), AllOf(StartsWith("HTTP/1.1 " + status + " "),
+                                          HasSubstr("Connection: close\r\n"), Not(HasSubstr("["))))
+        << bytes.substr(0, 60);
+  }
+  EXPECT_THAT(ask(server, kGetAndClose), EndsWith("hello\n")) << "the server lives on";
+}
+
+TEST_F(HttpServerTest, CutsOffAClientThatDoesNotFinishItsRequest) {
+  Client client(start({.head_timeout = 50ms}));
+  client.send("GET /page HTTP/1.1\r\n");
+  EXPECT_EQ(client.read_to_end(), "");
+}
+
+TEST_F(HttpServerTest, TimeForARequestDoesNotGrowWithEveryByte) {
+  Client client(start({.head_timeout = 100ms, .idle_timeout = 1h}));
+  client.send(kGet);
+  client.read_reply();
+  const auto began = std::chrono::steady_clock::now();
+  std::future<std::string> end = std::async(std::launch::async, [&] { return client.read_to_end(); });
+  while (end.wait_for(5ms) != std::future_status::ready) {
+    ASSERT_LT(std::chrono::steady_clock::now() - began, 10s) << "a client that trickles is served for ever";
+    client.send("G");
+  }
+}
+
+TEST_F(HttpServerTest, CutsOffAConnectionThatStaysIdle) {
+  Client client(start({.idle_timeout = 50ms}));
+  client.send(kGet);
+  client.read_reply();
+  EXPECT_EQ(client.read_to_end(), "");
+}
+
+TEST_F(HttpServerTest, CutsOffAClientThatDoesNotRead) {
+  Client client(start({.write_timeout = 50ms}), kSmallBuffer);
+  client.send(kGetLarge);
+  client.read_first_byte();
+  // The reply is being written; that ends only when it is whole, or given up.
+  server_->stop();
+  thread_.join();
+  EXPECT_LT(client.read_to_end().size(), kLarge);
+}
+
+TEST_F(HttpServerTest, ANewcomerTakesThePlaceOfWhoeverIsIdleLongest) {
+  const auto server = start({.max_connections = 2});
+  Client first(server);
+  first.send(kGet);
+  first.read_reply();
+  Client second(server);
+  second.send(kGet);
+  second.read_reply();
+  EXPECT_THAT(ask(server, kGetAndClose), EndsWith("hello\n"));
+  EXPECT_EQ(first.read_to_end(), "");
+  second.send(kGet);
+  EXPECT_THAT(second.read_reply(), EndsWith("hello\n"));
+}
+
+TEST_F(HttpServerTest, ANewcomerIsRefusedWhileAllPlacesAreAtWork) {
+  const auto server = start({.max_connections = 1});
+  Client first(server, kSmallBuffer);
+  first.send(kGetLarge);
+  first.read_first_byte();
+  EXPECT_THAT(ask(server, kGetAndClose), Not(HasSubstr("hello")));
+  EXPECT_EQ(first.read_reply().substr(0, 12), "HTTP/1.1 200");
+  EXPECT_THAT(ask(server, kGetAndClose), EndsWith("hello\n"));
+}
+
+TEST_F(HttpServerTest, StopEndsIdleConnectionsAndLeavesNothingToRun) {
+  Client client(start());
+  client.send(kGet);
+  client.read_reply();
+  server_->stop();
+  thread_.join();
+  EXPECT_EQ(client.read_to_end(), "");
+  io_.restart();
+  EXPECT_EQ(io_.poll(), 0u);
+}
+
+TEST_F(HttpServerTest, StopDoesNotWaitForTheRestOfARequest) {
+  Client client(start({.head_timeout = 1h}));
+  client.send(kGet + "GET /page HT");
+  client.read_reply();
+  server_->stop();
+  thread_.join();
+  EXPECT_EQ(client.read_to_end(), "");
+}
+
+TEST_F(HttpServerTest, StopFinishesTheReplyThatIsBeingWritten) {
+  Client client(start(), kSmallBuffer);
+  client.send(kGetLarge);
+  client.read_first_byte();
+  server_->stop();
+  const std::string all = client.read_to_end();
+  EXPECT_EQ(all.size() - (all.find("\r\n\r\n") + 4), kLarge);
+}
+
+TEST_F(HttpServerTest, AfterStopNothingListens) {
+  const auto server = start();
+  server_->stop();
+  thread_.join();
+  EXPECT_THROW(Client{server}, std::system_error);
+}
+
+TEST_F(HttpServerTest, StopBeforeTheFirstRunServesNobody) {
+  server_.emplace(io_, router_);
+  const auto server = server_->listen("127.0.0.1", 0);
+  ASSERT_TRUE(server);
+  server_->stop();
+  io_.run();
+  EXPECT_THROW(Client{*server}, std::system_error);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

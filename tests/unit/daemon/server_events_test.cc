@@ -1,0 +1,128 @@
+#include "daemon/server/events.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/handler.h"
+#include "daemon/server/batch_id.h"
+#include "daemon/server/rate_gate.h"
+
+namespace locksley::daemon {
+namespace {
+
+class Listener final : public Subscriber {
+ public:
+  void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override {
+    heard.push_back(std::string(pattern) + "|" + std::string(channel));
+    last = nlohmann::json::parse(message);
+  }
+  std::vector<std::string> heard;
+  nlohmann::json last;
+};
+
+class EventsTest : public testing::Test {
+ protected:
+  static BatchOptions options() {
+    BatchOptions options;
+    options.id = "b1";
+    options.name = "a \"name\"\xff";
+    return options;
+  }
+  void publish(EventKind kind) { events_.publish(record_, kind, record_.status()); }
+
+  std::vector<std::string> names_ = {"echo"};
+  ServerStats stats_{names_};
+  Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
+  Lane lane_{"cpu", FairRing::Options{}};
+  BatchRecord record_{options(), handler_, std::make_unique<RangePayloads>(0),
+                      nullptr,   lane_,    BatchRecord::Origin::kSubmit};
+  Events events_{stats_};
+  Listener listener_;
+};
+
+using Heard = std::vector<std::string>;
+
+TEST_F(EventsTest, NobodyListensAtFirst) {
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kAccepted);
+  EXPECT_EQ(stats_.events_published.get(), 0u);
+}
+
+TEST_F(EventsTest, DeliversToTheBatchsChannelAndToThatOfAllBatches) {
+  EXPECT_TRUE(events_.subscribe(listener_, "batch:b1"));
+  EXPECT_FALSE(events_.subscribe(listener_, "batch:b1"));
+  EXPECT_TRUE(events_.subscribe(listener_, "batches"));
+  publish(EventKind::kDone);
+  EXPECT_EQ(listener_.heard, (Heard{"|batch:b1", "|batches"}));
+}
+
+TEST_F(EventsTest, OtherBatchesAreNotHeard) {
+  events_.subscribe(listener_, "batch:b2");
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kDone);
+  EXPECT_TRUE(listener_.heard.empty());
+}
+
+TEST_F(EventsTest, PatternsHearEachChannelThatTheyMatch) {
+  events_.psubscribe(listener_, "batch*");
+  EXPECT_TRUE(events_.has_listener(record_));
+  publish(EventKind::kStarted);
+  EXPECT_EQ(listener_.heard, (Heard{"batch*|batch:b1", "batch*|batches"}));
+}
+
+TEST_F(EventsTest, UnsubscribedIsSilent) {
+  events_.subscribe(listener_, "batches");
+  events_.psubscribe(listener_, "*");
+  EXPECT_TRUE(events_.unsubscribe(listener_, "batches"));
+  EXPECT_FALSE(events_.unsubscribe(listener_, "batches"));
+  EXPECT_TRUE(events_.punsubscribe(listener_, "*"));
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kDone);
+  EXPECT_TRUE(listener_.heard.empty());
+}
+
+TEST_F(EventsTest, PayloadIsValidJsonWhateverTheNameIs) {
+  events_.subscribe(listener_, "batches");
+  publish(EventKind::kProgress);
+  EXPECT_EQ(listener_.last["batch"], "b1");
+  EXPECT_EQ(listener_.last["event"], "progress");
+  EXPECT_EQ(listener_.last["handler"], "echo");
+  EXPECT_EQ(listener_.last["jobs"], 0);
+  EXPECT_EQ(listener_.last["name"], "a \"name\"\xEF\xBF\xBD");
+}
+
+TEST(BatchIdsTest, AreShortAndSortByAge) {
+  BatchIds ids(1);
+  const std::string early = ids.next(1'800'000'000);
+  const std::string same_second = ids.next(1'800'000'000);
+  const std::string late = ids.next(1'800'000'001);
+  EXPECT_EQ(early.size(), 13u);
+  EXPECT_NE(early, same_second);
+  EXPECT_EQ(early.substr(0, 6), same_second.substr(0, 6));
+  EXPECT_LT(std::max(early, same_second), late);
+}
+
+TEST(RateGateTest, OpensOnceAPeriodAndCountsWhatItHeldBack) {
+  RateGate gate(std::chrono::seconds(60));
+  const RateGate::Instant start{std::chrono::seconds(100)};
+  EXPECT_TRUE(gate.open(start));
+  EXPECT_EQ(gate.held_back(), 0u);
+  EXPECT_FALSE(gate.open(start + std::chrono::seconds(1)));
+  EXPECT_FALSE(gate.open(start + std::chrono::seconds(59)));
+  EXPECT_TRUE(gate.open(start + std::chrono::seconds(60)));
+  EXPECT_EQ(gate.held_back(), 2u);
+}
+
+TEST(ServerStatsTest, KnowsTheCodeThatAnErrorStartsWith) {
+  EXPECT_EQ(error_code_of("ERR syntax error"), ErrorCode::kErr);
+  EXPECT_EQ(error_code_of("QUEUEFULL limits"), ErrorCode::kQueueFull);
+  EXPECT_EQ(error_code_of("DENIED"), ErrorCode::kDenied);
+  EXPECT_EQ(error_code_of("WHATEVER x"), ErrorCode::kOther);
+  EXPECT_EQ(error_code_of("other x"), ErrorCode::kOther);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

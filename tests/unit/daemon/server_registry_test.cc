@@ -1,0 +1,161 @@
+#include "daemon/server/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/handler.h"
+#include "daemon/server/received_payloads.h"
+
+namespace locksley::daemon {
+namespace {
+
+using std::chrono::seconds;
+
+class RegistryTest : public testing::Test {
+ protected:
+  std::shared_ptr<BatchRecord> add(const std::string& id) {
+    BatchOptions options;
+    options.id = id;
+    auto record =
+        std::make_shared<BatchRecord>(std::move(options), handler_, std::make_unique<RangePayloads>(0),
+                                      nullptr, lane_, BatchRecord::Origin::kSubmit);
+    registry_.add(record);
+    return record;
+  }
+  // The batch's record says it is over; the registry hears of it.
+  void end(BatchRecord& record) {
+    record.close();
+    EXPECT_TRUE(registry_.update(record, record.status(), now_));
+  }
+  std::vector<std::string> list(std::uint64_t& cursor, bool active_only, std::size_t count,
+                                std::size_t most = 1000) {
+    std::vector<std::string> ids;
+    cursor = registry_.list(cursor, active_only, most, [&](const BatchRecord& record) {
+      if (ids.size() == count) return false;
+      ids.push_back(record.id());
+      return true;
+    });
+    return ids;
+  }
+
+  Instant now_{seconds(1000)};
+  std::vector<std::string> names_ = {"echo"};
+  ServerStats stats_{names_};
+  Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
+  Lane lane_{"cpu", FairRing::Options{}};
+  Registry registry_{stats_};
+};
+
+using Ids = std::vector<std::string>;
+
+TEST_F(RegistryTest, FindsABatchByItsIdUntilItIsForgotten) {
+  const auto record = add("a");
+  EXPECT_EQ(registry_.find("a"), record.get());
+  EXPECT_EQ(registry_.find("b"), nullptr);
+  EXPECT_FALSE(registry_.forget("a")) << "it is active";
+  end(*record);
+  EXPECT_TRUE(registry_.forget("a"));
+  EXPECT_EQ(registry_.find("a"), nullptr);
+  EXPECT_FALSE(registry_.forget("a"));
+  EXPECT_EQ(registry_.size(), 0u);
+}
+
+TEST_F(RegistryTest, ListsNewestFirst) {
+  for (const char* id : {"a", "b", "c"}) add(id);
+  std::uint64_t cursor = 0;
+  EXPECT_EQ(list(cursor, false, 10), (Ids{"c", "b", "a"}));
+  EXPECT_EQ(cursor, 0u);
+}
+
+TEST_F(RegistryTest, CursorHoldsWhileBatchesComeAndGo) {
+  std::vector<std::shared_ptr<BatchRecord>> records;
+  for (const char* id : {"a", "b", "c", "d"}) records.push_back(add(id));
+  std::uint64_t cursor = 0;
+  EXPECT_EQ(list(cursor, false, 2), (Ids{"d", "c"}));
+  ASSERT_NE(cursor, 0u);
+  end(*records[2]);  // c, where the cursor stands
+  registry_.forget("c");
+  end(*records[1]);
+  registry_.forget("b");
+  add("e");
+  EXPECT_EQ(list(cursor, false, 2), (Ids{"a"}));
+  EXPECT_EQ(cursor, 0u);
+}
+
+TEST_F(RegistryTest, ListLooksAtNoMoreThanItMay) {
+  for (const char* id : {"a", "b", "c"}) add(id);
+  std::uint64_t cursor = 0;
+  EXPECT_EQ(list(cursor, false, 10, 2), (Ids{"c", "b"}));
+  ASSERT_NE(cursor, 0u);
+  EXPECT_EQ(list(cursor, false, 10, 2), (Ids{"a"}));
+  EXPECT_EQ(cursor, 0u);
+}
+
+TEST_F(RegistryTest, ActiveOnlyPassesOverWhatIsOver) {
+  const auto a = add("a");
+  add("b");
+  end(*a);
+  std::uint64_t cursor = 0;
+  EXPECT_EQ(list(cursor, true, 10), (Ids{"b"}));
+  EXPECT_EQ(registry_.active(), 1u);
+  EXPECT_EQ(stats_.active_batches.get(), 1u);
+  EXPECT_EQ(stats_.retained_batches.get(), 1u);
+}
+
+TEST_F(RegistryTest, CountsWhatWaitsUntilItIsOver) {
+  const auto a = add("a");
+  const auto b = add("b");
+  registry_.count(*a, 10, 100);
+  registry_.count(*b, 5, 50);
+  EXPECT_EQ(registry_.queued_jobs(), 15u);
+  EXPECT_EQ(registry_.queued_bytes(), 150u);
+
+  BatchStatus status = a->status();
+  status.queued = 3;
+  status.running = 1;
+  EXPECT_FALSE(registry_.update(*a, status, now_));
+  EXPECT_EQ(registry_.queued_jobs(), 9u);
+  EXPECT_EQ(registry_.queued_bytes(), 150u);
+
+  end(*a);
+  EXPECT_EQ(registry_.queued_jobs(), 5u);
+  EXPECT_EQ(registry_.queued_bytes(), 50u);
+  EXPECT_EQ(stats_.queued_bytes.get(), 50u);
+}
+
+TEST_F(RegistryTest, EndIsSeenOnce) {
+  const auto a = add("a");
+  end(*a);
+  EXPECT_FALSE(registry_.update(*a, a->status(), now_));
+}
+
+TEST_F(RegistryTest, WhatIsOverIsDueToBeForgottenAfterItsTime) {
+  const auto a = add("a");
+  a->retain = seconds(60);
+  registry_.schedule(*a, Due::kDeadline, now_ + seconds(5));
+  EXPECT_EQ(registry_.due().next().kind, Due::kDeadline);
+  end(*a);
+  EXPECT_EQ(registry_.due().next().kind, Due::kForget) << "the deadline of what is over must be gone";
+  EXPECT_EQ(registry_.due().next().at, now_ + seconds(60));
+  EXPECT_EQ(registry_.by_sequence(registry_.due().next().sequence), a.get());
+  registry_.forget("a");
+  EXPECT_TRUE(registry_.due().empty());
+}
+
+TEST_F(RegistryTest, SchedulingAgainMovesTheInstant) {
+  const auto a = add("a");
+  const auto b = add("b");
+  registry_.schedule(*a, Due::kDeadline, now_ + seconds(5));
+  registry_.schedule(*b, Due::kDeadline, now_ + seconds(7));
+  registry_.schedule(*a, Due::kDeadline, now_ + seconds(9));
+  EXPECT_EQ(registry_.due().next().sequence, b->sequence);
+  registry_.schedule(*b, Due::kDeadline, kNever);
+  EXPECT_EQ(registry_.due().next().sequence, a->sequence);
+  registry_.schedule(*a, Due::kDeadline, kNever);
+  EXPECT_TRUE(registry_.due().empty());
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,6 +1,7 @@
 #include "core/batch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/handler.h"
 
@@ -81,9 +82,10 @@ std::uint64_t Batch::memory_bytes() const {
   return sizeof(*this) + payload_bytes + log_.memory_bytes();
 }
 
-void Batch::jobs_added(std::uint64_t count) {
+std::optional<std::uint64_t> Batch::jobs_added(std::uint64_t count) {
   const std::lock_guard lock(mutex_);
-  jobs_ += count;
+  if (closed_) return std::nullopt;
+  return std::exchange(jobs_, jobs_ + count);
 }
 
 void Batch::close() {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -116,8 +117,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   RingQueue& ring_queue() { return ring_queue_; }
 
-  // Jobs were added; call before the ring hears of them.
-  void jobs_added(std::uint64_t count);
+  // Counts jobs that are being added; call before the ring hears of them. The index of the first, or none if
+  // the batch takes no more.
+  std::optional<std::uint64_t> jobs_added(std::uint64_t count);
   // No more will come. Ends the batch if nothing is left to do.
   void close();
   void set_weight(std::uint32_t weight);

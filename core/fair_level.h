@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <limits>
 
@@ -20,13 +19,13 @@ using VirtualTime = std::int64_t;
 enum class JobLength : std::uint8_t { brief, lengthy };
 
 // A competitor of a level: a tenant among tenants, a queue among the queues of its tenant. Guarded by the
-// ring's mutex, but for `key`, which is written under it and read as a hint without.
+// ring's mutex.
 struct FairNode {
   static constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
 
   // Virtual start of the next turn: service settled so far / weight + what is charged for turns not settled
   // yet.
-  std::atomic<VirtualTime> key{0};
+  VirtualTime key = 0;
   // key - virtual time of the level, when the node last entered a heap, corrected since; see
   // FairLevel::settle.
   VirtualTime slack = 0;
@@ -41,14 +40,6 @@ struct FairNode {
   JobLength length = JobLength::brief;
   bool competes = false;  // its weight counts in the level's sum: it has work or executors
 
-  VirtualTime start() const {
-    // [fair-key] relaxed: read under the mutex, under which it is written, or as a hint.
-    return key.load(std::memory_order_relaxed);
-  }
-  void move_to(VirtualTime value) {
-    // [fair-key] relaxed: owed_more() draws no conclusion from it but to visit the ring or not.
-    key.store(value, std::memory_order_relaxed);
-  }
   bool is_ready() const { return place != kNotInHeap; }
 };
 
@@ -59,7 +50,7 @@ struct FairKey {
                       // million turns/s)
 
   explicit FairKey(const FairNode& node)
-      : start(node.start()),
+      : start(node.key),
         tie((std::uint64_t{std::min(node.executors, 1023U)} << 54) |
             (node.turn & ((std::uint64_t{1} << 54) - 1))) {}
   friend bool operator<(const FairKey& a, const FairKey& b) {
@@ -101,18 +92,22 @@ class FairLevel {
     FairNode& fair = node.fair;
     // The start of the node served; or, if a brief one was preferred, the least start there is: a preference
     // must not push newcomers behind those it passed over.
-    now_ = std::max(now_, top().fair.start());
+    now_ = std::max(now_, top().fair.key);
     const std::int64_t weight = fair.weight;
     // Rounded up, and taken back whole by settle(): the remainder only ever sees real service.
     const VirtualTime charged = (std::min(service, kMostService) + weight - 1) / weight;
-    fair.move_to(fair.start() + charged);
+    fair.key += charged;
     fair.turn = ++turns_;
     ++fair.executors;
     return charged;
   }
 
-  // An executor joins a turn of `node`, uncharged.
-  void join(Node& node) { ++node.fair.executors; }
+  // An executor joins a turn of `node`, uncharged. While nobody is ready it is served at its key, as by a
+  // claim: what it gets then is at nobody's cost, and newcomers start there.
+  void join(Node& node) {
+    if (empty()) now_ = std::max(now_, node.fair.key);
+    ++node.fair.executors;
+  }
 
   // An executor's turn is over: what charge() added (0 after join()) goes, what it really cost comes. `epoch`
   // is the node's at the time of charge() or join(). The caller then calls set_ready().
@@ -122,17 +117,17 @@ class FairLevel {
     const VirtualTime correction = due / fair.weight - charged;
     fair.remainder = static_cast<std::uint32_t>(due % fair.weight);
     if (epoch == fair.epoch) {
-      fair.move_to(fair.start() + correction);
+      fair.key += correction;
     } else {
       // The node has entered a heap since, at max(own finish, virtual time). The correction belongs to the
       // own finish of then; redo the maximum, so that an estimate taken back never brings the node below the
       // virtual time it entered at.
       const VirtualTime before = std::max<VirtualTime>(0, fair.slack);
       fair.slack += correction;
-      fair.move_to(fair.start() + std::max<VirtualTime>(0, fair.slack) - before);
+      fair.key += std::max<VirtualTime>(0, fair.slack) - before;
     }
     --fair.executors;
-    latest_finish_ = std::max(latest_finish_, fair.start());
+    latest_finish_ = std::max(latest_finish_, fair.key);
   }
 
   // Brings the heaps up to date with the node: in or out, in which one, with which key. Whoever enters starts
@@ -148,8 +143,8 @@ class FairLevel {
       fair.length = length;
       if (ready) heap(length).push(node, FairKey(fair));
     } else if (ready) {
-      fair.slack = fair.start() - now_;
-      fair.move_to(std::max(fair.start(), now_));
+      fair.slack = fair.key - now_;
+      fair.key = std::max(fair.key, now_);
       if (++fair.epoch == 0) fair.epoch = 1;
       fair.turn = ++turns_;
       fair.length = length;
@@ -191,7 +186,7 @@ class FairLevel {
   static void set_back(Node& node, VirtualTime by) {
     // The bound is for nodes that have been away through several of these; ready ones are never that far
     // behind.
-    node.fair.move_to(std::max(node.fair.start() - by, -(VirtualTime{1} << 61)));
+    node.fair.key = std::max(node.fair.key - by, -(VirtualTime{1} << 61));
   }
 
   // visit(node) for all that are ready, in no useful order.
@@ -209,7 +204,7 @@ class FairLevel {
 
   Heap brief_;
   Heap lengthy_;
-  VirtualTime now_ = 0;  // the greatest start at which a node was served; only grows, but for set_back()
+  VirtualTime now_ = 0;  // the greatest key at which a node was served; only grows, but for set_back()
   VirtualTime latest_finish_ = 0;
   std::uint64_t turns_ = 0;
   std::uint64_t competing_weight_ = 0;

@@ -13,7 +13,7 @@ FairRing::FairRing(Options options) : options_(options) {
   options_.parallelism = std::max(options_.parallelism, 1U);
 }
 
-FairRing::~FairRing() { check(detach_all().empty(), "a ring is destroyed with task piles in it"); }
+FairRing::~FairRing() { detach_all(); }
 
 // ---- A queue's life ----
 
@@ -29,7 +29,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
   ++tenant.queues;
 
-  queue.fair.move_to(tenant.level.now());
+  queue.fair.key = tenant.level.now();
   queue.fair.weight = std::max(options.weight, 1U);
   queue.fair.remainder = 0;
   queue.slots_ = options.slots;
@@ -46,7 +46,7 @@ bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
   if (queue.tenant_ == nullptr || queue.closed_) return false;
   queue.end_ += n;
   change_queued(queue, n);
-  refresh(queue, now);
+  arrive(queue, now);
   publish();
   return true;
 }
@@ -63,9 +63,16 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   } else if (!range.empty()) {
     hand_back(queue, range);
   }
-  refresh(queue, now);
+  arrive(queue, now);
   publish();
   return true;
+}
+
+void FairRing::arrive(RingQueue& queue, Nanoseconds now) {
+  const bool was_ready = queue.fair.is_ready();
+  refresh(queue, now);
+  // [ring-arrivals] relaxed: as in arrivals(); only the mutex's holder writes.
+  if (!was_ready && queue.fair.is_ready()) arrivals_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void FairRing::close(RingQueue& queue, Nanoseconds now) {
@@ -87,16 +94,15 @@ std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
   queue.cursor_ = queue.end_;
   change_queued(queue, -queue.queued_);
   queue.closed_ = queue.cancelled_ = true;
-  queue.paused_ = false;  // its piles must run, for its jobs to end
+  queue.paused_ = false;
   refresh(queue, now);
   released = leave_if_over(queue);
   publish();
   return dropped;
 }
 
-std::vector<TaskPile*> FairRing::detach_all() {
+void FairRing::detach_all() {
   std::vector<std::shared_ptr<void>> released;  // outlives the lock
-  std::vector<TaskPile*> piles;
   const std::lock_guard lock(mutex_);
   check(executors_ == 0, "a ring is given up while it has executors");
   while (!tenants_.empty()) {
@@ -108,8 +114,7 @@ std::vector<TaskPile*> FairRing::detach_all() {
     }
     // The last queue's leave() ends the tenant, or retires it.
     RingQueue& queue = *tenant.first;
-    piles.insert(piles.end(), queue.piles_.begin(), queue.piles_.end());
-    queue.piles_.clear();
+    check(queue.claimed_ == 0, "a ring is given up while a thief holds jobs of it");
     queue.returned_.clear();
     queue.cursor_ = queue.end_;
     change_queued(queue, -queue.queued_);
@@ -117,7 +122,6 @@ std::vector<TaskPile*> FairRing::detach_all() {
     released.push_back(leave(queue));
   }
   publish();
-  return piles;
 }
 
 // ---- Turns ----
@@ -129,23 +133,9 @@ std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter) {
   return claim;
 }
 
-std::optional<Charge> FairRing::try_join(RingQueue& queue, Nanoseconds now) {
-  const std::lock_guard lock(mutex_);
-  if (queue.tenant_ == nullptr || queue.paused_ || queue.cancelled_ || at_slots(queue)) return std::nullopt;
-  check(queue.fair.executors > 0, "a thief joins a queue that has no executor");
-  RingTenant& tenant = *queue.tenant_;
-  level_.join(tenant);
-  tenant.level.join(queue);
-  const Charge charged = begin_turn(queue, now);
-  refresh(queue, now);
-  publish();
-  return charged;
-}
-
 Charge FairRing::join(RingQueue& queue, Nanoseconds now) {
   const std::lock_guard lock(mutex_);
-  check(queue.tenant_ != nullptr && (queue.claimed_ > 0 || queue.fair.executors > 0),
-        "a thief joins a queue of which nothing is claimed");
+  check(queue.tenant_ != nullptr && queue.claimed_ > 0, "a thief joins a queue of which nothing is claimed");
   RingTenant& tenant = *queue.tenant_;
   level_.join(tenant);
   tenant.level.join(queue);
@@ -185,20 +175,14 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter)
 
   Claim claim;
   claim.queue = &queue;
-  Nanoseconds time = options_.quantum;  // of a pile, or of a job of which nothing is known
-  std::int64_t jobs = 1;
-  if (!queue.piles_.empty()) {
-    claim.pile = queue.piles_.back();
-    queue.piles_.pop_back();
-  } else {
-    claim.range = take(queue, claim_size(queue));
-    jobs = static_cast<std::int64_t>(claim.range.size());
-    queue.claimed_ += claim.range.size();
-    if (queue.job_cost_ > 0) {
-      const double expected = queue.job_cost_ * static_cast<double>(jobs);
-      time = Nanoseconds{expected < 1e18 ? static_cast<std::int64_t>(expected)
-                                         : std::int64_t{1'000'000'000'000'000'000}};
-    }
+  claim.range = take(queue, claim_size(queue));
+  queue.claimed_ += claim.range.size();
+  const auto jobs = static_cast<std::int64_t>(claim.range.size());
+  Nanoseconds time = options_.quantum;  // of a job of which nothing is known
+  if (queue.job_cost_ > 0) {
+    const double expected = queue.job_cost_ * static_cast<double>(jobs);
+    time = Nanoseconds{expected < 1e18 ? static_cast<std::int64_t>(expected)
+                                       : std::int64_t{1'000'000'000'000'000'000}};
   }
   const std::int64_t service = options_.share == Share::time ? time.count() : jobs * kJobService;
   const VirtualTime tenant_charge = level_.charge(tenant, service);
@@ -219,8 +203,9 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter)
 
 IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
   check(queue.tenant_ != nullptr && queue.fair.executors > 0, "a settlement without a turn");
-  check(settlement.executed + settlement.left.size() <= queue.claimed_,
-        "a settlement for jobs that were not claimed");
+  check(
+      settlement.executed <= queue.claimed_ && settlement.left.size() <= queue.claimed_ - settlement.executed,
+      "a settlement for jobs that were not claimed");
   queue.claimed_ -= settlement.executed + settlement.left.size();
   RingTenant& tenant = *queue.tenant_;
   const Charge& charged = settlement.charged;
@@ -242,7 +227,6 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
       hand_back(queue, settlement.left);
     }
   }
-  if (settlement.pile != nullptr) queue.piles_.push_back(settlement.pile);
   refresh(queue, now);
   return dropped;
 }
@@ -265,7 +249,7 @@ RingTenant& FairRing::tenant_of(const std::string& name) {
   if (found == nullptr) {
     found = std::make_unique<RingTenant>();
     found->name = name;
-    found->fair.move_to(level_.now());
+    found->fair.key = level_.now();
     if (const auto weight = tenant_weights_.find(name); weight != tenant_weights_.end()) {
       found->fair.weight = weight->second;
     }
@@ -277,7 +261,7 @@ RingTenant& FairRing::tenant_of(const std::string& name) {
 
 void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   RingTenant& tenant = *queue.tenant_;
-  const bool runnable = queue.has_claimable() && !queue.paused_;
+  const bool runnable = queue.queued_ > 0 && !queue.paused_;
   const bool ready = runnable && !at_slots(queue);
   if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
   tenant.level.set_ready(queue, ready, length_of(queue));
@@ -293,8 +277,7 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
 }
 
 std::shared_ptr<void> FairRing::leave_if_over(RingQueue& queue) {
-  if (!queue.closed_ || queue.has_claimable() || queue.fair.executors > 0 || queue.claimed_ > 0)
-    return nullptr;
+  if (!queue.closed_ || queue.queued_ > 0 || queue.fair.executors > 0 || queue.claimed_ > 0) return nullptr;
   return leave(queue);
 }
 
@@ -304,7 +287,7 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
   queue.previous_ = queue.next_ = nullptr;
   if (--tenant.queues == 0) {
-    retired_.push(tenant, tenant.fair.start());
+    retired_.push(tenant, tenant.fair.key);
     remove_settled_tenants();
   }
   return std::move(queue.keepalive_);
@@ -331,42 +314,13 @@ void FairRing::set_back_clocks(RingTenant& busy) {
   }
 }
 
-// ---- Hints ----
+// ---- The hint ----
 
 void FairRing::publish() {
-  const bool any = !level_.empty();
-  const std::uint32_t ready = (any ? kReadyAny : 0) | (level_.has_brief() ? kReadyBrief : 0);
-  if (ready != published_ready_) {
-    published_ready_ = ready;
-    ready_.store(ready);
-  }
-  const RingTenant* tenant = any ? &level_.top() : nullptr;
-  const RingQueue* queue = any ? &tenant->level.top() : nullptr;
-  // [ring-next] relaxed: the four are read apart from one another and without the mutex; a mix of two states
-  // makes an executor visit the ring once too often, or a task later.
-  next_tenant_.store(tenant, std::memory_order_relaxed);
-  // [ring-next] relaxed: as above.
-  next_queue_.store(queue, std::memory_order_relaxed);
-  if (!any) return;
-  // [ring-next] relaxed: as above.
-  next_tenant_key_.store(tenant->fair.start(), std::memory_order_relaxed);
-  // [ring-next] relaxed: as above.
-  next_queue_key_.store(queue->fair.start(), std::memory_order_relaxed);
-}
-
-bool FairRing::owed_more(const RingQueue& queue) const {
-  // [ring-next] relaxed: hints, see publish().
-  const RingTenant* tenant = next_tenant_.load(std::memory_order_relaxed);
-  if (tenant == nullptr) return false;
-  // At equal keys the other has fewer executors, most likely: this one has the caller.
-  if (tenant != queue.tenant_) {
-    // [ring-next] relaxed: as above.
-    return next_tenant_key_.load(std::memory_order_relaxed) <= queue.tenant_->fair.start();
-  }
-  // [ring-next] relaxed: as above.
-  if (next_queue_.load(std::memory_order_relaxed) == &queue) return false;
-  // [ring-next] relaxed: as above.
-  return next_queue_key_.load(std::memory_order_relaxed) <= queue.fair.start();
+  const std::uint32_t ready = (level_.empty() ? 0 : kReadyAny) | (level_.has_brief() ? kReadyBrief : 0);
+  if (ready == published_ready_) return;
+  published_ready_ = ready;
+  ready_.store(ready);
 }
 
 }  // namespace locksley

@@ -40,8 +40,7 @@ struct QueueOptions {
 
 // What an executor owes for its turn. Made by the ring, handed back to it unchanged in the settlement.
 struct Charge {
-  Nanoseconds
-      time{};  // the estimate: an executor that has used so much should look whether another is owed more
+  Nanoseconds time{};   // the estimate; 0 for a thief
   Nanoseconds began{};  // when the turn began
   VirtualTime queue = 0;
   VirtualTime tenant = 0;
@@ -49,23 +48,20 @@ struct Charge {
   std::uint32_t tenant_epoch = 0;
 };
 
-// A turn: a range of jobs, or a pile of left-over tasks (then `range` is empty). Whoever has it is an
-// executor of the queue until it settles.
+// A turn: a range of jobs. Whoever has it is an executor of the queue until it settles.
 struct Claim {
   RingQueue* queue = nullptr;
   IndexRange range{};
-  TaskPile* pile = nullptr;
   Charge charged{};
   Nanoseconds waited{};  // how long the queue had had work and no turn
 };
 
 // The account of one executor's turn.
 struct Settlement {
-  Charge charged{};            // of the claim, or what try_join() gave
+  Charge charged{};            // of the claim, or what join() gave
   Nanoseconds actual{};        // worker time really used
   std::uint64_t executed = 0;  // jobs that ended in it (not sub-jobs)
   IndexRange left{};           // not executed, handed back
-  TaskPile* pile = nullptr;    // left-over tasks, handed back
 };
 
 // What a settlement comes to.
@@ -77,11 +73,11 @@ struct [[nodiscard]] Settled {
 // Two levels of start-time fair queueing, tenants and then queues of a tenant, over measured time. It knows
 // nothing of handlers, payloads or threads.
 //
-// Owned by its lane; outlives all executors and all piles. Queues still in it when it is destroyed are let
-// go. All calls may be made from any thread; each takes the one mutex, once, for O(log(queues of the tenant)
-// + log(tenants)), unless it says otherwise. `now` is any steady clock, the same for all calls; one that is a
+// Owned by its lane; outlives all executors. Queues still in it when it is destroyed are let go. All calls
+// may be made from any thread; each takes the one mutex, once, for O(log(queues of the tenant) +
+// log(tenants)), unless it says otherwise. `now` is any steady clock, the same for all calls; one that is a
 // little older than another already seen does no harm. A keepalive is never released while the mutex is held.
-// Misuse (a settlement without a turn) ends the process.
+// Misuse (a settlement without a turn, or for more jobs than are claimed) ends the process.
 class FairRing {
  public:
   struct Options {
@@ -101,8 +97,8 @@ class FairRing {
 
   // ---- A queue's life ----
 
-  // `queue` joins, empty and open. The ring holds `keepalive` while the queue is open, has work or has
-  // executors. A queue that has left may be attached again.
+  // `queue` enters, empty and open. The ring holds `keepalive` while the queue is open, has work, has
+  // executors, or has jobs that were claimed and not settled. A queue that has left may be attached again.
   void attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive);
   // Adds the next n indexes (the first ones are [0, n)). False, and nothing is added, if the queue is closed,
   // cancelled or gone.
@@ -112,23 +108,22 @@ class FairRing {
   bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now);
   // No more jobs: it drains, then leaves. Without effect on one that is gone.
   void close(RingQueue& queue, Nanoseconds now);
-  // Closes it and drops all jobs that are not claimed: returns them. Jobs that run settle later; what they
-  // hand back is dropped then. Piles are parts of jobs that have started and are still served, so that these
-  // can end.
+  // Closes it and drops all jobs that are not claimed: returns them. Those that are claimed settle later;
+  // what is handed back of them is dropped then.
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
-  // Every queue leaves at once, whatever it has; for the end of the process, when no executor is left. Piles
-  // are returned to whoever made them. O(queues).
-  std::vector<TaskPile*> detach_all();
+  // Every queue leaves at once, whatever waits in it; for the end of the process, when all claims are
+  // settled. O(queues).
+  void detach_all();
 
   // ---- Turns ----
 
   // A turn of the queue owed most. None if nothing (that the filter lets through) can be claimed.
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::any);
-  // A thief takes over part of a claim, or tasks, of a queue that has executors: one executor more. None (and
-  // the thief takes nothing) if slots, pause or cancellation forbid it.
-  std::optional<Charge> try_join(RingQueue& queue, Nanoseconds now);
-  // The same whatever the queue's state, for a thief that has its part already: it may find out afterwards
-  // that it has to hand it back. The stolen jobs keep the queue in the ring, also while it has no executor.
+  // A thief has taken part of a claim, or sub-jobs of a job that runs: one executor more, charged nothing in
+  // advance. Whatever the queue's state, since the thief has its part already: what it must not run (the
+  // queue may be paused or cancelled by now) it hands back when it settles. What is claimed keeps the queue
+  // in the ring until then, also while it has no executor. Slots do not bind a thief: it must leave claims of
+  // queues that have a cap alone; with thieves of sub-jobs the executors may exceed the cap.
   Charge join(RingQueue& queue, Nanoseconds now);
   // One executor fewer. After it the queue may be gone, if the caller does not keep it.
   Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now);
@@ -156,9 +151,13 @@ class FairRing {
   bool has_work(ClaimFilter filter = ClaimFilter::any) const {
     return (ready_.load() & (filter == ClaimFilter::any ? kReadyAny : kReadyBrief)) != 0;
   }
-  // Whether some other queue is owed more than this one, given all that this one is charged: to be asked by
-  // an executor of it that has used what it was charged.
-  bool owed_more(const RingQueue& queue) const;
+  // How often a queue that had nothing to claim has got something by add_jobs(), add_range() or resume().
+  // When it changes, somebody new waits, and an executor does well to end its turn early: turns are paid for
+  // by the time that they took, so that costs nobody anything.
+  std::uint64_t arrivals() const {
+    // [ring-arrivals] relaxed: a late look ends a turn a job later.
+    return arrivals_.load(std::memory_order_relaxed);
+  }
 
   // ---- Inspection: O(queues), under the mutex ----
 
@@ -199,6 +198,8 @@ class FairRing {
   void remove_settled_tenants();
   void set_back_clocks(RingTenant& busy);
   void publish();
+  // refresh(), where the queue may have got its first jobs.
+  void arrive(RingQueue& queue, Nanoseconds now);
 
   double share_of(const RingTenant& tenant) const;
   std::uint64_t queues_ahead(const RingQueue& queue) const;
@@ -217,14 +218,9 @@ class FairRing {
   std::uint64_t claims_ = 0;
   std::uint32_t published_ready_ = 0;
 
-  // Hints. Written under mutex_, read by anyone; on lines of their own, the one that idle workers look at
-  // apart from those that change with each claim.
+  // A hint. Written under mutex_, read by anyone: idle workers look at it, so it has a line of its own.
   alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};
-  alignas(kCacheLine) std::atomic<const RingTenant*> next_tenant_{
-      nullptr};                                        // owed most; compared, never followed
-  std::atomic<const RingQueue*> next_queue_{nullptr};  // of that tenant; the same
-  std::atomic<VirtualTime> next_tenant_key_{0};
-  std::atomic<VirtualTime> next_queue_key_{0};
+  std::atomic<std::uint64_t> arrivals_{0};
 };
 
 }  // namespace locksley

@@ -31,7 +31,7 @@ void FairRing::resume(RingQueue& queue, Nanoseconds now) {
   const std::lock_guard lock(mutex_);
   if (queue.tenant_ == nullptr) return;
   queue.paused_ = false;
-  refresh(queue, now);
+  arrive(queue, now);
   publish();
 }
 

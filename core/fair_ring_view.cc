@@ -23,11 +23,11 @@ std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
   const double turn =
       static_cast<double>(options_.share == Share::time ? options_.quantum.count() : kJobService);
   const double start =
-      static_cast<double>(own.fair.start()) + static_cast<double>(ahead) * turn / own.fair.weight;
+      static_cast<double>(own.fair.key) + static_cast<double>(ahead) * turn / own.fair.weight;
   const FairKey own_key(own.fair);
   level_.for_each_ready([&](const RingTenant& other) {
     if (&other == &own) return;
-    const double before = (start - static_cast<double>(other.fair.start())) * other.fair.weight / turn;
+    const double before = (start - static_cast<double>(other.fair.key)) * other.fair.weight / turn;
     const auto queues = static_cast<double>(other.level.size());
     double turns = std::clamp(before, 0.0, queues);
     if (turns < 1 && FairKey(other.fair) < own_key) turns = 1;
@@ -68,7 +68,7 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
   for (const auto& [name, tenant] : tenants_) {
     for (const RingQueue* queue = tenant->first; queue != nullptr; queue = queue->next_) {
       ++result.queues;
-      if (queue->has_claimable() || queue->fair.executors > 0) ++result.active_queues;
+      if (queue->queued_ > 0 || queue->fair.executors > 0) ++result.active_queues;
       if (queue->queued_ > 0) depths.push_back(queue->queued_);
     }
     if (tenant->queues == 0) continue;  // only remembered for what it is ahead

@@ -8,19 +8,26 @@ void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool 
       batch->ring_queue(),
       {.tenant = options.tenant, .weight = options.weight, .slots = options.slots, .owner = batch.get()},
       batch);
-  if (jobs > 0) {
-    batch->jobs_added(jobs);
-    ring_.add_jobs(batch->ring_queue(), jobs, steady_now());
-  }
+  enter(*batch, jobs);
   if (!open) close(*batch);
   if (start == Start::now && jobs > 0) wake();
 }
 
-void Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
-  if (jobs == 0) return;
-  batch.jobs_added(jobs);
-  ring_.add_jobs(batch.ring_queue(), jobs, steady_now());
+bool Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
+  if (!enter(batch, jobs)) return false;
   wake();
+  return true;
+}
+
+bool Lane::enter(Batch& batch, std::uint64_t jobs) {
+  const auto first = batch.jobs_added(jobs);
+  if (!first) return false;
+  if (!ring_.add_jobs(batch.ring_queue(), jobs, steady_now())) {
+    // Cancelled between the record and the ring: the jobs came in time to be cancelled.
+    const IndexRange range{*first, *first + jobs};
+    batch.jobs_dropped({&range, 1});
+  }
+  return true;
 }
 
 void Lane::close(Batch& batch) {

@@ -46,7 +46,8 @@ class Lane {
   // submissions.
   enum class Start { now, later };
   void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::now);
-  void add_jobs(Batch& batch, std::uint64_t jobs);
+  // False, and nothing is added, if the batch is closed or cancelled.
+  bool add_jobs(Batch& batch, std::uint64_t jobs);
   void close(Batch& batch);
   void set_weight(Batch& batch, std::uint32_t weight);
   void pause(Batch& batch);
@@ -71,6 +72,8 @@ class Lane {
                               ClaimFilter filter = ClaimFilter::any);
 
  private:
+  bool enter(Batch& batch, std::uint64_t jobs);
+
   const std::string name_;
   FairRing ring_;
   Wake wake_;

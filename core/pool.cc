@@ -68,38 +68,54 @@ class Pool::DefaultQueue {
 Pool::Pool(Lane& lane)
     : lane_(lane),
       idle_(std::make_unique<Idle>()),
+      reserved_idle_(std::make_unique<Idle>()),
       depot_(std::make_unique<TaskDepot>()),
       monitor_(std::make_unique<Monitor>(*this)),
       slots_(std::make_unique<std::atomic<Worker*>[]>(kMaxWorkers)) {}
 
 Pool::~Pool() { stop(); }
 
-void Pool::start(std::uint32_t workers) {
+void Pool::start(std::uint32_t workers, std::uint32_t reserved) {
   {
     const std::lock_guard lock(mutex_);
     check(!running_, "a pool is started twice");
+    reserved_ = reserved;
+    check_count(workers);
     running_ = true;
   }
-  lane_.on_work([this] { idle_->notify(); });
+  if (reserved != 0) lane_.ring().set_brief_job(lane_.quantum(), steady_now());
+  lane_.on_work([this] {
+    idle_->notify();
+    wake_reserved();
+  });
   default_queue_ = std::make_unique<DefaultQueue>(lane_);
   monitor_->start();
   set_workers(workers);
 }
 
 void Pool::set_workers(std::uint32_t workers) {
-  if (workers < 1 || workers > kMaxWorkers) {
-    throw std::invalid_argument("a pool has 1 to " + std::to_string(kMaxWorkers) + " workers, not " +
-                                std::to_string(workers));
-  }
   const std::lock_guard lock(mutex_);
-  if (!running_) return;
-  resize(workers);
+  check_count(workers);
+  if (running_) resize(workers);
+}
+
+void Pool::check_count(std::uint32_t workers) const {
+  if (workers < 1 || workers > kMaxWorkers || workers <= reserved_) {
+    throw std::invalid_argument("a pool has 1 to " + std::to_string(kMaxWorkers) +
+                                " workers, and more than its " + std::to_string(reserved_) +
+                                " reserved ones, not " + std::to_string(workers));
+  }
+}
+
+void Pool::wake_reserved() {
+  if (reserved_ != 0 && lane_.ring().has_work(ClaimFilter::brief)) reserved_idle_->notify();
 }
 
 // [needs mutex_]
 void Pool::resize(std::uint32_t workers) {
   const std::uint32_t before = workers_.load();
-  idle_->set_workers(workers);
+  idle_->set_workers(workers > reserved_ ? workers - reserved_ : 1);
+  reserved_idle_->set_workers(reserved_);
   lane_.ring().set_parallelism(std::max<std::uint32_t>(workers, 1));
   workers_.store(workers);
   for (std::uint32_t i = before; i < workers; ++i) {
@@ -111,7 +127,10 @@ void Pool::resize(std::uint32_t workers) {
     owned_[i]->start();
   }
   for (std::uint32_t i = workers; i < before; ++i) owned_[i]->ask_to_leave();
-  if (workers < before) idle_->wake_all();
+  if (workers < before) {
+    idle_->wake_all();
+    reserved_idle_->wake_all();
+  }
   for (std::uint32_t i = workers; i < before; ++i) owned_[i]->join();
 }
 

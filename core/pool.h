@@ -33,12 +33,18 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   // Starts `workers` threads (at least 1, at most kMaxWorkers) and makes the pool the lane's executor.
-  void start(std::uint32_t workers);
+  // `reserved` of them, fewer than all, serve only batches whose jobs are expected to take no longer than a
+  // quantum: however many long jobs run, a short one finds a worker. Throws std::invalid_argument outside
+  // these bounds.
+  void start(std::uint32_t workers, std::uint32_t reserved = 0);
 
   // Adds workers, or has some leave: each ends the job that it runs, hands back the rest of its claim, and
-  // goes. Blocks until those that leave have left. Throws std::invalid_argument outside 1 … kMaxWorkers.
+  // goes. Blocks until those that leave have left. Throws std::invalid_argument outside 1 … kMaxWorkers, or
+  // if only reserved ones would be left.
   void set_workers(std::uint32_t workers);
   std::uint32_t workers() const;
+  // How many of them are reserved. Constant while it runs.
+  std::uint32_t reserved() const { return reserved_; }
 
   // Blocks until nothing is queued or running, or the deadline has passed; true if nothing is. Accepting
   // nothing new meanwhile is the caller's part.
@@ -71,10 +77,15 @@ class Pool {
 
   Worker& slot(std::uint32_t number);
   void resize(std::uint32_t workers);
+  void check_count(std::uint32_t workers) const;
+  // Wakes a reserved worker if there is something for it.
+  void wake_reserved();
 
   Lane& lane_;
   const std::unique_ptr<Idle> idle_;
-  const std::unique_ptr<TaskDepot> depot_;  // outlives the workers, whose tasks lie in it
+  const std::unique_ptr<Idle> reserved_idle_;  // of the reserved workers, who wake and park among themselves
+  std::uint32_t reserved_ = 0;                 // workers [0, reserved_) are; constant while the pool runs
+  const std::unique_ptr<TaskDepot> depot_;     // outlives the workers, whose tasks lie in it
   std::unique_ptr<DefaultQueue> default_queue_;
   std::unique_ptr<Monitor> monitor_;
 

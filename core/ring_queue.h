@@ -14,12 +14,9 @@ namespace locksley {
 
 class FairRing;
 struct RingTenant;
-// Sub-jobs of started jobs that an executor left behind; the ring passes pointers to them on and never looks
-// inside.
-struct TaskPile;
 
-// The queue of one batch: a cursor over the indexes not claimed yet, the ranges and piles handed back, and a
-// FairNode. All that can be done with it is done through its ring.
+// The queue of one batch: a cursor over the indexes not claimed yet, the ranges handed back, and a FairNode.
+// All that can be done with it is done through its ring.
 //
 // Owned by its batch, and outlives its membership in the ring (attach() hands the ring something that keeps
 // the batch alive). Everything is guarded by the ring's mutex, but for owner(), which is constant while it is
@@ -39,8 +36,6 @@ class RingQueue {
  private:
   friend class FairRing;
 
-  bool has_claimable() const { return queued_ > 0 || !piles_.empty(); }
-
   // Set by attach(), cleared when it leaves.
   RingTenant* tenant_ = nullptr;
   void* owner_ = nullptr;
@@ -51,11 +46,12 @@ class RingQueue {
 
   std::uint64_t cursor_ = 0;  // [cursor_, end_) was never claimed
   std::uint64_t end_ = 0;
-  std::uint64_t queued_ = 0;   // jobs in [cursor_, end_) and in returned_
-  std::uint64_t claimed_ = 0;  // jobs of claims, neither ended nor handed back yet, whoever has stolen them
+  std::uint64_t queued_ = 0;  // jobs in [cursor_, end_) and in returned_
+  // Jobs of claims, neither ended nor handed back yet, whoever has them: a thief may hold some before it is
+  // counted as an executor.
+  std::uint64_t claimed_ = 0;
   std::vector<IndexRange>
       returned_;  // handed back, or added as ranges; served before the cursor, last in first out
-  std::vector<TaskPile*> piles_;  // served before all ranges
 
   double job_cost_ = 0;              // ns, decaying mean of what a job cost, sub-jobs included; 0: unknown
   Nanoseconds cost_without_jobs_{};  // time of turns that ended no job: belongs to the next that ends

@@ -12,7 +12,7 @@
 namespace locksley {
 
 // Owned by the ring, made with its first queue; removed when it has no queue and has paid for what it was
-// ahead. Guarded by the ring's mutex, but for `fair.key` (see there).
+// ahead. Guarded by the ring's mutex.
 struct RingTenant {
   std::string name;
   FairNode fair;

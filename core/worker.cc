@@ -17,7 +17,7 @@ constexpr Nanoseconds kPieceTime = std::chrono::microseconds(16);
 constexpr std::uint64_t kLargestPiece = 256;
 // Results wait so long for company (publication: 100 ns and a wake-up of whoever waits), or until there are
 // so many bytes.
-constexpr Nanoseconds kPublishAfter = std::chrono::microseconds(100);
+constexpr Nanoseconds kPublishAfter = std::chrono::microseconds(500);
 constexpr std::size_t kPublishBytes = 64 * 1024;
 // What is left of a claim is worth waking somebody for (10 us) from here on.
 constexpr Nanoseconds kWorthWaking = std::chrono::microseconds(20);
@@ -62,6 +62,7 @@ Worker::~Worker() { check(!thread_.joinable(), "a worker is destroyed while its 
 
 void Worker::start() {
   leaving_.store(false);
+  reserved_ = number_ < pool_.reserved_;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -85,28 +86,29 @@ WorkerSnapshot Worker::snapshot() const {
 std::uint32_t Worker::pool_workers() const { return pool_.workers(); }
 
 void Worker::run() {
+  Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
   bool woken = false;
   while (!leaving_.load()) {
-    if (auto claim = lane_.ring().try_claim(steady_now())) {
+    if (auto claim = lane_.ring().try_claim(steady_now(), filter())) {
       stop_searching();
       run_claims(*claim);
       woken = false;
       continue;
     }
-    if (!searching_) searching_ = idle_.try_search();
-    if (searching_ && steal() == Found::something) {
+    if (!searching_) searching_ = idle.try_search();
+    if (searching_ && !reserved_ && steal() == Found::something) {
       woken = false;
       continue;
     }
     if (woken) stats_.empty_wakes.add(1);
-    idle_.enter_park(sleeper_, std::exchange(searching_, false));
+    idle.enter_park(sleeper_, std::exchange(searching_, false));
     if (leaving_.load() || may_find_work()) {
-      idle_.leave_park(sleeper_);
+      idle.leave_park(sleeper_);
       woken = false;
     } else {
       stats_.parks.add(1);
       sleeper_.parker.park();
-      idle_.after_park(sleeper_);
+      idle.after_park(sleeper_);
       woken = true;
     }
     searching_ = true;
@@ -117,20 +119,22 @@ void Worker::run() {
 void Worker::stop_searching() {
   if (!searching_) return;
   searching_ = false;
-  if (!idle_.end_search() || idle_.parked() == 0) return;
+  Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
+  if (!idle.end_search() || idle.parked() == 0) return;
   // Whoever published work while this was the last searcher has woken nobody. Tasks are published without a
   // barrier, so one is made here; but only where tasks are about, since it is dear.
-  for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
+  for (std::uint32_t i = 0, count = reserved_ ? 0 : pool_.slot_count_.load(); i < count; ++i) {
     if (pool_.slot(i).spawns_.load()) {
       idle_.heavy_barrier();
       break;
     }
   }
-  if (may_find_work()) idle_.notify();
+  if (may_find_work()) idle.notify();
 }
 
 bool Worker::may_find_work() {
-  if (lane_.ring().has_work()) return true;
+  if (lane_.ring().has_work(filter())) return true;
+  if (reserved_) return false;
   for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
     const Worker& other = pool_.slot(i);
     if (&other != this && (!other.range_.empty() || !other.deque_.empty())) return true;
@@ -145,14 +149,23 @@ void Worker::run_claims(Claim claim) {
     stats_.claims.add(1);
     stats_.ring_wait.observe(turn->waited);
     const Settlement settlement = run_turn(batch, turn->range, turn->charged);
-    turn = lane_.settle(batch, settlement, now_, leaving_.load() ? Lane::Next::nothing : Lane::Next::claim);
+    turn = settle(batch, settlement);
   }
+}
+
+std::optional<Claim> Worker::settle(Batch& batch, const Settlement& settlement) {
+  const auto next = leaving_.load() ? Lane::Next::nothing : Lane::Next::claim;
+  auto claim = lane_.settle(batch, settlement, now_, next, filter());
+  // What was learned of the cost of its jobs may have made the batch one for the reserved workers.
+  pool_.wake_reserved();
+  return claim;
 }
 
 Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge) {
   busy_.set(1);
   batch.executor_joined();
   writer_.begin_batch(batch);
+  arrivals_ = lane_.ring().arrivals();
   now_ = steady_now();
   const Nanoseconds began = now_;
   const Nanoseconds until = began + std::max(charge.time, lane_.quantum());
@@ -195,7 +208,7 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
       after_publication(batch, writer_.publish());
       unpublished_since_ = now_;
     }
-    if (now_ >= until) break;
+    if (turn_is_over(began, until, now_)) break;
     if (shared && mean * static_cast<std::int64_t>(own_range_.len()) > kWorthWaking) idle_.notify();
   }
   settlement.left = shared ? own_range_.take_all() : range;
@@ -208,6 +221,12 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
   stats_.busy_ns.add(static_cast<std::uint64_t>(settlement.actual.count()));
   busy_.set(0);
   return settlement;
+}
+
+bool Worker::turn_is_over(Nanoseconds began, Nanoseconds until, Nanoseconds now) const {
+  // A turn is not cut shorter than this, however many batches arrive: to settle and claim is 1% of it.
+  constexpr Nanoseconds kShortestTurn = std::chrono::microseconds(25);
+  return now >= until || (now - began >= kShortestTurn && lane_.ring().arrivals() != arrivals_);
 }
 
 void Worker::after_publication(Batch& batch, ResultWriter::Outcome outcome) {
@@ -291,10 +310,7 @@ Worker::Found Worker::steal_from(Worker& victim) {
       Batch& batch = *stolen.value.payload.batch;
       const Charge charge = lane_.ring().join(batch.ring_queue(), steady_now());
       const Settlement settlement = run_turn(batch, range, charge);
-      if (auto next = lane_.settle(batch, settlement, now_,
-                                   leaving_.load() ? Lane::Next::nothing : Lane::Next::claim)) {
-        run_claims(*next);
-      }
+      if (const auto next = settle(batch, settlement)) run_claims(*next);
       return Found::something;
     }
   }

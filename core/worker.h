@@ -74,6 +74,9 @@ class Worker {
 
   void run();
   void run_claims(Claim claim);
+  // Settles a turn and claims the next, unless the worker is to leave.
+  std::optional<Claim> settle(Batch& batch, const Settlement& settlement);
+  ClaimFilter filter() const { return reserved_ ? ClaimFilter::brief : ClaimFilter::any; }
   // Runs the jobs of a turn until they have ended, the quantum is over, or the worker is to leave; returns
   // the account.
   Settlement run_turn(Batch& batch, IndexRange range, const Charge& charge);
@@ -81,6 +84,8 @@ class Worker {
   void run_job(Batch& batch, std::uint64_t index, std::string_view payload);
   void fail_piece(IndexRange piece, std::string_view why);
   void after_publication(Batch& batch, ResultWriter::Outcome outcome);
+  // Whether a turn that began at `began` should end at `now`: the quantum is used up, or somebody new waits.
+  bool turn_is_over(Nanoseconds began, Nanoseconds until, Nanoseconds now) const;
   Found steal();
   Found steal_from(Worker& victim);
   void run_stolen_tasks(Worker& victim, Task* task);
@@ -100,6 +105,7 @@ class Worker {
 
   // The pool, under its mutex.
   std::thread thread_;
+  bool reserved_ = false;  // serves batches of short jobs only, and steals nothing
 
   // Set by the pool, read by the worker between jobs.
   std::atomic<bool> leaving_{false};
@@ -125,6 +131,7 @@ class Worker {
   std::uint64_t random_state_;
   bool searching_ = false;
   bool spawning_ = false;            // spawns_, without the atomic
+  std::uint64_t arrivals_ = 0;       // FairRing::arrivals() when the turn began
   Nanoseconds now_{};                // the last reading of the clock
   Nanoseconds unpublished_since_{};  // of the oldest result not published
 

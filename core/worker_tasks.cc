@@ -115,15 +115,15 @@ void Worker::run_stolen_tasks(Worker& victim, Task* task) {
   const Charge charge = lane_.ring().join(batch.ring_queue(), steady_now());
   busy_.set(1);
   batch.executor_joined();
+  arrivals_ = lane_.ring().arrivals();
   const Nanoseconds began = steady_now();
   const Nanoseconds until = began + lane_.quantum();
-  // The clock is read once in so many tasks: they may be tiny.
-  constexpr unsigned kTasksBetweenLooks = 32;
-  unsigned tasks = 0;
   for (;;) {
     run_task(task);
     if (spawning_) end_spawning();
-    if (++tasks % kTasksBetweenLooks == 0 && steady_now() >= until) break;
+    // Looked at after each task, since a task may be long: a batch that has used a quantum leaves the worker
+    // to the ring then, and not some tasks later.
+    if (turn_is_over(began, until, steady_now())) break;
     const auto stolen = victim.task_batch_.load() == &batch ? victim.deque_.thief().steal() : Steal<Task*>{};
     stats_.steal_attempts.add(1);
     if (!stolen.stolen()) break;
@@ -137,10 +137,7 @@ void Worker::run_stolen_tasks(Worker& victim, Task* task) {
   busy_.set(0);
   batch.executor_left();
   const Settlement settlement{.charged = charge, .actual = now_ - began};
-  if (auto next =
-          lane_.settle(batch, settlement, now_, leaving_.load() ? Lane::Next::nothing : Lane::Next::claim)) {
-    run_claims(*next);
-  }
+  if (const auto next = settle(batch, settlement)) run_claims(*next);
 }
 
 }  // namespace locksley

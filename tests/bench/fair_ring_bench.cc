@@ -94,14 +94,6 @@ BENCHMARK(BM_FairRing_SettleAndClaim_Contended)
     ->Threads(2)
     ->UseRealTime();
 
-void BM_FairRing_OwedMore(benchmark::State& state) {
-  Lane lane(1'000, 10);
-  const std::optional<Claim> claim = lane.ring.try_claim(Nanoseconds{0});
-  for (auto _ : state) benchmark::DoNotOptimize(lane.ring.owed_more(*claim->queue));
-  (void)lane.ring.settle(*claim->queue, {.charged = claim->charged, .executed = 1}, Nanoseconds{0});
-}
-BENCHMARK(BM_FairRing_OwedMore);
-
 // A batch of one job from its attachment to its end.
 void BM_FairRing_WholeBatchOfOneJob(benchmark::State& state) {
   Lane lane(static_cast<std::size_t>(state.range(0)), 1);

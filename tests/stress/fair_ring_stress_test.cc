@@ -3,25 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/fair_ring.h"
+#include "tests/support/seed.h"
 
 namespace locksley {
 namespace {
-
-std::uint64_t base_seed() {
-  const char* given = std::getenv("LOCKSLEY_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  std::printf("LOCKSLEY_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
 
 struct Totals {
   std::atomic<std::uint64_t> added{0};
@@ -51,7 +46,6 @@ TEST(FairRingStressTest, EveryJobIsRunOrDroppedOnceAndEveryBatchIsFreed) {
   constexpr int kWorkers = 3;
   constexpr int kSubmitters = 2;
   constexpr int kBatches = 1000;
-  const std::uint64_t seed = base_seed();
   FairRing ring({.parallelism = kWorkers, .set_back_at = 100'000'000});
   Totals totals;
   std::atomic<std::uint64_t> clock{1};
@@ -61,8 +55,23 @@ TEST(FairRingStressTest, EveryJobIsRunOrDroppedOnceAndEveryBatchIsFreed) {
       kSubmitters);  // every other batch is kept by the ring alone
   std::vector<Record> records(kSubmitters * kBatches);
 
+  // Parts of claims that were stolen, whose thieves have not joined yet. Only the ring keeps their batches.
+  struct Stolen {
+    Batch* batch;
+    IndexRange range;
+  };
+  std::mutex stolen_mutex;
+  std::vector<Stolen> stolen_parts;
+  const auto take_stolen = [&]() -> std::optional<Stolen> {
+    const std::lock_guard lock(stolen_mutex);
+    if (stolen_parts.empty()) return std::nullopt;
+    const Stolen part = stolen_parts.back();
+    stolen_parts.pop_back();
+    return part;
+  };
+
   const auto submit = [&](int me) {
-    std::mt19937_64 random(seed + static_cast<std::uint64_t>(me));
+    std::mt19937_64 random = testing::stress_random(static_cast<std::uint64_t>(me));
     std::vector<std::shared_ptr<Batch>>& mine = kept[static_cast<std::size_t>(me)];
     for (int i = 0; i < kBatches; ++i) {
       Record& record = records[static_cast<std::size_t>(me * kBatches + i)];
@@ -100,9 +109,36 @@ TEST(FairRingStressTest, EveryJobIsRunOrDroppedOnceAndEveryBatchIsFreed) {
   };
 
   const auto work = [&](int me) {
-    std::mt19937_64 random(seed + 1000 + static_cast<std::uint64_t>(me));
+    std::mt19937_64 random = testing::stress_random(1000 + static_cast<std::uint64_t>(me));
+    // Runs `range`, or most of it; the account of it.
+    const auto run = [&](Record& record, IndexRange range, const Charge& charged) {
+      const std::uint64_t executed = range.size() - random() % (range.size() + 1) / 4;
+      const IndexRange done{range.low, range.low + executed};
+      record.sum += sum_of(done);
+      totals.run += executed;
+      return Settlement{.charged = charged,
+                        .actual = Nanoseconds(random() % 300'000),
+                        .executed = executed,
+                        .left = {done.high, range.high}};
+    };
+    const auto settle = [&](Batch& batch, const Settlement& settlement) {
+      Record& record = batch.record;
+      const Settled settled = random() % 2 == 0 ? ring.settle_and_claim(batch.queue, settlement, now())
+                                                : ring.settle(batch.queue, settlement, now());
+      record.sum += sum_of(settled.dropped);
+      totals.dropped += settled.dropped.size();
+      return settled.claim;
+    };
     std::optional<Claim> claim;
     for (;;) {
+      if (!claim) {
+        if (const std::optional<Stolen> stolen = take_stolen()) {
+          Batch& batch = *stolen->batch;
+          const Charge charged = ring.join(batch.queue, now());
+          claim = settle(batch, run(batch.record, stolen->range, charged));
+          continue;
+        }
+      }
       if (!claim) {
         const bool last = submitters_left == 0;
         claim = ring.try_claim(now());
@@ -113,28 +149,15 @@ TEST(FairRingStressTest, EveryJobIsRunOrDroppedOnceAndEveryBatchIsFreed) {
         }
       }
       auto& batch = *static_cast<Batch*>(claim->queue->owner());
-      Record& record = batch.record;
-      const std::uint64_t executed = claim->range.size() - random() % (claim->range.size() + 1) / 4;
-      const IndexRange done{claim->range.low, claim->range.low + executed};
-      record.sum += sum_of(done);
-      totals.run += executed;
-      (void)ring.owed_more(batch.queue);
+      IndexRange range = claim->range;
       if (random() % 4 == 0) {
-        if (const auto joined = ring.try_join(batch.queue, now())) {
-          const Nanoseconds stolen(random() % 100'000);
-          EXPECT_TRUE(
-              ring.settle(batch.queue, {.charged = *joined, .actual = stolen}, now()).dropped.empty());
-        }
+        // A thief takes the upper part, all of it perhaps, and joins when it gets round to it.
+        const std::uint64_t middle = range.low + random() % range.size();
+        const std::lock_guard lock(stolen_mutex);
+        stolen_parts.push_back({&batch, {middle, range.high}});
+        range.high = middle;
       }
-      const Settlement settlement{.charged = claim->charged,
-                                  .actual = Nanoseconds(random() % 300'000),
-                                  .executed = executed,
-                                  .left = {done.high, claim->range.high}};
-      const Settled settled = random() % 2 == 0 ? ring.settle_and_claim(batch.queue, settlement, now())
-                                                : ring.settle(batch.queue, settlement, now());
-      record.sum += sum_of(settled.dropped);
-      totals.dropped += settled.dropped.size();
-      claim = settled.claim;
+      claim = settle(batch, run(batch.record, range, claim->charged));
     }
   };
 

@@ -4,6 +4,7 @@ The programs' paths come from the environment: LOCKSLEYD (the daemon) and LOCKSL
 deadline and says what it waited for. A daemon is started on free ports with a configuration in a folder of its own,
 and is stopped by its process id."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -29,6 +30,12 @@ def program(variable):
     if not os.access(path, os.X_OK):
         raise SystemExit(f"{variable} must name the program, found {path!r}")
     return path
+
+
+def end_with_parent():
+    """In a child: SIGKILL when the test ends, however it ends; CTest kills a test that takes too long."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def wait_for(what, look, seconds=DEADLINE_S, every=0.01):
@@ -61,7 +68,11 @@ class Daemon:
         self.configure(settings or {})
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                [program("LOCKSLEYD"), "--config", self.config_path, *arguments], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL
+                [program("LOCKSLEYD"), "--config", self.config_path, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=end_with_parent,
             )
         self.pid = self.process.pid
         try:

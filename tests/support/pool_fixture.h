@@ -49,7 +49,8 @@ inline std::vector<Row> rows_of(const Batch& batch) {
 
 class PoolFixture : public ::testing::Test {
  protected:
-  explicit PoolFixture(std::uint32_t workers = 2) : workers_(workers) {}
+  explicit PoolFixture(std::uint32_t workers = 2, Nanoseconds quantum = 1ms)
+      : lane("cpu", {.quantum = quantum}), workers_(workers) {}
   void SetUp() override { pool.start(workers_); }
   void TearDown() override { pool.stop(); }
 
@@ -71,7 +72,7 @@ class PoolFixture : public ::testing::Test {
   }
 
   BatchObserver* observer = nullptr;
-  Lane lane{"cpu", FairRing::Options{}};
+  Lane lane;
   Pool pool{lane};
 
  private:

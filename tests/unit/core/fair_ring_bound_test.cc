@@ -129,6 +129,7 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
     FairRing::Options options{.quantum = microseconds(200 + up_to(random, 2000)), .parallelism = workers};
     if (up_to(random, 1) == 0) options.set_back_at = 20'000'000;
     RingSimulator simulator(options, workers);
+    simulator.thieves = up_to(random, 1) == 0;
     std::vector<std::string> tenant_of;
     std::map<std::string, std::uint32_t> tenant_weights;
     for (const char* tenant : {"a", "b", "c"}) {
@@ -215,6 +216,7 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     if (up_to(random, 1) == 0) options.set_back_at = 10'000'000;
     RingSimulator simulator(options, workers);
     simulator.track_indexes = true;
+    simulator.thieves = up_to(random, 1) == 0;
     for (int i = 0; i < 400; ++i) {
       simulator.run_for(microseconds(up_to(random, 3000)));
       if (simulator.batches().empty() || (simulator.batches().size() < 40 && up_to(random, 9) == 0)) {

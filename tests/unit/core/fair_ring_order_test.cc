@@ -205,25 +205,6 @@ TEST_F(FairRingOrderTest, WhatWasHandedBackIsServedBeforeTheRest) {
   EXPECT_EQ(ring().view(queues[0], now).queued, 75U);
 }
 
-TEST_F(FairRingOrderTest, PilesAreServedBeforeRanges) {
-  attach(0, 100);
-  const auto claim = ring().try_claim(now);
-  int stands_for_a_pile = 0;
-  auto* pile = reinterpret_cast<TaskPile*>(&stands_for_a_pile);
-  (void)ring().settle(
-      queues[0], {.charged = claim->charged, .actual = milliseconds(1), .left = claim->range, .pile = pile},
-      now);
-  const auto next = ring().try_claim(now);
-  EXPECT_EQ(next->pile, pile);
-  EXPECT_TRUE(next->range.empty());
-  EXPECT_EQ(next->charged.time, options.quantum);
-  const auto after = ring().try_claim(now);
-  EXPECT_EQ(after->pile, nullptr);
-  EXPECT_EQ(after->range, (IndexRange{0, 1}));
-  (void)ring().settle(queues[0], done(*next, milliseconds(1)), now);
-  (void)ring().settle(queues[0], done(*after, milliseconds(1)), now);
-}
-
 TEST_F(FairRingOrderTest, RangesCanBeAddedAndJobsGoOnBehindThem) {
   ring().attach(queues[0], {.cost_hint = milliseconds(1)}, nullptr);
   ring().add_jobs(queues[0], 2, now);
@@ -261,33 +242,6 @@ TEST_F(FairRingOrderTest, AClaimSaysHowLongItsQueueHadWaited) {
   EXPECT_EQ(second->waited, microseconds(30));
   (void)ring().settle(queues[0], done(*first, milliseconds(1)), now);
   (void)ring().settle(queues[0], done(*second, milliseconds(1)), now);
-}
-
-TEST_F(FairRingOrderTest, OwedMoreTellsWhenAnotherShouldBeServed) {
-  attach(0, 100);
-  const auto alone = ring().try_claim(now);
-  EXPECT_FALSE(ring().owed_more(queues[0])) << "only its own jobs wait";
-  attach(1, 100);
-  EXPECT_TRUE(ring().owed_more(queues[0]));
-  const auto other = ring().try_claim(now);
-  ASSERT_EQ(other->queue, &queues[1]);
-  EXPECT_TRUE(ring().owed_more(queues[1])) << "both are charged the same, the other has as much right";
-  (void)ring().settle(queues[0], {.charged = alone->charged, .actual = milliseconds(30), .executed = 1}, now);
-  EXPECT_FALSE(ring().owed_more(queues[1]));
-  const auto claim = ring().try_claim(now);
-  ASSERT_EQ(claim->queue, &queues[1]);
-  (void)ring().settle(queues[1], done(*claim, milliseconds(1)), now);
-  (void)ring().settle(queues[1], done(*other, milliseconds(1)), now);
-
-  attach(2, 100, {.tenant = "other"});
-  const auto first = ring().try_claim(now);
-  EXPECT_EQ(first->queue, &queues[2]);
-  EXPECT_TRUE(ring().owed_more(queues[0]) || ring().owed_more(queues[2]));
-  (void)ring().settle(queues[2], done(*first, milliseconds(500)), now);
-  const auto second = ring().try_claim(now);
-  EXPECT_EQ(second->queue, &queues[1]) << "the tenant that is owed more";
-  EXPECT_FALSE(ring().owed_more(queues[1])) << "the other tenant is far ahead";
-  (void)ring().settle(queues[1], done(*second, milliseconds(1)), now);
 }
 
 struct Item {

@@ -132,7 +132,8 @@ TEST(FairRingShareTest, AnOverestimateTakenBackAfterARefillEarnsNothing) {
   };
   EXPECT_EQ(turns_of_greedy(200), 0);
   ring.add_jobs(greedy, 1'000'000, now);
-  (void)ring.settle(greedy, {.charged = overestimated->charged, .actual = microseconds(1)}, now);
+  (void)ring.settle(greedy, {.charged = overestimated->charged, .actual = microseconds(1), .executed = 1},
+                    now);
   EXPECT_NEAR(turns_of_greedy(50), 25, 1);
   ring.detach_all();
 }
@@ -149,7 +150,8 @@ TEST(FairRingShareTest, AnOverestimateTakenBackAfterARefillIsNotLost) {
   const auto overestimated = ring.try_claim(now);
   ring.add_jobs(steady, 1'000'000, now);
   ring.add_jobs(streamed, 1'000'000, now);
-  (void)ring.settle(streamed, {.charged = overestimated->charged, .actual = microseconds(1)}, now);
+  (void)ring.settle(streamed, {.charged = overestimated->charged, .actual = microseconds(1), .executed = 1},
+                    now);
   EXPECT_EQ(ring.view(streamed, now).ahead, 1U);
   const auto first = ring.try_claim(now);
   EXPECT_EQ(first->queue, &steady);
@@ -226,27 +228,58 @@ TEST(FairRingShareTest, ShareOfJobsCountsJobs) {
 
 TEST(FairRingShareTest, ShareOfJobsMakesTurnsOfSubJobsCostSomething) {
   FairRing ring({.share = Share::jobs});
-  RingQueue piles, jobs;
-  ring.attach(piles, {}, nullptr);
-  ring.attach(jobs, {}, nullptr);
-  ring.add_jobs(piles, 1, Nanoseconds{0});
-  ring.add_jobs(jobs, 1000, Nanoseconds{0});
-  int stands_for_a_pile = 0;
-  auto* pile = reinterpret_cast<TaskPile*>(&stands_for_a_pile);
-  int turns = 0;
-  for (int i = 0; i < 100; ++i) {
-    const auto claim = ring.try_claim(Nanoseconds{0});
-    const bool is_jobs = claim->queue == &jobs;
-    turns += is_jobs ? 1 : 0;
-    (void)ring.settle(*claim->queue,
-                      {.charged = claim->charged,
-                       .actual = milliseconds(1),
-                       .executed = is_jobs ? claim->range.size() : 0,
-                       .pile = is_jobs ? nullptr : pile},
-                      Nanoseconds{0});
+  RingQueue spawner, other;
+  constexpr Nanoseconds kNow{0};
+  ring.attach(spawner, {.cost_hint = milliseconds(1)}, nullptr);
+  ring.add_jobs(spawner, 1000, kNow);
+  const auto job = ring.try_claim(kNow);
+  ring.attach(other, {.cost_hint = milliseconds(1)}, nullptr);
+  ring.add_jobs(other, 1000, kNow);
+  for (int i = 0; i < 40; ++i) {
+    const Charge thief = ring.join(spawner, kNow);
+    (void)ring.settle(spawner, {.charged = thief, .actual = milliseconds(1)}, kNow);
   }
-  EXPECT_GE(turns, 45);
-  EXPECT_EQ(ring.detach_all().size(), 1U);
+  (void)ring.settle(spawner, {.charged = job->charged, .actual = milliseconds(1), .executed = 1}, kNow);
+  for (int i = 0; i < 40; ++i) {
+    const auto claim = ring.try_claim(kNow);
+    EXPECT_EQ(claim->queue, &other) << "the other has not had " << i << " of 40 turns back";
+    (void)ring.settle(*claim->queue,
+                      {.charged = claim->charged, .actual = milliseconds(1), .executed = claim->range.size()},
+                      kNow);
+  }
+  ring.detach_all();
+}
+
+// A batch whose sub-jobs keep an idle machine busy for a minute owes nothing to one that comes then.
+TEST(FairRingShareTest, ThievesWhileNobodyWaitsAreNotHeldAgainstTheirBatch) {
+  for (const bool same_tenant : {true, false}) {
+    FairRing ring({.parallelism = 2});
+    RingQueue spawner, other;
+    Nanoseconds now{0};
+    ring.attach(spawner, {.tenant = "a", .cost_hint = milliseconds(1)}, nullptr);
+    ring.add_jobs(spawner, 1, now);
+    const auto job = ring.try_claim(now);
+    for (int i = 0; i < 60'000; ++i) {
+      const Charge thief = ring.join(spawner, now);
+      now += milliseconds(1);
+      (void)ring.settle(spawner, {.charged = thief, .actual = milliseconds(1)}, now);
+    }
+    ring.attach(other, {.tenant = same_tenant ? "a" : "b", .cost_hint = milliseconds(1)}, nullptr);
+    ring.add_jobs(other, 1000, now);
+    ring.add_jobs(spawner, 1000, now);
+    int turns = 0;
+    for (int i = 0; i < 100; ++i) {
+      const auto claim = ring.try_claim(now);
+      turns += claim->queue == &spawner ? 1 : 0;
+      now += milliseconds(1);
+      (void)ring.settle(
+          *claim->queue,
+          {.charged = claim->charged, .actual = milliseconds(1), .executed = claim->range.size()}, now);
+    }
+    EXPECT_NEAR(turns, 50, 2) << (same_tenant ? "same tenant" : "two tenants");
+    (void)ring.settle(spawner, {.charged = job->charged, .executed = 1}, now);
+    ring.detach_all();
+  }
 }
 
 TEST(FairRingShareTest, ACostThatJumpsAThousandfoldIsSettledRight) {
@@ -271,9 +304,8 @@ TEST(FairRingShareTest, UnitsOfSubJobTimeBelongToTheJobThatEnds) {
   ring.attach(queue, {}, nullptr);
   ring.add_jobs(queue, 10, Nanoseconds{0});
   const auto claim = ring.try_claim(Nanoseconds{0});
-  const auto thief = ring.try_join(queue, Nanoseconds{0});
-  ASSERT_TRUE(thief);
-  (void)ring.settle(queue, {.charged = *thief, .actual = milliseconds(30)}, Nanoseconds{0});
+  const Charge thief = ring.join(queue, Nanoseconds{0});
+  (void)ring.settle(queue, {.charged = thief, .actual = milliseconds(30)}, Nanoseconds{0});
   EXPECT_EQ(ring.view(queue, Nanoseconds{0}).job_cost, Nanoseconds{0});
   (void)ring.settle(queue, {.charged = claim->charged, .actual = milliseconds(12), .executed = 1},
                     Nanoseconds{0});

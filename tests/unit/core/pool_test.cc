@@ -1,4 +1,5 @@
-// The pool and what runs on it: batches, results, sub-jobs, cancellation, and its own life.
+// The pool and what runs on it: batches, results, cancellation, and its own life. Sub-jobs:
+// pool_tasks_test.cc.
 #include "core/pool.h"
 
 #include <gmock/gmock.h>
@@ -7,11 +8,13 @@
 #include <set>
 #include <stdexcept>
 
+#include "tests/support/gate.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
 namespace {
 
+using testing::Gate;
 using testing::PoolFixture;
 using testing::Row;
 using testing::rows_of;
@@ -21,32 +24,6 @@ using namespace std::chrono_literals;
 class PoolTest : public PoolFixture {};
 
 void echo(JobContext& context, std::string_view payload) { context.write(payload); }
-
-// Holds jobs until it is opened.
-class Gate {
- public:
-  void pass() {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    condition_.notify_all();
-    condition_.wait(lock, [this] { return open_; });
-  }
-  void await(int waiting) {
-    std::unique_lock lock(mutex_);
-    ASSERT_TRUE(condition_.wait_for(lock, 30s, [&] { return waiting_ >= waiting; })) << "jobs at the gate";
-  }
-  void open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    condition_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  int waiting_ = 0;
-  bool open_ = false;
-};
 
 TEST_F(PoolTest, RunsEveryJobOnceAndKeepsItsOutput) {
   constexpr std::uint64_t kJobs = 20'000;
@@ -229,118 +206,6 @@ TEST_F(PoolTest, AResultIsNotHeldBackByTheNextJob) {
   wait_over(*batch);
 }
 
-std::uint64_t fib(Context& context, unsigned n) {
-  if (n < 2) return n;
-  std::uint64_t left = 0;
-  TaskGroup group(context);
-  group.spawn([&left, n](Context& inner) { left = fib(inner, n - 1); });
-  const std::uint64_t right = fib(context, n - 2);
-  group.wait();
-  return left + right;
-}
-
-TEST_F(PoolTest, SubJobsAreSpawnedStolenAndWaitedFor) {
-  Handler& run =
-      handler([](JobContext& context, std::string_view) { context.write(std::to_string(fib(context, 22))); });
-  auto batch = submit_range(run, 3);
-  wait_over(*batch);
-  for (const Row& row : rows_of(*batch)) EXPECT_EQ(row.output, "17711");
-  std::uint64_t tasks = 0;
-  for (const WorkerSnapshot& worker : pool.snapshot()) tasks += worker.tasks;
-  EXPECT_EQ(tasks, 3u * 28656u);  // one for each inner node of the call tree: fib(23) - 1
-}
-
-TEST_F(PoolTest, ASubJobsExceptionIsThrownByTheWait) {
-  Handler& run = handler([](JobContext& context, std::string_view) {
-    TaskGroup group(context);
-    for (int i = 0; i < 100; ++i) {
-      group.spawn([i](Context&) {
-        if (i == 50) throw std::runtime_error("the fiftieth");
-      });
-    }
-    group.wait();
-  });
-  auto batch = submit_range(run, 1);
-  wait_over(*batch);
-  EXPECT_THAT(rows_of(*batch), ::testing::ElementsAre(Row{0, JobStatus::error, "the fiftieth"}));
-}
-
-TEST_F(PoolTest, SubJobsKnowForWhomTheyRun) {
-  BatchOptions options;
-  options.id = "b-1";
-  options.tenant = "alice";
-  options.trace = "00-11-22-01";
-  Handler& run = handler([](JobContext& context, std::string_view) {
-    std::string seen;
-    TaskGroup group(context);
-    group.spawn([&](Context& inner) {
-      seen = std::string(inner.batch_id()) + " " + std::string(inner.tenant()) + " " +
-             std::string(inner.trace()) + " " + std::to_string(inner.index());
-    });
-    group.wait();
-    context.write(seen);
-  });
-  auto batch = submit_range(run, 1, options);
-  wait_over(*batch);
-  EXPECT_EQ(rows_of(*batch).at(0).output, "b-1 alice 00-11-22-01 0");
-}
-
-TEST_F(PoolTest, LargeClosuresAreSpawnedToo) {
-  Handler& run = handler([](JobContext& context, std::string_view) {
-    std::array<std::uint64_t, 64> numbers{};
-    numbers[63] = 42;
-    std::uint64_t seen = 0;
-    TaskGroup group(context);
-    group.spawn([numbers, &seen](Context&) { seen = numbers[63]; });
-    group.wait();
-    context.write(std::to_string(seen));
-  });
-  auto batch = submit_range(run, 1);
-  wait_over(*batch);
-  EXPECT_EQ(rows_of(*batch).at(0).output, "42");
-}
-
-TEST_F(PoolTest, AParallelLoopVisitsEveryIndexOnce) {
-  constexpr std::uint64_t kSize = 300'000;
-  std::vector<std::atomic<std::uint8_t>> visits(kSize);
-  Handler& run = handler([&](JobContext& context, std::string_view) {
-    context.parallel_for(0, kSize, [&](std::uint64_t i) { ++visits[i]; });
-    context.parallel_for(7, 7, [&](std::uint64_t) { ADD_FAILURE(); });
-  });
-  auto batch = submit_range(run, 1);
-  wait_over(*batch);
-  for (std::uint64_t i = 0; i < kSize; ++i) ASSERT_EQ(visits[i], 1) << i;
-}
-
-TEST_F(PoolTest, AParallelLoopThrowsWhatABodyThrowsAndDropsTheRest) {
-  std::atomic<std::uint64_t> visited{0};
-  Handler& run = handler([&](JobContext& context, std::string_view) {
-    context.parallel_for(0, 1'000'000'000'000, [&](std::uint64_t i) {
-      ++visited;
-      if (i == 1000) throw std::runtime_error("at 1000");
-    });
-  });
-  auto batch = submit_range(run, 1);
-  wait_over(*batch);
-  EXPECT_EQ(rows_of(*batch).at(0).output, "at 1000");
-  EXPECT_GT(visited, 0u);
-}
-
-TEST_F(PoolTest, ACancelledBatchEndsItsParallelLoop) {
-  Gate gate;
-  Handler& run = handler([&](JobContext& context, std::string_view) {
-    gate.pass();
-    context.parallel_for(0, ~std::uint64_t{0}, [](std::uint64_t) {});
-    context.give_up();
-  });
-  auto batch = submit_range(run, 1);
-  gate.await(1);
-  gate.open();
-  lane.cancel(*batch, "enough");
-  wait_over(*batch);
-  EXPECT_EQ(batch->status().cancelled, 1u);
-}
-
 TEST_F(PoolTest, SingleWorkIsRunInTurnWithTheBatches) {
   std::atomic<int> runs{0};
   for (int i = 0; i < 1000; ++i) {
@@ -412,6 +277,69 @@ TEST_F(PoolTest, ATailOfLongJobsIsSharedByStealing) {
   auto batch = submit_range(run, 1040);
   wait_over(*batch);
   EXPECT_EQ(threads.size(), 2u);
+}
+
+class LongQuantumTest : public PoolFixture {
+ protected:
+  LongQuantumTest() : PoolFixture(1, 10s) {}
+};
+
+TEST_F(LongQuantumTest, ANewcomerWaitsForARunningJobAndNotForTheClaim) {
+  // One worker, and a claim that would go on for seconds: the newcomer must come between two of its jobs.
+  constexpr std::uint64_t kJobs = 1000;
+  std::shared_ptr<Batch> newcomer;
+  std::shared_ptr<Batch> big;
+  std::atomic<std::uint64_t> ended_before{0};
+  Handler& quick = handler([&](JobContext&, std::string_view) { ended_before = big->status().ok; });
+  Handler& slow = handler([&](JobContext& context, std::string_view) {
+    std::this_thread::sleep_for(100us);
+    if (context.index() != 700) return;
+    newcomer = make(quick, std::make_unique<RangePayloads>(0));
+    lane.submit(newcomer, 1, /*open=*/false);
+  });
+  big = make(slow, std::make_unique<RangePayloads>(0));
+  lane.submit(big, kJobs, /*open=*/false);
+  wait_over(*big);
+  wait_over(*newcomer);
+  EXPECT_GE(ended_before, 700u);
+  EXPECT_LT(ended_before, kJobs);
+}
+
+TEST_F(PoolTest, ACancelledOpenBatchTakesNoMoreJobs) {
+  auto batch = make(handler(echo), std::make_unique<RangePayloads>(0));
+  lane.submit(batch, 3, /*open=*/true);
+  lane.cancel(*batch, "enough");
+  EXPECT_FALSE(lane.add_jobs(*batch, 5));
+  wait_over(*batch);
+  EXPECT_EQ(batch->status().jobs, 3u);
+}
+
+class ReservedWorkersTest : public PoolFixture {
+ protected:
+  void SetUp() override { pool.start(2, 1); }
+};
+
+TEST_F(ReservedWorkersTest, AShortJobRunsWhileLongOnesHoldEveryOtherWorker) {
+  Gate gate;
+  Handler& hold = handler([&](JobContext&, std::string_view payload) {
+    if (payload != "0") gate.pass();
+    std::this_thread::sleep_for(3ms);  // longer than a quantum, so that the batch is known for its long jobs
+  });
+  auto longs = submit_range(hold, 20);
+  gate.await(1);
+  auto shorts = submit_range(handler(echo), 100);
+  wait_over(*shorts);
+  EXPECT_FALSE(longs->is_over());
+  EXPECT_EQ(longs->status().running, 1u) << "the reserved worker took a long job";
+  gate.open();
+  wait_over(*longs);
+}
+
+TEST_F(ReservedWorkersTest, ThereIsAlwaysOneThatServesAll) {
+  EXPECT_THROW(pool.set_workers(1), std::invalid_argument);
+  pool.set_workers(3);
+  auto batch = submit_range(handler(echo), 1000);
+  wait_over(*batch);
 }
 
 }  // namespace

@@ -1,0 +1,89 @@
+// What can be seen of a ring and of a queue in it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/ring_simulator.h"
+
+namespace locksley::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Batch = RingSimulator::Batch;
+
+constexpr Nanoseconds kNow{1'000};
+
+TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {
+  RingSimulator simulator({.parallelism = 2}, 2);
+  simulator.ring.set_tenant_weight("a", 3);
+  Batch& a = simulator.submit({.tenant = "a"}, 100'000, [](auto) { return milliseconds(1); });
+  simulator.submit({.tenant = "b", .weight = 1}, 50'000, [](auto) { return milliseconds(1); });
+  Batch& b2 = simulator.submit({.tenant = "b", .weight = 3}, 70'000, [](auto) { return milliseconds(1); });
+  simulator.submit({.tenant = "b"}, 0, [](auto) { return milliseconds(1); }, true);
+  simulator.run_for(seconds(20));
+  const Nanoseconds now = simulator.now();
+  const RingSnapshot snapshot = simulator.ring.snapshot(2, now);
+  EXPECT_EQ(snapshot.queued + snapshot.executors + 40'000, 220'000U);
+  EXPECT_EQ(snapshot.executors, 2U);
+  EXPECT_EQ(snapshot.queues, 4U);
+  EXPECT_EQ(snapshot.active_queues, 3U);
+  EXPECT_EQ(snapshot.claims_total, 40'002U);
+  ASSERT_EQ(snapshot.deepest.size(), 2U);
+  EXPECT_EQ(snapshot.deepest[0], simulator.ring.view(a.queue, now).queued);
+  EXPECT_GE(snapshot.deepest[0], snapshot.deepest[1]);
+  ASSERT_EQ(snapshot.tenants.size(), 2U);
+  EXPECT_EQ(snapshot.tenants[0].tenant, "a");
+  EXPECT_EQ(snapshot.tenants[0].share, 0.75);
+  EXPECT_NEAR(snapshot.tenants[0].received, 0.75, 0.01);
+  EXPECT_NEAR(static_cast<double>(snapshot.tenants[0].busy.count()), 30e9, 1e8);
+  EXPECT_EQ(snapshot.tenants[1].queues, 3U);
+  EXPECT_EQ(snapshot.tenants[1].share, 0.25);
+  const QueueView view = simulator.ring.view(b2.queue, now);
+  EXPECT_EQ(view.share, 0.25 * 0.75);
+  EXPECT_NEAR(view.received, 0.25 * 0.75, 0.01);
+  EXPECT_EQ(view.job_cost, milliseconds(1));
+  EXPECT_TRUE(view.waiting);
+}
+
+TEST(FairRingViewTest, ALongJobCountsAsReceivedWhileItRuns) {
+  RingSimulator simulator({.parallelism = 2}, 2);
+  Batch& a = simulator.submit({.slots = 1}, 1'000'000, [](auto) { return milliseconds(1); });
+  Batch& b = simulator.submit(1, std::chrono::minutes(10));
+  simulator.run_for(std::chrono::minutes(2));
+  EXPECT_NEAR(simulator.ring.view(a.queue, simulator.now()).received, 0.5, 0.01);
+  EXPECT_NEAR(simulator.ring.view(b.queue, simulator.now()).received, 0.5, 0.01);
+}
+
+TEST(FairRingViewTest, AheadIsWhoIsServedFirst) {
+  FairRing ring({});
+  std::vector<RingQueue> queues(10);
+  for (RingQueue& queue : queues) {
+    ring.attach(queue, {.cost_hint = milliseconds(1)}, nullptr);
+    ring.add_jobs(queue, 100, kNow);
+  }
+  for (int turn = 0; turn < 35; ++turn) {
+    std::size_t first = 0;
+    std::vector<std::uint64_t> ahead;
+    for (std::size_t i = 0; i < queues.size(); ++i) {
+      ahead.push_back(ring.view(queues[i], kNow).ahead);
+      if (ahead.back() == 0) first = i;
+    }
+    EXPECT_THAT(ahead, testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+    const auto claim = ring.try_claim(kNow);
+    EXPECT_EQ(claim->queue, &queues[first]);
+    (void)ring.settle(*claim->queue, {.charged = claim->charged, .actual = milliseconds(1), .executed = 1},
+                      kNow);
+  }
+  RingQueue other;
+  ring.attach(other, {.tenant = "other", .cost_hint = milliseconds(1)}, nullptr);
+  ring.add_jobs(other, 100, kNow);
+  EXPECT_LE(ring.view(other, kNow).ahead, 1U) << "one tenant has ten batches, but one turn";
+  ring.detach_all();
+}
+
+TEST(FairRingViewTest, AQueueIsSmall) { EXPECT_LE(sizeof(RingQueue), 300U); }
+
+}  // namespace
+}  // namespace locksley::test

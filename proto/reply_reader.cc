@@ -60,26 +60,25 @@ ReadStatus ReplyReader::next(Reply& reply) {
       stack_.push_back({std::move(found.value), found.missing, found.is_attribute});
       continue;
     }
-    // A whole value: it goes to the aggregate around it, which it may complete, and so on outwards.
-    Reply value = std::move(found.value);
-    bool is_attribute = found.is_attribute;
-    while (!is_attribute && !stack_.empty()) {
-      Frame& frame = stack_.back();
-      frame.value.elements.push_back(std::move(value));
-      if (--frame.missing > 0) break;
-      value = std::move(frame.value);
-      is_attribute = frame.is_attribute;
-      stack_.pop_back();
-      if (!is_attribute && stack_.empty()) {
-        reply = std::move(value);
-        return ReadStatus::kComplete;
-      }
-    }
-    if (!is_attribute && stack_.empty()) {
-      reply = std::move(value);
+    if (!absorb(found.value, found.is_attribute)) {
+      reply = std::move(found.value);
       return ReadStatus::kComplete;
     }
   }
+}
+
+// A whole value: it goes to the aggregate around it, which it may complete, and so on outwards. False if
+// there is none left around it: then `value` is the reply.
+bool ReplyReader::absorb(Reply& value, bool is_attribute) {
+  while (!is_attribute && !stack_.empty()) {
+    Frame& frame = stack_.back();
+    frame.value.elements.push_back(std::move(value));
+    if (--frame.missing > 0) return true;
+    value = std::move(frame.value);
+    is_attribute = frame.is_attribute;
+    stack_.pop_back();
+  }
+  return is_attribute;
 }
 
 // A line without its end. `at` is behind the type.

@@ -87,6 +87,7 @@ class ReplyReader {
 
   ReadStatus fail(std::string_view what);
   ReadStatus read_value(Found& found);
+  bool absorb(Reply& value, bool is_attribute);
   // A value of one line; false if it is none.
   static bool read_line_value(char type, std::string_view line, Reply& value);
   ReadStatus begin_results(ResultsReply& results);

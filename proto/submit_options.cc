@@ -218,11 +218,9 @@ std::expected<RangeSource, std::string> parse_range(const ArgumentList& argument
   if (words < 3 || words > 4) return std::unexpected("ERR RANGE needs low, high and at most one payload");
   const auto low = parse_int64(arguments[at + 1]);
   const auto high = parse_int64(arguments[at + 2]);
-  for (std::size_t i = 1; i <= 2; ++i) {
-    if (!(i == 1 ? low : high)) {
-      return std::unexpected("ERR RANGE needs integers of 64 bits, found '" + printable(arguments[at + i]) +
-                             "'");
-    }
+  if (!low || !high) {
+    return std::unexpected("ERR RANGE needs integers of 64 bits, found '" +
+                           printable(arguments[at + (low ? 2 : 1)]) + "'");
   }
   if (*low > *high) {
     return std::unexpected("ERR RANGE needs low <= high, found " + std::to_string(*low) + " and " +

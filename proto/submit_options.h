@@ -71,7 +71,7 @@ struct OpenCommand {
 // any thread.
 std::expected<SubmitCommand, std::string> parse_submit(const ArgumentList& arguments);
 std::expected<OpenCommand, std::string> parse_open(const ArgumentList& arguments);
-// As SUBMIT, but with JOBS alone.
+// As SUBMIT, but with JOBS alone; RETAIN is taken and has no effect.
 std::expected<SubmitCommand, std::string> parse_run(const ArgumentList& arguments);
 
 // Whether a batch may have this id: 1 to 128 printable ASCII characters, no space.

@@ -38,6 +38,8 @@ int exit_code_of(const ClientError& error) {
       return daemon::kExitInterrupted;
     case Kind::kProtocol:
       return daemon::kExitProtocol;
+    case Kind::kInput:
+      return daemon::kExitNoInput;
     case Kind::kLocal:
       return daemon::kExitIoError;
     case Kind::kRefused:

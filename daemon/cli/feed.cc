@@ -37,6 +37,8 @@ Expected<void> Feed::run() {
     if (!outcome) return std::unexpected(outcome.error());
     if (*outcome == Outcome::kIdle && !chunk.empty()) break;
     if (*outcome == Outcome::kIdle) continue;
+    // SUBMIT needs a job; a stream may stay empty, and an empty input is an empty batch.
+    if (*outcome == Outcome::kEnd && chunk.empty()) break;
     if (*outcome == Outcome::kEnd) {
       const std::vector<std::string_view> views(chunk.begin(), chunk.end());
       if (auto id = client_.submit(arguments_.handler, arguments_.batch, views); !id) {

@@ -21,7 +21,7 @@ std::string reason() { return std::strerror(errno); }
 Expected<void> read_file(const std::string& name, std::string& content) {
   content.clear();
   const int fd = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return client_error(Kind::kLocal, name + ": " + reason());
+  if (fd < 0) return client_error(Kind::kInput, name + ": " + reason());
   struct stat about{};
   std::size_t room = 64 << 10;
   // One byte more than the size, so that the read that finds the end needs no growth.
@@ -34,7 +34,7 @@ Expected<void> read_file(const std::string& name, std::string& content) {
     if (count < 0) {
       const std::string why = reason();
       ::close(fd);
-      return client_error(Kind::kLocal, name + ": " + why);
+      return client_error(Kind::kInput, name + ": " + why);
     }
     if (count == 0) break;
     used += static_cast<std::size_t>(count);
@@ -55,7 +55,7 @@ Expected<RecordReader::Outcome> RecordReader::fill(std::chrono::milliseconds pat
   buffer_.resize(kReadBytes);
   const ssize_t count = ::read(fd_, buffer_.data(), buffer_.size());
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return Outcome::kIdle;
-  if (count < 0) return client_error(Kind::kLocal, "standard input: " + reason());
+  if (count < 0) return client_error(Kind::kInput, "standard input: " + reason());
   begin_ = 0;
   end_ = static_cast<std::size_t>(count);
   return count == 0 ? Outcome::kEnd : Outcome::kRecord;

@@ -12,7 +12,7 @@ namespace locksley::cli {
 
 // Records of a descriptor, each ended by `separator`; a last one without it counts too. Holds one record and
 // a read buffer. Used by one thread. next() blocks for input, but no longer than it is told, and not once
-// `stop_fd` is readable: then it fails with kInterrupted. A descriptor that cannot be read is kLocal.
+// `stop_fd` is readable: then it fails with kInterrupted. A descriptor that cannot be read is kInput.
 class RecordReader {
  public:
   enum class Outcome { kRecord, kEnd, kIdle };  // kIdle: nothing came in the time given
@@ -38,7 +38,7 @@ class RecordReader {
 };
 
 // The payloads that the command line asks for: its arguments, or standard input's records, or the contents of
-// the files that either names. Blocks and fails like RecordReader; a file that cannot be read is kLocal and
+// the files that either names. Blocks and fails like RecordReader; a file that cannot be read is kInput and
 // named.
 class PayloadSource {
  public:

@@ -22,7 +22,7 @@ Expected<void> Connection::open(const Address& address, std::string_view name, D
     return client_error(Kind::kAddress,
                         "address '" + address.text() + "': TLS is not available in this build");
   }
-  reader_.emplace();
+  reader_ = std::make_unique<proto::ReplyReader>();
   if (auto connected = link_.connect(address.host, address.port, deadline); !connected) return connected;
 
   proto::OutputBuffer greeting;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -44,7 +44,7 @@ class Connection {
 
  private:
   Link link_;
-  std::optional<proto::ReplyReader> reader_;  // a new one for each connection
+  std::unique_ptr<proto::ReplyReader> reader_;  // a new one for each connection
 };
 
 // An error reply as an error of ours.

@@ -15,7 +15,8 @@ struct ClientError {
     kInterrupted,  // Options::interrupt_fd became readable
     kProtocol,     // the other side answered something that Locksley never answers
     kRefused,      // an error reply; `code` is its first word, as in PROTOCOL.md
-    kLocal,        // the caller's own side failed: an input, an output, a visitor that said stop
+    kInput,        // an input of the caller's cannot be read
+    kLocal,        // the caller's own side failed otherwise: an output, a visitor that said stop
   };
 
   Kind kind = Kind::kUnavailable;

@@ -1,0 +1,301 @@
+#!/usr/bin/python3
+"""The program locksley against a daemon: what it prints, for people and for programs, and what it ends with."""
+
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import termios
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
+
+HOUR_MS = 3_600_000
+# daemon/exit_codes.h
+OK, JOBS_FAILED, USAGE, DATA_ERROR, NO_INPUT, UNAVAILABLE, IO_ERROR, TEMPORARY = 0, 1, 2, 65, 66, 69, 74, 75
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+
+
+class CliTest(DaemonTest):
+    settings = None
+
+    def setUp(self):
+        self.daemon = self.start(self.settings)
+        self.command = self.connect(self.daemon)
+        self.environment = {**os.environ, "LOCKSLEY_URL": f"redis://{self.daemon.host}:{self.daemon.port}"}
+
+    def popen(self, *arguments, **more):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        process = subprocess.Popen([program("LOCKSLEY"), *map(str, arguments)], env=self.environment, **pipes)
+        self.addCleanup(self.reap, process)
+        return process
+
+    def reap(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+
+    def end_of(self, process, what):
+        try:
+            return process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"waited {DEADLINE_S} s for {what} to end") from None
+
+    def run_cli(self, *arguments, stdin=b"", code=OK, **more):
+        words = [program("LOCKSLEY"), *map(str, arguments)]
+        done = subprocess.run(words, input=stdin, capture_output=True, timeout=DEADLINE_S, env=self.environment, **more)
+        self.assertEqual(done.returncode, code, (words, done.stdout[-500:], done.stderr[-1000:]))
+        return done
+
+    def out(self, *arguments, **more):
+        done = self.run_cli(*arguments, **more)
+        self.assertEqual(done.stderr, b"")
+        return done.stdout.decode()
+
+    def json(self, *arguments, **more):
+        return json.loads(self.out("--json", *arguments, **more))
+
+
+class Batches(CliTest):
+    def test_a_batch_from_submit_to_forget(self):
+        batch = self.out("submit", "echo", "--name", "a name", "--weight", 7, "a", "b").strip()
+        self.assertEqual(self.json("wait", batch)["ok"], 2)
+        status = self.json("status", batch)
+        self.assertEqual((status["id"], status["name"], status["weight"], status["state"]), (batch, "a name", 7, "done"))
+        self.assertRegex(self.out("status", batch), r"(?m)^state +done$")
+        rows = [json.loads(line) for line in self.out("--json", "results", batch).splitlines()]
+        self.assertEqual(len(rows), 2)
+        self.assertEqual(self.out("results", "--ordered", batch), "a\nb\n")
+        self.assertIn("a name", self.out("list"))
+        self.assertEqual([one["id"] for one in self.json("list", "--match", "a n*", "--state", "done")], [batch])
+        self.assertEqual(self.json("explain", batch)["reason"], "ended")
+        self.assertRegex(self.out("explain", batch), r"(?m)^reason +ended$")
+        self.assertEqual(self.json("forget", batch), {"id": batch, "forgotten": True})
+        self.assertIn(b"no batch", self.run_cli("status", batch, code=DATA_ERROR).stderr)
+
+    def test_changes_to_what_is_queued(self):
+        batch = self.out("submit", "--slots", 1, "sleep", *[HOUR_MS] * 3).strip()
+        wait_for("a job to run", lambda: self.command.map("STATUS", batch)["running"] == 1)
+        self.assertEqual(self.json("weight", batch, 9), {"id": batch, "weight": 9})
+        self.assertEqual(self.json("status", batch)["weight"], 9)
+        self.assertEqual(self.json("pause", batch), {"id": batch, "paused": True})
+        self.assertEqual(self.json("explain", batch)["state"], "running")
+        self.assertEqual(self.json("resume", batch), {"id": batch, "paused": False})
+        self.run_cli("wait", "--timeout", "100ms", batch, code=TEMPORARY)
+        self.run_cli("forget", batch, code=DATA_ERROR)
+        self.assertIn(self.json("cancel", batch)["cancelled"], (2, 3))
+        self.run_cli("wait", batch, code=JOBS_FAILED)
+
+    def test_the_daemon_looked_at(self):
+        self.assertIn("sha256", [one["name"] for one in self.json("handlers")])
+        self.assertEqual([one["tenant"] for one in self.json("tenants")], ["default"])
+        self.assertEqual(len(self.json("workers")), 2)
+        self.assertIn("us", self.json("ping"))
+        for command, head in {"handlers": "HANDLER", "tenants": "TENANT", "workers": "WORKER", "list": "BATCH"}.items():
+            self.assertIn(head, self.out(command).split("\n")[0])
+        self.assertRegex(self.out("ping"), r"answers in \d+ us\n$")
+
+    def test_bench(self):
+        load = self.json("bench", "--jobs", 100_000, "--batch", 1000)
+        self.assertEqual((load["jobs"], load["ok"], load["outputs_right"]), (100_000, 100_000, True))
+        self.assertGreater(load["jobs_per_second"], 0)
+        latency = self.json("bench", "--latency", "--jobs", 500)
+        self.assertEqual(latency["jobs"], 500)
+        self.assertLessEqual(latency["p50_us"], latency["p99_us"])
+        self.assertIn("jobs/s", self.out("bench", "--jobs", 1000, "--batch", 10))
+
+    def test_help_of_every_command(self):
+        manual = self.out("--help")
+        for command in "submit run results wait list status explain cancel forget weight pause resume handlers tenants workers ping bench".split():
+            self.assertRegex(manual, rf"(?m)^\s+{command}\b")
+            self.assertIn("Example", self.out(command, "--help"))
+
+
+class Input(CliTest):
+    def test_a_thousand_lines_in_order_have_the_right_digests(self):
+        done = self.run_cli("run", "sha256", "--ordered", stdin="".join(f"{i}\n" for i in range(1, 1001)).encode())
+        self.assertEqual(done.stdout.decode().splitlines(), [hashlib.sha256(b"%d" % i).hexdigest() for i in range(1, 1001)])
+        self.assertRegex(done.stderr.decode(), r"^1,000 jobs in .*: 1,000 ok")
+
+    def test_lines_that_end_or_not_and_empty_ones(self):
+        for text, lines in ((b"a\nb", "a\nb\n"), (b"a\n\nb\n", "a\n\nb\n"), (b"", ""), (b"\n", "\n")):
+            self.assertEqual(self.run_cli("run", "echo", "--ordered", stdin=text).stdout.decode(), lines, text)
+
+    def test_separated_by_nul(self):
+        self.assertEqual(self.run_cli("run", "echo", "--ordered", "-0", stdin=b"a\nb\0c\0").stdout, b"a\nb\nc\n")
+
+    def test_files(self):
+        contents = [b"", b"one", bytes(range(256)) * 1000]
+        for number, content in enumerate(contents):
+            (self.daemon.folder / f"f{number}").write_bytes(content)
+        digests = "".join(hashlib.sha256(content).hexdigest() + "\n" for content in contents)
+        names = [str(self.daemon.folder / f"f{number}") for number in range(len(contents))]
+        self.assertEqual(self.run_cli("run", "sha256", "--ordered", "--files", *names).stdout.decode(), digests)
+        self.assertEqual(self.run_cli("run", "sha256", "--ordered", "--files", stdin="\n".join(names).encode()).stdout.decode(), digests)
+        missing = self.run_cli("run", "sha256", "--files", self.daemon.folder / "nothing", code=NO_INPUT)
+        self.assertIn(b"nothing", missing.stderr)
+
+    def test_a_range(self):
+        self.assertEqual(self.run_cli("run", "echo", "--ordered", "--range", -2, 3).stdout, b"-2\n-1\n0\n1\n2\n")
+        self.assertEqual(self.run_cli("run", "echo", "--ordered", "--range", 8, 10, "<{}>").stdout, b"<8>\n<9>\n")
+
+    def test_a_file_for_each_output(self):
+        folder = self.daemon.folder / "outputs"
+        done = self.run_cli("run", "echo", "--results", folder, "a\n", "b")
+        self.assertEqual(done.stdout, b"")
+        self.assertEqual({path.name: path.read_bytes() for path in folder.iterdir()}, {"0": b"a\n", "1": b"b"})
+
+    def test_input_of_any_length_is_streamed(self):
+        count = 300_000
+        done = self.run_cli("run", "echo", stdin="".join(f"line {i}\n" for i in range(count)).encode())
+        self.assertEqual(sorted(done.stdout.decode().splitlines()), sorted(f"line {i}" for i in range(count)))
+
+    def test_submit_streams_before_its_input_ends(self):
+        process = self.popen("submit", "echo", "--id", "streamed")
+        process.stdin.write(b"a\nb\n")
+        process.stdin.flush()
+        wait_for("the batch to be open with its jobs done", lambda: self.ok("streamed") == 2)
+        self.assertEqual(self.command.map("STATUS", "streamed")["state"], "open")
+        process.stdin.write(b"c\n")
+        process.stdin.close()
+        self.assertEqual(self.end_of(process, "submit"), OK)
+        self.assertEqual(process.stdout.read(), b"streamed\n")
+        self.assertEqual(self.command.wait("streamed")["ok"], 3)
+
+    def ok(self, batch):
+        reply = self.command.ask("STATUS", batch)
+        return reply[reply.index("ok") + 1] if isinstance(reply, list) else None
+
+
+class Ends(CliTest):
+    def test_exit_codes(self):
+        self.assertEqual(self.run_cli("run", "echo", "a").stdout, b"a\n")
+        failed = self.run_cli("run", "fail", "no luck", code=JOBS_FAILED)
+        self.assertEqual(failed.stdout, b"")
+        self.assertIn(b"job 0: error: no luck", failed.stderr)
+        self.assertIn(b"1 failed", failed.stderr)
+        for arguments in ((), ("nosuch",), ("submit",), ("weight", "x", 0), ("run", "echo", "--weight", 1001, "a"), ("--server", "host:port", "ping")):
+            self.assertNotEqual(self.run_cli(*arguments, code=USAGE).stderr, b"")
+        self.assertIn(b"nosuch", self.run_cli("run", "nosuch", "a", code=DATA_ERROR).stderr)
+        for command in ("status", "wait", "results", "cancel", "explain", "pause", "resume"):
+            self.run_cli(command, "nosuch", code=DATA_ERROR)
+        self.assertIn(b"127.0.0.1:1", self.run_cli("--server", "127.0.0.1:1", "ping", code=UNAVAILABLE).stderr)
+
+    def test_a_reader_that_went_away(self):
+        process = self.popen("run", "echo", "--range", 0, 3_000_000)
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual(self.end_of(process, "run"), BROKEN_PIPE)
+        self.assertEqual(process.stderr.read(), b"")
+        self.assertEqual(self.command.map("STATUS", self.only_batch())["state"], "cancelled")
+
+    def only_batch(self):
+        (batch,) = [dict(zip(row[::2], row[1::2]))["id"] for row in self.command("LIST")[1]]
+        return batch
+
+    def test_an_output_that_cannot_be_written(self):
+        with open("/dev/full", "wb") as full:
+            process = self.popen("run", "echo", "a", stdout=full)
+            self.assertEqual(self.end_of(process, "run"), IO_ERROR)
+        self.assertIn(b"No space left", process.stderr.read())
+
+    def test_interrupted_with_nobody_to_ask_it_cancels(self):
+        for number, code in ((signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)):
+            with self.subTest(number.name):
+                batch = f"interrupted-{code}"
+                process = self.popen("run", "sleep", "--id", batch, HOUR_MS, HOUR_MS, HOUR_MS, stdin=subprocess.DEVNULL)
+                wait_for("its jobs to run", lambda: not isinstance(self.command.ask("STATUS", batch), str) and self.command.map("STATUS", batch)["running"] == 2)
+                process.send_signal(number)
+                self.assertEqual(self.end_of(process, "run"), code)
+                self.assertIn(b"is cancelled", process.stderr.read())
+                self.assertEqual(self.command.wait(batch)["state"], "cancelled")
+
+    def test_interrupted_while_its_input_is_open(self):
+        process = self.popen("run", "echo", "--id", "half")
+        process.stdin.write(b"a\n")
+        process.stdin.flush()
+        wait_for("the job to end", lambda: not isinstance(self.command.ask("STATUS", "half"), str) and self.command.map("STATUS", "half")["ok"] == 1)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end_of(process, "run"), INTERRUPTED)
+        self.assertEqual(self.command.wait("half")["state"], "cancelled")
+
+    def test_the_daemon_ends_in_the_middle(self):
+        process = self.popen("run", "sleep", HOUR_MS, stdin=subprocess.DEVNULL)
+        wait_for("the batch to be there", lambda: self.command("LIST")[1])
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_for_log("draining")
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_end()
+        code = self.end_of(process, "run")
+        self.assertIn(code, (JOBS_FAILED, UNAVAILABLE))
+        self.assertNotEqual(process.stderr.read(), b"")
+
+    def test_a_draining_daemon(self):
+        blocker = self.command("SUBMIT", "sleep", "JOBS", HOUR_MS)
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_for_log("draining")
+        self.assertIn(b"shutting down", self.run_cli("submit", "echo", "a", code=UNAVAILABLE).stderr)
+        self.command("CANCEL", blocker)
+
+
+class Full(CliTest):
+    settings = {"limits": {"max_queued_jobs": 10}}
+
+    def test_queue_full_is_for_trying_again(self):
+        self.command("SUBMIT", "sleep", "JOBS", *[HOUR_MS] * 10)
+        full = self.run_cli("submit", "echo", "--range", 0, 10, code=TEMPORARY)
+        self.assertIn(b"limits.max_queued_jobs", full.stderr)
+        self.assertIn(b"TOOBIG", self.run_cli("submit", "echo", "--range", 0, 11, code=DATA_ERROR).stderr)
+
+
+class Terminal(CliTest):
+    def test_a_progress_bar_on_a_terminal_and_the_question_after_an_interrupt(self):
+        """On a pseudo-terminal: bar and rate; Ctrl-C asks; Enter goes on, `l` leaves the batch to run."""
+        main, terminal = os.openpty()
+        process = self.popen(
+            *("run", "sleep", "--id", "seen", *[20] * 400),
+            **dict.fromkeys(("stdin", "stdout", "stderr"), terminal),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(terminal)
+        self.addCleanup(os.close, main)
+        os.set_blocking(main, False)
+        seen = bytearray()
+
+        def read_until(pattern):
+            def look():
+                try:
+                    seen.extend(os.read(main, 65536))
+                except BlockingIOError:
+                    pass
+                match = re.search(pattern, seen)
+                if match:
+                    del seen[: match.end()]
+                return match
+
+            wait_for(f"{pattern!r} on the terminal", look)
+
+        read_until(rb"\[#*-+\] \d+/400 \d+(\.\d+)?%.* jobs/s")
+        for answer in (b"\n", b"l\n"):
+            os.write(main, b"\x03")
+            read_until(rb"Interrupted\. Batch seen: .*\? ")
+            os.write(main, answer)
+            if answer == b"\n":
+                read_until(rb"\d+/400 \d")
+        read_until(rb"is left as it is")
+        self.assertEqual(self.end_of(process, "run"), INTERRUPTED)
+        self.assertEqual(self.command.wait("seen")["ok"], 400)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""What happens to waits, runs, streams and subscriptions when clients wait, leave or break off."""
+
+import json
+import pathlib
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DaemonTest, wait_for
+from resp import encode
+
+HOUR_MS = 3_600_000
+
+
+class Blocked(DaemonTest):
+    def setUp(self):
+        self.daemon = self.start()
+        self.command = self.connect(self.daemon)
+
+    def connections(self):
+        return self.daemon.metrics()["locksley_connections"]
+
+    def test_a_half_close_while_blocked_ends_the_wait_without_a_reply(self):
+        batch = self.command("SUBMIT", "sleep", "JOBS", HOUR_MS)
+        for words in (("WAIT", batch), ("RESULTS", batch, "BLOCK", 0)):
+            with self.daemon.connect() as waiter:
+                waiter.send(encode(*words))
+                waiter.assert_silent()
+                waiter.half_close()
+                self.assertEqual(waiter.read_until_closed(5), b"")
+        wait_for("the connections to be gone", lambda: self.connections() == 1)
+        self.assertEqual(self.command.map("STATUS", batch)["running"], 1, "a batch outlives those who wait for it")
+        self.command("CANCEL", batch)
+
+    def test_commands_behind_a_wait_are_answered_after_it_in_order(self):
+        batch = self.command("SUBMIT", "sleep", "JOBS", 200)
+        self.command.send(encode("WAIT", batch) + encode("PING", "1") + encode("STATUS", batch) + encode("PING", "2"))
+        self.assertIn("done", self.command.read())
+        self.assertEqual(self.command.read(), "1")
+        self.assertIn("done", self.command.read())
+        self.assertEqual(self.command.read(), "2")
+
+    def test_many_wait_for_one_batch(self):
+        batch = self.command("OPEN", "echo")
+        waiters = [self.connect(self.daemon) for _ in range(50)]
+        for waiter in waiters:
+            waiter.send(encode("WAIT", batch))
+        self.command("ADD", batch, "a")
+        self.command("CLOSE", batch)
+        for waiter in waiters:
+            reply = waiter.read()
+            self.assertEqual(reply[reply.index("state") + 1], "done")
+
+    def test_run_cancels_its_batch_when_the_client_goes_away(self):
+        for leave in ("close", "half_close"):
+            with self.subTest(leave):
+                runner = self.connect(self.daemon)
+                runner.send(encode("RUN", "sleep", "JOBS", HOUR_MS, HOUR_MS, HOUR_MS))
+                wait_for("its jobs to run", lambda: self.tenant()["running"] == 2)
+                getattr(runner, leave)()
+                wait_for("them to be cancelled", lambda: (self.tenant()["running"], self.tenant()["queued"]) == (0, 0))
+        self.assertEqual(self.command("LIST"), ["0", []])
+
+    def tenant(self):
+        (tenant,) = self.command("TENANTS")
+        return dict(zip(tenant[::2], tenant[1::2]))
+
+    def test_a_batch_that_was_submitted_outlives_its_connection(self):
+        with self.daemon.connect() as connection:
+            batch = connection("SUBMIT", "sleep", "JOBS", 100, 100)
+        self.assertEqual(self.command.wait(batch)["ok"], 2)
+
+    def test_jobs_of_a_stream_run_while_more_arrive(self):
+        stream = self.command("OPEN", "echo")
+        for i in range(5):
+            self.assertEqual(self.command("ADD", stream, f"{i}"), i + 1)
+            wait_for("the job to end while the batch is open", lambda: self.command.map("STATUS", stream)["ok"] == i + 1)
+            self.assertEqual(self.command.map("STATUS", stream)["state"], "open")
+        self.assertEqual(self.command("CLOSE", stream), 5)
+        self.assertEqual(self.command.wait(stream)["state"], "done")
+
+    def test_one_client_kills_another(self):
+        victim = self.connect(self.daemon)
+        number = victim("CLIENT", "ID")
+        self.assertEqual(self.command("CLIENT", "KILL", "ID", number), 1)
+        self.assertEqual(victim.read_until_closed(5), b"")
+        self.assertEqual(self.command("CLIENT", "KILL", "ID", number), 0)
+
+
+class Streams(DaemonTest):
+    def test_a_stream_whose_connection_died_closes_itself(self):
+        daemon = self.start({"limits": {"open_timeout": "500ms"}})
+        command = self.connect(daemon)
+        kept = command("OPEN", "echo")
+        with daemon.connect() as streamer:
+            lost = streamer("OPEN", "echo")
+            streamer("ADD", lost, "a", "b")
+            taken_over = streamer("OPEN", "echo")
+            begin = time.monotonic()
+        command("ADD", taken_over, "a")
+        self.assertEqual(command.wait(lost)["ok"], 2)
+        self.assertGreaterEqual(time.monotonic() - begin, 0.49)
+        self.assert_error("CLOSED", command.ask("ADD", lost, "c"))
+        for batch in (kept, taken_over):
+            self.assertEqual(command.map("STATUS", batch)["state"], "open", "its connection lives")
+        self.assertEqual(command("CLOSE", taken_over), 1)
+
+
+class Events(DaemonTest):
+    def setUp(self):
+        self.daemon = self.start()
+        self.command = self.connect(self.daemon)
+
+    def listen(self, *words, protocol=2):
+        listener = self.connect(self.daemon)
+        if protocol == 3:
+            listener("HELLO", 3)
+        self.assertEqual(listener(*words)[2], 1)
+        return listener
+
+    def until_over(self, listener):
+        """All events up to the last."""
+        events = []
+        while not events or events[-1]["event"] not in ("done", "cancelled"):
+            _, payload = listener.read_message()
+            events.append(json.loads(payload.encode("latin-1")))
+        return events
+
+    def test_a_batch_tells_its_life_in_order(self):
+        for protocol in (2, 3):
+            one = self.listen("SUBSCRIBE", f"batch:b{protocol}", protocol=protocol)
+            everything = self.listen("SUBSCRIBE", "batches", protocol=protocol)
+            by_pattern = self.listen("PSUBSCRIBE", "batch:*", protocol=protocol)
+            self.command("SUBMIT", "sleep", "ID", f"b{protocol}", "NAME", "é\"", "JOBS", 1, "bad")
+            for listener in (one, everything, by_pattern):
+                events = self.until_over(listener)
+                kinds = [event["event"] for event in events if event["event"] != "progress"]
+                self.assertEqual(kinds, ["accepted", "started", "done"])
+                self.assertEqual({event["batch"] for event in events}, {f"b{protocol}"})
+                last = events[-1]
+                self.assertEqual((last["ok"], last["failed"], last["jobs"], last["state"], last["name"]), (1, 1, 2, "done", 'é"'))
+
+    def test_a_cancelled_batch_says_so(self):
+        listener = self.listen("SUBSCRIBE", "batch:x")
+        self.command("SUBMIT", "sleep", "ID", "x", "JOBS", HOUR_MS)
+        self.command("CANCEL", "x")
+        self.assertEqual(self.until_over(listener)[-1]["event"], "cancelled")
+
+    def test_progress_comes_at_most_four_times_a_second(self):
+        listener = self.listen("SUBSCRIBE", "batch:long")
+        self.command("SUBMIT", "sleep", "ID", "long", "JOBS", *[5] * 600)  # 1.5 s of two workers
+        times, events = [], []
+        while not events or events[-1]["event"] != "done":
+            event = json.loads(listener.read_message()[1])
+            events.append(event)
+            if event["event"] == "progress":
+                times.append(time.monotonic())
+        status = self.command.map("STATUS", "long")
+        seconds = (status["finished_at"] - status["started_at"]) / 1000
+        self.assertGreaterEqual(len(times), 3, f"progress of a batch that took {seconds} s")
+        self.assertLessEqual(len(times), 4 * seconds + 1)
+        ended = [event["ok"] for event in events if event["event"] == "progress"]
+        self.assertEqual(ended, sorted(ended))
+
+    def test_nobody_gets_a_message_that_was_not_asked_for(self):
+        silent = self.connect(self.daemon)
+        silent("HELLO", 3)
+        left = self.listen("SUBSCRIBE", "batches")
+        left("UNSUBSCRIBE")
+        self.command.wait(self.command("SUBMIT", "echo", "JOBS", "a"))
+        for connection in (silent, left, self.command):
+            self.assertEqual(connection("PING", "only this"), "only this")
+
+
+if __name__ == "__main__":
+    unittest.main()

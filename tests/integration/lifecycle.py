@@ -1,0 +1,235 @@
+#!/usr/bin/python3
+"""The daemon as an operator meets it: its options, its configuration, its signals, its log, its end."""
+
+import json
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
+from resp import Closed, Connection, Error
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SECOND_MS = 1000
+# daemon/exit_codes.h
+OK, USAGE, UNAVAILABLE, TEMPORARY, CONFIG, TERMINATED = 0, 2, 69, 75, 78, 143
+
+
+def run(*arguments):
+    return subprocess.run([program("LOCKSLEYD"), *map(str, arguments)], capture_output=True, text=True, timeout=DEADLINE_S, stdin=subprocess.DEVNULL)
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name) / "locksley.yaml"
+
+    def test_version_and_help(self):
+        version = run("--version")
+        self.assertEqual((version.returncode, version.stderr), (OK, ""))
+        self.assertRegex(version.stdout, r"^locksleyd \d+\.\d+\.\d+\n$")
+        manual = run("--help")
+        self.assertEqual((manual.returncode, manual.stderr), (OK, ""))
+        for option in ("--config", "--check-config", "--version", "--help"):
+            self.assertIn(option, manual.stdout)
+
+    def test_wrong_options_are_refused(self):
+        wrong = run("--no-such-option")
+        self.assertEqual((wrong.returncode, wrong.stdout), (USAGE, ""))
+        self.assertIn("--no-such-option", wrong.stderr)
+
+    def test_check_config_prints_what_would_be_in_force_and_accepts_it_again(self):
+        self.file.write_text("pool: {workers: 3}\nlimits: {max_payload: 1MiB}\n")
+        first = run("--check-config", "--config", self.file)
+        self.assertEqual((first.returncode, first.stderr), (OK, ""))
+        self.assertRegex(first.stdout, r"workers: 3\b")
+        self.assertRegex(first.stdout, r"max_payload: 1MiB\b")
+        self.assertRegex(first.stdout, r"port: 7770\b")
+        self.file.write_text(first.stdout)
+        again = run("--check-config", "--config", self.file)
+        self.assertEqual((again.returncode, again.stdout), (OK, first.stdout))
+
+    def test_the_configuration_that_is_shipped_is_right(self):
+        shipped = run("--check-config", "--config", ROOT / "deploy" / "locksley.yaml")
+        self.assertEqual((shipped.returncode, shipped.stderr), (OK, ""))
+
+    def test_every_problem_of_a_configuration_is_told_at_once(self):
+        self.file.write_text("listen:\n  prot: 1\npool: {workers: many}\nlimits:\n  max_payload: 3 apples\nusers:\n  alice: {password_hash: x}\n")
+        for arguments in (["--config", self.file], ["--check-config", "--config", self.file]):
+            bad = run(*arguments)
+            self.assertEqual((bad.returncode, bad.stdout), (CONFIG, ""), bad.stderr)
+            for place in ("2:3: listen.prot", r"3:\d+: pool.workers", r"5:\d+: limits.max_payload", r"7:\d+: users.alice"):
+                self.assertRegex(bad.stderr, rf"(?m)^{re.escape(str(self.file))}:{place}\b")
+            self.assertIn("port", bad.stderr, "the nearest known key is suggested")
+
+    def test_a_file_that_is_not_there(self):
+        missing = run("--config", self.file)
+        self.assertEqual((missing.returncode, missing.stdout), (CONFIG, ""))
+        self.assertIn(str(self.file), missing.stderr)
+
+    def test_a_port_that_is_taken(self):
+        for section in ("listen", "http"):
+            with self.subTest(section), socket.create_server(("127.0.0.1", 0)) as taken:
+                port = taken.getsockname()[1]
+                self.file.write_text(f"listen: {{port: 0}}\nhttp: {{port: 0}}\n{section}: {{port: {port}}}\n".replace(f"{section}: {{port: 0}}\n", ""))
+                refused = run("--config", self.file)
+                self.assertEqual((refused.returncode, refused.stdout), (UNAVAILABLE, ""), refused.stderr)
+                self.assertIn(str(port), refused.stderr)
+                self.assertIn("in use", refused.stderr)
+
+
+class Running(DaemonTest):
+    def test_the_ready_line_is_true_and_all_of_standard_output(self):
+        daemon = self.start()  # checks the form of the line
+        self.assertEqual(self.connect(daemon)("PING"), "PONG")
+        self.assertEqual(daemon.get("/readyz"), (200, "ready\n"))
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_end(), OK)
+        self.assertEqual(daemon.process.stdout.read(), b"")
+
+    def test_every_line_of_the_json_log_parses(self):
+        daemon = self.start({"log": {"format": "json", "level": "debug"}})
+        connection = self.connect(daemon)
+        connection.wait(connection("SUBMIT", "echo", "NAME", 'quote " backslash \\', "JOBS", "a"))
+        connection.ask("SUBMIT", b'no\r\n"such\xff', "JOBS", "a")
+        with daemon.connect() as rude:
+            rude.send(b"*1\r\n\"\xff\r\n")
+            rude.read_until_closed()
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_log("configuration read again")
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_end(), OK)
+        lines = daemon.log().splitlines()
+        self.assertGreater(len(lines), 4, lines)
+        for line in lines:
+            self.assertEqual(set(json.loads(line)), {"time", "level", "message"}, line)
+
+    def test_a_good_file_changes_what_is_in_force_and_a_bad_one_nothing(self):
+        daemon = self.start({"limits": {"max_payload": "10B"}})
+        connection = self.connect(daemon)
+        submit = lambda size: connection.ask("SUBMIT", "echo", "KEEP", "none", "JOBS", "x" * size)
+        self.assertRegex(submit(20), "^TOOBIG")
+        daemon.configure({"limits": {"max_payload": "20B"}, "pool": {"workers": 3}})
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_log("configuration read again")
+        self.assertRegex(daemon.log(), r"configuration changed key=limits\.max_payload")
+        self.assertNotIsInstance(submit(20), Error)
+        self.assertRegex(submit(21), "^TOOBIG")
+        wait_for("a third worker", lambda: len(connection("WORKERS")) == 3)
+
+        daemon.config_path.write_text("limits: {max_payload: 30B, max_clientz: 1}\nlisten: {port: 99999}\n")
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_log("the configuration stays as it was")
+        self.assertRegex(daemon.log(), r"locksley\.yaml:1:\d+: limits\.max_clientz")
+        self.assertRegex(daemon.log(), r"locksley\.yaml:2:\d+: listen\.port")
+        self.assertRegex(submit(21), "^TOOBIG")
+        self.assertNotIsInstance(submit(20), Error)
+
+    def test_a_key_that_needs_a_restart_says_so(self):
+        daemon = self.start()
+        daemon.configure({"scheduling": {"share": "jobs"}})
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_log(r"needs a restart key=scheduling\.share")
+
+    def test_peers_of_other_machines_are_refused(self):
+        address = other_address()
+        daemon = self.start({"listen": {"address": "0.0.0.0"}})
+        with Connection(address, daemon.port) as stranger:
+            stranger.send(b"PING\r\n")
+            self.assertRegex(stranger.read_until_closed(), rb"^-DENIED [^\r\n]*\r\n$")
+        with Connection("127.0.0.1", daemon.port) as local:
+            self.assertEqual(local("PING"), "PONG")
+
+    def test_ipv6(self):
+        daemon = self.start({"listen": {"address": "::1"}, "http": {"address": "::1"}})
+        self.assertIn("listen=[::1]:", daemon.ready_line)
+        self.assertEqual(self.connect(daemon)("PING"), "PONG")
+        self.assertEqual(daemon.get("/healthz"), (200, "ok\n"))
+
+
+def other_address():
+    """An address of this machine that is not loopback; on a machine without a network the test fails, as it could show nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+            return probe.getsockname()[0]
+        except OSError as error:
+            raise AssertionError(f"this machine has no address but loopback, so nothing can be shown: {error}") from None
+
+
+class TheEnd(DaemonTest):
+    def drain(self, daemon):
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait_for_log("draining: nothing new is accepted")
+
+    def test_sigterm_finishes_what_was_accepted_and_takes_nothing_new(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number.name):
+                daemon = self.start()
+                connection, waiter = self.connect(daemon), self.connect(daemon)
+                batch = connection("SUBMIT", "sleep", "SLOTS", 1, "JOBS", *[50] * 10)
+                streamed = connection("OPEN", "echo")
+                connection("ADD", streamed, "a")
+                waiter.send(f"WAIT {batch}\r\n".encode())
+                daemon.send_signal(number)
+                daemon.wait_for_log("draining: nothing new is accepted")
+                for command in (("SUBMIT", "echo", "JOBS", "a"), ("OPEN", "echo"), ("RUN", "echo", "JOBS", "a")):
+                    self.assert_error("DRAINING", connection.ask(*command))
+                self.assertEqual(daemon.get("/readyz"), (503, "draining\n"))
+                reply = waiter.read()
+                self.assertEqual(dict(zip(reply[::2], reply[1::2]))["ok"], 10)
+                self.assertEqual(daemon.wait_end(), OK)
+                self.assertNotIn("left unfinished", daemon.log())
+
+    def test_a_second_sigterm_ends_at_once(self):
+        daemon = self.start()
+        batch = self.connect(daemon)("SUBMIT", "sleep", "JOBS", *[3600 * SECOND_MS] * 5)
+        self.drain(daemon)
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_end(), TERMINATED)
+        self.assertRegex(daemon.log(), rf"batch left unfinished id={batch} handler=sleep jobs=5")
+
+    def test_the_time_to_drain_runs_out(self):
+        daemon = self.start({"shutdown": {"drain_timeout": "300ms"}})
+        self.connect(daemon)("SUBMIT", "sleep", "JOBS", 3600 * SECOND_MS)
+        self.drain(daemon)
+        self.assertEqual(daemon.wait_end(), TEMPORARY)
+        self.assertIn("drain_timeout passed", daemon.log())
+
+    def test_cancelling_what_is_left_ends_the_drain(self):
+        daemon = self.start()
+        connection = self.connect(daemon)
+        batch = connection("SUBMIT", "sleep", "JOBS", 3600 * SECOND_MS)
+        self.drain(daemon)
+        connection("CANCEL", batch)
+        self.assertEqual(daemon.wait_end(), OK)
+
+    def test_an_idle_daemon_ends_at_once_with_clients_connected(self):
+        daemon = self.start()
+        clients = [self.connect(daemon) for _ in range(20)]
+        clients[0]("SUBSCRIBE", "batches")
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_end(5), OK)
+        for client in clients:
+            with self.assertRaises((Closed, ConnectionResetError)):
+                client.read()
+
+    def test_sigkill_leaves_nothing_behind(self):
+        """Neither a port that stays taken nor a child."""
+        daemon = self.start()
+        port = daemon.port
+        daemon.send_signal(signal.SIGKILL)
+        self.assertEqual(daemon.wait_end(), -signal.SIGKILL)
+        daemon.process.returncode = OK  # close() need not wonder
+        self.assertEqual(self.connect(self.start({"listen": {"port": port}}))("PING"), "PONG")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+"""Every limit of the configuration: what is below and at it goes, what is above is refused with its name, whole, and the daemon lives on."""
+
+import pathlib
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
+from resp import Error, encode
+
+KIBI, MEBI = 1 << 10, 1 << 20
+HOUR_MS = 3_600_000
+
+
+def rss_settles_below(daemon, bytes_, what):
+    wait_for(f"memory to be below {bytes_ >> 20} MiB {what}", lambda: daemon.resident_bytes() < bytes_, every=0.1)
+
+
+class QueueLimits(DaemonTest):
+    def stuck(self, settings):
+        """A daemon whose workers are taken, so that what is submitted stays queued; nothing of that is counted as queued."""
+        daemon = self.start({"pool": {"workers": 1}, "limits": settings})
+        connection = self.connect(daemon)
+        blocker = connection("SUBMIT", "sleep", "JOBS", HOUR_MS)
+        wait_for("the blocking job to run", lambda: connection.map("STATUS", blocker)["running"] == 1)
+        return daemon, connection, blocker
+
+    def assert_nothing_came_of_it(self, connection, batches):
+        self.assertEqual([dict(zip(s[::2], s[1::2]))["id"] for s in connection("LIST")[1]], list(reversed(batches)))
+
+    def test_queued_jobs(self):
+        daemon, connection, blocker = self.stuck({"max_queued_jobs": 100})
+        # Whatever counts as queued of the job that runs: find the room, then go to its edges.
+        room = next(n for n in range(100, 0, -1) if str(connection.ask("SUBMIT", "echo", "ID", "fill", "RANGE", 0, n)) == "fill")
+        self.assertIn(room, (99, 100))
+        error = connection.ask("SUBMIT", "echo", "JOBS", "one more")
+        self.assert_error("QUEUEFULL", error)
+        self.assertIn("limits.max_queued_jobs", error)
+        self.assert_error("QUEUEFULL", connection.ask("RUN", "echo", "JOBS", "one more"))
+        stream = connection("OPEN", "echo")
+        self.assert_error("QUEUEFULL", connection.ask("ADD", stream, "one more"))
+        self.assertEqual(connection.map("STATUS", stream)["jobs"], 0)
+        self.assertEqual(connection("SUBMIT", "echo", "ID", "fill", "RANGE", 0, room), "fill", "a repetition takes no room")
+        self.assert_nothing_came_of_it(connection, [blocker, "fill", stream])
+        self.assertGreater(daemon.metrics()['locksley_command_errors_total{code="QUEUEFULL"}'], 2)
+        # Below the limit again.
+        connection("CANCEL", "fill")
+        self.assertEqual(connection("ADD", stream, *"ab"), 2)
+        half = connection("SUBMIT", "echo", "RANGE", 0, room - 2)
+        self.assert_error("QUEUEFULL", connection.ask("SUBMIT", "echo", "JOBS", "one more"))
+        connection("CANCEL", blocker)
+        connection.wait(half)
+
+    def test_queued_bytes(self):
+        """Counted is what the payloads hold in memory, so that a little more than their lengths; hence not to the byte."""
+        _, connection, blocker = self.stuck({"max_queued_bytes": "1MiB", "max_payload": "1MiB"})
+        submit = lambda: connection.ask("SUBMIT", "echo", "JOBS", "x" * 50 * KIBI, "y" * 50 * KIBI)
+        batches = [blocker]
+        while not isinstance(reply := submit(), Error):
+            batches.append(reply)
+            self.assertLessEqual(len(batches), 11, "more than 1 MiB is queued")
+        self.assertGreaterEqual(len(batches), 6, "less than half of 1 MiB is queued")
+        self.assert_error("QUEUEFULL", reply)
+        self.assertIn("limits.max_queued_bytes", reply)
+        self.assert_nothing_came_of_it(connection, batches)
+        connection("CANCEL", batches.pop(1))
+        batches.append(submit())
+        self.assertIsInstance(submit(), Error)
+        connection("CANCEL", blocker)
+        for batch in batches[1:]:
+            self.assertEqual(connection.wait(batch)["ok"], 2)
+
+    def test_what_can_never_fit_is_too_big_not_queue_full(self):
+        _, connection, _ = self.stuck({"max_queued_jobs": 100, "max_batch_jobs": 50, "max_queued_bytes": "1MiB", "max_payload": "10KiB"})
+        for command, name in {
+            ("SUBMIT", "echo", "RANGE", 0, 51): "limits.max_batch_jobs",
+            ("SUBMIT", "echo", "JOBS", *["a"] * 51): "limits.max_batch_jobs",
+            ("RUN", "echo", "JOBS", *["a"] * 51): "limits.max_batch_jobs",
+            ("SUBMIT", "echo", "JOBS", "a", "x" * (10 * KIBI + 1)): "limits.max_payload",
+        }.items():
+            error = connection.ask(*command)
+            self.assert_error("TOOBIG", error)
+            self.assertIn(name, error)
+        stream = connection("OPEN", "echo")
+        self.assertEqual(connection("ADD", stream, *["a"] * 50), 50)
+        self.assert_error("TOOBIG", connection.ask("ADD", stream, "a"))
+        self.assertEqual(connection.map("STATUS", stream)["jobs"], 50)
+        connection("CANCEL", stream)
+        for command in (("RANGE", 0, 50), ("JOBS", *["a"] * 50), ("JOBS", "x" * 10 * KIBI)):
+            connection("CANCEL", connection("SUBMIT", "echo", *command))
+
+    def test_a_command_that_is_too_large(self):
+        daemon = self.start({"limits": {"max_command": "100KiB", "max_payload": "50KiB"}})
+        with daemon.connect() as connection:
+            self.assertEqual(connection("RUN", "echo", "KEEP", "none", "JOBS", "x" * 50 * KIBI, "x" * 45 * KIBI), [["ok", ""]] * 2)
+            connection.send(encode("RUN", "echo", "JOBS", "x" * 50 * KIBI, "x" * 50 * KIBI, "x" * KIBI))
+            self.assertRegex(connection.read_until_closed(), rb"^-ERR Protocol error: too big command[^\r\n]*\r\n$")
+        self.assertEqual(self.connect(daemon)("LIST"), ["0", []])
+
+    def test_outputs_of_run_that_are_larger_than_the_output_limit(self):
+        connection = self.connect(self.start({"limits": {"output_buffer": "64KiB"}}))
+        self.assertEqual(connection("RUN", "echo", "JOBS", "x" * 60 * KIBI), [["ok", "x" * 60 * KIBI]])
+        error = connection.ask("RUN", "echo", "JOBS", "x" * 60 * KIBI, "x" * 60 * KIBI)
+        self.assert_error("TOOBIG", error)
+        self.assertIn("limits.output_buffer", error)
+        self.assertEqual(connection("PING"), "PONG")
+
+
+class ClientLimits(DaemonTest):
+    def test_clients(self):
+        daemon = self.start({"limits": {"max_clients": 3}})
+        first = [self.connect(daemon) for _ in range(3)]
+        for client in first:
+            self.assertEqual(client("PING"), "PONG")
+        for _ in range(3):
+            with daemon.connect() as refused:
+                self.assertEqual(refused.read_until_closed(), b"-ERR max number of clients reached\r\n")
+        for client in first:
+            self.assertEqual(client("PING"), "PONG")
+        first[0].close()
+
+        def room():
+            with daemon.connect() as client:
+                return not client.ask("PING").startswith("ERR max number")
+
+        wait_for("room for a client after another has left", room)
+
+    def test_idle_clients_leave_but_not_those_that_wait_or_listen(self):
+        daemon = self.start({"limits": {"idle_timeout": "1s"}})
+        silent, waiting, listening, running, busy = (self.connect(daemon) for _ in range(5))
+        listening("SUBSCRIBE", "batch:nobody")
+        batch = busy("SUBMIT", "sleep", "JOBS", 2500)
+        waiting.send(encode("WAIT", batch, 2000))
+        running.send(encode("RUN", "sleep", "JOBS", 2500))
+        begin = time.monotonic()
+        end = begin + 2.2
+        while time.monotonic() < end:  # a client that is not silent is not idle
+            busy("PING")
+            time.sleep(0.1)
+        self.assertEqual(silent.read_until_closed(5), b"")
+        waited = waiting.read()
+        self.assertEqual(waited[waited.index("state") + 1], "running")
+        self.assertEqual(running.read(), [["ok", ""]])
+        self.assertEqual(listening("PING"), ["pong", ""])
+        self.assertGreater(time.monotonic() - begin, 2)
+        # It counts from the end of the wait.
+        self.assertEqual(waiting("PING"), "PONG")
+        self.assertEqual(waiting.read_until_closed(5), b"")
+
+    def test_a_reader_that_does_not_read_is_dropped_and_its_memory_freed(self):
+        daemon = self.start({"limits": {"output_buffer": "1MiB"}})
+        watcher = self.connect(daemon)
+        base = daemon.resident_bytes()
+        slow = self.connect(daemon, receive_buffer=4096)
+        ask = encode("ECHO", "x" * 100_000)
+        slow.socket.settimeout(1)
+        try:
+            for _ in range(400):
+                slow.send(ask)
+        except (TimeoutError, ConnectionResetError, BrokenPipeError):
+            pass  # not read any more, or dropped: both are good
+        self.assertLess(daemon.resident_bytes(), base + 16 * MEBI)
+        slow.close()
+        wait_for("the connection to be gone", lambda: daemon.metrics()["locksley_connections"] == 1)
+        rss_settles_below(daemon, base + 8 * MEBI, "after the slow reader")
+        self.assertEqual(watcher("PING"), "PONG")
+
+    def test_a_subscriber_that_does_not_read_is_dropped_and_nobody_waits_for_it(self):
+        daemon = self.start({"limits": {"output_buffer": "64KiB"}})
+        slow = self.connect(daemon, receive_buffer=4096)
+        slow("SUBSCRIBE", "batches")
+        connection = self.connect(daemon)
+        name = "n" * 256
+
+        def dropped():
+            for _ in range(200):
+                batch = connection("SUBMIT", "echo", "NAME", name, "JOBS", "a")
+                connection.wait(batch)
+                connection("FORGET", batch)
+            return daemon.metrics()["locksley_connections"] == 1
+
+        wait_for("the slow subscriber to be dropped", dropped)
+        wait_for("its end to arrive", lambda: b"" == slow.read_some())
+
+    def test_a_client_killed_in_mid_command_leaves_no_batch_and_no_memory(self):
+        daemon = self.start()
+        watcher = self.connect(daemon)
+        base = daemon.resident_bytes()
+        with daemon.connect() as victim:
+            victim.send(b"*4\r\n$6\r\nSUBMIT\r\n$4\r\necho\r\n$4\r\nJOBS\r\n$%d\r\n" % (64 * MEBI) + b"x" * (60 * MEBI))
+            wait_for("the payload to arrive", lambda: daemon.resident_bytes() > base + 50 * MEBI)
+            # As kill -9 does it: no half-close, a reset when there is unread data.
+        wait_for("the connection to be gone", lambda: daemon.metrics()["locksley_connections"] == 1)
+        rss_settles_below(daemon, base + 10 * MEBI, "after the killed client")
+        self.assertEqual(watcher("LIST"), ["0", []])
+
+    def test_half_commands_of_all_clients_together_are_bounded(self):
+        daemon = self.start({"limits": {"max_queued_bytes": "32MiB", "max_payload": "16MiB"}})
+        watcher = self.connect(daemon)
+        clients = [self.connect(daemon) for _ in range(6)]
+        for client in clients:
+            try:
+                client.send(b"*2\r\n$4\r\nECHO\r\n$%d\r\n" % (16 * MEBI) + b"x" * (15 * MEBI))
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+        wait_for("too much to be refused", lambda: daemon.metrics()["locksley_connections"] < 7)
+        self.assertLess(daemon.resident_bytes(), 100 * MEBI)
+        self.assertEqual(watcher("PING"), "PONG")
+
+    def test_headers_that_announce_much_take_no_memory(self):
+        daemon = self.start()
+        base = daemon.resident_bytes()
+        clients = [self.connect(daemon) for _ in range(50)]
+        for client in clients:
+            client.send(b"*2147483647\r\n$67108864\r\nx")
+        # They have been read once a later one has been answered, and PING is answered in the same turn or a later one.
+        self.assertEqual(self.connect(daemon)("PING"), "PONG")
+        self.assertLess(daemon.resident_bytes(), base + 16 * MEBI)
+
+
+if __name__ == "__main__":
+    unittest.main()

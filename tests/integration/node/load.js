@@ -1,0 +1,9 @@
+// The clients are installed below build/, not beside these scripts: LOCKSLEY_NODE_MODULES names the folder that has their
+// node_modules.
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+const folder = process.env.LOCKSLEY_NODE_MODULES;
+if (!folder) throw new Error('LOCKSLEY_NODE_MODULES must name the folder where npm ci installed the clients');
+export const load = createRequire(path.join(path.resolve(folder), 'package.json'));
+export const [host, port] = [process.argv[2], Number(process.argv[3])];

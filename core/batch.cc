@@ -109,14 +109,19 @@ void Batch::set_paused(bool paused) {
   paused_.store(paused, std::memory_order_relaxed);
 }
 
-void Batch::stop(std::string reason) {
+std::uint64_t Batch::stop(std::string reason) {
   const std::lock_guard lock(mutex_);
   // [batch-over] relaxed: written under the mutex that is held.
-  if (over_.load(std::memory_order_relaxed)) return;
-  if (!cancelled_) stop_reason_ = std::move(reason);
+  if (over_.load(std::memory_order_relaxed)) return 0;
+  if (cancelled_) return 0;
+  stop_reason_ = std::move(reason);
   cancelled_ = true;
   // [batch-stop] relaxed: as in is_stopping().
   stopping_.store(true, std::memory_order_relaxed);
+  // [batch-pause] relaxed: as in is_paused().
+  paused_.store(false, std::memory_order_relaxed);
+  const std::uint64_t left = jobs_ - ended_.total();
+  return left - std::min(executors_, left);
 }
 
 void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
@@ -146,7 +151,7 @@ void Batch::executor_joined() {
     ++executors_;
     if (started_at_ == 0) {
       first = true;
-      started_at_ = unix_milliseconds();
+      started_at_ = std::max(unix_milliseconds(), submitted_at_);
       handler_.stats.batch_wait.observe(std::chrono::milliseconds(started_at_ - submitted_at_));
     }
   }

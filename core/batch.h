@@ -53,8 +53,9 @@ struct BatchStatus {
   std::uint64_t rows;  // results that can be read
 };
 
-// Told after the record of a batch changed: from any thread, with no lock held, once for many jobs. It must
-// be quick and must not throw; it may read the batch.
+// Told after the record of a batch changed: from any thread, once for many jobs, without the record's mutex
+// (but a worker's results may be locked: core/result_writer.h). It must be quick and must not throw; it may
+// read the batch.
 class BatchObserver {
  public:
   virtual ~BatchObserver() = default;
@@ -125,7 +126,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void set_weight(std::uint32_t weight);
   void set_paused(bool paused);
   // From now on is_stopping(). `reason` becomes the output of the jobs that never run.
-  void stop(std::string reason);
+  // From now on is_stopping(). `reason` becomes the output of the jobs that never run; returns how many those
+  // are.
+  std::uint64_t stop(std::string reason);
   // These jobs will never run.
   void jobs_dropped(std::span<const IndexRange> ranges);
 

@@ -25,7 +25,7 @@ enum class StopReason : std::uint8_t { none, cancelled, timeout };
 // The job on whose behalf code runs: shared by the job and all its sub-jobs, on whatever worker. Constant
 // while they run.
 struct JobFrame {
-  Batch* batch;              // null for work posted to the default queue
+  Batch* batch;              // of posted work: the default queue's
   std::uint64_t index;       // of the job in its batch
   Nanoseconds time_limit{};  // steady instant at which it should stop; 0: none
 };
@@ -74,7 +74,8 @@ class JobContext : public Context {
   JobContext(Worker& worker, const JobFrame& frame, ResultWriter& output)
       : Context(worker, frame), output_(output) {}
 
-  // Appends to the job's output. No limit but memory: limits on outputs are the caller's.
+  // Appends to the job's output. At most 4 GiB, beyond which the job ends as an error; lower limits are the
+  // caller's.
   void write(std::string_view bytes);
   // Reserves `size` bytes at the end of the output and returns where to write them; valid until the next
   // write.

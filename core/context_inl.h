@@ -14,9 +14,15 @@ void TaskGroup::spawn(F&& function) {
   Task* task = worker.allocate_task();
   task->count = &count_;
   task->frame = &context_.frame();
-  task->emplace(std::forward<F>(function));
+  try {
+    task->emplace(std::forward<F>(function));
+    worker.push(task);
+  } catch (...) {
+    worker.free_task(task);
+    throw;
+  }
+  // Counted when it is there to be waited for; a thief that ends it before is counted apart.
   count_.spawned();
-  worker.push(task);
 }
 
 template <class Body>

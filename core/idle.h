@@ -14,12 +14,12 @@ namespace locksley {
 
 // Workers are active (they run something), searching (they look for something to run) or parked. A fourth
 // kind, helpers, are active workers that wait for their sub-jobs, have nothing of their batch to run, and are
-// parked until they have. At most half of the workers search at a time, and whoever publishes work wakes
-// nobody while somebody searches: the searcher will find it, or see it in its last look before it parks
-// (core/README.md has the argument, in numbered steps).
+// parked until they have. At most half of the workers begin to search at a time (woken ones search beside
+// them), and whoever publishes work wakes nobody while somebody searches: the searcher will find it, or see
+// it in its last look before it parks (core/README.md has the argument, in numbered steps).
 //
-// Owned by the pool; outlives its workers. Any thread may call anything; only enter_park() and the wake-ups
-// that find a sleeper take the mutex.
+// Owned by the pool; outlives its workers. Any thread may call anything. The mutex is taken by whoever parks
+// or leaves a list, and by wake-ups that find a sleeper; notify() with nobody to wake is one load.
 class Idle {
  public:
   // Something that can be woken. A member of its worker.
@@ -49,6 +49,9 @@ class Idle {
       wake_for_task(batch);
     }
   }
+  // The caller has seen a task of `batch` in somebody's deque, having been the searcher on whom its publisher
+  // relied.
+  void notify_task_seen(const void* batch) { wake_for_task(batch); }
   // Everybody looks again: shutdown, or a change that concerns all.
   void wake_all();
 
@@ -77,8 +80,11 @@ class Idle {
   void enter_help(Sleeper& sleeper, const void* batch);
   void leave_help(Sleeper& sleeper);
 
-  // Hints.
-  std::uint32_t parked() const { return parked(state_.load()); }
+  // Whether any worker is parked, in wait for work or as a helper. A hint.
+  bool anybody_parked() const {
+    const std::uint64_t state = state_.load();
+    return parked(state) != 0 || helpers(state) != 0;
+  }
 
  private:
   // One word, so that one load tells a publisher all it needs.

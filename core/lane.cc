@@ -43,24 +43,26 @@ void Lane::set_weight(Batch& batch, std::uint32_t weight) {
 }
 
 void Lane::pause(Batch& batch) {
+  const std::lock_guard lock(pause_mutex_);
   batch.set_paused(true);
   ring_.pause(batch.ring_queue(), steady_now());
 }
 
 void Lane::resume(Batch& batch) {
-  batch.set_paused(false);
-  ring_.resume(batch.ring_queue(), steady_now());
+  {
+    const std::lock_guard lock(pause_mutex_);
+    batch.set_paused(false);
+    ring_.resume(batch.ring_queue(), steady_now());
+  }
   wake();
 }
 
 std::uint64_t Lane::cancel(Batch& batch, std::string reason) {
-  batch.stop(std::move(reason));
+  const std::uint64_t will_not_run = batch.stop(std::move(reason));
   const auto dropped = ring_.cancel(batch.ring_queue(), steady_now());
-  std::uint64_t count = 0;
-  for (const IndexRange& range : dropped) count += range.size();
   batch.close();
   batch.jobs_dropped(dropped);
-  return count;
+  return will_not_run;
 }
 
 void Lane::cancel_after_failures(Batch& batch) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -76,6 +77,7 @@ class Lane {
 
   const std::string name_;
   FairRing ring_;
+  std::mutex pause_mutex_;  // keeps record and ring in step when two threads pause and resume one batch
   Wake wake_;
   std::atomic<std::int64_t> quantum_;  // nanoseconds; written by set_quantum(), read by executors
 };

@@ -19,10 +19,10 @@ void Monitor::stop() {
 }
 
 void Monitor::run() {
-  std::vector<std::uint64_t> last_progress(Pool::kMaxWorkers, ~std::uint64_t{0});
+  std::vector<std::uint64_t> last_pieces(Pool::kMaxWorkers, ~std::uint64_t{0});
   unsigned quiet = 0;
   while (!stopping_.load()) {
-    if (look(last_progress)) {
+    if (look(last_pieces)) {
       quiet = 0;
     } else if (++quiet >= kQuietPeriodsBeforeSleep) {
       quiet = 0;
@@ -30,7 +30,7 @@ void Monitor::run() {
       barrier_.heavy();
       // A worker that marked itself before the barrier is seen now; one that does later sees that the monitor
       // is asleep.
-      if (!look(last_progress) && !stopping_.load()) parker_.park();
+      if (!look(last_pieces) && !stopping_.load()) parker_.park();
       asleep_.store(false);
       continue;
     }
@@ -39,14 +39,15 @@ void Monitor::run() {
 }
 
 // Whether any worker has marked itself. Publishes for those that have not moved since the last look.
-bool Monitor::look(std::vector<std::uint64_t>& last_progress) {
+bool Monitor::look(std::vector<std::uint64_t>& last_pieces) {
   bool any = false;
   for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
     Worker& worker = pool_.slot(i);
     if (!worker.has_unpublished()) continue;
     any = true;
-    const std::uint64_t progress = worker.progress();
-    if (std::exchange(last_progress[i], progress) != progress) continue;
+    const std::uint64_t pieces = worker.pieces_begun();
+    if (std::exchange(last_pieces[i], pieces) != pieces) continue;
+    worker.cut_piece();
     std::shared_ptr<Batch> batch;
     if (worker.writer().publish_for_worker(batch) == ResultWriter::Outcome::too_many_failures) {
       pool_.lane_.cancel_after_failures(*batch);

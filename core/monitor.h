@@ -44,7 +44,7 @@ class Monitor {
   static constexpr unsigned kQuietPeriodsBeforeSleep = 10;
 
   void run();
-  bool look(std::vector<std::uint64_t>& last_progress);
+  bool look(std::vector<std::uint64_t>& last_pieces);
 
   Pool& pool_;
   AsymmetricBarrier barrier_;

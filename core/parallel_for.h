@@ -27,8 +27,9 @@ class ParallelLoop {
 
   void run(IndexRange range) {
     if (range.high <= range.low) return;
-    participants_ = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>({context_.worker().pool_workers(), kMostParticipants, range.size()}));
+    // At least this one: a pool that is being stopped has no workers any more, but this job still runs.
+    participants_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+        context_.worker().pool_workers(), 1, std::min<std::uint64_t>(kMostParticipants, range.size())));
     ranges_ = std::make_unique<StealRange<>[]>(participants_);
     TaskGroup group(context_);
     // A range longer than one publication is run as several, one after the other.

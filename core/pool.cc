@@ -71,53 +71,58 @@ Pool::Pool(Lane& lane)
       reserved_idle_(std::make_unique<Idle>()),
       depot_(std::make_unique<TaskDepot>()),
       monitor_(std::make_unique<Monitor>(*this)),
-      slots_(std::make_unique<std::atomic<Worker*>[]>(kMaxWorkers)) {}
-
-Pool::~Pool() { stop(); }
-
-void Pool::start(std::uint32_t workers, std::uint32_t reserved) {
-  {
-    const std::lock_guard lock(mutex_);
-    check(!running_, "a pool is started twice");
-    reserved_ = reserved;
-    check_count(workers);
-    running_ = true;
-  }
-  if (reserved != 0) lane_.ring().set_brief_job(lane_.quantum(), steady_now());
+      slots_(std::make_unique<std::atomic<Worker*>[]>(kMaxWorkers)) {
   lane_.on_work([this] {
     idle_->notify();
     wake_reserved();
   });
   default_queue_ = std::make_unique<DefaultQueue>(lane_);
+}
+
+Pool::~Pool() {
+  stop();
+  default_queue_.reset();
+  lane_.on_work(nullptr);
+}
+
+void Pool::start(std::uint32_t workers, std::uint32_t reserved) {
+  const std::lock_guard lock(mutex_);
+  check(!running_, "a pool is started twice");
+  check_count(workers, reserved);
+  reserved_.store(reserved);
+  if (reserved != 0) lane_.ring().set_brief_job(lane_.quantum(), steady_now());
   monitor_->start();
-  set_workers(workers);
+  running_ = true;
+  resize(workers);
 }
 
 void Pool::set_workers(std::uint32_t workers) {
   const std::lock_guard lock(mutex_);
-  check_count(workers);
+  check_count(workers, reserved_.load());
   if (running_) resize(workers);
 }
 
-void Pool::check_count(std::uint32_t workers) const {
-  if (workers < 1 || workers > kMaxWorkers || workers <= reserved_) {
+void Pool::check_count(std::uint32_t workers, std::uint32_t reserved) {
+  if (workers < 1 || workers > kMaxWorkers || workers <= reserved) {
     throw std::invalid_argument("a pool has 1 to " + std::to_string(kMaxWorkers) +
-                                " workers, and more than its " + std::to_string(reserved_) +
+                                " workers, and more than its " + std::to_string(reserved) +
                                 " reserved ones, not " + std::to_string(workers));
   }
 }
 
 void Pool::wake_reserved() {
-  if (reserved_ != 0 && lane_.ring().has_work(ClaimFilter::brief)) reserved_idle_->notify();
+  if (reserved_.load() != 0 && lane_.ring().has_work(ClaimFilter::brief)) reserved_idle_->notify();
 }
 
 // [needs mutex_]
 void Pool::resize(std::uint32_t workers) {
   const std::uint32_t before = workers_.load();
-  idle_->set_workers(workers > reserved_ ? workers - reserved_ : 1);
-  reserved_idle_->set_workers(reserved_);
+  const std::uint32_t reserved = reserved_.load();
+  idle_->set_workers(workers > reserved ? workers - reserved : 1);
+  reserved_idle_->set_workers(reserved);
   lane_.ring().set_parallelism(std::max<std::uint32_t>(workers, 1));
-  workers_.store(workers);
+  // A worker is counted when its slot is filled and its thread runs: if that cannot be had, the pool is as
+  // large as it got.
   for (std::uint32_t i = before; i < workers; ++i) {
     if (i == owned_.size()) {
       owned_.push_back(std::make_unique<Worker>(*this, i));
@@ -125,7 +130,9 @@ void Pool::resize(std::uint32_t workers) {
       slot_count_.store(i + 1);
     }
     owned_[i]->start();
+    workers_.store(i + 1);
   }
+  workers_.store(workers);
   for (std::uint32_t i = workers; i < before; ++i) owned_[i]->ask_to_leave();
   if (workers < before) {
     idle_->wake_all();
@@ -154,8 +161,6 @@ void Pool::stop() {
   if (!running_) return;
   resize(0);
   monitor_->stop();
-  lane_.on_work(nullptr);
-  default_queue_.reset();
   running_ = false;
 }
 

@@ -44,7 +44,7 @@ class Pool {
   void set_workers(std::uint32_t workers);
   std::uint32_t workers() const;
   // How many of them are reserved. Constant while it runs.
-  std::uint32_t reserved() const { return reserved_; }
+  std::uint32_t reserved() const { return reserved_.load(); }
 
   // Blocks until nothing is queued or running, or the deadline has passed; true if nothing is. Accepting
   // nothing new meanwhile is the caller's part.
@@ -77,20 +77,21 @@ class Pool {
 
   Worker& slot(std::uint32_t number);
   void resize(std::uint32_t workers);
-  void check_count(std::uint32_t workers) const;
+  static void check_count(std::uint32_t workers, std::uint32_t reserved);
   // Wakes a reserved worker if there is something for it.
   void wake_reserved();
 
   Lane& lane_;
   const std::unique_ptr<Idle> idle_;
   const std::unique_ptr<Idle> reserved_idle_;  // of the reserved workers, who wake and park among themselves
-  std::uint32_t reserved_ = 0;                 // workers [0, reserved_) are; constant while the pool runs
-  const std::unique_ptr<TaskDepot> depot_;     // outlives the workers, whose tasks lie in it
+  std::atomic<std::uint32_t> reserved_{
+      0};  // workers [0, reserved_) are; written by start(), constant while the pool runs
+  const std::unique_ptr<TaskDepot> depot_;  // outlives the workers, whose tasks lie in it
   std::unique_ptr<DefaultQueue> default_queue_;
   std::unique_ptr<Monitor> monitor_;
 
   // A slot is filled at most once and emptied only with the pool, so that a thief may look at a victim that
-  // has left. Written under mutex_; count_ is published after the slot.
+  // has left. Written under mutex_; slot_count_ is published after the slot.
   std::unique_ptr<std::atomic<Worker*>[]> slots_;
   std::atomic<std::uint32_t> slot_count_{0};
   // Slots [0, workers_) have a thread, or are getting or losing it. Written under mutex_.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <stdexcept>
 
 namespace locksley {
 
@@ -35,6 +36,11 @@ ResultWriter::Outcome ResultWriter::end_batch() {
 }
 
 void ResultWriter::end_job(JobStatus status) {
+  if (cursor_ - row_ - sizeof(ResultHead) > kLargestOutput) {
+    clear_output();
+    write("the output is larger than 4 GiB");
+    status = JobStatus::error;
+  }
   ++ended_;
   if (status != JobStatus::ok) ++failed_;
   if (keep_ == Keep::all || status != JobStatus::ok) {
@@ -54,6 +60,7 @@ void ResultWriter::end_job(JobStatus status) {
 }
 
 void ResultWriter::grow(std::size_t size) {
+  if (size > kLargestOutput) throw std::length_error("an output of more than 4 GiB");
   // Under the mutex, because whoever publishes reads the buffer.
   const std::lock_guard lock(mutex_);
   const std::size_t wanted = std::max(capacity_ * 2, cursor_ + size + 4 * sizeof(ResultHead));

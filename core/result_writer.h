@@ -78,6 +78,7 @@ class ResultWriter {
 
  private:
   static constexpr std::size_t kInitialBytes = 128 * 1024;
+  static constexpr std::size_t kLargestOutput = ~std::uint32_t{0};  // ResultHead::length
 
   void grow(std::size_t size);
   Outcome publish_locked();

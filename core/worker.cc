@@ -89,6 +89,7 @@ void Worker::run() {
   Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
   bool woken = false;
   while (!leaving_.load()) {
+    arrivals_ = lane_.ring().arrivals();
     if (auto claim = lane_.ring().try_claim(steady_now(), filter())) {
       stop_searching();
       run_claims(*claim);
@@ -120,7 +121,7 @@ void Worker::stop_searching() {
   if (!searching_) return;
   searching_ = false;
   Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
-  if (!idle.end_search() || idle.parked() == 0) return;
+  if (!idle.end_search() || !idle.anybody_parked()) return;
   // Whoever published work while this was the last searcher has woken nobody. Tasks are published without a
   // barrier, so one is made here; but only where tasks are about, since it is dear.
   for (std::uint32_t i = 0, count = reserved_ ? 0 : pool_.slot_count_.load(); i < count; ++i) {
@@ -129,7 +130,15 @@ void Worker::stop_searching() {
       break;
     }
   }
-  if (may_find_work()) idle.notify();
+  if (reserved_) {
+    if (may_find_work()) idle.notify();
+    return;
+  }
+  for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
+    const Worker& other = pool_.slot(i);
+    if (&other != this && !other.deque_.empty()) idle_.notify_task_seen(other.task_batch_.load());
+  }
+  if (may_find_work()) idle_.notify();
 }
 
 bool Worker::may_find_work() {
@@ -155,7 +164,10 @@ void Worker::run_claims(Claim claim) {
 
 std::optional<Claim> Worker::settle(Batch& batch, const Settlement& settlement) {
   const auto next = leaving_.load() ? Lane::Next::nothing : Lane::Next::claim;
+  arrivals_ = lane_.ring().arrivals();
   auto claim = lane_.settle(batch, settlement, now_, next, filter());
+  // What was handed back is work like any other, and whoever hands it back may take none of it, or not all.
+  if (lane_.ring().has_work()) idle_.notify();
   // What was learned of the cost of its jobs may have made the batch one for the reserved workers.
   pool_.wake_reserved();
   return claim;
@@ -165,20 +177,22 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
   busy_.set(1);
   batch.executor_joined();
   writer_.begin_batch(batch);
-  arrivals_ = lane_.ring().arrivals();
   now_ = steady_now();
+  unpublished_since_ = now_;
   const Nanoseconds began = now_;
   const Nanoseconds until = began + std::max(charge.time, lane_.quantum());
   Nanoseconds mean = charge.time / static_cast<std::int64_t>(range.size());
   TurnDurations durations(batch.handler().stats.job_duration);
   Settlement settlement{.charged = charge};
+  IndexRange cut;  // what was not run of the last piece
 
   // A batch with a limit on jobs at once keeps its claims to those that the ring has counted: nobody steals
   // from them.
   const bool shared = range.size() > 1 && batch.options().slots == 0;
   if (shared) {
     own_range_.publish(range, {&batch});
-    if (mean * static_cast<std::int64_t>(range.size()) > kWorthWaking) idle_.notify();
+    // A thief's range, of which nothing is known, too.
+    if (mean.count() == 0 || mean * static_cast<std::int64_t>(range.size()) > kWorthWaking) idle_.notify();
   }
   while (!batch.is_stopping() && !batch.is_paused() && !leaving_.load()) {
     const std::uint64_t most =
@@ -197,26 +211,35 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
       unpublished_.set(1);
       pool_.monitor_->need(barrier_line_);
     }
-    run_piece(batch, piece);
-    settlement.executed += piece.size();
+    pieces_.add(1);
+    const std::uint64_t ran = run_piece(batch, piece);
+    settlement.executed += ran;
 
     const Nanoseconds before = std::exchange(now_, steady_now());
-    mean = std::max((now_ - before) / static_cast<std::int64_t>(piece.size()), Nanoseconds(1));
-    durations.add(mean, piece.size());
+    mean = std::max((now_ - before) / static_cast<std::int64_t>(ran), Nanoseconds(1));
+    durations.add(mean, ran);
     last_progress_.set(static_cast<std::uint64_t>(now_.count()));
     if (writer_.unpublished_bytes() >= kPublishBytes || now_ - unpublished_since_ >= kPublishAfter) {
       after_publication(batch, writer_.publish());
       unpublished_since_ = now_;
+      unpublished_.set(0);
+    }
+    if (ran < piece.size()) {
+      cut = {piece.low + ran, piece.high};
+      break;
     }
     if (turn_is_over(began, until, now_)) break;
     if (shared && mean * static_cast<std::int64_t>(own_range_.len()) > kWorthWaking) idle_.notify();
   }
   settlement.left = shared ? own_range_.take_all() : range;
+  if (!cut.empty()) {
+    // Thieves take from the high end, so what is left of the range begins where the piece ended.
+    settlement.left = {cut.low, settlement.left.empty() ? cut.high : settlement.left.high};
+  }
   durations.flush();
   batch.executor_left();
   after_publication(batch, writer_.end_batch());
   unpublished_.set(0);
-  unpublished_since_ = now_;
   settlement.actual = now_ - began;
   stats_.busy_ns.add(static_cast<std::uint64_t>(settlement.actual.count()));
   busy_.set(0);
@@ -233,15 +256,26 @@ void Worker::after_publication(Batch& batch, ResultWriter::Outcome outcome) {
   if (outcome == ResultWriter::Outcome::too_many_failures) lane_.cancel_after_failures(batch);
 }
 
-void Worker::run_piece(Batch& batch, IndexRange piece) {
+std::uint64_t Worker::run_piece(Batch& batch, IndexRange piece) {
   const std::span<std::string_view> payloads(views_.get(), piece.size());
   try {
     batch.payloads().fetch(piece.low, payloads, scratch_);
   } catch (const std::exception& exception) {
     fail_piece(piece, exception.what());
-    return;
+    return piece.size();
   }
-  for (std::size_t i = 0; i < payloads.size(); ++i) run_job(batch, piece.low + i, payloads[i]);
+  // [piece-overdue] relaxed: a flag on its own; one that was meant for the piece before cuts this one, at no
+  // harm.
+  overdue_.store(false, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    // [piece-overdue] relaxed: a late look runs a job more.
+    const bool overdue = overdue_.load(std::memory_order_relaxed);
+    // The piece is short, as jobs were so far. If they are long now, the rest is not kept from whoever is
+    // free.
+    if (i != 0 && (overdue || batch.is_stopping() || batch.is_paused())) return i;
+    run_job(batch, piece.low + i, payloads[i]);
+  }
+  return piece.size();
 }
 
 void Worker::fail_piece(IndexRange piece, std::string_view why) {
@@ -308,6 +342,7 @@ Worker::Found Worker::steal_from(Worker& victim) {
       stats_.stolen.add(range.size());
       stop_searching();
       Batch& batch = *stolen.value.payload.batch;
+      arrivals_ = lane_.ring().arrivals();
       const Charge charge = lane_.ring().join(batch.ring_queue(), steady_now());
       const Settlement settlement = run_turn(batch, range, charge);
       if (const auto next = settle(batch, settlement)) run_claims(*next);

@@ -49,9 +49,11 @@ class Worker {
 
   WorkerSnapshot snapshot() const;
   std::uint32_t number() const { return number_; }
-  // Jobs and tasks that it has ended: a number that stands still while has_unpublished() means that it is
-  // held up in a long job.
-  std::uint64_t progress() const { return stats_.jobs.get() + stats_.tasks.get(); }
+  // Pieces of claims that it has begun: a number that stands still while has_unpublished() means that results
+  // wait for the piece to end.
+  std::uint64_t pieces_begun() const { return pieces_.get(); }
+  // The piece that it runs takes too long: the rest of it is to go back to the ring. For the monitor.
+  void cut_piece() { overdue_.store(true); }
   Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
   bool is_busy() const { return busy_.get() != 0; }
   bool has_unpublished() const { return unpublished_.get() != 0; }
@@ -60,6 +62,7 @@ class Worker {
   // ---- Its own thread, on behalf of handlers ----
 
   Task* allocate_task() { return tasks_.allocate(); }
+  void free_task(Task* task) { tasks_.free(task); }
   void push(Task* task);
   void wait(TaskCount& count, const JobFrame& frame);
   std::uint32_t pool_workers() const;
@@ -80,7 +83,9 @@ class Worker {
   // Runs the jobs of a turn until they have ended, the quantum is over, or the worker is to leave; returns
   // the account.
   Settlement run_turn(Batch& batch, IndexRange range, const Charge& charge);
-  void run_piece(Batch& batch, IndexRange piece);
+  // Runs the piece's jobs, at least the first; returns how many. Fewer than all, if the rest should go back
+  // to the ring.
+  std::uint64_t run_piece(Batch& batch, IndexRange piece);
   void run_job(Batch& batch, std::uint64_t index, std::string_view payload);
   void fail_piece(IndexRange piece, std::string_view why);
   void after_publication(Batch& batch, ResultWriter::Outcome outcome);
@@ -109,6 +114,8 @@ class Worker {
 
   // Set by the pool, read by the worker between jobs.
   std::atomic<bool> leaving_{false};
+  // Set by the monitor, cleared by the worker before each piece, read between jobs.
+  std::atomic<bool> overdue_{false};
   // The batch that its tasks belong to. Written by the worker; thieves only compare it.
   std::atomic<const Batch*> task_batch_{nullptr};
   // Whether the job that it runs has spawned tasks. Written by the worker, at the first spawn and at the
@@ -139,7 +146,8 @@ class Worker {
   WorkerStats stats_;
   OwnedCounter last_progress_;  // nanoseconds of the steady clock
   OwnedCounter busy_;           // 1 while it runs a turn
-  OwnedCounter unpublished_;    // 1 while results may wait behind a job
+  OwnedCounter pieces_;
+  OwnedCounter unpublished_;  // 1 while results may wait behind a job
 };
 
 }  // namespace locksley

@@ -112,10 +112,10 @@ Task* Worker::steal_task_of(const Batch* batch) {
 
 void Worker::run_stolen_tasks(Worker& victim, Task* task) {
   Batch& batch = *task->frame->batch;
+  arrivals_ = lane_.ring().arrivals();
   const Charge charge = lane_.ring().join(batch.ring_queue(), steady_now());
   busy_.set(1);
   batch.executor_joined();
-  arrivals_ = lane_.ring().arrivals();
   const Nanoseconds began = steady_now();
   const Nanoseconds until = began + lane_.quantum();
   for (;;) {

@@ -166,5 +166,24 @@ TEST_F(PoolTasksTest, AThiefVisitsTheRingBetweenSubJobsThatUsedUpItsQuantum) {
   EXPECT_EQ(begun_before_other, 1);
 }
 
+TEST_F(PoolTasksTest, AParallelLoopRunsInAPoolThatIsBeingStopped) {
+  std::atomic<bool> started{false};
+  std::atomic<bool> go{false};
+  std::atomic<std::uint64_t> sum{0};
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    started = true;
+    while (!go) std::this_thread::yield();
+    context.parallel_for(0, 1000, [&](std::uint64_t i) { sum += i; });
+  });
+  auto batch = submit_range(run, 1);
+  wait_until([&] { return started.load(); }, "the job runs");
+  std::thread stopper([&] { pool.stop(); });
+  wait_until([&] { return pool.workers() == 0; }, "the pool is being stopped");
+  go = true;
+  stopper.join();
+  EXPECT_EQ(sum, 499'500u);
+  EXPECT_TRUE(batch->is_over());
+}
+
 }  // namespace
 }  // namespace locksley

@@ -279,6 +279,58 @@ TEST_F(PoolTest, ATailOfLongJobsIsSharedByStealing) {
   EXPECT_EQ(threads.size(), 2u);
 }
 
+TEST_F(PoolTest, AWorkerThatLeavesPassesOnWhatItHandsBack) {
+  // The batch may have one executor, so the other worker parks beside it; it must be woken when that one
+  // leaves.
+  for (int round = 0; round < 20; ++round) {
+    Gate gate;
+    BatchOptions options;
+    options.slots = 1;
+    auto batch = submit_range(handler([&](JobContext&, std::string_view) { gate.pass(); }), 3, options);
+    gate.await(1);
+    std::thread opener([&] {
+      std::this_thread::sleep_for(1ms);
+      gate.open();
+    });
+    pool.set_workers(1);
+    opener.join();
+    wait_over(*batch);
+    EXPECT_EQ(batch->status().ok, 3u);
+    pool.set_workers(2);
+  }
+}
+
+TEST_F(PoolTest, CountersCanBeReadWhileWorkersComeAndGo) {
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    while (!done) {
+      for (const WorkerSnapshot& worker : pool.snapshot()) ASSERT_LT(worker.worker, 64u);
+      (void)pool.progress();
+    }
+  });
+  for (std::uint32_t workers = 3; workers <= 60; workers += 3) pool.set_workers(workers);
+  pool.set_workers(2);
+  done = true;
+  reader.join();
+}
+
+TEST_F(PoolTest, JobsThatBecomeLongDoNotHoldUpTheOthersOfTheirPiece) {
+  // Short at first, so that many are taken as one piece; then long. Cancelling must not have to wait for the
+  // whole piece.
+  std::atomic<int> slow{0};
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    if (context.index() < 200'000) return;
+    ++slow;
+    std::this_thread::sleep_for(10ms);
+  });
+  auto batch = submit_range(run, 1'000'000);
+  wait_until([&] { return slow >= 2; }, "long jobs run");
+  lane.cancel(*batch, "enough");
+  wait_over(*batch);
+  EXPECT_LT(slow, 50);
+  EXPECT_EQ(batch->status().jobs, batch->status().ok + batch->status().cancelled);
+}
+
 class LongQuantumTest : public PoolFixture {
  protected:
   LongQuantumTest() : PoolFixture(1, 10s) {}

@@ -14,9 +14,11 @@ namespace locksley {
 
 class Pool;
 
-// Workers publish results in pieces. When a job takes unexpectedly long, what ended before it would wait for
-// its end: then the monitor publishes in the worker's place, within two periods. It runs only while some
-// worker has results that might be held up so, and is parked otherwise. (Go's sysmon is the model.)
+// Workers publish results in pieces. When a piece of a claim takes unexpectedly long, what ended before would
+// wait for its end, and so would its jobs that have not started: then, within two periods, the monitor
+// publishes in the worker's place and has the rest of the piece handed back. It runs only while some worker
+// has marked itself as having results that might be held up so, and is parked otherwise. (Go's sysmon is the
+// model.)
 //
 // Owned by the pool. start() and stop() from one thread; need() from any worker.
 class Monitor {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -29,8 +30,7 @@ char* put_bulk(char* out, std::string_view bytes) {
   out = std::to_chars(out, out + 20, bytes.size()).ptr;
   *out++ = '\r';
   *out++ = '\n';
-  std::memcpy(out, bytes.data(), bytes.size());
-  out += bytes.size();
+  out = std::ranges::copy(bytes, out).out;
   *out++ = '\r';
   *out++ = '\n';
   return out;

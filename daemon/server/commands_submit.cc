@@ -69,9 +69,10 @@ Coroutine<void> run_command(Session& session, proto::Command command) {
   }
   const std::shared_ptr<BatchRecord> record = *accepted;
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
-  const auto deadline = parsed->options.deadline;
-  Session::Until until = co_await session.until(
-      record, is_over, deadline ? std::chrono::steady_clock::now() + *deadline : kNever);
+  // Not inside the co_await: there g++ 12 evaluates both sides of a conditional.
+  const Instant deadline =
+      parsed->options.deadline ? std::chrono::steady_clock::now() + *parsed->options.deadline : kNever;
+  Session::Until until = co_await session.until(record, is_over, deadline);
   if (until == Session::Until::kTimeout) {
     batches.cancel(*record, "deadline passed");
     until = co_await session.until(record, is_over, kNever);

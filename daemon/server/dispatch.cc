@@ -1,5 +1,6 @@
 #include "daemon/server/dispatch.h"
 
+#include <algorithm>
 #include <array>
 
 #include "daemon/server/commands.h"
@@ -14,13 +15,21 @@ using proto::CommandId;
 
 constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(id); }
 
-constexpr auto kHandlers = [] {
-  std::array<CommandHandler, index_of(CommandId::kCount)> table{};
+struct HandlerTable {
+  std::array<CommandHandler, index_of(CommandId::kCount)> handlers{};
+  // How often each command was entered: the addresses of functions are no constants under UBSan.
+  std::array<int, index_of(CommandId::kCount)> entries{};
+};
+
+constexpr HandlerTable kTable = [] {
+  HandlerTable table;
   const auto plain = [&](CommandId id, void (*execute)(Session&, proto::Command&)) {
-    table[index_of(id)].execute = execute;
+    table.handlers[index_of(id)].execute = execute;
+    ++table.entries[index_of(id)];
   };
   const auto blocking = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command)) {
-    table[index_of(id)].blocking = execute;
+    table.handlers[index_of(id)].blocking = execute;
+    ++table.entries[index_of(id)];
   };
   plain(CommandId::kAdd, add_command);
   plain(CommandId::kAuth, auth_command);
@@ -58,13 +67,8 @@ constexpr auto kHandlers = [] {
   return table;
 }();
 
-constexpr bool every_command_has_a_handler() {
-  for (const CommandHandler& handler : kHandlers) {
-    if ((handler.execute == nullptr) == (handler.blocking == nullptr)) return false;
-  }
-  return true;
-}
-static_assert(every_command_has_a_handler());
+static_assert(std::ranges::all_of(kTable.entries, [](int entries) { return entries == 1; }),
+              "every command has one handler");
 
 // CLIENT REPLY SKIP is about the command after it: step from "the next one" to "this one", and from this one
 // to none.
@@ -78,7 +82,7 @@ void step_reply_mode(Session& session) {
 
 }  // namespace
 
-const CommandHandler& handler_of(CommandId id) { return kHandlers[index_of(id)]; }
+const CommandHandler& handler_of(CommandId id) { return kTable.handlers[index_of(id)]; }
 
 Dispatched dispatch(Session& session, proto::Command& command, const proto::CommandSpec*& spec) {
   step_reply_mode(session);

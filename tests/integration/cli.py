@@ -230,7 +230,7 @@ class Ends(CliTest):
 
     def test_the_daemon_ends_in_the_middle(self):
         process = self.popen("run", "sleep", HOUR_MS, stdin=subprocess.DEVNULL)
-        wait_for("the batch to be there", lambda: self.command("LIST")[1])
+        wait_for("its job to run", lambda: any(dict(zip(row[::2], row[1::2]))["running"] for row in self.command("LIST")[1]))
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait_for_log("draining")
         self.daemon.send_signal(signal.SIGTERM)

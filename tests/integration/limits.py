@@ -108,6 +108,20 @@ class QueueLimits(DaemonTest):
         self.assertEqual(connection("PING"), "PONG")
 
 
+class Memory(DaemonTest):
+    def test_a_range_of_a_billion_jobs_takes_none(self):
+        daemon = self.start({"limits": {"max_batch_jobs": 10**10, "max_queued_jobs": 10**11}})
+        connection = self.connect(daemon)
+        before = daemon.resident_bytes()
+        batches = [connection("SUBMIT", "echo", "KEEP", "none", "RANGE", -5, 10**9) for _ in range(10)]
+        wait_for("a million jobs of the first to end", lambda: connection.map("STATUS", batches[0])["ok"] > 1_000_000)
+        self.assertLess(daemon.resident_bytes(), before + 16 * MEBI)
+        for batch in batches:
+            self.assertGreater(connection("CANCEL", batch), 0)
+        for batch in batches:
+            connection.wait(batch)
+
+
 class ClientLimits(DaemonTest):
     def test_clients(self):
         daemon = self.start({"limits": {"max_clients": 3}})

@@ -128,12 +128,14 @@ TEST(ClientTest, SilenceIsATimeoutAndTheNextCommandGetsItsOwnReply) {
 
 TEST(ClientTest, AnInterruptEndsTheWait) {
   const int event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  FakeServer server([&](const Words&) {
-    ::eventfd_write(event, 1);
-    return Answer::silence();
-  });
-  Client client = connected(server, {.interrupt_fd = event});
-  EXPECT_EQ(client.wait("b").error().kind, Kind::kInterrupted);
+  {
+    FakeServer server([&](const Words&) {
+      ::eventfd_write(event, 1);
+      return Answer::silence();
+    });
+    Client client = connected(server, {.interrupt_fd = event});
+    EXPECT_EQ(client.wait("b").error().kind, Kind::kInterrupted);
+  }
   ::close(event);
 }
 

@@ -1,10 +1,6 @@
 // A store-load barrier whose cost lies on one side: free for the many, dear for the few.
 #pragma once
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
 
 namespace locksley {
@@ -19,35 +15,32 @@ namespace locksley {
 // of r is visible, and F sees it. If after, F's write of f, which comes before its read, is visible when
 // heavy() returns, and R sees it. (A thread that is not running passes one when it is switched.)
 //
-// Where the kernel has no such call, light() does a locked operation on a line of the caller's own instead,
-// and heavy() another. ThreadSanitizer sees neither; what they order here are atomic hints, never plain data.
+// One barrier of the kernel serves all who wait for one: a caller that finds, once it is its turn, that
+// another's has begun and ended since it came, returns. So however many threads call heavy(), the others are
+// interrupted no more often than one barrier after another.
 //
-// One an owner of both sides; construct before either side runs. Any thread. Never fails.
+// Where the kernel has no such call, light() does a locked operation on a line of the caller's own instead,
+// and heavy() another. ThreadSanitizer sees neither; what they order here are atomics, never plain data.
+//
+// Any thread. Never fails. heavy() blocks for as long as one or two barriers of the kernel take.
 class AsymmetricBarrier {
  public:
-  AsymmetricBarrier()
-      : available_(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0) {}
-
-  // `own`: any atomic that the calling thread alone writes; used only where membarrier is missing.
-  void light(std::atomic<unsigned>& own) const {
+  static void light() {
     if (available_) [[likely]] {
       // fence: for the compiler alone; the other side makes the processor's.
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
-      own.fetch_add(1);
+      locked_operation();
     }
   }
-  void heavy() const {
-    if (available_) [[likely]] {
-      syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    } else {
-      std::atomic<unsigned> own{0};
-      own.fetch_add(1);
-    }
-  }
+  static void heavy();
 
  private:
-  const bool available_;
+  static bool register_process();
+  static void locked_operation();
+
+  // Constant once the program runs. Before its initialisation, at the start, both sides do locked operations.
+  static const bool available_;
 };
 
 }  // namespace locksley

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "core/asymmetric_barrier.h"
 #include "core/atomic_pair.h"
 
 namespace locksley {
@@ -13,6 +14,7 @@ struct StdAtomics {
   template <class T>
   using atomic = std::atomic<T>;
   using atomic_pair = AtomicPair;
+  using barrier = AsymmetricBarrier;
 };
 
 // The unit in which processors pass memory between caches: what two threads write stays this far apart.

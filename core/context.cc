@@ -54,11 +54,4 @@ void JobContext::give_up() {
   }
 }
 
-TaskGroup::~TaskGroup() { context_.worker().wait(count_, context_.frame()); }
-
-void TaskGroup::wait() {
-  context_.worker().wait(count_, context_.frame());
-  if (auto exception = count_.take_exception()) std::rethrow_exception(exception);
-}
-
 }  // namespace locksley

@@ -114,6 +114,7 @@ class TaskGroup {
 
  private:
   friend class Worker;
+
   Context& context_;
   TaskCount count_;
 };

@@ -25,6 +25,15 @@ void TaskGroup::spawn(F&& function) {
   count_.spawned();
 }
 
+inline TaskGroup::~TaskGroup() {
+  if (!count_.is_done()) context_.worker().wait(count_, context_.frame());
+}
+
+inline void TaskGroup::wait() {
+  if (!count_.is_done()) context_.worker().wait(count_, context_.frame());
+  if (auto exception = count_.take_exception()) std::rethrow_exception(std::move(exception));
+}
+
 template <class Body>
 void Context::parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain) {
   ParallelLoop<std::remove_reference_t<Body>>(*this, body, grain).run({low, high});

@@ -24,26 +24,46 @@ namespace locksley {
 // Access is by handles. Owner: one at a time, used by one thread at a time; it may be dropped and another
 // thread may take the ownership over (`owner()` after the old handle's end, ordered by a lock or the like).
 // Thief: any number, any thread, even while there is no owner.
-// Nothing blocks, but a push onto a full array allocates. Steal and pop are single tries: no loops.
+// Nothing blocks, but a push onto a full array allocates, and a steal from a deque that has not been stolen
+// from lately waits for a heavy barrier (2.5 us). Steal and pop are single tries: no loops.
 // A push that cannot allocate throws std::bad_alloc and leaves the deque as it was. Two owners at a time are
 // a bug, and abort.
 //
 // The algorithm is Chase and Lev's (2005) with the orders of Lê, Pop, Cohen and Zappa Nardelli (2013), but
 // for three things: no standalone fences, which ThreadSanitizer cannot see (sequentially consistent accesses
-// stand in their place); growth publishes the new array with release, which their code lacked; and the owner
-// takes the last value straight from the top, as a thief would, instead of announcing it at the bottom first.
+// stand in their place); growth publishes the new array with release, which their code lacked; and the deque
+// is biased.
+//
+// Biased: pop announces what it takes, then looks at top, and must not do so in the other order. Where
+// nothing is stolen a full barrier there (8 ns) is most of the cost of a task. So the owner goes without one
+// while it sees nothing stolen, and each thief makes the barrier for both (core/asymmetric_barrier.h). Once
+// the owner sees that top has moved it becomes strict: it pays for its barrier, steals are cheap, and thieves
+// do not interrupt it. After kCalmPops pops without a theft it goes back. `strict_` says which; the owner
+// alone writes it.
 //
 // Indexes only grow over the deque's life (64 bits: never reused). Values at [top, bottom) are inside.
 // Why exactly one taker gets each value, in steps (S: the total order of sequentially consistent accesses):
-//  1. A thief takes index t only by moving top from t to t + 1, in one step. So do two of the owner's three
-//     ways to take. Top never falls, so at most one of all those succeeds for each index.
-//  2. That leaves the owner's way without a swap: pop lowers bottom to b, then reads top < b, and takes b.
+//  1. A thief takes index t only by moving top from t to t + 1, in one step. So does the owner with the last
+//     value. Top never falls, so at most one of all those succeeds for each index.
+//  2. That leaves the owner's usual way, without a swap: pop lowers bottom to b, then reads top < b, and
+//  takes b.
 //     Suppose that a thief takes b as well: it read top = b, then bottom > b, then swapped.
-//  3. If the thief read bottom before the owner lowered it (in S): its read of top came earlier still, so in
-//  S
-//     top was b before the owner read it. The owner would have read top >= b. Contradiction.
-//  4. If the thief read bottom after that, the value > b that it saw was written by a later push, and the
-//     value at b is a new one, pushed after the pop. It is not the value that the owner took.
+//  3. If the thief's read of bottom sees the owner's lowering or something later, the value > b that it saw
+//     was written by a later push, and the value at b is a new one, pushed after the pop. It is not the value
+//     that the owner took. So suppose that it sees something earlier, in each of three cases.
+//     a. The pop was strict. Its store and all the reads are in S: the thief's read of bottom comes before
+//        the store, its read of top earlier still, so in S top was b before the owner read it. The owner
+//        would have read top >= b. Contradiction.
+//     b. The pop was not strict, and the thief made a heavy barrier between its reads of top and of bottom.
+//        The owner's thread passed a full barrier meanwhile. If that was before the owner's read of top, the
+//        owner saw the top that the thief had read before, >= b. If it was after, the owner's store to bottom
+//        was visible to the thief's read. Contradiction, both.
+//     c. The pop was not strict, and the thief made none, having read strict_ == true after top and before
+//        bottom. If the owner became strict after the pop, by the store that the thief saw, its store to
+//        bottom came before that one and was visible. If it had stopped being strict before the pop: the
+//        thief's read of top precedes its read of strict_, which precedes in S the store of false, which
+//        precedes the owner's read of top. The owner would have read top >= b. Contradiction, both.
+//  4. So the owner and a thief do not both take b.
 //  5. A thief that succeeds for t read the right value: the slot of t is written anew only by the push of an
 //     index t + capacity, whose owner has first read top > t with acquire, written by that thief's swap or
 //     after it; so the thief's read of the slot happened before the new write. An old array is never written
@@ -57,12 +77,15 @@ class Deque {
  public:
   // As in Duffy's article. Doubles whenever the deque is full, and never shrinks.
   static constexpr std::size_t kInitialCapacity = 32;
+  // Strict pops without a theft before the owner stops being strict: together they cost about what the heavy
+  // barrier of one more steal costs.
+  static constexpr std::uint32_t kCalmPops = 256;
 
   class Owner;
   class Thief;
 
-  // `initial_capacity` is a power of two.
-  explicit Deque(std::size_t initial_capacity = kInitialCapacity);
+  // `initial_capacity` is a power of two, `calm_pops` at least 1.
+  explicit Deque(std::size_t initial_capacity = kInitialCapacity, std::uint32_t calm_pops = kCalmPops);
   Deque(const Deque&) = delete;
   Deque& operator=(const Deque&) = delete;
   // All handles are gone or will not be used again.
@@ -93,14 +116,25 @@ class Deque {
   };
 
   void push(T value);
-  std::optional<T> pop();
+  bool pop(T& value);
   Steal<T> steal();
-  Array* make_room(std::uint64_t bottom, Array* array);
+  void make_room(std::uint64_t bottom);
+  bool pop_announced(std::uint64_t bottom, std::uint64_t top, T& value);
+  void adapt(std::uint64_t top);
 
   // Written by the owner; read by thieves. Whoever reads a bottom sees the slots below it.
   alignas(kCacheLine) typename Atomics::template atomic<std::uint64_t> bottom_{0};
   // Written by the owner, when it grows; read by thieves, who see all that was copied into it.
   typename Atomics::template atomic<Array*> array_{nullptr};
+  // Whether pops make their barrier themselves. Written by the owner; read by thieves, between top and
+  // bottom.
+  typename Atomics::template atomic<bool> strict_{false};
+  // Owner's thread only. array_, without the atomic.
+  Array* own_array_;
+  // Constant.
+  const std::uint32_t most_calm_pops_;
+  // Owner's thread only. Strict pops to come if nothing is stolen; 0: it is not strict.
+  std::uint32_t calm_pops_left_ = 0;
   // Owner's thread only. A lower bound of top_, read with acquire: slots below it may be written anew.
   std::uint64_t known_top_ = 0;
   // Owner's thread only. Every array there has been, the current one last: thieves may still read the old
@@ -133,8 +167,14 @@ class Deque<T, Atomics>::Owner {
   // needs a sequentially consistent read-modify-write in between.
   void push(T value) { deque_->push(value); }
 
-  // Takes the newest value. None: the deque is empty, and stays so until the owner pushes.
-  [[nodiscard]] std::optional<T> pop() { return deque_->pop(); }
+  // Takes the newest value. False, and `value` as it was: the deque is empty, and stays so until the owner
+  // pushes.
+  [[nodiscard]] bool pop(T& value) { return deque_->pop(value); }
+  // The same, more comfortable; costs some nanoseconds more, which g++ needs to build the optional.
+  [[nodiscard]] std::optional<T> pop() {
+    T value{};
+    return pop(value) ? std::optional<T>(value) : std::nullopt;
+  }
 
   // Hints: thieves may take some meanwhile.
   std::size_t len() const { return deque_->len(); }
@@ -170,10 +210,11 @@ class Deque<T, Atomics>::Thief {
 };
 
 template <class T, class Atomics>
-Deque<T, Atomics>::Deque(std::size_t initial_capacity) {
+Deque<T, Atomics>::Deque(std::size_t initial_capacity, std::uint32_t calm_pops) : most_calm_pops_(calm_pops) {
   check(std::has_single_bit(initial_capacity), "a deque's capacity is not a power of two");
   arrays_.push_back(std::make_unique<Array>(initial_capacity));
-  array_.store(arrays_.back().get());
+  own_array_ = arrays_.back().get();
+  array_.store(own_array_);
 }
 
 template <class T, class Atomics>
@@ -184,93 +225,116 @@ std::size_t Deque<T, Atomics>::len() const {
 }
 
 template <class T, class Atomics>
-void Deque<T, Atomics>::push(T value) {
-  // [deque-own] relaxed: only the owner writes bottom and array, and it reads what it wrote itself.
+inline void Deque<T, Atomics>::push(T value) {
+  // [deque-own] relaxed: only the owner writes bottom, and it reads what it wrote itself.
   const std::uint64_t bottom = bottom_.load(std::memory_order_relaxed);
-  // [deque-own] relaxed: as above.
-  Array* array = array_.load(std::memory_order_relaxed);
-  if (bottom - known_top_ > array->mask) [[unlikely]] {
-    array = make_room(bottom, array);
+  if (bottom - known_top_ > own_array_->mask) [[unlikely]] {
+    make_room(bottom);
   }
   // [deque-slot] relaxed: the release of bottom just below publishes it.
-  array->slot(bottom).store(value, std::memory_order_relaxed);
+  own_array_->slot(bottom).store(value, std::memory_order_relaxed);
   // [deque-bottom] release: the slot, what it points to and the array are there; pairs with the read of
   // bottom in steal().
   bottom_.store(bottom + 1, std::memory_order_release);
 }
 
-// The array with room for one more: the same one if thieves have taken something since the owner last looked,
-// otherwise one twice as large.
+// Makes room for one more: there is some if thieves have taken something since the owner last looked;
+// otherwise the next array is twice as large.
 template <class T, class Atomics>
-auto Deque<T, Atomics>::make_room(std::uint64_t bottom, Array* array) -> Array* {
+void Deque<T, Atomics>::make_room(std::uint64_t bottom) {
   // [deque-top] acquire: who took the values below top has read their slots, which are now free; pairs with
   // the swap in steal().
   known_top_ = top_.load(std::memory_order_acquire);
-  if (bottom - known_top_ <= array->mask) {
-    return array;
+  if (bottom - known_top_ <= own_array_->mask) {
+    return;
   }
-  arrays_.push_back(std::make_unique<Array>(2 * (array->mask + 1)));
+  arrays_.push_back(std::make_unique<Array>(2 * (own_array_->mask + 1)));
   Array* larger = arrays_.back().get();
   for (std::uint64_t i = known_top_; i != bottom; ++i) {
     // [deque-slot] relaxed: the owner wrote the slots itself, and the release of the array publishes the
     // copy.
-    larger->slot(i).store(array->slot(i).load(std::memory_order_relaxed), std::memory_order_relaxed);
+    larger->slot(i).store(own_array_->slot(i).load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
+  own_array_ = larger;
   // [deque-array] release: the copies are there; pairs with the acquire in steal().
   array_.store(larger, std::memory_order_release);
-  return larger;
 }
 
 template <class T, class Atomics>
-std::optional<T> Deque<T, Atomics>::pop() {
-  // [deque-own] relaxed: only the owner writes bottom and array, and it reads what it wrote itself.
-  std::uint64_t bottom = bottom_.load(std::memory_order_relaxed);
-  // [deque-top-bound] relaxed: top never falls and never passes bottom, so a stale one is a lower bound. If
-  // it has reached bottom the deque is empty; if it is one short, the swap below tells whether it is true.
-  std::uint64_t top = top_.load(std::memory_order_relaxed);
-  if (top == bottom) {
-    return std::nullopt;
-  }
-  --bottom;
-  // [deque-own] relaxed: as above.
-  Array* array = array_.load(std::memory_order_relaxed);
-  if (top == bottom) {
-    // The last value, taken as a thief would take it. Bottom stays: the deque is empty either way.
-    // [deque-slot] relaxed: the owner wrote it itself.
-    const T value = array->slot(bottom).load(std::memory_order_relaxed);
-    const bool won = top_.compare_exchange_strong(top, top + 1);
-    known_top_ = bottom + 1;
-    return won ? std::optional<T>(value) : std::nullopt;
+inline bool Deque<T, Atomics>::pop(T& value) {
+  // [deque-own] relaxed: only the owner writes bottom, and it reads what it wrote itself.
+  const std::uint64_t end = bottom_.load(std::memory_order_relaxed);
+  if (end == known_top_) {
+    return false;
   }
   // The heart: the owner announces what it is about to take, then looks at top; a thief looks at top, then at
-  // bottom. No later load may pass this store.
-  bottom_.store(bottom);
-  top = top_.load();
-  if (top < bottom) {
-    known_top_ = top;
-    // [deque-slot] relaxed: the owner wrote it itself.
-    return array->slot(bottom).load(std::memory_order_relaxed);
+  // bottom. The load may not pass the store: step 3.
+  const std::uint64_t bottom = end - 1;
+  if (calm_pops_left_ != 0) [[unlikely]] {
+    bottom_.store(bottom);
+    return pop_announced(bottom, top_.load(), value);
   }
-  // Thieves have come as far as this value, or have it.
-  std::optional<T> value;
-  if (top == bottom && top_.compare_exchange_strong(top, top + 1)) {
+  // [deque-bottom] release: so that every bottom that a thief may read was stored with release or more.
+  bottom_.store(bottom, std::memory_order_release);
+  Atomics::barrier::light();
+  const std::uint64_t top = top_.load();
+  if (top == known_top_ && top != bottom) [[likely]] {
     // [deque-slot] relaxed: the owner wrote it itself.
-    value = array->slot(bottom).load(std::memory_order_relaxed);
+    value = own_array_->slot(bottom).load(std::memory_order_relaxed);
+    return true;
+  }
+  return pop_announced(bottom, top, value);
+}
+
+// The rest of a pop that has announced `bottom` and then read `top`.
+template <class T, class Atomics>
+bool Deque<T, Atomics>::pop_announced(std::uint64_t bottom, std::uint64_t top, T& value) {
+  adapt(top);
+  // [deque-slot] relaxed: the owner wrote it itself.
+  const T newest = own_array_->slot(bottom).load(std::memory_order_relaxed);
+  if (top < bottom) {
+    value = newest;
+    return true;
+  }
+  // Thieves have come as far as this value, or have it. The last one is taken as they take it.
+  const bool won = top == bottom && top_.compare_exchange_strong(top, top + 1);
+  if (won) {
+    value = newest;
   }
   // [deque-bottom] release: so that every bottom that a thief may read was stored with release or more; pairs
   // with the read of bottom in steal().
   bottom_.store(bottom + 1, std::memory_order_release);
   known_top_ = bottom + 1;
-  return value;
+  return won;
+}
+
+// A pop has read `top`: whether the next ones make their barriers themselves.
+template <class T, class Atomics>
+void Deque<T, Atomics>::adapt(std::uint64_t top) {
+  if (top != known_top_) {
+    known_top_ = top;
+    if (calm_pops_left_ == 0) strict_.store(true);
+    calm_pops_left_ = most_calm_pops_;
+  } else if (calm_pops_left_ != 0 && --calm_pops_left_ == 0) {
+    strict_.store(false);
+  }
 }
 
 template <class T, class Atomics>
 Steal<T> Deque<T, Atomics>::steal() {
   // Sequentially consistent, in this order: [deque-bottom] pairs with push(), [deque-top] with make_room().
   std::uint64_t top = top_.load();
-  const std::uint64_t bottom = bottom_.load();
+  const bool strict = strict_.load();
+  std::uint64_t bottom = bottom_.load();
   if (top >= bottom) {
     return {StealOutcome::kEmpty};
+  }
+  if (!strict) {
+    Atomics::barrier::heavy();
+    bottom = bottom_.load();
+    if (top >= bottom) {
+      return {StealOutcome::kEmpty};
+    }
   }
   // [deque-array] acquire: the slots are filled; pairs with the release in make_room(). Loaded after bottom:
   // the array is at least as new as bottom.

@@ -21,7 +21,7 @@ void Idle::enter_park(Sleeper& sleeper, bool was_searching) {
     parked_.push_back(&sleeper);
     state_.fetch_add(kParked - (was_searching ? kSearching : 0));
   }
-  barrier_.heavy();
+  AsymmetricBarrier::heavy();
 }
 
 void Idle::leave_park(Sleeper& sleeper) {
@@ -100,7 +100,7 @@ void Idle::enter_help(Sleeper& sleeper, const void* batch) {
     helpers_.push_back(&sleeper);
     state_.fetch_add(kHelpers);
   }
-  barrier_.heavy();
+  AsymmetricBarrier::heavy();
 }
 
 void Idle::leave_help(Sleeper& sleeper) {

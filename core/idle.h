@@ -39,19 +39,17 @@ class Idle {
     const std::uint64_t state = state_.load();
     if (searching(state) == 0 && parked(state) != 0) wake_one();
   }
-  // A task of `batch` was pushed onto the calling worker's deque. `own`: see AsymmetricBarrier.
-  void notify_task(const void* batch, std::atomic<unsigned>& own) {
-    barrier_.light(own);
+  // A task was pushed onto the calling worker's deque: whether wake_for_task() is needed. Called for every
+  // spawn.
+  bool somebody_wants_task() const {
+    AsymmetricBarrier::light();
     // [idle-task] relaxed: ordered after the push by the barrier; pairs with heavy() in enter_park() and
     // enter_help().
     const std::uint64_t state = state_.load(std::memory_order_relaxed);
-    if (searching(state) == 0 && (parked(state) != 0 || helpers(state) != 0)) [[unlikely]] {
-      wake_for_task(batch);
-    }
+    return state >= kParked && searching(state) == 0;
   }
-  // The caller has seen a task of `batch` in somebody's deque, having been the searcher on whom its publisher
-  // relied.
-  void notify_task_seen(const void* batch) { wake_for_task(batch); }
+  // There is a task of `batch` in somebody's deque: wakes one who can take it, unless somebody searches.
+  void wake_for_task(const void* batch);
   // Everybody looks again: shutdown, or a change that concerns all.
   void wake_all();
 
@@ -71,9 +69,6 @@ class Idle {
   // parked -> searching, by the worker itself, after its parker returned. Usually it was woken and is counted
   // already; but a token may have been left from an earlier wait.
   void after_park(Sleeper& sleeper);
-  // What a worker must pass before it looks for tasks that were published by notify_task(); enter_park() and
-  // enter_help() do it themselves.
-  void heavy_barrier() const { barrier_.heavy(); }
 
   // active -> helper of `batch`, and back. The caller looks once more in between, as above. leave_help()
   // tolerates having been woken.
@@ -99,10 +94,8 @@ class Idle {
   static std::uint32_t helpers(std::uint64_t state) { return static_cast<std::uint32_t>(state / kHelpers); }
 
   void wake_one();
-  void wake_for_task(const void* batch);
   Sleeper* unlist_parked();  // [needs mutex_]
 
-  AsymmetricBarrier barrier_;
   std::atomic<std::uint32_t> workers_{1};
   // Counts of searchers, parked and helpers; written by workers and wakers, read by publishers, all seq_cst
   // but for notify_task().

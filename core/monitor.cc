@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/asymmetric_barrier.h"
 #include "core/pool.h"
 #include "core/worker.h"
 
@@ -27,7 +28,7 @@ void Monitor::run() {
     } else if (++quiet >= kQuietPeriodsBeforeSleep) {
       quiet = 0;
       asleep_.store(true);
-      barrier_.heavy();
+      AsymmetricBarrier::heavy();
       // A worker that marked itself before the barrier is seen now; one that does later sees that the monitor
       // is asleep.
       if (!look(last_pieces) && !stopping_.load()) parker_.park();

@@ -31,9 +31,9 @@ class Monitor {
   void start();
   void stop();
 
-  // A worker has marked itself as having unpublished results. `own`: see AsymmetricBarrier.
-  void need(std::atomic<unsigned>& own) {
-    barrier_.light(own);
+  // A worker has marked itself as having unpublished results.
+  void need() {
+    AsymmetricBarrier::light();
     // [monitor-asleep] relaxed: ordered after the worker's mark by the barrier; pairs with heavy() in run().
     if (asleep_.load(std::memory_order_relaxed)) [[unlikely]]
       parker_.unpark();
@@ -49,7 +49,6 @@ class Monitor {
   bool look(std::vector<std::uint64_t>& last_pieces);
 
   Pool& pool_;
-  AsymmetricBarrier barrier_;
   Parker parker_;
   // Written by the monitor, read by workers.
   std::atomic<bool> asleep_{false};

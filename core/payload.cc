@@ -1,16 +1,46 @@
 #include "core/payload.h"
 
 #include <charconv>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 namespace locksley {
 namespace {
 
+constexpr std::size_t kMostDigits = 20;  // of a signed 64-bit number, with its sign
+
 void append_decimal(std::string& text, std::int64_t number) {
-  char digits[20];
+  char digits[kMostDigits];
   const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
   text.append(digits, end);
+}
+
+// Writes the decimals of `low`, `low` + 1, … one behind the other and makes `out` the views of
+// them. Neighbours share all but their last digit nine times in ten, so it is copied.
+void write_decimals(std::int64_t low, std::span<std::string_view> out, std::string& scratch) {
+  // Room for the last copy, which is of full length.
+  if (scratch.size() < (out.size() + 1) * kMostDigits) scratch.resize((out.size() + 1) * kMostDigits);
+  char* position = scratch.data();
+  char text[kMostDigits] = {};
+  std::size_t length = 0;
+  unsigned last_digit = 9;  // of the number before, where the next one shares the digits before it
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool shares = last_digit != 9;
+    if (shares) {
+      ++last_digit;
+    } else {
+      // Unsigned arithmetic wraps as two's complement does.
+      const auto number = static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + i);
+      length = static_cast<std::size_t>(std::to_chars(text, text + kMostDigits, number).ptr - text);
+      // Below zero the digits count down: each number is written by itself.
+      last_digit = number >= 0 ? static_cast<unsigned>(number % 10) : 9;
+    }
+    std::memcpy(position, text, kMostDigits);
+    if (shares) position[length - 1] = static_cast<char>('0' + last_digit);
+    out[i] = {position, length};
+    position += length;
+  }
 }
 
 }  // namespace
@@ -19,24 +49,17 @@ RangePayloads::RangePayloads(std::int64_t low, std::optional<std::string> patter
     : low_(low), pattern_(std::move(pattern)) {}
 
 void RangePayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) {
-  scratch.clear();
-  std::vector<std::size_t> ends;
+  // Unsigned arithmetic wraps as two's complement does: low_ may be negative.
   const auto number_at = [&](std::size_t i) {
-    // Unsigned arithmetic wraps as two's complement does: low_ may be negative.
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(low_) + first + i);
   };
-  // A 64-bit number has at most 20 characters, so without a pattern the scratch never moves once reserved;
-  // with one, the views are made when its length is known.
   if (!pattern_) {
-    scratch.resize(out.size() * 20);
-    char* position = scratch.data();
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      char* const end = std::to_chars(position, position + 20, number_at(i)).ptr;
-      out[i] = {position, static_cast<std::size_t>(end - position)};
-      position = end;
-    }
+    write_decimals(number_at(0), out, scratch);
     return;
   }
+  // The scratch may move while it grows: the views are made when its length is known.
+  scratch.clear();
+  std::vector<std::size_t> ends;
   ends.reserve(out.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::size_t from = 0;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <type_traits>
@@ -41,21 +42,24 @@ static_assert(sizeof(Task) == 128);
 class TaskCount {
  public:
   explicit TaskCount(Worker& owner) : owner_(owner) {}
+  // When done.
+  ~TaskCount() { (void)take_exception(); }
+  TaskCount(const TaskCount&) = delete;
+  TaskCount& operator=(const TaskCount&) = delete;
 
   // Whose thread owns this count. Constant.
   Worker& owner() const { return owner_; }
 
   // [owner]
-  void spawned() { ++spawned_; }
+  void spawned() { ++pending_; }
   // [owner]
   bool is_done() const {
     // [task-count] acquire: pairs with the release in finished(); what the tasks wrote is visible to whoever
     // waited.
-    return static_cast<std::int64_t>(spawned_ - finished_here_) ==
-           finished_elsewhere_.load(std::memory_order_acquire);
+    return pending_ == finished_elsewhere_.load(std::memory_order_acquire);
   }
   // [owner] A task that the owner ran itself has ended.
-  void finished_by_owner() { ++finished_here_; }
+  void finished_by_owner() { --pending_; }
   // [any other thread] A task has ended. Must be the caller's last touch of the group: true if the owner is
   // parked on it and this was what it waits for, so that it must be unparked.
   [[nodiscard]] bool finished() {
@@ -67,9 +71,8 @@ class TaskCount {
   // [owner] From now on finished() counts up to zero, and the one that reaches it returns true. False: all
   // are done already, and nothing was begun. Nothing may be spawned in between.
   bool park_begin() {
-    const auto out = static_cast<std::int64_t>(spawned_ - finished_here_);
-    if (finished_elsewhere_.fetch_sub(out) == out) {
-      finished_elsewhere_.fetch_add(out);
+    if (finished_elsewhere_.fetch_sub(pending_) == pending_) {
+      finished_elsewhere_.fetch_add(pending_);
       return false;
     }
     return true;
@@ -77,27 +80,30 @@ class TaskCount {
   // [owner] Whether all have finished since park_begin().
   bool park_is_done() const { return finished_elsewhere_.load() == 0; }
   // [owner] Back to the state before park_begin().
-  void park_end() { finished_elsewhere_.fetch_add(static_cast<std::int64_t>(spawned_ - finished_here_)); }
+  void park_end() { finished_elsewhere_.fetch_add(pending_); }
 
   // [any thread] Keeps the first exception. Call before the task is counted as finished.
   void fail(std::exception_ptr exception) {
-    const std::lock_guard lock(mutex_);
-    if (!exception_) exception_ = std::move(exception);
+    auto mine = std::make_unique<std::exception_ptr>(std::move(exception));
+    std::exception_ptr* none = nullptr;
+    if (exception_.compare_exchange_strong(none, mine.get())) mine.release();
   }
-  // [owner, when done] Takes it.
+  // [owner, when done] Takes it; null if there was none.
   std::exception_ptr take_exception() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(exception_, nullptr);
+    // [task-count] relaxed: is_done() came before, and with it all that the tasks wrote.
+    if (exception_.load(std::memory_order_relaxed) == nullptr) [[likely]]
+      return nullptr;
+    const std::unique_ptr<std::exception_ptr> taken(exception_.exchange(nullptr));
+    return *taken;
   }
 
  private:
   Worker& owner_;
-  std::uint64_t spawned_ = 0;        // owner only
-  std::uint64_t finished_here_ = 0;  // owner only
+  std::int64_t pending_ = 0;  // owner only: spawned, and not finished by the owner
   // Completions on other threads. While the owner is parked: minus the number that it waits for.
   std::atomic<std::int64_t> finished_elsewhere_{0};
-  std::mutex mutex_;
-  std::exception_ptr exception_;  // guarded by mutex_
+  // The first of the tasks', owned. Written by whoever fails first, and by the owner when done.
+  std::atomic<std::exception_ptr*> exception_{nullptr};
 };
 
 // Memory of tasks for one pool: magazines that workers exchange (Bonwick and Adams 2001), so that a worker

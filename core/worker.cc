@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "core/asymmetric_barrier.h"
 #include "core/context.h"
 #include "core/handler.h"
 #include "core/monitor.h"
@@ -126,7 +127,7 @@ void Worker::stop_searching() {
   // barrier, so one is made here; but only where tasks are about, since it is dear.
   for (std::uint32_t i = 0, count = reserved_ ? 0 : pool_.slot_count_.load(); i < count; ++i) {
     if (pool_.slot(i).spawns_.load()) {
-      idle_.heavy_barrier();
+      AsymmetricBarrier::heavy();
       break;
     }
   }
@@ -136,7 +137,7 @@ void Worker::stop_searching() {
   }
   for (std::uint32_t i = 0, count = pool_.slot_count_.load(); i < count; ++i) {
     const Worker& other = pool_.slot(i);
-    if (&other != this && !other.deque_.empty()) idle_.notify_task_seen(other.task_batch_.load());
+    if (&other != this && !other.deque_.empty()) idle_.wake_for_task(other.task_batch_.load());
   }
   if (may_find_work()) idle_.notify();
 }
@@ -209,7 +210,7 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
     if (piece.empty()) break;
     if (piece.size() > 1 || writer_.unpublished_jobs() != 0) {
       unpublished_.set(1);
-      pool_.monitor_->need(barrier_line_);
+      pool_.monitor_->need();
     }
     pieces_.add(1);
     const std::uint64_t ran = run_piece(batch, piece);

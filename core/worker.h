@@ -63,7 +63,15 @@ class Worker {
 
   Task* allocate_task() { return tasks_.allocate(); }
   void free_task(Task* task) { tasks_.free(task); }
-  void push(Task* task);
+  // Publishes a task of the job that runs.
+  void push(Task* task) {
+    if (!spawning_) [[unlikely]]
+      begin_spawning(*task);
+    own_tasks_.push(task);
+    if (idle_.somebody_wants_task()) [[unlikely]]
+      idle_.wake_for_task(task_batch());
+  }
+  // Runs tasks until all of the group, at least one of which is out, have ended.
   void wait(TaskCount& count, const JobFrame& frame);
   std::uint32_t pool_workers() const;
 
@@ -95,7 +103,13 @@ class Worker {
   Found steal_from(Worker& victim);
   void run_stolen_tasks(Worker& victim, Task* task);
   void run_task(Task* task);
+  void wait_for_thieves(TaskCount& count, const JobFrame& frame);
+  void begin_spawning(const Task& task);
   void end_spawning();
+  const Batch* task_batch() const {
+    // [task-batch] relaxed: this thread wrote it.
+    return task_batch_.load(std::memory_order_relaxed);
+  }
   Task* steal_task_of(const Batch* batch);
   bool may_find_work();
   bool may_find_task_of(const Batch* batch);
@@ -121,8 +135,6 @@ class Worker {
   // Whether the job that it runs has spawned tasks. Written by the worker, at the first spawn and at the
   // job's end; see stop_searching().
   std::atomic<bool> spawns_{false};
-  // Light side of the task barrier; see core/asymmetric_barrier.h.
-  alignas(kCacheLine) std::atomic<unsigned> barrier_line_{0};
 
   Deque<Task*> deque_;
   StealRange<ClaimTag> range_;

@@ -20,15 +20,10 @@ void relax() {
 
 }  // namespace
 
-void Worker::push(Task* task) {
-  const Batch* batch = task->frame->batch;
-  if (!spawning_) [[unlikely]] {
-    spawning_ = true;
-    task_batch_.store(batch);
-    spawns_.store(true);
-  }
-  own_tasks_.push(task);
-  idle_.notify_task(batch, barrier_line_);
+void Worker::begin_spawning(const Task& task) {
+  spawning_ = true;
+  task_batch_.store(task.frame->batch);
+  spawns_.store(true);
 }
 
 void Worker::end_spawning() {
@@ -37,7 +32,7 @@ void Worker::end_spawning() {
   task_batch_.store(nullptr);
 }
 
-void Worker::run_task(Task* task) {
+inline void Worker::run_task(Task* task) {
   TaskCount* const count = task->count;
   {
     Context context(*this, *task->frame);
@@ -55,10 +50,23 @@ void Worker::run_task(Task* task) {
 }
 
 void Worker::wait(TaskCount& count, const JobFrame& frame) {
+  do {
+    Task* task;
+    if (!own_tasks_.pop(task)) [[unlikely]] {
+      wait_for_thieves(count, frame);
+      return;
+    }
+    run_task(task);
+  } while (!count.is_done());
+}
+
+// The own deque is empty: what is still out has been stolen, so the worker helps with other sub-jobs of the
+// same batch meanwhile, and parks where there are none.
+void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
   unsigned looks = 0;
   while (!count.is_done()) {
-    if (const auto task = own_tasks_.pop()) {
-      run_task(*task);
+    if (Task * task; own_tasks_.pop(task)) {
+      run_task(task);
       continue;
     }
     if (Task* task = steal_task_of(frame.batch)) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "core/check.h"
 #include "core/context.h"
 #include "core/handler.h"
 #include "core/lane.h"
@@ -22,13 +23,14 @@
 namespace locksley::bench {
 namespace {
 
-// Counts what has run without a shared line: a counter a thread, added up by whoever waits.
+// Counts what has run without a shared line or a locked operation: a counter a thread, added up by whoever
+// waits. At most kShards threads count in a program.
 class RunCounter {
  public:
   void add() {
-    thread_local const std::size_t mine = next_.fetch_add(1) % kShards;
-    // [bench-count] relaxed: a counter; whoever waits looks again.
-    shards_[mine].count.fetch_add(1, std::memory_order_relaxed);
+    std::atomic<std::uint64_t>& count = shards_[own_shard()].count;
+    // [bench-count] relaxed: this thread alone writes it; whoever waits looks again.
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void await(std::uint64_t total) const {
     for (;;) {
@@ -43,9 +45,18 @@ class RunCounter {
   struct alignas(64) Shard {
     std::atomic<std::uint64_t> count{0};
   };
-  static constexpr std::size_t kShards = 16;
+  static constexpr std::size_t kShards = 512;
+  static std::size_t own_shard() {
+    static thread_local constinit std::size_t shard = 0;
+    if (shard == 0) [[unlikely]] {
+      static std::atomic<std::size_t> next{0};
+      shard = next.fetch_add(1) + 1;
+      check(shard < kShards, "more threads than counters");
+    }
+    return shard;
+  }
+
   Shard shards_[kShards];
-  static inline std::atomic<std::size_t> next_{0};
 };
 
 struct Locksley {

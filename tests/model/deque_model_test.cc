@@ -16,9 +16,10 @@ namespace {
 
 using ModelDeque = Deque<std::uint64_t, ModelAtomics>;
 
-// A deque with 1 … n inside, its owner, and what everybody took.
+// A deque with 1 … n inside, its owner, and what everybody took. The owner stops being strict after one pop
+// without a theft.
 struct Scene {
-  explicit Scene(std::uint64_t n, std::size_t capacity = 4) : deque(capacity), owner(deque.owner()) {
+  explicit Scene(std::uint64_t n, std::size_t capacity = 4) : deque(capacity, 1), owner(deque.owner()) {
     while (pushed < n) {
       push();
     }
@@ -142,13 +143,63 @@ TEST(DequeModelTest, FullArrayIsUsedAgainOnlyWhereValuesAreTaken) {
   expect_right_in_all_schedules(explorer);
 }
 
-// The explorer would notice: without the sequentially consistent store in pop, a value is taken twice.
-TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAWeakerPop) {
-  Explorer explorer({.preemptions = 3, .weaken_stores = true});
+// Four pops: the first sees nothing stolen, or a theft, after which it is strict, and then is not any more.
+TEST(DequeModelTest, OwnerThatBecomesStrictAndStopsLosesNothing) {
+  Explorer explorer({.preemptions = 3});
+  explorer.explore([&] {
+    Scene scene(5, 8);
+    explorer.run({[&] {
+                    for (int i = 0; i < 4; ++i) scene.pop();
+                  },
+                  [&] {
+                    for (int i = 0; i < 3; ++i) scene.steal();
+                  }});
+    return scene.each_once();
+  });
+  expect_right_in_all_schedules(explorer);
+}
+
+// One is stolen before, so that the owner is strict after its first pop.
+TEST(DequeModelTest, ThiefThatSawAStrictOwnerMayBelieveIt) {
+  Explorer explorer({.preemptions = 3});
+  explorer.explore([&] {
+    Scene scene(5, 8);
+    scene.steal();
+    scene.pop();
+    explorer.run({[&] {
+                    for (int i = 0; i < 3; ++i) scene.pop();
+                  },
+                  [&] { scene.steal(); }, [&] { scene.steal(); }});
+    return scene.each_once();
+  });
+  expect_right_in_all_schedules(explorer);
+}
+
+// The explorer would notice: without the heavy barrier in steal, or the sequentially consistent stores of an
+// owner that is strict or becomes it, a value is taken twice.
+TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAStealWithoutItsBarrier) {
+  Explorer explorer({.preemptions = 3, .weaken_barriers = true});
   explorer.explore([&] {
     Scene scene(2);
     explorer.run({[&] { scene.pop(); },
                   [&] {
+                    scene.steal();
+                    scene.steal();
+                  }});
+    return scene.each_once();
+  });
+  EXPECT_TRUE(explorer.failed());
+}
+
+TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAWeakerStrictPop) {
+  Explorer explorer({.preemptions = 3, .weaken_stores = true});
+  explorer.explore([&] {
+    Scene scene(5, 8);
+    scene.steal();
+    scene.pop();
+    explorer.run({[&] { scene.pop(); },
+                  [&] {
+                    scene.steal();
                     scene.steal();
                     scene.steal();
                   }});

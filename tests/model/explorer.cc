@@ -192,4 +192,16 @@ void Explorer::drain() {
   }
 }
 
+void Explorer::drain_all() {
+  Explorer* self = the_explorer;
+  if (self == nullptr || !self->running_ || self->limits_.weaken_barriers) {
+    return;
+  }
+  for (Thread& thread : self->threads_) {
+    while (!thread.buffer.empty()) {
+      drain_one(thread);
+    }
+  }
+}
+
 }  // namespace locksley::model

@@ -25,8 +25,9 @@ namespace locksley::model {
 //
 // The memory is that of x86: each virtual thread has a buffer of stores that others do not see yet. A store
 // weaker than seq_cst goes there and reaches memory at any later moment, in order; a seq_cst store and a
-// read-modify-write drain the buffer. So missing "announce before you look" barriers are found. Reorderings
-// that only weaker processors do are not: for those there are the proofs in the headers.
+// read-modify-write drain the buffer; a heavy barrier drains everybody's. So missing "announce before you
+// look" barriers are found. Reorderings that only weaker processors do are not: for those there are the
+// proofs in the headers.
 //
 // Belongs to one test and one thread; one explorer at a time. Nothing blocks. A program that never ends under
 // some schedule (one that spins) hangs it: write tries, not loops.
@@ -35,8 +36,9 @@ class Explorer {
   struct Limits {
     int preemptions = 3;
     int partial_drains = 2;  // times that some but not all of a thread's buffered stores reach memory
-    std::uint64_t executions = 400'000;  // a guess: some seconds
-    bool weaken_stores = false;          // treats seq_cst stores as release, to show that they matter
+    std::uint64_t executions = 4'000'000;  // a guess: some seconds
+    bool weaken_stores = false;            // treats seq_cst stores as release, to show that they matter
+    bool weaken_barriers = false;          // lets heavy barriers do nothing, for the same purpose
   };
 
   explicit Explorer(Limits limits);
@@ -57,11 +59,12 @@ class Explorer {
   // The choices of the schedule that was run last.
   std::string schedule() const;
 
-  // For the atomics. All three do nothing special outside run().
+  // For the atomics. All do nothing special outside run().
   static void before_operation();
   static std::uint64_t load(const std::uint64_t& word);
   static void store(std::uint64_t& word, std::uint64_t value, std::memory_order order);
   static void drain();
+  static void drain_all();
 
  private:
   struct Thread {
@@ -175,10 +178,20 @@ class Pair {
   WordPair pair_;
 };
 
+// AsymmetricBarrier under the explorer.
+struct Barrier {
+  static void light() {}
+  static void heavy() {
+    Explorer::before_operation();
+    Explorer::drain_all();
+  }
+};
+
 struct ModelAtomics {
   template <class T>
   using atomic = Atomic<T>;
   using atomic_pair = Pair;
+  using barrier = Barrier;
 };
 
 }  // namespace locksley::model

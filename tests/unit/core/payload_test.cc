@@ -21,6 +21,15 @@ TEST(RangePayloadsTest, AreTheDecimalsFromLowOn) {
   EXPECT_THAT(fetch(payloads, 1'000'000'000'000, 1), ::testing::ElementsAre("999999999998"));
 }
 
+TEST(RangePayloadsTest, AreRightWhereTheNumberOfDigitsChanges) {
+  for (const std::int64_t low : {-1'111L, 0L, 7L, 995L, 99'990L, 999'999'999'999'000L}) {
+    RangePayloads payloads(low);
+    std::vector<std::string> expected;
+    for (std::int64_t i = 0; i < 2'000; ++i) expected.push_back(std::to_string(low + i));
+    EXPECT_THAT(fetch(payloads, 0, 2'000), ::testing::ElementsAreArray(expected));
+  }
+}
+
 TEST(RangePayloadsTest, ReachBothEndsOfTheSigned64BitNumbers) {
   RangePayloads payloads(std::numeric_limits<std::int64_t>::min());
   EXPECT_THAT(fetch(payloads, 0, 1), ::testing::ElementsAre("-9223372036854775808"));

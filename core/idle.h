@@ -57,6 +57,8 @@ class Idle {
 
   // active -> searching; false if enough others search already: then the worker parks.
   bool try_search();
+  // Whether the calling searcher is the only one: then it may go on looking for a while.
+  bool is_sole_searcher() const { return searching(state_.load()) == 1; }
   // searching -> active, having found something. True if it was the last searcher: it must then look whether
   // there is more work, and notify() if so, because whoever published it relied on the searcher.
   bool end_search();
@@ -75,6 +77,11 @@ class Idle {
   void enter_help(Sleeper& sleeper, const void* batch);
   void leave_help(Sleeper& sleeper);
 
+  // Whether any worker has nothing to run. A hint.
+  bool anybody_free() const {
+    const std::uint64_t state = state_.load();
+    return parked(state) != 0 || searching(state) != 0;
+  }
   // Whether any worker is parked, in wait for work or as a helper. A hint.
   bool anybody_parked() const {
     const std::uint64_t state = state_.load();

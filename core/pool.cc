@@ -141,6 +141,8 @@ void Pool::resize(std::uint32_t workers) {
   for (std::uint32_t i = workers; i < before; ++i) owned_[i]->join();
 }
 
+bool Pool::has_free_worker() const { return idle_->anybody_free(); }
+
 std::uint32_t Pool::workers() const { return workers_.load(); }
 
 Worker& Pool::slot(std::uint32_t number) { return *slots_[number].load(); }

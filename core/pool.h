@@ -43,6 +43,8 @@ class Pool {
   // if only reserved ones would be left.
   void set_workers(std::uint32_t workers);
   std::uint32_t workers() const;
+  // Whether a worker, not reserved, has nothing to run. A hint, at the cost of one load.
+  bool has_free_worker() const;
   // How many of them are reserved. Constant while it runs.
   std::uint32_t reserved() const { return reserved_.load(); }
 

@@ -103,6 +103,10 @@ void Worker::run() {
       continue;
     }
     if (woken) stats_.empty_wakes.add(1);
+    woken = false;
+    // One at a time looks on: the others would only be in its way.
+    const bool may_look = searching_ && idle.is_sole_searcher();
+    if (spin_.look(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
     idle.enter_park(sleeper_, std::exchange(searching_, false));
     if (leaving_.load() || may_find_work()) {
       idle.leave_park(sleeper_);
@@ -111,6 +115,7 @@ void Worker::run() {
       stats_.parks.add(1);
       sleeper_.parker.park();
       idle.after_park(sleeper_);
+      spin_.slept();
       woken = true;
     }
     searching_ = true;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <thread>
 
+#include "core/adaptive_spin.h"
 #include "core/batch.h"
 #include "core/deque.h"
 #include "core/idle.h"
@@ -149,6 +150,7 @@ class Worker {
   std::unique_ptr<std::string_view[]> views_;  // payloads of the piece that is run
   std::uint64_t random_state_;
   bool searching_ = false;
+  AdaptiveSpin spin_;
   bool spawning_ = false;            // spawns_, without the atomic
   std::uint64_t arrivals_ = 0;       // FairRing::arrivals() when the turn began
   Nanoseconds now_{};                // the last reading of the clock

@@ -17,6 +17,7 @@
 #include "daemon/http/health.h"
 #include "daemon/http/server.h"
 #include "daemon/logging.h"
+#include "daemon/server/io_loop.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
@@ -33,7 +34,7 @@ int Service::run(const std::string& ready_line) {
   std::fputs((ready_line + "\n").c_str(), stdout);
   std::fflush(stdout);
   ::sd_notify(0, "READY=1");
-  parts_.io.run();
+  run_io_loop(parts_.io, [this] { return parts_.pool.has_free_worker(); });
   // From here on a signal has its usual effect: it ends the process, whatever a worker is still doing.
   asio::error_code ignored;
   signals_.clear(ignored);

@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""Counts the instructions of each hot path with callgrind, and fails if one needs more than its bound: a check that a busy machine
+cannot disturb. Each path is run twice, with N and with 3 N repetitions, and the difference divided by 2 N, so that what does not
+grow with N does not count.
+
+usage: instructions.py HOT_PATHS [NAME...]     HOT_PATHS: the program built from hot_paths.cc"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# Instructions once down the path, and the bound: what was counted with g++ 12 -O2, and about a fifth more for other compilers' sake.
+BOUNDS = {
+    "spawn": 110,  # counted: 91
+    "join": 195,  # 163
+    "job": 235,  # 196
+    "job_with_result": 310,  # 258
+    "turn": 1670,  # 1393
+    "parse": 147,  # 122
+    "ping": 515,  # 429
+    "row": 270,  # 224
+}
+N = 20_000
+
+
+def counted(program, name, n):
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", program, name, str(n)],
+            capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"instructions.py: {name} failed:\n{done.stderr[-2000:]}")
+        return int(re.search(r"^(?:summary|totals): (\d+)", pathlib.Path(folder, "out").read_text(), re.MULTILINE)[1])
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    program, names = sys.argv[1], sys.argv[2:] or list(BOUNDS)
+    failed = False
+    for name in names:
+        each = (counted(program, name, 3 * N) - counted(program, name, N)) / (2 * N)
+        is_over = each > BOUNDS[name]
+        failed = failed or is_over
+        print(f"{name:16} {each:8.1f} instructions, bound {BOUNDS[name]}{': TOO MANY' if is_over else ''}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

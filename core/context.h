@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/index_range.h"
 #include "core/job.h"
 #include "core/task.h"
 
@@ -54,9 +55,11 @@ class Context {
   void sleep_for(Nanoseconds duration) const;
 
   // Calls body(i) for every i in [low, high), on this worker and on every other that has nothing better to
-  // do. Pieces of the range of up to `grain` indexes are run without looking at the rest of the pool; 0 lets
-  // the pool choose. Returns when all are done. The first exception that a body throws is thrown again here,
-  // after the rest of the range was dropped. If the job should stop, the rest is dropped and it returns.
+  // do; or body(IndexRange) for ranges that together are [low, high), if it takes one: for bodies that add
+  // up, or that the compiler turns into vector instructions. Pieces of up to `grain` indexes are run without
+  // looking at the rest of the pool; 0 lets the pool choose. Returns when all are done. The first exception
+  // that a body throws is thrown again here, after the rest of the range was dropped. If the job should stop,
+  // the rest is dropped and it returns.
   template <class Body>
   void parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain = 0);
 

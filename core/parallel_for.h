@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "core/context.h"
 #include "core/job.h"
@@ -82,7 +83,11 @@ class ParallelLoop {
           (void)own.take_all();
           break;
         }
-        for (std::uint64_t i = piece.low; i < piece.high; ++i) body_(i);
+        if constexpr (std::is_invocable_v<Body&, IndexRange>) {
+          body_(piece);
+        } else {
+          for (std::uint64_t i = piece.low; i < piece.high; ++i) body_(i);
+        }
         if (grain_ == 0) {
           const Nanoseconds now = steady_now();
           if (now - before < kPieceTime / 2 && piece.size() == piece_size) {

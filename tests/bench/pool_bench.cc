@@ -17,6 +17,7 @@
 #include "core/context.h"
 #include "core/handler.h"
 #include "core/lane.h"
+#include "core/parker.h"
 #include "core/pool.h"
 #include "tests/bench/single_lock_pool.h"
 
@@ -275,7 +276,36 @@ BENCHMARK(BM_Pool_Batch)
     ->Args({1, 2})
     ->Args({2, 2});
 
-// ---- From a submission to an idle pool until the job runs ----
+// ---- From a submission to an idle pool until the job runs, and the bare futex ----
+
+void BM_Parker_WakeUp(benchmark::State& state) {
+  Parker parker;
+  std::atomic<std::uint64_t> ran{0};
+  std::jthread sleeper([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      parker.park();
+      ran.store(1);
+    }
+  });
+  for (auto _ : state) {
+    state.PauseTiming();
+    std::this_thread::sleep_for(std::chrono::milliseconds(state.range(0)));
+    ran.store(0);
+    state.ResumeTiming();
+    parker.unpark();
+    while (ran.load() == 0) {
+    }
+  }
+  sleeper.request_stop();
+  parker.unpark();
+}
+BENCHMARK(BM_Parker_WakeUp)
+    ->ArgName("rest_ms")
+    ->Arg(1)
+    ->Arg(20)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond)
+    ->Iterations(200);
 
 void BM_Pool_WakeUp(benchmark::State& state) {
   Locksley locksley(2);

@@ -107,6 +107,20 @@ TEST_F(PoolTasksTest, AParallelLoopVisitsEveryIndexOnce) {
   for (std::uint64_t i = 0; i < kSize; ++i) ASSERT_EQ(visits[i], 1) << i;
 }
 
+TEST_F(PoolTasksTest, AParallelLoopGivesABodyThatTakesRangesAllOfThem) {
+  constexpr std::uint64_t kSize = 300'000;
+  std::vector<std::uint8_t> visits(kSize);
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    context.parallel_for(5, kSize, [&](const IndexRange& piece) {
+      EXPECT_FALSE(piece.empty());
+      for (std::uint64_t i = piece.low; i < piece.high; ++i) ++visits[i];
+    });
+  });
+  auto batch = submit_range(run, 1);
+  wait_over(*batch);
+  for (std::uint64_t i = 0; i < kSize; ++i) ASSERT_EQ(visits[i], i < 5 ? 0 : 1) << i;
+}
+
 TEST_F(PoolTasksTest, AParallelLoopThrowsWhatABodyThrowsAndDropsTheRest) {
   std::atomic<std::uint64_t> visited{0};
   Handler& run = handler([&](JobContext& context, std::string_view) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -21,7 +22,8 @@ inline constexpr Instant kNever = Instant::max();
 // from Batch so that a notification of the scheduler leads here without a look-up by id.
 //
 // Owned by shared_ptr like every Batch; the registry holds one while the batch is known by its id. Of the
-// members below, all belong to the I/O thread, also where the batch itself is shared with workers.
+// members below, all but row_waiters belong to the I/O thread, also where the batch itself is shared with
+// workers.
 class BatchRecord final : public Batch {
  public:
   // Which command made it: decides what may be done with it.
@@ -62,6 +64,9 @@ class BatchRecord final : public Batch {
 
   // Connections to wake at the next change; each removes itself.
   std::vector<Wakeup*> waiters;
+  // How many of them wait for results that the batch does not have yet. Read by workers, after they published
+  // some; counted before the waiter looks whether there are any, so that one of the two sees the other.
+  std::atomic<std::uint32_t> row_waiters{0};
 };
 
 }  // namespace locksley::daemon

@@ -25,12 +25,21 @@ Batches::Batches(asio::io_context& io, const config::Config& config, const Handl
       registry_(stats),
       events_(stats),
       changes_([this, &io] { asio::post(io, [this] { take_changes(); }); }, log_),
-      due_timer_(io) {}
+      due_timer_(io),
+      changes_timer_(io) {}
 
 void Batches::take_changes() {
   const ChangeQueue::Records records = changes_.take();
   const Instant at = now();
   for (const auto& record : records) changed(*record, at);
+  if (!records.empty() && !changes_timer_armed_) {
+    changes_timer_armed_ = true;
+    changes_timer_.expires_after(ChangeQueue::kHoldOff);
+    changes_timer_.async_wait([this](const asio::error_code& stopped) {
+      changes_timer_armed_ = false;
+      if (!stopped) take_changes();
+    });
+  }
   arm_timer();
   look_whether_idle();
 }

@@ -110,6 +110,8 @@ class Batches {
       streams_;             // open batches by connection
   std::uint64_t runs_ = 0;  // active batches of RUN
   Timer due_timer_;
+  Timer changes_timer_;
+  bool changes_timer_armed_ = false;
   Instant armed_for_ = kNever;
   bool draining_ = false;
   std::function<void()> on_idle_;

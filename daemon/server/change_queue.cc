@@ -12,15 +12,19 @@ ChangeQueue::ChangeQueue(std::function<void()> wake, std::shared_ptr<spdlog::log
 void ChangeQueue::batch_changed(const std::shared_ptr<Batch>& batch) {
   // Every batch that has this observer is a BatchRecord.
   auto record = std::static_pointer_cast<BatchRecord>(batch);
-  if (record->origin == BatchRecord::Origin::kRun && !record->is_over()) return;
-  if (!record->set_changed()) return;
-  bool was_empty;
+  const bool is_over = record->is_over();
+  if (record->origin == BatchRecord::Origin::kRun && !is_over) return;
+  const bool is_urgent = is_over || record->row_waiters.load() != 0;
+  const bool is_first = record->set_changed();
+  if (!is_first && !is_urgent) return;
+  bool wakes;
   {
     const std::lock_guard lock(mutex_);
-    was_empty = changed_.empty();
-    changed_.push_back(std::move(record));
+    if (is_first) changed_.push_back(std::move(record));
+    wakes = !woken_ && (is_urgent || !holding_off_);
+    woken_ = woken_ || wakes;
   }
-  if (was_empty) wake_();
+  if (wakes) wake_();
 }
 
 void ChangeQueue::handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) {
@@ -32,6 +36,8 @@ ChangeQueue::Records ChangeQueue::take() {
   {
     const std::lock_guard lock(mutex_);
     taken.swap(changed_);
+    woken_ = false;
+    holding_off_ = !taken.empty();
   }
   // From here on a change queues the batch again, so what the caller reads next is never the last word
   // unseen.

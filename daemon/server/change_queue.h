@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -16,12 +17,13 @@ class logger;
 namespace locksley::daemon {
 
 // The way from the workers to the I/O thread: batches whose record changed, each at most once, with one
-// wake-up for all that gather until the I/O thread comes.
+// wake-up for all that gather until the I/O thread comes. A worker tells of every claim; the I/O thread hears
+// at once of the end of a batch, and of new results where a client waits for them. For other changes it is
+// woken at most once in kHoldOff.
 //
 // Owned by the Server; outlives all batches that were made with it. batch_changed() may be called by any
-// thread; it takes a mutex for the length of a push, and wakes the I/O thread (a write to an eventfd) only
-// when the queue was empty. Of a RUN only its end is of interest: its start would cost the worker a wake-up
-// just before the job.
+// thread; it takes a mutex for the length of a push, and a wake-up is a write to an eventfd. Of a RUN only
+// its end is of interest: its start would cost the worker a wake-up just before the job.
 class ChangeQueue final : public BatchObserver {
  public:
   using Records = std::vector<std::shared_ptr<BatchRecord>>;
@@ -32,14 +34,20 @@ class ChangeQueue final : public BatchObserver {
   void batch_changed(const std::shared_ptr<Batch>& batch) override;
   void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) override;
 
-  // I/O thread: what changed since the last call. A change after it comes again.
+  // I/O thread: what changed since the last call. A change after it comes again. Unless there was nothing,
+  // changes that are not urgent no longer wake it: so it has to call again after kHoldOff.
   Records take();
+
+  static constexpr std::chrono::milliseconds kHoldOff{2};
 
  private:
   const std::function<void()> wake_;
   const std::shared_ptr<spdlog::logger> log_;
   std::mutex mutex_;
-  Records changed_;  // guarded by mutex_
+  // Guarded by mutex_:
+  Records changed_;
+  bool woken_ = false;        // the I/O thread is on its way to take()
+  bool holding_off_ = false;  // it comes by itself, in kHoldOff at most
 };
 
 }  // namespace locksley::daemon

@@ -67,7 +67,10 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     const auto has_row = [first = row_of_cursor(parsed->from)](const BatchRecord& batch) {
       return batch.is_over() || batch.status().rows > first;
     };
-    if (co_await session.until(record, has_row, deadline) == Session::Until::kGone) co_return;
+    ++record->row_waiters;
+    const Session::Until until = co_await session.until(record, has_row, deadline);
+    --record->row_waiters;
+    if (until == Session::Until::kGone) co_return;
   }
   proto::ReplyWriter reply = session.reply();
   const std::uint64_t most =

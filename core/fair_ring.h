@@ -159,10 +159,12 @@ class FairRing {
     return arrivals_.load(std::memory_order_relaxed);
   }
 
-  // ---- Inspection: O(queues), under the mutex ----
+  // ---- Inspection, under the mutex ----
 
-  // `deepest`: how many of the deepest queues' depths to list.
+  // `deepest`: how many of the deepest queues' depths to list. O(queues); O(tenants) with 0, which leaves out
+  // active_queues, too.
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
+  // O(queues).
   QueueView view(const RingQueue& queue, Nanoseconds now) const;
 
  private:

@@ -66,8 +66,9 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
   const double lane = usage_.lately(executors_, now);
   std::vector<std::uint64_t> depths;
   for (const auto& [name, tenant] : tenants_) {
-    for (const RingQueue* queue = tenant->first; queue != nullptr; queue = queue->next_) {
-      ++result.queues;
+    result.queues += tenant->queues;
+    for (const RingQueue* queue = deepest == 0 ? nullptr : tenant->first; queue != nullptr;
+         queue = queue->next_) {
       if (queue->queued_ > 0 || queue->fair.executors > 0) ++result.active_queues;
       if (queue->queued_ > 0) depths.push_back(queue->queued_);
     }

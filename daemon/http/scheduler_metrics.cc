@@ -1,5 +1,6 @@
 #include "daemon/http/scheduler_metrics.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -78,7 +79,9 @@ SchedulerMetrics::SchedulerMetrics(const Pool& pool, const Lane& lane, std::vect
 
 void SchedulerMetrics::read(Families& families) {
   const std::vector<WorkerSnapshot> workers = pool_.snapshot();
-  const RingSnapshot ring = lane_.ring().snapshot(limits_.deepest_batches, steady_now());
+  // At least 1: active_queues is wanted in any case.
+  const RingSnapshot ring =
+      lane_.ring().snapshot(std::max<std::size_t>(limits_.deepest_batches, 1), steady_now());
   read_workers(workers, families);
   read_lane(ring, workers, families);
   read_tenants(ring, families);

@@ -315,8 +315,9 @@ void Deque<T, Atomics>::adapt(std::uint64_t top) {
     known_top_ = top;
     if (calm_pops_left_ == 0) strict_.store(true);
     calm_pops_left_ = most_calm_pops_;
-  } else if (calm_pops_left_ != 0 && --calm_pops_left_ == 0) {
-    strict_.store(false);
+  } else if (calm_pops_left_ != 0) {
+    --calm_pops_left_;
+    if (calm_pops_left_ == 0) strict_.store(false);
   }
 }
 

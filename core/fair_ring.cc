@@ -177,6 +177,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter)
   claim.queue = &queue;
   claim.range = take(queue, claim_size(queue));
   queue.claimed_ += claim.range.size();
+  claimed_ += claim.range.size();
   const auto jobs = static_cast<std::int64_t>(claim.range.size());
   Nanoseconds time = options_.quantum;  // of a job of which nothing is known
   if (queue.job_cost_ > 0) {
@@ -207,6 +208,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
       settlement.executed <= queue.claimed_ && settlement.left.size() <= queue.claimed_ - settlement.executed,
       "a settlement for jobs that were not claimed");
   queue.claimed_ -= settlement.executed + settlement.left.size();
+  claimed_ -= settlement.executed + settlement.left.size();
   RingTenant& tenant = *queue.tenant_;
   const Charge& charged = settlement.charged;
   const std::int64_t service = service_of(settlement);

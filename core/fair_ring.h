@@ -215,7 +215,8 @@ class FairRing {
       tenant_weights_;      // as configured; for tenants that come back
   RetiredTenants retired_;  // without queues, but ahead of the virtual time: kept until it has caught up
   Usage usage_;
-  std::uint64_t queued_ = 0;
+  std::uint64_t queued_ = 0;   // jobs
+  std::uint64_t claimed_ = 0;  // jobs; with their executors, or on their way to a thief that has yet to join
   std::uint32_t executors_ = 0;
   std::uint64_t claims_ = 0;
   std::uint32_t published_ready_ = 0;

@@ -61,6 +61,7 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
   const std::lock_guard lock(mutex_);
   RingSnapshot result;
   result.queued = queued_;
+  result.claimed = claimed_;
   result.executors = executors_;
   result.claims_total = claims_;
   const double lane = usage_.lately(executors_, now);

@@ -102,6 +102,11 @@ void Pool::set_workers(std::uint32_t workers) {
   if (running_) resize(workers);
 }
 
+void Pool::set_quantum(Nanoseconds quantum) {
+  lane_.set_quantum(quantum);
+  if (reserved_.load() != 0) lane_.ring().set_brief_job(quantum, steady_now());
+}
+
 void Pool::check_count(std::uint32_t workers, std::uint32_t reserved) {
   if (workers < 1 || workers > kMaxWorkers || workers <= reserved) {
     throw std::invalid_argument("a pool has 1 to " + std::to_string(kMaxWorkers) +
@@ -151,7 +156,7 @@ bool Pool::drain(Nanoseconds deadline) {
   // Polled: it happens once in a process's life, and nobody waits for the last millisecond.
   for (;;) {
     const RingSnapshot ring = lane_.ring().snapshot(0, steady_now());
-    if (ring.queued == 0 && ring.executors == 0) return true;
+    if (ring.queued == 0 && ring.claimed == 0 && ring.executors == 0) return true;
     const Nanoseconds now = steady_now();
     if (now >= deadline) return false;
     std::this_thread::sleep_for(std::min<Nanoseconds>(deadline - now, std::chrono::milliseconds(1)));

@@ -43,6 +43,8 @@ class Pool {
   // if only reserved ones would be left.
   void set_workers(std::uint32_t workers);
   std::uint32_t workers() const;
+  // The lane's quantum, from now on, which is also what the reserved workers call short.
+  void set_quantum(Nanoseconds quantum);
   // Whether a worker, not reserved, has nothing to run. A hint, at the cost of one load.
   bool has_free_worker() const;
   // How many of them are reserved. Constant while it runs.

@@ -21,11 +21,12 @@ struct TenantView {
 };
 
 struct RingSnapshot {
-  std::uint64_t queued = 0;  // jobs
+  std::uint64_t queued = 0;   // jobs
+  std::uint64_t claimed = 0;  // jobs claimed and not settled
   std::uint32_t executors = 0;
   std::uint64_t queues = 0;  // attached
-  std::uint64_t active_queues =
-      0;  // with jobs queued (paused ones too) or with executors; 0 if no depths are asked for
+  // With jobs queued (paused ones too) or with executors; 0 if no depths are asked for.
+  std::uint64_t active_queues = 0;
   std::uint64_t claims_total = 0;
   std::vector<std::uint64_t> deepest;  // queued jobs of the deepest queues, deepest first
   std::vector<TenantView> tenants;     // by name

@@ -84,9 +84,9 @@ class TaskCount {
 
   // [any thread] Keeps the first exception. Call before the task is counted as finished.
   void fail(std::exception_ptr exception) {
-    auto mine = std::make_unique<std::exception_ptr>(std::move(exception));
+    auto* const mine = new std::exception_ptr(std::move(exception));
     std::exception_ptr* none = nullptr;
-    if (exception_.compare_exchange_strong(none, mine.get())) mine.release();
+    if (!exception_.compare_exchange_strong(none, mine)) delete mine;
   }
   // [owner, when done] Takes it; null if there was none.
   std::exception_ptr take_exception() {

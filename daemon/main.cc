@@ -113,9 +113,8 @@ int serve(const config::Config& config, const std::string& config_file) {
             handler_list.size(), config_file.empty() ? "(defaults)" : config_file);
   int exit_code = kExitSoftware;
   {
-    Service service(
-        {.io = io, .lane = lane, .pool = pool, .server = server, .http = http, .health = health, .log = log},
-        config_file);
+    Service service({.io = io, .pool = pool, .server = server, .http = http, .health = health, .log = log},
+                    config_file);
     exit_code = service.run(fmt::format("ready listen={} http={}", to_text(*listen_at), to_text(*http_at)));
   }
   // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets

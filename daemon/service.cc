@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "config/load.h"
@@ -120,16 +121,22 @@ void Service::reload() {
     parts_.log->info("configuration read again: {}", config_file_);
     const config::Config& effective = reload.effective;
     set_log_level(*parts_.log, effective.log.level);
-    parts_.lane.set_quantum(effective.scheduling.quantum);
+    parts_.pool.set_quantum(effective.scheduling.quantum);
     const std::uint32_t workers =
         std::max(effective.pool.workers != 0 ? effective.pool.workers : usable_cpus(),
                  effective.scheduling.reserved_workers + 1);
     if (workers != parts_.pool.workers()) {
       // After the one before it, which may still wait for its workers to leave.
-      resizing_ = std::jthread([before = std::move(resizing_), &pool = parts_.pool, workers]() mutable {
+      const auto resize = [&pool = parts_.pool, log = parts_.log, workers](std::jthread before) {
         if (before.joinable()) before.join();
-        pool.set_workers(workers);
-      });
+        try {
+          pool.set_workers(workers);
+        } catch (const std::system_error& error) {
+          log->error("pool.workers: {} threads cannot be had ({}): {} run", workers, error.what(),
+                     pool.workers());
+        }
+      };
+      resizing_ = std::jthread(resize, std::move(resizing_));
     }
     parts_.server.reconfigure(std::move(reload.effective));
   }

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "config/config.h"
-#include "core/lane.h"
 #include "core/pool.h"
 #include "daemon/server/io.h"
 
@@ -34,7 +33,6 @@ class Service {
  public:
   struct Parts {
     asio::io_context& io;
-    Lane& lane;
     Pool& pool;
     Server& server;
     HttpServer& http;

@@ -35,7 +35,8 @@ int Service::run(const std::string& ready_line) {
   std::fputs((ready_line + "\n").c_str(), stdout);
   std::fflush(stdout);
   ::sd_notify(0, "READY=1");
-  run_io_loop(parts_.io, [this] { return parts_.pool.has_free_worker(); });
+  run_io_loop(parts_.io, {.may_poll = [this] { return parts_.pool.has_free_worker(); },
+                          .awaits_worker = [this] { return parts_.server.has_blocked(); }});
   // From here on a signal has its usual effect: it ends the process, whatever a worker is still doing.
   asio::error_code ignored;
   signals_.clear(ignored);

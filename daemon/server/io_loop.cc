@@ -4,11 +4,13 @@
 
 namespace locksley::daemon {
 
-void run_io_loop(asio::io_context& io, const std::function<bool()>& may_poll) {
-  AdaptiveSpin spin;
+void run_io_loop(asio::io_context& io, const IoLoopQuestions& questions) {
+  AdaptiveSpin for_workers;
+  AdaptiveSpin for_clients;
   while (!io.stopped()) {
     if (io.poll() != 0) continue;
-    if (spin.look(may_poll(), [&io] { return io.poll() != 0 || io.stopped(); })) continue;
+    AdaptiveSpin& spin = questions.awaits_worker() ? for_workers : for_clients;
+    if (spin.look(questions.may_poll(), [&io] { return io.poll() != 0 || io.stopped(); })) continue;
     io.run_one();
     spin.slept();
   }

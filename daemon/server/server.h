@@ -91,6 +91,8 @@ class Server {
   bool account_input(std::uint64_t memory, std::uint64_t before);
   void count_subscriber(int change);
   void count_blocked(int change);
+  // Whether a client waits in a blocking command.
+  bool has_blocked() const { return stats_.blocked.get() != 0; }
   void warn_sometimes(Warning kind, std::string_view peer, std::string_view what);
 
  private:

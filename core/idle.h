@@ -1,12 +1,11 @@
 // Which workers look for work and which are parked; who is woken when work comes.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
-#include "core/asymmetric_barrier.h"
 #include "core/atomics.h"
 #include "core/parker.h"
 
@@ -20,11 +19,14 @@ namespace locksley {
 //
 // Owned by the pool; outlives its workers. Any thread may call anything. The mutex is taken by whoever parks
 // or leaves a list, and by wake-ups that find a sleeper; notify() with nobody to wake is one load.
-class Idle {
+//
+// Programs use Idle, below.
+template <class Atomics>
+class BasicIdle {
  public:
   // Something that can be woken. A member of its worker.
   struct Sleeper {
-    Parker parker;
+    typename Atomics::parker parker;
     // Guarded by Idle's mutex:
     bool listed = false;
     const void* batch = nullptr;  // of a helper: what it could run
@@ -42,7 +44,7 @@ class Idle {
   // A task was pushed onto the calling worker's deque: whether wake_for_task() is needed. Called for every
   // spawn.
   bool somebody_wants_task() const {
-    AsymmetricBarrier::light();
+    Atomics::barrier::light();
     // [idle-task] relaxed: ordered after the push by the barrier; pairs with heavy() in enter_park() and
     // enter_help().
     const std::uint64_t state = state_.load(std::memory_order_relaxed);
@@ -72,10 +74,10 @@ class Idle {
   // already; but a token may have been left from an earlier wait.
   void after_park(Sleeper& sleeper);
 
-  // active -> helper of `batch`, and back. The caller looks once more in between, as above. leave_help()
-  // tolerates having been woken.
+  // active -> helper of `batch`, and back. The caller looks once more in between, as above. leave_help() is
+  // called whether it was woken or not, and returns whether it was, for a task: then no other helper was.
   void enter_help(Sleeper& sleeper, const void* batch);
-  void leave_help(Sleeper& sleeper);
+  bool leave_help(Sleeper& sleeper);
 
   // Whether any worker has nothing to run. A hint.
   bool anybody_free() const {
@@ -103,15 +105,141 @@ class Idle {
   void wake_one();
   Sleeper* unlist_parked();  // [needs mutex_]
 
-  std::atomic<std::uint32_t> workers_{1};
+  typename Atomics::template atomic<std::uint32_t> workers_{1};
   // Counts of searchers, parked and helpers; written by workers and wakers, read by publishers, all seq_cst
-  // but for notify_task().
-  alignas(kCacheLine) std::atomic<std::uint64_t> state_{0};
+  // but for somebody_wants_task().
+  alignas(kCacheLine) typename Atomics::template atomic<std::uint64_t> state_{0};
 
-  alignas(kCacheLine) std::mutex mutex_;
+  alignas(kCacheLine) typename Atomics::mutex mutex_;
   // Guarded by mutex_. The last to park is the first to be woken: its caches are warmest.
   std::vector<Sleeper*> parked_;
   std::vector<Sleeper*> helpers_;
 };
+
+// A class of its own, so that it can be named where it is not yet defined.
+class Idle : public BasicIdle<StdAtomics> {};
+
+template <class Atomics>
+bool BasicIdle<Atomics>::try_search() {
+  std::uint64_t state = state_.load();
+  do {
+    if (2 * (searching(state) + 1) > std::max<std::uint32_t>(workers_.load(), 2)) return false;
+  } while (!state_.compare_exchange_weak(state, state + kSearching));
+  return true;
+}
+
+template <class Atomics>
+bool BasicIdle<Atomics>::end_search() {
+  return searching(state_.fetch_sub(kSearching)) == 1;
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::enter_park(Sleeper& sleeper, bool was_searching) {
+  {
+    const std::lock_guard lock(mutex_);
+    sleeper.listed = true;
+    parked_.push_back(&sleeper);
+    state_.fetch_add(kParked - (was_searching ? kSearching : 0));
+  }
+  Atomics::barrier::heavy();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::leave_park(Sleeper& sleeper) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (sleeper.listed) {
+      sleeper.listed = false;
+      parked_.erase(std::find(parked_.begin(), parked_.end(), &sleeper));
+      state_.fetch_add(kSearching - kParked);
+      return;
+    }
+  }
+  sleeper.parker.park();  // the waker has counted it as searching, and gives or gave its token
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::after_park(Sleeper& sleeper) {
+  const std::lock_guard lock(mutex_);
+  if (!sleeper.listed) return;
+  sleeper.listed = false;
+  parked_.erase(std::find(parked_.begin(), parked_.end(), &sleeper));
+  state_.fetch_add(kSearching - kParked);
+}
+
+template <class Atomics>
+auto BasicIdle<Atomics>::unlist_parked() -> Sleeper* {
+  if (parked_.empty()) return nullptr;
+  Sleeper* sleeper = parked_.back();
+  parked_.pop_back();
+  sleeper->listed = false;
+  state_.fetch_add(kSearching - kParked);
+  return sleeper;
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::wake_one() {
+  Sleeper* sleeper;
+  {
+    const std::lock_guard lock(mutex_);
+    if (searching(state_.load()) != 0) return;  // somebody was woken meanwhile
+    sleeper = unlist_parked();
+  }
+  if (sleeper != nullptr) sleeper->parker.unpark();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::wake_for_task(const void* batch) {
+  Sleeper* sleeper = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (searching(state_.load()) != 0) return;
+    sleeper = unlist_parked();
+    if (sleeper == nullptr) {
+      const auto helper = std::find_if(helpers_.begin(), helpers_.end(),
+                                       [batch](const Sleeper* s) { return s->batch == batch; });
+      if (helper == helpers_.end()) return;
+      sleeper = *helper;
+      helpers_.erase(helper);
+      sleeper->listed = false;
+      state_.fetch_sub(kHelpers);
+    }
+  }
+  sleeper->parker.unpark();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::wake_all() {
+  std::vector<Sleeper*> woken;
+  {
+    const std::lock_guard lock(mutex_);
+    while (Sleeper* sleeper = unlist_parked()) woken.push_back(sleeper);
+  }
+  for (Sleeper* sleeper : woken) sleeper->parker.unpark();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::enter_help(Sleeper& sleeper, const void* batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    sleeper.listed = true;
+    sleeper.batch = batch;
+    helpers_.push_back(&sleeper);
+    state_.fetch_add(kHelpers);
+  }
+  Atomics::barrier::heavy();
+}
+
+template <class Atomics>
+bool BasicIdle<Atomics>::leave_help(Sleeper& sleeper) {
+  const std::lock_guard lock(mutex_);
+  if (!sleeper.listed) return true;
+  sleeper.listed = false;
+  helpers_.erase(std::find(helpers_.begin(), helpers_.end(), &sleeper));
+  state_.fetch_sub(kHelpers);
+  return false;
+}
+
+extern template class BasicIdle<StdAtomics>;
 
 }  // namespace locksley

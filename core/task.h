@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/atomics.h"
+
 namespace locksley {
 
 class Context;
@@ -36,19 +38,15 @@ struct alignas(64) Task {
 };
 static_assert(sizeof(Task) == 128);
 
-// How many tasks of a group are still out. Spawns and waits happen on the owner's thread; completions
-// anywhere. Completions on the owner's own thread, by far the most where nothing is stolen, cost no atomic
-// operation.
-class TaskCount {
+// How many tasks of a group are still out: the numbers alone. Spawns and waits happen on the owner's thread;
+// completions anywhere. Completions on the owner's own thread, by far the most where nothing is stolen, cost
+// no atomic operation. Programs use TaskCount, below.
+template <class Atomics>
+class BasicTaskCount {
  public:
-  explicit TaskCount(Worker& owner) : owner_(owner) {}
-  // When done.
-  ~TaskCount() { (void)take_exception(); }
-  TaskCount(const TaskCount&) = delete;
-  TaskCount& operator=(const TaskCount&) = delete;
-
-  // Whose thread owns this count. Constant.
-  Worker& owner() const { return owner_; }
+  BasicTaskCount() = default;
+  BasicTaskCount(const BasicTaskCount&) = delete;
+  BasicTaskCount& operator=(const BasicTaskCount&) = delete;
 
   // [owner]
   void spawned() { ++pending_; }
@@ -82,6 +80,22 @@ class TaskCount {
   // [owner] Back to the state before park_begin().
   void park_end() { finished_elsewhere_.fetch_add(pending_); }
 
+ private:
+  std::int64_t pending_ = 0;  // owner only: spawned, and not finished by the owner
+  // Completions on other threads. While the owner is parked: minus the number that it waits for.
+  typename Atomics::template atomic<std::int64_t> finished_elsewhere_{0};
+};
+
+// The count of a group whose tasks a worker spawned, and what they threw.
+class TaskCount : public BasicTaskCount<StdAtomics> {
+ public:
+  explicit TaskCount(Worker& owner) : owner_(owner) {}
+  // When done.
+  ~TaskCount() { (void)take_exception(); }
+
+  // Whose thread owns this count. Constant.
+  Worker& owner() const { return owner_; }
+
   // [any thread] Keeps the first exception. Call before the task is counted as finished.
   void fail(std::exception_ptr exception) {
     auto* const mine = new std::exception_ptr(std::move(exception));
@@ -99,9 +113,6 @@ class TaskCount {
 
  private:
   Worker& owner_;
-  std::int64_t pending_ = 0;  // owner only: spawned, and not finished by the owner
-  // Completions on other threads. While the owner is parked: minus the number that it waits for.
-  std::atomic<std::int64_t> finished_elsewhere_{0};
   // The first of the tasks', owned. Written by whoever fails first, and by the owner when done.
   std::atomic<std::exception_ptr*> exception_{nullptr};
 };

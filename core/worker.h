@@ -114,6 +114,7 @@ class Worker {
   Task* steal_task_of(const Batch* batch);
   bool may_find_work();
   bool may_find_task_of(const Batch* batch);
+  void pass_wake_up_on(const Batch* batch);
   void stop_searching();
   std::uint32_t random();
 

@@ -1,4 +1,6 @@
 // A worker and the sub-jobs: spawning, waiting, and running what it stole.
+#include <utility>
+
 #include "core/context.h"
 #include "core/pool.h"
 #include "core/worker.h"
@@ -24,6 +26,9 @@ void Worker::begin_spawning(const Task& task) {
   spawning_ = true;
   task_batch_.store(task.frame->batch);
   spawns_.store(true);
+  // Sequentially consistent, so that no later look at the state, be it weaker, comes before the flag: who
+  // ends the search that such a look has seen sees the flag.
+  (void)idle_.anybody_parked();
 }
 
 void Worker::end_spawning() {
@@ -64,12 +69,14 @@ void Worker::wait(TaskCount& count, const JobFrame& frame) {
 // same batch meanwhile, and parks where there are none.
 void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
   unsigned looks = 0;
+  bool woken = false;  // for a task, so that no other helper was; and has taken none since
   while (!count.is_done()) {
     if (Task * task; own_tasks_.pop(task)) {
       run_task(task);
       continue;
     }
     if (Task* task = steal_task_of(frame.batch)) {
+      if (std::exchange(woken, false)) pass_wake_up_on(frame.batch);
       run_task(task);
       looks = 0;
       continue;
@@ -87,8 +94,15 @@ void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
       }
       count.park_end();
     }
-    idle_.leave_help(sleeper_);
+    if (idle_.leave_help(sleeper_)) woken = true;
   }
+  if (woken) pass_wake_up_on(frame.batch);
+}
+
+// A helper is woken for one task, by whoever may have kept quiet about others while somebody searched; and it
+// may be done, and take none.
+void Worker::pass_wake_up_on(const Batch* batch) {
+  if (may_find_task_of(batch)) idle_.wake_for_task(batch);
 }
 
 bool Worker::may_find_task_of(const Batch* batch) {

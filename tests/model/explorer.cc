@@ -1,14 +1,18 @@
 #include "tests/model/explorer.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
 #include "core/check.h"
 
 namespace locksley::model {
 namespace {
 
-// The containers' code has no place for a pointer to the explorer, so the atomics find it here.
+// The code under test has no place for a pointer to the explorer, so the atomics find it here.
 thread_local Explorer* the_explorer = nullptr;
 
-constexpr std::size_t kStackBytes = 64 * 1024;  // a guess; the containers use a few hundred bytes
+constexpr std::size_t kStackBytes = 64 * 1024;  // a guess; the code under test uses a few hundred bytes
 
 }  // namespace
 
@@ -19,14 +23,19 @@ Explorer::Explorer(Limits limits) : limits_(limits) {
 
 Explorer::~Explorer() { the_explorer = nullptr; }
 
+Explorer* Explorer::running() {
+  return the_explorer != nullptr && the_explorer->running_ ? the_explorer : nullptr;
+}
+
+// ---- The search ----
+
 void Explorer::explore(const std::function<bool()>& program) {
   do {
-    depth_ = 0;
-    preemptions_ = 0;
-    partial_drains_ = 0;
-    ++executions_;
-    if (!program()) {
-      failed_ = true;
+    begin_execution();
+    const bool right = program();
+    if (failed()) return;  // found by run()
+    if (!right) {
+      failure_ = Failure::wrong_outcome;
       return;
     }
     if (!next_schedule()) {
@@ -34,6 +43,16 @@ void Explorer::explore(const std::function<bool()>& program) {
       return;
     }
   } while (executions_ < limits_.executions);
+}
+
+void Explorer::begin_execution() {
+  depth_ = 0;
+  operations_ = 0;
+  preemptions_ = 0;
+  partial_drains_ = 0;
+  spurious_wakes_ = 0;
+  events_.clear();
+  ++executions_;
 }
 
 // The next one in the order of a depth-first search: the last choice that has an alternative left takes it.
@@ -60,148 +79,280 @@ std::size_t Explorer::choose(std::size_t among) {
   return choices_[depth_++].taken;
 }
 
+std::size_t Explorer::any_of(std::size_t among) {
+  Explorer* self = running();
+  check(self != nullptr, "only threads under the explorer can choose");
+  return self->choose(among);
+}
+
 std::string Explorer::schedule() const {
   std::string text;
-  for (std::size_t i = 0; i < depth_; ++i) {
-    text += std::to_string(choices_[i].taken) + "/" + std::to_string(choices_[i].among) + " ";
+  for (std::size_t i = 0; i < events_.size();) {
+    const Event& event = events_[i];
+    if (event.stores != 0) {
+      text += std::to_string(event.thread) + "!" + std::to_string(event.stores) + " ";
+      ++i;
+      continue;
+    }
+    std::uint64_t operations = 0;
+    for (; i < events_.size() && events_[i].thread == event.thread && events_[i].stores == 0; ++i) {
+      operations += events_[i].operations;
+    }
+    text += std::to_string(event.thread) + "*" + std::to_string(operations) + " ";
   }
   return text;
 }
 
-void Explorer::run(std::vector<std::function<void()>> bodies) {
-  threads_ = std::vector<Thread>(bodies.size());
+// ---- Threads ----
+
+void Explorer::run(std::vector<std::function<void()>> bodies, const std::function<bool()>& may_rest) {
+  check(!running_ && !bodies.empty(), "run() is called once, with something to run");
+  threads_.resize(bodies.size());
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     Thread& thread = threads_[i];
     thread.body = std::move(bodies[i]);
-    thread.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
-    ::getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
-    thread.context.uc_stack.ss_size = kStackBytes;
-    thread.context.uc_link = nullptr;
-    ::makecontext(&thread.context, &Explorer::enter, 0);
+    if (thread.stack == nullptr) {
+      thread.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
+      ::getcontext(&thread.start);
+      thread.start.uc_stack.ss_sp = thread.stack.get();
+      thread.start.uc_stack.ss_size = kStackBytes;
+      thread.start.uc_link = nullptr;
+    }
+    ::makecontext(&thread.start, &Explorer::enter, 0);
+    thread.started = false;
+    thread.ended = false;
+    thread.just_begun = true;
+    thread.ready = nullptr;
+    thread.early = Early::never;
+    thread.buffer.clear();
+    thread.stores = 0;
   }
+  may_rest_ = may_rest;
   running_ = true;
   current_ = choose(threads_.size());
-  ::swapcontext(&outside_, &threads_[current_].context);
+  // Contexts begin threads, and jumps go from one to the other, because jumps make no system calls.
+  if (::_setjmp(outside_) == 0) go_to(current());
   running_ = false;
-  for (Thread& thread : threads_) {
-    while (!thread.buffer.empty()) {
-      drain_one(thread);
-    }
-  }
 }
 
 void Explorer::enter() {
   Explorer& self = *the_explorer;
-  Thread& thread = self.threads_[self.current_];
+  Thread& thread = self.current();
   thread.body();
   thread.ended = true;
   self.reschedule();
 }
 
+// Back to run(), from any thread.
+void Explorer::stop() { ::_longjmp(outside_, 1); }
+
 void Explorer::before_operation() {
-  if (the_explorer != nullptr && the_explorer->running_) {
-    the_explorer->reschedule();
-  }
+  Explorer* self = running();
+  if (self == nullptr) return;
+  // Whoever was chosen to begin does so: nothing has happened since.
+  if (!std::exchange(self->current().just_begun, false)) self->reschedule();
+  self->events_.push_back({self->current_, 1, 0});
 }
 
-// Chooses who goes on: the current thread (choice 0, unless it has ended) or, at the price of a preemption,
-// another one. Then, again and again, whether a buffered store of a thread that is not running reaches
-// memory. (Those of the running thread may wait until it loses the processor: nobody else could see them
-// earlier.)
+bool Explorer::wait(const std::function<bool()>& ready, Early early) {
+  if (ready()) return true;
+  Explorer* self = running();
+  if (self == nullptr) {
+    check(early == Early::by_timeout, "a wait that nobody can end");
+    return false;
+  }
+  Thread& thread = self->current();
+  thread.ready = &ready;
+  thread.early = early;
+  self->reschedule();
+  thread.ready = nullptr;
+  return ready();
+}
+
+bool Explorer::can_go_on(const Thread& thread) const {
+  return !thread.ended && (thread.ready == nullptr || (*thread.ready)());
+}
+
+bool Explorer::can_return_early(const Thread& thread) const {
+  if (thread.ended || thread.ready == nullptr) return false;
+  return thread.early == Early::by_timeout ||
+         (thread.early == Early::spuriously && spurious_wakes_ < limits_.spurious_wakes);
+}
+
+// Chooses who goes on, then, for each of the others, which of its buffered stores reach memory. (Those of the
+// thread that runs may wait until it loses the processor: nobody else could see them earlier.)
 void Explorer::reschedule() {
-  const bool ended = threads_[current_].ended;
-  std::vector<std::size_t> next;
-  if (!ended) {
-    next.push_back(current_);
+  if (++operations_ > limits_.operations) {
+    failure_ = Failure::endless;
+    stop();
   }
-  if (ended || preemptions_ < limits_.preemptions) {
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      if (i != current_ && !threads_[i].ended) {
-        next.push_back(i);
-      }
-    }
-  }
-  if (next.empty()) {
-    ::setcontext(&outside_);
-  }
-  const std::size_t chosen = next[choose(next.size())];
-  preemptions_ += !ended && chosen != current_ ? 1 : 0;
+  const std::size_t chosen = choose_thread();
   for (std::size_t i = 0; i < threads_.size(); ++i) {
-    const std::size_t buffered = threads_[i].buffer.size();
-    if (i == chosen || buffered == 0) {
-      continue;
-    }
-    const bool all_or_none = partial_drains_ == limits_.partial_drains;
-    const std::size_t count = all_or_none ? buffered * choose(2) : choose(1 + buffered);
-    partial_drains_ += count > 0 && count < buffered ? 1 : 0;
-    for (std::size_t n = 0; n < count; ++n) {
-      drain_one(threads_[i]);
-    }
+    if (i != chosen) choose_drains(i);
   }
   if (chosen != current_) {
     switch_to(chosen);
   }
 }
 
+// The current thread (choice 0, unless it waits or has ended) or, at the price of a preemption, another one.
+// Does not return when nobody can go on.
+std::size_t Explorer::choose_thread() {
+  const bool goes_on = can_go_on(current());
+  bool stuck = true;
+  candidates_.clear();
+  for (std::size_t n = 0; n < threads_.size(); ++n) {
+    // The current one, then the others in their order.
+    const std::size_t i = n == 0 ? current_ : n - (n <= current_ ? 1 : 0);
+    const Thread& thread = threads_[i];
+    if (i != current_ && goes_on && preemptions_ == limits_.preemptions) break;
+    const bool ready = can_go_on(thread);
+    if (!ready && !can_return_early(thread)) continue;
+    candidates_.push_back(i);
+    stuck = stuck && !ready && thread.early != Early::by_timeout;
+  }
+  if (stuck) {
+    if (drain_everybody()) return choose_thread();
+    const bool all_ended = std::ranges::all_of(threads_, &Thread::ended);
+    if (!all_ended && !(may_rest_ != nullptr && may_rest_())) failure_ = Failure::deadlock;
+    stop();
+  }
+  const std::size_t chosen = candidates_[choose(candidates_.size())];
+  preemptions_ += goes_on && chosen != current_ ? 1 : 0;
+  const Thread& thread = threads_[chosen];
+  spurious_wakes_ += thread.early == Early::spuriously && !can_go_on(thread) ? 1 : 0;
+  return chosen;
+}
+
 void Explorer::switch_to(std::size_t thread) {
-  ucontext_t& from = threads_[current_].context;
+  jmp_buf& left = current().left;
   current_ = thread;
-  ::swapcontext(&from, &threads_[thread].context);
+  if (::_setjmp(left) == 0) go_to(threads_[thread]);
 }
 
-void Explorer::drain_one(Thread& thread) {
-  const auto [word, value] = thread.buffer.front();
-  thread.buffer.pop_front();
-  *word = value;
+void Explorer::go_to(Thread& thread) {
+  if (thread.started) ::_longjmp(thread.left, 1);
+  thread.started = true;
+  ::setcontext(&thread.start);
+  std::abort();  // it does not return
 }
 
-std::uint64_t Explorer::load(const std::uint64_t& word) {
-  if (the_explorer != nullptr && the_explorer->running_) {
-    const auto& buffer = the_explorer->threads_[the_explorer->current_].buffer;
-    for (auto it = buffer.rbegin(); it != buffer.rend(); ++it) {
-      if (it->first == &word) {
-        return it->second;
+// ---- Memory ----
+
+void Explorer::choose_drains(std::size_t number) {
+  Thread& thread = threads_[number];
+  const std::size_t buffered = thread.buffer.size();
+  if (buffered == 0) return;
+  if (buffered == 1 || partial_drains_ == limits_.partial_drains) {
+    drain_first(thread, buffered * choose(2));
+  } else if (limits_.memory == Memory::x86) {
+    drain_first(thread, choose(1 + buffered));
+  } else {
+    choose_drains_in_any_order(thread);
+  }
+  const std::size_t drained = buffered - thread.buffer.size();
+  partial_drains_ += drained > 0 && drained < buffered ? 1 : 0;
+  if (drained > 0) events_.push_back({number, 0, drained});
+}
+
+// Each set of stores that may leave before the others comes about in one way.
+void Explorer::choose_drains_in_any_order(Thread& thread) {
+  std::vector<Store> kept;
+  for (const Store& store : thread.buffer) {
+    const bool must_wait = std::ranges::any_of(
+        kept, [&](const Store& earlier) { return store.release || earlier.word == store.word; });
+    if (!must_wait && choose(2) == 1) {
+      *store.word = store.value;
+    } else {
+      kept.push_back(store);
+    }
+  }
+  thread.buffer = std::move(kept);
+}
+
+void Explorer::drain_first(Thread& thread, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    *thread.buffer[i].word = thread.buffer[i].value;
+  }
+  thread.buffer.erase(thread.buffer.begin(), thread.buffer.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+// False: there was nothing to drain.
+bool Explorer::drain_everybody() {
+  bool any = false;
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    const std::size_t buffered = threads_[i].buffer.size();
+    if (buffered == 0) continue;
+    drain_first(threads_[i], buffered);
+    any = true;
+  }
+  return any;
+}
+
+std::uint64_t Explorer::load(const std::uint64_t& word, std::memory_order order) {
+  Explorer* self = running();
+  if (self == nullptr) return word;
+  Thread& thread = self->current();
+  if (order == std::memory_order_seq_cst) {
+    for (std::size_t i = thread.buffer.size(); i-- > 0;) {
+      if (thread.buffer[i].sequential) {
+        self->drain_first(thread, i + 1);
+        break;
       }
     }
+  }
+  for (auto store = thread.buffer.rbegin(); store != thread.buffer.rend(); ++store) {
+    if (store->word == &word) return store->value;
   }
   return word;
 }
 
 void Explorer::store(std::uint64_t& word, std::uint64_t value, std::memory_order order) {
-  Explorer* self = the_explorer;
-  if (self == nullptr || !self->running_) {
+  Explorer* self = running();
+  if (self == nullptr) {
     word = value;
     return;
   }
-  if (order == std::memory_order_seq_cst && !self->limits_.weaken_stores) {
+  const bool sequential = order == std::memory_order_seq_cst && !self->limits_.weaken_stores;
+  if (sequential && self->limits_.memory == Memory::x86) {
     drain();
     word = value;
     return;
   }
-  self->threads_[self->current_].buffer.emplace_back(&word, value);
+  // relaxed: what is asked for; every other order of a store releases.
+  const bool release = order != std::memory_order_relaxed && !self->limits_.weaken_releases;
+  Thread& thread = self->current();
+  thread.buffer.push_back({&word, value, ++thread.stores, release, sequential});
 }
 
 void Explorer::drain() {
-  if (the_explorer == nullptr || !the_explorer->running_) {
-    return;
-  }
-  Thread& thread = the_explorer->threads_[the_explorer->current_];
-  while (!thread.buffer.empty()) {
-    drain_one(thread);
-  }
+  Explorer* self = running();
+  if (self == nullptr) return;
+  Thread& thread = self->current();
+  self->drain_first(thread, thread.buffer.size());
 }
 
-void Explorer::drain_all() {
-  Explorer* self = the_explorer;
-  if (self == nullptr || !self->running_ || self->limits_.weaken_barriers) {
-    return;
-  }
-  for (Thread& thread : self->threads_) {
-    while (!thread.buffer.empty()) {
-      drain_one(thread);
-    }
-  }
+void Explorer::heavy_barrier() {
+  Explorer* self = running();
+  if (self != nullptr && !self->limits_.weaken_barriers) self->drain_everybody();
+}
+
+Explorer::Mark Explorer::leave() {
+  Explorer* self = running();
+  if (self == nullptr) return {};
+  if (self->limits_.memory == Memory::x86) drain();
+  return {self->current_, self->current().stores};
+}
+
+void Explorer::take(const Mark& left) {
+  Explorer* self = running();
+  if (self == nullptr) return;
+  if (self->limits_.memory == Memory::x86) drain();
+  if (left.thread == self->current_) return;
+  Thread& before = self->threads_[left.thread];
+  const auto after =
+      std::ranges::find_if(before.buffer, [&](const Store& store) { return store.number > left.stores; });
+  self->drain_first(before, static_cast<std::size_t>(after - before.buffer.begin()));
 }
 
 }  // namespace locksley::model

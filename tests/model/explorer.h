@@ -1,44 +1,78 @@
 // Runs a small concurrent program in every interleaving of its atomic operations.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
-
-#include "core/atomic_pair.h"
 
 namespace locksley::model {
 
+// How stores reach memory. Each virtual thread has a buffer of stores that others do not see yet.
+//
+// x86: a store weaker than seq_cst goes into the buffer, and the buffer reaches memory at any later moment,
+// in the order in which it was filled. A seq_cst store, a read-modify-write, and taking or leaving a mutex
+// drain the buffer.
+//
+// weak: stores to different words leave the buffer in any order, except that a release store waits for all
+// that came before it. A seq_cst store goes there, too, as a release store: the same thread's next seq_cst
+// load waits for it, its weaker loads do not. A read-modify-write drains the buffer. Mutexes do not: what
+// came before an unlock reaches memory when somebody else locks, or at any moment before.
+//
+// In both a thread sees its own stores at once, a heavy barrier drains everybody's buffers, and the rest is
+// simpler than the language and some processors are:
+//   - A load takes place where it stands, and reads what memory holds then. Loads do not pass each other,
+//     and a store does not pass a load that came before it, be they ever so weak.
+//   - A read-modify-write is one step, of full strength whatever its order. Nothing passes it.
+//   - A store reaches all others at one moment.
+// So missing "announce before you look" barriers are found, under `weak` also a store that should have been a
+// release, and a load that should have been seq_cst. A load that should have been an acquire, and a
+// read-modify-write that is too weak, are not: for those there are the proofs in the headers.
+enum class Memory { x86, weak };
+
 // The scheduler of virtual threads: coroutines of the calling thread that can lose the processor before each
-// operation on a ModelAtomics atomic, and nowhere else. A depth-first search goes through all schedules with
-// at most `preemptions` switches away from a thread that could have gone on (few are enough to show most
-// bugs: Musuvathi and Qadeer 2007).
+// operation on the atomics, mutexes and parkers of tests/model/atomics.h, and nowhere else. A depth-first
+// search goes through all schedules with at most `preemptions` switches away from a thread that could have
+// gone on (few are enough to show most bugs: Musuvathi and Qadeer 2007). Switches away from a thread that
+// waits or has ended are not counted.
 //
-// The memory is that of x86: each virtual thread has a buffer of stores that others do not see yet. A store
-// weaker than seq_cst goes there and reaches memory at any later moment, in order; a seq_cst store and a
-// read-modify-write drain the buffer; a heavy barrier drains everybody's. So missing "announce before you
-// look" barriers are found. Reorderings that only weaker processors do are not: for those there are the
-// proofs in the headers.
+// A thread that waits does not run before its condition holds. When no thread can go on, all buffered stores
+// reach memory; if that helps nobody, it is a deadlock, and the execution has failed.
 //
-// Belongs to one test and one thread; one explorer at a time. Nothing blocks. A program that never ends under
-// some schedule (one that spins) hangs it: write tries, not loops.
+// Belongs to one test and one thread; one explorer at a time. What a deadlock leaves on the stacks of virtual
+// threads is not destroyed. A loop that performs operations for ever is a failure, too; one that performs
+// none hangs the explorer.
 class Explorer {
  public:
   struct Limits {
+    Memory memory = Memory::x86;
     int preemptions = 3;
-    int partial_drains = 2;  // times that some but not all of a thread's buffered stores reach memory
+    // Times that some, but not all, of a thread's buffered stores reach memory.
+    int partial_drains = 2;
+    // Times that a wait ends for no reason.
+    int spurious_wakes = 1;
     std::uint64_t executions = 4'000'000;  // a guess: some seconds
-    bool weaken_stores = false;            // treats seq_cst stores as release, to show that they matter
-    bool weaken_barriers = false;          // lets heavy barriers do nothing, for the same purpose
+    // Operations and waits of one execution: with more it is endless. A guess; tests need hundreds.
+    std::uint64_t operations = 10'000;
+    // To show that they matter: treats seq_cst stores as release, and release stores as relaxed (which `x86`
+    // does not tell apart), and lets heavy barriers do nothing.
+    bool weaken_stores = false;
+    bool weaken_releases = false;
+    bool weaken_barriers = false;
+  };
+  enum class Failure { none, wrong_outcome, deadlock, endless };
+  // When a wait may end although its condition does not hold.
+  enum class Early { never, spuriously, by_timeout };
+  // The stores of a thread up to a certain one.
+  struct Mark {
+    std::size_t thread = 0;
+    std::uint64_t stores = 0;
   };
 
   explicit Explorer(Limits limits);
@@ -46,152 +80,105 @@ class Explorer {
   Explorer& operator=(const Explorer&) = delete;
   ~Explorer();
 
-  // Runs `program` once for each schedule, until it returns false or there are no more. The program builds
-  // its objects anew, calls run() once, and returns whether the outcome is right.
+  // Runs `program` once for each schedule, until one fails or there are no more. The program builds its
+  // objects anew, calls run() once, and returns whether the outcome is right.
   void explore(const std::function<bool()>& program);
 
-  // Called by the program: runs its threads to their ends.
-  void run(std::vector<std::function<void()>> bodies);
+  // Called by the program: runs its threads to their ends. If `may_rest` is given, and is true when no thread
+  // can go on, then those that wait for ever do right; they are left where they are.
+  void run(std::vector<std::function<void()>> bodies, const std::function<bool()>& may_rest = nullptr);
 
   std::uint64_t executions() const { return executions_; }
   bool complete() const { return complete_; }  // every schedule within the limits was run
-  bool failed() const { return failed_; }
-  // The choices of the schedule that was run last.
+  bool failed() const { return failure_ != Failure::none; }
+  Failure failure() const { return failure_; }
+  // The execution that was run last: "0*5 1*2 0!1" means that thread 0 began five operations, then thread 1
+  // two, and then one buffered store of thread 0 reached memory, apart from those that had to.
   std::string schedule() const;
 
-  // For the atomics. All do nothing special outside run().
+  // For the atomics and their like. All do nothing special outside run().
   static void before_operation();
-  static std::uint64_t load(const std::uint64_t& word);
+  static std::uint64_t load(const std::uint64_t& word, std::memory_order order);
   static void store(std::uint64_t& word, std::uint64_t value, std::memory_order order);
   static void drain();
-  static void drain_all();
+  static void heavy_barrier();
+  // Leaving a mutex, and taking one that was left: what came before the one happens before the other.
+  static Mark leave();
+  static void take(const Mark& left);
+  // Returns when `ready` holds; returns that. It had better look at plain variables, which need no draining.
+  static bool wait(const std::function<bool()>& ready, Early early = Early::never);
+  // One of several things that may happen, the number of it. All will be tried.
+  static std::size_t any_of(std::size_t among);
 
  private:
+  struct Store {
+    std::uint64_t* word;
+    std::uint64_t value;
+    std::uint64_t number;
+    bool release;
+    bool sequential;
+  };
   struct Thread {
     std::function<void()> body;
     std::unique_ptr<char[]> stack;
-    ucontext_t context;
-    bool ended = false;
-    std::deque<std::pair<std::uint64_t*, std::uint64_t>> buffer;
+    ucontext_t start;
+    jmp_buf left;  // where it lost the processor
+    bool started;
+    bool ended;
+    bool just_begun;                     // and has performed no operation yet
+    const std::function<bool()>* ready;  // what it waits for, or null
+    Early early;
+    std::vector<Store> buffer;
+    std::uint64_t stores;  // that have gone into the buffer so far
   };
   struct Choice {
     std::size_t taken;
     std::size_t among;
   };
+  // For schedule().
+  struct Event {
+    std::size_t thread;
+    std::uint64_t operations;
+    std::size_t stores;
+  };
 
+  static Explorer* running();
   static void enter();
+  Thread& current() { return threads_[current_]; }
   std::size_t choose(std::size_t among);
   bool next_schedule();
+  void begin_execution();
   void reschedule();
+  std::size_t choose_thread();
+  bool can_go_on(const Thread& thread) const;
+  bool can_return_early(const Thread& thread) const;
+  void choose_drains(std::size_t thread);
+  void choose_drains_in_any_order(Thread& thread);
+  void drain_first(Thread& thread, std::size_t count);
+  bool drain_everybody();
+  [[noreturn]] void go_to(Thread& thread);
   void switch_to(std::size_t thread);
-  static void drain_one(Thread& thread);
+  [[noreturn]] void stop();
 
   const Limits limits_;
   std::vector<Thread> threads_;
-  ucontext_t outside_;
+  std::function<bool()> may_rest_;
+  jmp_buf outside_;
   std::size_t current_ = 0;
   bool running_ = false;
+  // Of the execution that runs.
+  std::uint64_t operations_ = 0;
   int preemptions_ = 0;
   int partial_drains_ = 0;
+  int spurious_wakes_ = 0;
+  std::vector<Event> events_;
+  // Of the search.
   std::vector<Choice> choices_;
   std::size_t depth_ = 0;
+  std::vector<std::size_t> candidates_;
   std::uint64_t executions_ = 0;
   bool complete_ = false;
-  bool failed_ = false;
-};
-
-// std::atomic, as far as the containers use it, under the explorer.
-template <class T>
-class Atomic {
- public:
-  Atomic() : Atomic(T{}) {}
-  Atomic(T value) : word_(word_of(value)) {}  // as std::atomic: implicit
-  Atomic(const Atomic&) = delete;
-  Atomic& operator=(const Atomic&) = delete;
-
-  T load(std::memory_order = std::memory_order_seq_cst) const {
-    Explorer::before_operation();
-    return value_of(Explorer::load(word_));
-  }
-
-  void store(T value, std::memory_order order = std::memory_order_seq_cst) {
-    Explorer::before_operation();
-    Explorer::store(word_, word_of(value), order);
-  }
-
-  T exchange(T value) {
-    Explorer::before_operation();
-    Explorer::drain();
-    return value_of(std::exchange(word_, word_of(value)));
-  }
-
-  bool compare_exchange_strong(T& expected, T value) {
-    Explorer::before_operation();
-    Explorer::drain();
-    if (word_ == word_of(expected)) {
-      word_ = word_of(value);
-      return true;
-    }
-    expected = value_of(word_);
-    return false;
-  }
-
- private:
-  static std::uint64_t word_of(T value) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, &value, sizeof value);
-    return word;
-  }
-  static T value_of(std::uint64_t word) {
-    T value;
-    std::memcpy(&value, &word, sizeof value);
-    return value;
-  }
-
-  std::uint64_t word_;
-};
-
-// AtomicPair under the explorer.
-class Pair {
- public:
-  bool compare_exchange(WordPair& expected, WordPair desired) {
-    Explorer::before_operation();
-    Explorer::drain();
-    if (pair_ == expected) {
-      pair_ = desired;
-      return true;
-    }
-    expected = pair_;
-    return false;
-  }
-
-  std::uint64_t load_low(std::memory_order) const {
-    Explorer::before_operation();
-    return pair_.low;
-  }
-  std::uint64_t load_high(std::memory_order) const {
-    Explorer::before_operation();
-    return pair_.high;
-  }
-
- private:
-  WordPair pair_;
-};
-
-// AsymmetricBarrier under the explorer.
-struct Barrier {
-  static void light() {}
-  static void heavy() {
-    Explorer::before_operation();
-    Explorer::drain_all();
-  }
-};
-
-struct ModelAtomics {
-  template <class T>
-  using atomic = Atomic<T>;
-  using atomic_pair = Pair;
-  using barrier = Barrier;
+  Failure failure_ = Failure::none;
 };
 
 }  // namespace locksley::model

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/steal_range.h"
+#include "tests/model/atomics.h"
+#include "tests/model/expect.h"
 #include "tests/model/explorer.h"
 
 namespace locksley::model {
@@ -66,84 +68,77 @@ struct Scene {
   bool payloads_right = true;
 };
 
-void expect_right_in_all_schedules(const Explorer& explorer) {
-  EXPECT_FALSE(explorer.failed()) << "schedule " << explorer.schedule();
-  EXPECT_TRUE(explorer.complete()) << "only " << explorer.executions() << " schedules";
-  EXPECT_GT(explorer.executions(), 100u);
-}
-
 TEST(StealRangeModelTest, LastIndexGoesToExactlyOneTaker) {
-  Explorer explorer({.preemptions = 3});
-  explorer.explore([&] {
-    Scene scene;
-    scene.publish({0, 1});
-    explorer.run({[&] { scene.take(1); }, [&] { scene.steal(); }, [&] { scene.steal(); }});
-    return scene.each_once();
-  });
-  expect_right_in_all_schedules(explorer);
+  expect_right(
+      [](Explorer& explorer) {
+        Scene scene;
+        scene.publish({0, 1});
+        explorer.run({[&] { scene.take(1); }, [&] { scene.steal(); }, [&] { scene.steal(); }});
+        return scene.each_once();
+      },
+      {.preemptions = 3});
 }
 
 TEST(StealRangeModelTest, OwnerAndThievesShareARange) {
-  Explorer explorer({.preemptions = 3});
-  explorer.explore([&] {
-    Scene scene;
-    scene.publish({10, 14});
-    explorer.run({[&] {
-                    scene.take(1);
-                    scene.take(2);
-                    scene.take_all();
-                  },
-                  [&] { scene.steal(); }, [&] { scene.steal(); }});
-    return scene.each_once();
-  });
-  expect_right_in_all_schedules(explorer);
+  expect_right(
+      [](Explorer& explorer) {
+        Scene scene;
+        scene.publish({10, 14});
+        explorer.run({[&] {
+                        scene.take(1);
+                        scene.take(2);
+                        scene.take_all();
+                      },
+                      [&] { scene.steal(); }, [&] { scene.steal(); }});
+        return scene.each_once();
+      },
+      {.preemptions = 3});
 }
 
 // The thief reads low, high and payload at leisure while ranges of the same length and indexes come and go.
 TEST(StealRangeModelTest, StalePairNeverMatchesALaterRange) {
-  Explorer explorer({.preemptions = 4});
-  explorer.explore([&] {
-    Scene scene;
-    scene.publish({0, 2});
-    explorer.run({[&] {
-                    scene.take_all();
-                    scene.publish({0, 2});
-                    scene.take_all();
-                    scene.publish({0, 2});
-                  },
-                  [&] {
-                    scene.steal();
-                    scene.steal();
-                  }});
-    return scene.each_once();
-  });
-  expect_right_in_all_schedules(explorer);
+  expect_right(
+      [](Explorer& explorer) {
+        Scene scene;
+        scene.publish({0, 2});
+        explorer.run({[&] {
+                        scene.take_all();
+                        scene.publish({0, 2});
+                        scene.take_all();
+                        scene.publish({0, 2});
+                      },
+                      [&] {
+                        scene.steal();
+                        scene.steal();
+                      }});
+        return scene.each_once();
+      },
+      {.preemptions = 4});
 }
 
 TEST(StealRangeModelTest, ThiefIsNotMisledByARangeThatItsFellowEmptied) {
-  Explorer explorer({.preemptions = 2});
-  explorer.explore([&] {
-    Scene scene;
-    scene.publish({0, 1});
-    explorer.run({[&] {
-                    scene.take(1);
-                    scene.publish({5, 6});
-                    scene.take(1);
-                  },
-                  [&] { scene.steal(); },
-                  [&] {
-                    scene.steal();
-                    scene.steal();
-                  }});
-    return scene.each_once();
-  });
-  expect_right_in_all_schedules(explorer);
+  expect_right(
+      [](Explorer& explorer) {
+        Scene scene;
+        scene.publish({0, 1});
+        explorer.run({[&] {
+                        scene.take(1);
+                        scene.publish({5, 6});
+                        scene.take(1);
+                      },
+                      [&] { scene.steal(); },
+                      [&] {
+                        scene.steal();
+                        scene.steal();
+                      }});
+        return scene.each_once();
+      },
+      {.preemptions = 2});
 }
 
 // The explorer would notice: with positions that begin anew, as indexes do, a thief takes what it never saw.
 TEST(StealRangeModelTest, ExplorerFindsThePairThatComesBack) {
-  Explorer explorer({.preemptions = 3});
-  explorer.explore([&] {
+  const Program program = [](Explorer& explorer) {
     Pair left;
     Atomic<std::uint64_t> payload{1};
     WordPair known;
@@ -167,8 +162,8 @@ TEST(StealRangeModelTest, ExplorerFindsThePairThatComesBack) {
                     }
                   }});
     return right;
-  });
-  EXPECT_TRUE(explorer.failed());
+  };
+  EXPECT_EQ(failure_of(program, {.preemptions = 3}), Failure::wrong_outcome);
 }
 
 }  // namespace

@@ -199,5 +199,43 @@ TEST_F(PoolTasksTest, AParallelLoopRunsInAPoolThatIsBeingStopped) {
   EXPECT_TRUE(batch->is_over());
 }
 
+class SixWorkersTest : public PoolFixture {
+ protected:
+  SixWorkersTest() : PoolFixture(6) {}
+};
+
+TEST_F(SixWorkersTest, ABurstOfTasksReachesEveryFreeWorkerWhileItsSpawnerIsBusy) {
+  // Two workers wait for a task of theirs that two others run; one spawns a burst and then runs nothing; the
+  // last one has nothing to do. So three are free, whether parked or not.
+  std::atomic<int> held{0};
+  std::atomic<int> started{0};
+  Gate long_tasks;
+  Handler& run = handler([&](JobContext& context, std::string_view payload) {
+    TaskGroup group(context);
+    if (payload != "2") {
+      group.spawn([&](Context&) {
+        ++held;
+        long_tasks.pass();
+      });
+      wait_until([&] { return held == 2; }, "both tasks are stolen");
+      group.wait();
+      return;
+    }
+    wait_until([&] { return held == 2; }, "both tasks are stolen");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time to park, which is what makes it hard
+    for (int i = 0; i < 4; ++i) {
+      group.spawn([&](Context&) {
+        ++started;
+        long_tasks.pass();
+      });
+    }
+    wait_until([&] { return started == 3; }, "every free worker has one");
+    long_tasks.open();
+  });
+  auto batch = submit_range(run, 3);
+  wait_over(*batch);
+  EXPECT_EQ(started, 4);
+}
+
 }  // namespace
 }  // namespace locksley

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/server/session.h"
+#include "proto/command_reader.h"
 
 namespace locksley::daemon {
 
@@ -114,7 +115,12 @@ void Server::session_ended(Session& session, std::uint64_t input_memory) {
 
 bool Server::account_input(std::uint64_t memory, std::uint64_t before) {
   input_memory_ += memory - before;
-  return memory <= before || input_memory_ <= config_.limits.max_queued_bytes.count;
+  const config::Limits& limits = config_.limits;
+  // Whoever holds no more than an equal share, or what a few small commands take, is not the one to blame.
+  const std::uint64_t share =
+      std::max<std::uint64_t>(2 * proto::CommandReader::kFirstBlockBytes,
+                              limits.max_queued_bytes.count / std::max<std::uint64_t>(limits.max_clients, 1));
+  return memory <= std::max(before, share) || input_memory_ <= limits.max_queued_bytes.count;
 }
 
 void Server::count_subscriber(int change) {

@@ -87,7 +87,8 @@ class Server {
   const std::map<std::uint64_t, std::shared_ptr<Session>>& sessions() const { return sessions_; }
   void session_ended(Session& session, std::uint64_t input_memory);
 
-  // A connection's memory for input changed. False if all together hold more than limits.max_queued_bytes.
+  // A connection's memory for input changed. False if all together hold more than limits.max_queued_bytes,
+  // and this one more than its share.
   bool account_input(std::uint64_t memory, std::uint64_t before);
   void count_subscriber(int change);
   void count_blocked(int change);

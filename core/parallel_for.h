@@ -83,10 +83,11 @@ class ParallelLoop {
           (void)own.take_all();
           break;
         }
-        if constexpr (std::is_invocable_v<Body&, IndexRange>) {
-          body_(piece);
-        } else {
+        // Indexes are asked for first: a generic lambda may not compile with a range.
+        if constexpr (std::is_invocable_v<Body&, std::uint64_t>) {
           for (std::uint64_t i = piece.low; i < piece.high; ++i) body_(i);
+        } else {
+          body_(piece);
         }
         if (grain_ == 0) {
           const Nanoseconds now = steady_now();

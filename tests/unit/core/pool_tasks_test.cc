@@ -99,7 +99,7 @@ TEST_F(PoolTasksTest, AParallelLoopVisitsEveryIndexOnce) {
   constexpr std::uint64_t kSize = 300'000;
   std::vector<std::atomic<std::uint8_t>> visits(kSize);
   Handler& run = handler([&](JobContext& context, std::string_view) {
-    context.parallel_for(0, kSize, [&](std::uint64_t i) { ++visits[i]; });
+    context.parallel_for(0, kSize, [&](auto i) { ++visits[i]; });
     context.parallel_for(7, 7, [&](std::uint64_t) { ADD_FAILURE(); });
   });
   auto batch = submit_range(run, 1);

@@ -99,11 +99,19 @@ std::expected<void, Batches::Refusal> Batches::check_limits(const std::string& h
     return std::unexpected(fmt::format(
         "QUEUEFULL {} is {}, and {} are queued: nothing was accepted, try again", limit, most, queued));
   };
-  if (new_jobs > limits.max_queued_jobs - std::min(limits.max_queued_jobs, registry_.queued_jobs())) {
+  const auto jobs_fit = [&] {
+    return new_jobs <= limits.max_queued_jobs - std::min(limits.max_queued_jobs, registry_.queued_jobs());
+  };
+  const auto bytes_fit = [&] {
+    const std::uint64_t most = limits.max_queued_bytes.count;
+    return bytes <= most - std::min(most, registry_.queued_bytes());
+  };
+  // What has ended may not have been heard of yet: STATUS shows it already.
+  if (!jobs_fit() || !bytes_fit()) apply_changes();
+  if (!jobs_fit()) {
     return full("limits.max_queued_jobs", limits.max_queued_jobs, registry_.queued_jobs());
   }
-  if (bytes >
-      limits.max_queued_bytes.count - std::min(limits.max_queued_bytes.count, registry_.queued_bytes())) {
+  if (!bytes_fit()) {
     return full("limits.max_queued_bytes", limits.max_queued_bytes.count, registry_.queued_bytes());
   }
   return {};

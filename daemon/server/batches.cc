@@ -28,19 +28,24 @@ Batches::Batches(asio::io_context& io, const config::Config& config, const Handl
       due_timer_(io),
       changes_timer_(io) {}
 
-void Batches::take_changes() {
-  const ChangeQueue::Records records = changes_.take();
+void Batches::apply_changes() {
+  const ChangeQueue::Taken taken = changes_.take();
   const Instant at = now();
-  for (const auto& record : records) changed(*record, at);
-  if (!records.empty() && !changes_timer_armed_) {
+  for (const auto& record : taken.records) changed(*record, at);
+  if (taken.comes_again && !changes_timer_armed_) {
     changes_timer_armed_ = true;
     changes_timer_.expires_after(ChangeQueue::kHoldOff);
     changes_timer_.async_wait([this](const asio::error_code& stopped) {
+      if (stopped) return;
       changes_timer_armed_ = false;
-      if (!stopped) take_changes();
+      take_changes();
     });
   }
   arm_timer();
+}
+
+void Batches::take_changes() {
+  apply_changes();
   look_whether_idle();
 }
 

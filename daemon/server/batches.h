@@ -91,6 +91,8 @@ class Batches {
              std::uint64_t jobs, bool open);
   std::string new_id();
 
+  // Brings registry, subscribers and waiters up to what the workers have done.
+  void apply_changes();
   void take_changes();
   void changed(BatchRecord& record, Instant now);
   void tell_subscribers(BatchRecord& record, const BatchStatus& status, Instant now);

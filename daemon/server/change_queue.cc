@@ -20,7 +20,10 @@ void ChangeQueue::batch_changed(const std::shared_ptr<Batch>& batch) {
   bool wakes;
   {
     const std::lock_guard lock(mutex_);
-    if (is_first) changed_.push_back(std::move(record));
+    if (is_first) {
+      changed_.push_back(std::move(record));
+      goes_on_ = goes_on_ || !is_over;
+    }
     wakes = !woken_ && (is_urgent || !holding_off_);
     woken_ = woken_ || wakes;
   }
@@ -31,17 +34,17 @@ void ChangeQueue::handler_threw(const Batch& batch, std::uint64_t index, std::st
   log_->debug("handler threw batch={} job={} what=\"{}\"", batch.id(), index, what);
 }
 
-ChangeQueue::Records ChangeQueue::take() {
-  Records taken;
+ChangeQueue::Taken ChangeQueue::take() {
+  Taken taken;
   {
     const std::lock_guard lock(mutex_);
-    taken.swap(changed_);
+    taken.records.swap(changed_);
     woken_ = false;
-    holding_off_ = !taken.empty();
+    taken.comes_again = holding_off_ = std::exchange(goes_on_, false);
   }
   // From here on a change queues the batch again, so what the caller reads next is never the last word
   // unseen.
-  for (const auto& record : taken) record->clear_changed();
+  for (const auto& record : taken.records) record->clear_changed();
   return taken;
 }
 

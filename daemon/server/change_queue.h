@@ -18,15 +18,18 @@ namespace locksley::daemon {
 
 // The way from the workers to the I/O thread: batches whose record changed, each at most once, with one
 // wake-up for all that gather until the I/O thread comes. A worker tells of every claim; the I/O thread hears
-// at once of the end of a batch, and of new results where a client waits for them. For other changes it is
-// woken at most once in kHoldOff.
+// at once of the end of a batch, and of new results where a client waits for them. Other changes
+// wake it about once in kHoldOff.
 //
 // Owned by the Server; outlives all batches that were made with it. batch_changed() may be called by any
 // thread; it takes a mutex for the length of a push, and a wake-up is a write to an eventfd. Of a RUN only
 // its end is of interest: its start would cost the worker a wake-up just before the job.
 class ChangeQueue final : public BatchObserver {
  public:
-  using Records = std::vector<std::shared_ptr<BatchRecord>>;
+  struct Taken {
+    std::vector<std::shared_ptr<BatchRecord>> records;
+    bool comes_again = false;  // the caller has to call again after kHoldOff
+  };
 
   // `wake` has the I/O thread call take(), soon; it is called from any thread.
   ChangeQueue(std::function<void()> wake, std::shared_ptr<spdlog::logger> log);
@@ -34,9 +37,9 @@ class ChangeQueue final : public BatchObserver {
   void batch_changed(const std::shared_ptr<Batch>& batch) override;
   void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) override;
 
-  // I/O thread: what changed since the last call. A change after it comes again. Unless there was nothing,
-  // changes that are not urgent no longer wake it: so it has to call again after kHoldOff.
-  Records take();
+  // I/O thread: what changed since the last call. A change after it comes again. If some of it is not over,
+  // changes that are not urgent no longer wake the I/O thread: so it comes again by itself.
+  Taken take();
 
   static constexpr std::chrono::milliseconds kHoldOff{2};
 
@@ -45,7 +48,8 @@ class ChangeQueue final : public BatchObserver {
   const std::shared_ptr<spdlog::logger> log_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  Records changed_;
+  std::vector<std::shared_ptr<BatchRecord>> changed_;
+  bool goes_on_ = false;      // one of them was not over when it was queued
   bool woken_ = false;        // the I/O thread is on its way to take()
   bool holding_off_ = false;  // it comes by itself, in kHoldOff at most
 };

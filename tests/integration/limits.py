@@ -53,6 +53,17 @@ class QueueLimits(DaemonTest):
         connection("CANCEL", blocker)
         connection.wait(half)
 
+    def test_what_status_shows_as_free_is_free(self):
+        connection = self.connect(self.start({"limits": {"max_queued_jobs": 1000}}))
+        for _ in range(50):
+            batch = connection("SUBMIT", "spin", "RANGE", 0, 1000, 20)
+            status = {}
+            while not 10 < status.get("ok", 0) < 1000 and status.get("state") != "done":
+                status = connection.map("STATUS", batch)
+            more = connection("SUBMIT", "spin", "RANGE", 0, status["ok"], 20)
+            for each in (batch, more):
+                connection.wait(each)
+
     def test_queued_bytes(self):
         """Counted is what the payloads hold in memory, so that a little more than their lengths; hence not to the byte."""
         _, connection, blocker = self.stuck({"max_queued_bytes": "1MiB", "max_payload": "1MiB"})

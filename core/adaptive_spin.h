@@ -13,6 +13,10 @@ namespace locksley {
 // its waits turn out short, and one whose work comes seldom, or not at all, never does. (After the kernel's
 // haltpoll governor.)
 //
+// Looking is not free for others: the looker gives way after each look, but on a machine where as many
+// threads want to run as there are processors, who is woken may still wait for it, a time slice at worst. It
+// stops for kCrowdedFor once it has itself waited for the processor.
+//
 // A member of the thread that waits; that thread only. Nothing fails.
 class AdaptiveSpin {
  public:
@@ -24,7 +28,8 @@ class AdaptiveSpin {
   template <class Found>
   bool look(bool may, Found found) {
     looked_from_ = steady_now();
-    if (!may || budget_.count() == 0 || looked_from_ < crowded_until_) return false;
+    looked_ = may && budget_.count() != 0 && looked_from_ >= crowded_until_;
+    if (!looked_) return false;
     for (Nanoseconds now = looked_from_; now - looked_from_ < budget_;) {
       if (found()) return true;
       const Nanoseconds before = now;
@@ -38,9 +43,9 @@ class AdaptiveSpin {
     return false;
   }
 
-  // After a look() in vain the thread slept, and now has work.
+  // After a look() in vain, or none, the thread slept, and now has work.
   void slept() {
-    if (budget_.count() != 0) {
+    if (looked_) {
       budget_ = budget_ > kLeast ? budget_ / 2 : Nanoseconds(0);
     } else if (steady_now() - looked_from_ <= kLongest) {
       budget_ = kLongest;
@@ -57,6 +62,7 @@ class AdaptiveSpin {
   Nanoseconds crowded_until_{0};
   Nanoseconds budget_{0};
   Nanoseconds looked_from_{0};
+  bool looked_ = false;
 };
 
 }  // namespace locksley

@@ -22,7 +22,8 @@ namespace locksley {
 // Where the kernel has no such call, light() does a locked operation on a line of the caller's own instead,
 // and heavy() another. ThreadSanitizer sees neither; what they order here are atomics, never plain data.
 //
-// Any thread. Never fails. heavy() blocks for as long as one or two barriers of the kernel take.
+// Its state is the process's, as the kernel's barrier is: the one exception from "no globals". Any thread.
+// Never fails. heavy() blocks for as long as one or two barriers of the kernel take.
 class AsymmetricBarrier {
  public:
   static void light() {

@@ -24,8 +24,8 @@ namespace locksley {
 // Access is by handles. Owner: one at a time, used by one thread at a time; it may be dropped and another
 // thread may take the ownership over (`owner()` after the old handle's end, ordered by a lock or the like).
 // Thief: any number, any thread, even while there is no owner.
-// Nothing blocks, but a push onto a full array allocates, and a steal from a deque that has not been stolen
-// from lately waits for a heavy barrier (2.5 us). Steal and pop are single tries: no loops.
+// Nothing blocks, but a push onto a full array allocates, and a steal waits for a heavy barrier (2.5 us)
+// unless one of the owner's latest pops has seen a theft. Steal and pop are single tries: no loops.
 // A push that cannot allocate throws std::bad_alloc and leaves the deque as it was. Two owners at a time are
 // a bug, and abort.
 //
@@ -39,7 +39,8 @@ namespace locksley {
 // while it sees nothing stolen, and each thief makes the barrier for both (core/asymmetric_barrier.h). Once
 // the owner sees that top has moved it becomes strict: it pays for its barrier, steals are cheap, and thieves
 // do not interrupt it. After kCalmPops pops without a theft it goes back. `strict_` says which; the owner
-// alone writes it.
+// alone writes it, and only when it pops: all that is stolen while it runs one long task costs a barrier
+// each.
 //
 // Indexes only grow over the deque's life (64 bits: never reused). Values at [top, bottom) are inside.
 // Why exactly one taker gets each value, in steps (S: the total order of sequentially consistent accesses):

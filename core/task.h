@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <type_traits>
@@ -90,31 +89,28 @@ class BasicTaskCount {
 class TaskCount : public BasicTaskCount<StdAtomics> {
  public:
   explicit TaskCount(Worker& owner) : owner_(owner) {}
-  // When done.
-  ~TaskCount() { (void)take_exception(); }
-
   // Whose thread owns this count. Constant.
   Worker& owner() const { return owner_; }
 
   // [any thread] Keeps the first exception. Call before the task is counted as finished.
   void fail(std::exception_ptr exception) {
-    auto* const mine = new std::exception_ptr(std::move(exception));
-    std::exception_ptr* none = nullptr;
-    if (!exception_.compare_exchange_strong(none, mine)) delete mine;
+    if (!failed_.exchange(true)) exception_ = std::move(exception);
   }
   // [owner, when done] Takes it; null if there was none.
   std::exception_ptr take_exception() {
     // [task-count] relaxed: is_done() came before, and with it all that the tasks wrote.
-    if (exception_.load(std::memory_order_relaxed) == nullptr) [[likely]]
+    if (!failed_.load(std::memory_order_relaxed)) [[likely]]
       return nullptr;
-    const std::unique_ptr<std::exception_ptr> taken(exception_.exchange(nullptr));
-    return *taken;
+    failed_.store(false);
+    return std::exchange(exception_, nullptr);
   }
 
  private:
   Worker& owner_;
-  // The first of the tasks', owned. Written by whoever fails first, and by the owner when done.
-  std::atomic<std::exception_ptr*> exception_{nullptr};
+  // Set by the first that fails, reset by the owner when done.
+  std::atomic<bool> failed_{false};
+  // Written by the one that set failed_, before it is counted as finished; read by the owner when done.
+  std::exception_ptr exception_;
 };
 
 // Memory of tasks for one pool: magazines that workers exchange (Bonwick and Adams 2001), so that a worker

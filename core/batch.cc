@@ -23,30 +23,30 @@ std::string_view to_string(BatchState state) {
   return "unknown";
 }
 
-std::uint64_t Batch::Ended::total() const {
+std::uint64_t EndedJobs::total() const {
   std::uint64_t sum = 0;
   for (const std::uint64_t count : by_status) sum += count;
   return sum;
 }
 
 Batch::Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
-             BatchObserver* observer)
+             BatchObserver* observer, std::unique_ptr<BatchJournal> journal)
     : options_(std::move(options)),
       handler_(handler),
       payloads_(std::move(payloads)),
       observer_(observer),
+      journal_(std::move(journal)),
       weight_(options_.weight),
       submitted_at_(unix_milliseconds()) {}
 
 BatchStatus Batch::status() const {
   const std::lock_guard lock(mutex_);
-  const auto count = [this](JobStatus status) { return ended_.by_status[static_cast<std::size_t>(status)]; };
   BatchStatus result{};
   result.jobs = jobs_;
-  result.ok = count(JobStatus::ok);
-  result.cancelled = count(JobStatus::cancelled);
+  result.ok = ended_.count(JobStatus::ok);
+  result.cancelled = ended_.count(JobStatus::cancelled);
+  result.failed = ended_.failed();
   const std::uint64_t ended = ended_.total();
-  result.failed = ended - result.ok - result.cancelled;
   result.running = std::min(executors_, jobs_ - ended);
   result.queued = jobs_ - ended - result.running;
   result.submitted_at = submitted_at_;
@@ -55,6 +55,7 @@ BatchStatus Batch::status() const {
   result.weight = weight_;
   result.paused = is_paused();
   result.rows = log_.rows();
+  result.result_bytes = log_.appended_bytes();
   // [batch-over] relaxed: written under the mutex that is held.
   if (over_.load(std::memory_order_relaxed)) {
     result.state = cancelled_ ? BatchState::cancelled : BatchState::done;
@@ -69,11 +70,42 @@ BatchStatus Batch::status() const {
 std::uint64_t Batch::read_results(std::uint64_t first, std::uint64_t max_rows,
                                   const std::function<bool(const ResultRow&)>& visit) const {
   std::vector<ResultLog::Piece> pieces;
+  std::uint64_t elsewhere = 0;  // rows that are not in memory
   {
     const std::lock_guard lock(mutex_);
-    pieces = log_.snapshot(first, max_rows);
+    elsewhere = std::min(max_rows, log_.first_row() - std::min(first, log_.first_row()));
+    pieces = log_.snapshot(first + elsewhere, max_rows - elsewhere);
   }
-  return ResultLog::visit(pieces, first, max_rows, visit);
+  const std::uint64_t read = elsewhere != 0 ? journal_->read_rows(first, elsewhere, visit) : 0;
+  if (read < elsewhere) return read;
+  return read + ResultLog::visit(pieces, first + read, max_rows - read, visit);
+}
+
+void Batch::drop_rows_before(std::uint64_t row) {
+  const std::lock_guard lock(mutex_);
+  log_.drop_before(row);
+}
+
+void Batch::restore(const BatchHistory& history) {
+  const std::lock_guard lock(mutex_);
+  jobs_ = history.jobs;
+  ended_ = history.totals;
+  steps_ = history.steps;
+  closed_ = history.closed;
+  cancelled_ = history.cancelled;
+  stop_reason_ = history.stop_reason;
+  weight_ = history.weight;
+  submitted_at_ = history.submitted_at;
+  started_at_ = history.started_at;
+  finished_at_ = history.finished_at;
+  attempt_ = history.attempt;
+  log_.begin_at(history.rows, history.result_bytes);
+  // [batch-stop] relaxed: nobody else has the batch yet.
+  stopping_.store(cancelled_, std::memory_order_relaxed);
+  // [batch-pause] relaxed: nobody else has the batch yet.
+  paused_.store(history.paused, std::memory_order_relaxed);
+  // [batch-over] relaxed: nobody else has the batch yet.
+  over_.store(finished_at_ != 0, std::memory_order_relaxed);
 }
 
 std::uint64_t Batch::memory_bytes() const {
@@ -93,7 +125,17 @@ void Batch::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    over = finish_if_over();
+    over = finish_and_record();
+  }
+  if (over) tell();
+}
+
+void Batch::jobs_withdrawn(std::uint64_t count) {
+  bool over;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_ -= count;
+    over = finish_and_record();
   }
   if (over) tell();
 }
@@ -130,16 +172,15 @@ void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
     const std::lock_guard lock(mutex_);
     for (const IndexRange& range : ranges) {
       ended_.by_status[static_cast<std::size_t>(JobStatus::cancelled)] += range.size();
+      handler_.stats.add_jobs(JobStatus::cancelled, range.size());
+      ResultLog::Slice rows;
       if (options_.keep != Keep::none) {
-        log_.append_run(range.low, range.size(), JobStatus::cancelled, stop_reason_);
+        rows = log_.append_run(range.low, range.size(), JobStatus::cancelled, stop_reason_);
       }
+      if (&range == &ranges.back()) over = finish_if_over();
+      record({range}, std::move(rows));
     }
-    handler_.stats.add_jobs(JobStatus::cancelled, [&] {
-      std::uint64_t sum = 0;
-      for (const IndexRange& range : ranges) sum += range.size();
-      return sum;
-    }());
-    over = finish_if_over();
+    if (ranges.empty()) over = finish_and_record();
   }
   if (over || !ranges.empty()) tell();
 }
@@ -163,7 +204,8 @@ void Batch::executor_left() {
   --executors_;
 }
 
-bool Batch::publish(const Ended& ended, std::span<const std::byte> rows, std::uint64_t row_count) {
+bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
+                    std::vector<IndexRange> indexes) {
   bool too_many_failures = false;
   {
     auto prepared = ResultLog::prepare(rows, row_count);
@@ -172,14 +214,10 @@ bool Batch::publish(const Ended& ended, std::span<const std::byte> rows, std::ui
       ended_.by_status[i] += ended.by_status[i];
       if (ended.by_status[i] != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), ended.by_status[i]);
     }
-    log_.append(std::move(prepared));
-    if (options_.max_fails != 0 && !cancelled_) {
-      const std::uint64_t failed = ended_.total() -
-                                   ended_.by_status[static_cast<std::size_t>(JobStatus::ok)] -
-                                   ended_.by_status[static_cast<std::size_t>(JobStatus::cancelled)];
-      too_many_failures = failed >= options_.max_fails;
-    }
+    ResultLog::Slice slice = log_.append(std::move(prepared));
+    if (options_.max_fails != 0 && !cancelled_) too_many_failures = ended_.failed() >= options_.max_fails;
     finish_if_over();
+    record(std::move(indexes), std::move(slice));
   }
   tell();
   return too_many_failures;
@@ -197,6 +235,27 @@ bool Batch::finish_if_over() {
   // [batch-over] release: counters and results are complete; pairs with the acquire in is_over().
   over_.store(true, std::memory_order_release);
   return true;
+}
+
+bool Batch::finish_and_record() {
+  const bool over = finish_if_over();
+  if (over) record({}, {});
+  return over;
+}
+
+void Batch::record(std::vector<IndexRange> ended, ResultLog::Slice rows) {
+  if (journal_ == nullptr) return;
+  journal_->record({.number = steps_++,
+                    .ended = std::move(ended),
+                    .rows = std::move(rows),
+                    .batch = weak_from_this(),
+                    .totals = ended_,
+                    .row_count = log_.rows(),
+                    .result_bytes = log_.appended_bytes(),
+                    .started_at = started_at_,
+                    .finished_at = finished_at_,
+                    .cancelled = cancelled_,
+                    .stop_reason = cancelled_ ? stop_reason_ : std::string()});
 }
 
 void Batch::tell() {

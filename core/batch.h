@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/batch_journal.h"
 #include "core/fair_ring.h"
 #include "core/job.h"
 #include "core/payload.h"
@@ -50,7 +51,8 @@ struct BatchStatus {
   std::int64_t submitted_at, started_at, finished_at;  // Unix milliseconds, 0 = not yet
   std::uint32_t weight;
   bool paused;
-  std::uint64_t rows;  // results that can be read
+  std::uint64_t rows;          // results that can be read
+  std::uint64_t result_bytes;  // of these
 };
 
 // Told after the record of a batch changed: from any thread, once for many jobs, without the record's mutex
@@ -70,9 +72,9 @@ class BatchObserver {
 // batch's jobs.
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
-  // `handler` and `observer` outlive the batch. `observer` may be null.
+  // `handler` and `observer` outlive the batch. `observer` and `journal` may be null.
   Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
-        BatchObserver* observer = nullptr);
+        BatchObserver* observer = nullptr, std::unique_ptr<BatchJournal> journal = nullptr);
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
@@ -81,6 +83,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   const std::string& id() const { return options_.id; }
   Handler& handler() const { return handler_; }
   PayloadSource& payloads() const { return *payloads_; }
+  // Null: it lives in memory alone.
+  BatchJournal* journal() const { return journal_.get(); }
 
   BatchStatus status() const;
   // Every job ended and none can be added. One acquire load.
@@ -103,8 +107,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Results, by place in the log: rows [first, first + max_rows) that are there, in the order of completion,
   // until `visit` returns false. Returns the number of rows consumed. Does not hold the mutex while visiting.
+  // Rows that are not in memory are read from the journal: that may block, and throws what read_rows()
+  // throws.
   std::uint64_t read_results(std::uint64_t first, std::uint64_t max_rows,
                              const std::function<bool(const ResultRow&)>& visit) const;
+
+  // Forgets the memory of rows below `row`, which the journal has; about, as whole chunks go.
+  void drop_rows_before(std::uint64_t row);
+  // The how manieth try at its jobs that have not ended this is, if they were tried before: 1 unless the
+  // batch comes from an earlier process, which may or may not have begun any of them.
+  std::uint32_t attempt() const { return attempt_; }
 
   // Bytes held: payloads and results. A hint.
   std::uint64_t memory_bytes() const;
@@ -118,6 +130,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   RingQueue& ring_queue() { return ring_queue_; }
 
+  // Makes it what an earlier process left. Before anything else is done with it. What is not over has jobs
+  // left, or is open, or ends with the next close().
+  void restore(const BatchHistory& history);
+
   // Counts jobs that are being added; call before the ring hears of them. The index of the first, or none if
   // the batch takes no more.
   std::optional<std::uint64_t> jobs_added(std::uint64_t count);
@@ -125,7 +141,6 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void close();
   void set_weight(std::uint32_t weight);
   void set_paused(bool paused);
-  // From now on is_stopping(). `reason` becomes the output of the jobs that never run.
   // From now on is_stopping(). `reason` becomes the output of the jobs that never run; returns how many those
   // are.
   std::uint64_t stop(std::string reason);
@@ -136,30 +151,37 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void executor_joined();
   void executor_left();
 
-  // Results of jobs that ended, in the form of ResultHead; and how many ended how. Returns true when this
-  // publication made the number of failures reach max_fails: the caller then cancels the rest.
-  struct Ended {
-    std::uint64_t by_status[kJobStatuses] = {};
-    std::uint64_t total() const;
-  };
-  [[nodiscard]] bool publish(const Ended& ended, std::span<const std::byte> rows, std::uint64_t row_count);
+  // Results of jobs that ended, in the form of ResultHead; how many ended how; and, for the journal, which.
+  // Returns true when this publication made the number of failures reach max_fails: the caller then cancels
+  // the rest.
+  [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
+                             std::vector<IndexRange> indexes);
+  // The last `count` jobs, which the ring has not heard of, were not accepted after all.
+  void jobs_withdrawn(std::uint64_t count);
   void report_throw(std::uint64_t index, std::string_view what);
 
  private:
   // [needs mutex_] True when this call ended the batch.
   bool finish_if_over();
+  // [needs mutex_] The same where no job ended: then that it is over is a step by itself.
+  bool finish_and_record();
+  // [needs mutex_] Tells the journal of a step.
+  void record(std::vector<IndexRange> ended, ResultLog::Slice rows);
   void tell();
 
   const BatchOptions options_;
   Handler& handler_;
   const std::unique_ptr<PayloadSource> payloads_;
   BatchObserver* const observer_;
-  RingQueue ring_queue_;  // guarded by the ring's mutex
+  const std::unique_ptr<BatchJournal> journal_;
+  std::uint32_t attempt_ = 1;  // constant after restore()
+  RingQueue ring_queue_;       // guarded by the ring's mutex
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::uint64_t jobs_ = 0;
-  Ended ended_;
+  EndedJobs ended_;
+  std::uint64_t steps_ = 0;  // told to the journal
   bool closed_ = false;
   bool cancelled_ = false;
   std::uint32_t weight_;

@@ -43,6 +43,9 @@ class Context {
   // if none).
   std::uint64_t index() const { return frame_.index; }
   std::string_view batch_id() const;
+  // 1, or more if the job may have been run before, in whole or in part: then a handler whose work has
+  // effects outside should look whether it is done.
+  std::uint32_t attempt() const;
   std::string_view tenant() const;
   std::string_view trace() const;
 

@@ -56,8 +56,10 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   if (queue.tenant_ == nullptr || queue.closed_) return false;
   if (range.high > queue.end_) {
     check(range.low >= queue.end_, "a range overlaps the indexes added before");
-    if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
-    queue.cursor_ = range.low;
+    if (range.low != queue.end_) {
+      if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
+      queue.cursor_ = range.low;
+    }
     queue.end_ = range.high;
     change_queued(queue, range.size());
   } else if (!range.empty()) {

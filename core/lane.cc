@@ -3,39 +3,58 @@
 namespace locksley {
 
 void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start) {
+  const IndexRange range{0, jobs};
+  batch->jobs_added(jobs);
+  if (!open) batch->close();
+  enqueue(batch, {&range, jobs != 0 ? 1U : 0U}, open, start);
+}
+
+void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges, bool open,
+                   Start start) {
   const BatchOptions& options = batch->options();
-  ring_.attach(
-      batch->ring_queue(),
-      {.tenant = options.tenant, .weight = options.weight, .slots = options.slots, .owner = batch.get()},
-      batch);
-  enter(*batch, jobs);
-  if (!open) close(*batch);
-  if (start == Start::now && jobs > 0) wake();
+  RingQueue& queue = batch->ring_queue();
+  ring_.attach(queue,
+               {.tenant = options.tenant,
+                .weight = batch->status().weight,
+                .slots = options.slots,
+                .owner = batch.get()},
+               batch);
+  if (batch->is_paused()) ring_.pause(queue, steady_now());
+  // From the top: what is added below the highest index is served first, the last one added before all
+  // others.
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
+    ring_.add_range(queue, *range, steady_now());
+  if (!open) ring_.close(queue, steady_now());
+  // Cancelled while the ring did not know it. If that comes to pass only now, one of the two calls gets the
+  // jobs.
+  if (batch->is_stopping()) batch->jobs_dropped(ring_.cancel(queue, steady_now()));
+  if (start == Start::now && !ranges.empty()) wake();
 }
 
 bool Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
-  if (!enter(batch, jobs)) return false;
-  wake();
+  const auto first = batch.jobs_added(jobs);
+  if (!first) return false;
+  enqueue_jobs(batch, {*first, *first + jobs});
   return true;
 }
 
-bool Lane::enter(Batch& batch, std::uint64_t jobs) {
-  const auto first = batch.jobs_added(jobs);
-  if (!first) return false;
-  if (!ring_.add_jobs(batch.ring_queue(), jobs, steady_now())) {
+void Lane::enqueue_jobs(Batch& batch, IndexRange range) {
+  if (ring_.add_range(batch.ring_queue(), range, steady_now())) {
+    wake();
+  } else {
     // Cancelled between the record and the ring: the jobs came in time to be cancelled.
-    const IndexRange range{*first, *first + jobs};
     batch.jobs_dropped({&range, 1});
   }
-  return true;
 }
 
 void Lane::close(Batch& batch) {
   // The record first: the ring may let go of the batch once its queue is closed. The caller holds it
   // meanwhile.
   batch.close();
-  ring_.close(batch.ring_queue(), steady_now());
+  enqueue_close(batch);
 }
+
+void Lane::enqueue_close(Batch& batch) { ring_.close(batch.ring_queue(), steady_now()); }
 
 void Lane::set_weight(Batch& batch, std::uint32_t weight) {
   batch.set_weight(weight);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/batch.h"
@@ -50,6 +51,16 @@ class Lane {
   // False, and nothing is added, if the batch is closed or cancelled.
   bool add_jobs(Batch& batch, std::uint64_t jobs);
   void close(Batch& batch);
+
+  // The second half of submit(), add_jobs() and close(), for whoever has to wait for something, a disk say,
+  // before the jobs may run: the batch's record takes them in at once (Batch::jobs_added(), Batch::close()),
+  // the ring by these. In the same order; what was cancelled in between is dropped. `ranges`: disjoint,
+  // ascending.
+  void enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges, bool open,
+               Start start = Start::now);
+  void enqueue_jobs(Batch& batch, IndexRange range);
+  void enqueue_close(Batch& batch);
+
   void set_weight(Batch& batch, std::uint32_t weight);
   void pause(Batch& batch);
   void resume(Batch& batch);
@@ -73,8 +84,6 @@ class Lane {
                               ClaimFilter filter = ClaimFilter::any);
 
  private:
-  bool enter(Batch& batch, std::uint64_t jobs);
-
   const std::string name_;
   FairRing ring_;
   std::mutex pause_mutex_;  // keeps record and ring in step when two threads pause and resume one batch

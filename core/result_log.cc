@@ -24,16 +24,18 @@ ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::ui
   return prepared;
 }
 
-void ResultLog::append(Prepared prepared) {
-  if (prepared.rows == 0) return;
+ResultLog::Slice ResultLog::append(Prepared prepared) {
+  if (prepared.rows == 0) return {};
+  const std::size_t size = prepared.bytes.size();
+  appended_bytes_ += size;
   if (prepared.chunk) {
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
-    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, prepared.bytes.size()});
+    const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows};
+    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size});
     rows_ += prepared.rows;
-    return;
+    return slice;
   }
-  const std::size_t size = prepared.bytes.size();
-  Entry* tail = entries_.empty() ? nullptr : &entries_.back();
+  Entry* tail = dropped_ == entries_.size() ? nullptr : &entries_.back();
   if (tail == nullptr || tail->chunk->bytes == nullptr || tail->chunk->capacity - tail->size_bytes < size) {
     std::size_t capacity = tail != nullptr
                                ? std::clamp(tail->chunk->capacity * 2, kFirstChunkBytes, kLargestChunkBytes)
@@ -48,21 +50,40 @@ void ResultLog::append(Prepared prepared) {
   }
   // Bytes behind what any snapshot can see: readers of older snapshots do not look here.
   std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
+  const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows};
   tail->size_bytes += size;
   tail->rows += prepared.rows;
   rows_ += prepared.rows;
+  return slice;
 }
 
-void ResultLog::append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status,
-                           std::string reason) {
-  if (count == 0) return;
+ResultLog::Slice ResultLog::append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status,
+                                       std::string reason) {
+  if (count == 0) return {};
   auto chunk = std::make_shared<Chunk>();
   chunk->run_status = status;
   chunk->run_first = first_index;
   chunk->run_reason = std::move(reason);
   memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + chunk->run_reason.capacity();
+  const Slice slice{chunk, 0, 0, rows_, count};
   entries_.push_back({std::move(chunk), rows_, count, 0});
   rows_ += count;
+  return slice;
+}
+
+void ResultLog::drop_before(std::uint64_t row) {
+  while (dropped_ < entries_.size() && entries_[dropped_].first_row + entries_[dropped_].rows <= row) {
+    const Chunk& chunk = *entries_[dropped_].chunk;
+    memory_bytes_ -= sizeof(Chunk) + sizeof(Entry) +
+                     (chunk.bytes != nullptr ? chunk.capacity : chunk.run_reason.capacity());
+    entries_[dropped_++].chunk.reset();
+  }
+  // Not each time: the others would be moved each time.
+  if (dropped_ > entries_.size() / 2) {
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(dropped_));
+    dropped_ = 0;
+  }
+  first_row_ = dropped_ == entries_.size() ? rows_ : entries_[dropped_].first_row;
 }
 
 std::vector<ResultLog::Piece> ResultLog::snapshot(std::uint64_t first, std::uint64_t max_rows) const {

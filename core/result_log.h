@@ -37,9 +37,10 @@ struct ResultHead {
 };
 static_assert(sizeof(ResultHead) == 16);
 
-// The log. Owned by its batch, which guards append and snapshot with its own mutex; what a snapshot shows is
-// immutable and may be read by any thread, without the mutex, for as long as the snapshot is held.
-// Memory: the rows themselves, in chunks that grow from 512 bytes to 256 KiB, plus 40 bytes a chunk.
+// The log; its older rows may lie elsewhere. Owned by its batch, which guards append and snapshot with its
+// own mutex; what a snapshot shows is immutable and may be read by any thread, without the mutex, for as long
+// as the snapshot is held. Memory: the rows themselves, in chunks that grow from 512 bytes to 256 KiB, plus
+// 40 bytes a chunk.
 class ResultLog {
  public:
   struct Chunk {
@@ -58,6 +59,15 @@ class ResultLog {
     std::size_t size_bytes;  // used bytes of the chunk
   };
 
+  // Rows that were appended together: what a journal keeps of them.
+  struct Slice {
+    std::shared_ptr<const Chunk> chunk;  // null: no rows
+    std::size_t offset = 0;              // of the first row in the chunk's bytes
+    std::size_t size_bytes = 0;
+    std::uint64_t first_row = 0;  // its place in the log
+    std::uint64_t rows = 0;
+  };
+
   // Rows ready to be linked in: built outside the batch's mutex when there are many bytes.
   struct Prepared {
     std::shared_ptr<Chunk> chunk;  // null: the bytes are few and are copied by append()
@@ -67,14 +77,27 @@ class ResultLog {
   static Prepared prepare(std::span<const std::byte> bytes, std::uint64_t rows);
 
   // [needs the batch's mutex] Appends rows in the form of ResultHead.
-  void append(Prepared prepared);
+  Slice append(Prepared prepared);
   // [needs the batch's mutex] Appends `count` rows for jobs that never ran, in constant memory.
-  void append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
-  // [needs the batch's mutex] The pieces that hold rows `first` to `first + max_rows`, at most.
+  Slice append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
+  // [needs the batch's mutex] The pieces that hold rows `first` to `first + max_rows`, at most; first >=
+  // first_row().
   std::vector<Piece> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
 
+  // [needs the batch's mutex] An empty log becomes one whose first `rows` rows are not in memory.
+  void begin_at(std::uint64_t rows, std::uint64_t bytes) {
+    first_row_ = rows_ = rows;
+    appended_bytes_ = bytes;
+  }
+  // [needs the batch's mutex] Forgets rows below `row`, as far as no other row shares their chunk.
+  void drop_before(std::uint64_t row);
+
   std::uint64_t rows() const { return rows_; }
+  // Rows below this one are not in memory.
+  std::uint64_t first_row() const { return first_row_; }
   std::uint64_t memory_bytes() const { return memory_bytes_; }
+  // Bytes of all rows that were ever appended.
+  std::uint64_t appended_bytes() const { return appended_bytes_; }
 
   // Visits rows [first, first + max_rows) of `pieces` in order until `visit` returns false, which then has
   // not consumed that row. Returns the number of rows consumed.
@@ -88,9 +111,12 @@ class ResultLog {
     std::uint64_t rows;
     std::size_t size_bytes;
   };
-  std::vector<Entry> entries_;  // by first_row
+  std::vector<Entry> entries_;  // by first_row; the first dropped_ of them are empty
+  std::size_t dropped_ = 0;
+  std::uint64_t first_row_ = 0;
   std::uint64_t rows_ = 0;
   std::uint64_t memory_bytes_ = 0;
+  std::uint64_t appended_bytes_ = 0;
 };
 
 }  // namespace locksley

@@ -15,12 +15,38 @@ void ResultWriter::begin_batch(Batch& batch) {
   const std::lock_guard lock(mutex_);
   batch_ = &batch;
   keep_ = batch.options().keep;
+  journaled_ = batch.journal() != nullptr;
+  pieces_.clear();
   row_ = cursor_ = 0;
   ended_ = failed_ = published_hint_ = 0;
   published_ended_ = published_failed_ = 0;
   published_row_ = 0;
   // [result-commit] relaxed: the mutex orders it for whoever publishes.
   committed_.store(0, std::memory_order_relaxed);
+}
+
+void ResultWriter::note_piece(std::uint64_t low) {
+  const std::lock_guard lock(mutex_);
+  pieces_.push_back({low, ended_});
+}
+
+// [needs mutex_] Which jobs have ended since the last publication, now that `ended` have since begin_batch().
+std::vector<IndexRange> ResultWriter::take_indexes(std::uint32_t ended) {
+  std::vector<IndexRange> indexes;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    const std::uint32_t from = std::max(piece.ended_before, published_ended_);
+    const std::uint32_t to = i + 1 < pieces_.size() ? std::min(pieces_[i + 1].ended_before, ended) : ended;
+    if (from >= to) continue;
+    const IndexRange range{piece.low + (from - piece.ended_before), piece.low + (to - piece.ended_before)};
+    if (!indexes.empty() && indexes.back().high == range.low) {
+      indexes.back().high = range.high;
+    } else {
+      indexes.push_back(range);
+    }
+  }
+  if (!pieces_.empty()) pieces_.erase(pieces_.begin(), pieces_.end() - 1);
+  return indexes;
 }
 
 ResultWriter::Outcome ResultWriter::end_batch() {
@@ -94,7 +120,7 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
   const auto failed = static_cast<std::uint32_t>(committed);
   if (ended == published_ended_) return Outcome::nothing;
   const std::uint32_t rows = keep_ == Keep::all ? ended - published_ended_ : failed - published_failed_;
-  Batch::Ended counts;
+  EndedJobs counts;
   std::size_t end = published_row_;
   for (std::uint32_t i = 0; i < rows; ++i) {
     ResultHead head;
@@ -108,7 +134,7 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
   }
   std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
   if (keep_ == Keep::none) bytes = {};
-  const bool too_many = batch_->publish(counts, bytes, keep_ == Keep::none ? 0 : rows);
+  const bool too_many = batch_->publish(counts, bytes, keep_ == Keep::none ? 0 : rows, take_indexes(ended));
   published_ended_ = ended;
   published_failed_ = failed;
   published_row_ = end;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "core/batch.h"
 #include "core/job.h"
@@ -40,6 +41,11 @@ class ResultWriter {
   // ---- The worker's thread ----
 
   void begin_batch(Batch& batch);
+  // Jobs low, low + 1, … are run from here on, until the next piece begins. For a batch with a journal, which
+  // is to know which jobs have ended.
+  void begin_piece(std::uint64_t low) {
+    if (journaled_) note_piece(low);
+  }
   // Publishes what is left and lets go of the batch.
   Outcome end_batch();
 
@@ -81,6 +87,8 @@ class ResultWriter {
   static constexpr std::size_t kLargestOutput = ~std::uint32_t{0};  // ResultHead::length
 
   void grow(std::size_t size);
+  void note_piece(std::uint64_t low);
+  std::vector<IndexRange> take_indexes(std::uint32_t ended);
   Outcome publish_locked();
 
   // The worker's thread only, but for grow() and begin_batch(), which change them under mutex_ for the
@@ -91,6 +99,7 @@ class ResultWriter {
   std::size_t cursor_ = 0;  // where the output of the running job continues
   std::uint64_t index_ = 0;
   Keep keep_ = Keep::all;
+  bool journaled_ = false;
   std::uint32_t ended_ = 0;           // since begin_batch()
   std::uint32_t failed_ = 0;          // of those
   std::uint32_t published_hint_ = 0;  // of ended_, by this thread
@@ -105,6 +114,12 @@ class ResultWriter {
   std::uint32_t published_ended_ = 0;
   std::uint32_t published_failed_ = 0;
   std::size_t published_row_ = 0;
+  // The pieces whose jobs have not all been published: their first index, and how many jobs had ended before.
+  struct Piece {
+    std::uint64_t low;
+    std::uint32_t ended_before;
+  };
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace locksley

@@ -218,6 +218,7 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
       pool_.monitor_->need();
     }
     pieces_.add(1);
+    writer_.begin_piece(piece.low);
     const std::uint64_t ran = run_piece(batch, piece);
     settlement.executed += ran;
 
@@ -260,6 +261,7 @@ bool Worker::turn_is_over(Nanoseconds began, Nanoseconds until, Nanoseconds now)
 
 void Worker::after_publication(Batch& batch, ResultWriter::Outcome outcome) {
   if (outcome == ResultWriter::Outcome::too_many_failures) lane_.cancel_after_failures(batch);
+  if (BatchJournal* const journal = batch.journal()) journal->wait_for_room();
 }
 
 std::uint64_t Worker::run_piece(Batch& batch, IndexRange piece) {

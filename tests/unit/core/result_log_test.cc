@@ -95,6 +95,46 @@ TEST(ResultLogTest, OneSmallResultCostsLittleMemory) {
   EXPECT_LE(log.memory_bytes(), 256u);
 }
 
+TEST(ResultLogTest, DroppedRowsGiveTheirMemoryBackAndLeaveTheOthersInPlace) {
+  ResultLog log;
+  log.begin_at(10, 5);
+  EXPECT_EQ(log.rows(), 10u);
+  EXPECT_EQ(log.first_row(), 10u);
+  for (std::uint64_t i = 0; i < 100; ++i) append(log, {{i, JobStatus::ok, std::string(5000, 'x')}});
+  log.append_run(100, 50, JobStatus::cancelled, "why");
+  const std::uint64_t before = log.memory_bytes();
+  log.drop_before(60);
+  EXPECT_EQ(log.first_row(), 60u);
+  EXPECT_LT(log.memory_bytes(), before * 6 / 10);
+  EXPECT_THAT(read(log, 60, 1), ::testing::ElementsAre(Row{50, JobStatus::ok, std::string(5000, 'x')}));
+  log.drop_before(111);  // in the middle of the run, which goes whole or not at all
+  EXPECT_EQ(log.first_row(), 110u);
+  log.drop_before(160);
+  EXPECT_EQ(log.first_row(), 160u);
+  EXPECT_EQ(log.memory_bytes(), 0u);
+  append(log, {{7, JobStatus::ok, "y"}});
+  EXPECT_THAT(read(log, 160, 9), ::testing::ElementsAre(Row{7, JobStatus::ok, "y"}));
+}
+
+// What a journal keeps of a publication stays as it was, whatever is appended to its chunk or dropped.
+TEST(ResultLogTest, ASliceHoldsJustTheRowsThatWereAppended) {
+  ResultLog log;
+  std::vector<ResultLog::Slice> slices;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const auto bytes = encode({{i, JobStatus::ok, "a"}, {i + 100, JobStatus::error, std::to_string(i)}});
+    slices.push_back(log.append(ResultLog::prepare(bytes, 2)));
+  }
+  log.drop_before(40);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const auto expected = encode({{i, JobStatus::ok, "a"}, {i + 100, JobStatus::error, std::to_string(i)}});
+    EXPECT_EQ(slices[i].first_row, 2 * i);
+    EXPECT_EQ(slices[i].rows, 2u);
+    ASSERT_EQ(slices[i].size_bytes, expected.size());
+    EXPECT_EQ(std::memcmp(slices[i].chunk->bytes.get() + slices[i].offset, expected.data(), expected.size()),
+              0);
+  }
+}
+
 TEST(ResultLogTest, AgreesWithAVectorOverRandomPublicationsAndReads) {
   auto random = testing::stress_random(1);
   ResultLog log;
@@ -115,7 +155,8 @@ TEST(ResultLogTest, AgreesWithAVectorOverRandomPublicationsAndReads) {
       append(log, rows);
     }
     ASSERT_EQ(log.rows(), all.size());
-    const std::uint64_t first = random() % (all.size() + 2);
+    if (random() % 20 == 0) log.drop_before(log.first_row() + random() % 50);
+    const std::uint64_t first = log.first_row() + random() % (all.size() - log.first_row() + 2);
     const std::uint64_t count = random() % 100;
     const auto rows = read(log, first, count);
     ASSERT_EQ(rows.size(), first >= all.size() ? 0 : std::min<std::uint64_t>(count, all.size() - first));

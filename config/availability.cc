@@ -31,13 +31,6 @@ const std::array kMissing{
             "one thread serves all connections"},
     Feature{[](const Config& c) { return use_if(c.listen.tls != Tls{}, "listen.tls"); },
             "connections are plain TCP"},
-    Feature{[](const Config& c) { return use_if(!c.store.path.empty(), "store.path"); },
-            "batches are kept in memory, as with path: \"\""},
-    Feature{
-        [](const Config& c) { return use_if(c.store.durability != Durability::kNone, "store.durability"); },
-        "batches are kept in memory, as with durability: none"},
-    Feature{[](const Config& c) { return use_if(c.store.max_bytes != Bytes{0}, "store.max_bytes"); },
-            "finished batches are dropped by age alone"},
     Feature{[](const Config& c) { return names_of("handlers", c.handlers); },
             "only the built-in handlers run"},
     Feature{[](const Config& c) { return names_of("users", c.users); },

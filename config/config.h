@@ -74,14 +74,13 @@ struct Limits {
 
 enum class Durability {
   kFsync,  // accepted means on disk
-  kAsync,  // accepted means with the operating system
-  kNone,
+  kAsync,  // accepted means with the operating system, and on disk a second later
+  kNone,   // accepted means with the operating system
 };
 
-// This build keeps everything in memory, and its defaults say so: no path, nothing durable.
 struct Store {
-  std::string path;  // "": memory only
-  Durability durability = Durability::kNone;
+  std::string path = "./locksley-data";  // "": memory only
+  Durability durability = Durability::kFsync;
   Duration retention = std::chrono::hours{24};  // of finished batches
   Bytes max_bytes{0};                           // 0: bounded by age alone
   bool operator==(const Store&) const = default;

@@ -13,12 +13,15 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
       ->type_name("FILE");
   app.add_flag("--check-config", command_line.check_config,
                "Validate the configuration, print what would be in force, and exit");
+  app.add_flag("--repair", command_line.repair,
+               "Make what can still be read of a damaged store a sound one, and exit");
   app.set_version_flag("--version", "locksleyd " + version);
   app.footer(
       "Signals: TERM or INT drains and ends, a second one ends at once; HUP reads the configuration again.\n"
-      "Ends with 0 after a clean drain, 2: wrong options, 69: an address cannot be listened on,\n"
-      "75: jobs were left when the time to drain ran out, 78: the configuration is wrong, 143: ended at "
-      "once.");
+      "Ends with 0 after a clean drain, 2: wrong options, 69: an address cannot be listened on, or the "
+      "store\n"
+      "cannot be opened, 75: jobs were left when the time to drain ran out, 78: the configuration is wrong,\n"
+      "143: ended at once.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

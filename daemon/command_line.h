@@ -8,6 +8,7 @@ namespace locksley::daemon {
 struct CommandLine {
   std::string config_file;  // empty: all defaults
   bool check_config = false;
+  bool repair = false;
 };
 
 // What was asked for; or, if there is nothing to run, what to exit with: help or version were printed, or an

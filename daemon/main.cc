@@ -5,12 +5,21 @@
 
 #include <algorithm>
 #include <asio/io_context.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "config/dump.h"
 #include "config/load.h"
+#include "config/words.h"
 #include "core/lane.h"
 #include "core/pool.h"
 #include "daemon/command_line.h"
@@ -25,10 +34,12 @@
 #include "daemon/http/scheduler_metrics.h"
 #include "daemon/http/server.h"
 #include "daemon/http/server_metrics.h"
+#include "daemon/http/store_metrics.h"
 #include "daemon/logging.h"
 #include "daemon/server/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
+#include "daemon/store/store.h"
 
 namespace locksley::daemon {
 namespace {
@@ -52,6 +63,36 @@ void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
   }
 }
 
+Store::Options store_options(const config::Config& config) {
+  return {.path = config.store.path, .durability = config.store.durability};
+}
+
+// Jobs that run while the daemon ends, and whose batches are stored, are left to the next process where they
+// take longer than this.
+constexpr auto kJobsGrace = std::chrono::seconds(2);
+
+// While it lives the workers have kJobsGrace to end their jobs. Then what they have published is written, and
+// the process ends without them.
+class LastWord {
+ public:
+  LastWord(Store* store, int exit_code, std::shared_ptr<spdlog::logger> log) {
+    if (store == nullptr) return;
+    thread_ = std::jthread([store, exit_code, log = std::move(log)](const std::stop_token& ended) {
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any woken;
+      if (woken.wait_for(lock, ended, kJobsGrace, [&] { return ended.stop_requested(); })) return;
+      store->stop();
+      log->warn("ended while jobs ran: they will run again at the next start");
+      log->flush();
+      std::_Exit(exit_code);
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
 int serve(const config::Config& config, const std::string& config_file) {
   const auto log = make_log(config.log);
   raise_descriptor_limit(config.limits.max_clients, *log);
@@ -71,10 +112,25 @@ int serve(const config::Config& config, const std::string& config_file) {
     handler_list.push_back(handler.get());
   }
 
+  std::unique_ptr<Store> store;
+  if (!config.store.path.empty()) {
+    auto opened = Store::open(store_options(config), log);
+    if (!opened) {
+      log->error("{}", opened.error());
+      return kExitUnavailable;
+    }
+    store = std::move(*opened);
+  }
+
   asio::io_context io(1);  // one thread runs it: fewer locks
-  Server server(
-      {.io = io, .handlers = handlers, .lanes = {&lane}, .pool = pool, .log = log, .version = kBuildVersion},
-      config);
+  Server server({.io = io,
+                 .handlers = handlers,
+                 .lanes = {&lane},
+                 .pool = pool,
+                 .store = store.get(),
+                 .log = log,
+                 .version = kBuildVersion},
+                config);
 
   Health health(pool, lane);
   SchedulerMetrics scheduler_metrics(
@@ -83,11 +139,17 @@ int serve(const config::Config& config, const std::string& config_file) {
   MetricsPage metrics;
   metrics.add([&](Families& families) { scheduler_metrics.read(families); });
   metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
+  if (store != nullptr) metrics.add([&](Families& families) { read_store_metrics(*store, families); });
   metrics.add([](Families& families) { read_process_metrics(families); });
   metrics.add([](Families& families) { read_build_info(families); });
   Router router;
   add_operator_pages(router, metrics, health);
   HttpServer http(io, router);
+
+  if (auto restored = server.batches().restore_all(); !restored) {
+    log->error("{}", restored.error());
+    return kExitUnavailable;
+  }
 
   // The HTTP side first: that a client can connect means that all is there.
   const auto http_at = http.listen(config.http.address, config.http.port);
@@ -108,9 +170,12 @@ int serve(const config::Config& config, const std::string& config_file) {
   }
   pool.start(workers, reserved);
 
-  log->info("locksleyd {} ({}) listen={} http={} workers={} handlers={} config={} store=memory",
-            kBuildVersion, kBuildRevision, to_text(*listen_at), to_text(*http_at), workers,
-            handler_list.size(), config_file.empty() ? "(defaults)" : config_file);
+  log->info("locksleyd {} ({}) listen={} http={} workers={} handlers={} config={} store={}", kBuildVersion,
+            kBuildRevision, to_text(*listen_at), to_text(*http_at), workers, handler_list.size(),
+            config_file.empty() ? "(defaults)" : config_file,
+            store == nullptr
+                ? std::string("memory")
+                : fmt::format("{} ({})", config.store.path, config::word_of(config.store.durability)));
   int exit_code = kExitSoftware;
   {
     Service service({.io = io, .pool = pool, .server = server, .http = http, .health = health, .log = log},
@@ -119,11 +184,29 @@ int serve(const config::Config& config, const std::string& config_file) {
   }
   // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets
   // go of its batches.
-  pool.stop();
+  {
+    const LastWord last_word(store.get(), exit_code, log);
+    pool.stop();
+  }
+  if (store != nullptr) store->stop();
   lane.ring().detach_all();
   log->info("ended exit_code={} connections={} batches={} lost_log_lines={}", exit_code,
             server.stats().connections_accepted.get(), server.batches_accepted(), lost_log_lines());
   return exit_code;
+}
+
+int repair(const config::Config& config) {
+  if (config.store.path.empty()) {
+    std::fputs("--repair: store.path is empty, so there is nothing to repair\n", stderr);
+    return kExitConfig;
+  }
+  if (auto repaired = Store::repair(store_options(config)); !repaired) {
+    std::fprintf(stderr, "%s\n", repaired.error().c_str());
+    return kExitUnavailable;
+  }
+  std::printf("repaired: what could be read of %s is there; what could not is lost\n",
+              config.store.path.c_str());
+  return kExitOk;
 }
 
 int run(int argc, char** argv) {
@@ -144,6 +227,7 @@ int run(int argc, char** argv) {
     std::fputs(config::dump(config).c_str(), stdout);
     return kExitOk;
   }
+  if (parsed.command_line->repair) return repair(config);
   return serve(config, parsed.command_line->config_file);
 }
 

@@ -98,8 +98,9 @@ void Service::log_what_is_left() {
                        record->id(), record->handler().name(), status.jobs, status.queued, status.running,
                        status.ok, status.failed);
     }
-    // So that jobs that run hear that they should stop: the process waits for them.
-    batches.cancel(*record, "the daemon ends");
+    // So that jobs that run hear that they should stop: the process waits for them. What is stored goes on at
+    // the next start.
+    if (!record->is_stored()) batches.cancel(*record, "the daemon ends");
   }
   if (lines > kMostLines) parts_.log->warn("and {} more batches", lines - kMostLines);
 }

@@ -21,6 +21,18 @@ OutputBuffer& OutputBuffer::operator=(OutputBuffer&& other) noexcept {
   return *this;
 }
 
+void OutputBuffer::append(OutputBuffer&& other) {
+  if (empty()) {
+    *this = std::move(other);
+    return;
+  }
+  for (std::size_t i = 0; i < other.chunks_.size(); ++i) {
+    const Chunk& chunk = other.chunks_[i];
+    append({chunk.bytes.get() + chunk.begin, other.end_of(i) - chunk.begin});
+  }
+  other.clear();
+}
+
 void OutputBuffer::append(std::string_view bytes) {
   // What fits goes into the last chunk, so that a large string leaves no gap.
   const std::size_t head = std::min(bytes.size(), static_cast<std::size_t>(limit_ - next_));

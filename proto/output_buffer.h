@@ -39,6 +39,8 @@ class OutputBuffer {
     size_ += n;
   }
   void append(std::string_view bytes);
+  // Its bytes; without a copy if this buffer is empty.
+  void append(OutputBuffer&& other);
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }

@@ -10,6 +10,7 @@
 #include "daemon/server/batches.h"
 #include "daemon/server/received_payloads.h"
 #include "daemon/server/streamed_payloads.h"
+#include "daemon/store/store.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -61,10 +62,9 @@ std::expected<const HandlerDirectory::Entry*, Batches::Refusal> Batches::handler
   return std::unexpected(std::move(text));
 }
 
-std::expected<void, Batches::Refusal> Batches::check_limits(const std::string& handler,
-                                                            std::uint64_t batch_jobs, std::uint64_t new_jobs,
-                                                            const proto::ArgumentList* payloads) {
+std::expected<void, Batches::Refusal> Batches::check_limits(const Demand& demand) {
   const config::Limits& limits = config_.limits;
+  const auto& [handler, batch_jobs, new_jobs, payloads, is_stored] = demand;
   const auto too_big = [](std::string_view what, std::uint64_t found, std::string_view limit,
                           std::uint64_t most) {
     return std::unexpected(fmt::format("TOOBIG {} {}, and {} is {}", what, found, limit, most));
@@ -87,11 +87,12 @@ std::expected<void, Batches::Refusal> Batches::check_limits(const std::string& h
         }
       }
     }
-    if (bytes > limits.max_queued_bytes.count) {
+    if (!is_stored && bytes > limits.max_queued_bytes.count) {
       return too_big("bytes of the batch:", bytes, "limits.max_queued_bytes", limits.max_queued_bytes.count);
     }
   }
-  const auto full = [&](std::string_view limit, std::uint64_t most, std::uint64_t queued) {
+  const auto full = [this, &handler = handler](std::string_view limit, std::uint64_t most,
+                                               std::uint64_t queued) {
     if (full_lines_.open(now())) {
       log_->warn("queue full handler={} limit={} ({}) unlogged={}", handler, limit, most,
                  full_lines_.held_back());
@@ -102,10 +103,7 @@ std::expected<void, Batches::Refusal> Batches::check_limits(const std::string& h
   const auto jobs_fit = [&] {
     return new_jobs <= limits.max_queued_jobs - std::min(limits.max_queued_jobs, registry_.queued_jobs());
   };
-  const auto bytes_fit = [&] {
-    const std::uint64_t most = limits.max_queued_bytes.count;
-    return bytes <= most - std::min(most, registry_.queued_bytes());
-  };
+  const auto bytes_fit = [&] { return is_stored || payloads == nullptr || has_memory_for(*payloads); };
   // What has ended may not have been heard of yet: STATUS shows it already.
   if (!jobs_fit() || !bytes_fit()) apply_changes();
   if (!jobs_fit()) {
@@ -114,7 +112,15 @@ std::expected<void, Batches::Refusal> Batches::check_limits(const std::string& h
   if (!bytes_fit()) {
     return full("limits.max_queued_bytes", limits.max_queued_bytes.count, registry_.queued_bytes());
   }
+  if (is_stored && !make_room(bytes + kRowBytes)) {
+    return full("store.max_bytes", config_.store.max_bytes.count, stored_bytes_);
+  }
   return {};
+}
+
+bool Batches::has_memory_for(const proto::ArgumentList& payloads) const {
+  const std::uint64_t most = config_.limits.max_queued_bytes.count;
+  return payloads.payload_bytes() <= most - std::min(most, registry_.queued_bytes());
 }
 
 Batches::Accepted Batches::refuse(const std::string& handler, Refusal why) {
@@ -164,17 +170,31 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
     }
   }
   if (draining_) return refuse(command.handler, Refusal(kDraining));
-  if (auto fits = check_limits(command.handler, jobs, jobs, range == nullptr ? &arguments : nullptr); !fits) {
+  const bool is_stored =
+      store_ != nullptr && origin != BatchRecord::Origin::kRun && !command.options.ephemeral;
+  if (auto ready = check_store(is_stored); !ready) return refuse(command.handler, std::move(ready.error()));
+  if (auto fits = check_limits({.handler = command.handler,
+                                .batch_jobs = jobs,
+                                .new_jobs = jobs,
+                                .payloads = range == nullptr ? &arguments : nullptr,
+                                .is_stored = is_stored});
+      !fits) {
     return refuse(command.handler, std::move(fits.error()));
   }
 
+  const std::uint64_t sequence = origin == BatchRecord::Origin::kRun ? 0 : registry_.take_sequence();
   std::unique_ptr<PayloadSource> payloads;
   ReceivedPayloads* received = nullptr;
+  SharedPayloads to_write;
   if (range != nullptr) {
     payloads = std::make_unique<RangePayloads>(range->low, range->payload);
+  } else if (is_stored && !has_memory_for(arguments)) {
+    to_write = std::make_shared<const proto::ArgumentList>(std::move(arguments));
+    payloads = store_->payloads(sequence);
   } else {
     auto owned = std::make_unique<ReceivedPayloads>(std::move(arguments));
     received = owned.get();
+    if (is_stored) to_write = received->payloads();
     payloads = std::move(owned);
   }
   const bool chosen = !command.options.id.empty();
@@ -182,11 +202,12 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
   if (origin == BatchRecord::Origin::kRun) core_options.keep = Keep::all;
   auto record = std::make_shared<BatchRecord>(std::move(core_options), (*entry)->handler, std::move(payloads),
-                                              &changes_, (*entry)->lane, origin);
+                                              &changes_, (*entry)->lane, origin, sequence,
+                                              is_stored ? store_->journal(sequence) : nullptr);
   record->id_is_chosen = chosen;
   record->content.received = received;
   if (range != nullptr) record->content.range = std::make_unique<proto::RangeSource>(*range);
-  enter(record, command.options, jobs, false);
+  enter(record, command.options, jobs, false, std::move(to_write));
   return record;
 }
 
@@ -202,20 +223,24 @@ Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t
     }
   }
   if (draining_) return refuse(command.handler, Refusal(kDraining));
+  const bool is_stored = store_ != nullptr && !command.options.ephemeral;
+  if (auto ready = check_store(is_stored); !ready) return refuse(command.handler, std::move(ready.error()));
 
+  const std::uint64_t sequence = registry_.take_sequence();
   const bool chosen = !command.options.id.empty();
   auto record = std::make_shared<BatchRecord>(
       options_of(command.options, chosen ? command.options.id : new_id()), (*entry)->handler,
-      std::make_unique<StreamedPayloads>(), &changes_, (*entry)->lane, BatchRecord::Origin::kOpen);
+      std::make_unique<StreamedPayloads>(is_stored ? store_->payloads(sequence) : nullptr), &changes_,
+      (*entry)->lane, BatchRecord::Origin::kOpen, sequence, is_stored ? store_->journal(sequence) : nullptr);
   record->id_is_chosen = chosen;
   record->opener = connection;
-  enter(record, command.options, 0, true);
+  enter(record, command.options, 0, true, nullptr);
   streams_[connection].insert(record->sequence);
   return record;
 }
 
 void Batches::enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
-                    std::uint64_t jobs, bool open) {
+                    std::uint64_t jobs, bool open, SharedPayloads payloads) {
   record->content.jobs = jobs;
   stats_.count_batch(record->handler().name(), BatchEvent::kAccepted);
   if (record->origin == BatchRecord::Origin::kRun) {
@@ -231,6 +256,7 @@ void Batches::enter(const std::shared_ptr<BatchRecord>& record, const proto::Bat
     arm_timer();
   }
   registry_.count(*record, jobs, record->payloads().memory_bytes());
+  if (record->is_stored()) return accept_stored(record, options, jobs, open, std::move(payloads));
   record->lane.submit(record, jobs, open);
   // Behind it, so that the counts are right; its start is told later in any case, when this thread hears of
   // it.
@@ -246,8 +272,13 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record,
     return std::unexpected(
         fmt::format("CLOSED no jobs can be added to the batch '{}' any more", record.id()));
   }
+  if (auto ready = check_store(record.is_stored()); !ready) return std::unexpected(std::move(ready.error()));
   const std::uint64_t added = payloads.size();
-  if (auto fits = check_limits(record.handler().name(), record.content.jobs + added, added, &payloads);
+  if (auto fits = check_limits({.handler = record.handler().name(),
+                                .batch_jobs = record.content.jobs + added,
+                                .new_jobs = added,
+                                .payloads = &payloads,
+                                .is_stored = record.is_stored()});
       !fits) {
     return std::unexpected(std::move(fits.error()));
   }
@@ -260,20 +291,61 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record,
     arm_timer();
   }
   auto& source = static_cast<StreamedPayloads&>(record.payloads());
-  source.add(std::move(payloads));
-  if (!record.lane.add_jobs(record, added)) {
+  if (payloads.payload_bytes() > StreamedPayloads::kCopiedBytes) payloads.compact();
+  const auto shared = std::make_shared<const proto::ArgumentList>(std::move(payloads));
+  const bool is_in_memory = !record.is_stored() || has_memory_for(*shared);
+  if (is_in_memory) {
+    source.add(shared);
+  } else {
+    source.add_stored(added);
+  }
+  const auto first = record.jobs_added(added);
+  if (!first) {
     // Its failures have cancelled it a moment ago.
     return std::unexpected(
         fmt::format("CLOSED no jobs can be added to the batch '{}' any more", record.id()));
   }
   record.content.jobs += added;
   registry_.count(record, added, source.memory_bytes());
+  const IndexRange range{*first, *first + added};
+  if (record.is_stored()) {
+    record.stored_payload_bytes += shared->payload_bytes();
+    count_stored(record, record.status().result_bytes);
+    const std::uint64_t unsettled = is_in_memory ? 0 : shared->memory_bytes();
+    unsettled_bytes_ += unsettled;
+    record.ticket = store_->put(AddJobs{record.sequence, *first, shared, changes_of(record)});
+    unsettled_.push_back({.ticket = record.ticket,
+                          .kind = Unsettled::Kind::kAdd,
+                          .record = std::static_pointer_cast<BatchRecord>(record.shared_from_this()),
+                          .jobs = range,
+                          .bytes = unsettled});
+  } else {
+    record.lane.enqueue_jobs(record, range);
+  }
   return record.content.jobs;
 }
 
 std::expected<std::uint64_t, Batches::Refusal> Batches::close(BatchRecord& record) {
-  if (record.status().state == BatchState::open) record.lane.close(record);
+  if (record.status().state != BatchState::open) return record.content.jobs;
+  record.is_closed = true;
+  if (record.is_stored()) {
+    write_changes(record);
+    record.Batch::close();
+    unsettled_.push_back({.ticket = record.ticket,
+                          .kind = Unsettled::Kind::kClose,
+                          .record = std::static_pointer_cast<BatchRecord>(record.shared_from_this())});
+  } else {
+    record.lane.close(record);
+  }
   return record.content.jobs;
+}
+
+std::expected<void, Batches::Refusal> Batches::check_store(bool is_stored) const {
+  if (!is_stored) return {};
+  const std::string error = store_->error();
+  if (error.empty()) return {};
+  return std::unexpected(
+      fmt::format("STORE the disk does not take it: nothing was accepted, try again later ({})", error));
 }
 
 }  // namespace locksley::daemon

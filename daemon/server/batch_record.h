@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/batch.h"
 #include "core/lane.h"
 #include "daemon/server/content.h"
+#include "daemon/store/ticket.h"
 
 namespace locksley::daemon {
 
@@ -30,13 +32,29 @@ class BatchRecord final : public Batch {
   enum class Origin : std::uint8_t { kSubmit, kOpen, kRun };
 
   BatchRecord(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
-              BatchObserver* observer, Lane& lane_in, Origin origin_in)
-      : Batch(std::move(options), handler, std::move(payloads), observer), lane(lane_in), origin(origin_in) {}
+              BatchObserver* observer, Lane& lane_in, Origin origin_in, std::uint64_t sequence_in = 0,
+              std::unique_ptr<BatchJournal> journal = nullptr)
+      : Batch(std::move(options), handler, std::move(payloads), observer, std::move(journal)),
+        lane(lane_in),
+        origin(origin_in),
+        sequence(sequence_in) {}
 
   Lane& lane;  // that runs its jobs
   const Origin origin;
-  // By it LIST orders; grows with each batch accepted. 0: not in the registry (RUN).
-  std::uint64_t sequence = 0;
+  // By it LIST orders, and the store knows it; grows with each batch accepted. 0: not in the registry (RUN).
+  const std::uint64_t sequence;
+
+  // Whether it is in the store.
+  bool is_stored() const { return journal() != nullptr; }
+  // Of the last that was written of it; 0: nothing was.
+  Ticket ticket = 0;
+  // Bytes that it takes in the store, as far as they are counted: payloads, and all with results.
+  std::uint64_t stored_payload_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+  bool is_rejected = false;  // the store could not take it: it goes as soon as it is over
+  // What commands have made of it, for the store.
+  bool is_closed = false;
+  std::string stop_reason;
   // Jobs and payload bytes as the limits count them now; both 0 once the batch is over.
   std::uint64_t counted_jobs = 0;
   std::uint64_t counted_bytes = 0;

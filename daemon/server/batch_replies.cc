@@ -112,8 +112,8 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
   return {};
 }
 
-void write_results(proto::ReplyWriter& reply, const BatchRecord& record, std::uint64_t cursor,
-                   std::uint64_t count, std::uint64_t max_bytes) {
+ResultsPage results_page(const BatchRecord& record, std::uint64_t cursor, std::uint64_t count,
+                         std::uint64_t max_bytes) {
   constexpr std::size_t kRowHead = 40;  // about what surrounds an output
   // Asked before the rows: what is over has them all.
   const bool is_over = record.is_over();
@@ -126,12 +126,14 @@ void write_results(proto::ReplyWriter& reply, const BatchRecord& record, std::ui
     ++rows;
     return true;
   });
-  const std::uint64_t next = first + rows;
-  const bool is_end = is_over && next >= record.status().rows;
+  return {.first = first, .rows = rows, .is_end = is_over && first + rows >= record.status().rows};
+}
+
+void write_results(proto::ReplyWriter& reply, const BatchRecord& record, const ResultsPage& page) {
   reply.array(2);
-  reply.bulk_integer(is_end ? 0 : static_cast<std::int64_t>(next + 1));
-  reply.array(rows);
-  record.read_results(first, rows, [&](const ResultRow& row) {
+  reply.bulk_integer(page.is_end ? 0 : static_cast<std::int64_t>(page.first + page.rows + 1));
+  reply.array(page.rows);
+  record.read_results(page.first, page.rows, [&](const ResultRow& row) {
     reply.result_row(row.index, to_string(row.status), row.output);
     return true;
   });

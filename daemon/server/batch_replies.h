@@ -22,14 +22,22 @@ void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const Ba
 std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, const BatchRecord& record,
                                                    proto::Keep keep, std::uint64_t max_bytes);
 
-// The reply of RESULTS: [next-cursor, [[index, status, output], …]] of the rows from `cursor` on, at most
-// `count`, and at most about `max_bytes`, but at least one if there is one.
+// Which rows a reply of RESULTS has: those from `cursor` on, at most `count`, and at most about `max_bytes`,
+// but at least one if there is one. Throws std::runtime_error if they are in a store that cannot be read.
+struct ResultsPage {
+  std::uint64_t first = 0;
+  std::uint64_t rows = 0;
+  bool is_end = false;  // the batch is over, and there are no more
+};
+ResultsPage results_page(const BatchRecord& record, std::uint64_t cursor, std::uint64_t count,
+                         std::uint64_t max_bytes);
+
+// The reply of RESULTS: [next-cursor, [[index, status, output], …]].
 //
 // Cursors: 0 stands for the first row, n + 1 for row n; so the 0 that a reply gives can mean the end: the
 // batch is over and everything was delivered. A cursor stays good as long as the batch is there; reading
 // consumes nothing.
-void write_results(proto::ReplyWriter& reply, const BatchRecord& record, std::uint64_t cursor,
-                   std::uint64_t count, std::uint64_t max_bytes);
+void write_results(proto::ReplyWriter& reply, const BatchRecord& record, const ResultsPage& page);
 constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
 
 std::string no_such_batch(std::string_view id);

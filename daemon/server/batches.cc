@@ -8,6 +8,7 @@
 #include "daemon/server/received_payloads.h"
 #include "daemon/server/streamed_payloads.h"
 #include "daemon/server/wakeup.h"
+#include "daemon/store/store.h"
 
 namespace locksley::daemon {
 
@@ -17,10 +18,12 @@ Instant now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 Batches::Batches(asio::io_context& io, const config::Config& config, const HandlerDirectory& handlers,
-                 ServerStats& stats, std::shared_ptr<spdlog::logger> log)
+                 ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log)
     : config_(config),
       handlers_(handlers),
       stats_(stats),
+      store_(store),
+      io_(io),
       log_(std::move(log)),
       registry_(stats),
       events_(stats),
@@ -46,11 +49,18 @@ void Batches::apply_changes() {
 
 void Batches::take_changes() {
   apply_changes();
+  make_room(0);
   look_whether_idle();
 }
 
 void Batches::changed(BatchRecord& record, Instant at) {
   const BatchStatus status = record.status();
+  if (record.is_stored() && record.is_active) {
+    const bool is_over = status.finished_at != 0;
+    if (is_over && status.failed == 0) record.stored_payload_bytes = 0;
+    count_stored(record, status.result_bytes);
+    if (is_over) retained_.insert(record.sequence);
+  }
   if (record.is_active && record.origin != BatchRecord::Origin::kRun) tell_subscribers(record, status, at);
   if (registry_.update(record, status, at)) ended(record, status);
   for (Wakeup* waiter : record.waiters) waiter->wake();
@@ -96,7 +106,38 @@ void Batches::ended(BatchRecord& record, const BatchStatus& status) {
 
 std::uint64_t Batches::cancel(BatchRecord& record, std::string reason) {
   log_->debug("batch cancelled id={} reason=\"{}\"", record.id(), reason);
-  return record.lane.cancel(record, std::move(reason));
+  record.stop_reason = reason;
+  const std::uint64_t count = record.lane.cancel(record, std::move(reason));
+  write_changes(record);
+  return count;
+}
+
+void Batches::set_weight(BatchRecord& record, std::uint32_t weight) {
+  record.lane.set_weight(record, weight);
+  write_changes(record);
+}
+
+void Batches::pause(BatchRecord& record) {
+  record.lane.pause(record);
+  write_changes(record);
+}
+
+void Batches::resume(BatchRecord& record) {
+  record.lane.resume(record);
+  write_changes(record);
+}
+
+std::optional<Ticket> Batches::forget(BatchRecord& record) {
+  const bool is_stored = record.is_stored();
+  const std::uint64_t sequence = record.sequence;
+  const std::uint64_t bytes = record.stored_bytes;
+  if (!registry_.forget(record.id())) return std::nullopt;
+  if (is_stored) {
+    retained_.erase(sequence);
+    stored_bytes_ -= bytes;
+    stats_.stored_bytes.set(stored_bytes_);
+  }
+  return is_stored ? store_->put(ForgetBatch{sequence}) : 0;
 }
 
 void Batches::connection_gone(std::uint64_t connection) {
@@ -146,10 +187,10 @@ void Batches::take_due() {
         log_->info(
             "open batch closed id={} reason=\"its connection has gone, and limits.open_timeout passed\"",
             record.id());
-        record.lane.close(record);
+        close(record);
         break;
       case Due::kForget:
-        registry_.forget(record.id());
+        forget(record);
         break;
       case Due::kProgress:
         record.progress_told = at;
@@ -171,14 +212,24 @@ void Batches::drain(std::function<void()> on_idle) {
       BatchRecord& record = *registry_.by_sequence(sequence);
       record.opener = 0;
       streams_[0].insert(sequence);
-      record.lane.close(record);
+      if (!record.is_stored()) record.lane.close(record);
     }
   }
   look_whether_idle();
 }
 
 void Batches::look_whether_idle() {
-  if (draining_ && on_idle_ && active() == 0) std::exchange(on_idle_, nullptr)();
+  if (!draining_ || !on_idle_ || !unsettled_.empty() || runs_ != 0) return;
+  // What is open and stored goes on being open after a restart.
+  const auto streams = streams_.find(0);
+  if (registry_.active() > (streams == streams_.end() ? 0 : streams->second.size())) return;
+  bool is_idle = true;
+  registry_.visit_active([&](const BatchRecord& record) {
+    const BatchStatus status = record.status();
+    is_idle = is_idle && record.is_stored() && status.state == BatchState::open &&
+              status.queued + status.running == 0;
+  });
+  if (is_idle) std::exchange(on_idle_, nullptr)();
 }
 
 }  // namespace locksley::daemon

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,15 +23,24 @@
 #include "daemon/server/rate_gate.h"
 #include "daemon/server/registry.h"
 #include "daemon/server/server_stats.h"
+#include "daemon/store/ticket.h"
 #include "proto/argument_list.h"
 #include "proto/submit_options.h"
 
 namespace locksley::daemon {
 
+class Store;
+struct ChangesRow;
+struct StoredBatch;
+
 // The life of batches as clients cause it: accepted whole or refused, streamed in, changed, cancelled when
 // their deadline passes, forgotten when their time is up; and what the scheduler tells of them, handed on to
-// counters, subscribers and whoever waits. The seam at which a store or other daemons come in: everything
+// counters, subscribers and whoever waits. The seam to the store, and later to other daemons: everything
 // that accepts a batch or hears of its progress goes through here.
+//
+// With a store, a batch that is accepted is in the registry at once, and its jobs are in the ring when it is
+// on the disk. Each call that is written leaves its ticket in the record (BatchRecord::ticket), or returns
+// it: the reply waits for it (on_stored()). What the disk does not take is undone, as if it had never come.
 //
 // Owned by the Server; outlives all its batches. The I/O thread only, but for changes(), which workers call.
 // Nothing blocks. Refusals are the text of the error reply.
@@ -36,15 +49,28 @@ class Batches {
   using Refusal = std::string;
   using Accepted = std::expected<std::shared_ptr<BatchRecord>, Refusal>;
 
-  // `config` is what is in force; it may change between calls.
+  // `config` is what is in force; it may change between calls. `store` may be null: all is in memory alone.
+  // Else it is recovered and started by restore_all() before anything else is done.
   Batches(asio::io_context& io, const config::Config& config, const HandlerDirectory& handlers,
-          ServerStats& stats, std::shared_ptr<spdlog::logger> log);
+          ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
   Registry& registry() { return registry_; }
   const Registry& registry() const { return registry_; }
   Events& events() { return events_; }
+
+  // Everything that is in the store. The error is for the operator.
+  std::expected<void, std::string> restore_all();
+  // What is called after each outcome of the store, when it has been acted upon.
+  void on_stored(std::function<void(const Outcome&)> told) { stored_told_ = std::move(told); }
+  // More waits for the store than should; connections that wait for it read no further.
+  bool is_congested() const { return unsettled_bytes_ > kMostUnsettled; }
+  static constexpr std::uint64_t kRowBytes =
+      300;  // of a batch in the store beside payloads and results, about
+  static constexpr std::uint64_t kMostUnsettled = 64U << 20;  // guess: half a second of a slow disk
+  // Whether all writes up to this ticket are on the disk, or were refused, and that is known here.
+  bool is_settled(Ticket ticket) const { return ticket <= settled_; }
 
   // `arguments` is the whole command; the payloads stay in it. The same id with the same handler and jobs
   // gives the batch that there is and starts nothing.
@@ -64,9 +90,16 @@ class Batches {
 
   // Jobs that will not run because of it.
   std::uint64_t cancel(BatchRecord& record, std::string reason);
+  void set_weight(BatchRecord& record, std::uint32_t weight);
+  void pause(BatchRecord& record);
+  void resume(BatchRecord& record);
 
-  // From now on nothing is accepted, and open batches are closed. `on_idle` is called once, when no batch is
-  // active any more.
+  // A batch that is over leaves, with its results. None if it is not over; else the ticket of that, 0 if the
+  // store has nothing of it.
+  std::optional<Ticket> forget(BatchRecord& record);
+
+  // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is called
+  // once, when no batch has anything left to do.
   void drain(std::function<void()> on_idle);
   bool is_draining() const { return draining_; }
   std::size_t active() const { return registry_.active() + runs_; }
@@ -81,15 +114,41 @@ class Batches {
  private:
   // accept.cc
   std::expected<const HandlerDirectory::Entry*, Refusal> handler_for(const std::string& name);
-  std::expected<void, Refusal> check_limits(const std::string& handler, std::uint64_t batch_jobs,
-                                            std::uint64_t new_jobs, const proto::ArgumentList* payloads);
+  // What is asked to be accepted, as the limits see it.
+  struct Demand {
+    const std::string& handler;
+    std::uint64_t batch_jobs;
+    std::uint64_t new_jobs;
+    const proto::ArgumentList* payloads;  // null: none
+    bool is_stored;
+  };
+  std::expected<void, Refusal> check_limits(const Demand& demand);
+  // Whether the memory has room for these payloads; those of batches in the store need none.
+  bool has_memory_for(const proto::ArgumentList& payloads) const;
   Accepted refuse(const std::string& handler, Refusal why);
   Accepted accept(const proto::SubmitCommand& command, proto::ArgumentList arguments,
                   BatchRecord::Origin origin);
   Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
+  std::expected<void, Refusal> check_store(bool is_stored) const;
+  // `payloads`: to be written to the store; null: there are none, or there is no store.
+  using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
   void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
-             std::uint64_t jobs, bool open);
+             std::uint64_t jobs, bool open, SharedPayloads payloads);
   std::string new_id();
+
+  // stored.cc
+  void accept_stored(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+                     std::uint64_t jobs, bool open, SharedPayloads payloads);
+  void count_stored(BatchRecord& record, std::uint64_t result_bytes);
+  // Forgets batches that are over, those accepted first first, until `bytes` more fit into store.max_bytes.
+  // False if they do not.
+  bool make_room(std::uint64_t bytes);
+  void write_changes(BatchRecord& record);
+  void drop_rejected(BatchRecord& record);
+  ChangesRow changes_of(const BatchRecord& record) const;
+  void restore(StoredBatch stored);
+  const HandlerDirectory::Entry& entry_for(const std::string& handler);
+  void settle(const Outcome& outcome);
 
   // Brings registry, subscribers and waiters up to what the workers have done.
   void apply_changes();
@@ -103,6 +162,8 @@ class Batches {
   const config::Config& config_;
   const HandlerDirectory& handlers_;
   ServerStats& stats_;
+  Store* const store_;  // null: there is none
+  asio::io_context& io_;
   const std::shared_ptr<spdlog::logger> log_;
   Registry registry_;
   Events events_;
@@ -111,6 +172,30 @@ class Batches {
   std::unordered_map<std::uint64_t, std::unordered_set<std::uint64_t>>
       streams_;             // open batches by connection
   std::uint64_t runs_ = 0;  // active batches of RUN
+  // What waits for the store, in the order of the tickets: jobs that are to enter the ring, and queues there
+  // to be closed.
+  struct Unsettled {
+    enum class Kind : std::uint8_t { kAccept, kAdd, kClose };
+    Ticket ticket;
+    Kind kind;
+    std::shared_ptr<BatchRecord> record;
+    IndexRange jobs{};
+    bool open = false;
+    std::uint64_t bytes = 0;  // of payloads that are in memory only until they are written
+  };
+  std::deque<Unsettled> unsettled_;
+  std::uint64_t unsettled_bytes_ = 0;
+  std::uint64_t stored_bytes_ = 0;    // of all batches, BatchRecord::stored_bytes
+  std::set<std::uint64_t> retained_;  // batches in the store that are over, by sequence
+  Ticket settled_ = 0;
+  std::function<void(const Outcome&)> stored_told_;
+  // Handlers of batches from the store that the configuration no longer has.
+  struct Missing {
+    Handler handler;
+    HandlerDirectory::Entry entry;
+    Missing(const std::string& name, Lane& lane);
+  };
+  std::map<std::string, std::unique_ptr<Missing>> missing_;
   Timer due_timer_;
   Timer changes_timer_;
   bool changes_timer_armed_ = false;

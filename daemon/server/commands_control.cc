@@ -1,4 +1,6 @@
 // Commands that change a batch.
+#include <optional>
+
 #include "daemon/server/batch_replies.h"
 #include "daemon/server/commands.h"
 #include "daemon/server/server.h"
@@ -16,6 +18,10 @@ BatchRecord* batch_of(Session& session, const proto::Command& command) {
   return record;
 }
 
+void reply_ok(Session& session, const BatchRecord& record) {
+  session.reply_when_stored(record.ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
+}
+
 }  // namespace
 
 void cancel_command(Session& session, proto::Command& command) {
@@ -23,21 +29,22 @@ void cancel_command(Session& session, proto::Command& command) {
   if (record == nullptr) return;
   const std::uint64_t count =
       record->is_over() ? 0 : session.server().batches().cancel(*record, "cancelled by request");
-  session.reply().integer(static_cast<std::int64_t>(count));
+  session.reply_when_stored(
+      record->ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); });
 }
 
 void forget_command(Session& session, proto::Command& command) {
-  Registry& registry = session.server().batches().registry();
-  const std::string_view id = command.arguments[1];
-  BatchRecord* record = registry.find(id);
-  bool forgotten = false;
+  Batches& batches = session.server().batches();
+  BatchRecord* record = batches.registry().find(command.arguments[1]);
+  std::optional<Ticket> forgotten;
   if (record != nullptr && record->is_over()) {
     // It may be over for less time than the I/O thread has taken to hear of it.
-    session.server().batches().hear_of(*record);
-    forgotten = registry.forget(id);
-    session.server().batches().arm_timer();
+    batches.hear_of(*record);
+    forgotten = batches.forget(*record);
+    batches.arm_timer();
   }
-  session.reply().integer(forgotten ? 1 : 0);
+  session.reply_when_stored(forgotten.value_or(0),
+                            [&](proto::ReplyWriter& reply) { reply.integer(forgotten ? 1 : 0); });
 }
 
 void weight_command(Session& session, proto::Command& command) {
@@ -45,22 +52,22 @@ void weight_command(Session& session, proto::Command& command) {
   if (!parsed) return session.fail(parsed.error());
   BatchRecord* record = batch_of(session, command);
   if (record == nullptr) return;
-  if (!record->is_over()) record->lane.set_weight(*record, parsed->weight);
-  session.reply().ok();
+  if (!record->is_over()) session.server().batches().set_weight(*record, parsed->weight);
+  reply_ok(session, *record);
 }
 
 void pause_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command);
   if (record == nullptr) return;
-  if (!record->is_over()) record->lane.pause(*record);
-  session.reply().ok();
+  if (!record->is_over()) session.server().batches().pause(*record);
+  reply_ok(session, *record);
 }
 
 void resume_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command);
   if (record == nullptr) return;
-  if (!record->is_over()) record->lane.resume(*record);
-  session.reply().ok();
+  if (!record->is_over()) session.server().batches().resume(*record);
+  reply_ok(session, *record);
 }
 
 }  // namespace locksley::daemon

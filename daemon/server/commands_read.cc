@@ -1,5 +1,8 @@
 // Commands that read a batch, and wait for it.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -72,10 +75,17 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     --record->row_waiters;
     if (until == Session::Until::kGone) co_return;
   }
-  proto::ReplyWriter reply = session.reply();
   const std::uint64_t most =
       std::min(kMaxReplyBytes, session.server().config().limits.output_buffer.count / 2);
-  write_results(reply, *record, parsed->from, parsed->count, most);
+  ResultsPage page;
+  try {
+    page = results_page(*record, parsed->from, parsed->count, most);
+  } catch (const std::runtime_error& error) {
+    session.fail(fmt::format("STORE {}", error.what()));
+    co_return;
+  }
+  proto::ReplyWriter reply = session.reply();
+  write_results(reply, *record, page);
 }
 
 void list_command(Session& session, proto::Command& command) {

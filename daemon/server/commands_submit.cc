@@ -12,19 +12,16 @@ namespace locksley::daemon {
 namespace {
 
 void reply_id(Session& session, const Batches::Accepted& accepted) {
-  if (accepted) {
-    session.reply().bulk((*accepted)->id());
-  } else {
-    session.fail(accepted.error());
-  }
+  if (!accepted) return session.fail(accepted.error());
+  const BatchRecord& record = **accepted;
+  session.reply_when_stored(record.ticket, [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
 }
 
-void reply_count(Session& session, const std::expected<std::uint64_t, Batches::Refusal>& count) {
-  if (count) {
-    session.reply().integer(static_cast<std::int64_t>(*count));
-  } else {
-    session.fail(count.error());
-  }
+void reply_count(Session& session, const BatchRecord& record,
+                 const std::expected<std::uint64_t, Batches::Refusal>& count) {
+  if (!count) return session.fail(count.error());
+  session.reply_when_stored(
+      record.ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(*count)); });
 }
 
 }  // namespace
@@ -46,13 +43,13 @@ void add_command(Session& session, proto::Command& command) {
   if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
   proto::ArgumentList payloads = std::move(command.arguments);
   payloads.drop_front(2);
-  reply_count(session, session.server().batches().add(*record, std::move(payloads), session.id()));
+  reply_count(session, *record, session.server().batches().add(*record, std::move(payloads), session.id()));
 }
 
 void close_command(Session& session, proto::Command& command) {
   BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
   if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
-  reply_count(session, session.server().batches().close(*record));
+  reply_count(session, *record, session.server().batches().close(*record));
 }
 
 Coroutine<void> run_command(Session& session, proto::Command command) {

@@ -23,7 +23,7 @@ Digest digest_of(const proto::ArgumentList& payloads) {
 
 bool Content::is_same(const proto::ArgumentList& payloads) const {
   if (range != nullptr || jobs != payloads.size()) return false;
-  if (received != nullptr) return std::equal(payloads.begin(), payloads.end(), received->payloads().begin());
+  if (received != nullptr) return std::equal(payloads.begin(), payloads.end(), received->payloads()->begin());
   return digest.has_value() && *digest == digest_of(payloads);
 }
 
@@ -34,7 +34,7 @@ bool Content::is_same(const proto::RangeSource& other) const {
 
 void Content::release(bool keep_digest) {
   if (received == nullptr) return;
-  if (keep_digest) digest = digest_of(received->payloads());
+  if (keep_digest && !digest) digest = digest_of(*received->payloads());
   std::exchange(received, nullptr)->release();
 }
 

@@ -6,17 +6,18 @@
 
 namespace locksley::daemon {
 
-ReceivedPayloads::ReceivedPayloads(proto::ArgumentList payloads) : payloads_(std::move(payloads)) {
-  payloads_.compact();
-  memory_bytes_ = payloads_.memory_bytes();
+ReceivedPayloads::ReceivedPayloads(proto::ArgumentList payloads) {
+  payloads.compact();
+  memory_bytes_ = payloads.memory_bytes();
+  payloads_ = std::make_shared<const proto::ArgumentList>(std::move(payloads));
 }
 
 void ReceivedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) {
-  check(payloads_.fetch(first, out) == out.size(), "a job beyond the end of its batch was claimed");
+  check(payloads_->fetch(first, out) == out.size(), "a job beyond the end of its batch was claimed");
 }
 
 void ReceivedPayloads::release() {
-  payloads_ = {};
+  payloads_ = nullptr;
   memory_bytes_ = 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,13 +25,13 @@ class ReceivedPayloads final : public PayloadSource {
   void fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
   std::uint64_t memory_bytes() const override { return memory_bytes_.load(); }
 
-  // I/O thread.
-  const proto::ArgumentList& payloads() const { return payloads_; }
+  // I/O thread. Null once they are released; whoever shares the list keeps it.
+  const std::shared_ptr<const proto::ArgumentList>& payloads() const { return payloads_; }
   // I/O thread, once the batch is over: frees them.
   void release();
 
  private:
-  proto::ArgumentList payloads_;
+  std::shared_ptr<const proto::ArgumentList> payloads_;
   std::atomic<std::uint64_t> memory_bytes_;  // written by the I/O thread, read by anyone: a hint
 };
 

@@ -18,7 +18,6 @@ BatchRecord* Registry::by_sequence(std::uint64_t sequence) const {
 
 void Registry::add(std::shared_ptr<BatchRecord> record) {
   BatchRecord& added = *record;
-  added.sequence = next_sequence_++;
   const bool is_new = by_id_.emplace(added.id(), std::move(record)).second;
   check(is_new, "two batches have one id");
   by_sequence_.emplace_hint(by_sequence_.end(), added.sequence, &added);

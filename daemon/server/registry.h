@@ -32,7 +32,11 @@ class Registry {
   // Null if there is none of this id.
   BatchRecord* find(std::string_view id) const;
 
-  // Takes in a batch whose id is not in use, and gives it the next sequence.
+  // For the next batch: by it LIST orders.
+  std::uint64_t take_sequence() { return next_sequence_++; }
+  // All below are taken.
+  void begin_at(std::uint64_t sequence) { next_sequence_ = sequence; }
+  // Takes in a batch whose id and sequence are not in use.
   void add(std::shared_ptr<BatchRecord> record);
 
   // The batch leaves: it is over and was forgotten or its time is up. False if there is none of this id, or

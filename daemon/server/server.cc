@@ -34,11 +34,13 @@ Server::Server(Parts parts, config::Config config)
     : parts_(std::move(parts)),
       config_(std::move(config)),
       stats_(parts_.handlers.names()),
-      batches_(parts_.io, config_, parts_.handlers, stats_, parts_.log),
+      batches_(parts_.io, config_, parts_.handlers, stats_, parts_.store, parts_.log),
       listener_(parts_.io, parts_.log),
       warnings_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
                 RateGate(kMinute)},
-      close_timer_(parts_.io) {}
+      close_timer_(parts_.io) {
+  batches_.on_stored([this](const Outcome& outcome) { tell_holding(outcome); });
+}
 
 Server::~Server() = default;
 
@@ -90,6 +92,12 @@ void Server::accept(Socket socket) {
   stats_.connections_accepted.add(1);
   stats_.connections.set(sessions_.size());
   asio::co_spawn(executor(), Session::serve(std::move(session)), asio::detached);
+}
+
+void Server::tell_holding(const Outcome& outcome) {
+  for (const std::uint64_t id : std::exchange(holding_, {})) {
+    if (Session* session = this->session(id)) session->stored(outcome);
+  }
 }
 
 std::uint64_t Server::batches_accepted() const {

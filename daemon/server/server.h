@@ -42,6 +42,7 @@ class Server {
     const HandlerDirectory& handlers;
     std::vector<Lane*> lanes;
     Pool& pool;
+    Store* store;  // null: everything is in memory
     std::shared_ptr<spdlog::logger> log;
     std::string version;  // of the daemon
   };
@@ -87,17 +88,20 @@ class Server {
   const std::map<std::uint64_t, std::shared_ptr<Session>>& sessions() const { return sessions_; }
   void session_ended(Session& session, std::uint64_t input_memory);
 
+  // A connection has replies that wait for the store: it wants to hear of the next outcome.
+  void holds_replies(std::uint64_t session) { holding_.push_back(session); }
   // A connection's memory for input changed. False if all together hold more than limits.max_queued_bytes,
   // and this one more than its share.
   bool account_input(std::uint64_t memory, std::uint64_t before);
   void count_subscriber(int change);
   void count_blocked(int change);
   // Whether a client waits in a blocking command.
-  bool has_blocked() const { return stats_.blocked.get() != 0; }
+  bool has_blocked() const { return stats_.blocked.get() != 0 || !holding_.empty(); }
   void warn_sometimes(Warning kind, std::string_view peer, std::string_view what);
 
  private:
   void look_whether_closed();
+  void tell_holding(const Outcome& outcome);
 
   const Parts parts_;
   config::Config config_;
@@ -107,6 +111,7 @@ class Server {
   Listener listener_;
   std::uint16_t port_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  std::vector<std::uint64_t> holding_;  // connections with replies that wait for the store
   std::uint64_t next_session_ = 1;
   std::uint64_t input_memory_ = 0;
   std::array<RateGate, kWarnings> warnings_;

@@ -72,7 +72,8 @@ struct ServerStats {
   OwnedCounter sent_bytes;
 
   OwnedCounter queued_jobs;       // gauge: accepted and not ended
-  OwnedCounter queued_bytes;      // gauge: payloads of batches that are not over
+  OwnedCounter queued_bytes;      // gauge: payloads in memory of batches that are not over
+  OwnedCounter stored_bytes;      // gauge: of batches in the store
   OwnedCounter active_batches;    // gauge: not over
   OwnedCounter retained_batches;  // gauge: over, and still there to be read
 

@@ -42,7 +42,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
 
 Coroutine<void> Session::converse() {
   while (!dropped_) {
-    if (readable_ && !eof_ && output_.size() <= kPauseOutput) receive();
+    if (readable_ && !eof_ && !is_held_up()) receive();
     const Turn turn = execute();
     if (turn == Turn::kBlock) co_await handler_of(spec_->id).blocking(*this, std::exchange(command_, {}));
     if (dropped_ || !flush() || is_over_limit()) co_return;
@@ -50,7 +50,7 @@ Coroutine<void> Session::converse() {
       co_await farewell();
       co_return;
     }
-    const bool may_go_on = output_.size() <= kPauseOutput;
+    const bool may_go_on = !is_held_up();
     const bool has_more = turn == Turn::kYield || (turn == Turn::kBlock && reader_.buffered_bytes() > 0) ||
                           (readable_ && !eof_);
     if (may_go_on && turn == Turn::kBlock && !has_more) continue;
@@ -59,7 +59,7 @@ Coroutine<void> Session::converse() {
       co_await asio::post(server_.executor(), kAwait);
       continue;
     }
-    if (turn == Turn::kNeedMore && (eof_ || finishing_) && output_.empty()) co_return;
+    if (turn == Turn::kNeedMore && (eof_ || finishing_) && !has_output()) co_return;
     if (!rest()) co_return;
     if (may_go_on && !eof_) wait_readable();
     if (!output_.empty()) wait_writable();
@@ -70,9 +70,9 @@ Coroutine<void> Session::converse() {
 Session::Turn Session::execute() {
   if (closing_) return Turn::kClose;
   const Instant began = now();
-  const std::size_t output_limit = output_.size() + kTurnOutput;
+  const std::size_t output_limit = output_size() + kTurnOutput;
   for (int n = 1; n <= kTurnCommands; ++n) {
-    if (output_.size() > std::min(kPauseOutput, output_limit)) return Turn::kYield;
+    if (output_size() > output_limit || is_held_up()) return Turn::kYield;
     const proto::ReadStatus status = reader_.next(command_);
     if (status == proto::ReadStatus::kNeedMore) return Turn::kNeedMore;
     if (status == proto::ReadStatus::kError) return refuse_stream();
@@ -106,7 +106,52 @@ proto::ReplyWriter Session::reply() {
     muted_ = std::make_unique<proto::OutputBuffer>();
     return {*muted_, protocol};
   }
-  return {output_, protocol};
+  return {output_end(), protocol};
+}
+
+std::size_t Session::output_size() const {
+  std::size_t sum = output_.size();
+  for (const Held& held : held_) sum += held.bytes.size();
+  return sum;
+}
+
+bool Session::is_held_up() const {
+  return output_size() > kPauseOutput || (!held_.empty() && server_.batches().is_congested());
+}
+
+bool Session::waits_for_store(Ticket ticket) const { return !server_.batches().is_settled(ticket); }
+
+void Session::hold(Ticket ticket) {
+  if (!held_.empty() && held_.back().ticket >= ticket) return;
+  if (held_.empty()) server_.holds_replies(id_);
+  held_.push_back({ticket, {}, {}});
+}
+
+void Session::stored(const Outcome& outcome) {
+  while (!held_.empty() && held_.front().ticket <= outcome.up_to) {
+    Held held = std::move(held_.front());
+    held_.pop_front();
+    if (outcome.error.empty()) {
+      output_.append(std::move(held.bytes));
+      continue;
+    }
+    const std::string bytes = held.bytes.to_string();
+    const std::string error = fmt::format(
+        "STORE the disk did not take it: nothing was accepted, try again later; a change of what is there "
+        "already "
+        "holds, and is written later ({})",
+        outcome.error);
+    std::size_t at = 0;
+    for (const Held::Part part : held.parts) {
+      output_.append(std::string_view(bytes).substr(at, part.begin - at));
+      server_.stats().command_errors[static_cast<std::size_t>(error_code_of(error))].add(1);
+      proto::ReplyWriter(output_, protocol).error(error);
+      at = part.end;
+    }
+    output_.append(std::string_view(bytes).substr(at));
+  }
+  if (!held_.empty()) server_.holds_replies(id_);
+  wakeup_.wake();
 }
 
 void Session::fail(std::string_view text) {

@@ -3,16 +3,20 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "daemon/server/batch_record.h"
 #include "daemon/server/events.h"
 #include "daemon/server/io.h"
 #include "daemon/server/wakeup.h"
+#include "daemon/store/ticket.h"
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
 #include "proto/output_buffer.h"
@@ -60,6 +64,12 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   proto::ReplyWriter reply();
   // An error reply, counted by its code.
   void fail(std::string_view text);
+  // The reply that `write(ReplyWriter&)` writes goes out, and all behind it, once everything up to `ticket`
+  // is on the disk; if the disk does not take it, an error goes out in its place. 0: at once.
+  template <class Write>
+  void reply_when_stored(Ticket ticket, Write write);
+  // What became of writes: for those of this connection's replies that wait.
+  void stored(const Outcome& outcome);
   // After this reply nothing more is executed, and the connection closes once the reply is out.
   void close_after_reply() { closing_ = true; }
 
@@ -101,6 +111,16 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override;
 
  private:
+  // Replies that wait for the store, and all that were written behind them.
+  struct Held {
+    struct Part {
+      std::size_t begin;
+      std::size_t end;
+    };
+    Ticket ticket;
+    proto::OutputBuffer bytes;
+    std::vector<Part> parts;  // of `bytes`: the replies that turn into errors if the store fails
+  };
   enum class Turn : std::uint8_t { kNeedMore, kYield, kBlock, kClose };
 
   // A blocking command's stay among the waiters of a batch.
@@ -118,6 +138,15 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
 
   Coroutine<void> converse();
   Coroutine<void> farewell();
+  // Where the next reply goes.
+  proto::OutputBuffer& output_end() { return held_.empty() ? output_ : held_.back().bytes; }
+  // Replies that were written and not sent.
+  std::size_t output_size() const;
+  // Nothing more is to be executed, or read, until some of them are sent, or the store has caught up.
+  bool is_held_up() const;
+  bool has_output() const { return !output_.empty() || !held_.empty(); }
+  void hold(Ticket ticket);
+  bool waits_for_store(Ticket ticket) const;
   // Executes complete commands until the turn is over.
   Turn execute();
   Turn refuse_stream();
@@ -149,6 +178,7 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
 
   proto::CommandReader reader_;
   proto::OutputBuffer output_;
+  std::deque<Held> held_;                       // behind output_; tickets ascend
   std::unique_ptr<proto::OutputBuffer> muted_;  // takes the replies that CLIENT REPLY suppresses
   proto::Command command_;
   const proto::CommandSpec* spec_ = nullptr;  // of the last command
@@ -164,6 +194,17 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   bool dropped_ = false;
   bool finishing_ = false;
 };
+
+template <class Write>
+void Session::reply_when_stored(Ticket ticket, Write write) {
+  const bool waits = waits_for_store(ticket);
+  if (waits) hold(ticket);
+  const std::size_t begin = output_end().size();
+  proto::ReplyWriter writer = reply();
+  write(writer);
+  const std::size_t end = output_end().size();
+  if (waits && end != begin) held_.back().parts.push_back({begin, end});
+}
 
 template <class Done>
 Coroutine<Session::Until> Session::until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline) {

@@ -83,7 +83,7 @@ bool Session::flush() {
 
 bool Session::is_over_limit() {
   const std::uint64_t most = server_.config().limits.output_buffer.count;
-  if (output_.size() <= most) return false;
+  if (output_size() <= most) return false;
   server_.stats().slow_clients_dropped.add(1);
   server_.warn_sometimes(Warning::kSlowClient, peer_,
                          is_subscribed() ? "a subscriber reads too slowly: limits.output_buffer"
@@ -153,6 +153,9 @@ void Session::wait_until(Instant at) {
 Coroutine<void> Session::farewell() {
   // Closing a socket with unread input resets the connection, and the peer may lose the last reply: so first
   // say that nothing more comes, and read until the peer has seen it.
+  while (!dropped_ && !held_.empty()) {
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
   const Instant deadline = now() + kFarewell;
   bool is_shut = false;
   while (!dropped_ && now() < deadline) {

@@ -9,18 +9,16 @@
 
 namespace locksley::daemon {
 
-void StreamedPayloads::add(proto::ArgumentList payloads) {
-  const std::size_t added = payloads.size();
+void StreamedPayloads::add(std::shared_ptr<const proto::ArgumentList> payloads) {
+  const std::size_t added = payloads->size();
   if (added == 0) return;
-  if (payloads.payload_bytes() <= kCopiedBytes) {
-    const std::lock_guard lock(mutex_);
-    copy(payloads);
+  const std::lock_guard lock(mutex_);
+  if (payloads->payload_bytes() <= kCopiedBytes) {
+    copy(*payloads);
     count_ += added;
     return;
   }
-  payloads.compact();
-  memory_bytes_ += payloads.memory_bytes();
-  const std::lock_guard lock(mutex_);
+  memory_bytes_ += payloads->memory_bytes();
   pieces_.push_back({.first = count_, .received = std::move(payloads), .bytes = nullptr, .ends = {}});
   count_ += added;
 }
@@ -32,7 +30,7 @@ void StreamedPayloads::copy(const proto::ArgumentList& payloads) {
                     pieces_.back().ends.size() < kMostEnds;
   if (!fits) {
     pieces_.push_back({.first = count_,
-                       .received = {},
+                       .received = nullptr,
                        .bytes = std::make_unique_for_overwrite<char[]>(kPieceBytes),
                        .ends = {}});
     memory_bytes_ += kPieceBytes;
@@ -46,17 +44,48 @@ void StreamedPayloads::copy(const proto::ArgumentList& payloads) {
   memory_bytes_ += payloads.size() * sizeof(std::uint32_t);
 }
 
-void StreamedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) {
-  const std::shared_lock lock(mutex_);
+void StreamedPayloads::add_stored(std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  if (count != 0 && (pieces_.empty() || !pieces_.back().is_stored())) {
+    pieces_.push_back({.first = count_, .received = nullptr, .bytes = nullptr, .ends = {}});
+  }
+  count_ += count;
+}
+
+void StreamedPayloads::withdraw(std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  count_ -= count;
+  while (!pieces_.empty() && pieces_.back().first >= count_) pieces_.pop_back();
+  // A piece that several were copied into keeps the others.
+  if (!pieces_.empty() && pieces_.back().bytes != nullptr) {
+    Piece& last = pieces_.back();
+    last.ends.resize(std::min<std::size_t>(last.ends.size(), count_ - last.first));
+    last.used = last.ends.empty() ? 0 : last.ends.back();
+  }
+}
+
+std::deque<StreamedPayloads::Piece>::const_iterator StreamedPayloads::piece_of(std::uint64_t index) const {
+  return std::upper_bound(pieces_.begin(), pieces_.end(), index,
+                          [](std::uint64_t wanted, const Piece& piece) { return wanted < piece.first; }) -
+         1;
+}
+
+void StreamedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) {
+  std::shared_lock lock(mutex_);
   check(first + out.size() <= count_, "a job beyond the end of its batch was claimed");
-  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), first,
-                                [](std::uint64_t index, const Piece& p) { return index < p.first; });
-  --piece;
+  auto piece = piece_of(first);
+  const auto behind = piece_of(first + out.size() - 1) + 1;
+  if (std::any_of(piece, behind, [](const Piece& each) { return each.is_stored(); })) {
+    // The store has the others, too: no job is claimed before it is there.
+    lock.unlock();
+    stored_->fetch(first, out, scratch);
+    return;
+  }
   std::size_t done = 0;
   while (done < out.size()) {
     const std::size_t skip = static_cast<std::size_t>(first + done - piece->first);
     if (piece->bytes == nullptr) {
-      done += piece->received.fetch(skip, out.subspan(done));
+      done += piece->received->fetch(skip, out.subspan(done));
     } else {
       const std::size_t n = std::min(out.size() - done, piece->ends.size() - skip);
       std::size_t begin = skip == 0 ? 0 : piece->ends[skip - 1];

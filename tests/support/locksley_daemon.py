@@ -22,7 +22,7 @@ import urllib.request
 from resp import Connection
 
 DEADLINE_S = 30  # for whatever takes milliseconds on an idle machine
-DEFAULTS = {"listen": {"port": 0}, "http": {"port": 0}, "pool": {"workers": 2}}
+DEFAULTS = {"listen": {"port": 0}, "http": {"port": 0}, "pool": {"workers": 2}, "store": {"path": ""}}
 
 
 def program(variable):

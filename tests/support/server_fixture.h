@@ -111,6 +111,7 @@ class ServerFixture : public testing::Test {
                                                      .handlers = handlers_,
                                                      .lanes = {&lane_},
                                                      .pool = pool_,
+                                                     .store = nullptr,
                                                      .log = log_,
                                                      .version = "test"},
                                        config);

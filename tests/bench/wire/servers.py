@@ -105,7 +105,7 @@ def beanstalk():
 def locksley_words(port, folder):
     # The defaults, but for the ports.
     config = folder / "locksley.yaml"
-    config.write_text(f"listen: {{port: {port}}}\nhttp: {{port: 0}}\n")
+    config.write_text(f"listen: {{port: {port}}}\nhttp: {{port: 0}}\nstore: {{path: ''}}\n")
     return [os.environ["LOCKSLEYD"], "--config", config]
 
 

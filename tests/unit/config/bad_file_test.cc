@@ -199,13 +199,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     LaterFeatures, BadFileTest,
     testing::Values(
-        BadFile{
-            "Store", "store:\n  path: ./locksley-data\n  durability: fsync\n  max_bytes: 1GiB\n",
-            "f:2:9: store.path: not available in this build: batches are kept in memory, as with path: \"\"\n"
-            "f:3:15: store.durability: not available in this build: batches are kept in memory, as with "
-            "durability: none\n"
-            "f:4:14: store.max_bytes: not available in this build: finished batches are dropped by age "
-            "alone\n"},
         BadFile{"Tls", "listen:\n  tls: {certificate: a.pem, key: b.pem}\n",
                 "f:2:3: listen.tls: not available in this build: connections are plain TCP\n"},
         BadFile{"TlsWithoutKey", "listen:\n  tls: {certificate: a.pem}\n",

@@ -29,8 +29,7 @@ TEST(LoadTextTest, AnEmptyFileMeansDefaults) {
 }
 
 TEST(LoadTextTest, AnEmptySectionMeansDefaults) {
-  const auto config =
-      load_text("listen:\nhttp: {}\npool: ~\nstore:\n  path: \"\"\nhandlers:\nusers: {}\n", "f");
+  const auto config = load_text("listen:\nhttp: {}\npool: ~\nstore:\nhandlers:\nusers: {}\n", "f");
   ASSERT_TRUE(config.has_value()) << shown(config.error());
   EXPECT_EQ(*config, Config{});
 }
@@ -43,7 +42,7 @@ pool:      {workers: 8}
 scheduling: {share: jobs, quantum: 250us, reserved_workers: 2}
 limits:    {max_clients: 1, max_batch_jobs: 2, max_payload: 3, max_command: 4KiB, max_queued_jobs: 5,
             max_queued_bytes: 6MiB, idle_timeout: 7s, open_timeout: 8m, output_buffer: 9GiB}
-store:     {retention: 10h}
+store:     {path: "/var/lib/locksley", durability: async, retention: 10h, max_bytes: 11GiB}
 metrics:   {deepest_batches: 0, tenants: 11}
 log:       {level: trace, format: json}
 shutdown:  {drain_timeout: 0s}
@@ -57,7 +56,7 @@ shutdown:  {drain_timeout: 0s}
   expected.pool.workers = 8;
   expected.scheduling = {Share::kJobs, 250us, 2};
   expected.limits = {1, 2, Bytes{3}, kibibytes(4), 5, mebibytes(6), 7s, 8min, gibibytes(9)};
-  expected.store.retention = 10h;
+  expected.store = {"/var/lib/locksley", Durability::kAsync, 10h, gibibytes(11)};
   expected.metrics = {0, 11};
   expected.log = {LogLevel::kTrace, LogFormat::kJson};
   expected.shutdown.drain_timeout = 0s;

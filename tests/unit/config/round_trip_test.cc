@@ -48,8 +48,7 @@ TEST(DumpTest, LimitsThatGaveWayAreShownAsTheyAre) {
   EXPECT_EQ(load_text(text, "dump"), config);
 }
 
-// Texts that YAML would take for something else come back as they were: seen in the problem that names them,
-// for this build has no key that takes any text.
+// Texts that YAML would take for something else come back as they were.
 TEST(DumpTest, AwkwardTextsAreQuoted) {
   for (const char* path :
        {"null", "~",  "a: b", "a #b", "- a", "[a",   "{a",  "\"a\"",     "it's", "a\\b", "tab\there", "*a",
@@ -58,9 +57,8 @@ TEST(DumpTest, AwkwardTextsAreQuoted) {
     config.store.path = path;
     config.log.level = LogLevel::kWarn;
     const auto loaded = load_text(dump(config), "dump");
-    ASSERT_FALSE(loaded.has_value());
-    ASSERT_EQ(loaded.error().size(), 1U) << shown(loaded.error());
-    EXPECT_EQ(loaded.error().front().key, "store.path") << path;
+    ASSERT_TRUE(loaded.has_value()) << shown(loaded.error());
+    EXPECT_EQ(loaded->store.path, path);
   }
   Config config;
   config.listen.address = "a\"b\\c\n\x01";

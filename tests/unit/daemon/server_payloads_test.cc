@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/server/content.h"
@@ -38,12 +40,59 @@ TEST(ReceivedPayloadsTest, HoldsNoMemoryAfterRelease) {
   EXPECT_EQ(payloads.memory_bytes(), 0u);
 }
 
+std::shared_ptr<const proto::ArgumentList> shared(proto::ArgumentList list) {
+  return std::make_shared<const proto::ArgumentList>(std::move(list));
+}
+
+// Stands for a store: payload i is "stored i".
+class NumberedPayloads final : public PayloadSource {
+ public:
+  void fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
+    scratch.clear();
+    std::vector<std::size_t> ends;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      scratch += "stored " + std::to_string(first + i);
+      ends.push_back(scratch.size());
+    }
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = std::string_view(scratch).substr(begin, ends[i] - begin);
+      begin = ends[i];
+    }
+  }
+  std::uint64_t memory_bytes() const override { return 0; }
+};
+
+// What touches a stored piece comes from the store whole, as all jobs that are claimed are there.
+TEST(StreamedPayloadsTest, WhatTheMemoryHasNoRoomForComesFromTheStore) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  payloads.add(shared(arguments({"a", "b"})));
+  payloads.add_stored(2);
+  payloads.add_stored(1);
+  payloads.add(shared(arguments({"c"})));
+  EXPECT_EQ(fetch(payloads, 0, 2), (Texts{"a", "b"}));
+  EXPECT_EQ(fetch(payloads, 1, 3), (Texts{"stored 1", "stored 2", "stored 3"}));
+  EXPECT_EQ(fetch(payloads, 4, 1), (Texts{"stored 4"}));
+  EXPECT_EQ(fetch(payloads, 5, 1), (Texts{"c"}));
+}
+
+TEST(StreamedPayloadsTest, WhatIsWithdrawnIsGoneAndWhatComesNextTakesItsPlace) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  payloads.add(shared(arguments({"a", "b"})));
+  payloads.add(shared(arguments({"c"})));
+  payloads.add_stored(3);
+  payloads.withdraw(3);
+  payloads.withdraw(1);
+  payloads.add(shared(arguments({"d", "e"})));
+  EXPECT_EQ(fetch(payloads, 0, 4), (Texts{"a", "b", "d", "e"}));
+}
+
 // Small ones are copied together, large ones kept: a fetch must go from one kind to the other and back.
 TEST(StreamedPayloadsTest, FetchGoesAcrossPiecesOfBothKinds) {
   StreamedPayloads payloads;
   Texts expected;
   const auto add = [&](const Texts& texts) {
-    payloads.add(arguments(texts));
+    payloads.add(shared(arguments(texts)));
     expected.insert(expected.end(), texts.begin(), texts.end());
   };
   add({"a", "bb"});
@@ -63,7 +112,7 @@ TEST(StreamedPayloadsTest, ManySmallAddsSpillIntoNewPieces) {
   const std::string text(1000, 'x');
   for (std::size_t i = 0; i < 3 * StreamedPayloads::kPieceBytes / text.size(); ++i) {
     expected.push_back(text + std::to_string(i));
-    payloads.add(arguments({expected.back()}));
+    payloads.add(shared(arguments({expected.back()})));
   }
   EXPECT_EQ(fetch(payloads, 0, expected.size()), expected);
   EXPECT_EQ(fetch(payloads, 100, 3), Texts(expected.begin() + 100, expected.begin() + 103));
@@ -71,17 +120,17 @@ TEST(StreamedPayloadsTest, ManySmallAddsSpillIntoNewPieces) {
 
 TEST(StreamedPayloadsTest, EmptyPayloadsAreCountedToo) {
   StreamedPayloads payloads;
-  for (int i = 0; i < 20'000; ++i) payloads.add(arguments({"", ""}));
+  for (int i = 0; i < 20'000; ++i) payloads.add(shared(arguments({"", ""})));
   EXPECT_EQ(fetch(payloads, 39'998, 2), (Texts{"", ""}));
 }
 
 TEST(StreamedPayloadsTest, ViewsStayGoodWhileMoreIsAdded) {
   StreamedPayloads payloads;
-  payloads.add(arguments({"first"}));
+  payloads.add(shared(arguments({"first"})));
   std::vector<std::string_view> views(1);
   std::string scratch;
   payloads.fetch(0, views, scratch);
-  for (int i = 0; i < 10'000; ++i) payloads.add(arguments({std::string(50, 'y')}));
+  for (int i = 0; i < 10'000; ++i) payloads.add(shared(arguments({std::string(50, 'y')})));
   EXPECT_EQ(views[0], "first");
 }
 

@@ -18,9 +18,9 @@ class RegistryTest : public testing::Test {
   std::shared_ptr<BatchRecord> add(const std::string& id) {
     BatchOptions options;
     options.id = id;
-    auto record =
-        std::make_shared<BatchRecord>(std::move(options), handler_, std::make_unique<RangePayloads>(0),
-                                      nullptr, lane_, BatchRecord::Origin::kSubmit);
+    auto record = std::make_shared<BatchRecord>(std::move(options), handler_,
+                                                std::make_unique<RangePayloads>(0), nullptr, lane_,
+                                                BatchRecord::Origin::kSubmit, registry_.take_sequence());
     registry_.add(record);
     return record;
   }

@@ -1,0 +1,25 @@
+#include "daemon/http/store_metrics.h"
+
+#include <utility>
+
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+
+void read_store_metrics(const Store& store, Families& families) {
+  const Store::Stats stats = store.stats();
+  Family commits = Family::histogram("locksley_store_commit_seconds",
+                                     "Time to write and sync what had gathered, once for all who waited.");
+  commits.add({}, stats.commit_time.snapshot());
+  std::move(commits).move_to(families);
+  Family bytes =
+      Family::gauge("locksley_store_bytes", "Bytes of the files of the store, a second ago or so.");
+  bytes.add({}, stats.disk_bytes);
+  std::move(bytes).move_to(families);
+  Family errors =
+      Family::counter("locksley_store_errors_total", "Writes and re-openings of the store that failed.");
+  errors.add({}, stats.errors);
+  std::move(errors).move_to(families);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,100 @@
+// How rows of the store are put into bytes and read back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace locksley::daemon {
+
+// Appends to a string: unsigned integers as base-128 varints, signed ones zigzagged, texts behind their
+// length. (The encodings of protocol buffers.)
+class Encoder {
+ public:
+  explicit Encoder(std::string& out) : out_(out) {}
+
+  void number(std::uint64_t value) {
+    while (value >= 0x80) {
+      out_.push_back(static_cast<char>(value | 0x80));
+      value >>= 7;
+    }
+    out_.push_back(static_cast<char>(value));
+  }
+  void signed_number(std::int64_t value) {
+    number((static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63));
+  }
+  void flag(bool value) { number(value ? 1 : 0); }
+  void text(std::string_view value) {
+    number(value.size());
+    out_.append(value);
+  }
+
+ private:
+  std::string& out_;
+};
+
+// Reads what an Encoder wrote. Whatever the bytes are, it never reads beyond them: after the first thing that
+// cannot be there, is_damaged() stays true and all values are 0 or empty. Views are into the bytes.
+class Decoder {
+ public:
+  explicit Decoder(std::string_view bytes) : rest_(bytes) {}
+
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (rest_.empty()) break;
+      const auto byte = static_cast<unsigned char>(rest_.front());
+      rest_.remove_prefix(1);
+      value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+      if (byte < 0x80) return value;
+    }
+    return damaged();
+  }
+  std::int64_t signed_number() {
+    const std::uint64_t value = number();
+    return static_cast<std::int64_t>((value >> 1) ^ (~(value & 1) + 1));
+  }
+  // A number below `end`.
+  std::uint64_t number_below(std::uint64_t end) {
+    const std::uint64_t value = number();
+    return value < end ? value : damaged();
+  }
+  bool flag() { return number_below(2) != 0; }
+  std::string_view text() {
+    const std::uint64_t size = number();
+    if (size > rest_.size()) {
+      damaged();
+      return {};
+    }
+    const std::string_view value = rest_.substr(0, static_cast<std::size_t>(size));
+    rest_.remove_prefix(value.size());
+    return value;
+  }
+
+  std::size_t left() const { return rest_.size(); }
+  bool is_damaged() const { return damaged_; }
+  // All was read, and it was right.
+  bool is_at_end() const { return !damaged_ && rest_.empty(); }
+
+ private:
+  std::uint64_t damaged() {
+    damaged_ = true;
+    rest_ = {};
+    return 0;
+  }
+
+  std::string_view rest_;
+  bool damaged_ = false;
+};
+
+// Keys: a letter that says of what, then 64-bit numbers, big-endian, so that they sort as the numbers do.
+inline void append_key_number(std::string& key, std::uint64_t number) {
+  for (int shift = 56; shift >= 0; shift -= 8) key.push_back(static_cast<char>(number >> shift));
+}
+inline std::uint64_t key_number(std::string_view eight_bytes) {
+  std::uint64_t number = 0;
+  for (const char byte : eight_bytes) number = number << 8 | static_cast<unsigned char>(byte);
+  return number;
+}
+
+}  // namespace locksley::daemon

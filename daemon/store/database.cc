@@ -1,0 +1,223 @@
+#include "daemon/store/database.h"
+
+#include <fmt/format.h>
+#include <rocksdb/cache.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace locksley::daemon {
+namespace {
+
+// The form of the rows. A store of another form is refused.
+constexpr std::string_view kFormKey = "m";
+constexpr std::string_view kForm = "locksley 1";
+
+constexpr std::size_t kBlockCache = 32U << 20;
+constexpr std::size_t kMemtable = 64U << 20;
+constexpr std::size_t kMemtables = 192U << 20;  // of all families
+constexpr std::uint64_t kLog = 256U << 20;
+
+rocksdb::DBOptions database_options(const Database::Options& options) {
+  rocksdb::DBOptions db;
+  if (options.env != nullptr) db.env = options.env;
+  db.create_if_missing = true;
+  db.create_missing_column_families = true;
+  db.paranoid_checks = true;
+  // After a crash the last record of the log may be torn: it was not acknowledged. Where each was synced,
+  // damage anywhere else is damage; where they were not, power loss may leave gaps, and all behind the first
+  // is dropped.
+  db.wal_recovery_mode = options.durability == config::Durability::kFsync
+                             ? rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords
+                             : rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // Few: RocksDB 7.8 has bugs with many parallel flushes (fixed in 7.9 and 8.7).
+  db.max_background_jobs = 3;
+  db.db_write_buffer_size = kMemtables;
+  db.max_total_wal_size = kLog;
+  db.max_open_files = 512;
+  db.bytes_per_sync = 1U << 20;
+  db.keep_log_file_num = 4;
+  db.max_log_file_size = 4U << 20;
+  db.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  db.stats_dump_period_sec = 0;
+  db.stats_persist_period_sec = 0;
+  db.max_manifest_file_size = 16U << 20;
+  return db;
+}
+
+rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::ColumnFamilyOptions family;
+  family.write_buffer_size = kMemtable;
+  family.max_write_buffer_number = 2;
+  family.arena_block_size = 256U << 10;
+  family.level_compaction_dynamic_level_bytes = true;  // space: about 1.1 times what is live
+  family.compression = rocksdb::kNoCompression;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.block_size = 16U << 10;
+  table.format_version = 5;
+  family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return family;
+}
+
+const std::array<std::string, 3> kFamilies{rocksdb::kDefaultColumnFamilyName, "payloads", "results"};
+
+std::vector<rocksdb::ColumnFamilyDescriptor> families() {
+  const auto cache = rocksdb::NewLRUCache(kBlockCache);
+  std::vector<rocksdb::ColumnFamilyDescriptor> result;
+  for (const std::string& name : kFamilies) result.emplace_back(name, family_options(cache));
+  return result;
+}
+
+std::expected<void, std::string> outcome(const rocksdb::Status& status) {
+  if (status.ok()) return {};
+  return std::unexpected(status.ToString());
+}
+
+}  // namespace
+
+std::string Database::explain(const rocksdb::Status& status) const {
+  const std::string said = status.ToString();
+  if (status.IsIOError() && said.find("lock") != std::string::npos) {
+    return fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
+                       said);
+  }
+  if (status.IsCorruption() || status.IsNotFound() || status.IsInvalidArgument()) {
+    return fmt::format(
+        "the store {} is damaged, so nothing was started and nothing in it was changed: {}. Restore it from "
+        "a copy; "
+        "or `locksleyd --repair` with the same configuration keeps what can still be read; or set store.path "
+        "to "
+        "another folder to begin anew",
+        options_.path, said);
+  }
+  return fmt::format("the store {} cannot be opened: {}", options_.path, said);
+}
+
+std::expected<std::unique_ptr<Database>, std::string> Database::open(Options options) {
+  std::unique_ptr<Database> database(new Database(std::move(options)));
+  std::error_code error;
+  std::filesystem::create_directories(database->options_.path, error);
+  if (error) {
+    return std::unexpected(
+        fmt::format("the store's folder {} cannot be made: {}", database->options_.path, error.message()));
+  }
+  if (auto opened = database->open_files(); !opened) return std::unexpected(std::move(opened.error()));
+  return database;
+}
+
+std::expected<void, std::string> Database::open_files() {
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(database_options(options_), options_.path, families(), &handles, &db);
+  if (!status.ok()) return std::unexpected(explain(status));
+  {
+    const std::lock_guard lock(mutex_);
+    db_.reset(db);
+    families_ = std::move(handles);
+  }
+  std::string form;
+  rocksdb::Status read = db_->Get({}, index(), kFormKey, &form);
+  if (read.IsNotFound()) {
+    rocksdb::WriteOptions sync;
+    sync.sync = true;
+    read = db_->Put(sync, index(), kFormKey, kForm);
+    form = kForm;
+  }
+  if (!read.ok()) return std::unexpected(explain(read));
+  if (form != kForm) {
+    return std::unexpected(
+        fmt::format("the store {} was written by another version of Locksley (its form is '{}', this one's "
+                    "is '{}'): use that "
+                    "version, or another store.path",
+                    options_.path, form, kForm));
+  }
+  opened_.notify_all();
+  return {};
+}
+
+void Database::close_files() {
+  const std::lock_guard lock(mutex_);
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* family : std::exchange(families_, {}))
+    db_->DestroyColumnFamilyHandle(family);
+  db_->Close();
+  db_.reset();
+}
+
+Database::~Database() {
+  if (db_ != nullptr) db_->Flush({}, families_);
+  close_files();
+}
+
+std::expected<void, std::string> Database::reopen() {
+  close_files();
+  return open_files();
+}
+
+std::expected<void, std::string> Database::repair(const Options& options) {
+  const Database database(options);
+  const rocksdb::Status status =
+      rocksdb::RepairDB(options.path, database_options(options), families(), family_options(nullptr));
+  if (!status.ok()) return std::unexpected(database.explain(status));
+  return {};
+}
+
+std::expected<void, std::string> Database::write(rocksdb::WriteBatch& batch, bool sync) {
+  if (db_ == nullptr) return std::unexpected("it is not open");
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  return outcome(db_->Write(options, &batch));
+}
+
+std::expected<void, std::string> Database::sync() {
+  if (db_ == nullptr) return std::unexpected("it is not open");
+  return outcome(db_->SyncWAL());
+}
+
+Database::Reading::Reading(Database& database, Wait wait) : database_(database), lock_(database.mutex_) {
+  if (wait == Wait::no) return;
+  database_.opened_.wait(lock_, [&] { return database_.db_ != nullptr || database_.abandoned_; });
+}
+
+void Database::abandon() {
+  {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+  }
+  opened_.notify_all();
+}
+
+std::uint64_t Database::disk_bytes() const {
+  std::uint64_t sum = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.path, ignored)) {
+    const std::uintmax_t size = entry.file_size(ignored);
+    if (!ignored) sum += size;
+  }
+  return sum;
+}
+
+std::expected<void, std::string> visit_prefix(
+    const Database::Reading& reading, rocksdb::ColumnFamilyHandle& family, std::string_view prefix,
+    const std::function<bool(std::string_view key, std::string_view value)>& visit) {
+  // The end, so that the iterator does not step over rows that are deleted behind it.
+  std::string end(prefix);
+  while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xFF) end.pop_back();
+  if (!end.empty()) end.back() = static_cast<char>(static_cast<unsigned char>(end.back()) + 1);
+  const rocksdb::Slice bound(end);
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  if (!end.empty()) options.iterate_upper_bound = &bound;
+  const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator(options, &family));
+  for (at->Seek(rocksdb::Slice(prefix.data(), prefix.size())); at->Valid(); at->Next()) {
+    if (!visit(at->key().ToStringView(), at->value().ToStringView())) break;
+  }
+  return outcome(at->status());
+}
+
+}  // namespace locksley::daemon

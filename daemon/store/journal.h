@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/batch_journal.h"
+
+namespace locksley::daemon {
+
+class Database;
+class GroupCommit;
+
+// The journal of one batch in the store. Owned by its batch; `group` and `database` outlive it.
+class StoredJournal final : public BatchJournal {
+ public:
+  StoredJournal(GroupCommit& group, Database& database, std::uint64_t sequence)
+      : group_(group), database_(database), sequence_(sequence) {}
+
+  void record(BatchStep step) override;
+  void wait_for_room() override;
+  std::uint64_t read_rows(std::uint64_t first, std::uint64_t max_rows,
+                          const std::function<bool(const ResultRow&)>& visit) override;
+
+ private:
+  GroupCommit& group_;
+  Database& database_;
+  const std::uint64_t sequence_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,280 @@
+#include "daemon/store/rows.h"
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+
+#include "daemon/store/codec.h"
+
+namespace locksley::daemon {
+namespace {
+
+// The forms of results: jobs that ran, and a run of jobs that never did.
+enum class ResultForm : std::uint8_t { kRows, kRun };
+constexpr std::uint64_t kResultForms = 2;
+
+void put(Encoder& to, const EndedJobs& totals) {
+  for (const std::uint64_t count : totals.by_status) to.number(count);
+}
+
+template <class Row>
+std::optional<Row> complete(const Decoder& from, Row row) {
+  if (!from.is_at_end()) return std::nullopt;
+  return row;
+}
+
+}  // namespace
+
+std::string encode(const AcceptedRow& row) {
+  std::string bytes;
+  Encoder to(bytes);
+  const BatchOptions& options = row.options;
+  to.text(row.handler);
+  to.text(options.id);
+  to.text(options.name);
+  to.text(options.tenant);
+  to.text(options.trace);
+  to.number(options.weight);
+  to.number(options.slots);
+  to.number(options.max_fails);
+  to.signed_number(options.timeout.count());
+  to.number(static_cast<std::uint64_t>(options.keep));
+  to.flag(row.id_is_chosen);
+  to.flag(row.is_streamed);
+  to.signed_number(row.submitted_at);
+  to.signed_number(row.deadline_at);
+  to.signed_number(row.retain_ms);
+  to.number(row.jobs);
+  to.number(row.payload_bytes);
+  to.flag(row.range.has_value());
+  if (row.range) {
+    to.signed_number(row.range->low);
+    to.flag(row.range->payload.has_value());
+    if (row.range->payload) to.text(*row.range->payload);
+  }
+  to.flag(row.digest.has_value());
+  if (row.digest) {
+    to.number(row.digest->low);
+    to.number(row.digest->high);
+  }
+  return bytes;
+}
+
+std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
+  Decoder from(bytes);
+  AcceptedRow row;
+  BatchOptions& options = row.options;
+  row.handler = from.text();
+  options.id = from.text();
+  options.name = from.text();
+  options.tenant = from.text();
+  options.trace = from.text();
+  options.weight = static_cast<std::uint32_t>(from.number());
+  options.slots = static_cast<std::uint32_t>(from.number());
+  options.max_fails = from.number();
+  options.timeout = std::chrono::milliseconds(from.signed_number());
+  options.keep = static_cast<Keep>(from.number_below(static_cast<std::uint64_t>(Keep::none) + 1));
+  row.id_is_chosen = from.flag();
+  row.is_streamed = from.flag();
+  row.submitted_at = from.signed_number();
+  row.deadline_at = from.signed_number();
+  row.retain_ms = from.signed_number();
+  row.jobs = from.number();
+  row.payload_bytes = from.number();
+  if (from.flag()) {
+    AcceptedRow::Range range{from.signed_number(), std::nullopt};
+    if (from.flag()) range.payload = from.text();
+    row.range = std::move(range);
+  }
+  if (from.flag()) {
+    const std::uint64_t low = from.number();
+    row.digest = {low, from.number()};
+  }
+  return complete(from, std::move(row));
+}
+
+std::string encode(const ChangesRow& row) {
+  std::string bytes;
+  Encoder to(bytes);
+  to.number(row.jobs);
+  to.number(row.payload_bytes);
+  to.flag(row.is_closed);
+  to.flag(row.is_paused);
+  to.flag(row.is_cancelled);
+  to.text(row.stop_reason);
+  to.number(row.weight);
+  to.number(row.attempt);
+  return bytes;
+}
+
+std::optional<ChangesRow> decode_changes(std::string_view bytes) {
+  Decoder from(bytes);
+  ChangesRow row;
+  row.jobs = from.number();
+  row.payload_bytes = from.number();
+  row.is_closed = from.flag();
+  row.is_paused = from.flag();
+  row.is_cancelled = from.flag();
+  row.stop_reason = from.text();
+  row.weight = static_cast<std::uint32_t>(from.number());
+  row.attempt = static_cast<std::uint32_t>(from.number());
+  return complete(from, std::move(row));
+}
+
+std::string encode(const BatchStep& step) {
+  std::string bytes;
+  Encoder to(bytes);
+  to.number(step.ended.size());
+  for (const IndexRange& range : step.ended) {
+    to.number(range.low);
+    to.number(range.size());
+  }
+  put(to, step.totals);
+  to.number(step.row_count);
+  to.number(step.result_bytes);
+  to.signed_number(step.started_at);
+  to.signed_number(step.finished_at);
+  to.flag(step.cancelled);
+  to.text(step.stop_reason);
+  return bytes;
+}
+
+std::optional<StepRow> decode_step(std::string_view bytes) {
+  Decoder from(bytes);
+  StepRow row;
+  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+    const std::uint64_t low = from.number();
+    row.ended.push_back({low, low + from.number()});
+  }
+  for (std::uint64_t& count : row.totals.by_status) count = from.number();
+  row.rows = from.number();
+  row.result_bytes = from.number();
+  row.started_at = from.signed_number();
+  row.finished_at = from.signed_number();
+  row.cancelled = from.flag();
+  row.stop_reason = from.text();
+  return complete(from, std::move(row));
+}
+
+std::string encode(const ResultLog::Slice& rows) {
+  std::string bytes;
+  Encoder to(bytes);
+  const ResultLog::Chunk& chunk = *rows.chunk;
+  if (chunk.bytes == nullptr) {
+    to.number(static_cast<std::uint64_t>(ResultForm::kRun));
+    to.number(rows.rows);
+    to.number(chunk.run_first);
+    to.number(static_cast<std::uint64_t>(chunk.run_status));
+    to.text(chunk.run_reason);
+    return bytes;
+  }
+  bytes.reserve(rows.size_bytes);
+  to.number(static_cast<std::uint64_t>(ResultForm::kRows));
+  to.number(rows.rows);
+  std::uint64_t expected = 0;  // jobs mostly end in the order of their indexes
+  const std::byte* at = chunk.bytes.get() + rows.offset;
+  for (std::uint64_t i = 0; i < rows.rows; ++i) {
+    ResultHead head;
+    std::memcpy(&head, at, sizeof head);
+    to.signed_number(static_cast<std::int64_t>(head.index - expected));
+    to.number(static_cast<std::uint64_t>(head.status));
+    to.text({reinterpret_cast<const char*>(at + sizeof head), head.length});
+    expected = head.index + 1;
+    at += ResultHead::bytes_of(head.length);
+  }
+  return bytes;
+}
+
+std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
+                                      const std::function<bool(const ResultRow&)>& visit) {
+  Decoder from(bytes);
+  const auto form = static_cast<ResultForm>(from.number_below(kResultForms));
+  VisitedRows visited{from.number(), 0};
+  if (form == ResultForm::kRun) {
+    const std::uint64_t first = from.number();
+    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
+    const std::string_view reason = from.text();
+    if (!from.is_at_end()) return std::nullopt;
+    for (std::uint64_t i = skip; i < visited.rows && visited.consumed < most; ++i) {
+      if (!visit({first + i, status, reason})) break;
+      ++visited.consumed;
+    }
+    return visited;
+  }
+  std::uint64_t expected = 0;
+  for (std::uint64_t i = 0; i < visited.rows; ++i) {
+    if (visited.consumed == most) return visited;
+    const std::uint64_t index = expected + static_cast<std::uint64_t>(from.signed_number());
+    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
+    const std::string_view output = from.text();
+    if (from.is_damaged()) return std::nullopt;
+    expected = index + 1;
+    if (i < skip) continue;
+    if (!visit({index, status, output})) return visited;
+    ++visited.consumed;
+  }
+  if (!from.is_at_end()) return std::nullopt;
+  return visited;
+}
+
+std::string encode_payload_chunk(std::span<const std::string_view> payloads) {
+  static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
+  std::string bytes;
+  std::size_t size = 0;
+  for (const std::string_view payload : payloads) size += payload.size();
+  bytes.reserve((payloads.size() + 1) * sizeof(std::uint32_t) + size);
+  const auto put = [&bytes](std::size_t number) {
+    const auto narrow = static_cast<std::uint32_t>(number);
+    bytes.append(reinterpret_cast<const char*>(&narrow), sizeof narrow);
+  };
+  put(payloads.size());
+  std::size_t end = 0;
+  for (const std::string_view payload : payloads) put(end += payload.size());
+  for (const std::string_view payload : payloads) bytes.append(payload);
+  return bytes;
+}
+
+std::optional<PayloadChunk> PayloadChunk::of(std::string_view bytes) {
+  std::uint32_t count = 0;
+  if (bytes.size() < sizeof count) return std::nullopt;
+  std::memcpy(&count, bytes.data(), sizeof count);
+  bytes.remove_prefix(sizeof count);
+  if (bytes.size() / sizeof count < count) return std::nullopt;
+  const std::size_t ends = std::size_t{count} * sizeof count;
+  const PayloadChunk chunk(bytes.substr(0, ends), bytes.substr(ends));
+  std::size_t before = 0;
+  for (std::uint64_t i = 0; i < chunk.size(); ++i) {
+    const std::size_t end = chunk.end_of(i);
+    if (end < before) return std::nullopt;
+    before = end;
+  }
+  if (before != chunk.payloads_.size()) return std::nullopt;
+  return chunk;
+}
+
+std::size_t PayloadChunk::end_of(std::uint64_t i) const {
+  std::uint32_t end = 0;
+  std::memcpy(&end, ends_.data() + i * sizeof end, sizeof end);
+  return end;
+}
+
+std::string row_key(char kind, std::uint64_t sequence) {
+  std::string key(1, kind);
+  append_key_number(key, sequence);
+  return key;
+}
+
+std::string step_key(std::uint64_t sequence, std::uint64_t number) {
+  std::string key = row_key(kStepKey, sequence);
+  append_key_number(key, number);
+  return key;
+}
+
+std::string part_key(std::uint64_t sequence, std::uint64_t first) {
+  std::string key;
+  append_key_number(key, sequence);
+  append_key_number(key, first);
+  return key;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,199 @@
+#include "daemon/store/store.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "daemon/store/codec.h"
+#include "daemon/store/database.h"
+#include "daemon/store/journal.h"
+#include "daemon/store/stored_payloads.h"
+
+namespace locksley::daemon {
+namespace {
+
+// A walk over all rows of one kind, one a batch, in the order of their batches.
+class RowCursor {
+ public:
+  RowCursor(const Database::Reading& reading, char kind)
+      : prefix_(1, kind), end_(1, static_cast<char>(kind + 1)), bound_(end_) {
+    rocksdb::ReadOptions options;
+    options.verify_checksums = true;
+    options.iterate_upper_bound = &bound_;
+    at_.reset(reading.db().NewIterator(options, &reading.index()));
+    at_->Seek(prefix_);
+  }
+
+  // The row of this batch, if there is one. Batches come in ascending order.
+  std::optional<std::string_view> of(std::uint64_t sequence) {
+    while (at_->Valid() && this->sequence() < sequence) at_->Next();
+    if (!at_->Valid() || this->sequence() != sequence) return std::nullopt;
+    return value();
+  }
+
+  bool is_valid() const { return at_->Valid(); }
+  void next() { at_->Next(); }
+  std::uint64_t sequence() const { return key_number(at_->key().ToStringView().substr(1)); }
+  std::string_view value() const { return at_->value().ToStringView(); }
+  rocksdb::Status status() const { return at_->status(); }
+
+ private:
+  const std::string prefix_;
+  const std::string end_;
+  const rocksdb::Slice bound_;
+  std::unique_ptr<rocksdb::Iterator> at_;
+};
+
+// What is left of [0, jobs) without `ended`; none if these overlap or go beyond it.
+std::optional<std::vector<IndexRange>> without(std::uint64_t jobs, std::vector<IndexRange> ended) {
+  std::ranges::sort(ended, {}, &IndexRange::low);
+  std::vector<IndexRange> left;
+  std::uint64_t at = 0;
+  for (const IndexRange& range : ended) {
+    if (range.low < at || range.high < range.low || range.high > jobs) return std::nullopt;
+    if (range.low > at) left.push_back({at, range.low});
+    at = range.high;
+  }
+  if (at < jobs) left.push_back({at, jobs});
+  return left;
+}
+
+void apply(const StepRow& step, BatchHistory& history) {
+  history.totals = step.totals;
+  history.rows = step.rows;
+  history.result_bytes = step.result_bytes;
+  history.started_at = step.started_at;
+  history.finished_at = step.finished_at;
+  if (step.cancelled) {
+    history.cancelled = true;
+    history.stop_reason = step.stop_reason;
+  }
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<Database> database, config::Durability durability,
+             std::shared_ptr<spdlog::logger> log)
+    : database_(std::move(database)),
+      group_(std::make_unique<GroupCommit>(*database_, durability, std::move(log))) {}
+
+Store::~Store() = default;
+
+std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& options,
+                                                               std::shared_ptr<spdlog::logger> log) {
+  auto database = Database::open({options.path, options.durability, options.env});
+  if (!database) return std::unexpected(std::move(database.error()));
+  return std::unique_ptr<Store>(new Store(std::move(*database), options.durability, std::move(log)));
+}
+
+std::expected<void, std::string> Store::repair(const Options& options) {
+  return Database::repair({options.path, options.durability, options.env});
+}
+
+std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch)>& visit) {
+  const auto damaged = [this](std::uint64_t sequence, std::string_view what) {
+    return std::unexpected(fmt::format(
+        "the store {} is damaged, so nothing was started: batch number {}: {}. Restore it from a copy, or "
+        "set store.path to another folder to begin anew",
+        database_->path(), sequence, what));
+  };
+  const Database::Reading reading(*database_);
+  RowCursor accepted(reading, kAcceptedKey);
+  RowCursor changes(reading, kChangesKey);
+  RowCursor ends(reading, kEndKey);
+  for (; accepted.is_valid(); accepted.next()) {
+    StoredBatch batch;
+    batch.sequence = accepted.sequence();
+    auto row = decode_accepted(accepted.value());
+    if (!row) return damaged(batch.sequence, "what was accepted cannot be read");
+    batch.accepted = std::move(*row);
+    BatchHistory& history = batch.history;
+    history.jobs = batch.accepted.jobs;
+    history.closed = !batch.accepted.is_streamed;
+    history.weight = batch.accepted.options.weight;
+    history.submitted_at = batch.accepted.submitted_at;
+    batch.payload_bytes = batch.accepted.payload_bytes;
+    if (const auto bytes = changes.of(batch.sequence)) {
+      const auto changed = decode_changes(*bytes);
+      if (!changed) return damaged(batch.sequence, "its changes cannot be read");
+      history.weight = changed->weight;
+      history.paused = changed->is_paused;
+      history.cancelled = changed->is_cancelled;
+      history.stop_reason = changed->stop_reason;
+      history.attempt = changed->attempt;
+      if (batch.accepted.is_streamed) {
+        history.jobs = changed->jobs;
+        batch.payload_bytes = changed->payload_bytes;
+        history.closed = changed->is_closed;
+      }
+    }
+    if (const auto bytes = ends.of(batch.sequence)) {
+      const auto end = decode_step(*bytes);
+      if (!end || end->finished_at == 0) return damaged(batch.sequence, "its end cannot be read");
+      apply(*end, history);
+      history.closed = true;
+      history.jobs = history.totals.total();
+      if (history.totals.failed() == 0) batch.payload_bytes = 0;
+    } else {
+      std::vector<IndexRange> ended;
+      bool is_whole = true;
+      const auto visited = visit_prefix(
+          reading, reading.index(), row_key(kStepKey, batch.sequence),
+          [&](std::string_view key, std::string_view value) {
+            auto step = decode_step(value);
+            is_whole = step && key_number(key.substr(1 + sizeof(std::uint64_t))) == history.steps;
+            if (!is_whole) return false;
+            ++history.steps;
+            apply(*step, history);
+            ended.insert(ended.end(), step->ended.begin(), step->ended.end());
+            return true;
+          });
+      if (!visited) return damaged(batch.sequence, visited.error());
+      std::uint64_t sum = 0;
+      for (const IndexRange& range : ended) sum += range.size();
+      auto left = without(history.jobs, std::move(ended));
+      if (!is_whole || !left || sum != history.totals.total()) {
+        return damaged(batch.sequence, "its results and its counters disagree");
+      }
+      batch.left = std::move(*left);
+    }
+    next_sequence_ = batch.sequence + 1;
+    visit(std::move(batch));
+  }
+  // A large batch is written in several parts, what makes it a batch last: a crash may leave the others.
+  const std::unique_ptr<rocksdb::Iterator> last(reading.db().NewIterator({}, &reading.payloads()));
+  last->SeekToLast();
+  first_orphan_ = next_sequence_;
+  if (last->Valid())
+    next_sequence_ =
+        std::max(next_sequence_, key_number(last->key().ToStringView().substr(0, sizeof(std::uint64_t))) + 1);
+  for (const RowCursor* cursor : {&accepted, &changes, &ends}) {
+    if (!cursor->status().ok()) return damaged(next_sequence_, cursor->status().ToString());
+  }
+  return {};
+}
+
+void Store::start(std::function<void(Outcome)> on_outcome) {
+  group_->start(std::move(on_outcome));
+  for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan) put(ForgetBatch{orphan});
+}
+
+void Store::stop() {
+  group_->stop();
+  database_->abandon();
+}
+
+std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence) {
+  return std::make_unique<StoredJournal>(*group_, *database_, sequence);
+}
+
+std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence) {
+  return std::make_unique<StoredPayloads>(*database_, sequence);
+}
+
+Store::Stats Store::stats() const { return {group_->commit_time(), group_->disk_bytes(), group_->errors()}; }
+
+}  // namespace locksley::daemon

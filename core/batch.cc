@@ -56,6 +56,7 @@ BatchStatus Batch::status() const {
   result.paused = is_paused();
   result.rows = log_.rows();
   result.result_bytes = log_.appended_bytes();
+  result.steps = steps_;
   // [batch-over] relaxed: written under the mutex that is held.
   if (over_.load(std::memory_order_relaxed)) {
     result.state = cancelled_ ? BatchState::cancelled : BatchState::done;

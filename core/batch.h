@@ -53,6 +53,7 @@ struct BatchStatus {
   bool paused;
   std::uint64_t rows;          // results that can be read
   std::uint64_t result_bytes;  // of these
+  std::uint64_t steps;         // told to its journal
 };
 
 // Told after the record of a batch changed: from any thread, once for many jobs, without the record's mutex

@@ -5,6 +5,8 @@
 namespace locksley {
 namespace {
 
+// What a row takes beside its output in a compact form, about.
+constexpr std::size_t kStoredHeadBytes = 4;
 constexpr std::size_t kFirstChunkBytes = 512;
 constexpr std::size_t kLargestChunkBytes = 256 * 1024;
 // From here on a publication gets a chunk of its own, filled outside the mutex: a copy of 4 KiB takes about
@@ -27,7 +29,7 @@ ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::ui
 ResultLog::Slice ResultLog::append(Prepared prepared) {
   if (prepared.rows == 0) return {};
   const std::size_t size = prepared.bytes.size();
-  appended_bytes_ += size;
+  appended_bytes_ += size - prepared.rows * (sizeof(ResultHead) - kStoredHeadBytes);
   if (prepared.chunk) {
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
     const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows};

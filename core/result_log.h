@@ -96,7 +96,7 @@ class ResultLog {
   // Rows below this one are not in memory.
   std::uint64_t first_row() const { return first_row_; }
   std::uint64_t memory_bytes() const { return memory_bytes_; }
-  // Bytes of all rows that were ever appended.
+  // Bytes of all rows that were ever appended, as a compact form has them: their outputs, and a few more.
   std::uint64_t appended_bytes() const { return appended_bytes_; }
 
   // Visits rows [first, first + max_rows) of `pieces` in order until `visit` returns false, which then has

@@ -197,13 +197,15 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
     if (is_stored) to_write = received->payloads();
     payloads = std::move(owned);
   }
+  const PayloadParts parts = to_write != nullptr ? parts_of(*to_write) : PayloadParts::kNone;
   const bool chosen = !command.options.id.empty();
   BatchOptions core_options = options_of(command.options, chosen ? command.options.id : new_id());
   // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
   if (origin == BatchRecord::Origin::kRun) core_options.keep = Keep::all;
   auto record = std::make_shared<BatchRecord>(std::move(core_options), (*entry)->handler, std::move(payloads),
                                               &changes_, (*entry)->lane, origin, sequence,
-                                              is_stored ? store_->journal(sequence) : nullptr);
+                                              is_stored ? store_->journal(sequence, parts) : nullptr);
+  record->stored_parts = parts;
   record->id_is_chosen = chosen;
   record->content.received = received;
   if (range != nullptr) record->content.range = std::make_unique<proto::RangeSource>(*range);

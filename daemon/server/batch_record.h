@@ -10,6 +10,7 @@
 #include "core/batch.h"
 #include "core/lane.h"
 #include "daemon/server/content.h"
+#include "daemon/store/payload_parts.h"
 #include "daemon/store/ticket.h"
 
 namespace locksley::daemon {
@@ -51,10 +52,15 @@ class BatchRecord final : public Batch {
   // Bytes that it takes in the store, as far as they are counted: payloads, and all with results.
   std::uint64_t stored_payload_bytes = 0;
   std::uint64_t stored_bytes = 0;
+  PayloadParts stored_parts = PayloadParts::kUnknown;
   bool is_rejected = false;  // the store could not take it: it goes as soon as it is over
   // What commands have made of it, for the store.
   bool is_closed = false;
   std::string stop_reason;
+  // It comes from the store, and its handler is not configured: so it is paused, whether a command paused it
+  // or not.
+  bool lacks_handler = false;
+  bool paused_by_command = false;  // of one that lacks its handler: by a command
   // Jobs and payload bytes as the limits count them now; both 0 once the batch is over.
   std::uint64_t counted_jobs = 0;
   std::uint64_t counted_bytes = 0;

@@ -84,7 +84,9 @@ void Batches::tell_subscribers(BatchRecord& record, const BatchStatus& status, I
 
 void Batches::ended(BatchRecord& record, const BatchStatus& status) {
   const bool done = status.state == BatchState::done;
-  stats_.count_batch(record.handler().name(), done ? BatchEvent::kDone : BatchEvent::kCancelled);
+  if (!record.is_rejected) {
+    stats_.count_batch(record.handler().name(), done ? BatchEvent::kDone : BatchEvent::kCancelled);
+  }
   if (record.origin == BatchRecord::Origin::kRun) {
     --runs_;
     return;
@@ -95,7 +97,7 @@ void Batches::ended(BatchRecord& record, const BatchStatus& status) {
     static_cast<StreamedPayloads&>(record.payloads()).release();
   }
   record.content.release(record.id_is_chosen);
-  if (log_->should_log(spdlog::level::info) && done_lines_.open(now())) {
+  if (!record.is_rejected && log_->should_log(spdlog::level::info) && done_lines_.open(now())) {
     log_->info(
         "batch {} id={} name=\"{}\" handler={} jobs={} ok={} failed={} cancelled={} took_ms={} unlogged={}",
         to_string(status.state), record.id(), record.options().name, record.handler().name(), status.jobs,
@@ -131,13 +133,14 @@ std::optional<Ticket> Batches::forget(BatchRecord& record) {
   const bool is_stored = record.is_stored();
   const std::uint64_t sequence = record.sequence;
   const std::uint64_t bytes = record.stored_bytes;
+  const ForgetBatch forgotten{record.sequence, record.stored_parts, record.status().steps == 1};
   if (!registry_.forget(record.id())) return std::nullopt;
   if (is_stored) {
     retained_.erase(sequence);
     stored_bytes_ -= bytes;
-    stats_.stored_bytes.set(stored_bytes_);
+    tell_stored_bytes();
   }
-  return is_stored ? store_->put(ForgetBatch{sequence}) : 0;
+  return is_stored ? store_->put(forgotten) : 0;
 }
 
 void Batches::connection_gone(std::uint64_t connection) {

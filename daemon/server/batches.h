@@ -140,6 +140,7 @@ class Batches {
   void accept_stored(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
                      std::uint64_t jobs, bool open, SharedPayloads payloads);
   void count_stored(BatchRecord& record, std::uint64_t result_bytes);
+  void tell_stored_bytes();
   // Forgets batches that are over, those accepted first first, until `bytes` more fit into store.max_bytes.
   // False if they do not.
   bool make_room(std::uint64_t bytes);

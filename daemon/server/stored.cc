@@ -73,7 +73,12 @@ void Batches::accept_stored(const std::shared_ptr<BatchRecord>& record, const pr
 void Batches::count_stored(BatchRecord& record, std::uint64_t result_bytes) {
   const std::uint64_t bytes = kRowBytes + record.stored_payload_bytes + result_bytes;
   stored_bytes_ += bytes - std::exchange(record.stored_bytes, bytes);
+  tell_stored_bytes();
+}
+
+void Batches::tell_stored_bytes() {
   stats_.stored_bytes.set(stored_bytes_);
+  store_->set_live_bytes(stored_bytes_);
 }
 
 bool Batches::make_room(std::uint64_t bytes) {
@@ -89,7 +94,7 @@ ChangesRow Batches::changes_of(const BatchRecord& record) const {
   return {.jobs = record.content.jobs,
           .payload_bytes = record.stored_payload_bytes,
           .is_closed = record.is_closed,
-          .is_paused = status.paused,
+          .is_paused = record.lacks_handler ? record.paused_by_command : status.paused,
           .is_cancelled = record.is_stopping(),
           .stop_reason = record.stop_reason,
           .weight = status.weight,
@@ -222,7 +227,9 @@ void Batches::restore(StoredBatch stored) {
       store_->journal(sequence));
   // Jobs that were running left no trace: so all that are left may have been tried.
   if (!is_over) ++history.attempt;
-  if (missing_.contains(row.handler)) history.paused = true;
+  record->lacks_handler = missing_.contains(row.handler);
+  record->paused_by_command = history.paused;
+  history.paused = history.paused || record->lacks_handler;
   record->restore(history);
   record->id_is_chosen = row.id_is_chosen;
   record->is_closed = history.closed;
@@ -246,7 +253,11 @@ void Batches::restore(StoredBatch stored) {
   }
   record->ticket = store_->put(
       ChangeBatch{.sequence = sequence, .changes = changes_of(*record), .trims_payloads = !history.closed});
-  if (row.deadline_at != 0) registry_.schedule(*record, Due::kDeadline, instant_of(row.deadline_at));
+  if (row.deadline_at != 0) {
+    registry_.schedule(*record, Due::kDeadline, instant_of(row.deadline_at));
+    // Before its jobs are in the ring.
+    if (record->deadline_at <= now()) cancel(*record, "deadline passed");
+  }
   if (!history.closed) {
     streams_[0].insert(sequence);
     registry_.schedule(*record, Due::kClose, now() + config_.limits.open_timeout);

@@ -4,7 +4,12 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
+#include <spdlog/logger.h>
 
+#include <array>
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -19,10 +24,29 @@ constexpr std::string_view kForm = "locksley 1";
 constexpr std::size_t kBlockCache = 32U << 20;
 constexpr std::size_t kMemtable = 64U << 20;
 constexpr std::size_t kMemtables = 192U << 20;  // of all families
-constexpr std::uint64_t kLog = 256U << 20;
+constexpr std::uint64_t kLog = 128U << 20;
+
+// RocksDB's own log, into ours: what it warns of. (Its usual one is a file in the store's folder, and ends
+// the process when the disk is full: an assertion of Debian's build.)
+class RocksLog final : public rocksdb::Logger {
+ public:
+  explicit RocksLog(std::shared_ptr<spdlog::logger> log)
+      : rocksdb::Logger(rocksdb::InfoLogLevel::WARN_LEVEL), log_(std::move(log)) {}
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    std::array<char, 512> text;
+    const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
+    if (length > 0 && log_ != nullptr) log_->debug("store: rocksdb: {}", text.data());
+  }
+  void LogHeader(const char*, va_list) override {}
+
+ private:
+  const std::shared_ptr<spdlog::logger> log_;
+};
 
 rocksdb::DBOptions database_options(const Database::Options& options) {
   rocksdb::DBOptions db;
+  db.info_log = std::make_shared<RocksLog>(options.log);
   if (options.env != nullptr) db.env = options.env;
   db.create_if_missing = true;
   db.create_missing_column_families = true;
@@ -39,9 +63,6 @@ rocksdb::DBOptions database_options(const Database::Options& options) {
   db.max_total_wal_size = kLog;
   db.max_open_files = 512;
   db.bytes_per_sync = 1U << 20;
-  db.keep_log_file_num = 4;
-  db.max_log_file_size = 4U << 20;
-  db.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
   db.max_manifest_file_size = 16U << 20;
@@ -81,20 +102,34 @@ std::expected<void, std::string> outcome(const rocksdb::Status& status) {
 
 std::string Database::explain(const rocksdb::Status& status) const {
   const std::string said = status.ToString();
-  if (status.IsIOError() && said.find("lock") != std::string::npos) {
+  if (said.find("While lock file") != std::string::npos || said.find("lock hold by") != std::string::npos) {
     return fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
                        said);
   }
-  if (status.IsCorruption() || status.IsNotFound() || status.IsInvalidArgument()) {
-    return fmt::format(
-        "the store {} is damaged, so nothing was started and nothing in it was changed: {}. Restore it from "
-        "a copy; "
-        "or `locksleyd --repair` with the same configuration keeps what can still be read; or set store.path "
-        "to "
-        "another folder to begin anew",
-        options_.path, said);
+  if (status.IsCorruption() || status.IsNotFound() || status.IsInvalidArgument() || status.IsPathNotFound()) {
+    return damage(said);
   }
   return fmt::format("the store {} cannot be opened: {}", options_.path, said);
+}
+
+std::string Database::damage(std::string_view what) const {
+  return fmt::format(
+      "the store {} is damaged, so nothing was started: {}. Restore it from a copy; or `locksleyd --repair` "
+      "with the "
+      "same configuration keeps what can still be read; or set store.path to another folder to begin anew",
+      options_.path, what);
+}
+
+// RocksDB takes a folder without CURRENT for a new one, and what is in it for rubbish. (When it makes a new
+// one, CURRENT is on the disk before the first log.)
+bool Database::has_lost_its_index() const {
+  std::error_code error;
+  if (std::filesystem::exists(options_.path + "/CURRENT", error)) return false;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".sst") || name.ends_with(".log")) return true;
+  }
+  return false;
 }
 
 std::expected<std::unique_ptr<Database>, std::string> Database::open(Options options) {
@@ -110,6 +145,7 @@ std::expected<std::unique_ptr<Database>, std::string> Database::open(Options opt
 }
 
 std::expected<void, std::string> Database::open_files() {
+  if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status status =
@@ -150,13 +186,33 @@ void Database::close_files() {
 }
 
 Database::~Database() {
-  if (db_ != nullptr) db_->Flush({}, families_);
+  if (db_ != nullptr && !read_only_) db_->Flush({}, families_);
   close_files();
 }
 
 std::expected<void, std::string> Database::reopen() {
+  give_up_merging();
   close_files();
-  return open_files();
+  read_only_ = false;
+  auto opened = open_files();
+  if (!opened) open_for_reading();
+  return opened;
+}
+
+void Database::open_for_reading() {
+  close_files();
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  if (!rocksdb::DB::OpenForReadOnly(database_options(options_), options_.path, families(), &handles, &db)
+           .ok())
+    return;
+  read_only_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    db_.reset(db);
+    families_ = std::move(handles);
+  }
+  opened_.notify_all();
 }
 
 std::expected<void, std::string> Database::repair(const Options& options) {
@@ -168,19 +224,43 @@ std::expected<void, std::string> Database::repair(const Options& options) {
 }
 
 std::expected<void, std::string> Database::write(rocksdb::WriteBatch& batch, bool sync) {
-  if (db_ == nullptr) return std::unexpected("it is not open");
+  if (db_ == nullptr || read_only_) return std::unexpected("it is not open");
   rocksdb::WriteOptions options;
   options.sync = sync;
   return outcome(db_->Write(options, &batch));
 }
 
 std::expected<void, std::string> Database::sync() {
-  if (db_ == nullptr) return std::unexpected("it is not open");
+  if (db_ == nullptr || read_only_) return std::unexpected("it is not open");
   return outcome(db_->SyncWAL());
 }
 
+std::expected<void, std::string> Database::merge() {
+  const Reading reading(*this);
+  if (!reading.is_valid()) return std::unexpected("it is not open");
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  for (rocksdb::ColumnFamilyHandle* family : {&reading.payloads(), &reading.results(), &reading.index()}) {
+    if (const auto status = reading.db().CompactRange(options, family, nullptr, nullptr); !status.ok()) {
+      return outcome(status);
+    }
+  }
+  return {};
+}
+
+void Database::give_up_merging() {
+  const std::shared_lock lock(mutex_);
+  if (db_ != nullptr) db_->DisableManualCompaction();
+}
+
 Database::Reading::Reading(Database& database, Wait wait) : database_(database), lock_(database.mutex_) {
-  if (wait == Wait::no) return;
+  if (wait == Wait::briefly) {
+    // The time that it takes to open it; whoever asks has other things to do than to wait for a disk that
+    // fails.
+    database_.opened_.wait_for(lock_, std::chrono::milliseconds(200),
+                               [&] { return database_.db_ != nullptr; });
+    return;
+  }
   database_.opened_.wait(lock_, [&] { return database_.db_ != nullptr || database_.abandoned_; });
 }
 

@@ -17,6 +17,10 @@
 
 #include "config/config.h"
 
+namespace spdlog {
+class logger;
+}
+
 namespace locksley::daemon {
 
 // Three families of rows: the index (all of it is read at start: one row a batch and a few more), payloads,
@@ -31,6 +35,7 @@ class Database {
     std::string path;
     config::Durability durability = config::Durability::kFsync;
     rocksdb::Env* env = nullptr;  // null: the system's
+    std::shared_ptr<spdlog::logger> log;
   };
 
   // Creates it if there is none. The error names the path, says what is wrong, and what to do.
@@ -45,14 +50,20 @@ class Database {
   // [the writer] The error says what the system said.
   std::expected<void, std::string> write(rocksdb::WriteBatch& batch, bool sync);
   std::expected<void, std::string> sync();
-  // [the writer] Waits for those that read.
+  // [any thread] Merges all files of payloads and results, so that what was deleted takes no space.
+  std::expected<void, std::string> merge();
+  // [any thread] A merge() under way returns, with an error, and no other begins.
+  void give_up_merging();
+  // [the writer] Waits for those that read. If it fails, what is there can be read all the same, if at all
+  // possible.
   std::expected<void, std::string> reopen();
 
   // A lease on the open database; while one is held, it stays open. Not valid if it is not open: while it is
-  // being opened anew, and if that failed. By default it waits for that, until abandon() is called.
+  // being opened anew, and if that failed. By default it waits for that, until abandon() is called; or
+  // briefly.
   class Reading {
    public:
-    enum class Wait { until_open, no };
+    enum class Wait { until_open, briefly };
     explicit Reading(Database& database, Wait wait = Wait::until_open);
     bool is_valid() const { return database_.db_ != nullptr; }
     rocksdb::DB& db() const { return *database_.db_; }
@@ -78,8 +89,11 @@ class Database {
  private:
   explicit Database(Options options) : options_(std::move(options)) {}
   std::expected<void, std::string> open_files();
+  void open_for_reading();
+  bool has_lost_its_index() const;
   void close_files();
   std::string explain(const rocksdb::Status& status) const;
+  std::string damage(std::string_view what) const;
 
   const Options options_;
   std::shared_mutex mutex_;
@@ -88,6 +102,7 @@ class Database {
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
   bool abandoned_ = false;
+  bool read_only_ = false;  // the writer's thread only
 };
 
 // Visits the rows whose keys begin with `prefix`, in order, until `visit` returns false. The error as of

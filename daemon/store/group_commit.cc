@@ -17,7 +17,7 @@ namespace {
 constexpr Nanoseconds kStepDelay =
     std::chrono::milliseconds(5);  // half of what is promised; the rest is for the sync
 constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
-constexpr Nanoseconds kLongestPause = std::chrono::seconds(30);
+constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
 constexpr Nanoseconds kLookPeriod = std::chrono::seconds(1);
 
@@ -36,92 +36,84 @@ rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size(
 
 }  // namespace
 
-// Puts writes into RocksDB's batches, and these into the database, not synced, when they grow large.
+PayloadParts parts_of(const proto::ArgumentList& payloads) {
+  if (payloads.empty()) return PayloadParts::kNone;
+  const bool fits =
+      payloads.size() == 1 || (payloads.size() <= kChunkPayloads && payloads.payload_bytes() <= kChunkBytes);
+  return fits ? PayloadParts::kOne : PayloadParts::kUnknown;
+}
+
+// Puts the writes of a group into RocksDB's batches. Payloads of large batches are written while they are put
+// together, so that they are not held twice; everything else, and with it all that makes them count, goes in
+// one last write: so a group that fails leaves nothing that counts, and a crash nothing by half.
 class GroupCommit::Filler {
  public:
   explicit Filler(Database& database) : database_(database) {}
 
   void operator()(const AcceptBatch& accept) {
-    begin(accept.sequence);
+    touched_.insert(accept.sequence);
     if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads);
-    // Last: a batch is there when this row is.
-    put(*database_.index(), row_key(kAcceptedKey, accept.sequence), encode(accept.row));
+    last_.Put(database_.index(), row_key(kAcceptedKey, accept.sequence), encode(accept.row));
   }
 
   void operator()(const AddJobs& add) {
-    begin(add.sequence);
+    touched_.insert(add.sequence);
     put_payloads(add.sequence, add.first, *add.payloads);
-    // Last: what lies behind the number of jobs that this row tells is not there.
-    put(*database_.index(), row_key(kChangesKey, add.sequence), encode(add.changes));
+    put_changes(add.sequence, add.changes);
   }
 
   void operator()(const ChangeBatch& change) {
-    begin(change.sequence);
+    touched_.insert(change.sequence);
     if (change.trims_payloads) {
-      batch_.DeleteRange(database_.payloads(), part_key(change.sequence, change.changes.jobs),
-                         part_key(change.sequence + 1, 0));
+      last_.DeleteRange(database_.payloads(), part_key(change.sequence, change.changes.jobs),
+                        part_key(change.sequence + 1, 0));
     }
-    put(*database_.index(), row_key(kChangesKey, change.sequence), encode(change.changes));
+    put_changes(change.sequence, change.changes);
   }
 
   void operator()(const RecordStep& record) {
     const BatchStep& step = record.step;
     const bool is_last = step.finished_at != 0;
-    // Its payloads may have come with this group; the deletion has to see them.
-    const bool drops_payloads = is_last && step.totals.failed() == 0;
-    if (drops_payloads) flush_if_touched(record.sequence);
-    begin(record.sequence);
     if (step.rows.rows != 0) {
-      put(*database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
+      last_.Put(database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
     }
-    put(*database_.index(),
-        is_last ? row_key(kEndKey, record.sequence) : step_key(record.sequence, step.number), encode(step));
+    last_.Put(database_.index(),
+              is_last ? row_key(kEndKey, record.sequence) : step_key(record.sequence, step.number),
+              encode(step));
     if (is_last) delete_steps(record.sequence, step.number);
-    if (drops_payloads) delete_parts(*database_.payloads(), record.sequence);
+    if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
+    touched_.insert(record.sequence);
   }
 
   void operator()(const ForgetBatch& forget) {
-    flush_if_touched(forget.sequence);
-    begin(forget.sequence);
     for (const char kind : {kAcceptedKey, kChangesKey, kEndKey}) {
-      batch_.Delete(database_.index(), row_key(kind, forget.sequence));
+      last_.Delete(database_.index(), row_key(kind, forget.sequence));
     }
-    delete_prefix(*database_.index(), row_key(kStepKey, forget.sequence));
-    delete_parts(*database_.payloads(), forget.sequence);
-    delete_parts(*database_.results(), forget.sequence);
+    delete_payloads(forget.sequence, forget.parts);
+    if (forget.has_one_step) {
+      last_.Delete(database_.results(), part_key(forget.sequence, 0));
+    } else {
+      delete_prefix(*database_.index(), row_key(kStepKey, forget.sequence), forget.sequence);
+      delete_parts(*database_.results(), forget.sequence);
+    }
+    touched_.insert(forget.sequence);
   }
 
   std::expected<void, std::string> finish(bool sync) {
+    flush_payloads();
     if (!failure_.empty()) return std::unexpected(failure_);
-    if (batch_.Count() == 0) return sync ? database_.sync() : std::expected<void, std::string>();
-    return database_.write(batch_, sync);
+    return database_.write(last_, sync);
   }
 
  private:
-  void begin(std::uint64_t sequence) {
-    if (batch_.GetDataSize() >= kLargestWrite) flush();
-    touched_.insert(sequence);
-  }
-
-  void flush_if_touched(std::uint64_t sequence) {
-    if (touched_.contains(sequence)) flush();
-  }
-
-  void flush() {
-    if (!failure_.empty()) return;
-    if (batch_.Count() != 0) {
-      if (auto written = database_.write(batch_, false); !written) failure_ = std::move(written.error());
-    }
-    batch_.Clear();
-    touched_.clear();
-  }
-
-  void put(rocksdb::ColumnFamilyHandle& family, const std::string& key, const std::string& value) {
-    batch_.Put(&family, key, value);
+  void put_changes(std::uint64_t sequence, const ChangesRow& changes) {
+    last_.Put(database_.index(), row_key(kChangesKey, sequence), encode(changes));
   }
 
   void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads) {
-    std::vector<std::string_view> views(kChunkPayloads);
+    // A small batch with the rest: that saves a write.
+    rocksdb::WriteBatch& into = parts_of(payloads) == PayloadParts::kOne ? last_ : payloads_;
+    std::vector<std::string_view> views(std::min<std::uint64_t>(kChunkPayloads, payloads.size()));
     for (std::uint64_t done = 0; done < payloads.size();) {
       const std::span<const std::string_view> fetched(views.data(), payloads.fetch(done, views));
       std::size_t bytes = 0;
@@ -129,54 +121,73 @@ class GroupCommit::Filler {
       while (take < fetched.size() && (take == 0 || bytes + fetched[take].size() <= kChunkBytes)) {
         bytes += fetched[take++].size();
       }
-      put(*database_.payloads(), part_key(sequence, first + done), encode_payload_chunk(fetched.first(take)));
+      into.Put(database_.payloads(), part_key(sequence, first + done),
+               encode_payload_chunk(fetched.first(take)));
       done += take;
-      if (batch_.GetDataSize() >= kLargestWrite) {
-        flush();
-        touched_.insert(sequence);
-      }
+      if (payloads_.GetDataSize() >= kLargestWrite) flush_payloads();
     }
+  }
+
+  void flush_payloads() {
+    if (failure_.empty() && payloads_.Count() != 0) {
+      if (auto written = database_.write(payloads_, false); !written) failure_ = std::move(written.error());
+    }
+    payloads_.Clear();
   }
 
   void delete_steps(std::uint64_t sequence, std::uint64_t count) {
     if (count <= kMostDeletes) {
-      for (std::uint64_t i = 0; i < count; ++i) batch_.Delete(database_.index(), step_key(sequence, i));
+      for (std::uint64_t i = 0; i < count; ++i) last_.Delete(database_.index(), step_key(sequence, i));
     } else {
-      batch_.DeleteRange(database_.index(), step_key(sequence, 0), step_key(sequence, count));
+      last_.DeleteRange(database_.index(), step_key(sequence, 0), step_key(sequence, count));
     }
+  }
+
+  void delete_payloads(std::uint64_t sequence, PayloadParts parts) {
+    if (parts == PayloadParts::kOne) last_.Delete(database_.payloads(), part_key(sequence, 0));
+    if (parts == PayloadParts::kUnknown) delete_parts(*database_.payloads(), sequence);
   }
 
   void delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t sequence) {
     std::string prefix;
     append_key_number(prefix, sequence);
-    delete_prefix(family, prefix);
+    delete_prefix(family, prefix, sequence);
   }
 
-  void delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix);
+  void delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix, std::uint64_t sequence);
 
   Database& database_;
-  rocksdb::WriteBatch batch_;
-  std::unordered_set<std::uint64_t> touched_;  // batches with something in batch_
+  rocksdb::WriteBatch payloads_;
+  rocksdb::WriteBatch last_;
+  std::unordered_set<std::uint64_t> touched_;  // batches that this group has written of
   std::string failure_;
 };
 
-void GroupCommit::Filler::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix) {
+void GroupCommit::Filler::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix,
+                                        std::uint64_t sequence) {
   if (!failure_.empty()) return;
   std::vector<std::string> keys;
-  const Database::Reading reading(database_);
-  if (!reading.is_valid()) return;
-  const auto visited = visit_prefix(reading, family, prefix, [&](std::string_view key, std::string_view) {
-    keys.emplace_back(key);
-    return keys.size() <= kMostDeletes;
-  });
-  if (!visited) {
-    failure_ = visited.error();
-  } else if (keys.size() <= kMostDeletes) {
-    for (const std::string& key : keys) batch_.Delete(&family, key);
+  // What this group has put is not there to be found yet.
+  bool is_known = !touched_.contains(sequence);
+  if (is_known) {
+    const Database::Reading reading(database_);
+    if (!reading.is_valid()) return;
+    const auto visited = visit_prefix(reading, family, prefix, [&](std::string_view key, std::string_view) {
+      keys.emplace_back(key);
+      return keys.size() <= kMostDeletes;
+    });
+    if (!visited) {
+      failure_ = visited.error();
+      return;
+    }
+    is_known = keys.size() <= kMostDeletes;
+  }
+  if (is_known) {
+    for (const std::string& key : keys) last_.Delete(&family, key);
   } else {
     std::string end = prefix;
     end.append(9, '\xFF');  // behind all of its keys, which have 8 bytes more
-    batch_.DeleteRange(&family, slice(prefix), slice(end));
+    last_.DeleteRange(&family, slice(prefix), slice(end));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "core/adaptive_spin.h"
 #include "core/batch_journal.h"
 #include "core/histogram.h"
+#include "daemon/store/payload_parts.h"
 #include "daemon/store/rows.h"
 #include "daemon/store/ticket.h"
 #include "proto/argument_list.h"
@@ -55,9 +56,12 @@ struct ChangeBatch {
 struct RecordStep {
   std::uint64_t sequence;
   BatchStep step;
+  PayloadParts parts = PayloadParts::kUnknown;
 };
 struct ForgetBatch {
   std::uint64_t sequence;
+  PayloadParts parts = PayloadParts::kUnknown;
+  bool has_one_step = false;  // it was over with its first
 };
 using StoreWrite = std::variant<AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;
 
@@ -65,8 +69,8 @@ using StoreWrite = std::variant<AcceptBatch, AddJobs, ChangeBatch, RecordStep, F
 // share one sync. Steps of batches, for which nobody waits, go with the next group, 5 ms later at most.
 //
 // When a write or a sync fails nothing is tried again as if nothing had happened: the database is closed,
-// opened anew, which makes sure of all that it had acknowledged (Database), and given what is kept; after 1 s
-// at first, 30 s at last. Meanwhile error() says what is wrong.
+// opened anew, which makes sure of all that it had acknowledged (Database), and given what is kept;after 1 s
+// at first, 5 s at last.Meanwhile error() says what is wrong.
 //
 // Owned by the Store. put(), error() and the counters: any thread. wait_for_room(): workers.
 class GroupCommit {

@@ -7,19 +7,18 @@
 
 #include "daemon/store/codec.h"
 #include "daemon/store/database.h"
-#include "daemon/store/group_commit.h"
 #include "daemon/store/rows.h"
 
 namespace locksley::daemon {
 
-void StoredJournal::record(BatchStep step) { group_.put(RecordStep{sequence_, std::move(step)}); }
+void StoredJournal::record(BatchStep step) { group_.put(RecordStep{sequence_, std::move(step), parts_}); }
 
 void StoredJournal::wait_for_room() { group_.wait_for_room(); }
 
 std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_rows,
                                        const std::function<bool(const ResultRow&)>& visit) {
   // Whoever reads results has other things to do than to wait for the disk to work again.
-  const Database::Reading reading(database_, Database::Reading::Wait::no);
+  const Database::Reading reading(database_, Database::Reading::Wait::briefly);
   if (!reading.is_valid()) throw std::runtime_error("the store cannot be read at the moment: the disk fails");
   const std::string low = part_key(sequence_, 0);
   const std::string high = part_key(sequence_ + 1, 0);

@@ -3,17 +3,17 @@
 #include <cstdint>
 
 #include "core/batch_journal.h"
+#include "daemon/store/group_commit.h"
 
 namespace locksley::daemon {
 
 class Database;
-class GroupCommit;
 
 // The journal of one batch in the store. Owned by its batch; `group` and `database` outlive it.
 class StoredJournal final : public BatchJournal {
  public:
-  StoredJournal(GroupCommit& group, Database& database, std::uint64_t sequence)
-      : group_(group), database_(database), sequence_(sequence) {}
+  StoredJournal(GroupCommit& group, Database& database, std::uint64_t sequence, PayloadParts parts)
+      : group_(group), database_(database), sequence_(sequence), parts_(parts) {}
 
   void record(BatchStep step) override;
   void wait_for_room() override;
@@ -24,6 +24,7 @@ class StoredJournal final : public BatchJournal {
   GroupCommit& group_;
   Database& database_;
   const std::uint64_t sequence_;
+  const PayloadParts parts_;
 };
 
 }  // namespace locksley::daemon

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/store/codec.h"
+#include "daemon/store/compactor.h"
 #include "daemon/store/database.h"
 #include "daemon/store/journal.h"
 #include "daemon/store/stored_payloads.h"
@@ -61,6 +62,24 @@ std::optional<std::vector<IndexRange>> without(std::uint64_t jobs, std::vector<I
   return left;
 }
 
+// Of any row there is; 0: there are none.
+std::uint64_t highest_sequence(const Database::Reading& reading) {
+  std::uint64_t highest = 0;
+  const auto look = [&](rocksdb::ColumnFamilyHandle& family, std::string_view prefix) {
+    const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator({}, &family));
+    std::string behind(prefix);
+    behind.append(sizeof(std::uint64_t) * 2 + 1, '\xFF');
+    at->SeekForPrev(behind);
+    if (!at->Valid() || !at->key().ToStringView().starts_with(prefix)) return;
+    highest =
+        std::max(highest, key_number(at->key().ToStringView().substr(prefix.size(), sizeof(std::uint64_t))));
+  };
+  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kStepKey}) look(reading.index(), {&kind, 1});
+  look(reading.payloads(), "");
+  look(reading.results(), "");
+  return highest;
+}
+
 void apply(const StepRow& step, BatchHistory& history) {
   history.totals = step.totals;
   history.rows = step.rows;
@@ -78,19 +97,20 @@ void apply(const StepRow& step, BatchHistory& history) {
 Store::Store(std::unique_ptr<Database> database, config::Durability durability,
              std::shared_ptr<spdlog::logger> log)
     : database_(std::move(database)),
-      group_(std::make_unique<GroupCommit>(*database_, durability, std::move(log))) {}
+      group_(std::make_unique<GroupCommit>(*database_, durability, log)),
+      compactor_(std::make_unique<Compactor>(*database_, log)) {}
 
 Store::~Store() = default;
 
 std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& options,
                                                                std::shared_ptr<spdlog::logger> log) {
-  auto database = Database::open({options.path, options.durability, options.env});
+  auto database = Database::open({options.path, options.durability, options.env, log});
   if (!database) return std::unexpected(std::move(database.error()));
   return std::unique_ptr<Store>(new Store(std::move(*database), options.durability, std::move(log)));
 }
 
 std::expected<void, std::string> Store::repair(const Options& options) {
-  return Database::repair({options.path, options.durability, options.env});
+  return Database::repair({options.path, options.durability, options.env, nullptr});
 }
 
 std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch)>& visit) {
@@ -163,13 +183,10 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     next_sequence_ = batch.sequence + 1;
     visit(std::move(batch));
   }
-  // A large batch is written in several parts, what makes it a batch last: a crash may leave the others.
-  const std::unique_ptr<rocksdb::Iterator> last(reading.db().NewIterator({}, &reading.payloads()));
-  last->SeekToLast();
+  // A crash may leave payloads of what was to become a batch, or was to be added to one that has gone: their
+  // number is not given to another, and they go.
   first_orphan_ = next_sequence_;
-  if (last->Valid())
-    next_sequence_ =
-        std::max(next_sequence_, key_number(last->key().ToStringView().substr(0, sizeof(std::uint64_t))) + 1);
+  next_sequence_ = std::max(next_sequence_, highest_sequence(reading) + 1);
   for (const RowCursor* cursor : {&accepted, &changes, &ends}) {
     if (!cursor->status().ok()) return damaged(next_sequence_, cursor->status().ToString());
   }
@@ -178,16 +195,20 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
 
 void Store::start(std::function<void(Outcome)> on_outcome) {
   group_->start(std::move(on_outcome));
+  compactor_->start();
   for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan) put(ForgetBatch{orphan});
 }
 
 void Store::stop() {
+  compactor_->stop();
   group_->stop();
   database_->abandon();
 }
 
-std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence) {
-  return std::make_unique<StoredJournal>(*group_, *database_, sequence);
+void Store::set_live_bytes(std::uint64_t bytes) { compactor_->set_live_bytes(bytes); }
+
+std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadParts parts) {
+  return std::make_unique<StoredJournal>(*group_, *database_, sequence, parts);
 }
 
 std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence) {

@@ -23,6 +23,7 @@ class logger;
 
 namespace locksley::daemon {
 
+class Compactor;
 class Database;
 
 // A batch that an earlier process left.
@@ -73,9 +74,11 @@ class Store {
   Ticket put(StoreWrite write) { return group_->put(std::move(write)); }
   // What is wrong with the disk; empty: nothing. While there is, nothing can be accepted.
   std::string error() const { return group_->error(); }
+  // So many bytes of it are wanted: the files are kept from growing far beyond.
+  void set_live_bytes(std::uint64_t bytes);
 
   // The journal of a batch, and the payloads of one that are there.
-  std::unique_ptr<BatchJournal> journal(std::uint64_t sequence);
+  std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
   std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence);
 
   struct Stats {
@@ -93,6 +96,7 @@ class Store {
   std::uint64_t next_sequence_ = 1;
   std::uint64_t first_orphan_ = 1;  // from here to next_sequence_ there may be payloads of no batch
   const std::unique_ptr<GroupCommit> group_;
+  const std::unique_ptr<Compactor> compactor_;
 };
 
 }  // namespace locksley::daemon

@@ -122,7 +122,7 @@ std::optional<std::uint64_t> Batch::jobs_added(std::uint64_t count) {
 }
 
 void Batch::close() {
-  bool over;
+  bool over = false;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -132,7 +132,7 @@ void Batch::close() {
 }
 
 void Batch::jobs_withdrawn(std::uint64_t count) {
-  bool over;
+  bool over = false;
   {
     const std::lock_guard lock(mutex_);
     jobs_ -= count;
@@ -168,7 +168,7 @@ std::uint64_t Batch::stop(std::string reason) {
 }
 
 void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
-  bool over;
+  bool over = false;
   {
     const std::lock_guard lock(mutex_);
     for (const IndexRange& range : ranges) {

@@ -148,8 +148,9 @@ std::expected<void, std::string> Database::open_files() {
   if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(options_), options_.path, families(), &handles, &db);
+  rocksdb::DBOptions options = database_options(options_);
+  if (drops_damaged_log_) options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, families(), &handles, &db);
   if (!status.ok()) return std::unexpected(explain(status));
   {
     const std::lock_guard lock(mutex_);
@@ -216,7 +217,11 @@ void Database::open_for_reading() {
 }
 
 std::expected<void, std::string> Database::repair(const Options& options) {
-  const Database database(options);
+  Database database(options);
+  for (const bool drops_damaged_log : {false, true}) {
+    database.drops_damaged_log_ = drops_damaged_log;
+    if (database.open_files()) return {};  // the destructor writes it out
+  }
   const rocksdb::Status status =
       rocksdb::RepairDB(options.path, database_options(options), families(), family_options(nullptr));
   if (!status.ok()) return std::unexpected(database.explain(status));

@@ -40,7 +40,8 @@ class Database {
 
   // Creates it if there is none. The error names the path, says what is wrong, and what to do.
   static std::expected<std::unique_ptr<Database>, std::string> open(Options options);
-  // Makes what can still be read of a damaged one a sound one. The error as in open().
+  // Makes what can still be read of a damaged one a sound one: of a damaged log what comes before the damage;
+  // of tables what their checksums vouch for. One that is sound stays as it is. The error as in open().
   static std::expected<void, std::string> repair(const Options& options);
   // Writes out what is in memory, so that the next start is quick, and closes.
   ~Database();
@@ -102,7 +103,8 @@ class Database {
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
   bool abandoned_ = false;
-  bool read_only_ = false;  // the writer's thread only
+  bool read_only_ = false;          // the writer's thread only
+  bool drops_damaged_log_ = false;  // of a log that is damaged, what is behind the damage; for repair()
 };
 
 // Visits the rows whose keys begin with `prefix`, in order, until `visit` returns false. The error as of

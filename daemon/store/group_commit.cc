@@ -1,6 +1,5 @@
 #include "daemon/store/group_commit.h"
 
-#include <rocksdb/write_batch.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -8,8 +7,8 @@
 #include <utility>
 
 #include "core/batch.h"
-#include "daemon/store/codec.h"
 #include "daemon/store/database.h"
+#include "daemon/store/write_group.h"
 
 namespace locksley::daemon {
 namespace {
@@ -21,175 +20,12 @@ constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
 constexpr Nanoseconds kLookPeriod = std::chrono::seconds(1);
 
-constexpr std::size_t kLargestWrite = 4U << 20;  // of one write of RocksDB, but for single large values
-constexpr std::size_t kChunkBytes = 128U << 10;  // guess: read in 50 us, a hundredth of its jobs' time
-constexpr std::uint64_t kChunkPayloads = 4096;
-constexpr int kMostDeletes =
-    16;  // rows deleted one by one; more of them as a range, which is slower to read over
-
 std::size_t weight_of(const StoreWrite& write) {
   const auto* step = std::get_if<RecordStep>(&write);
   return step == nullptr ? 0 : sizeof(StoreWrite) + step->step.rows.size_bytes;
 }
 
-rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
 }  // namespace
-
-PayloadParts parts_of(const proto::ArgumentList& payloads) {
-  if (payloads.empty()) return PayloadParts::kNone;
-  const bool fits =
-      payloads.size() == 1 || (payloads.size() <= kChunkPayloads && payloads.payload_bytes() <= kChunkBytes);
-  return fits ? PayloadParts::kOne : PayloadParts::kUnknown;
-}
-
-// Puts the writes of a group into RocksDB's batches. Payloads of large batches are written while they are put
-// together, so that they are not held twice; everything else, and with it all that makes them count, goes in
-// one last write: so a group that fails leaves nothing that counts, and a crash nothing by half.
-class GroupCommit::Filler {
- public:
-  explicit Filler(Database& database) : database_(database) {}
-
-  void operator()(const AcceptBatch& accept) {
-    touched_.insert(accept.sequence);
-    if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads);
-    last_.Put(database_.index(), row_key(kAcceptedKey, accept.sequence), encode(accept.row));
-  }
-
-  void operator()(const AddJobs& add) {
-    touched_.insert(add.sequence);
-    put_payloads(add.sequence, add.first, *add.payloads);
-    put_changes(add.sequence, add.changes);
-  }
-
-  void operator()(const ChangeBatch& change) {
-    touched_.insert(change.sequence);
-    if (change.trims_payloads) {
-      last_.DeleteRange(database_.payloads(), part_key(change.sequence, change.changes.jobs),
-                        part_key(change.sequence + 1, 0));
-    }
-    put_changes(change.sequence, change.changes);
-  }
-
-  void operator()(const RecordStep& record) {
-    const BatchStep& step = record.step;
-    const bool is_last = step.finished_at != 0;
-    if (step.rows.rows != 0) {
-      last_.Put(database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
-    }
-    last_.Put(database_.index(),
-              is_last ? row_key(kEndKey, record.sequence) : step_key(record.sequence, step.number),
-              encode(step));
-    if (is_last) delete_steps(record.sequence, step.number);
-    if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
-    touched_.insert(record.sequence);
-  }
-
-  void operator()(const ForgetBatch& forget) {
-    for (const char kind : {kAcceptedKey, kChangesKey, kEndKey}) {
-      last_.Delete(database_.index(), row_key(kind, forget.sequence));
-    }
-    delete_payloads(forget.sequence, forget.parts);
-    if (forget.has_one_step) {
-      last_.Delete(database_.results(), part_key(forget.sequence, 0));
-    } else {
-      delete_prefix(*database_.index(), row_key(kStepKey, forget.sequence), forget.sequence);
-      delete_parts(*database_.results(), forget.sequence);
-    }
-    touched_.insert(forget.sequence);
-  }
-
-  std::expected<void, std::string> finish(bool sync) {
-    flush_payloads();
-    if (!failure_.empty()) return std::unexpected(failure_);
-    return database_.write(last_, sync);
-  }
-
- private:
-  void put_changes(std::uint64_t sequence, const ChangesRow& changes) {
-    last_.Put(database_.index(), row_key(kChangesKey, sequence), encode(changes));
-  }
-
-  void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads) {
-    // A small batch with the rest: that saves a write.
-    rocksdb::WriteBatch& into = parts_of(payloads) == PayloadParts::kOne ? last_ : payloads_;
-    std::vector<std::string_view> views(std::min<std::uint64_t>(kChunkPayloads, payloads.size()));
-    for (std::uint64_t done = 0; done < payloads.size();) {
-      const std::span<const std::string_view> fetched(views.data(), payloads.fetch(done, views));
-      std::size_t bytes = 0;
-      std::size_t take = 0;
-      while (take < fetched.size() && (take == 0 || bytes + fetched[take].size() <= kChunkBytes)) {
-        bytes += fetched[take++].size();
-      }
-      into.Put(database_.payloads(), part_key(sequence, first + done),
-               encode_payload_chunk(fetched.first(take)));
-      done += take;
-      if (payloads_.GetDataSize() >= kLargestWrite) flush_payloads();
-    }
-  }
-
-  void flush_payloads() {
-    if (failure_.empty() && payloads_.Count() != 0) {
-      if (auto written = database_.write(payloads_, false); !written) failure_ = std::move(written.error());
-    }
-    payloads_.Clear();
-  }
-
-  void delete_steps(std::uint64_t sequence, std::uint64_t count) {
-    if (count <= kMostDeletes) {
-      for (std::uint64_t i = 0; i < count; ++i) last_.Delete(database_.index(), step_key(sequence, i));
-    } else {
-      last_.DeleteRange(database_.index(), step_key(sequence, 0), step_key(sequence, count));
-    }
-  }
-
-  void delete_payloads(std::uint64_t sequence, PayloadParts parts) {
-    if (parts == PayloadParts::kOne) last_.Delete(database_.payloads(), part_key(sequence, 0));
-    if (parts == PayloadParts::kUnknown) delete_parts(*database_.payloads(), sequence);
-  }
-
-  void delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t sequence) {
-    std::string prefix;
-    append_key_number(prefix, sequence);
-    delete_prefix(family, prefix, sequence);
-  }
-
-  void delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix, std::uint64_t sequence);
-
-  Database& database_;
-  rocksdb::WriteBatch payloads_;
-  rocksdb::WriteBatch last_;
-  std::unordered_set<std::uint64_t> touched_;  // batches that this group has written of
-  std::string failure_;
-};
-
-void GroupCommit::Filler::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix,
-                                        std::uint64_t sequence) {
-  if (!failure_.empty()) return;
-  std::vector<std::string> keys;
-  // What this group has put is not there to be found yet.
-  bool is_known = !touched_.contains(sequence);
-  if (is_known) {
-    const Database::Reading reading(database_);
-    if (!reading.is_valid()) return;
-    const auto visited = visit_prefix(reading, family, prefix, [&](std::string_view key, std::string_view) {
-      keys.emplace_back(key);
-      return keys.size() <= kMostDeletes;
-    });
-    if (!visited) {
-      failure_ = visited.error();
-      return;
-    }
-    is_known = keys.size() <= kMostDeletes;
-  }
-  if (is_known) {
-    for (const std::string& key : keys) last_.Delete(&family, key);
-  } else {
-    std::string end = prefix;
-    end.append(9, '\xFF');  // behind all of its keys, which have 8 bytes more
-    last_.DeleteRange(&family, slice(prefix), slice(end));
-  }
-}
 
 GroupCommit::GroupCommit(Database& database, config::Durability durability,
                          std::shared_ptr<spdlog::logger> log)
@@ -330,12 +166,12 @@ void GroupCommit::commit(std::unique_lock<std::mutex>& lock) {
 }
 
 std::expected<void, std::string> GroupCommit::write(const Writes& writes) {
-  Filler filler(database_);
-  for (const StoreWrite& each : writes) std::visit(filler, each);
+  WriteGroup group(database_);
+  for (const StoreWrite& each : writes) std::visit(group, each);
   if (durability_ == config::Durability::kAsync && !std::exchange(unsynced_, true)) {
     next_sync_ = steady_now() + kSyncPeriod;
   }
-  return filler.finish(durability_ == config::Durability::kFsync);
+  return group.finish(durability_ == config::Durability::kFsync);
 }
 
 // [needs mutex_]
@@ -364,9 +200,9 @@ void GroupCommit::try_again(std::unique_lock<std::mutex>& lock) {
   std::expected<void, std::string> done = database_.reopen();
   if (done) {
     // Synced in any case: after a failure nothing is left to chance.
-    Filler filler(database_);
-    for (const StoreWrite& each : kept_) std::visit(filler, each);
-    done = filler.finish(true);
+    WriteGroup group(database_);
+    for (const StoreWrite& each : kept_) std::visit(group, each);
+    done = group.finish(true);
   }
   std::size_t weight = 0;
   if (done) {

@@ -11,22 +11,15 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unordered_set>
-#include <variant>
 #include <vector>
 
 #include "config/config.h"
 #include "core/adaptive_spin.h"
 #include "core/batch_journal.h"
 #include "core/histogram.h"
-#include "daemon/store/payload_parts.h"
-#include "daemon/store/rows.h"
 #include "daemon/store/ticket.h"
-#include "proto/argument_list.h"
+#include "daemon/store/writes.h"
 
-namespace rocksdb {
-class WriteBatch;
-}
 namespace spdlog {
 class logger;
 }
@@ -34,36 +27,6 @@ class logger;
 namespace locksley::daemon {
 
 class Database;
-
-// What can be written. Each is there whole after a crash, or not at all; of two, the second never without the
-// first.
-struct AcceptBatch {
-  std::uint64_t sequence;
-  AcceptedRow row;
-  std::shared_ptr<const proto::ArgumentList> payloads;  // null: there are none to write
-};
-struct AddJobs {
-  std::uint64_t sequence;
-  std::uint64_t first;  // index of the first
-  std::shared_ptr<const proto::ArgumentList> payloads;
-  ChangesRow changes;  // with the jobs
-};
-struct ChangeBatch {
-  std::uint64_t sequence;
-  ChangesRow changes;
-  bool trims_payloads = false;  // those behind the number of jobs go
-};
-struct RecordStep {
-  std::uint64_t sequence;
-  BatchStep step;
-  PayloadParts parts = PayloadParts::kUnknown;
-};
-struct ForgetBatch {
-  std::uint64_t sequence;
-  PayloadParts parts = PayloadParts::kUnknown;
-  bool has_one_step = false;  // it was over with its first
-};
-using StoreWrite = std::variant<AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;
 
 // One thread writes: while a group is being synced the next one gathers, so that all who wait at the moment
 // share one sync. Steps of batches, for which nobody waits, go with the next group, 5 ms later at most.
@@ -107,7 +70,6 @@ class GroupCommit {
 
  private:
   using Writes = std::vector<StoreWrite>;
-  class Filler;
   enum class Woken { by_work, by_stop };
 
   void run();

@@ -1,0 +1,165 @@
+#include "daemon/store/write_group.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/store/codec.h"
+#include "daemon/store/database.h"
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::size_t kLargestWrite = 4U << 20;  // of one write of RocksDB, but for single large values
+constexpr std::size_t kChunkBytes = 128U << 10;  // guess: read in 50 us, a hundredth of its jobs' time
+constexpr std::uint64_t kChunkPayloads = 4096;
+constexpr int kMostDeletes =
+    16;  // rows deleted one by one; more of them as a range, which is slower to read over
+
+rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+}  // namespace
+
+PayloadParts parts_of(const proto::ArgumentList& payloads) {
+  if (payloads.empty()) return PayloadParts::kNone;
+  const bool fits =
+      payloads.size() == 1 || (payloads.size() <= kChunkPayloads && payloads.payload_bytes() <= kChunkBytes);
+  return fits ? PayloadParts::kOne : PayloadParts::kUnknown;
+}
+
+void WriteGroup::operator()(const AcceptBatch& accept) {
+  touched_.insert(accept.sequence);
+  if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads);
+  last_.Put(database_.index(), row_key(kAcceptedKey, accept.sequence), encode(accept.row));
+}
+
+void WriteGroup::operator()(const AddJobs& add) {
+  touched_.insert(add.sequence);
+  put_payloads(add.sequence, add.first, *add.payloads);
+  put_changes(add.sequence, add.changes);
+}
+
+void WriteGroup::operator()(const ChangeBatch& change) {
+  touched_.insert(change.sequence);
+  if (change.trims_payloads) {
+    // Before payloads that are added in the same group, in whichever write these go.
+    payloads_.DeleteRange(database_.payloads(), part_key(change.sequence, change.changes.jobs),
+                          part_key(change.sequence + 1, 0));
+  }
+  put_changes(change.sequence, change.changes);
+}
+
+void WriteGroup::operator()(const RecordStep& record) {
+  const BatchStep& step = record.step;
+  const bool is_last = step.finished_at != 0;
+  if (step.rows.rows != 0) {
+    last_.Put(database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
+  }
+  last_.Put(database_.index(),
+            is_last ? row_key(kEndKey, record.sequence) : step_key(record.sequence, step.number),
+            encode(step));
+  if (is_last) delete_steps(record.sequence, step.number);
+  if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
+  touched_.insert(record.sequence);
+}
+
+void WriteGroup::operator()(const ForgetBatch& forget) {
+  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey}) {
+    last_.Delete(database_.index(), row_key(kind, forget.sequence));
+  }
+  delete_payloads(forget.sequence, forget.parts);
+  if (forget.has_one_step) {
+    last_.Delete(database_.results(), part_key(forget.sequence, 0));
+  } else {
+    delete_prefix(*database_.index(), row_key(kStepKey, forget.sequence), forget.sequence);
+    delete_parts(*database_.results(), forget.sequence);
+  }
+  touched_.insert(forget.sequence);
+}
+
+std::expected<void, std::string> WriteGroup::finish(bool sync) {
+  flush_payloads();
+  if (!failure_.empty()) return std::unexpected(failure_);
+  return database_.write(last_, sync);
+}
+
+void WriteGroup::put_changes(std::uint64_t sequence, const ChangesRow& changes) {
+  last_.Put(database_.index(), row_key(kChangesKey, sequence), encode(changes));
+}
+
+void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
+                              const proto::ArgumentList& payloads) {
+  // A small batch with the rest: that saves a write.
+  rocksdb::WriteBatch& into = parts_of(payloads) == PayloadParts::kOne ? last_ : payloads_;
+  std::vector<std::string_view> views(std::min<std::uint64_t>(kChunkPayloads, payloads.size()));
+  for (std::uint64_t done = 0; done < payloads.size();) {
+    const std::span<const std::string_view> fetched(views.data(), payloads.fetch(done, views));
+    std::size_t bytes = 0;
+    std::size_t take = 0;
+    while (take < fetched.size() && (take == 0 || bytes + fetched[take].size() <= kChunkBytes)) {
+      bytes += fetched[take++].size();
+    }
+    into.Put(database_.payloads(), part_key(sequence, first + done),
+             encode_payload_chunk(fetched.first(take)));
+    done += take;
+    if (payloads_.GetDataSize() >= kLargestWrite) flush_payloads();
+  }
+}
+
+void WriteGroup::flush_payloads() {
+  if (failure_.empty() && payloads_.Count() != 0) {
+    if (auto written = database_.write(payloads_, false); !written) failure_ = std::move(written.error());
+  }
+  payloads_.Clear();
+}
+
+void WriteGroup::delete_steps(std::uint64_t sequence, std::uint64_t count) {
+  if (count <= kMostDeletes) {
+    for (std::uint64_t i = 0; i < count; ++i) last_.Delete(database_.index(), step_key(sequence, i));
+  } else {
+    last_.DeleteRange(database_.index(), step_key(sequence, 0), step_key(sequence, count));
+  }
+}
+
+void WriteGroup::delete_payloads(std::uint64_t sequence, PayloadParts parts) {
+  if (parts == PayloadParts::kOne) last_.Delete(database_.payloads(), part_key(sequence, 0));
+  if (parts == PayloadParts::kUnknown) delete_parts(*database_.payloads(), sequence);
+}
+
+void WriteGroup::delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t sequence) {
+  std::string prefix;
+  append_key_number(prefix, sequence);
+  delete_prefix(family, prefix, sequence);
+}
+
+void WriteGroup::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix,
+                               std::uint64_t sequence) {
+  if (!failure_.empty()) return;
+  std::vector<std::string> keys;
+  // What this group has put is not there to be found yet.
+  bool is_known = !touched_.contains(sequence);
+  if (is_known) {
+    const Database::Reading reading(database_);
+    if (!reading.is_valid()) return;
+    const auto visited = visit_prefix(reading, family, prefix, [&](std::string_view key, std::string_view) {
+      keys.emplace_back(key);
+      return keys.size() <= kMostDeletes;
+    });
+    if (!visited) {
+      failure_ = visited.error();
+      return;
+    }
+    is_known = keys.size() <= kMostDeletes;
+  }
+  if (is_known) {
+    for (const std::string& key : keys) last_.Delete(&family, key);
+  } else {
+    std::string end = prefix;
+    end.append(9, '\xFF');  // behind all of its keys, which have 8 bytes more
+    last_.DeleteRange(&family, slice(prefix), slice(end));
+  }
+}
+
+}  // namespace locksley::daemon

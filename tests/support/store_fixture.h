@@ -1,0 +1,259 @@
+// A store of a test's own, on a disk that can be made to fail.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <rocksdb/env.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/null_sink.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/store/store.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/store_model.h"
+
+namespace locksley::testing {
+
+// A folder with a name of its own; goes with all that is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "locksley-store-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The outcomes that a store tells. Outlives the store; any thread may call anything.
+class Outcomes {
+ public:
+  std::function<void(daemon::Outcome)> listener() {
+    return [this](daemon::Outcome outcome) {
+      {
+        const std::lock_guard lock(mutex_);
+        heard_.push_back(std::move(outcome));
+      }
+      changed_.notify_all();
+    };
+  }
+
+  // The outcome of the group with this ticket. Fails the test if it does not come in 30 s.
+  daemon::Outcome await(daemon::Ticket ticket) {
+    std::unique_lock lock(mutex_);
+    const auto is_told = [&] { return !heard_.empty() && heard_.back().up_to >= ticket; };
+    if (!changed_.wait_for(lock, std::chrono::seconds(30), is_told)) {
+      ADD_FAILURE() << "gave up waiting for the outcome of group " << ticket;
+      return {ticket, "no outcome"};
+    }
+    for (const daemon::Outcome& outcome : heard_) {
+      if (outcome.up_to >= ticket) return outcome;
+    }
+    return heard_.back();
+  }
+  std::vector<daemon::Outcome> all() const {
+    const std::lock_guard lock(mutex_);
+    return heard_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<daemon::Outcome> heard_;  // guarded by mutex_
+};
+
+// Until `is_true`, for 30 s at most; whether it became true.
+inline bool wait_until_true(const std::function<bool()>& is_true) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!is_true()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+inline std::shared_ptr<spdlog::logger> silent_log() {
+  return std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+}
+
+// A folder, a disk for it, and a store that is open or not. Destroyed in the order in which a process ends.
+class StoreBench {
+ public:
+  explicit StoreBench(std::uint64_t seed = 1, config::Durability durability = config::Durability::kFsync)
+      : disk(std::make_shared<FaultyFileSystem>(folder.path(), seed)),
+        durability_(durability),
+        env_(rocksdb::NewCompositeEnv(disk)) {}
+
+  daemon::Store::Options options() const { return {folder.path().string(), durability_, env_.get()}; }
+
+  // Opens and recovers: what is in it, or the error of either.
+  std::expected<Picture, std::string> try_recover() {
+    auto opened = daemon::Store::open(options(), silent_log());
+    if (!opened) return std::unexpected(opened.error());
+    store = std::move(*opened);
+    auto picture = picture_of(*store);
+    if (!picture) store.reset();
+    return picture;
+  }
+  void start() {
+    outcomes = std::make_unique<Outcomes>();
+    store->start(outcomes->listener());
+  }
+  // All that, which must succeed. What is in it.
+  Picture open() {
+    auto picture = try_recover();
+    if (!picture) throw std::runtime_error("the store does not open: " + picture.error());
+    start();
+    return std::move(*picture);
+  }
+  // A clean end, or, once power is cut, an end without a chance to write.
+  void close() {
+    if (store) store->stop();
+    store.reset();
+  }
+  Picture reopen() {
+    close();
+    return open();
+  }
+
+  // Writes and hears that it is written. The model has it, too.
+  void commit(daemon::StoreWrite write) {
+    const daemon::Ticket ticket = put(std::move(write));
+    EXPECT_EQ(outcomes->await(ticket).error, "");
+  }
+  daemon::Ticket put(daemon::StoreWrite write) {
+    model.apply(write);
+    return store->put(std::move(write));
+  }
+  // Steps, for which nobody waits, are on the disk when what is written behind them is. The write that says
+  // so is of a batch that is not there.
+  void flush() {
+    const daemon::Ticket ticket = store->put(daemon::ForgetBatch{1ULL << 60});
+    EXPECT_EQ(outcomes->await(ticket).error, "");
+  }
+  std::vector<RawRow> raw() const { return raw_rows(folder.path()); }
+
+  const TemporaryFolder folder;
+  const std::shared_ptr<FaultyFileSystem> disk;
+
+ private:
+  const config::Durability durability_;
+  const std::unique_ptr<rocksdb::Env> env_;
+
+ public:
+  std::unique_ptr<Outcomes> outcomes;
+  std::unique_ptr<daemon::Store> store;
+  StoreModel model;
+};
+
+// Steps of one batch, made as the scheduler makes them.
+class StepMaker {
+ public:
+  explicit StepMaker(std::uint64_t sequence) : sequence_(sequence) { step_.started_at = 1'700'000'000'000; }
+  // Goes on behind the steps of a batch that an earlier process left.
+  StepMaker(std::uint64_t sequence, const StoreModel::Batch& batch) : StepMaker(sequence) {
+    log_.begin_at(batch.last.row_count, batch.last.result_bytes);
+    step_ = batch.last;
+    step_.number = batch.steps;
+    step_.started_at = 1'700'000'000'000;
+  }
+
+  // These jobs ended, with these rows (of those jobs that have one).
+  daemon::RecordStep end_jobs(std::vector<IndexRange> ended, const EndedJobs& by_status,
+                              const std::vector<StoredRow>& rows) {
+    return make(std::move(ended), by_status, append_rows(log_, rows));
+  }
+  // The same where all jobs end well, and each with a row.
+  daemon::RecordStep end_jobs(IndexRange range, JobStatus status = JobStatus::ok) {
+    std::vector<StoredRow> rows;
+    for (std::uint64_t job = range.low; job < range.high; ++job) {
+      rows.push_back({job, status, "output of " + std::to_string(job)});
+    }
+    EndedJobs ended;
+    ended.by_status[static_cast<std::size_t>(status)] = range.size();
+    return end_jobs({range}, ended, rows);
+  }
+  // Jobs that never ran.
+  daemon::RecordStep cancel_jobs(IndexRange range, const std::string& reason) {
+    step_.cancelled = true;
+    step_.stop_reason = reason;
+    EndedJobs ended;
+    ended.by_status[static_cast<std::size_t>(JobStatus::cancelled)] = range.size();
+    return make({range}, ended, log_.append_run(range.low, range.size(), JobStatus::cancelled, reason));
+  }
+  // The step that was made last becomes the batch's end.
+  static daemon::RecordStep as_last(daemon::RecordStep write) {
+    write.step.finished_at = 1'700'000'100'000;
+    return write;
+  }
+  daemon::RecordStep end_batch() { return as_last(make({}, {}, {})); }
+
+ private:
+  daemon::RecordStep make(std::vector<IndexRange> ended, const EndedJobs& by_status, ResultLog::Slice rows) {
+    BatchStep step = step_;
+    for (std::size_t i = 0; i < kJobStatuses; ++i) step.totals.by_status[i] += by_status.by_status[i];
+    step.row_count = log_.rows();
+    step.result_bytes = log_.appended_bytes();
+    step_ = step;
+    ++step_.number;
+    step.ended = std::move(ended);
+    step.rows = std::move(rows);
+    return {sequence_, std::move(step)};
+  }
+
+  const std::uint64_t sequence_;
+  ResultLog log_;
+  BatchStep step_;  // the next one, as far as it is known
+};
+
+// A batch of this many payloads, "payload 0" and so on.
+inline daemon::AcceptBatch accept_batch(std::uint64_t sequence, std::uint64_t jobs) {
+  std::vector<std::string> payloads;
+  daemon::AcceptBatch accept{.sequence = sequence, .row = {}, .payloads = nullptr};
+  for (std::uint64_t i = 0; i < jobs; ++i) {
+    payloads.push_back("payload " + std::to_string(i) + " of " + std::to_string(sequence));
+    accept.row.payload_bytes += payloads.back().size();
+  }
+  accept.row.handler = "echo";
+  accept.row.options.id = "batch-" + std::to_string(sequence);
+  accept.row.submitted_at = 1'700'000'000'000 + static_cast<std::int64_t>(sequence);
+  accept.row.jobs = jobs;
+  accept.payloads = payloads_of(payloads);
+  return accept;
+}
+// One to stream into.
+inline daemon::AcceptBatch open_batch(std::uint64_t sequence) {
+  daemon::AcceptBatch accept = accept_batch(sequence, 0);
+  accept.row.is_streamed = true;
+  accept.payloads = nullptr;
+  return accept;
+}
+inline daemon::AddJobs add_jobs(std::uint64_t sequence, std::uint64_t first,
+                                const std::vector<std::string>& payloads) {
+  daemon::AddJobs add{.sequence = sequence, .first = first, .payloads = payloads_of(payloads), .changes = {}};
+  add.changes.jobs = first + payloads.size();
+  return add;
+}
+
+}  // namespace locksley::testing

@@ -1,0 +1,262 @@
+#include "tests/support/store_workload.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace locksley::testing {
+namespace {
+
+using daemon::AcceptBatch;
+using daemon::AddJobs;
+using daemon::ChangeBatch;
+using daemon::ForgetBatch;
+using daemon::RecordStep;
+using daemon::StoreWrite;
+
+constexpr std::size_t kMostBatches = 8;
+
+bool is_streamed(const StoreModel::Batch& batch) { return batch.accepted.is_streamed; }
+
+// As text that differs from batch to batch and from job to job.
+std::string random_text(std::mt19937_64& random, std::size_t size) {
+  std::string text(size, '\0');
+  std::ranges::generate(text, [&] { return static_cast<char>('a' + random() % 26); });
+  return text;
+}
+
+std::uint64_t bytes_of(const std::vector<std::string>& payloads) {
+  std::uint64_t sum = 0;
+  for (const std::string& each : payloads) sum += each.size();
+  return sum;
+}
+
+}  // namespace
+
+StoreWorkload::StoreWorkload(std::uint64_t seed, StoreModel state, std::uint64_t next_sequence)
+    : random_(seed), state_(std::move(state)), next_sequence_(next_sequence) {
+  for (const auto& [sequence, batch] : state_.batches) {
+    Plan plan;
+    plan.steps = std::make_unique<StepMaker>(sequence, batch);
+    plan.unsettled = 0;
+    plan.is_ours = false;
+    if (batch.changes) plan.changes = *batch.changes;
+    plan.changes.jobs = batch.jobs();
+    for (std::uint64_t job = 0; job < batch.jobs() && !batch.is_over(); ++job) {
+      if (!batch.ended.contains(job)) plan.left.push_back({job, job + 1});
+    }
+    plans_.emplace(sequence, std::move(plan));
+  }
+}
+
+std::vector<StoreWrite> StoreWorkload::begin() {
+  std::vector<StoreWrite> writes;
+  for (auto& [sequence, plan] : plans_) {
+    const StoreModel::Batch& batch = state_.batches[sequence];
+    if (batch.is_over()) continue;
+    ++plan.changes.attempt;
+    plan.changes.is_closed = batch.is_closed();
+    writes.emplace_back(ChangeBatch{sequence, plan.changes, !batch.is_closed()});
+  }
+  for (const StoreWrite& write : writes) state_.apply(write);
+  return writes;
+}
+
+template <class Condition>
+std::uint64_t StoreWorkload::any(Condition condition) {
+  std::vector<std::uint64_t> found;
+  for (const auto& [sequence, batch] : state_.batches) {
+    if (condition(sequence, batch)) found.push_back(sequence);
+  }
+  return found.empty() ? 0 : found[below(found.size())];
+}
+
+std::vector<std::string> StoreWorkload::random_payloads() {
+  std::vector<std::string> payloads;
+  // Often more than fits into one chunk, and now and then so much that it is written in several parts.
+  if (const std::uint64_t roll = below(60); roll < 10) {
+    const std::size_t size = roll == 0 ? 1U << 20 : 40U << 10;
+    for (int i = 0; i < 5; ++i) payloads.emplace_back(size, static_cast<char>('a' + below(26)));
+    return payloads;
+  }
+  for (std::uint64_t left = 1 + below(30); left > 0; --left) {
+    payloads.push_back(random_text(random_, below(8) == 0 ? below(20'000) : below(60)));
+  }
+  return payloads;
+}
+
+StoreWrite StoreWorkload::accept() {
+  const std::uint64_t sequence = next_sequence_++;
+  AcceptBatch write{.sequence = sequence, .row = {}, .payloads = nullptr};
+  write.row.handler = "echo";
+  write.row.options.id = "batch-" + std::to_string(sequence);
+  write.row.options.name = random_text(random_, below(10));
+  write.row.options.keep = static_cast<Keep>(below(3));
+  write.row.submitted_at = clock_ += 10;
+  const std::uint64_t kind = below(10);
+  if (kind < 5) {
+    const std::vector<std::string> payloads = random_payloads();
+    write.row.jobs = payloads.size();
+    write.row.payload_bytes = bytes_of(payloads);
+    write.payloads = payloads_of(payloads);
+  } else if (kind < 7) {
+    write.row.jobs = 1 + below(200);
+    write.row.range = {static_cast<std::int64_t>(below(100)), std::nullopt};
+  } else {
+    write.row.is_streamed = true;
+  }
+  Plan plan;
+  plan.steps = std::make_unique<StepMaker>(sequence);
+  plan.unsettled = 1;
+  plan.changes.jobs = write.row.jobs;
+  plan.changes.is_closed = !write.row.is_streamed;
+  if (!write.row.is_streamed) {
+    plan.parts = write.payloads != nullptr ? daemon::parts_of(*write.payloads) : daemon::PayloadParts::kNone;
+  }
+  plans_.emplace(sequence, std::move(plan));
+  return write;
+}
+
+StoreWrite StoreWorkload::add(std::uint64_t sequence) {
+  Plan& plan = plans_.at(sequence);
+  const std::vector<std::string> payloads = random_payloads();
+  AddJobs write{
+      .sequence = sequence, .first = plan.changes.jobs, .payloads = payloads_of(payloads), .changes = {}};
+  plan.changes.jobs += payloads.size();
+  plan.changes.payload_bytes += bytes_of(payloads);
+  write.changes = plan.changes;
+  ++plan.unsettled;
+  return write;
+}
+
+StoreWrite StoreWorkload::change(std::uint64_t sequence) {
+  Plan& plan = plans_.at(sequence);
+  if (!plan.changes.is_closed && below(2) == 0) {
+    plan.changes.is_closed = true;
+  } else if (below(2) == 0) {
+    plan.changes.is_paused = !plan.changes.is_paused;
+  } else {
+    plan.changes.weight = static_cast<std::uint32_t>(1 + below(100));
+  }
+  return ChangeBatch{.sequence = sequence, .changes = plan.changes};
+}
+
+bool StoreWorkload::may_end(std::uint64_t sequence) {
+  const Plan& plan = plans_.at(sequence);
+  return plan.changes.is_closed && plan.left.empty() && plan.unsettled == 0;
+}
+
+StoreWrite StoreWorkload::step(std::uint64_t sequence) {
+  RecordStep write = steps_of(sequence);
+  write.parts = plans_.at(sequence).parts;
+  return write;
+}
+
+ForgetBatch StoreWorkload::forget(std::uint64_t sequence) {
+  const Plan& plan = plans_.at(sequence);
+  const ForgetBatch write{sequence, plan.parts, plan.is_ours && state_.batches[sequence].steps == 1};
+  plans_.erase(sequence);
+  return write;
+}
+
+RecordStep StoreWorkload::steps_of(std::uint64_t sequence) {
+  Plan& plan = plans_.at(sequence);
+  if (plan.left.empty()) return plan.steps->end_batch();
+  const std::uint64_t at = below(plan.left.size());
+  const IndexRange whole = plan.left[at];
+  const std::uint64_t low = whole.low + below(whole.size());
+  const IndexRange range{low, low + 1 + below(whole.high - low)};
+  plan.left.erase(plan.left.begin() + static_cast<std::ptrdiff_t>(at));
+  if (whole.low < range.low) plan.left.push_back({whole.low, range.low});
+  if (range.high < whole.high) plan.left.push_back({range.high, whole.high});
+  RecordStep write{};
+  if (below(10) == 0) {
+    write = plan.steps->cancel_jobs(range, "cancelled " + random_text(random_, below(5)));
+  } else {
+    const Keep keep = state_.batches[sequence].accepted.options.keep;
+    const bool may_fail = sequence % 2 == 0;
+    EndedJobs ended;
+    std::vector<StoredRow> rows;
+    for (std::uint64_t job = range.low; job < range.high; ++job) {
+      const JobStatus status = may_fail && below(10) == 0 ? JobStatus::error : JobStatus::ok;
+      ++ended.by_status[static_cast<std::size_t>(status)];
+      if (keep == Keep::all || (keep == Keep::failures && status != JobStatus::ok)) {
+        rows.push_back({job, status, random_text(random_, below(30))});
+      }
+    }
+    std::ranges::shuffle(rows, random_);
+    write = plan.steps->end_jobs({range}, ended, rows);
+  }
+  if (may_end(sequence)) write = StepMaker::as_last(std::move(write));
+  return write;
+}
+
+StoreWrite StoreWorkload::next() {
+  const auto choose = [&]() -> StoreWrite {
+    for (;;) {
+      const std::uint64_t roll = below(100);
+      if (roll < 15 && state_.batches.size() < kMostBatches) return accept();
+      if (roll < 35) {
+        const std::uint64_t found = any([&](std::uint64_t sequence, const StoreModel::Batch& batch) {
+          return is_streamed(batch) && !batch.is_over() && !plans_.at(sequence).changes.is_closed;
+        });
+        if (found != 0) return add(found);
+      } else if (roll < 45) {
+        const std::uint64_t found =
+            any([](std::uint64_t, const StoreModel::Batch& batch) { return !batch.is_over(); });
+        if (found != 0) return change(found);
+      } else if (roll < 92) {
+        const std::uint64_t found = any([&](std::uint64_t sequence, const StoreModel::Batch& batch) {
+          return !batch.is_over() && (!plans_.at(sequence).left.empty() || may_end(sequence));
+        });
+        if (found != 0) return step(found);
+      } else {
+        const std::uint64_t found =
+            any([](std::uint64_t, const StoreModel::Batch& batch) { return batch.is_over(); });
+        if (found != 0) return forget(found);
+      }
+    }
+  };
+  StoreWrite write = choose();
+  state_.apply(write);
+  return write;
+}
+
+void StoreWorkload::taken(const StoreWrite& write) {
+  const auto settle = [this](std::uint64_t sequence, std::uint64_t first, std::uint64_t jobs) {
+    const auto found = plans_.find(sequence);
+    if (found == plans_.end()) return;
+    --found->second.unsettled;
+    if (jobs != 0) found->second.left.push_back({first, first + jobs});
+  };
+  if (const auto* accept = std::get_if<AcceptBatch>(&write)) settle(accept->sequence, 0, accept->row.jobs);
+  if (const auto* add = std::get_if<AddJobs>(&write))
+    settle(add->sequence, add->first, add->payloads->size());
+}
+
+std::vector<StoreWrite> StoreWorkload::refused(const StoreWrite& write) {
+  std::vector<StoreWrite> reaction;
+  if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
+    Plan& plan = plans_.at(accept->sequence);
+    RecordStep end =
+        StepMaker::as_last(plan.steps->cancel_jobs({0, accept->row.jobs}, "the store could not take it"));
+    end.parts = plan.parts;
+    state_.apply(end);
+    reaction.emplace_back(std::move(end));
+    reaction.emplace_back(forget(accept->sequence));
+    state_.apply(reaction.back());
+    return reaction;
+  }
+  if (const auto* add = std::get_if<AddJobs>(&write)) {
+    const auto found = plans_.find(add->sequence);
+    if (found == plans_.end()) return {};
+    Plan& plan = found->second;
+    --plan.unsettled;
+    plan.changes.jobs -= add->payloads->size();
+    for (const std::string_view payload : *add->payloads) plan.changes.payload_bytes -= payload.size();
+    reaction.emplace_back(ChangeBatch{add->sequence, plan.changes, true});
+    state_.apply(reaction.back());
+  }
+  return reaction;
+}
+
+}  // namespace locksley::testing

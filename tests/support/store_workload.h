@@ -1,0 +1,65 @@
+// Random writes such as a server makes, and what it makes of their outcomes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "daemon/store/group_commit.h"
+#include "tests/support/store_fixture.h"
+#include "tests/support/store_model.h"
+
+namespace locksley::testing {
+
+// A server in small, with batches of all kinds and nothing that runs. Owned by the test; one thread.
+class StoreWorkload {
+ public:
+  // Goes on with what an earlier process has left.
+  StoreWorkload(std::uint64_t seed, StoreModel state, std::uint64_t next_sequence);
+
+  // What a server writes when it begins.
+  std::vector<daemon::StoreWrite> begin();
+  // The next write. The state has it at once. Only jobs that were taken end.
+  daemon::StoreWrite next();
+  // The store has taken it.
+  void taken(const daemon::StoreWrite& write);
+  // The store has refused it. What is then written; the state is without it.
+  std::vector<daemon::StoreWrite> refused(const daemon::StoreWrite& write);
+
+  const StoreModel& state() const { return state_; }
+
+ private:
+  struct Plan {
+    std::unique_ptr<StepMaker> steps;
+    std::vector<IndexRange> left;  // taken and not ended
+    std::uint64_t unsettled = 0;   // writes that brought jobs
+    daemon::ChangesRow changes;
+    daemon::PayloadParts parts = daemon::PayloadParts::kUnknown;  // as the daemon knows it
+    bool is_ours = true;                                          // accepted since the start
+  };
+
+  std::uint64_t below(std::uint64_t end) {
+    return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random_);
+  }
+  std::vector<std::string> random_payloads();
+  daemon::StoreWrite accept();
+  daemon::StoreWrite add(std::uint64_t sequence);
+  daemon::StoreWrite change(std::uint64_t sequence);
+  daemon::StoreWrite step(std::uint64_t sequence);
+  daemon::RecordStep steps_of(std::uint64_t sequence);
+  daemon::ForgetBatch forget(std::uint64_t sequence);
+  // Any batch of which this is true; 0: there is none.
+  template <class Condition>
+  std::uint64_t any(Condition condition);
+  bool may_end(std::uint64_t sequence);
+
+  std::mt19937_64 random_;
+  StoreModel state_;
+  std::map<std::uint64_t, Plan> plans_;
+  std::uint64_t next_sequence_;
+  std::int64_t clock_ = 1'700'000'000'000;
+};
+
+}  // namespace locksley::testing

@@ -315,7 +315,8 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record,
     count_stored(record, record.status().result_bytes);
     const std::uint64_t unsettled = is_in_memory ? 0 : shared->memory_bytes();
     unsettled_bytes_ += unsettled;
-    record.ticket = store_->put(AddJobs{record.sequence, *first, shared, changes_of(record)});
+    record.ticket =
+        store_->put(AddJobs{record.sequence, *first, shared, changes_of(record)}, Urgency::kAwaited);
     unsettled_.push_back({.ticket = record.ticket,
                           .kind = Unsettled::Kind::kAdd,
                           .record = std::static_pointer_cast<BatchRecord>(record.shared_from_this()),

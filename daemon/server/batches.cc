@@ -129,7 +129,7 @@ void Batches::resume(BatchRecord& record) {
   write_changes(record);
 }
 
-std::optional<Ticket> Batches::forget(BatchRecord& record) {
+std::optional<Ticket> Batches::forget(BatchRecord& record, Urgency urgency) {
   const bool is_stored = record.is_stored();
   const std::uint64_t sequence = record.sequence;
   const std::uint64_t bytes = record.stored_bytes;
@@ -140,7 +140,7 @@ std::optional<Ticket> Batches::forget(BatchRecord& record) {
     stored_bytes_ -= bytes;
     tell_stored_bytes();
   }
-  return is_stored ? store_->put(forgotten) : 0;
+  return is_stored ? store_->put(forgotten, urgency) : 0;
 }
 
 void Batches::connection_gone(std::uint64_t connection) {
@@ -193,7 +193,7 @@ void Batches::take_due() {
         close(record);
         break;
       case Due::kForget:
-        forget(record);
+        forget(record, Urgency::kWithNext);
         break;
       case Due::kProgress:
         record.progress_told = at;

@@ -24,6 +24,7 @@
 #include "daemon/server/registry.h"
 #include "daemon/server/server_stats.h"
 #include "daemon/store/ticket.h"
+#include "daemon/store/writes.h"
 #include "proto/argument_list.h"
 #include "proto/submit_options.h"
 
@@ -95,8 +96,8 @@ class Batches {
   void resume(BatchRecord& record);
 
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of that, 0 if the
-  // store has nothing of it.
-  std::optional<Ticket> forget(BatchRecord& record);
+  // store has nothing of it. Whoever waits for the ticket says so.
+  std::optional<Ticket> forget(BatchRecord& record, Urgency urgency);
 
   // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is called
   // once, when no batch has anything left to do.

@@ -40,7 +40,7 @@ void forget_command(Session& session, proto::Command& command) {
   if (record != nullptr && record->is_over()) {
     // It may be over for less time than the I/O thread has taken to hear of it.
     batches.hear_of(*record);
-    forgotten = batches.forget(*record);
+    forgotten = batches.forget(*record, Urgency::kAwaited);
     batches.arm_timer();
   }
   session.reply_when_stored(forgotten.value_or(0),

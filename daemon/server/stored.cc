@@ -58,7 +58,7 @@ void Batches::accept_stored(const std::shared_ptr<BatchRecord>& record, const pr
   count_stored(*record, 0);
   unsettled_bytes_ += unsettled;
   record->is_closed = !open;
-  record->ticket = store_->put(std::move(accept));
+  record->ticket = store_->put(std::move(accept), Urgency::kAwaited);
   // The record has its jobs at once; the ring gets them when they are on the disk.
   record->jobs_added(jobs);
   if (!open) record->Batch::close();
@@ -85,7 +85,7 @@ bool Batches::make_room(std::uint64_t bytes) {
   const std::uint64_t most = config_.store.max_bytes.count;
   if (most == 0) return true;
   while (stored_bytes_ + bytes > most && !retained_.empty())
-    forget(*registry_.by_sequence(*retained_.begin()));
+    forget(*registry_.by_sequence(*retained_.begin()), Urgency::kWithNext);
   return stored_bytes_ + bytes <= most;
 }
 
@@ -102,14 +102,15 @@ ChangesRow Batches::changes_of(const BatchRecord& record) const {
 }
 
 void Batches::write_changes(BatchRecord& record) {
-  if (record.is_stored()) record.ticket = store_->put(ChangeBatch{record.sequence, changes_of(record)});
+  if (record.is_stored())
+    record.ticket = store_->put(ChangeBatch{record.sequence, changes_of(record)}, Urgency::kAwaited);
 }
 
 void Batches::drop_rejected(BatchRecord& record) {
   // While jobs that were to be added wait for their outcome, it is not over.
   if (!record.is_over()) return;
   changed(record, now());
-  forget(record);
+  forget(record, Urgency::kWithNext);
 }
 
 void Batches::settle(const Outcome& outcome) {
@@ -146,8 +147,9 @@ void Batches::settle(const Outcome& outcome) {
             break;
           }
           changed(record, now());
-          record.ticket = store_->put(ChangeBatch{
-              .sequence = record.sequence, .changes = changes_of(record), .trims_payloads = true});
+          record.ticket = store_->put(
+              ChangeBatch{.sequence = record.sequence, .changes = changes_of(record), .trims_payloads = true},
+              Urgency::kAwaited);
         }
         break;
       case Unsettled::Kind::kClose:
@@ -252,7 +254,8 @@ void Batches::restore(StoredBatch stored) {
     return;
   }
   record->ticket = store_->put(
-      ChangeBatch{.sequence = sequence, .changes = changes_of(*record), .trims_payloads = !history.closed});
+      ChangeBatch{.sequence = sequence, .changes = changes_of(*record), .trims_payloads = !history.closed},
+      Urgency::kAwaited);
   if (row.deadline_at != 0) {
     registry_.schedule(*record, Due::kDeadline, instant_of(row.deadline_at));
     // Before its jobs are in the ring.

@@ -13,8 +13,6 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr Nanoseconds kStepDelay =
-    std::chrono::milliseconds(5);  // half of what is promised; the rest is for the sync
 constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
@@ -50,15 +48,15 @@ void GroupCommit::stop() {
   thread_.join();
 }
 
-Ticket GroupCommit::put(StoreWrite write) {
-  const bool is_urgent = !std::holds_alternative<RecordStep>(write);
+Ticket GroupCommit::put(StoreWrite write, Urgency urgency) {
+  const bool is_urgent = urgency == Urgency::kAwaited;
   bool wakes = false;
   Ticket ticket = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return ticket_;
     pending_bytes_ += weight_of(write);
-    if (gathering_.empty()) due_ = steady_now() + kStepDelay;
+    if (gathering_.empty()) due_ = steady_now() + kDelay;
     // The writer, if it sleeps, sleeps for ever, or until something is due.
     wakes = sleeping_ && (is_urgent ? !urgent_.load() : gathering_.empty());
     gathering_.push_back(std::move(write));

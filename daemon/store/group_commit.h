@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -29,7 +30,8 @@ namespace locksley::daemon {
 class Database;
 
 // One thread writes: while a group is being synced the next one gathers, so that all who wait at the moment
-// share one sync. Steps of batches, for which nobody waits, go with the next group, 5 ms later at most.
+// share one sync. What nobody waits for, steps of batches above all, goes with the next group, kDelay later
+// at most.
 //
 // When a write or a sync fails nothing is tried again as if nothing had happened: the database is closed,
 // opened anew, which makes sure of all that it had acknowledged (Database), and given what is kept;after 1 s
@@ -46,8 +48,11 @@ class GroupCommit {
   // From now on it writes. `on_outcome` is called by its thread after a group that somebody may wait for.
   void start(std::function<void(Outcome)> on_outcome);
 
-  // After stop() it does nothing.
-  Ticket put(StoreWrite write);
+  // After stop() it does nothing. The outcome of a ticket is told if one of its writes is awaited; an
+  // acceptance and an ADD always are.
+  Ticket put(StoreWrite write, Urgency urgency);
+  static constexpr auto kDelay =
+      std::chrono::milliseconds(5);  // half of what is promised; the rest is for the sync
 
   // Writes what there is, and ends the thread. If the disk fails, that is lost, with a line in the log.
   void stop();

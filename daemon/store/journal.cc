@@ -11,7 +11,9 @@
 
 namespace locksley::daemon {
 
-void StoredJournal::record(BatchStep step) { group_.put(RecordStep{sequence_, std::move(step), parts_}); }
+void StoredJournal::record(BatchStep step) {
+  group_.put(RecordStep{sequence_, std::move(step), parts_}, Urgency::kWithNext);
+}
 
 void StoredJournal::wait_for_room() { group_.wait_for_room(); }
 

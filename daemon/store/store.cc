@@ -196,7 +196,8 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
 void Store::start(std::function<void(Outcome)> on_outcome) {
   group_->start(std::move(on_outcome));
   compactor_->start();
-  for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan) put(ForgetBatch{orphan});
+  for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan)
+    put(ForgetBatch{orphan}, Urgency::kWithNext);
 }
 
 void Store::stop() {

@@ -71,7 +71,7 @@ class Store {
 
   // ---- After start() ----
 
-  Ticket put(StoreWrite write) { return group_->put(std::move(write)); }
+  Ticket put(StoreWrite write, Urgency urgency) { return group_->put(std::move(write), urgency); }
   // What is wrong with the disk; empty: nothing. While there is, nothing can be accepted.
   std::string error() const { return group_->error(); }
   // So many bytes of it are wanted: the files are kept from growing far beyond.

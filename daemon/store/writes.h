@@ -40,6 +40,10 @@ struct ForgetBatch {
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_one_step = false;  // it was over with its first
 };
+// How soon: at once, with an outcome, as somebody waits for it; or with the next group, kDelay later at most
+// (GroupCommit), and nobody is told.
+enum class Urgency : std::uint8_t { kAwaited, kWithNext };
+
 using StoreWrite = std::variant<AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;
 
 }  // namespace locksley::daemon

@@ -97,6 +97,12 @@ inline std::shared_ptr<spdlog::logger> silent_log() {
   return std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>());
 }
 
+// As the daemon has it: nobody waits for steps.
+inline daemon::Urgency urgency_of(const daemon::StoreWrite& write) {
+  return std::holds_alternative<daemon::RecordStep>(write) ? daemon::Urgency::kWithNext
+                                                           : daemon::Urgency::kAwaited;
+}
+
 // A folder, a disk for it, and a store that is open or not. Destroyed in the order in which a process ends.
 class StoreBench {
  public:
@@ -143,13 +149,17 @@ class StoreBench {
     EXPECT_EQ(outcomes->await(ticket).error, "");
   }
   daemon::Ticket put(daemon::StoreWrite write) {
+    const daemon::Urgency urgency = urgency_of(write);
+    return put(std::move(write), urgency);
+  }
+  daemon::Ticket put(daemon::StoreWrite write, daemon::Urgency urgency) {
     model.apply(write);
-    return store->put(std::move(write));
+    return store->put(std::move(write), urgency);
   }
   // Steps, for which nobody waits, are on the disk when what is written behind them is. The write that says
   // so is of a batch that is not there.
   void flush() {
-    const daemon::Ticket ticket = store->put(daemon::ForgetBatch{1ULL << 60});
+    const daemon::Ticket ticket = store->put(daemon::ForgetBatch{1ULL << 60}, daemon::Urgency::kAwaited);
     EXPECT_EQ(outcomes->await(ticket).error, "");
   }
   std::vector<RawRow> raw() const { return raw_rows(folder.path()); }

@@ -95,7 +95,7 @@ class FaultRun {
   }
 
   void write(StoreWrite write) {
-    const Ticket ticket = bench_.store->put(write);
+    const Ticket ticket = bench_.store->put(write, testing::urgency_of(write));
     const bool waits = is_awaited(write) && random_() % 3 != 0;
     unsettled_.push_back({std::move(write), ticket});
     if (waits) settle();
@@ -122,7 +122,7 @@ class FaultRun {
       EXPECT_TRUE(disk().has_failed());
       EXPECT_THAT(outcome.error, HasSubstr("injected"));
       for (StoreWrite& reaction : workload_.refused(put.write)) {
-        const Ticket ticket = bench_.store->put(reaction);
+        const Ticket ticket = bench_.store->put(reaction, testing::urgency_of(reaction));
         unsettled_.push_back({std::move(reaction), ticket});
       }
     }
@@ -132,7 +132,8 @@ class FaultRun {
   void write_all() {
     for (int tries = 0; tries < 3; ++tries) {
       settle();
-      if (bench_.outcomes->await(bench_.store->put(ForgetBatch{1ULL << 60})).error.empty()) return settle();
+      if (bench_.outcomes->await(bench_.store->put(ForgetBatch{1ULL << 60}, Urgency::kAwaited)).error.empty())
+        return settle();
       was_refused_ = true;
       EXPECT_TRUE(disk().has_failed());
       disk().heal();
@@ -238,7 +239,7 @@ TEST(StoreSyncTest, WhatCouldNotBeSyncedIsAcknowledgedOnlyAfterItIsWrittenAnew) 
   bench.put(steps.end_jobs({0, 5}));
   ASSERT_TRUE(testing::wait_until_true([&] { return !bench.store->error().empty(); }));
   EXPECT_EQ(bench.store->stats().errors, 1U);
-  EXPECT_NE(bench.outcomes->await(bench.store->put(accept_batch(2, 10))).error, "");
+  EXPECT_NE(bench.outcomes->await(bench.store->put(accept_batch(2, 10), Urgency::kAwaited)).error, "");
   ASSERT_TRUE(testing::wait_until_true([&] { return bench.store->error().empty(); }));
   bench.commit(accept_batch(3, 10));
   EXPECT_EQ(bench.disk->databases_opened(), 2U);

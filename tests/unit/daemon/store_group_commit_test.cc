@@ -59,7 +59,7 @@ TEST(GroupCommitTest, TicketsAscendAndOutcomesComeInTheirOrder) {
   testing::run_together(4, [&](std::size_t thread) {
     Ticket last = 0;
     for (std::uint64_t i = 0; i < kEach; ++i) {
-      const Ticket ticket = bench.store->put(accept_batch(1 + thread * kEach + i, 2));
+      const Ticket ticket = bench.store->put(accept_batch(1 + thread * kEach + i, 2), Urgency::kAwaited);
       EXPECT_GE(ticket, last);
       last = ticket;
       if (i % 16 == thread) {
@@ -98,6 +98,22 @@ TEST(GroupCommitTest, StepsAreWrittenThoughNobodyWaits) {
   EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
 }
 
+TEST(GroupCommitTest, WhatNobodyWaitsForIsWrittenAllTheSameAndNobodyIsTold) {
+  StoreBench bench;
+  bench.open();
+  for (std::uint64_t sequence = 1; sequence <= 3; ++sequence) bench.commit(accept_batch(sequence, 2));
+  const std::size_t told = bench.outcomes->all().size();
+  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  bench.put(ForgetBatch{1}, Urgency::kWithNext);
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->count(Operation::kSync) > syncs; }));
+  // A sync is counted when it begins.
+  bench.flush();
+  EXPECT_EQ(bench.outcomes->all().size(), told + 1);
+  EXPECT_EQ(bench.outcomes->await(bench.put(ForgetBatch{2}, Urgency::kAwaited)).error, "");
+  EXPECT_EQ(bench.outcomes->all().size(), told + 2);
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
 TEST(GroupCommitTest, StopWritesWhatThereIs) {
   for (int i = 0; i < 20; ++i) {
     StoreBench bench;
@@ -118,7 +134,7 @@ TEST(GroupCommitTest, AfterStopNothingIsWritten) {
   bench.open();
   bench.commit(accept_batch(1, 10));
   bench.store->stop();
-  bench.store->put(accept_batch(2, 10));
+  bench.store->put(accept_batch(2, 10), Urgency::kAwaited);
   bench.store->journal(1)->record(StepMaker(1).end_jobs({0, 5}).step);
   bench.store->journal(1)->wait_for_room();
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));

@@ -108,7 +108,7 @@ TEST(StoreTest, WorksOnTheSystemsOwnFiles) {
     (*store)->start(outcomes.listener());
     const StoreWrite write = accept_batch(sequence, 100);
     model.apply(write);
-    EXPECT_EQ(outcomes.await((*store)->put(write)).error, "");
+    EXPECT_EQ(outcomes.await((*store)->put(write, Urgency::kAwaited)).error, "");
     EXPECT_EQ((*store)->stats().errors, 0U);
     (*store)->stop();
   }
@@ -398,7 +398,7 @@ TEST(StoreTest, PayloadsOfABatchThatACrashCutAreRemovedAtTheNextStart) {
     large.row.jobs = large_payloads().size();
     // The process ends; what it wrote so far, the system has.
     bench.disk->cut_power(operations);
-    const bool was_taken = bench.outcomes->await(bench.store->put(large)).error.empty();
+    const bool was_taken = bench.outcomes->await(bench.store->put(large, Urgency::kAwaited)).error.empty();
     bench.disk->cut_power();
     bench.close();
     bench.disk->restore_power();
@@ -422,10 +422,13 @@ TEST(StoreTest, RowsOfABatchThatIsNotThereDoNotBecomeTheNextBatchs) {
   bench.open();
   bench.commit(accept_batch(1, 3));
   StepMaker steps(2);
-  bench.store->put(StepMaker::as_last(steps.cancel_jobs({0, 5}, "the store could not take it")));
+  bench.store->put(StepMaker::as_last(steps.cancel_jobs({0, 5}, "the store could not take it")),
+                   Urgency::kWithNext);
   ChangesRow changes;
   changes.is_cancelled = true;
-  EXPECT_EQ(bench.outcomes->await(bench.store->put(ChangeBatch{.sequence = 3, .changes = changes})).error,
+  EXPECT_EQ(bench.outcomes
+                ->await(bench.store->put(ChangeBatch{.sequence = 3, .changes = changes}, Urgency::kAwaited))
+                .error,
             "");
   for (int batches = 0; batches < 2; ++batches) {
     bench.reopen();
@@ -459,7 +462,8 @@ TEST(StoreTest, JobsThatAreAddedAppearWholeOrNotAtAll) {
     changes.jobs = 2;
     EXPECT_EQ(
         bench.outcomes
-            ->await(bench.store->put(ChangeBatch{.sequence = 1, .changes = changes, .trims_payloads = true}))
+            ->await(bench.store->put(ChangeBatch{.sequence = 1, .changes = changes, .trims_payloads = true},
+                                     Urgency::kAwaited))
             .error,
         "");
     bench.close();

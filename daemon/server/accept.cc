@@ -132,7 +132,7 @@ std::string Batches::new_id() {
   std::string id;
   do {
     id = ids_.next(unix_milliseconds() / 1000);
-  } while (registry_.find(id) != nullptr);
+  } while (registry_.may_be_taken(id));
   return id;
 }
 
@@ -162,7 +162,9 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
 
   if (!command.options.id.empty()) {
     // Before anything that may have changed since the first time: a repetition finds what it made.
-    if (BatchRecord* known = registry_.find(command.options.id)) {
+    const auto found = find(command.options.id);
+    if (!found) return refuse(command.handler, found.error());
+    if (BatchRecord* known = *found) {
       // A RUN is never a repetition: it runs its jobs each time.
       if (origin == BatchRecord::Origin::kRun) return existing(*known, command.handler, false);
       return existing(*known, command.handler,
@@ -202,9 +204,10 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   BatchOptions core_options = options_of(command.options, chosen ? command.options.id : new_id());
   // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
   if (origin == BatchRecord::Origin::kRun) core_options.keep = Keep::all;
-  auto record = std::make_shared<BatchRecord>(std::move(core_options), (*entry)->handler, std::move(payloads),
-                                              &changes_, (*entry)->lane, origin, sequence,
-                                              is_stored ? store_->journal(sequence, parts) : nullptr);
+  // Not make_shared, here and below: the store's weak_ptr to it would hold its memory when it has gone.
+  std::shared_ptr<BatchRecord> record(new BatchRecord(
+      std::move(core_options), (*entry)->handler, std::move(payloads), &changes_, (*entry)->lane, origin,
+      sequence, is_stored ? store_->journal(sequence, parts) : nullptr));
   record->stored_parts = parts;
   record->id_is_chosen = chosen;
   record->content.received = received;
@@ -217,7 +220,9 @@ Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t
   const auto entry = handler_for(command.handler);
   if (!entry) return std::unexpected(entry.error());
   if (!command.options.id.empty()) {
-    if (BatchRecord* known = registry_.find(command.options.id)) {
+    const auto found = find(command.options.id);
+    if (!found) return refuse(command.handler, found.error());
+    if (BatchRecord* known = *found) {
       // An OPEN whose reply was lost; once there are jobs, nobody can tell whose they are.
       const bool untouched =
           known->origin == BatchRecord::Origin::kOpen && known->is_active && known->content.jobs == 0;
@@ -230,10 +235,10 @@ Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t
 
   const std::uint64_t sequence = registry_.take_sequence();
   const bool chosen = !command.options.id.empty();
-  auto record = std::make_shared<BatchRecord>(
+  std::shared_ptr<BatchRecord> record(new BatchRecord(
       options_of(command.options, chosen ? command.options.id : new_id()), (*entry)->handler,
       std::make_unique<StreamedPayloads>(is_stored ? store_->payloads(sequence) : nullptr), &changes_,
-      (*entry)->lane, BatchRecord::Origin::kOpen, sequence, is_stored ? store_->journal(sequence) : nullptr);
+      (*entry)->lane, BatchRecord::Origin::kOpen, sequence, is_stored ? store_->journal(sequence) : nullptr));
   record->id_is_chosen = chosen;
   record->opener = connection;
   enter(record, command.options, 0, true, nullptr);

@@ -53,6 +53,8 @@ class BatchRecord final : public Batch {
   std::uint64_t stored_payload_bytes = 0;
   std::uint64_t stored_bytes = 0;
   PayloadParts stored_parts = PayloadParts::kUnknown;
+  // What gathered when its end was heard of: once that is written, its end is. 0: it is not over.
+  Ticket end_ticket = 0;
   bool is_rejected = false;  // the store could not take it: it goes as soon as it is over
   // What commands have made of it, for the store.
   bool is_closed = false;

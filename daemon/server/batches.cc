@@ -29,7 +29,9 @@ Batches::Batches(asio::io_context& io, const config::Config& config, const Handl
       events_(stats),
       changes_([this, &io] { asio::post(io, [this] { take_changes(); }); }, log_),
       due_timer_(io),
-      changes_timer_(io) {}
+      changes_timer_(io) {
+  registry_.load_with([this](std::uint64_t sequence) { return load(sequence); });
+}
 
 void Batches::apply_changes() {
   const ChangeQueue::Taken taken = changes_.take();
@@ -49,6 +51,7 @@ void Batches::apply_changes() {
 
 void Batches::take_changes() {
   apply_changes();
+  retire_finished();
   make_room(0);
   look_whether_idle();
 }
@@ -59,7 +62,12 @@ void Batches::changed(BatchRecord& record, Instant at) {
     const bool is_over = status.finished_at != 0;
     if (is_over && status.failed == 0) record.stored_payload_bytes = 0;
     count_stored(record, status.result_bytes);
-    if (is_over) retained_.insert(record.sequence);
+    if (is_over) {
+      retained_.insert(record.sequence);
+      finished_.push_back(record.sequence);
+      // Its last step was put before its status said so.
+      record.end_ticket = store_->gathering();
+    }
   }
   if (record.is_active && record.origin != BatchRecord::Origin::kRun) tell_subscribers(record, status, at);
   if (registry_.update(record, status, at)) ended(record, status);
@@ -129,20 +137,6 @@ void Batches::resume(BatchRecord& record) {
   write_changes(record);
 }
 
-std::optional<Ticket> Batches::forget(BatchRecord& record, Urgency urgency) {
-  const bool is_stored = record.is_stored();
-  const std::uint64_t sequence = record.sequence;
-  const std::uint64_t bytes = record.stored_bytes;
-  const ForgetBatch forgotten{record.sequence, record.stored_parts, record.status().steps == 1};
-  if (!registry_.forget(record.id())) return std::nullopt;
-  if (is_stored) {
-    retained_.erase(sequence);
-    stored_bytes_ -= bytes;
-    tell_stored_bytes();
-  }
-  return is_stored ? store_->put(forgotten, urgency) : 0;
-}
-
 void Batches::connection_gone(std::uint64_t connection) {
   const auto found = streams_.find(connection);
   if (found == streams_.end()) return;
@@ -159,7 +153,7 @@ void Batches::connection_gone(std::uint64_t connection) {
 }
 
 void Batches::arm_timer() {
-  const Instant next = registry_.due().empty() ? kNever : registry_.due().next().at;
+  const Instant next = next_due();
   if (next == armed_for_) return;
   armed_for_ = next;
   if (next == kNever) {
@@ -172,12 +166,24 @@ void Batches::arm_timer() {
   });
 }
 
+Instant Batches::next_due() {
+  const RetainedBatch* going = registry_.retained().next_to_go();
+  const Instant next = registry_.due().empty() ? kNever : registry_.due().next().at;
+  return going == nullptr ? next : std::min(next, going->forget_at);
+}
+
 void Batches::take_due() {
   const Instant at = now();
   // So much at a time, that the connections are not kept waiting when a million batches are to be forgotten
   // at once.
   constexpr int kMost = 1000;
-  for (int i = 0; i < kMost && !registry_.due().empty() && registry_.due().next().at <= at; ++i) {
+  int taken = 0;
+  for (; taken < kMost; ++taken) {
+    const RetainedBatch* going = registry_.retained().next_to_go();
+    if (going == nullptr || going->forget_at > at) break;
+    forget_retained(going->sequence, Urgency::kWithNext);
+  }
+  for (; taken < kMost && !registry_.due().empty() && registry_.due().next().at <= at; ++taken) {
     const DueQueue::Item item = registry_.due().next();
     BatchRecord& record = *registry_.by_sequence(item.sequence);
     registry_.schedule(record, item.kind, kNever);

@@ -61,7 +61,12 @@ class Batches {
   const Registry& registry() const { return registry_; }
   Events& events() { return events_; }
 
-  // Everything that is in the store. The error is for the operator.
+  // Any batch that there is, wherever it is; null if there is none of this id. Lives as Registry::find()
+  // says. Of a batch that is over and no longer in memory it may read the disk.
+  std::expected<BatchRecord*, Refusal> find(std::string_view id);
+
+  // Everything that is in the store: what is not over, and where to find the rest. The error is for the
+  // operator.
   std::expected<void, std::string> restore_all();
   // What is called after each outcome of the store, when it has been acted upon.
   void on_stored(std::function<void(const Outcome&)> told) { stored_told_ = std::move(told); }
@@ -142,15 +147,26 @@ class Batches {
                      std::uint64_t jobs, bool open, SharedPayloads payloads);
   void count_stored(BatchRecord& record, std::uint64_t result_bytes);
   void tell_stored_bytes();
-  // Forgets batches that are over, those accepted first first, until `bytes` more fit into store.max_bytes.
-  // False if they do not.
-  bool make_room(std::uint64_t bytes);
   void write_changes(BatchRecord& record);
   void drop_rejected(BatchRecord& record);
   ChangesRow changes_of(const BatchRecord& record) const;
   void restore(StoredBatch stored);
+  void restore_finished(const StoredBatch& stored);
+  // As the store has it; not in the registry yet.
+  std::shared_ptr<BatchRecord> record_of(StoredBatch& stored);
   const HandlerDirectory::Entry& entry_for(const std::string& handler);
   void settle(const Outcome& outcome);
+
+  // retention.cc
+  Registry::Loaded load(std::uint64_t sequence);
+  // Of the batches that are over and in the store, the last kMostFinished stay in memory: some MiB, for
+  // clients that ask what became of them.
+  void retire_finished();
+  static constexpr std::size_t kMostFinished = 4096;  // guess
+  // Forgets batches that are over, those accepted first first, until `bytes` more fit into store.max_bytes.
+  // False if they do not.
+  bool make_room(std::uint64_t bytes);
+  std::optional<Ticket> forget_retained(std::uint64_t sequence, Urgency urgency);
 
   // Brings registry, subscribers and waiters up to what the workers have done.
   void apply_changes();
@@ -158,6 +174,7 @@ class Batches {
   void changed(BatchRecord& record, Instant now);
   void tell_subscribers(BatchRecord& record, const BatchStatus& status, Instant now);
   void ended(BatchRecord& record, const BatchStatus& status);
+  Instant next_due();
   void take_due();
   void look_whether_idle();
 
@@ -187,8 +204,9 @@ class Batches {
   };
   std::deque<Unsettled> unsettled_;
   std::uint64_t unsettled_bytes_ = 0;
-  std::uint64_t stored_bytes_ = 0;    // of all batches, BatchRecord::stored_bytes
-  std::set<std::uint64_t> retained_;  // batches in the store that are over, by sequence
+  std::uint64_t stored_bytes_ = 0;      // of all batches, BatchRecord::stored_bytes
+  std::set<std::uint64_t> retained_;    // batches in memory and in the store that are over, by sequence
+  std::deque<std::uint64_t> finished_;  // the same in the order of their ends; some may be forgotten
   Ticket settled_ = 0;
   std::function<void(const Outcome&)> stored_told_;
   // Handlers of batches from the store that the configuration no longer has.

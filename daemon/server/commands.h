@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "daemon/server/io.h"
 #include "proto/command_reader.h"
 
@@ -9,6 +11,11 @@
 namespace locksley::daemon {
 
 class Session;
+
+class BatchRecord;
+
+// The batch of this id; null after an error reply. commands_read.cc
+BatchRecord* batch_of(Session& session, std::string_view id);
 
 // commands_connection.cc
 void auth_command(Session& session, proto::Command& command);

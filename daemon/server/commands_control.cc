@@ -11,13 +11,6 @@ namespace locksley::daemon {
 
 namespace {
 
-// The batch that the command is about; null after an error reply.
-BatchRecord* batch_of(Session& session, const proto::Command& command) {
-  BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
-  if (record == nullptr) session.fail(no_such_batch(command.arguments[1]));
-  return record;
-}
-
 void reply_ok(Session& session, const BatchRecord& record) {
   session.reply_when_stored(record.ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
 }
@@ -25,7 +18,7 @@ void reply_ok(Session& session, const BatchRecord& record) {
 }  // namespace
 
 void cancel_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command);
+  BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
   const std::uint64_t count =
       record->is_over() ? 0 : session.server().batches().cancel(*record, "cancelled by request");
@@ -35,7 +28,9 @@ void cancel_command(Session& session, proto::Command& command) {
 
 void forget_command(Session& session, proto::Command& command) {
   Batches& batches = session.server().batches();
-  BatchRecord* record = batches.registry().find(command.arguments[1]);
+  const auto found = batches.find(command.arguments[1]);
+  if (!found) return session.fail(found.error());
+  BatchRecord* record = *found;
   std::optional<Ticket> forgotten;
   if (record != nullptr && record->is_over()) {
     // It may be over for less time than the I/O thread has taken to hear of it.
@@ -50,21 +45,21 @@ void forget_command(Session& session, proto::Command& command) {
 void weight_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_weight(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  BatchRecord* record = batch_of(session, command);
+  BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
   if (!record->is_over()) session.server().batches().set_weight(*record, parsed->weight);
   reply_ok(session, *record);
 }
 
 void pause_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command);
+  BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
   if (!record->is_over()) session.server().batches().pause(*record);
   reply_ok(session, *record);
 }
 
 void resume_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command);
+  BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
   if (!record->is_over()) session.server().batches().resume(*record);
   reply_ok(session, *record);

@@ -47,8 +47,8 @@ double rate_of(const QueueView& view, std::uint32_t workers) {
 }  // namespace
 
 void explain_command(Session& session, proto::Command& command) {
-  BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
-  if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
   const bool is_over = record->is_over();
   const BatchStatus status = record->status();
   const QueueView view = is_over ? QueueView{} : record->lane.ring().view(record->ring_queue(), steady_now());

@@ -26,9 +26,19 @@ std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
 
 }  // namespace
 
+BatchRecord* batch_of(Session& session, std::string_view id) {
+  const auto found = session.server().batches().find(id);
+  if (!found) {
+    session.fail(found.error());
+    return nullptr;
+  }
+  if (*found == nullptr) session.fail(no_such_batch(id));
+  return *found;
+}
+
 void status_command(Session& session, proto::Command& command) {
-  const BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
-  if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
+  const BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
   proto::ReplyWriter reply = session.reply();
   write_status(reply, *record, record->status());
 }
@@ -39,11 +49,8 @@ Coroutine<void> wait_command(Session& session, proto::Command command) {
     session.fail(parsed.error());
     co_return;
   }
-  BatchRecord* found = session.server().batches().registry().find(parsed->id);
-  if (found == nullptr) {
-    session.fail(no_such_batch(parsed->id));
-    co_return;
-  }
+  BatchRecord* found = batch_of(session, parsed->id);
+  if (found == nullptr) co_return;
   const std::shared_ptr<BatchRecord> record = shared(*found);
   const Instant deadline = parsed->timeout ? std::chrono::steady_clock::now() + *parsed->timeout : kNever;
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
@@ -58,11 +65,8 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     session.fail(parsed.error());
     co_return;
   }
-  BatchRecord* found = session.server().batches().registry().find(parsed->id);
-  if (found == nullptr) {
-    session.fail(no_such_batch(parsed->id));
-    co_return;
-  }
+  BatchRecord* found = batch_of(session, parsed->id);
+  if (found == nullptr) co_return;
   const std::shared_ptr<BatchRecord> record = shared(*found);
   if (parsed->block) {
     const bool for_ever = parsed->block->count() == 0;
@@ -94,9 +98,10 @@ void list_command(Session& session, proto::Command& command) {
   const bool active_only = parsed->state == to_string(BatchState::open) ||
                            parsed->state == to_string(BatchState::queued) ||
                            parsed->state == to_string(BatchState::running);
-  std::vector<std::pair<const BatchRecord*, BatchStatus>> page;
-  const std::uint64_t next = session.server().batches().registry().list(
-      parsed->cursor, active_only, kMaxLooked, [&](const BatchRecord& record) {
+  // Held: those that are loaded for it have no other owner.
+  std::vector<std::pair<std::shared_ptr<const BatchRecord>, BatchStatus>> page;
+  const auto next = session.server().batches().registry().list(
+      parsed->cursor, active_only, kMaxLooked, [&](BatchRecord& record) {
         if (page.size() == parsed->count) return false;
         if (parsed->match && !proto::glob_match(*parsed->match, record.id()) &&
             !proto::glob_match(*parsed->match, record.options().name)) {
@@ -104,12 +109,13 @@ void list_command(Session& session, proto::Command& command) {
         }
         const BatchStatus status = record.status();
         if (!parsed->state.empty() && parsed->state != to_string(status.state)) return true;
-        page.emplace_back(&record, status);
+        page.emplace_back(shared(record), status);
         return true;
       });
+  if (!next) return session.fail(fmt::format("STORE a batch cannot be read: {}", next.error()));
   proto::ReplyWriter reply = session.reply();
   reply.array(2);
-  reply.bulk_integer(static_cast<std::int64_t>(next));
+  reply.bulk_integer(static_cast<std::int64_t>(*next));
   reply.array(page.size());
   for (const auto& [record, status] : page) write_status(reply, *record, status);
 }

@@ -39,16 +39,16 @@ void open_command(Session& session, proto::Command& command) {
 }
 
 void add_command(Session& session, proto::Command& command) {
-  BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
-  if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
   proto::ArgumentList payloads = std::move(command.arguments);
   payloads.drop_front(2);
   reply_count(session, *record, session.server().batches().add(*record, std::move(payloads), session.id()));
 }
 
 void close_command(Session& session, proto::Command& command) {
-  BatchRecord* record = session.server().batches().registry().find(command.arguments[1]);
-  if (record == nullptr) return session.fail(no_such_batch(command.arguments[1]));
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
   reply_count(session, *record, session.server().batches().close(*record));
 }
 

@@ -1,14 +1,47 @@
 #include "daemon/server/registry.h"
 
+#include <algorithm>
+#include <random>
 #include <utility>
 
 #include "core/check.h"
 
 namespace locksley::daemon {
 
-BatchRecord* Registry::find(std::string_view id) const {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : found->second.get();
+namespace {
+std::uint64_t random_seed() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
+}  // namespace
+
+Registry::Registry(ServerStats& stats) : stats_(stats), retained_(random_seed()) {}
+
+Registry::Found Registry::find(std::string_view id) {
+  if (const auto found = by_id_.find(id); found != by_id_.end()) return found->second.get();
+  for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(id))) {
+    auto record = loaded(sequence);
+    if (!record) return std::unexpected(std::move(record.error()));
+    if ((*record)->id() == id) return record->get();
+  }
+  return nullptr;
+}
+
+bool Registry::may_be_taken(std::string_view id) const {
+  return by_id_.contains(id) || !retained_.with_hash(retained_.hash_of(id)).empty();
+}
+
+Registry::Loaded Registry::loaded(std::uint64_t sequence) {
+  const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
+  if (known != loaded_.end()) {
+    std::rotate(known, known + 1, loaded_.end());
+    return loaded_.back();
+  }
+  Loaded record = load_(sequence);
+  if (!record) return record;
+  if (loaded_.size() == kMostLoaded) loaded_.erase(loaded_.begin());
+  loaded_.push_back(*record);
+  return record;
 }
 
 BatchRecord* Registry::by_sequence(std::uint64_t sequence) const {
@@ -33,8 +66,34 @@ bool Registry::forget(std::string_view id) {
     schedule(*record, kind, kNever);
   by_sequence_.erase(record->sequence);
   by_id_.erase(found);
-  stats_.retained_batches.set(by_id_.size() - active_.size());
+  count_retained();
   return true;
+}
+
+void Registry::retire(BatchRecord& record) {
+  retained_.add({.sequence = record.sequence,
+                 .id_hash = retained_.hash_of(record.id()),
+                 .forget_at = record.forget_at,
+                 .stored_bytes = record.stored_bytes,
+                 .parts = record.stored_parts,
+                 .has_one_step = record.status().steps == 1});
+  forget(record.id());
+}
+
+void Registry::retain(const RetainedBatch& batch) {
+  retained_.add(batch);
+  count_retained();
+}
+
+std::optional<RetainedBatch> Registry::forget_retained(std::uint64_t sequence) {
+  std::erase_if(loaded_, [sequence](const auto& record) { return record->sequence == sequence; });
+  const auto forgotten = retained_.remove(sequence);
+  count_retained();
+  return forgotten;
+}
+
+void Registry::count_retained() {
+  stats_.retained_batches.set(by_id_.size() - active_.size() + retained_.size());
 }
 
 void Registry::count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
@@ -61,20 +120,43 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
   for (const Due kind : {Due::kDeadline, Due::kClose, Due::kProgress}) schedule(record, kind, kNever);
   schedule(record, Due::kForget, now + record.retain);
   stats_.active_batches.set(active_.size());
-  stats_.retained_batches.set(by_id_.size() - active_.size());
+  count_retained();
   return true;
 }
 
-std::uint64_t Registry::list(std::uint64_t cursor, bool active_only, std::size_t most,
-                             const std::function<bool(BatchRecord&)>& visit) const {
+std::expected<std::uint64_t, std::string> Registry::list(std::uint64_t cursor, bool active_only,
+                                                         std::size_t most,
+                                                         const std::function<bool(BatchRecord&)>& visit) {
   const auto& batches = active_only ? active_ : by_sequence_;
-  auto next = cursor == 0 ? batches.end() : batches.lower_bound(cursor);
+  const std::uint64_t begin = cursor == 0 ? next_sequence_ : cursor;
+  auto in_memory = batches.lower_bound(begin);
+  const auto retained_before = [&](std::uint64_t sequence) {
+    return active_only ? nullptr : retained_.before(sequence);
+  };
+  const RetainedBatch* retained = retained_before(begin);
   std::uint64_t last = cursor;
-  while (next != batches.begin()) {
-    --next;
-    if (most == 0 || !visit(*next->second)) return last;
-    --most;
-    last = next->first;
+  // Of the two orders, the later one each time.
+  while (in_memory != batches.begin() || retained != nullptr) {
+    const bool is_retained = retained != nullptr && (in_memory == batches.begin() ||
+                                                     std::prev(in_memory)->first < retained->sequence);
+    const std::size_t cost = is_retained ? kLoadCost : 1;
+    if (most < cost) return last;
+    most -= cost;
+    if (is_retained) {
+      const std::uint64_t sequence = retained->sequence;
+      // Not to be kept: a list would drive out what is asked for.
+      const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
+      const Loaded record = known != loaded_.end() ? Loaded(*known) : load_(sequence);
+      if (!record) return std::unexpected(record.error());
+      if (!visit(**record)) return last;
+      last = sequence;
+      retained = retained_before(last);
+    } else {
+      const auto next = std::prev(in_memory);
+      if (!visit(*next->second)) return last;
+      in_memory = next;
+      last = next->first;
+    }
   }
   return 0;
 }

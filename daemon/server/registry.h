@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +14,7 @@
 
 #include "daemon/server/batch_record.h"
 #include "daemon/server/due_queue.h"
+#include "daemon/server/retained.h"
 #include "daemon/server/server_stats.h"
 
 namespace locksley::daemon {
@@ -20,17 +23,33 @@ namespace locksley::daemon {
 // Knows their order of submission, what is due when (deadlines, closing of abandoned open batches, retention,
 // progress events), and how many jobs and bytes wait in all.
 //
-// Owned by the Server; every call is made on the I/O thread. Nothing blocks; a look-up is a hash, adding,
-// removing and listing are O(log n). Only allocation fails. What is to happen to a batch that is due is the
-// caller's part: the registry neither runs nor cancels anything.
+// Of a batch that is over and in the store nothing but its place stays in memory when retire() was called
+// (RetainedBatches); the rest is loaded when somebody asks for it. The last that were asked for stay for a
+// while. What is over never changes, so a record that somebody still holds is as good as one that is loaded
+// anew.
+//
+// Owned by the Server; every call is made on the I/O thread. What loads blocks on the disk, for some 10 us as
+// a rule; nothing else does. A look-up is a hash, adding, removing and listing are O(log n). Allocation and
+// loading fail. What is to happen to a batch that is due is the caller's part: the registry neither runs nor
+// cancels anything.
 class Registry {
  public:
-  explicit Registry(ServerStats& stats) : stats_(stats) {}
+  // A batch that was retired, from the store; the error says why it cannot be read.
+  using Loaded = std::expected<std::shared_ptr<BatchRecord>, std::string>;
+  using Load = std::function<Loaded(std::uint64_t sequence)>;
+
+  explicit Registry(ServerStats& stats);
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // Null if there is none of this id.
-  BatchRecord* find(std::string_view id) const;
+  void load_with(Load load) { load_ = std::move(load); }
+
+  // Null if there is none of this id. Lives until the next call of something that is not const, unless it is
+  // held. The error: there may be one, but it cannot be read at the moment.
+  using Found = std::expected<BatchRecord*, std::string>;
+  Found find(std::string_view id);
+  // Loads nothing; in very rare cases says so of one that is free.
+  bool may_be_taken(std::string_view id) const;
 
   // For the next batch: by it LIST orders.
   std::uint64_t take_sequence() { return next_sequence_++; }
@@ -43,6 +62,15 @@ class Registry {
   // it is not over.
   bool forget(std::string_view id);
 
+  // The batch, which is over, leaves the memory; the store has it.
+  void retire(BatchRecord& record);
+  // One that is over and in the store, and is not loaded.
+  void retain(const RetainedBatch& batch);
+  RetainedBatches& retained() { return retained_; }
+  const RetainedBatches& retained() const { return retained_; }
+  // It is forgotten. What it was; none if it is not retained.
+  std::optional<RetainedBatch> forget_retained(std::uint64_t sequence);
+
   // Brings the counters of waiting jobs and bytes up to date with `status`, and moves a batch that is over
   // from the active to the retained, where it is due to be forgotten after its time. True if this call saw it
   // end. For batches that are not in the registry (RUN), too: they count against the same limits.
@@ -52,15 +80,16 @@ class Registry {
 
   std::uint64_t queued_jobs() const { return queued_jobs_; }    // accepted, not ended
   std::uint64_t queued_bytes() const { return queued_bytes_; }  // of payloads whose batch is not over
-  std::size_t size() const { return by_id_.size(); }
+  std::size_t size() const { return by_id_.size() + retained_.size(); }
   std::size_t active() const { return active_.size(); }
 
   // Newest first, those submitted before `cursor` (0: from the newest on), as long as `visit` returns true.
   // Returns the cursor to go on from, which stays right while batches come and go; 0 if there are no more.
   // `active_only` passes over those that are over without looking at them. Looks at no more than `most`
-  // batches.
-  std::uint64_t list(std::uint64_t cursor, bool active_only, std::size_t most,
-                     const std::function<bool(BatchRecord&)>& visit) const;
+  // batches, where one that has to be loaded counts as kLoadCost. The error as of find().
+  std::expected<std::uint64_t, std::string> list(std::uint64_t cursor, bool active_only, std::size_t most,
+                                                 const std::function<bool(BatchRecord&)>& visit);
+  static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
 
   // Every active batch, in the order of submission; for metrics. O(active).
   void visit_active(const std::function<void(const BatchRecord&)>& visit) const;
@@ -68,10 +97,12 @@ class Registry {
   DueQueue& due() { return due_; }
   // Sets or moves what is due of a batch; kNever: nothing.
   void schedule(BatchRecord& record, Due kind, Instant at);
-  // Null if it is not here any more.
+  // Null if it is not in memory any more.
   BatchRecord* by_sequence(std::uint64_t sequence) const;
 
  private:
+  Loaded loaded(std::uint64_t sequence);
+  void count_retained();
   static Instant& instant_of(BatchRecord& record, Due kind);
   void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes);
 
@@ -79,6 +110,11 @@ class Registry {
   std::unordered_map<std::string_view, std::shared_ptr<BatchRecord>> by_id_;  // the key lies in the batch
   std::map<std::uint64_t, BatchRecord*> by_sequence_;
   std::map<std::uint64_t, BatchRecord*> active_;
+  RetainedBatches retained_;
+  Load load_;
+  // The last that were loaded, the latest last.
+  static constexpr std::size_t kMostLoaded = 64;  // guess: those that a few clients go on asking for
+  std::vector<std::shared_ptr<BatchRecord>> loaded_;
   DueQueue due_;
   std::uint64_t next_sequence_ = 1;
   std::uint64_t queued_jobs_ = 0;

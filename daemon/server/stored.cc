@@ -15,6 +15,8 @@ namespace locksley::daemon {
 
 namespace {
 
+constexpr auto kTellPeriod = std::chrono::seconds(2);  // of reading a large store
+
 Instant now() { return std::chrono::steady_clock::now(); }
 
 AcceptedRow::Digest row_of(const Digest& digest) { return {digest.low, digest.high}; }
@@ -79,14 +81,6 @@ void Batches::count_stored(BatchRecord& record, std::uint64_t result_bytes) {
 void Batches::tell_stored_bytes() {
   stats_.stored_bytes.set(stored_bytes_);
   store_->set_live_bytes(stored_bytes_);
-}
-
-bool Batches::make_room(std::uint64_t bytes) {
-  const std::uint64_t most = config_.store.max_bytes.count;
-  if (most == 0) return true;
-  while (stored_bytes_ + bytes > most && !retained_.empty())
-    forget(*registry_.by_sequence(*retained_.begin()), Urgency::kWithNext);
-  return stored_bytes_ + bytes <= most;
 }
 
 ChangesRow Batches::changes_of(const BatchRecord& record) const {
@@ -167,17 +161,25 @@ std::expected<void, std::string> Batches::restore_all() {
   const Instant began = now();
   std::vector<StoredBatch> unfinished;
   std::uint64_t over = 0;
+  Instant told = began;
   if (auto read = store_->recover([&](StoredBatch stored) {
         if (stored.history.finished_at == 0) {
           unfinished.push_back(std::move(stored));
         } else {
           ++over;
-          restore(std::move(stored));
+          restore_finished(stored);
+        }
+        // Now and then: the clock costs as much as a batch.
+        if (const std::uint64_t batches = over + unfinished.size();
+            batches % 1024 == 0 && now() >= told + kTellPeriod) {
+          told = now();
+          log_->info("store: reading: {} batches so far", batches);
         }
       });
       !read) {
     return read;
   }
+  tell_stored_bytes();
   registry_.begin_at(store_->next_sequence());
   store_->start([this](Outcome outcome) {
     asio::post(io_, [this, outcome = std::move(outcome)] { settle(outcome); });
@@ -206,13 +208,11 @@ const HandlerDirectory::Entry& Batches::entry_for(const std::string& handler) {
   return missing->entry;
 }
 
-void Batches::restore(StoredBatch stored) {
+std::shared_ptr<BatchRecord> Batches::record_of(StoredBatch& stored) {
   AcceptedRow& row = stored.accepted;
   BatchHistory& history = stored.history;
   const std::uint64_t sequence = stored.sequence;
-  const bool is_over = history.finished_at != 0;
   const HandlerDirectory::Entry& entry = entry_for(row.handler);
-
   std::unique_ptr<PayloadSource> payloads;
   if (row.range) {
     payloads = std::make_unique<RangePayloads>(row.range->low, row.range->payload);
@@ -223,12 +223,10 @@ void Batches::restore(StoredBatch stored) {
   } else {
     payloads = store_->payloads(sequence);
   }
-  auto record = std::make_shared<BatchRecord>(
-      std::move(row.options), entry.handler, std::move(payloads), &changes_, entry.lane,
-      row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit, sequence,
-      store_->journal(sequence));
-  // Jobs that were running left no trace: so all that are left may have been tried.
-  if (!is_over) ++history.attempt;
+  std::shared_ptr<BatchRecord> record(
+      new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &changes_, entry.lane,
+                      row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit, sequence,
+                      store_->journal(sequence)));
   record->lacks_handler = missing_.contains(row.handler);
   record->paused_by_command = history.paused;
   history.paused = history.paused || record->lacks_handler;
@@ -244,15 +242,30 @@ void Batches::restore(StoredBatch stored) {
         std::make_unique<proto::RangeSource>(row.range->low, high, std::move(row.range->payload));
   }
   if (row.digest) record->content.digest = Digest{row.digest->low, row.digest->high};
-  registry_.add(record);
   record->stored_payload_bytes = stored.payload_bytes;
+  return record;
+}
+
+void Batches::restore_finished(const StoredBatch& stored) {
+  const std::uint64_t bytes = kRowBytes + stored.payload_bytes + stored.history.result_bytes;
+  stored_bytes_ += bytes;
+  registry_.retain({.sequence = stored.sequence,
+                    .id_hash = registry_.retained().hash_of(stored.accepted.options.id),
+                    .forget_at = instant_of(stored.history.finished_at + stored.accepted.retain_ms),
+                    .stored_bytes = bytes,
+                    .parts = PayloadParts::kUnknown,
+                    .has_one_step = false});
+}
+
+void Batches::restore(StoredBatch stored) {
+  AcceptedRow& row = stored.accepted;
+  BatchHistory& history = stored.history;
+  const std::uint64_t sequence = stored.sequence;
+  // Jobs that were running left no trace: so all that are left may have been tried.
+  ++history.attempt;
+  const auto record = record_of(stored);
+  registry_.add(record);
   count_stored(*record, history.result_bytes);
-  if (is_over) {
-    retained_.insert(sequence);
-    registry_.update(*record, record->status(), now());
-    registry_.schedule(*record, Due::kForget, instant_of(history.finished_at + row.retain_ms));
-    return;
-  }
   record->ticket = store_->put(
       ChangeBatch{.sequence = sequence, .changes = changes_of(*record), .trims_payloads = !history.closed},
       Urgency::kAwaited);

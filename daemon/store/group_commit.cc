@@ -18,6 +18,10 @@ constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
 constexpr Nanoseconds kLookPeriod = std::chrono::seconds(1);
 
+// What stays of a batch that has gone while it is among the recent: an entry, and the counts of its
+// shared_ptr.
+constexpr std::size_t kRecentBytes = 96;
+
 std::size_t weight_of(const StoreWrite& write) {
   const auto* step = std::get_if<RecordStep>(&write);
   return step == nullptr ? 0 : sizeof(StoreWrite) + step->step.rows.size_bytes;
@@ -153,6 +157,7 @@ void GroupCommit::commit(std::unique_lock<std::mutex>& lock) {
     for (const StoreWrite& each : writes) weight += weight_of(each);
     keep_in_memory(writes);
     writes.clear();  // not under the mutex
+    written_ = ticket;
   }
   lock.lock();
   pending_bytes_ -= weight;
@@ -206,6 +211,7 @@ void GroupCommit::try_again(std::unique_lock<std::mutex>& lock) {
   if (done) {
     keep_in_memory(kept_);
     for (const StoreWrite& each : std::exchange(kept_, {})) weight += weight_of(each);
+    written_ = ticket_ - 1;
   }
   lock.lock();
   pending_bytes_ -= weight;
@@ -229,7 +235,7 @@ void GroupCommit::keep_in_memory(const Writes& written) {
     const auto* record = std::get_if<RecordStep>(&each);
     if (record == nullptr || record->step.rows.rows == 0) continue;
     const ResultLog::Slice& rows = record->step.rows;
-    recent_.push_back({record->step.batch, rows.first_row + rows.rows, rows.size_bytes + sizeof(Recent)});
+    recent_.push_back({record->step.batch, rows.first_row + rows.rows, rows.size_bytes + kRecentBytes});
     recent_bytes_ += recent_.back().bytes;
   }
   for (; recent_bytes_ > kResultMemory; recent_.pop_front()) {

@@ -54,6 +54,10 @@ class GroupCommit {
   static constexpr auto kDelay =
       std::chrono::milliseconds(5);  // half of what is promised; the rest is for the sync
 
+  // Of what gathers; and of the last group that is written, with all before it.
+  Ticket gathering() const { return ticket_.load(); }
+  Ticket written() const { return written_.load(); }
+
   // Writes what there is, and ends the thread. If the disk fails, that is lost, with a line in the log.
   void stop();
 
@@ -97,7 +101,7 @@ class GroupCommit {
   std::condition_variable room_;  // wait_for_room()
   // Guarded by mutex_:
   Writes gathering_;
-  Ticket ticket_ = 1;  // of what gathers
+  std::atomic<Ticket> ticket_{1};  // of what gathers; read by anyone, who may then know what was put before
   std::size_t pending_bytes_ = 0;
   Nanoseconds due_{};  // when what gathers is written, though nobody waits for it
   bool sleeping_ = false;
@@ -122,6 +126,9 @@ class GroupCommit {
   std::deque<Recent> recent_;
   std::size_t recent_bytes_ = 0;
   AdaptiveSpin spin_;
+
+  std::atomic<Ticket> written_{
+      0};  // writer -> anyone: who reads a ticket here finds its rows in the database
 
   DurationHistogram commit_time_;
   std::atomic<std::uint64_t> errors_{0};      // writer -> anyone: counters, nothing follows from them

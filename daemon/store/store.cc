@@ -92,6 +92,49 @@ void apply(const StepRow& step, BatchHistory& history) {
   }
 }
 
+// The rows of the index that make a batch, but for its steps.
+struct BatchRows {
+  std::string_view accepted;
+  std::optional<std::string_view> changes;
+  std::optional<std::string_view> end;
+};
+
+// All of it that these say. The error says what is damaged.
+std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& batch) {
+  auto row = decode_accepted(rows.accepted);
+  if (!row) return std::unexpected("what was accepted cannot be read");
+  batch.accepted = std::move(*row);
+  BatchHistory& history = batch.history;
+  history.jobs = batch.accepted.jobs;
+  history.closed = !batch.accepted.is_streamed;
+  history.weight = batch.accepted.options.weight;
+  history.submitted_at = batch.accepted.submitted_at;
+  batch.payload_bytes = batch.accepted.payload_bytes;
+  if (rows.changes) {
+    const auto changed = decode_changes(*rows.changes);
+    if (!changed) return std::unexpected("its changes cannot be read");
+    history.weight = changed->weight;
+    history.paused = changed->is_paused;
+    history.cancelled = changed->is_cancelled;
+    history.stop_reason = changed->stop_reason;
+    history.attempt = changed->attempt;
+    if (batch.accepted.is_streamed) {
+      history.jobs = changed->jobs;
+      batch.payload_bytes = changed->payload_bytes;
+      history.closed = changed->is_closed;
+    }
+  }
+  if (rows.end) {
+    const auto end = decode_step(*rows.end);
+    if (!end || end->finished_at == 0) return std::unexpected("its end cannot be read");
+    apply(*end, history);
+    history.closed = true;
+    history.jobs = history.totals.total();
+    if (history.totals.failed() == 0) batch.payload_bytes = 0;
+  }
+  return {};
+}
+
 }  // namespace
 
 Store::Store(std::unique_ptr<Database> database, config::Durability durability,
@@ -113,6 +156,34 @@ std::expected<void, std::string> Store::repair(const Options& options) {
   return Database::repair({options.path, options.durability, options.env, nullptr});
 }
 
+std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) const {
+  const Database::Reading reading(*database_, Database::Reading::Wait::briefly);
+  if (!reading.is_valid()) return std::unexpected("the disk fails");
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  std::string error;
+  const auto row = [&](char kind, rocksdb::PinnableSlice& bytes) -> std::optional<std::string_view> {
+    const auto status = reading.db().Get(options, &reading.index(), row_key(kind, sequence), &bytes);
+    if (status.ok()) return bytes.ToStringView();
+    if (!status.IsNotFound()) error = status.ToString();
+    return std::nullopt;
+  };
+  rocksdb::PinnableSlice accepted_bytes;
+  rocksdb::PinnableSlice changes_bytes;
+  rocksdb::PinnableSlice end_bytes;
+  const auto accepted = row(kAcceptedKey, accepted_bytes);
+  const auto changes = row(kChangesKey, changes_bytes);
+  const auto end = row(kEndKey, end_bytes);
+  if (error.empty() && (!accepted || !end)) error = "its rows are missing";
+  if (!error.empty()) return std::unexpected(fmt::format("batch number {}: {}", sequence, error));
+  StoredBatch batch;
+  batch.sequence = sequence;
+  if (auto put_together = assemble({*accepted, changes, end}, batch); !put_together) {
+    return std::unexpected(fmt::format("batch number {}: {}", sequence, put_together.error()));
+  }
+  return batch;
+}
+
 std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch)>& visit) {
   const auto damaged = [this](std::uint64_t sequence, std::string_view what) {
     return std::unexpected(fmt::format(
@@ -127,37 +198,12 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   for (; accepted.is_valid(); accepted.next()) {
     StoredBatch batch;
     batch.sequence = accepted.sequence();
-    auto row = decode_accepted(accepted.value());
-    if (!row) return damaged(batch.sequence, "what was accepted cannot be read");
-    batch.accepted = std::move(*row);
-    BatchHistory& history = batch.history;
-    history.jobs = batch.accepted.jobs;
-    history.closed = !batch.accepted.is_streamed;
-    history.weight = batch.accepted.options.weight;
-    history.submitted_at = batch.accepted.submitted_at;
-    batch.payload_bytes = batch.accepted.payload_bytes;
-    if (const auto bytes = changes.of(batch.sequence)) {
-      const auto changed = decode_changes(*bytes);
-      if (!changed) return damaged(batch.sequence, "its changes cannot be read");
-      history.weight = changed->weight;
-      history.paused = changed->is_paused;
-      history.cancelled = changed->is_cancelled;
-      history.stop_reason = changed->stop_reason;
-      history.attempt = changed->attempt;
-      if (batch.accepted.is_streamed) {
-        history.jobs = changed->jobs;
-        batch.payload_bytes = changed->payload_bytes;
-        history.closed = changed->is_closed;
-      }
+    const BatchRows rows{accepted.value(), changes.of(batch.sequence), ends.of(batch.sequence)};
+    if (auto put_together = assemble(rows, batch); !put_together) {
+      return damaged(batch.sequence, put_together.error());
     }
-    if (const auto bytes = ends.of(batch.sequence)) {
-      const auto end = decode_step(*bytes);
-      if (!end || end->finished_at == 0) return damaged(batch.sequence, "its end cannot be read");
-      apply(*end, history);
-      history.closed = true;
-      history.jobs = history.totals.total();
-      if (history.totals.failed() == 0) batch.payload_bytes = 0;
-    } else {
+    BatchHistory& history = batch.history;
+    if (!rows.end) {
       std::vector<IndexRange> ended;
       bool is_whole = true;
       const auto visited = visit_prefix(

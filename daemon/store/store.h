@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/config.h"
@@ -60,6 +61,9 @@ class Store {
 
   // Every batch that there is, in the order of acceptance. The error as in open(): something is damaged.
   std::expected<void, std::string> recover(const std::function<void(StoredBatch)>& visit);
+  // One that is over, as it stands in the store now. Reads the disk: some 10 us if the system has it in
+  // memory. The error says why it cannot be read; one that is being opened anew is waited for, briefly.
+  std::expected<StoredBatch, std::string> load(std::uint64_t sequence) const;
   // The first that no batch has had. After recover().
   std::uint64_t next_sequence() const { return next_sequence_; }
 
@@ -72,6 +76,10 @@ class Store {
   // ---- After start() ----
 
   Ticket put(StoreWrite write, Urgency urgency) { return group_->put(std::move(write), urgency); }
+  // A ticket not below that of any write that was put before; and whether all writes up to one are on the
+  // disk, or with the system, as store.durability has it. Writes that were refused count, too.
+  Ticket gathering() const { return group_->gathering(); }
+  bool is_written(Ticket ticket) const { return ticket <= group_->written(); }
   // What is wrong with the disk; empty: nothing. While there is, nothing can be accepted.
   std::string error() const { return group_->error(); }
   // So many bytes of it are wanted: the files are kept from growing far beyond.

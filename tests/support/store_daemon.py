@@ -122,7 +122,13 @@ class StoreTest(DaemonTest):
         self.command("OPEN", "echo", "NAME", "settle")
 
     def listed(self):
-        return {status["id"]: status for status in map(pairs, self.command("LIST", "COUNT", 10_000)[1]) if status["name"] != "settle"}
+        """All batches by id, newest first. A page may be shorter than it was asked to be."""
+        known, cursor = {}, "0"
+        while True:
+            cursor, page = self.command("LIST", "CURSOR", cursor, "COUNT", 10_000)
+            known |= {status["id"]: status for status in map(pairs, page) if status["name"] != "settle"}
+            if cursor == "0":
+                return known
 
     def assert_known(self, *batches):
         self.assertEqual(sorted(self.listed()), sorted(batches))

@@ -259,7 +259,15 @@ std::expected<Picture, std::string> picture_of(daemon::Store& store) {
         if (!has_no_use_for_them) payloads = fmt::format("unreadable: {}", error.what());
       }
     }
-    picture[batch.sequence] = describe(batch, rows, payloads);
+    std::string& text = picture[batch.sequence] = describe(batch, rows, payloads);
+    if (batch.history.finished_at == 0) continue;
+    // One that is over can be had by itself, too.
+    const auto loaded = store.load(batch.sequence);
+    if (!loaded) {
+      text += "\nby itself unreadable: " + loaded.error();
+    } else if (describe(*loaded, rows, payloads) != text) {
+      text += "\nby itself: " + describe(*loaded, rows, payloads);
+    }
   }
   return picture;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,7 +34,7 @@ class RegistryTest : public testing::Test {
   std::vector<std::string> list(std::uint64_t& cursor, bool active_only, std::size_t count,
                                 std::size_t most = 1000) {
     std::vector<std::string> ids;
-    cursor = registry_.list(cursor, active_only, most, [&](const BatchRecord& record) {
+    cursor = *registry_.list(cursor, active_only, most, [&](const BatchRecord& record) {
       if (ids.size() == count) return false;
       ids.push_back(record.id());
       return true;
@@ -52,12 +54,12 @@ using Ids = std::vector<std::string>;
 
 TEST_F(RegistryTest, FindsABatchByItsIdUntilItIsForgotten) {
   const auto record = add("a");
-  EXPECT_EQ(registry_.find("a"), record.get());
-  EXPECT_EQ(registry_.find("b"), nullptr);
+  EXPECT_EQ(registry_.find("a").value(), record.get());
+  EXPECT_EQ(registry_.find("b").value(), nullptr);
   EXPECT_FALSE(registry_.forget("a")) << "it is active";
   end(*record);
   EXPECT_TRUE(registry_.forget("a"));
-  EXPECT_EQ(registry_.find("a"), nullptr);
+  EXPECT_EQ(registry_.find("a").value(), nullptr);
   EXPECT_FALSE(registry_.forget("a"));
   EXPECT_EQ(registry_.size(), 0u);
 }
@@ -91,6 +93,110 @@ TEST_F(RegistryTest, ListLooksAtNoMoreThanItMay) {
   ASSERT_NE(cursor, 0u);
   EXPECT_EQ(list(cursor, false, 10, 2), (Ids{"a"}));
   EXPECT_EQ(cursor, 0u);
+}
+
+// What is retired comes back from a store; here the test is that.
+class RetiringTest : public RegistryTest {
+ protected:
+  RetiringTest() {
+    registry_.load_with([this](std::uint64_t sequence) -> Registry::Loaded {
+      ++loads_;
+      if (fails_) return std::unexpected("the disk fails");
+      BatchOptions options;
+      options.id = stored_.at(sequence);
+      auto record =
+          std::make_shared<BatchRecord>(std::move(options), handler_, std::make_unique<RangePayloads>(0),
+                                        nullptr, lane_, BatchRecord::Origin::kSubmit, sequence);
+      record->is_active = false;
+      return record;
+    });
+  }
+  std::uint64_t retire(const std::string& id) {
+    const auto record = add(id);
+    end(*record);
+    record->stored_bytes = 100;
+    stored_[record->sequence] = id;
+    registry_.retire(*record);
+    return record->sequence;
+  }
+
+  std::map<std::uint64_t, std::string> stored_;
+  int loads_ = 0;
+  bool fails_ = false;
+};
+
+TEST_F(RetiringTest, WhatIsRetiredIsLoadedWhenSomebodyAsksAndThenKeptForAWhile) {
+  retire("a");
+  EXPECT_EQ(registry_.size(), 1U);
+  EXPECT_EQ(stats_.retained_batches.get(), 1U);
+  EXPECT_EQ(registry_.find("a").value()->id(), "a");
+  EXPECT_EQ(registry_.find("a").value()->id(), "a");
+  EXPECT_EQ(loads_, 1);
+  EXPECT_EQ(registry_.find("b").value(), nullptr);
+  EXPECT_EQ(loads_, 1) << "for an id that nobody has";
+}
+
+TEST_F(RetiringTest, OnlySoManyThatWereLoadedAreKept) {
+  for (int i = 0; i < 1000; ++i) retire(std::to_string(i));
+  std::weak_ptr<Batch> first = registry_.find("0").value()->weak_from_this();
+  for (int i = 1; i < 1000; ++i) ASSERT_NE(registry_.find(std::to_string(i)).value(), nullptr);
+  EXPECT_TRUE(first.expired());
+}
+
+TEST_F(RetiringTest, WhatCannotBeReadIsNotSaidToBeMissing) {
+  retire("a");
+  fails_ = true;
+  EXPECT_EQ(registry_.find("a").error(), "the disk fails");
+  EXPECT_EQ(registry_.find("b").value(), nullptr);
+  std::uint64_t cursor = 0;
+  EXPECT_FALSE(registry_.list(cursor, false, 1000, [](BatchRecord&) { return true; }));
+  EXPECT_TRUE(registry_.list(cursor, true, 1000, [](BatchRecord&) { return true; }));
+}
+
+TEST_F(RetiringTest, ItsIdIsTakenUntilItIsForgotten) {
+  const std::uint64_t sequence = retire("a");
+  EXPECT_TRUE(registry_.may_be_taken("a"));
+  EXPECT_NE(registry_.find("a").value(), nullptr);
+  EXPECT_EQ(registry_.forget_retained(sequence)->stored_bytes, 100U);
+  EXPECT_EQ(registry_.forget_retained(sequence), std::nullopt);
+  EXPECT_FALSE(registry_.may_be_taken("a"));
+  EXPECT_EQ(registry_.find("a").value(), nullptr);
+  EXPECT_EQ(stats_.retained_batches.get(), 0U);
+  add("a");
+}
+
+TEST_F(RetiringTest, IsDueWhenItWasDue) {
+  const auto record = add("a");
+  record->retain = seconds(60);
+  end(*record);
+  registry_.retire(*record);
+  EXPECT_TRUE(registry_.due().empty());
+  EXPECT_EQ(registry_.retained().next_to_go()->forget_at, now_ + seconds(60));
+}
+
+TEST_F(RetiringTest, ListShowsAllInOneOrder) {
+  add("a");
+  retire("b");
+  add("c");
+  retire("d");
+  retire("e");
+  add("f");
+  std::uint64_t cursor = 0;
+  EXPECT_EQ(list(cursor, false, 10), (Ids{"f", "e", "d", "c", "b", "a"}));
+  EXPECT_EQ(cursor, 0U);
+  EXPECT_EQ(list(cursor, false, 2), (Ids{"f", "e"}));
+  EXPECT_EQ(list(cursor, false, 2), (Ids{"d", "c"}));
+  EXPECT_EQ(list(cursor, false, 2), (Ids{"b", "a"}));
+  EXPECT_EQ(cursor, 0U);
+  EXPECT_EQ(list(cursor, true, 10), (Ids{"f", "c", "a"}));
+}
+
+TEST_F(RetiringTest, ListLoadsFewerThanItMayLookAt) {
+  for (int i = 0; i < 10; ++i) retire(std::to_string(i));
+  std::uint64_t cursor = 0;
+  EXPECT_EQ(list(cursor, false, 10, 3 * Registry::kLoadCost).size(), 3U);
+  EXPECT_EQ(loads_, 3);
+  EXPECT_NE(cursor, 0U);
 }
 
 TEST_F(RegistryTest, ActiveOnlyPassesOverWhatIsOver) {

@@ -114,6 +114,38 @@ TEST(GroupCommitTest, WhatNobodyWaitsForIsWrittenAllTheSameAndNobodyIsTold) {
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
 }
 
+TEST(GroupCommitTest, WhatIsWrittenCanBeKnownThoughNobodyIsTold) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 10));
+  StepMaker steps(1);
+  bench.disk->hold(Operation::kSync);
+  bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
+  const Ticket ticket = bench.store->gathering();
+  ASSERT_TRUE(bench.disk->await_held());
+  EXPECT_FALSE(bench.store->is_written(ticket));
+  bench.disk->release();
+  bench.flush();
+  EXPECT_TRUE(bench.store->is_written(ticket));
+  EXPECT_EQ(bench.store->load(1)->history.totals.total(), 10U);
+}
+
+TEST(GroupCommitTest, WhatTheDiskRefusedIsWrittenOnceItIsWrittenAnew) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 10));
+  StepMaker steps(1);
+  bench.disk->fail(Operation::kSync, 1, rocksdb::IOStatus::IOError("broken"),
+                   FaultyFileSystem::Lasting::kUntilHealed);
+  bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
+  const Ticket ticket = bench.store->gathering();
+  ASSERT_TRUE(testing::wait_until_true([&] { return !bench.store->error().empty(); }));
+  EXPECT_FALSE(bench.store->is_written(ticket));
+  bench.disk->heal();
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.store->is_written(ticket); }));
+  EXPECT_TRUE(bench.store->load(1).has_value());
+}
+
 TEST(GroupCommitTest, StopWritesWhatThereIs) {
   for (int i = 0; i < 20; ++i) {
     StoreBench bench;

@@ -206,6 +206,14 @@ TEST(StoreTest, ABatchThatEndsWithTheGroupThatBroughtItLeavesNoPayloads) {
   EXPECT_THAT(rows_of_nothing(bench.raw(), bench.model), IsEmpty());
 }
 
+TEST(StoreTest, WhatIsNotOverOrNotThereCannotBeLoaded) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 2));
+  EXPECT_THAT(bench.store->load(1).error(), HasSubstr("batch number 1"));
+  EXPECT_THAT(bench.store->load(2).error(), HasSubstr("batch number 2"));
+}
+
 TEST(StoreTest, ABatchWithFailuresKeepsItsPayloads) {
   StoreBench bench;
   bench.open();

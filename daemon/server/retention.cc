@@ -1,0 +1,83 @@
+// How batches that are over leave: first the memory, then, when their time is up, or room is needed, or
+// somebody says so, the store. And how they come back to memory when somebody asks for them.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "daemon/server/batches.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+
+std::expected<BatchRecord*, Batches::Refusal> Batches::find(std::string_view id) {
+  auto found = registry_.find(id);
+  if (!found) {
+    return std::unexpected(
+        fmt::format("STORE the batch cannot be looked up at the moment: {}", found.error()));
+  }
+  return *found;
+}
+
+Registry::Loaded Batches::load(std::uint64_t sequence) {
+  auto stored = store_->load(sequence);
+  if (!stored) return std::unexpected(std::move(stored.error()));
+  const auto record = record_of(*stored);
+  record->is_active = false;
+  return record;
+}
+
+void Batches::retire_finished() {
+  while (finished_.size() > kMostFinished) {
+    if (BatchRecord* record = registry_.by_sequence(finished_.front())) {
+      // It must be whole in the store, and nothing that is told of it may be outstanding. If the disk fails,
+      // it waits.
+      if (record->is_rejected || !is_settled(record->ticket) || !store_->is_written(record->end_ticket)) {
+        return;
+      }
+      retained_.erase(record->sequence);
+      registry_.retire(*record);
+    }
+    finished_.pop_front();
+  }
+}
+
+bool Batches::make_room(std::uint64_t bytes) {
+  const std::uint64_t most = config_.store.max_bytes.count;
+  if (most == 0) return true;
+  while (stored_bytes_ + bytes > most) {
+    const RetainedBatch* retired = registry_.retained().first();
+    if (retired != nullptr && (retained_.empty() || retired->sequence < *retained_.begin())) {
+      forget_retained(retired->sequence, Urgency::kWithNext);
+    } else if (!retained_.empty()) {
+      forget(*registry_.by_sequence(*retained_.begin()), Urgency::kWithNext);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Ticket> Batches::forget(BatchRecord& record, Urgency urgency) {
+  const bool is_stored = record.is_stored();
+  const std::uint64_t sequence = record.sequence;
+  if (is_stored && registry_.by_sequence(sequence) != &record) return forget_retained(sequence, urgency);
+  const std::uint64_t bytes = record.stored_bytes;
+  const ForgetBatch forgotten{record.sequence, record.stored_parts, record.status().steps == 1};
+  if (!registry_.forget(record.id())) return std::nullopt;
+  if (is_stored) {
+    retained_.erase(sequence);
+    stored_bytes_ -= bytes;
+    tell_stored_bytes();
+  }
+  return is_stored ? store_->put(forgotten, urgency) : 0;
+}
+
+std::optional<Ticket> Batches::forget_retained(std::uint64_t sequence, Urgency urgency) {
+  const auto forgotten = registry_.forget_retained(sequence);
+  if (!forgotten) return std::nullopt;
+  stored_bytes_ -= forgotten->stored_bytes;
+  tell_stored_bytes();
+  return store_->put(ForgetBatch{sequence, forgotten->parts, forgotten->has_one_step}, urgency);
+}
+
+}  // namespace locksley::daemon

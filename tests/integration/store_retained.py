@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Batches that are over leave the memory for the store, at a start all of them at once: they answer as before, and go when they should."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import wait_for
+from resp import encode, pairs
+from store_daemon import StoreTest
+
+MANY = 6000  # more than stay in memory (kMostFinished in daemon/server/batches.h)
+
+
+class Retired(StoreTest):
+    def submit_many(self, prefix, count=MANY, *options):
+        """And waits for their ends."""
+        ids = [f"{prefix}{i}" for i in range(count)]
+        self.command.send(b"".join(encode("SUBMIT", "echo", "ID", id_, *options, "JOBS", f"of {id_}") for id_ in ids))
+        for id_ in ids:
+            self.assertEqual(self.command.read(), id_)
+        for id_ in ids[-1:] + ids:
+            self.command.wait(id_)
+        return ids
+
+    def assert_answers(self, id_):
+        """As a batch of submit_many() does, whatever is asked."""
+        status = self.status(id_)
+        self.assertEqual((status["id"], status["handler"], status["state"], status["jobs"], status["ok"]), (id_, "echo", "done", 1, 1))
+        self.assertEqual(self.command.results(id_), [[0, "ok", f"of {id_}"]])
+        self.assertEqual(self.command.wait(id_), status)
+        self.assertEqual(self.command.map("EXPLAIN", id_)["reason"], "ended")
+        self.assertEqual(self.command("CANCEL", id_), 0)
+        self.assertEqual([self.command(*words) for words in (("WEIGHT", id_, 3), ("PAUSE", id_), ("RESUME", id_))], ["OK"] * 3)
+        self.assertEqual(self.status(id_), status)
+        self.assert_error("CLOSED", self.command.ask("ADD", id_, "x"))
+        self.assertEqual(self.command("CLOSE", id_), 1)
+        self.assertEqual(self.command("SUBMIT", "echo", "ID", id_, "JOBS", f"of {id_}"), id_)
+        self.assert_error("EXISTS", self.command.ask("SUBMIT", "echo", "ID", id_, "JOBS", "other"))
+        self.assert_error("EXISTS", self.command.ask("SUBMIT", "fail", "ID", id_, "JOBS", f"of {id_}"))
+        self.assert_error("EXISTS", self.command.ask("OPEN", "echo", "ID", id_))
+        self.assertEqual(self.status(id_), status)
+
+    def assert_forgets(self, id_):
+        self.assertEqual(self.command("FORGET", id_), 1)
+        self.assertEqual(self.command("FORGET", id_), 0)
+        for words in (("STATUS", id_), ("RESULTS", id_), ("WAIT", id_), ("CANCEL", id_)):
+            self.assert_error("NOBATCH", self.command.ask(*words))
+
+    def test_they_answer_as_before_and_are_forgotten(self):
+        self.begin()
+        ids = self.submit_many("b")
+        for restart in (None, self.stop_and_begin, self.kill_and_begin):
+            if restart:
+                self.settle()
+                restart()
+            for id_ in (ids[0], ids[1], ids[MANY // 2], ids[-1]):
+                self.assert_answers(id_)
+            self.assertEqual(self.daemon.metrics()["locksley_retained_batches"], len(ids))
+            self.assert_forgets(ids.pop(2))
+            self.assertEqual(list(self.listed()), ids[::-1])
+        self.command("SUBMIT", "echo", "ID", "b2", "JOBS", "anew")
+        self.assert_whole("b2", [["ok", "anew"]])
+
+    def test_list_goes_through_all_of_them_with_filters_too(self):
+        self.begin()
+        ids = self.submit_many("b", 3000)
+        held = self.command("SUBMIT", "sleep", "ID", "held", "JOBS", 3_600_000)
+        for restart in (None, self.kill_and_begin):
+            if restart:
+                self.settle()
+                restart()
+            for words, expected in ((("MATCH", "b1"), ["b1"]), (("STATE", "done", "MATCH", "b*7"), [id_ for id_ in ids[::-1] if id_.endswith("7")]),
+                                    (("STATE", "cancelled"), []), (("STATE", "running"), [held])):
+                found, cursor = [], 0
+                while True:
+                    cursor, page = self.command("LIST", *words, "CURSOR", cursor, "COUNT", 50)
+                    self.assertLessEqual(len(page), 50)
+                    found += [pairs(status)["id"] for status in page]
+                    if cursor == "0":
+                        break
+                self.assertEqual([id_ for id_ in found if not id_.startswith("held") or words[1] == "running"], expected, words)
+
+    def test_their_time_runs_out(self):
+        self.begin()
+        stay = self.submit_many("stay", 100)
+        self.submit_many("go", 1500, "RETAIN", 2)
+        self.settle()
+        self.kill_and_begin()
+        wait_for("those whose time is up to be gone", lambda: self.daemon.metrics()["locksley_retained_batches"] == len(stay))
+        self.assertEqual(list(self.listed()), stay[::-1])
+        self.stop_and_begin()
+        self.assertEqual(list(self.listed()), stay[::-1])
+
+    def test_the_oldest_make_room(self):
+        settings = {"store": {"max_bytes": "1MiB"}}
+        self.begin(settings)
+        first = self.submit_many("a", 3200)
+        self.settle()
+        self.kill_and_begin(settings)
+        before = list(self.listed())[::-1]
+        self.assertEqual(before, first[-len(before):])
+        self.submit_many("b", 500)
+        after = list(self.listed())[::-1]
+        self.assertEqual(after, (before + [f"b{i}" for i in range(500)])[-len(after):])
+        self.assertGreater(len(before) + 500, len(after), "none was forgotten")
+        self.assertGreater(len(after), 2500, "more were forgotten than had to be")
+
+    def test_each_is_found_by_its_id_whatever_that_is(self):
+        self.begin()
+        ids = [self.command("SUBMIT", "echo", "ID", id_, "JOBS", id_) for id_ in ("a", "A", "~!", "aa", "a" * 128)]
+        for id_ in ids:
+            self.command.wait(id_)
+        self.settle()
+        self.kill_and_begin()
+        for id_ in ids:
+            self.assertEqual(self.command.results(id_), [[0, "ok", id_]])
+        self.assert_error("NOBATCH", self.command.ask("STATUS", "b"))
+
+    def test_reading_many_at_the_start_is_logged(self):
+        self.begin()
+        self.submit_many("b", 50)
+        self.settle()
+        self.stop_and_begin()
+        self.assertTrue(re.search(r"store: read in \d+ ms; batches_over=50 batches_unfinished=\d+", self.daemon.log()), self.daemon.log())
+
+
+if __name__ == "__main__":
+    unittest.main()

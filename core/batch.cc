@@ -82,6 +82,13 @@ std::uint64_t Batch::read_results(std::uint64_t first, std::uint64_t max_rows,
   return read + ResultLog::visit(pieces, first + read, max_rows - read, visit);
 }
 
+std::optional<std::vector<ResultLog::Piece>> Batch::results_in_memory(std::uint64_t first,
+                                                                      std::uint64_t max_rows) const {
+  const std::lock_guard lock(mutex_);
+  if (max_rows != 0 && first < log_.first_row()) return std::nullopt;
+  return log_.snapshot(first, max_rows);
+}
+
 void Batch::drop_rows_before(std::uint64_t row) {
   const std::lock_guard lock(mutex_);
   log_.drop_before(row);

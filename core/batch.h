@@ -113,6 +113,11 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::uint64_t read_results(std::uint64_t first, std::uint64_t max_rows,
                              const std::function<bool(const ResultRow&)>& visit) const;
 
+  // The same rows, where all of them are in memory, to be visited by ResultLog::visit() whatever becomes of
+  // the batch; none if one must be read from the journal. Never blocks.
+  std::optional<std::vector<ResultLog::Piece>> results_in_memory(std::uint64_t first,
+                                                                 std::uint64_t max_rows) const;
+
   // Forgets the memory of rows below `row`, which the journal has; about, as whole chunks go.
   void drop_rows_before(std::uint64_t row);
   // The how manieth try at its jobs that have not ended this is, if they were tried before: 1 unless the

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ char* put_bulk(char* out, std::string_view bytes) {
   return out;
 }
 
+constexpr std::size_t kRowHead = 40;  // of RESULTS, about what surrounds an output
 constexpr std::string_view kPair = "*2\r\n";
 
 std::size_t pair_size(const ResultRow& row) {
@@ -112,28 +114,58 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
   return {};
 }
 
-ResultsPage results_page(const BatchRecord& record, std::uint64_t cursor, std::uint64_t count,
-                         std::uint64_t max_bytes) {
-  constexpr std::size_t kRowHead = 40;  // about what surrounds an output
+std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand) {
+  ResultsPage page;
+  page.first = row_of_cursor(demand.cursor);
   // Asked before the rows: what is over has them all.
   const bool is_over = record.is_over();
-  const std::uint64_t first = row_of_cursor(cursor);
+  auto pieces = record.results_in_memory(page.first, demand.count);
+  if (!pieces) return std::nullopt;
+  page.pieces = std::move(*pieces);
   std::uint64_t bytes = 0;
-  std::uint64_t rows = 0;
-  record.read_results(first, count, [&](const ResultRow& row) {
+  page.rows = ResultLog::visit(page.pieces, page.first, demand.count, [&](const ResultRow& row) {
+    const bool is_first = bytes == 0;
     bytes += row.output.size() + kRowHead;
-    if (rows > 0 && bytes > max_bytes) return false;
-    ++rows;
-    return true;
+    return is_first || bytes <= demand.max_bytes;
   });
-  return {.first = first, .rows = rows, .is_end = is_over && first + rows >= record.status().rows};
+  page.is_end = is_over && page.first + page.rows >= record.status().rows;
+  return page;
 }
 
-void write_results(proto::ReplyWriter& reply, const BatchRecord& record, const ResultsPage& page) {
+ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand) {
+  ResultsPage page;
+  page.first = row_of_cursor(demand.cursor);
+  const bool is_over = record.is_over();
+  // Copied into a piece of their own, as they would lie in memory.
+  std::vector<std::byte> rows;
+  std::uint64_t bytes = 0;
+  page.rows = record.read_results(page.first, demand.count, [&](const ResultRow& row) {
+    const bool is_first = bytes == 0;
+    bytes += row.output.size() + kRowHead;
+    if (!is_first && bytes > demand.max_bytes) return false;
+    const ResultHead head{row.index, static_cast<std::uint32_t>(row.output.size()), row.status, {}};
+    const std::size_t begin = rows.size();
+    rows.resize(begin + ResultHead::bytes_of(row.output.size()));
+    std::memcpy(rows.data() + begin, &head, sizeof head);
+    std::memcpy(rows.data() + begin + sizeof head, row.output.data(), row.output.size());
+    return true;
+  });
+  if (!rows.empty()) {
+    auto chunk = std::make_shared<ResultLog::Chunk>();
+    chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(rows.size());
+    chunk->capacity = rows.size();
+    std::memcpy(chunk->bytes.get(), rows.data(), rows.size());
+    page.pieces.push_back({std::move(chunk), page.first, page.rows, rows.size()});
+  }
+  page.is_end = is_over && page.first + page.rows >= record.status().rows;
+  return page;
+}
+
+void write_results(proto::ReplyWriter& reply, const ResultsPage& page) {
   reply.array(2);
   reply.bulk_integer(page.is_end ? 0 : static_cast<std::int64_t>(page.first + page.rows + 1));
   reply.array(page.rows);
-  record.read_results(page.first, page.rows, [&](const ResultRow& row) {
+  ResultLog::visit(page.pieces, page.first, page.rows, [&](const ResultRow& row) {
     reply.result_row(row.index, to_string(row.status), row.output);
     return true;
   });

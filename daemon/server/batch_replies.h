@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/result_log.h"
 #include "daemon/server/batch_record.h"
 #include "proto/reply_writer.h"
 #include "proto/submit_options.h"
@@ -22,22 +25,30 @@ void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const Ba
 std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, const BatchRecord& record,
                                                    proto::Keep keep, std::uint64_t max_bytes);
 
-// Which rows a reply of RESULTS has: those from `cursor` on, at most `count`, and at most about `max_bytes`,
-// but at least one if there is one. Throws std::runtime_error if they are in a store that cannot be read.
+// The rows that a reply of RESULTS has: those from `cursor` on, at most `count`, and at most about
+// `max_bytes`, but at least one if there is one. They stay as they are, whatever becomes of the batch.
 struct ResultsPage {
   std::uint64_t first = 0;
   std::uint64_t rows = 0;
   bool is_end = false;  // the batch is over, and there are no more
+  std::vector<ResultLog::Piece> pieces;
 };
-ResultsPage results_page(const BatchRecord& record, std::uint64_t cursor, std::uint64_t count,
-                         std::uint64_t max_bytes);
+struct ResultsDemand {
+  std::uint64_t cursor = 0;
+  std::uint64_t count = 0;
+  std::uint64_t max_bytes = 0;
+};
+// None if some of the rows are not in memory.
+std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand);
+// [any thread] Reads from the store what is not in memory. Throws std::runtime_error if it cannot be read.
+ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand);
 
 // The reply of RESULTS: [next-cursor, [[index, status, output], …]].
 //
 // Cursors: 0 stands for the first row, n + 1 for row n; so the 0 that a reply gives can mean the end: the
 // batch is over and everything was delivered. A cursor stays good as long as the batch is there; reading
 // consumes nothing.
-void write_results(proto::ReplyWriter& reply, const BatchRecord& record, const ResultsPage& page);
+void write_results(proto::ReplyWriter& reply, const ResultsPage& page);
 constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
 
 std::string no_such_batch(std::string_view id);

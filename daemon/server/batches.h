@@ -16,6 +16,7 @@
 #include "core/batch.h"
 #include "daemon/server/batch_id.h"
 #include "daemon/server/batch_record.h"
+#include "daemon/server/batch_replies.h"
 #include "daemon/server/change_queue.h"
 #include "daemon/server/events.h"
 #include "daemon/server/handler_directory.h"
@@ -103,6 +104,14 @@ class Batches {
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of that, 0 if the
   // store has nothing of it. Whoever waits for the ticket says so.
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency);
+
+  // Rows that are in the store, read by another thread. The last step is made on this one: then the batch's
+  // waiters are woken. Shared by that thread and whoever waits.
+  struct ReadRows {
+    bool is_done = false;
+    std::expected<ResultsPage, std::string> page;  // once it is done; the error says why they cannot be read
+  };
+  std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand);
 
   // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is called
   // once, when no batch has anything left to do.

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -81,15 +81,26 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
   }
   const std::uint64_t most =
       std::min(kMaxReplyBytes, session.server().config().limits.output_buffer.count / 2);
-  ResultsPage page;
-  try {
-    page = results_page(*record, parsed->from, parsed->count, most);
-  } catch (const std::runtime_error& error) {
-    session.fail(fmt::format("STORE {}", error.what()));
+  const ResultsDemand demand{.cursor = parsed->from, .count = parsed->count, .max_bytes = most};
+  const std::optional<ResultsPage> page = results_in_memory(*record, demand);
+  if (page) {
+    proto::ReplyWriter reply = session.reply();
+    write_results(reply, *page);
+    co_return;
+  }
+  Batches& batches = session.server().batches();
+  const auto read = batches.read_rows(record, demand);
+  const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
+  if (!co_await session.until_soon(record, is_read)) co_return;
+  if (!read->page) {
+    const auto still_there = batches.find(parsed->id);
+    const bool is_forgotten =
+        still_there && (*still_there == nullptr || (*still_there)->sequence != record->sequence);
+    session.fail(is_forgotten ? no_such_batch(parsed->id) : fmt::format("STORE {}", read->page.error()));
     co_return;
   }
   proto::ReplyWriter reply = session.reply();
-  write_results(reply, *record, page);
+  write_results(reply, *read->page);
 }
 
 void list_command(Session& session, proto::Command& command) {

@@ -2,9 +2,12 @@
 // somebody says so, the store. And how they come back to memory when somebody asks for them.
 #include <fmt/format.h>
 
+#include <asio/post.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "daemon/server/batches.h"
+#include "daemon/server/wakeup.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {
@@ -24,6 +27,24 @@ Registry::Loaded Batches::load(std::uint64_t sequence) {
   const auto record = record_of(*stored);
   record->is_active = false;
   return record;
+}
+
+std::shared_ptr<const Batches::ReadRows> Batches::read_rows(std::shared_ptr<BatchRecord> record,
+                                                            const ResultsDemand& demand) {
+  auto read = std::make_shared<ReadRows>();
+  store_->read([&io = io_, record = std::move(record), read, demand]() mutable {
+    try {
+      read->page = read_results(*record, demand);
+    } catch (const std::runtime_error& error) {
+      read->page = std::unexpected(error.what());
+    }
+    // What is shared goes along, so that it ends on the I/O thread, where it belongs.
+    asio::post(io, [record = std::move(record), read = std::move(read)] {
+      read->is_done = true;
+      for (Wakeup* waiter : record->waiters) waiter->wake();
+    });
+  });
+  return read;
 }
 
 void Batches::retire_finished() {

@@ -78,6 +78,10 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   // peer has gone or the connection is to close, and there is nobody to reply to.
   template <class Done>
   Coroutine<Until> until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline);
+  // The same for what comes soon, whatever the peer does: one that has closed its side waits for the reply
+  // all the same. False if the connection is to close.
+  template <class Done>
+  Coroutine<bool> until_soon(std::shared_ptr<BatchRecord> record, Done done);
 
   // What CLIENT REPLY set.
   enum class ReplyMode : std::uint8_t { kOn, kOff, kSkipNext, kSkipping };
@@ -218,6 +222,16 @@ Coroutine<Session::Until> Session::until(std::shared_ptr<BatchRecord> record, Do
     if (!wakeup_.take()) co_await wakeup_.wait();
   }
   co_return Until::kDone;
+}
+
+template <class Done>
+Coroutine<bool> Session::until_soon(std::shared_ptr<BatchRecord> record, Done done) {
+  const Waiting waiting(*this, *record);
+  dropped_ = dropped_ || !flush();
+  while (!dropped_ && !done(*record)) {
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+  co_return !dropped_;
 }
 
 }  // namespace locksley::daemon

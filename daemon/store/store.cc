@@ -141,7 +141,8 @@ Store::Store(std::unique_ptr<Database> database, config::Durability durability,
              std::shared_ptr<spdlog::logger> log)
     : database_(std::move(database)),
       group_(std::make_unique<GroupCommit>(*database_, durability, log)),
-      compactor_(std::make_unique<Compactor>(*database_, log)) {}
+      compactor_(std::make_unique<Compactor>(*database_, log)),
+      reader_(std::make_unique<Reader>()) {}
 
 Store::~Store() = default;
 
@@ -247,6 +248,7 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
 }
 
 void Store::stop() {
+  reader_->stop();
   compactor_->stop();
   group_->stop();
   database_->abandon();

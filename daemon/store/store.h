@@ -13,6 +13,7 @@
 #include "core/batch_journal.h"
 #include "core/payload.h"
 #include "daemon/store/group_commit.h"
+#include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
 
 namespace rocksdb {
@@ -88,6 +89,8 @@ class Store {
   // The journal of a batch, and the payloads of one that are there.
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
   std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence);
+  // Has the store's reader call it, for what may wait for the disk. After stop() it is dropped.
+  void read(Reader::Task task) { reader_->post(std::move(task)); }
 
   struct Stats {
     const DurationHistogram& commit_time;
@@ -105,6 +108,7 @@ class Store {
   std::uint64_t first_orphan_ = 1;  // from here to next_sequence_ there may be payloads of no batch
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Compactor> compactor_;
+  const std::unique_ptr<Reader> reader_;
 };
 
 }  // namespace locksley::daemon

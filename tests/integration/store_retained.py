@@ -4,11 +4,12 @@
 import pathlib
 import re
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import wait_for
-from resp import encode, pairs
+from resp import CommandError, encode, pairs
 from store_daemon import StoreTest
 
 MANY = 6000  # more than stay in memory (kMostFinished in daemon/server/batches.h)
@@ -125,6 +126,88 @@ class Retired(StoreTest):
         self.settle()
         self.stop_and_begin()
         self.assertTrue(re.search(r"store: read in \d+ ms; batches_over=50 batches_unfinished=\d+", self.daemon.log()), self.daemon.log())
+
+
+class ResultsFromTheStore(StoreTest):
+    """Rows that are not in memory are read by a thread of the store."""
+
+    ROWS = 20_000
+
+    def begin_with_results(self):
+        self.begin()
+        batch = self.command("SUBMIT", "echo", "ID", "large", "RANGE", 0, self.ROWS, "x" * 200 + "{}")
+        self.command.wait(batch)
+        self.settle()
+        self.kill_and_begin()
+        return batch
+
+    def test_pages_come_whole_and_in_order_on_many_connections(self):
+        batch = self.begin_with_results()
+        whole = self.command.results(batch, count=3000)
+        self.assertEqual(sorted(row[0] for row in whole), list(range(self.ROWS)))
+        readers = [self.connect(self.daemon) for _ in range(8)]
+        for reader in readers:
+            reader.send(encode("PING") + encode("RESULTS", batch, "COUNT", 5000) + encode("STATUS", batch) + encode("RESULTS", batch, "FROM", 5001, "COUNT", 10))
+        for reader in readers:
+            self.assertEqual(reader.read(), "PONG")
+            self.assertEqual(reader.read(), ["5001", whole[:5000]])
+            self.assertEqual(pairs(reader.read())["id"], batch)
+            self.assertEqual(reader.read(), ["5011", whole[5000:5010]])
+
+    def test_a_client_that_has_said_all_gets_its_reply(self):
+        batch = self.begin_with_results()
+        reader = self.connect(self.daemon)
+        reader.send(encode("RESULTS", batch, "COUNT", 1000))
+        reader.half_close()
+        self.assertEqual(len(reader.read()[1]), 1000)
+        self.assertEqual(reader.read_until_closed(), b"")
+
+    def test_clients_that_leave_meanwhile_leave_nothing(self):
+        batch = self.begin_with_results()
+        for _ in range(100):
+            with self.daemon.connect() as reader:
+                reader.send(encode("RESULTS", batch, "COUNT", 20_000))
+        wait_for("their connections to be gone", lambda: self.daemon.metrics()["locksley_connections"] == 1)
+        self.assertEqual(len(self.command.results(batch)), self.ROWS)
+        self.assertEqual(self.daemon.metrics()["locksley_blocked_connections"], 0)
+        with self.daemon.connect() as reader:
+            reader.send(encode("RESULTS", batch, "COUNT", 20_000))
+            self.stop()
+
+    def test_what_is_forgotten_meanwhile_is_whole_or_gone(self):
+        self.begin()
+        for round_ in range(10):
+            self.command.wait(self.command("SUBMIT", "echo", "ID", f"b{round_}", "RANGE", 0, 2000))
+        self.settle()
+        self.kill_and_begin()
+        outcomes = set()
+
+        def read(id_):
+            with self.daemon.connect() as reader:
+                try:
+                    while True:
+                        outcomes.add(len(reader("RESULTS", id_, "COUNT", 2000)[1]))
+                except CommandError as error:
+                    outcomes.add(str(error).split(": ")[1].split()[0])
+
+        for round_ in range(10):
+            reader = threading.Thread(target=read, args=(f"b{round_}",))
+            reader.start()
+            self.assertEqual(self.command("FORGET", f"b{round_}"), 1)
+            reader.join()
+        self.assertLessEqual(outcomes, {2000, "NOBATCH"})
+        self.assertIn("NOBATCH", outcomes)
+
+    def test_the_thread_is_there_only_once_it_is_needed(self):
+        self.begin()
+        self.command.wait(self.command("SUBMIT", "echo", "ID", "b", "JOBS", "a"))
+        self.command.results("b")
+        before = len(self.daemon.threads())
+        self.settle()
+        self.kill_and_begin()
+        self.assertEqual(len(self.daemon.threads()), before)
+        self.command.results("b")
+        self.assertEqual(len(self.daemon.threads()), before + 1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 #include <spdlog/logger.h>
@@ -13,6 +14,8 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+
+#include "daemon/store/clean_end.h"
 
 namespace locksley::daemon {
 namespace {
@@ -146,6 +149,12 @@ std::expected<std::unique_ptr<Database>, std::string> Database::open(Options opt
 
 std::expected<void, std::string> Database::open_files() {
   if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
+  const CleanEndNote note(options_.env, options_.path);
+  if (const auto whole = note.check(); !whole) return std::unexpected(damage(whole.error().what));
+  // Before RocksDB changes anything: a crash from here on leaves no note.
+  if (const auto removed = note.remove(); !removed) {
+    return std::unexpected(fmt::format("the store {} cannot be opened: {}", options_.path, removed.error()));
+  }
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DBOptions options = database_options(options_);
@@ -187,7 +196,11 @@ void Database::close_files() {
 }
 
 Database::~Database() {
-  if (db_ != nullptr && !read_only_) db_->Flush({}, families_);
+  if (db_ != nullptr && !read_only_ && db_->Flush({}, families_).ok()) {
+    // While it is still locked against other daemons.
+    rocksdb::CancelAllBackgroundWork(db_.get(), true);
+    CleanEndNote(options_.env, options_.path).leave();
+  }
   close_files();
 }
 
@@ -218,9 +231,14 @@ void Database::open_for_reading() {
 
 std::expected<void, std::string> Database::repair(const Options& options) {
   Database database(options);
+  const CleanEndNote note(options.env, options.path);
+  const auto whole = note.check();
+  if (const auto removed = note.remove(); !removed) return std::unexpected(removed.error());
+  // Opened with a manifest that has lost its end, RocksDB would remove what that named.
+  const bool has_its_manifest = whole || whole.error().is_of_the_note;
   for (const bool drops_damaged_log : {false, true}) {
     database.drops_damaged_log_ = drops_damaged_log;
-    if (database.open_files()) return {};  // the destructor writes it out
+    if (has_its_manifest && database.open_files()) return {};  // the destructor writes it out
   }
   const rocksdb::Status status =
       rocksdb::RepairDB(options.path, database_options(options), families(), family_options(nullptr));

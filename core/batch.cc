@@ -53,7 +53,9 @@ BatchStatus Batch::status() const {
   result.started_at = started_at_;
   result.finished_at = finished_at_;
   result.weight = weight_;
-  result.paused = is_paused();
+  // [batch-hold] relaxed: written under the mutex that is held.
+  result.holds = holds_.load(std::memory_order_relaxed);
+  result.paused = has(result.holds, Hold::command);
   result.rows = log_.rows();
   result.result_bytes = log_.appended_bytes();
   result.steps = steps_;
@@ -110,8 +112,8 @@ void Batch::restore(const BatchHistory& history) {
   log_.begin_at(history.rows, history.result_bytes);
   // [batch-stop] relaxed: nobody else has the batch yet.
   stopping_.store(cancelled_, std::memory_order_relaxed);
-  // [batch-pause] relaxed: nobody else has the batch yet.
-  paused_.store(history.paused, std::memory_order_relaxed);
+  // [batch-hold] relaxed: nobody else has the batch yet.
+  holds_.store(history.paused ? static_cast<Holds>(Hold::command) : 0, std::memory_order_relaxed);
   // [batch-over] relaxed: nobody else has the batch yet.
   over_.store(finished_at_ != 0, std::memory_order_relaxed);
 }
@@ -153,10 +155,21 @@ void Batch::set_weight(std::uint32_t weight) {
   weight_ = weight;
 }
 
-void Batch::set_paused(bool paused) {
+void Batch::set_hold(Hold hold) {
   const std::lock_guard lock(mutex_);
-  // [batch-pause] relaxed: as in is_paused().
-  paused_.store(paused, std::memory_order_relaxed);
+  // [batch-hold] relaxed: as in is_held().
+  holds_.fetch_or(static_cast<Holds>(hold), std::memory_order_relaxed);
+}
+
+void Batch::clear_hold(Hold hold) {
+  bool over = false;
+  {
+    const std::lock_guard lock(mutex_);
+    // [batch-hold] relaxed: as in is_held().
+    holds_.fetch_and(static_cast<Holds>(~static_cast<Holds>(hold)), std::memory_order_relaxed);
+    over = finish_and_record();
+  }
+  if (over) tell();
 }
 
 std::uint64_t Batch::stop(std::string reason) {
@@ -168,8 +181,8 @@ std::uint64_t Batch::stop(std::string reason) {
   cancelled_ = true;
   // [batch-stop] relaxed: as in is_stopping().
   stopping_.store(true, std::memory_order_relaxed);
-  // [batch-pause] relaxed: as in is_paused().
-  paused_.store(false, std::memory_order_relaxed);
+  // [batch-hold] relaxed: as in is_held().
+  holds_.store(0, std::memory_order_relaxed);
   const std::uint64_t left = jobs_ - ended_.total();
   return left - std::min(executors_, left);
 }
@@ -238,6 +251,9 @@ void Batch::report_throw(std::uint64_t index, std::string_view what) {
 bool Batch::finish_if_over() {
   // [batch-over] relaxed: written under the mutex that is held.
   if (!closed_ || ended_.total() != jobs_ || over_.load(std::memory_order_relaxed)) return false;
+  // [batch-hold] relaxed: written under the mutex that is held.
+  const Holds holds = holds_.load(std::memory_order_relaxed);
+  if (has(holds, Hold::delay) || has(holds, Hold::batches)) return false;
   finished_at_ = std::max(unix_milliseconds(), std::max(started_at_, submitted_at_));
   handler_.stats.batch_duration.observe(std::chrono::milliseconds(finished_at_ - submitted_at_));
   // [batch-over] release: counters and results are complete; pairs with the acquire in is_over().

@@ -29,6 +29,16 @@ class Handler;
 enum class BatchState : std::uint8_t { open, queued, running, done, cancelled };
 std::string_view to_string(BatchState state);
 
+// Why no new jobs of a batch are started. A batch may have any number of these reasons at once.
+enum class Hold : std::uint8_t {
+  command = 1,  // it was paused
+  handler = 2,  // what runs its jobs is not there
+  delay = 4,    // it is to start later
+  batches = 8,  // it waits for other batches to be over
+};
+using Holds = std::uint8_t;  // a set of these
+constexpr bool has(Holds holds, Hold hold) { return (holds & static_cast<Holds>(hold)) != 0; }
+
 // Which outputs are kept.
 enum class Keep : std::uint8_t { all, failures, none };
 
@@ -50,7 +60,8 @@ struct BatchStatus {
   std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
   std::int64_t submitted_at, started_at, finished_at;  // Unix milliseconds, 0 = not yet
   std::uint32_t weight;
-  bool paused;
+  bool paused;                 // by a command
+  Holds holds;                 // all that holds it
   std::uint64_t rows;          // results that can be read
   std::uint64_t result_bytes;  // of these
   std::uint64_t steps;         // told to its journal
@@ -101,9 +112,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   }
 
   // No new jobs of it are started. One load, read between jobs.
-  bool is_paused() const {
-    // [batch-pause] relaxed: a late look only runs a job more; the ring starts no turn of a paused queue.
-    return paused_.load(std::memory_order_relaxed);
+  bool is_held() const {
+    // [batch-hold] relaxed: a late look only runs a job more; the ring starts no turn of a paused queue.
+    return holds_.load(std::memory_order_relaxed) != 0;
   }
 
   // Results, by place in the log: rows [first, first + max_rows) that are there, in the order of completion,
@@ -146,7 +157,11 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // No more will come. Ends the batch if nothing is left to do.
   void close();
   void set_weight(std::uint32_t weight);
-  void set_paused(bool paused);
+  // The reason is there from now on, or no longer. What was to start later, or behind other batches, is not
+  // over before it could have started, even if it has no jobs: so taking the last such reason away may end
+  // it.
+  void set_hold(Hold hold);
+  void clear_hold(Hold hold);
   // From now on is_stopping(). `reason` becomes the output of the jobs that never run; returns how many those
   // are.
   std::uint64_t stop(std::string reason);
@@ -201,7 +216,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Written under mutex_, read by anyone.
   std::atomic<bool> over_{false};
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> paused_{false};
+  std::atomic<Holds> holds_{0};
   // Set by whoever queues a notification, cleared by whoever takes it.
   std::atomic<bool> changed_{false};
 };

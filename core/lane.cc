@@ -19,7 +19,7 @@ void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRan
                 .slots = options.slots,
                 .owner = batch.get()},
                batch);
-  if (batch->is_paused()) ring_.pause(queue, steady_now());
+  if (batch->is_held()) ring_.pause(queue, steady_now());
   // From the top: what is added below the highest index is served first, the last one added before all
   // others.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
@@ -61,16 +61,17 @@ void Lane::set_weight(Batch& batch, std::uint32_t weight) {
   ring_.set_weight(batch.ring_queue(), weight);
 }
 
-void Lane::pause(Batch& batch) {
-  const std::lock_guard lock(pause_mutex_);
-  batch.set_paused(true);
+void Lane::hold(Batch& batch, Hold reason) {
+  const std::lock_guard lock(hold_mutex_);
+  batch.set_hold(reason);
   ring_.pause(batch.ring_queue(), steady_now());
 }
 
-void Lane::resume(Batch& batch) {
+void Lane::release(Batch& batch, Hold reason) {
   {
-    const std::lock_guard lock(pause_mutex_);
-    batch.set_paused(false);
+    const std::lock_guard lock(hold_mutex_);
+    batch.clear_hold(reason);
+    if (batch.is_held()) return;
     ring_.resume(batch.ring_queue(), steady_now());
   }
   wake();

@@ -62,8 +62,11 @@ class Lane {
   void enqueue_close(Batch& batch);
 
   void set_weight(Batch& batch, std::uint32_t weight);
-  void pause(Batch& batch);
-  void resume(Batch& batch);
+  // No new jobs of it are started while there is a reason. Taking away one that is not there does nothing.
+  void hold(Batch& batch, Hold reason);
+  void release(Batch& batch, Hold reason);
+  void pause(Batch& batch) { hold(batch, Hold::command); }
+  void resume(Batch& batch) { release(batch, Hold::command); }
 
   // Drops what has not started and asks what runs to stop. `reason` is the output of the jobs that never ran.
   // Returns how many jobs will not run because of it. Of an open batch it is a close, too.
@@ -86,7 +89,7 @@ class Lane {
  private:
   const std::string name_;
   FairRing ring_;
-  std::mutex pause_mutex_;  // keeps record and ring in step when two threads pause and resume one batch
+  std::mutex hold_mutex_;  // keeps record and ring in step when two threads hold and release one batch
   Wake wake_;
   std::atomic<std::int64_t> quantum_;  // nanoseconds; written by set_quantum(), read by executors
 };

@@ -200,7 +200,7 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
     // A thief's range, of which nothing is known, too.
     if (mean.count() == 0 || mean * static_cast<std::int64_t>(range.size()) > kWorthWaking) idle_.notify();
   }
-  while (!batch.is_stopping() && !batch.is_paused() && !leaving_.load()) {
+  while (!batch.is_stopping() && !batch.is_held() && !leaving_.load()) {
     const std::uint64_t most =
         mean.count() == 0
             ? 1
@@ -280,7 +280,7 @@ std::uint64_t Worker::run_piece(Batch& batch, IndexRange piece) {
     const bool overdue = overdue_.load(std::memory_order_relaxed);
     // The piece is short, as jobs were so far. If they are long now, the rest is not kept from whoever is
     // free.
-    if (i != 0 && (overdue || batch.is_stopping() || batch.is_paused())) return i;
+    if (i != 0 && (overdue || batch.is_stopping() || batch.is_held())) return i;
     run_job(batch, piece.low + i, payloads[i]);
   }
   return piece.size();

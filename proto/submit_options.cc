@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 
 #include "proto/number.h"
@@ -25,11 +26,14 @@ enum class Option : std::uint8_t {
   kRetain,
   kSlots,
   kMaxfails,
+  kRetries,
+  kDelay,
+  kAfter,
+  kAfterok,
   kEphemeral,
   kTrace,
   kJobs,
   kRange,
-  kNotAvailable,
   kUnknown,
 };
 
@@ -52,10 +56,10 @@ constexpr OptionName kOptions[] = {
     {"TRACE", Option::kTrace},
     {"JOBS", Option::kJobs},
     {"RANGE", Option::kRange},
-    {"RETRIES", Option::kNotAvailable},
-    {"DELAY", Option::kNotAvailable},
-    {"AFTER", Option::kNotAvailable},
-    {"AFTEROK", Option::kNotAvailable},
+    {"RETRIES", Option::kRetries},
+    {"DELAY", Option::kDelay},
+    {"AFTER", Option::kAfter},
+    {"AFTEROK", Option::kAfterok},
 };
 
 constexpr OptionName kUnknownOption{"", Option::kUnknown};
@@ -91,7 +95,11 @@ bool is_printable_text(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
 }
 
-// Reads the words behind the handler: options in any order, each at most once, until JOBS, RANGE or the end.
+// AFTER and AFTEROK may be repeated.
+bool is_repeatable(Option option) { return option == Option::kAfter || option == Option::kAfterok; }
+
+// Reads the words behind the handler: options in any order, most of them at most once, until JOBS, RANGE or
+// the end.
 class OptionParser {
  public:
   OptionParser(const ArgumentList& arguments, BatchOptions& options)
@@ -102,14 +110,12 @@ class OptionParser {
     while (at < arguments_.size()) {
       const std::string_view word = arguments_[at];
       const OptionName& found = find_option(word);
-      if (found.option == Option::kJobs || found.option == Option::kRange) return at;
+      if (found.option == Option::kJobs || found.option == Option::kRange) break;
       if (found.option == Option::kUnknown) {
         return std::unexpected("ERR unknown option '" + printable(word) + "'");
       }
-      if (found.option == Option::kNotAvailable) {
-        return std::unexpected("ERR option '" + std::string(found.name) + "' is not available in this build");
-      }
-      if (std::exchange(seen_[static_cast<std::size_t>(found.option)], true)) {
+      if (std::exchange(seen_[static_cast<std::size_t>(found.option)], true) &&
+          !is_repeatable(found.option)) {
         return std::unexpected("ERR option '" + std::string(found.name) + "' is given twice");
       }
       if (found.option == Option::kEphemeral) {
@@ -123,6 +129,9 @@ class OptionParser {
       if (auto set = set_value(found, arguments_[at + 1]); !set)
         return std::unexpected(std::move(set.error()));
       at += 2;
+    }
+    if (!options_.id.empty() && after_.contains(options_.id)) {
+      return std::unexpected("ERR the batch '" + options_.id + "' cannot wait for itself");
     }
     return at;
   }
@@ -150,6 +159,9 @@ class OptionParser {
         return {};
       case Option::kKeep:
         return set_keep(option.name, value);
+      case Option::kAfter:
+      case Option::kAfterok:
+        return add_after(option, value);
       default:
         return set_number(option, value);
     }
@@ -165,6 +177,24 @@ class OptionParser {
     return expected_but_found(option, "all, failures or none", value);
   }
 
+  Parsed add_after(const OptionName& option, std::string_view value) {
+    if (!is_valid_batch_id(value)) return expected_but_found(option.name, "the id of a batch", value);
+    const bool only_if_ok = option.option == Option::kAfterok;
+    const auto [known, is_new] = after_.emplace(value, options_.after.size());
+    if (!is_new) {
+      // Twice the same is once; the stricter of the two counts.
+      AfterBatch& same = options_.after[known->second];
+      same.only_if_ok = same.only_if_ok || only_if_ok;
+      return {};
+    }
+    if (options_.after.size() == BatchOptions::kMaxAfter) {
+      return std::unexpected("ERR a batch waits for at most " + std::to_string(BatchOptions::kMaxAfter) +
+                             " others");
+    }
+    options_.after.push_back({std::string(value), only_if_ok});
+    return {};
+  }
+
   Parsed set_number(const OptionName& option, std::string_view value) {
     std::uint64_t least = 1;
     std::uint64_t most = BatchOptions::kMaxCount;
@@ -174,11 +204,16 @@ class OptionParser {
         break;
       case Option::kTimeout:
       case Option::kDeadline:
+      case Option::kDelay:
         most = static_cast<std::uint64_t>(BatchOptions::kMaxDuration.count());
         break;
       case Option::kRetain:
         least = 0;  // not kept at all once it is over
         most = static_cast<std::uint64_t>(duration_cast<seconds>(BatchOptions::kMaxDuration).count());
+        break;
+      case Option::kRetries:
+        least = 0;  // none, whatever the handler's default
+        most = BatchOptions::kMaxRetries;
         break;
       default:
         break;
@@ -194,6 +229,12 @@ class OptionParser {
         break;
       case Option::kDeadline:
         options_.deadline = milliseconds(*parsed);
+        break;
+      case Option::kDelay:
+        options_.delay = milliseconds(*parsed);
+        break;
+      case Option::kRetries:
+        options_.retries = static_cast<std::uint32_t>(*parsed);
         break;
       case Option::kRetain:
         options_.retain = seconds(*parsed);
@@ -211,6 +252,7 @@ class OptionParser {
   const ArgumentList& arguments_;
   BatchOptions& options_;
   std::array<bool, static_cast<std::size_t>(Option::kUnknown) + 1> seen_{};
+  std::unordered_map<std::string_view, std::size_t> after_;  // places in options_.after; views of the command
 };
 
 std::expected<RangeSource, std::string> parse_range(const ArgumentList& arguments, std::size_t at) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "proto/argument_list.h"
 
@@ -17,6 +18,12 @@ namespace locksley::proto {
 enum class Keep : std::uint8_t { kAll, kFailures, kNone };
 std::string_view to_string(Keep keep);
 
+// Another batch that one waits for.
+struct AfterBatch {
+  std::string id;
+  bool only_if_ok;  // AFTEROK
+};
+
 // The options of SUBMIT, OPEN and RUN. Absent ones have their default here or are empty.
 struct BatchOptions {
   static constexpr std::size_t kMaxIdBytes = 128;
@@ -25,16 +32,22 @@ struct BatchOptions {
   // Ten years: far beyond any use, far below any overflow.
   static constexpr std::chrono::milliseconds kMaxDuration = std::chrono::hours(24 * 3650);
   static constexpr std::uint64_t kMaxCount = 4294967295;  // of SLOTS and MAXFAILS
+  static constexpr std::uint32_t kMaxRetries = 1000;
+  // AFTER and AFTEROK, in all. Guess: each may have to be looked up on the disk, 20 us.
+  static constexpr std::size_t kMaxAfter = 1'000;
 
   std::string id;  // empty: the daemon chooses
   std::string name;
   std::uint32_t weight = 1;
-  std::optional<std::chrono::milliseconds> timeout;   // of one job
+  std::optional<std::chrono::milliseconds> timeout;   // of one job; absent: as its handler has it
   std::optional<std::chrono::milliseconds> deadline;  // of the batch, from its acceptance
   Keep keep = Keep::kAll;
-  std::optional<std::chrono::seconds> retain;  // of the finished batch; absent: as configured
-  std::optional<std::uint32_t> slots;          // most jobs at once
-  std::optional<std::uint32_t> max_fails;      // failed jobs after which the rest is cancelled
+  std::optional<std::chrono::seconds> retain;      // of the finished batch; absent: as configured
+  std::optional<std::chrono::milliseconds> delay;  // from its acceptance to the start of its first job
+  std::vector<AfterBatch> after;                   // each id once, in the order of the words
+  std::optional<std::uint32_t> retries;            // of a failed job; absent: as its handler has it
+  std::optional<std::uint32_t> slots;              // most jobs at once
+  std::optional<std::uint32_t> max_fails;          // failed jobs after which the rest is cancelled
   bool ephemeral = false;
   std::string trace;  // W3C traceparent
 };

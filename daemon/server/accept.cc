@@ -184,7 +184,12 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
     return refuse(command.handler, std::move(fits.error()));
   }
 
-  const std::uint64_t sequence = origin == BatchRecord::Origin::kRun ? 0 : registry_.take_sequence();
+  auto order = order_of(command.options);
+  if (!order) return refuse(command.handler, std::move(order.error()));
+
+  const bool is_due = command.options.delay || !order->waits.all.empty();
+  const std::uint64_t sequence =
+      origin == BatchRecord::Origin::kRun && !is_due ? 0 : registry_.take_sequence();
   std::unique_ptr<PayloadSource> payloads;
   ReceivedPayloads* received = nullptr;
   SharedPayloads to_write;
@@ -212,7 +217,7 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   record->id_is_chosen = chosen;
   record->content.received = received;
   if (range != nullptr) record->content.range = std::make_unique<proto::RangeSource>(*range);
-  enter(record, command.options, jobs, false, std::move(to_write));
+  enter(record, command.options, std::move(*order), jobs, false, std::move(to_write));
   return record;
 }
 
@@ -232,6 +237,8 @@ Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t
   if (draining_) return refuse(command.handler, Refusal(kDraining));
   const bool is_stored = store_ != nullptr && !command.options.ephemeral;
   if (auto ready = check_store(is_stored); !ready) return refuse(command.handler, std::move(ready.error()));
+  auto order = order_of(command.options);
+  if (!order) return refuse(command.handler, std::move(order.error()));
 
   const std::uint64_t sequence = registry_.take_sequence();
   const bool chosen = !command.options.id.empty();
@@ -241,17 +248,18 @@ Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t
       (*entry)->lane, BatchRecord::Origin::kOpen, sequence, is_stored ? store_->journal(sequence) : nullptr));
   record->id_is_chosen = chosen;
   record->opener = connection;
-  enter(record, command.options, 0, true, nullptr);
+  enter(record, command.options, std::move(*order), 0, true, nullptr);
   streams_[connection].insert(record->sequence);
   return record;
 }
 
 void Batches::enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
-                    std::uint64_t jobs, bool open, SharedPayloads payloads) {
+                    Order order, std::uint64_t jobs, bool open, SharedPayloads payloads) {
   record->content.jobs = jobs;
   stats_.count_batch(record->handler().name(), BatchEvent::kAccepted);
   if (record->origin == BatchRecord::Origin::kRun) {
     ++runs_;
+    if (record->sequence != 0) registry_.add_run(record);
   } else {
     record->retain = options.retain
                          ? std::chrono::duration_cast<std::chrono::milliseconds>(*options.retain)
@@ -260,16 +268,22 @@ void Batches::enter(const std::shared_ptr<BatchRecord>& record, const proto::Bat
     if (options.deadline) registry_.schedule(*record, Due::kDeadline, now() + *options.deadline);
     log_->debug("batch accepted id={} handler={} jobs={} trace={}", record->id(), record->handler().name(),
                 jobs, options.trace);
-    arm_timer();
   }
+  const std::string broken = order.broken;
+  hold(*record, std::move(order), now() + options.delay.value_or(std::chrono::milliseconds(0)));
+  arm_timer();
   registry_.count(*record, jobs, record->payloads().memory_bytes());
-  if (record->is_stored()) return accept_stored(record, options, jobs, open, std::move(payloads));
-  record->lane.submit(record, jobs, open);
-  // Behind it, so that the counts are right; its start is told later in any case, when this thread hears of
-  // it.
-  if (record->origin != BatchRecord::Origin::kRun && events_.has_listener(*record)) {
-    events_.publish(*record, EventKind::kAccepted, record->status());
+  if (record->is_stored()) {
+    accept_stored(record, options, jobs, open, std::move(payloads));
+  } else {
+    record->lane.submit(record, jobs, open);
+    // Behind it, so that the counts are right; its start is told later in any case, when this thread hears of
+    // it.
+    if (record->origin != BatchRecord::Origin::kRun && events_.has_listener(*record)) {
+      events_.publish(*record, EventKind::kAccepted, record->status());
+    }
   }
+  if (!broken.empty()) cancel(*record, broken);
 }
 
 std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record, proto::ArgumentList payloads,

@@ -10,6 +10,7 @@
 #include "core/batch.h"
 #include "core/lane.h"
 #include "daemon/server/content.h"
+#include "daemon/server/dependents.h"
 #include "daemon/store/payload_parts.h"
 #include "daemon/store/ticket.h"
 
@@ -42,7 +43,8 @@ class BatchRecord final : public Batch {
 
   Lane& lane;  // that runs its jobs
   const Origin origin;
-  // By it LIST orders, and the store knows it; grows with each batch accepted. 0: not in the registry (RUN).
+  // By it LIST orders, and the store knows it; grows with each batch accepted. 0: a RUN of which nothing is
+  // ever due.
   const std::uint64_t sequence;
 
   // Whether it is in the store.
@@ -59,10 +61,8 @@ class BatchRecord final : public Batch {
   // What commands have made of it, for the store.
   bool is_closed = false;
   std::string stop_reason;
-  // It comes from the store, and its handler is not configured: so it is paused, whether a command paused it
-  // or not.
-  bool lacks_handler = false;
-  bool paused_by_command = false;  // of one that lacks its handler: by a command
+  // What it waits for before it starts.
+  Waits waits;
   // Jobs and payload bytes as the limits count them now; both 0 once the batch is over.
   std::uint64_t counted_jobs = 0;
   std::uint64_t counted_bytes = 0;
@@ -81,6 +81,7 @@ class BatchRecord final : public Batch {
   // Instants at which something is due, kNever while nothing is.
   Instant deadline_at = kNever;
   Instant close_at = kNever;
+  Instant start_at = kNever;
   Instant forget_at = kNever;
   Instant progress_at = kNever;
 

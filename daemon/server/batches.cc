@@ -95,6 +95,7 @@ void Batches::ended(BatchRecord& record, const BatchStatus& status) {
   if (!record.is_rejected) {
     stats_.count_batch(record.handler().name(), done ? BatchEvent::kDone : BatchEvent::kCancelled);
   }
+  release_dependents(record, status);
   if (record.origin == BatchRecord::Origin::kRun) {
     --runs_;
     return;
@@ -201,6 +202,9 @@ void Batches::take_due() {
       case Due::kForget:
         forget(record, Urgency::kWithNext);
         break;
+      case Due::kStart:
+        record.lane.release(record, Hold::delay);
+        break;
       case Due::kProgress:
         record.progress_told = at;
         events_.publish(record, EventKind::kProgress, record.status());
@@ -229,14 +233,12 @@ void Batches::drain(std::function<void()> on_idle) {
 
 void Batches::look_whether_idle() {
   if (!draining_ || !on_idle_ || !unsettled_.empty() || runs_ != 0) return;
-  // What is open and stored goes on being open after a restart.
-  const auto streams = streams_.find(0);
-  if (registry_.active() > (streams == streams_.end() ? 0 : streams->second.size())) return;
-  bool is_idle = true;
-  registry_.visit_active([&](const BatchRecord& record) {
+  // What is in the store and open, or held by something, goes on being so after a restart.
+  const bool is_idle = registry_.all_active([](const BatchRecord& record) {
+    if (!record.is_stored()) return false;
     const BatchStatus status = record.status();
-    is_idle = is_idle && record.is_stored() && status.state == BatchState::open &&
-              status.queued + status.running == 0;
+    if (status.running != 0) return false;
+    return status.holds != 0 || (status.state == BatchState::open && status.queued == 0);
   });
   if (is_idle) std::exchange(on_idle_, nullptr)();
 }

@@ -18,6 +18,7 @@
 #include "daemon/server/batch_record.h"
 #include "daemon/server/batch_replies.h"
 #include "daemon/server/change_queue.h"
+#include "daemon/server/dependents.h"
 #include "daemon/server/events.h"
 #include "daemon/server/handler_directory.h"
 #include "daemon/server/io.h"
@@ -32,6 +33,7 @@
 namespace locksley::daemon {
 
 class Store;
+struct AcceptedRow;
 struct ChangesRow;
 struct StoredBatch;
 
@@ -127,6 +129,20 @@ class Batches {
   void arm_timer();
 
  private:
+  // order.cc
+  // What must come to pass before a batch starts.
+  struct Order {
+    std::optional<std::chrono::milliseconds> delay;
+    Waits waits;
+    std::string broken;  // not empty: it will never start, for this reason
+  };
+  std::expected<Order, Refusal> order_of(const proto::BatchOptions& options);
+  Order restored_order(const AcceptedRow& row, const BatchHistory& history, const ChangesRow& changes);
+  // Before the ring knows the batch. `start_at`: when its delay ends.
+  void hold(BatchRecord& record, Order order, Instant start_at);
+  // The batch is over: those that waited for it start, or never will.
+  void release_dependents(BatchRecord& record, const BatchStatus& status);
+
   // accept.cc
   std::expected<const HandlerDirectory::Entry*, Refusal> handler_for(const std::string& name);
   // What is asked to be accepted, as the limits see it.
@@ -147,7 +163,7 @@ class Batches {
   std::expected<void, Refusal> check_store(bool is_stored) const;
   // `payloads`: to be written to the store; null: there are none, or there is no store.
   using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
-  void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+  void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options, Order order,
              std::uint64_t jobs, bool open, SharedPayloads payloads);
   std::string new_id();
 
@@ -195,6 +211,7 @@ class Batches {
   const std::shared_ptr<spdlog::logger> log_;
   Registry registry_;
   Events events_;
+  Dependents dependents_;
   ChangeQueue changes_;
   BatchIds ids_;
   std::unordered_map<std::uint64_t, std::unordered_set<std::uint64_t>>

@@ -31,7 +31,9 @@ void put_real(proto::ReplyWriter& reply, std::string_view key, double value) {
 std::string_view reason_of(const BatchStatus& status, const QueueView& view, bool is_over) {
   if (is_over) return "ended";
   if (status.running > 0) return "running";
-  if (status.paused) return "paused";
+  if (status.paused || has(status.holds, Hold::handler)) return "paused";
+  if (has(status.holds, Hold::batches)) return "after-batch";
+  if (has(status.holds, Hold::delay)) return "delayed";
   if (status.queued == 0) return "open-and-empty";
   return view.at_slots ? "running" : "waiting-its-turn";
 }
@@ -54,7 +56,13 @@ void explain_command(Session& session, proto::Command& command) {
   const QueueView view = is_over ? QueueView{} : record->lane.ring().view(record->ring_queue(), steady_now());
   const double rate = rate_of(view, session.server().pool().workers());
   const std::uint64_t left = status.queued + status.running;
-  const bool is_known = rate > 0 && status.state != BatchState::open && !status.paused;
+  // How long a batch waits for others, or for a command, nobody knows; for its start, the clock does.
+  const bool is_known =
+      rate > 0 && status.state != BatchState::open && (status.holds & ~static_cast<Holds>(Hold::delay)) == 0;
+  const auto until_start = has(status.holds, Hold::delay)
+                               ? record->start_at - std::chrono::steady_clock::now()
+                               : Instant::duration(0);
+  const double start_ms = std::max(0.0, std::chrono::duration<double, std::milli>(until_start).count());
   proto::ReplyWriter reply = session.reply();
   reply.map(7);
   put(reply, "state", to_string(status.state));
@@ -64,7 +72,9 @@ void explain_command(Session& session, proto::Command& command) {
   put_real(reply, "received", view.received);
   put_real(reply, "jobs_per_second", rate);
   reply.bulk("eta_ms");
-  reply.integer(is_over ? 0 : is_known ? std::llround(static_cast<double>(left) / rate * 1000) : -1);
+  reply.integer(is_over    ? 0
+                : is_known ? std::llround(start_ms + static_cast<double>(left) / rate * 1000)
+                           : -1);
 }
 
 void handlers_command(Session& session, proto::Command&) {

@@ -12,6 +12,7 @@ enum class Due : std::uint8_t {
   kDeadline,  // what has not started is cancelled
   kClose,     // an open batch closes itself
   kForget,    // a batch that is over leaves
+  kStart,     // its DELAY has passed
   kProgress,  // its subscribers hear how far it is
 };
 

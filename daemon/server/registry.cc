@@ -45,8 +45,9 @@ Registry::Loaded Registry::loaded(std::uint64_t sequence) {
 }
 
 BatchRecord* Registry::by_sequence(std::uint64_t sequence) const {
-  const auto found = by_sequence_.find(sequence);
-  return found == by_sequence_.end() ? nullptr : found->second;
+  if (const auto found = by_sequence_.find(sequence); found != by_sequence_.end()) return found->second;
+  const auto run = runs_.find(sequence);
+  return run == runs_.end() ? nullptr : run->second.get();
 }
 
 void Registry::add(std::shared_ptr<BatchRecord> record) {
@@ -58,11 +59,16 @@ void Registry::add(std::shared_ptr<BatchRecord> record) {
   stats_.active_batches.set(active_.size());
 }
 
+void Registry::add_run(std::shared_ptr<BatchRecord> record) {
+  const std::uint64_t sequence = record->sequence;
+  runs_.emplace(sequence, std::move(record));
+}
+
 bool Registry::forget(std::string_view id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end() || found->second->is_active) return false;
   const std::shared_ptr<BatchRecord> record = found->second;
-  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kForget, Due::kProgress})
+  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kForget, Due::kStart, Due::kProgress})
     schedule(*record, kind, kNever);
   by_sequence_.erase(record->sequence);
   by_id_.erase(found);
@@ -116,8 +122,14 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
   set_counts(record, 0, 0);
   record.is_active = false;
   if (record.sequence == 0) return true;
+  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kStart, Due::kProgress})
+    schedule(record, kind, kNever);
+  if (record.origin == BatchRecord::Origin::kRun) {
+    // The caller holds it.
+    runs_.erase(record.sequence);
+    return true;
+  }
   active_.erase(record.sequence);
-  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kProgress}) schedule(record, kind, kNever);
   schedule(record, Due::kForget, now + record.retain);
   stats_.active_batches.set(active_.size());
   count_retained();
@@ -161,6 +173,10 @@ std::expected<std::uint64_t, std::string> Registry::list(std::uint64_t cursor, b
   return 0;
 }
 
+bool Registry::all_active(const std::function<bool(const BatchRecord&)>& is_true) const {
+  return std::ranges::all_of(active_, [&](const auto& entry) { return is_true(*entry.second); });
+}
+
 void Registry::visit_active(const std::function<void(const BatchRecord&)>& visit) const {
   for (const auto& [sequence, record] : active_) visit(*record);
 }
@@ -173,6 +189,8 @@ Instant& Registry::instant_of(BatchRecord& record, Due kind) {
       return record.close_at;
     case Due::kForget:
       return record.forget_at;
+    case Due::kStart:
+      return record.start_at;
     case Due::kProgress:
       break;
   }

@@ -58,6 +58,10 @@ class Registry {
   // Takes in a batch whose id and sequence are not in use.
   void add(std::shared_ptr<BatchRecord> record);
 
+  // A RUN of which something is due, until update() sees that it is over: nobody finds it by its id, and it
+  // is in no list.
+  void add_run(std::shared_ptr<BatchRecord> record);
+
   // The batch leaves: it is over and was forgotten or its time is up. False if there is none of this id, or
   // it is not over.
   bool forget(std::string_view id);
@@ -91,13 +95,15 @@ class Registry {
                                                  const std::function<bool(BatchRecord&)>& visit);
   static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
 
+  // Whether it is true of every active batch; looks until it is not. O(active).
+  bool all_active(const std::function<bool(const BatchRecord&)>& is_true) const;
   // Every active batch, in the order of submission; for metrics. O(active).
   void visit_active(const std::function<void(const BatchRecord&)>& visit) const;
 
   DueQueue& due() { return due_; }
   // Sets or moves what is due of a batch; kNever: nothing.
   void schedule(BatchRecord& record, Due kind, Instant at);
-  // Null if it is not in memory any more.
+  // A RUN, too, if something may be due of it. Null if it is not in memory any more.
   BatchRecord* by_sequence(std::uint64_t sequence) const;
 
  private:
@@ -115,6 +121,7 @@ class Registry {
   // The last that were loaded, the latest last.
   static constexpr std::size_t kMostLoaded = 64;  // guess: those that a few clients go on asking for
   std::vector<std::shared_ptr<BatchRecord>> loaded_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<BatchRecord>> runs_;  // by sequence
   DueQueue due_;
   std::uint64_t next_sequence_ = 1;
   std::uint64_t queued_jobs_ = 0;

@@ -42,6 +42,8 @@ void Batches::accept_stored(const std::shared_ptr<BatchRecord>& record, const pr
   row.is_streamed = open;
   row.submitted_at = record->status().submitted_at;
   if (options.deadline) row.deadline_at = row.submitted_at + options.deadline->count();
+  if (options.delay) row.start_at = row.submitted_at + options.delay->count();
+  for (const Wait& wait : record->waits.all) row.after.push_back({wait.sequence, wait.id, wait.only_if_ok});
   row.retain_ms = record->retain.count();
   row.jobs = jobs;
   Content& content = record->content;
@@ -85,14 +87,22 @@ void Batches::tell_stored_bytes() {
 
 ChangesRow Batches::changes_of(const BatchRecord& record) const {
   const BatchStatus status = record.status();
-  return {.jobs = record.content.jobs,
-          .payload_bytes = record.stored_payload_bytes,
-          .is_closed = record.is_closed,
-          .is_paused = record.lacks_handler ? record.paused_by_command : status.paused,
-          .is_cancelled = record.is_stopping(),
-          .stop_reason = record.stop_reason,
-          .weight = status.weight,
-          .attempt = record.attempt()};
+  ChangesRow row{.jobs = record.content.jobs,
+                 .payload_bytes = record.stored_payload_bytes,
+                 .is_closed = record.is_closed,
+                 .is_paused = status.paused,
+                 .is_cancelled = record.is_stopping(),
+                 .stop_reason = record.stop_reason,
+                 .weight = status.weight,
+                 .attempt = record.attempt(),
+                 .is_released = record.waits.were_any && record.waits.open == 0,
+                 .satisfied = {}};
+  if (record.waits.open != 0) {
+    for (std::size_t i = 0; i < record.waits.all.size(); ++i) {
+      if (record.waits.all[i].is_satisfied) row.set_satisfied(i);
+    }
+  }
+  return row;
 }
 
 void Batches::write_changes(BatchRecord& record) {
@@ -227,10 +237,8 @@ std::shared_ptr<BatchRecord> Batches::record_of(StoredBatch& stored) {
       new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &changes_, entry.lane,
                       row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit, sequence,
                       store_->journal(sequence)));
-  record->lacks_handler = missing_.contains(row.handler);
-  record->paused_by_command = history.paused;
-  history.paused = history.paused || record->lacks_handler;
   record->restore(history);
+  if (missing_.contains(row.handler)) record->set_hold(Hold::handler);
   record->id_is_chosen = row.id_is_chosen;
   record->is_closed = history.closed;
   record->stop_reason = history.stop_reason;
@@ -243,6 +251,7 @@ std::shared_ptr<BatchRecord> Batches::record_of(StoredBatch& stored) {
   }
   if (row.digest) record->content.digest = Digest{row.digest->low, row.digest->high};
   record->stored_payload_bytes = stored.payload_bytes;
+  record->waits.were_any = !row.after.empty();
   return record;
 }
 
@@ -266,6 +275,9 @@ void Batches::restore(StoredBatch stored) {
   const auto record = record_of(stored);
   registry_.add(record);
   count_stored(*record, history.result_bytes);
+  Order order = restored_order(row, history, stored.changes);
+  const std::string broken = order.broken;
+  hold(*record, std::move(order), instant_of(row.start_at));
   record->ticket = store_->put(
       ChangeBatch{.sequence = sequence, .changes = changes_of(*record), .trims_payloads = !history.closed},
       Urgency::kAwaited);
@@ -274,6 +286,7 @@ void Batches::restore(StoredBatch stored) {
     // Before its jobs are in the ring.
     if (record->deadline_at <= now()) cancel(*record, "deadline passed");
   }
+  if (!broken.empty() && !record->is_stopping()) cancel(*record, broken);
   if (!history.closed) {
     streams_[0].insert(sequence);
     registry_.schedule(*record, Due::kClose, now() + config_.limits.open_timeout);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "daemon/store/codec.h"
 
@@ -57,6 +58,15 @@ std::string encode(const AcceptedRow& row) {
     to.number(row.digest->low);
     to.number(row.digest->high);
   }
+  if (row.start_at != 0 || !row.after.empty()) {
+    to.signed_number(row.start_at);
+    to.number(row.after.size());
+    for (const AcceptedRow::After& after : row.after) {
+      to.number(after.sequence);
+      to.text(after.id);
+      to.flag(after.only_if_ok);
+    }
+  }
   return bytes;
 }
 
@@ -90,6 +100,14 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
     const std::uint64_t low = from.number();
     row.digest = {low, from.number()};
   }
+  if (from.left() != 0) {
+    row.start_at = from.signed_number();
+    for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+      const std::uint64_t sequence = from.number();
+      std::string id(from.text());
+      row.after.push_back({sequence, std::move(id), from.flag()});
+    }
+  }
   return complete(from, std::move(row));
 }
 
@@ -104,6 +122,10 @@ std::string encode(const ChangesRow& row) {
   to.text(row.stop_reason);
   to.number(row.weight);
   to.number(row.attempt);
+  if (row.is_released || !row.satisfied.empty()) {
+    to.flag(row.is_released);
+    to.text(row.satisfied);
+  }
   return bytes;
 }
 
@@ -118,6 +140,10 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
   row.stop_reason = from.text();
   row.weight = static_cast<std::uint32_t>(from.number());
   row.attempt = static_cast<std::uint32_t>(from.number());
+  if (from.left() != 0) {
+    row.is_released = from.flag();
+    row.satisfied = from.text();
+  }
   return complete(from, std::move(row));
 }
 

@@ -37,6 +37,13 @@ struct AcceptedRow {
     std::uint64_t high;
   };
   std::optional<Digest> digest;  // of the payloads, where the id may come again
+  std::int64_t start_at = 0;     // no job starts before; Unix milliseconds, 0: at once
+  struct After {
+    std::uint64_t sequence;
+    std::string id;
+    bool only_if_ok;
+  };
+  std::vector<After> after;  // the batches that it waits for, by sequence
 };
 
 // What commands have made of it since. Written whole at each, by the I/O thread alone.
@@ -49,7 +56,22 @@ struct ChangesRow {
   std::string stop_reason;
   std::uint32_t weight = 1;
   std::uint32_t attempt = 1;
+  bool is_released = false;  // it waits for no other batch any more
+  // Else for which no longer: bit i is that of AcceptedRow::after[i]. Where these have gone meanwhile, this
+  // is all that is known of them.
+  std::string satisfied;
+
+  bool is_satisfied(std::size_t i) const {
+    return i / 8 < satisfied.size() && (static_cast<unsigned char>(satisfied[i / 8]) >> (i % 8) & 1) != 0;
+  }
+  void set_satisfied(std::size_t i) {
+    if (satisfied.size() <= i / 8) satisfied.resize(i / 8 + 1);
+    satisfied[i / 8] = static_cast<char>(satisfied[i / 8] | 1 << (i % 8));
+  }
 };
+
+// Rows have grown at their end: what is behind is written only where it says something, so that what an
+// earlier version wrote can be read, and what uses nothing new is written as it was.
 
 // Each decoder returns none for bytes that no encoder wrote.
 std::string encode(const AcceptedRow& row);

@@ -111,7 +111,7 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
   history.submitted_at = batch.accepted.submitted_at;
   batch.payload_bytes = batch.accepted.payload_bytes;
   if (rows.changes) {
-    const auto changed = decode_changes(*rows.changes);
+    auto changed = decode_changes(*rows.changes);
     if (!changed) return std::unexpected("its changes cannot be read");
     history.weight = changed->weight;
     history.paused = changed->is_paused;
@@ -123,6 +123,7 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
       batch.payload_bytes = changed->payload_bytes;
       history.closed = changed->is_closed;
     }
+    batch.changes = std::move(*changed);
   }
   if (rows.end) {
     const auto end = decode_step(*rows.end);

@@ -32,6 +32,7 @@ class Database;
 struct StoredBatch {
   std::uint64_t sequence = 0;
   AcceptedRow accepted;
+  ChangesRow changes;  // as of no changes, if there were none
   BatchHistory history;
   std::uint64_t payload_bytes = 0;
   // What has not ended, ascending; nothing if it is over.

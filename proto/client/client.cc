@@ -63,6 +63,10 @@ void write_batch_command(OutputBuffer& out, std::string_view command, std::strin
   if (options.deadline) option("DEADLINE", std::to_string(options.deadline->count()));
   if (options.keep != proto::Keep::kAll) option("KEEP", std::string(proto::to_string(options.keep)));
   if (options.retain) option("RETAIN", std::to_string(options.retain->count()));
+  if (options.delay) option("DELAY", std::to_string(options.delay->count()));
+  for (const proto::AfterBatch& other : options.after)
+    option(other.only_if_ok ? "AFTEROK" : "AFTER", other.id);
+  if (options.retries) option("RETRIES", std::to_string(*options.retries));
   if (options.slots) option("SLOTS", std::to_string(*options.slots));
   if (options.max_fails) option("MAXFAILS", std::to_string(*options.max_fails));
   if (options.ephemeral) words.emplace_back("EPHEMERAL");

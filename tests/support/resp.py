@@ -83,6 +83,12 @@ class Connection:
     def map(self, *words):
         return pairs(self(*words))
 
+    def status(self, batch):
+        return self.map("STATUS", batch)
+
+    def explain(self, batch):
+        return self.map("EXPLAIN", batch)
+
     def wait(self, batch, seconds=DEADLINE_S):
         """The status of a batch once it is over."""
         status = self.map("WAIT", batch, int(seconds * 1000))

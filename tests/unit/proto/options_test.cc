@@ -37,6 +37,7 @@ TEST(SubmitOptionsTest, DefaultsWhenNothingIsSaid) {
   EXPECT_EQ(parsed->options.keep, Keep::kAll);
   EXPECT_TRUE(parsed->options.id.empty());
   EXPECT_FALSE(parsed->options.timeout || parsed->options.deadline || parsed->options.retain);
+  EXPECT_FALSE(parsed->options.delay || parsed->options.retries || !parsed->options.after.empty());
   EXPECT_FALSE(parsed->options.slots || parsed->options.max_fails || parsed->options.ephemeral);
   EXPECT_EQ(std::get<JobsSource>(parsed->source).first, 3u);
 }
@@ -61,6 +62,25 @@ TEST(SubmitOptionsTest, AllOptionsInAnyCase) {
   EXPECT_EQ(options.trace, kTrace);
   EXPECT_EQ(std::get<JobsSource>(parsed->source).first, 24u)
       << "behind JOBS everything is a payload, even 'ID'";
+}
+
+TEST(SubmitOptionsTest, WhenItStartsAndHowOftenAJobIsTried) {
+  const auto parsed =
+      parse_submit(words("SUBMIT echo after b AFTEROK a Delay 20 AFTER c retries 0 AFTEROK b AFTER a JOBS x"));
+  ASSERT_TRUE(parsed) << parsed.error();
+  const BatchOptions& options = parsed->options;
+  EXPECT_EQ(options.delay, milliseconds(20));
+  EXPECT_EQ(options.retries, 0u) << "said, though it is nothing";
+  std::string after;
+  for (const AfterBatch& other : options.after) after += other.id + (other.only_if_ok ? "! " : " ");
+  EXPECT_EQ(after, "b! a! c ") << "each once, the stricter one";
+}
+
+TEST(SubmitOptionsTest, ABatchWaitsForABoundedNumber) {
+  std::string line;
+  for (std::size_t i = 0; i < BatchOptions::kMaxAfter; ++i) line += "AFTER " + std::to_string(i) + " ";
+  EXPECT_EQ(submit_error(line + "AFTEROK 7 JOBS a"), "accepted");
+  EXPECT_EQ(submit_error(line + "AFTER x JOBS a"), "ERR a batch waits for at most 1000 others");
 }
 
 TEST(SubmitOptionsTest, RangesWithAndWithoutPayload) {
@@ -100,10 +120,12 @@ TEST(SubmitOptionsTest, ErrorsNameTheOptionWhatWasExpectedAndWhatWasFound) {
       {"KEEP some JOBS a", "ERR option 'KEEP' needs all, failures or none, found 'some'"},
       {"TRACE x JOBS a", "ERR option 'TRACE' needs a W3C traceparent, found 'x'"},
       {"ID ~ JOBS a", "ERR option 'ID' needs 1 to 128 printable ASCII characters without spaces, found ''"},
-      {"DELAY 5 JOBS a", "ERR option 'DELAY' is not available in this build"},
-      {"retries 5 JOBS a", "ERR option 'RETRIES' is not available in this build"},
-      {"AFTER x JOBS a", "ERR option 'AFTER' is not available in this build"},
-      {"AFTEROK x JOBS a", "ERR option 'AFTEROK' is not available in this build"},
+      {"DELAY 0 JOBS a", "ERR option 'DELAY' needs an integer from 1 to 315360000000, found '0'"},
+      {"DELAY 1 DELAY 1 JOBS a", "ERR option 'DELAY' is given twice"},
+      {"retries 1001 JOBS a", "ERR option 'RETRIES' needs an integer from 0 to 1000, found '1001'"},
+      {"AFTER ~ JOBS a", "ERR option 'AFTER' needs the id of a batch, found ''"},
+      {"AFTEROK", "ERR option 'AFTEROK' needs a value"},
+      {"AFTER x ID y AFTEROK y JOBS a", "ERR the batch 'y' cannot wait for itself"},
       {"PRIORITY 5 JOBS a", "ERR unknown option 'PRIORITY'"},
       {"ID a ID b JOBS a", "ERR option 'ID' is given twice"},
       {"EPHEMERAL EPHEMERAL JOBS a", "ERR option 'EPHEMERAL' is given twice"},

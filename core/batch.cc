@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/handler.h"
+#include "core/index_ranges.h"
 
 namespace locksley {
 
@@ -47,7 +48,13 @@ BatchStatus Batch::status() const {
   result.cancelled = ended_.count(JobStatus::cancelled);
   result.failed = ended_.failed();
   const std::uint64_t ended = ended_.total();
-  result.running = std::min(executors_, jobs_ - ended);
+  if (retries_ != nullptr) {
+    result.waiting = retries_->waiting();
+    result.retry_at = retries_->next_due();
+  }
+  result.running = std::min(executors_, jobs_ - ended - result.waiting);
+  result.retried = retried_;
+  result.superseded = superseded_;
   result.queued = jobs_ - ended - result.running;
   result.submitted_at = submitted_at_;
   result.started_at = started_at_;
@@ -109,6 +116,10 @@ void Batch::restore(const BatchHistory& history) {
   started_at_ = history.started_at;
   finished_at_ = history.finished_at;
   attempt_ = history.attempt;
+  retried_ = history.retried;
+  superseded_ = history.superseded;
+  failed_ = history.failed;
+  for (const TriedJobs& jobs : history.tried) retries().set(jobs.jobs, jobs.tries);
   log_.begin_at(history.rows, history.result_bytes);
   // [batch-stop] relaxed: nobody else has the batch yet.
   stopping_.store(cancelled_, std::memory_order_relaxed);
@@ -121,7 +132,8 @@ void Batch::restore(const BatchHistory& history) {
 std::uint64_t Batch::memory_bytes() const {
   const std::uint64_t payload_bytes = payloads_->memory_bytes();
   const std::lock_guard lock(mutex_);
-  return sizeof(*this) + payload_bytes + log_.memory_bytes();
+  return sizeof(*this) + payload_bytes + log_.memory_bytes() + failed_.capacity() * sizeof(IndexRange) +
+         (retries_ != nullptr ? retries_->memory_bytes() : 0);
 }
 
 std::optional<std::uint64_t> Batch::jobs_added(std::uint64_t count) {
@@ -199,7 +211,9 @@ void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
         rows = log_.append_run(range.low, range.size(), JobStatus::cancelled, stop_reason_);
       }
       if (&range == &ranges.back()) over = finish_if_over();
-      record({range}, std::move(rows));
+      BatchStep step;
+      step.ended.push_back(range);
+      record(std::move(step), std::move(rows));
     }
     if (ranges.empty()) over = finish_and_record();
   }
@@ -227,20 +241,37 @@ void Batch::executor_left() {
 
 bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                     std::vector<IndexRange> indexes) {
+  if (ended.failed() != 0) return publish_failures(ended, rows, row_count, std::move(indexes));
+  if (options_.keep == Keep::none) row_count = 0;
   bool too_many_failures = false;
   {
-    auto prepared = ResultLog::prepare(rows, row_count);
+    auto prepared = ResultLog::prepare(row_count == 0 ? std::span<const std::byte>() : rows, row_count);
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < kJobStatuses; ++i) {
-      ended_.by_status[i] += ended.by_status[i];
-      if (ended.by_status[i] != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), ended.by_status[i]);
-    }
-    ResultLog::Slice slice = log_.append(std::move(prepared));
-    if (options_.max_fails != 0 && !cancelled_) too_many_failures = ended_.failed() >= options_.max_fails;
-    finish_if_over();
-    record(std::move(indexes), std::move(slice));
+    too_many_failures = publish_locked(
+        {.ended = ended, .indexes = std::move(indexes), .failed = {}, .tried = {}}, std::move(prepared));
   }
   tell();
+  return too_many_failures;
+}
+
+bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {
+  for (std::size_t i = 0; i < kJobStatuses; ++i) {
+    const std::uint64_t count = publication.ended.by_status[i];
+    ended_.by_status[i] += count;
+    if (count != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), count);
+  }
+  for (const IndexRange& range : publication.failed) append_range(failed_, range);
+  ResultLog::Slice slice = log_.append(std::move(prepared));
+  const bool too_many_failures =
+      options_.max_fails != 0 && !cancelled_ && ended_.failed() >= options_.max_fails;
+  finish_if_over();
+  if (journal_ != nullptr) {
+    BatchStep step;
+    step.ended = std::move(publication.indexes);
+    step.failed = std::move(publication.failed);
+    step.tried = std::move(publication.tried);
+    record(std::move(step), std::move(slice));
+  }
   return too_many_failures;
 }
 
@@ -267,19 +298,23 @@ bool Batch::finish_and_record() {
   return over;
 }
 
-void Batch::record(std::vector<IndexRange> ended, ResultLog::Slice rows) {
+void Batch::record(BatchStep step, ResultLog::Slice rows) {
   if (journal_ == nullptr) return;
-  journal_->record({.number = steps_++,
-                    .ended = std::move(ended),
-                    .rows = std::move(rows),
-                    .batch = weak_from_this(),
-                    .totals = ended_,
-                    .row_count = log_.rows(),
-                    .result_bytes = log_.appended_bytes(),
-                    .started_at = started_at_,
-                    .finished_at = finished_at_,
-                    .cancelled = cancelled_,
-                    .stop_reason = cancelled_ ? stop_reason_ : std::string()});
+  step.number = steps_++;
+  step.rows = std::move(rows);
+  step.batch = weak_from_this();
+  step.totals = ended_;
+  step.row_count = log_.rows();
+  step.result_bytes = log_.appended_bytes();
+  step.started_at = started_at_;
+  step.finished_at = finished_at_;
+  step.cancelled = cancelled_;
+  if (cancelled_) step.stop_reason = stop_reason_;
+  step.retried = retried_;
+  step.superseded = superseded_;
+  // The steps before the last go: it has what somebody may ask for later.
+  if (finished_at_ != 0) step.failed = sorted(failed_);
+  journal_->record(std::move(step));
 }
 
 void Batch::tell() {

@@ -19,6 +19,7 @@
 #include "core/job.h"
 #include "core/payload.h"
 #include "core/result_log.h"
+#include "core/retries.h"
 
 namespace locksley {
 
@@ -51,6 +52,7 @@ struct BatchOptions {
   std::uint32_t slots = 0;               // jobs at once at most; 0: no limit
   std::uint64_t max_fails = 0;           // cancel the rest after so many failed jobs; 0: never
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
+  std::uint32_t retries = 0;             // of a failed job, before its failure is its result
   Keep keep = Keep::all;
 };
 
@@ -65,6 +67,9 @@ struct BatchStatus {
   std::uint64_t rows;          // results that can be read
   std::uint64_t result_bytes;  // of these
   std::uint64_t steps;         // told to its journal
+  std::uint64_t superseded;    // of the rows below this one those of failed jobs do not count any more
+  std::uint64_t waiting;       // of those queued: jobs that failed and are not yet due to be tried again
+  Nanoseconds retry_at;        // when the first of them is due, steady clock; 0: none waits
 };
 
 // Told after the record of a batch changed: from any thread, once for many jobs, without the record's mutex
@@ -76,6 +81,9 @@ class BatchObserver {
   virtual void batch_changed(const std::shared_ptr<Batch>& batch) = 0;
   // A handler threw. `what` is the text that became the job's error.
   virtual void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) = 0;
+  // A job failed and will be tried again; `output` is what would have been its result.
+  virtual void job_tried_in_vain(const Batch& batch, std::uint64_t index, JobStatus status,
+                                 std::string_view output) = 0;
 };
 
 // Owned by shared_ptr: whoever looks it up by id holds one, and the ring holds one while there are jobs to
@@ -102,7 +110,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Every job ended and none can be added. One acquire load.
   bool is_over() const {
     // [batch-over] acquire: pairs with the release in finish_if_over(); what is over stays as it is, results
-    // included.
+    // included, until somebody queues its failed jobs again.
     return over_.load(std::memory_order_acquire);
   }
   // Its jobs should stop: cancelled, past its deadline, or too many failures. One load, read between jobs.
@@ -134,6 +142,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The how manieth try at its jobs that have not ended this is, if they were tried before: 1 unless the
   // batch comes from an earlier process, which may or may not have begun any of them.
   std::uint32_t attempt() const { return attempt_; }
+  // The same of one job that runs, with the tries that failed. A load, unless a job of the batch has been
+  // tried again: then a lock and a look-up.
+  std::uint32_t attempt(std::uint64_t index) const;
 
   // Bytes held: payloads and results. A hint.
   std::uint64_t memory_bytes() const;
@@ -173,10 +184,17 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void executor_left();
 
   // Results of jobs that ended, in the form of ResultHead; how many ended how; and, for the journal, which.
-  // Returns true when this publication made the number of failures reach max_fails: the caller then cancels
-  // the rest.
+  // Where nothing is kept there are rows of those that were not ok nevertheless. Failed jobs that have
+  // retries left do not end by it: they wait to be tried again. Returns true when this publication made the
+  // number of failures reach max_fails: the caller then cancels the rest.
   [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                              std::vector<IndexRange> indexes);
+  // Jobs whose next try is due: the caller puts them back into the ring, or records that they never run.
+  std::vector<IndexRange> take_due_retries(Nanoseconds now);
+  // All jobs that have failed have not ended after all; the caller puts them into the ring, which may have
+  // let go of the batch. It is over no longer, if it was. None of a batch that was cancelled. By one thread
+  // at a time.
+  std::vector<IndexRange> requeue_failed();
   // The last `count` jobs, which the ring has not heard of, were not accepted after all.
   void jobs_withdrawn(std::uint64_t count);
   void report_throw(std::uint64_t index, std::string_view what);
@@ -186,9 +204,27 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool finish_if_over();
   // [needs mutex_] The same where no job ended: then that it is over is a step by itself.
   bool finish_and_record();
-  // [needs mutex_] Tells the journal of a step.
-  void record(std::vector<IndexRange> ended, ResultLog::Slice rows);
+  // [needs mutex_] Tells the journal of a step; what is in `step` is its own, the rest is added.
+  void record(BatchStep step, ResultLog::Slice rows);
   void tell();
+
+  // batch_retry.cc
+  // What a publication comes to.
+  struct Publication {
+    EndedJobs ended;
+    std::vector<IndexRange> indexes;  // that ended, for the journal
+    std::vector<IndexRange> failed;   // of these
+    std::vector<TriedJobs> tried;     // that did not end, and will be tried again
+  };
+  // publish(), where some failed.
+  bool publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
+                        std::vector<IndexRange> indexes);
+  // [needs mutex_] Which of these wait to be tried again, ascending; the others have failed.
+  std::vector<IndexRange> try_again(std::span<const IndexRange> failed, Publication& publication);
+  // [needs mutex_] True as publish().
+  bool publish_locked(Publication publication, ResultLog::Prepared prepared);
+  // [needs mutex_]
+  Retries& retries();
 
   const BatchOptions options_;
   Handler& handler_;
@@ -212,11 +248,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::int64_t finished_at_ = 0;
   std::uint64_t executors_ = 0;
   ResultLog log_;
+  std::vector<IndexRange> failed_;  // jobs that ended so; disjoint
+  std::uint64_t superseded_ = 0;    // BatchStatus::superseded
+  std::uint64_t retried_ = 0;
+  std::unique_ptr<Retries> retries_;  // null until a job is tried again
 
   // Written under mutex_, read by anyone.
   std::atomic<bool> over_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<Holds> holds_{0};
+  std::atomic<bool> has_tries_{false};  // retries_ is there
   // Set by whoever queues a notification, cleared by whoever takes it.
   std::atomic<bool> changed_{false};
 };

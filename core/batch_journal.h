@@ -11,6 +11,7 @@
 #include "core/index_range.h"
 #include "core/job.h"
 #include "core/result_log.h"
+#include "core/retries.h"
 
 namespace locksley {
 
@@ -29,10 +30,16 @@ struct EndedJobs {
 // Whoever has all steps up to one has the batch as it stood then, with no counter that disagrees with a
 // result.
 struct BatchStep {
-  std::uint64_t number = 0;       // 0, 1, …
-  std::vector<IndexRange> ended;  // disjoint; together with those of all other steps, too
-  ResultLog::Slice rows;          // immutable; may be read by any thread for as long as it is held
-  std::weak_ptr<Batch> batch;     // for Batch::drop_rows_before(), once the rows can be read from the journal
+  std::uint64_t number = 0;  // 0, 1, …
+  // Disjoint; together with those of all other steps, too, but for what was queued again in between.
+  std::vector<IndexRange> ended;
+  std::vector<IndexRange> failed;    // of these; of the last step: all that have failed, of all steps
+  std::vector<IndexRange> requeued;  // these had failed, and have not ended after all
+  // It stands for all steps before it, and its number is 0: what was over goes on.
+  bool is_base = false;
+  std::vector<TriedJobs> tried;  // failed, and tried again: how often so far
+  ResultLog::Slice rows;         // immutable; may be read by any thread for as long as it is held
+  std::weak_ptr<Batch> batch;    // for Batch::drop_rows_before(), once the rows can be read from the journal
   // After this step:
   EndedJobs totals;
   std::uint64_t row_count = 0;     // of all steps so far
@@ -40,7 +47,9 @@ struct BatchStep {
   std::int64_t started_at = 0;     // Unix milliseconds, 0 = not yet
   std::int64_t finished_at = 0;    // likewise; not 0: this is the last step
   bool cancelled = false;
-  std::string stop_reason;  // of one that was cancelled
+  std::string stop_reason;       // of one that was cancelled
+  std::uint64_t retried = 0;     // BatchStatus::retried
+  std::uint64_t superseded = 0;  // BatchStatus::superseded
 };
 
 // The journal of one batch; owned by it. Steps come in the order of their numbers.
@@ -74,6 +83,10 @@ struct BatchHistory {
   std::uint64_t rows = 0;
   std::uint64_t result_bytes = 0;
   std::uint64_t steps = 0;
+  std::uint64_t retried = 0;
+  std::uint64_t superseded = 0;
+  std::vector<IndexRange> failed;  // disjoint
+  std::vector<TriedJobs> tried;    // a later one of the same job counts
   std::int64_t submitted_at = 0;
   std::int64_t started_at = 0;
   std::int64_t finished_at = 0;

@@ -10,7 +10,7 @@
 namespace locksley {
 
 std::string_view Context::batch_id() const { return frame_.batch->options().id; }
-std::uint32_t Context::attempt() const { return frame_.batch->attempt(); }
+std::uint32_t Context::attempt() const { return frame_.batch->attempt(frame_.index); }
 std::string_view Context::tenant() const { return frame_.batch->options().tenant; }
 std::string_view Context::trace() const { return frame_.batch->options().trace; }
 

@@ -43,7 +43,8 @@ class Context {
   // if none).
   std::uint64_t index() const { return frame_.index; }
   std::string_view batch_id() const;
-  // 1, or more if the job may have been run before, in whole or in part: then a handler whose work has
+  // 1, and one more for each try of this job that failed, and for each process before this one that may have
+  // run it, in whole or in part: if it is not 1, a handler whose work has
   // effects outside should look whether it is done.
   std::uint32_t attempt() const;
   std::string_view tenant() const;

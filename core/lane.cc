@@ -1,5 +1,7 @@
 #include "core/lane.h"
 
+#include "core/index_ranges.h"
+
 namespace locksley {
 
 void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start) {
@@ -11,15 +13,8 @@ void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool 
 
 void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges, bool open,
                    Start start) {
-  const BatchOptions& options = batch->options();
   RingQueue& queue = batch->ring_queue();
-  ring_.attach(queue,
-               {.tenant = options.tenant,
-                .weight = batch->status().weight,
-                .slots = options.slots,
-                .owner = batch.get()},
-               batch);
-  if (batch->is_held()) ring_.pause(queue, steady_now());
+  attach(batch);
   // From the top: what is added below the highest index is served first, the last one added before all
   // others.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
@@ -29,6 +24,41 @@ void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRan
   // jobs.
   if (batch->is_stopping()) batch->jobs_dropped(ring_.cancel(queue, steady_now()));
   if (start == Start::now && !ranges.empty()) wake();
+}
+
+void Lane::attach(const std::shared_ptr<Batch>& batch) {
+  const BatchOptions& options = batch->options();
+  ring_.attach(batch->ring_queue(),
+               {.tenant = options.tenant,
+                .weight = batch->status().weight,
+                .slots = options.slots,
+                .owner = batch.get()},
+               batch);
+  if (batch->is_held()) ring_.pause(batch->ring_queue(), steady_now());
+}
+
+void Lane::retry_due(const std::shared_ptr<Batch>& batch) {
+  put_back(batch, batch->take_due_retries(steady_now()));
+}
+
+std::uint64_t Lane::retry_failed(const std::shared_ptr<Batch>& batch) {
+  const auto ranges = batch->requeue_failed();
+  put_back(batch, ranges);
+  return count_of(ranges);
+}
+
+void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges) {
+  if (ranges.empty()) return;
+  RingQueue& queue = batch->ring_queue();
+  if (!ring_.put_back(queue, ranges, steady_now())) {
+    // The queue left when it had nothing to claim and nobody could add to it: so it is closed.
+    attach(batch);
+    ring_.put_back(queue, ranges, steady_now());
+    ring_.close(queue, steady_now());
+  }
+  // As in enqueue(): one of the two calls gets them.
+  if (batch->is_stopping()) batch->jobs_dropped(ring_.cancel(queue, steady_now()));
+  wake();
 }
 
 bool Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
@@ -79,7 +109,9 @@ void Lane::release(Batch& batch, Hold reason) {
 
 std::uint64_t Lane::cancel(Batch& batch, std::string reason) {
   const std::uint64_t will_not_run = batch.stop(std::move(reason));
-  const auto dropped = ring_.cancel(batch.ring_queue(), steady_now());
+  auto dropped = ring_.cancel(batch.ring_queue(), steady_now());
+  // Those that wait to be tried again are in no ring.
+  for (const IndexRange& range : batch.take_due_retries(Nanoseconds::max())) dropped.push_back(range);
   batch.close();
   batch.jobs_dropped(dropped);
   return will_not_run;

@@ -68,6 +68,12 @@ class Lane {
   void pause(Batch& batch) { hold(batch, Hold::command); }
   void resume(Batch& batch) { release(batch, Hold::command); }
 
+  // Jobs of the batch that failed and whose time has come are queued again; where the batch's queue has left
+  // the ring, it enters anew. By one thread at a time: the one that submits.
+  void retry_due(const std::shared_ptr<Batch>& batch);
+  // All jobs that have failed are queued again, and the batch, if it was over, goes on. How many. Likewise.
+  std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
+
   // Drops what has not started and asks what runs to stop. `reason` is the output of the jobs that never ran.
   // Returns how many jobs will not run because of it. Of an open batch it is a close, too.
   std::uint64_t cancel(Batch& batch, std::string reason);
@@ -87,6 +93,9 @@ class Lane {
                               ClaimFilter filter = ClaimFilter::any);
 
  private:
+  void attach(const std::shared_ptr<Batch>& batch);
+  void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges);
+
   const std::string name_;
   FairRing ring_;
   std::mutex hold_mutex_;  // keeps record and ring in step when two threads hold and release one batch

@@ -132,9 +132,8 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
     counts.by_status[static_cast<std::size_t>(JobStatus::ok)] =
         (ended - published_ended_) - (failed - published_failed_);
   }
-  std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
-  if (keep_ == Keep::none) bytes = {};
-  const bool too_many = batch_->publish(counts, bytes, keep_ == Keep::none ? 0 : rows, take_indexes(ended));
+  const std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
+  const bool too_many = batch_->publish(counts, bytes, rows, take_indexes(ended));
   published_ended_ = ended;
   published_failed_ = failed;
   published_row_ = end;

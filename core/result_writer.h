@@ -25,8 +25,8 @@ namespace locksley {
 // publishes takes mutex_, loads that word, walks over as many rows as it stands for, and hands them to the
 // batch. Bytes behind those rows are the worker's alone. Whatever moves or re-uses the buffer, or changes the
 // batch, happens under mutex_. Where outputs of good jobs are not kept, only the other jobs have rows; where
-// none are kept, those rows serve to tell how they ended and go no further. So the counts that are published
-// are always those of the rows.
+// none are kept, those rows serve to tell which they are and how they ended, and go no further. So the counts
+// that are published are always those of the rows.
 class ResultWriter {
  public:
   // What the caller of publish() has to see to: the batch had more failures than it allows, and its rest is

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "proto/text.h"
+
 namespace locksley::daemon {
 
 ChangeQueue::ChangeQueue(std::function<void()> wake, std::shared_ptr<spdlog::logger> log)
@@ -13,7 +15,7 @@ void ChangeQueue::batch_changed(const std::shared_ptr<Batch>& batch) {
   // Every batch that has this observer is a BatchRecord.
   auto record = std::static_pointer_cast<BatchRecord>(batch);
   const bool is_over = record->is_over();
-  if (record->origin == BatchRecord::Origin::kRun && !is_over) return;
+  if (record->origin == BatchRecord::Origin::kRun && record->sequence == 0 && !is_over) return;
   const bool is_urgent = is_over || record->row_waiters.load() != 0;
   const bool is_first = record->set_changed();
   if (!is_first && !is_urgent) return;
@@ -32,6 +34,14 @@ void ChangeQueue::batch_changed(const std::shared_ptr<Batch>& batch) {
 
 void ChangeQueue::handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) {
   log_->debug("handler threw batch={} job={} what=\"{}\"", batch.id(), index, what);
+}
+
+void ChangeQueue::job_tried_in_vain(const Batch& batch, std::uint64_t index, JobStatus status,
+                                    std::string_view output) {
+  if (!log_->should_log(spdlog::level::debug)) return;
+  constexpr std::size_t kMostBytes = 200;  // guess: what a line can bear
+  log_->debug("job failed and is tried again batch={} job={} status={} output=\"{}\"", batch.id(), index,
+              to_string(status), proto::printable(output, kMostBytes));
 }
 
 ChangeQueue::Taken ChangeQueue::take() {

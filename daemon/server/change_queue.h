@@ -23,7 +23,8 @@ namespace locksley::daemon {
 //
 // Owned by the Server; outlives all batches that were made with it. batch_changed() may be called by any
 // thread; it takes a mutex for the length of a push, and a wake-up is a write to an eventfd. Of a RUN only
-// its end is of interest: its start would cost the worker a wake-up just before the job.
+// its end is of interest, unless something may be due of it: its start would cost the worker a wake-up just
+// before the job.
 class ChangeQueue final : public BatchObserver {
  public:
   struct Taken {
@@ -36,6 +37,8 @@ class ChangeQueue final : public BatchObserver {
 
   void batch_changed(const std::shared_ptr<Batch>& batch) override;
   void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) override;
+  void job_tried_in_vain(const Batch& batch, std::uint64_t index, JobStatus status,
+                         std::string_view output) override;
 
   // I/O thread: what changed since the last call. A change after it comes again. If some of it is not over,
   // changes that are not urgent no longer wake the I/O thread: so it comes again by itself.

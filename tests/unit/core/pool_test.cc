@@ -55,6 +55,7 @@ TEST_F(PoolTest, WhatAHandlerThrowsBecomesItsJobsErrorAndReachesTheObserver) {
       const std::lock_guard lock(mutex);
       thrown.emplace_back(index, what);
     }
+    void job_tried_in_vain(const Batch&, std::uint64_t, JobStatus, std::string_view) override {}
     std::mutex mutex;
     std::vector<std::pair<std::uint64_t, std::string>> thrown;
   } told;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "daemon/store/codec.h"
@@ -16,6 +17,23 @@ constexpr std::uint64_t kResultForms = 2;
 
 void put(Encoder& to, const EndedJobs& totals) {
   for (const std::uint64_t count : totals.by_status) to.number(count);
+}
+
+void put(Encoder& to, std::span<const IndexRange> ranges) {
+  to.number(ranges.size());
+  for (const IndexRange& range : ranges) {
+    to.number(range.low);
+    to.number(range.size());
+  }
+}
+
+std::vector<IndexRange> take_ranges(Decoder& from) {
+  std::vector<IndexRange> ranges;
+  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+    const std::uint64_t low = from.number();
+    ranges.push_back({low, low + from.number()});
+  }
+  return ranges;
 }
 
 template <class Row>
@@ -58,7 +76,8 @@ std::string encode(const AcceptedRow& row) {
     to.number(row.digest->low);
     to.number(row.digest->high);
   }
-  if (row.start_at != 0 || !row.after.empty()) {
+  if (options.retries != 0 || row.start_at != 0 || !row.after.empty()) {
+    to.number(options.retries);
     to.signed_number(row.start_at);
     to.number(row.after.size());
     for (const AcceptedRow::After& after : row.after) {
@@ -101,6 +120,7 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
     row.digest = {low, from.number()};
   }
   if (from.left() != 0) {
+    options.retries = static_cast<std::uint32_t>(from.number());
     row.start_at = from.signed_number();
     for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
       const std::uint64_t sequence = from.number();
@@ -122,7 +142,8 @@ std::string encode(const ChangesRow& row) {
   to.text(row.stop_reason);
   to.number(row.weight);
   to.number(row.attempt);
-  if (row.is_released || !row.satisfied.empty()) {
+  if (row.has_no_deadline || row.is_released || !row.satisfied.empty()) {
+    to.flag(row.has_no_deadline);
     to.flag(row.is_released);
     to.text(row.satisfied);
   }
@@ -141,6 +162,7 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
   row.weight = static_cast<std::uint32_t>(from.number());
   row.attempt = static_cast<std::uint32_t>(from.number());
   if (from.left() != 0) {
+    row.has_no_deadline = from.flag();
     row.is_released = from.flag();
     row.satisfied = from.text();
   }
@@ -150,11 +172,7 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
 std::string encode(const BatchStep& step) {
   std::string bytes;
   Encoder to(bytes);
-  to.number(step.ended.size());
-  for (const IndexRange& range : step.ended) {
-    to.number(range.low);
-    to.number(range.size());
-  }
+  put(to, step.ended);
   put(to, step.totals);
   to.number(step.row_count);
   to.number(step.result_bytes);
@@ -162,16 +180,27 @@ std::string encode(const BatchStep& step) {
   to.signed_number(step.finished_at);
   to.flag(step.cancelled);
   to.text(step.stop_reason);
+  if (!step.failed.empty() || !step.requeued.empty() || !step.tried.empty() || step.retried != 0 ||
+      step.superseded != 0) {
+    put(to, step.failed);
+    put(to, step.requeued);
+    to.number(step.tried.size());
+    for (const TriedJobs& tried : step.tried) {
+      to.number(tried.jobs.low);
+      to.number(tried.jobs.size());
+      to.number(tried.tries.failed);
+      to.number(tried.tries.forgiven);
+    }
+    to.number(step.retried);
+    to.number(step.superseded);
+  }
   return bytes;
 }
 
 std::optional<StepRow> decode_step(std::string_view bytes) {
   Decoder from(bytes);
   StepRow row;
-  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
-    const std::uint64_t low = from.number();
-    row.ended.push_back({low, low + from.number()});
-  }
+  row.ended = take_ranges(from);
   for (std::uint64_t& count : row.totals.by_status) count = from.number();
   row.rows = from.number();
   row.result_bytes = from.number();
@@ -179,6 +208,18 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
   row.finished_at = from.signed_number();
   row.cancelled = from.flag();
   row.stop_reason = from.text();
+  if (from.left() != 0) {
+    row.failed = take_ranges(from);
+    row.requeued = take_ranges(from);
+    for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+      const std::uint64_t low = from.number();
+      const IndexRange jobs{low, low + from.number()};
+      const auto failed = static_cast<std::uint32_t>(from.number());
+      row.tried.push_back({jobs, {failed, static_cast<std::uint32_t>(from.number())}});
+    }
+    row.retried = from.number();
+    row.superseded = from.number();
+  }
   return complete(from, std::move(row));
 }
 

@@ -56,7 +56,8 @@ struct ChangesRow {
   std::string stop_reason;
   std::uint32_t weight = 1;
   std::uint32_t attempt = 1;
-  bool is_released = false;  // it waits for no other batch any more
+  bool has_no_deadline = false;  // it was over, and its failed jobs were queued again
+  bool is_released = false;      // it waits for no other batch any more
   // Else for which no longer: bit i is that of AcceptedRow::after[i]. Where these have gone meanwhile, this
   // is all that is known of them.
   std::string satisfied;
@@ -90,6 +91,12 @@ struct StepRow {
   std::int64_t finished_at = 0;
   bool cancelled = false;
   std::string stop_reason;
+  // As in BatchStep.
+  std::vector<IndexRange> failed;
+  std::vector<IndexRange> requeued;
+  std::vector<TriedJobs> tried;
+  std::uint64_t retried = 0;
+  std::uint64_t superseded = 0;
 };
 std::optional<StepRow> decode_step(std::string_view bytes);
 

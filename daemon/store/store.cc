@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/index_ranges.h"
 #include "daemon/store/codec.h"
 #include "daemon/store/compactor.h"
 #include "daemon/store/database.h"
@@ -48,19 +49,45 @@ class RowCursor {
   std::unique_ptr<rocksdb::Iterator> at_;
 };
 
-// What is left of [0, jobs) without `ended`; none if these overlap or go beyond it.
-std::optional<std::vector<IndexRange>> without(std::uint64_t jobs, std::vector<IndexRange> ended) {
-  std::ranges::sort(ended, {}, &IndexRange::low);
-  std::vector<IndexRange> left;
+// The same set, ascending; none if they overlap or go beyond the jobs.
+std::optional<std::vector<IndexRange>> checked(std::uint64_t jobs, std::vector<IndexRange> ranges) {
+  std::ranges::sort(ranges, {}, &IndexRange::low);
   std::uint64_t at = 0;
-  for (const IndexRange& range : ended) {
+  for (const IndexRange& range : ranges) {
     if (range.low < at || range.high < range.low || range.high > jobs) return std::nullopt;
-    if (range.low > at) left.push_back({at, range.low});
     at = range.high;
   }
-  if (at < jobs) left.push_back({at, jobs});
-  return left;
+  return ranges;
 }
+
+// What a batch's steps come to.
+struct Replay {
+  std::uint64_t jobs;
+  std::vector<IndexRange> ended;
+
+  // False if they contradict one another.
+  bool apply(const StepRow& step, BatchHistory& history) {
+    ended.insert(ended.end(), step.ended.begin(), step.ended.end());
+    for (const IndexRange& range : step.failed) append_range(history.failed, range);
+    for (const TriedJobs& tried : step.tried) history.tried.push_back(tried);
+    if (step.requeued.empty()) return true;
+    // That of all failed jobs so far. The first of all steps tells of what others said before they went.
+    history.failed.clear();
+    const bool is_base = history.steps == 0;
+    auto all = checked(jobs, std::move(ended));
+    const auto requeued = checked(jobs, step.requeued);
+    if (!all || !requeued) return false;
+    ended = difference(*all, *requeued);
+    return is_base || count_of(*all) == count_of(ended) + count_of(*requeued);
+  }
+  // What is left.
+  std::optional<std::vector<IndexRange>> left() && {
+    auto all = checked(jobs, std::move(ended));
+    if (!all) return std::nullopt;
+    const IndexRange whole{0, jobs};
+    return difference({&whole, 1}, *all);
+  }
+};
 
 // Of any row there is; 0: there are none.
 std::uint64_t highest_sequence(const Database::Reading& reading) {
@@ -86,6 +113,8 @@ void apply(const StepRow& step, BatchHistory& history) {
   history.result_bytes = step.result_bytes;
   history.started_at = step.started_at;
   history.finished_at = step.finished_at;
+  history.retried = step.retried;
+  history.superseded = step.superseded;
   if (step.cancelled) {
     history.cancelled = true;
     history.stop_reason = step.stop_reason;
@@ -129,6 +158,7 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
     const auto end = decode_step(*rows.end);
     if (!end || end->finished_at == 0) return std::unexpected("its end cannot be read");
     apply(*end, history);
+    history.failed = end->failed;
     history.closed = true;
     history.jobs = history.totals.total();
     if (history.totals.failed() == 0) batch.payload_bytes = 0;
@@ -206,23 +236,22 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     }
     BatchHistory& history = batch.history;
     if (!rows.end) {
-      std::vector<IndexRange> ended;
+      Replay replay{history.jobs, {}};
       bool is_whole = true;
       const auto visited = visit_prefix(
           reading, reading.index(), row_key(kStepKey, batch.sequence),
           [&](std::string_view key, std::string_view value) {
             auto step = decode_step(value);
             is_whole = step && key_number(key.substr(1 + sizeof(std::uint64_t))) == history.steps;
+            is_whole = is_whole && replay.apply(*step, history);
             if (!is_whole) return false;
             ++history.steps;
             apply(*step, history);
-            ended.insert(ended.end(), step->ended.begin(), step->ended.end());
             return true;
           });
       if (!visited) return damaged(batch.sequence, visited.error());
-      std::uint64_t sum = 0;
-      for (const IndexRange& range : ended) sum += range.size();
-      auto left = without(history.jobs, std::move(ended));
+      const std::uint64_t sum = count_of(replay.ended);
+      auto left = std::move(replay).left();
       if (!is_whole || !left || sum != history.totals.total()) {
         return damaged(batch.sequence, "its results and its counters disagree");
       }

@@ -61,6 +61,7 @@ void WriteGroup::operator()(const RecordStep& record) {
             is_last ? row_key(kEndKey, record.sequence) : step_key(record.sequence, step.number),
             encode(step));
   if (is_last) delete_steps(record.sequence, step.number);
+  if (step.is_base) last_.Delete(database_.index(), row_key(kEndKey, record.sequence));
   if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
   touched_.insert(record.sequence);
 }

@@ -13,12 +13,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/index_ranges.h"
 #include "daemon/store/store.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/store_model.h"
@@ -185,6 +187,9 @@ class StepMaker {
   StepMaker(std::uint64_t sequence, const StoreModel::Batch& batch) : StepMaker(sequence) {
     log_.begin_at(batch.last.row_count, batch.last.result_bytes);
     step_ = batch.last;
+    step_.ended = step_.failed = step_.requeued = {};
+    step_.tried = {};
+    step_.is_base = false;
     step_.number = batch.steps;
     step_.started_at = 1'700'000'000'000;
   }
@@ -211,6 +216,30 @@ class StepMaker {
     EndedJobs ended;
     ended.by_status[static_cast<std::size_t>(JobStatus::cancelled)] = range.size();
     return make({range}, ended, log_.append_run(range.low, range.size(), JobStatus::cancelled, reason));
+  }
+  // These failed, and will be tried again.
+  daemon::RecordStep try_jobs(std::vector<TriedJobs> tried) {
+    for (const TriedJobs& jobs : tried) step_.retried += jobs.jobs.size();
+    daemon::RecordStep write = make({}, {}, {});
+    write.step.tried = std::move(tried);
+    return write;
+  }
+  // These, all that had failed, have not ended after all. `ended`: all others, of a batch that was over.
+  daemon::RecordStep requeue(std::vector<IndexRange> failed, std::vector<TriedJobs> tried,
+                             std::optional<std::vector<IndexRange>> ended = {}) {
+    for (const JobStatus status : {JobStatus::error, JobStatus::timeout, JobStatus::crashed}) {
+      step_.totals.by_status[static_cast<std::size_t>(status)] = 0;
+    }
+    step_.retried += count_of(failed);
+    step_.superseded = log_.rows();
+    step_.finished_at = 0;
+    if (ended) step_.number = 0;
+    daemon::RecordStep write = make({}, {}, {});
+    write.step.is_base = ended.has_value();
+    if (ended) write.step.ended = std::move(*ended);
+    write.step.requeued = std::move(failed);
+    write.step.tried = std::move(tried);
+    return write;
   }
   // The step that was made last becomes the batch's end.
   static daemon::RecordStep as_last(daemon::RecordStep write) {

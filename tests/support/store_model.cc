@@ -9,6 +9,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "core/index_ranges.h"
 #include "daemon/store/codec.h"
 
 namespace locksley::testing {
@@ -42,17 +43,33 @@ std::string describe(std::vector<StoredRow> rows) {
 std::string describe(const StoredBatch& batch, const std::string& rows, const std::string& payloads) {
   const BatchHistory& history = batch.history;
   std::string left;
-  for (const IndexRange& range : batch.left) left += fmt::format("[{},{}) ", range.low, range.high);
+  std::string tried;
+  std::map<std::uint64_t, Tries> tries;
+  for (const TriedJobs& jobs : history.tried) {
+    for (std::uint64_t job = jobs.jobs.low; job < jobs.jobs.high; ++job) tries[job] = jobs.tries;
+  }
+  for (const IndexRange& range : batch.left) {
+    left += fmt::format("[{},{}) ", range.low, range.high);
+    // Of the others nobody asks.
+    for (std::uint64_t job = range.low; job < range.high; ++job) {
+      if (const Tries& of = tries[job]; of.failed != 0) {
+        tried += fmt::format("{}:{}-{} ", job, of.failed, of.forgiven);
+      }
+    }
+  }
+  std::string failed;
+  for (const IndexRange& range : sorted(history.failed))
+    failed += fmt::format("[{},{}) ", range.low, range.high);
   return fmt::format(
       "accepted {} jobs {} closed {} cancelled {} paused {} reason {} weight {} attempt {} totals {} "
       "row_count {} "
-      "result_bytes {} steps {} submitted {} started {} finished {} payload_bytes {}\n  left {}\n  rows {}\n "
-      " "
-      "payloads {}",
+      "result_bytes {} steps {} submitted {} started {} finished {} payload_bytes {} changes {} retried {} "
+      "superseded {}\n  failed {}\n  tried {}\n  left {}\n  rows {}\n  payloads {}",
       brief(daemon::encode(batch.accepted)), history.jobs, history.closed, history.cancelled, history.paused,
       brief(history.stop_reason), history.weight, history.attempt, fmt::join(history.totals.by_status, "/"),
       history.rows, history.result_bytes, history.steps, history.submitted_at, history.started_at,
-      history.finished_at, batch.payload_bytes, left, rows, payloads);
+      history.finished_at, batch.payload_bytes, brief(daemon::encode(batch.changes)), history.retried,
+      history.superseded, failed, tried, left, rows, payloads);
 }
 
 bool has_payloads(const daemon::AcceptedRow& row) { return !row.range.has_value(); }
@@ -95,6 +112,7 @@ StoredBatch as_stored(std::uint64_t sequence, const StoreModel::Batch& batch) {
   history.weight = batch.accepted.options.weight;
   history.submitted_at = batch.accepted.submitted_at;
   if (batch.changes) {
+    stored.changes = *batch.changes;
     history.weight = batch.changes->weight;
     history.paused = batch.changes->is_paused;
     history.cancelled = batch.changes->is_cancelled;
@@ -108,11 +126,15 @@ StoredBatch as_stored(std::uint64_t sequence, const StoreModel::Batch& batch) {
     history.result_bytes = batch.last.result_bytes;
     history.started_at = batch.last.started_at;
     history.finished_at = batch.last.finished_at;
+    history.retried = batch.last.retried;
+    history.superseded = batch.last.superseded;
     if (batch.last.cancelled) {
       history.cancelled = true;
       history.stop_reason = batch.last.stop_reason;
     }
   }
+  for (const std::uint64_t job : batch.failed) append_range(history.failed, {job, job + 1});
+  for (const auto& [job, tries] : batch.tried) history.tried.push_back({{job, job + 1}, tries});
   if (batch.is_over()) {
     history.closed = true;
     if (history.totals.failed() == 0) stored.payload_bytes = 0;
@@ -198,12 +220,27 @@ void StoreModel::apply(const daemon::StoreWrite& write) {
                         },
                         [&](const daemon::RecordStep& record) {
                           Batch& batch = batches[record.sequence];
+                          if (record.step.is_base) batch.steps = 0;
                           ++batch.steps;
                           batch.last = record.step;
                           batch.last.rows = {};
                           for (const IndexRange& range : record.step.ended) {
                             for (std::uint64_t job = range.low; job < range.high; ++job)
                               batch.ended.insert(job);
+                          }
+                          for (const IndexRange& range : record.step.failed) {
+                            for (std::uint64_t job = range.low; job < range.high; ++job)
+                              batch.failed.insert(job);
+                          }
+                          for (const IndexRange& range : record.step.requeued) {
+                            for (std::uint64_t job = range.low; job < range.high; ++job) {
+                              batch.ended.erase(job);
+                              batch.failed.erase(job);
+                            }
+                          }
+                          for (const TriedJobs& jobs : record.step.tried) {
+                            for (std::uint64_t job = jobs.jobs.low; job < jobs.jobs.high; ++job)
+                              batch.tried[job] = jobs.tries;
                           }
                           for (StoredRow& row : rows_of(record.step.rows))
                             batch.rows.push_back(std::move(row));

@@ -40,6 +40,8 @@ struct StoreModel {
     std::optional<daemon::ChangesRow> changes;
     std::vector<std::string> payloads;
     std::set<std::uint64_t> ended;
+    std::set<std::uint64_t> failed;        // of these
+    std::map<std::uint64_t, Tries> tried;  // by job
     std::vector<StoredRow> rows;
     std::uint64_t steps = 0;
     BatchStep last;  // but for its rows

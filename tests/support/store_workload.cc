@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/index_ranges.h"
+
 namespace locksley::testing {
 namespace {
 
@@ -41,6 +43,7 @@ StoreWorkload::StoreWorkload(std::uint64_t seed, StoreModel state, std::uint64_t
     plan.is_ours = false;
     if (batch.changes) plan.changes = *batch.changes;
     plan.changes.jobs = batch.jobs();
+    for (const std::uint64_t job : batch.failed) append_range(plan.failed, {job, job + 1});
     for (std::uint64_t job = 0; job < batch.jobs() && !batch.is_over(); ++job) {
       if (!batch.ended.contains(job)) plan.left.push_back({job, job + 1});
     }
@@ -92,6 +95,11 @@ StoreWrite StoreWorkload::accept() {
   write.row.options.name = random_text(random_, below(10));
   write.row.options.keep = static_cast<Keep>(below(3));
   write.row.submitted_at = clock_ += 10;
+  if (below(3) == 0) write.row.options.retries = static_cast<std::uint32_t>(below(5));
+  if (below(5) == 0) write.row.start_at = clock_ + 1000;
+  for (std::uint64_t left = below(6) == 0 ? 1 + below(12) : 0; left > 0; --left) {
+    write.row.after.push_back({1 + below(sequence), random_text(random_, below(10)), below(2) == 0});
+  }
   const std::uint64_t kind = below(10);
   if (kind < 5) {
     const std::vector<std::string> payloads = random_payloads();
@@ -130,8 +138,12 @@ StoreWrite StoreWorkload::add(std::uint64_t sequence) {
 
 StoreWrite StoreWorkload::change(std::uint64_t sequence) {
   Plan& plan = plans_.at(sequence);
+  const std::size_t waits = state_.batches[sequence].accepted.after.size();
   if (!plan.changes.is_closed && below(2) == 0) {
     plan.changes.is_closed = true;
+  } else if (waits != 0 && below(2) == 0) {
+    plan.changes.is_released = below(4) == 0;
+    plan.changes.set_satisfied(below(waits));
   } else if (below(2) == 0) {
     plan.changes.is_paused = !plan.changes.is_paused;
   } else {
@@ -160,7 +172,11 @@ ForgetBatch StoreWorkload::forget(std::uint64_t sequence) {
 
 RecordStep StoreWorkload::steps_of(std::uint64_t sequence) {
   Plan& plan = plans_.at(sequence);
-  if (plan.left.empty()) return plan.steps->end_batch();
+  if (plan.left.empty()) {
+    RecordStep write = plan.steps->end_batch();
+    write.step.failed = sorted(plan.failed);
+    return write;
+  }
   const std::uint64_t at = below(plan.left.size());
   const IndexRange whole = plan.left[at];
   const std::uint64_t low = whole.low + below(whole.size());
@@ -175,18 +191,59 @@ RecordStep StoreWorkload::steps_of(std::uint64_t sequence) {
     const Keep keep = state_.batches[sequence].accepted.options.keep;
     const bool may_fail = sequence % 2 == 0;
     EndedJobs ended;
+    std::vector<IndexRange> failed;
     std::vector<StoredRow> rows;
     for (std::uint64_t job = range.low; job < range.high; ++job) {
       const JobStatus status = may_fail && below(10) == 0 ? JobStatus::error : JobStatus::ok;
       ++ended.by_status[static_cast<std::size_t>(status)];
+      if (status != JobStatus::ok) append_range(failed, {job, job + 1});
       if (keep == Keep::all || (keep == Keep::failures && status != JobStatus::ok)) {
         rows.push_back({job, status, random_text(random_, below(30))});
       }
     }
     std::ranges::shuffle(rows, random_);
     write = plan.steps->end_jobs({range}, ended, rows);
+    for (const IndexRange& each : failed) append_range(plan.failed, each);
+    write.step.failed = std::move(failed);
   }
-  if (may_end(sequence)) write = StepMaker::as_last(std::move(write));
+  if (may_end(sequence)) {
+    write = StepMaker::as_last(std::move(write));
+    write.step.failed = sorted(plan.failed);
+  }
+  return write;
+}
+
+StoreWrite StoreWorkload::try_again(std::uint64_t sequence) {
+  Plan& plan = plans_.at(sequence);
+  const auto& tried = state_.batches[sequence].tried;
+  std::vector<TriedJobs> again;
+  const IndexRange whole = plan.left[below(plan.left.size())];
+  for (std::uint64_t job = whole.low; job < whole.high && again.size() < 20; ++job) {
+    if (below(2) == 0) continue;
+    const auto known = tried.find(job);
+    Tries tries = known == tried.end() ? Tries{} : known->second;
+    ++tries.failed;
+    again.push_back({{job, job + 1}, tries});
+  }
+  RecordStep write = plan.steps->try_jobs(std::move(again));
+  write.parts = plan.parts;
+  return write;
+}
+
+StoreWrite StoreWorkload::requeue(std::uint64_t sequence) {
+  Plan& plan = plans_.at(sequence);
+  const StoreModel::Batch& batch = state_.batches[sequence];
+  const std::vector<IndexRange> failed = sorted(std::exchange(plan.failed, {}));
+  std::vector<TriedJobs> tried;
+  for (const IndexRange& range : failed) tried.push_back({range, {2, 2}});
+  std::optional<std::vector<IndexRange>> ended;
+  if (batch.is_over()) {
+    const IndexRange all{0, batch.jobs()};
+    ended = difference({&all, 1}, failed);
+  }
+  for (const IndexRange& range : failed) plan.left.push_back(range);
+  RecordStep write = plan.steps->requeue(failed, std::move(tried), std::move(ended));
+  write.parts = plan.parts;
   return write;
 }
 
@@ -204,6 +261,17 @@ StoreWrite StoreWorkload::next() {
         const std::uint64_t found =
             any([](std::uint64_t, const StoreModel::Batch& batch) { return !batch.is_over(); });
         if (found != 0) return change(found);
+      } else if (roll < 50) {
+        const std::uint64_t found = any([&](std::uint64_t sequence, const StoreModel::Batch& batch) {
+          return !batch.is_over() && !plans_.at(sequence).left.empty();
+        });
+        if (found != 0) return try_again(found);
+      } else if (roll < 55) {
+        // What was cancelled is not queued again.
+        const std::uint64_t found = any([&](std::uint64_t sequence, const StoreModel::Batch& batch) {
+          return !plans_.at(sequence).failed.empty() && !batch.last.cancelled;
+        });
+        if (found != 0) return requeue(found);
       } else if (roll < 92) {
         const std::uint64_t found = any([&](std::uint64_t sequence, const StoreModel::Batch& batch) {
           return !batch.is_over() && (!plans_.at(sequence).left.empty() || may_end(sequence));

@@ -33,8 +33,9 @@ class StoreWorkload {
  private:
   struct Plan {
     std::unique_ptr<StepMaker> steps;
-    std::vector<IndexRange> left;  // taken and not ended
-    std::uint64_t unsettled = 0;   // writes that brought jobs
+    std::vector<IndexRange> left;    // taken and not ended
+    std::vector<IndexRange> failed;  // ended so, and not queued again; disjoint
+    std::uint64_t unsettled = 0;     // writes that brought jobs
     daemon::ChangesRow changes;
     daemon::PayloadParts parts = daemon::PayloadParts::kUnknown;  // as the daemon knows it
     bool is_ours = true;                                          // accepted since the start
@@ -49,6 +50,10 @@ class StoreWorkload {
   daemon::StoreWrite change(std::uint64_t sequence);
   daemon::StoreWrite step(std::uint64_t sequence);
   daemon::RecordStep steps_of(std::uint64_t sequence);
+  // Some of what is left fails and is tried again.
+  daemon::StoreWrite try_again(std::uint64_t sequence);
+  // All that has failed is queued again; the batch may be over.
+  daemon::StoreWrite requeue(std::uint64_t sequence);
   daemon::ForgetBatch forget(std::uint64_t sequence);
   // Any batch of which this is true; 0: there is none.
   template <class Condition>

@@ -134,6 +134,10 @@ class CrossChecker {
              "one of command, worker and plugin", kinds == 0 ? "none" : std::to_string(kinds));
       return;
     }
+    // As batches say it: what is finer would be no limit at all.
+    if (handler.timeout % std::chrono::milliseconds(1) != Duration(0)) {
+      report(path + ".timeout", {path + ".timeout"}, "whole milliseconds", shown(handler.timeout));
+    }
     check_program(path + ".command", handler.command);
     check_program(path + ".worker", handler.worker);
     if (handler.input != Input::kArgument) return;

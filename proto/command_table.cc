@@ -157,6 +157,8 @@ constexpr CommandSpec kCommands[] = {
     {Id::kResults, "results", 2, 8, kBlocking, Group::kRead,
      "Returns results of a batch in the order of completion, from a cursor on", kResults},
     {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Lets a paused batch run again", kId},
+    {Id::kRetry, "retry", 2, 2, kWrite, Group::kControl,
+     "Queues all jobs of a batch that have failed again; returns their number", kId},
     {Id::kRun, "run", 4, kNoMaximum, kWrite | kBlocking, Group::kSubmit,
      "Runs jobs, waits, and returns their results in the order of the jobs", kRun},
     {Id::kSelect, "select", 2, 2, kNoFlags, Group::kConnection, "Accepts database 0, as there is no other", kSelect},

@@ -34,6 +34,7 @@ enum class CommandId : std::uint8_t {
   kReset,
   kResults,
   kResume,
+  kRetry,
   kRun,
   kSelect,
   kStatus,

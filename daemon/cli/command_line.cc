@@ -45,6 +45,20 @@ void add_duration(CLI::App& command, const std::string& name, std::optional<Unit
       ->type_name("DURATION");
 }
 
+// Ids of batches, one for each time that the option is given.
+void add_after(CLI::App& command, const std::string& name, proto::BatchOptions& batch,
+               const std::string& help) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [&batch, only_if_ok = name == "--afterok"](const std::vector<std::string>& ids) {
+            for (const std::string& id : ids) batch.after.push_back({id, only_if_ok});
+          },
+          help)
+      ->allow_extra_args(false)
+      ->type_name("ID");
+}
+
 void add_batch_options(CLI::App& command, proto::BatchOptions& batch) {
   auto* group = command.add_option_group("Batch", "How the batch is run and kept");
   group->add_option("--id", batch.id, "Its id, to make sending it again harmless; default: a random one");
@@ -53,6 +67,13 @@ void add_batch_options(CLI::App& command, proto::BatchOptions& batch) {
       ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
   add_duration(*group, "--timeout", batch.timeout, "Longest time for one job");
   add_duration(*group, "--deadline", batch.deadline, "What has not started by then ends cancelled");
+  add_duration(*group, "--delay", batch.delay, "Start no job before this time has passed");
+  add_after(*group, "--after", batch, "Start when that batch is over; may be repeated");
+  add_after(*group, "--afterok", batch, "The same; cancelled if not every job of that batch was ok");
+  group
+      ->add_option("--retries", batch.retries,
+                   "Try a failed job so often again; default: as its handler has it")
+      ->check(CLI::Range(0U, proto::BatchOptions::kMaxRetries));
   group
       ->add_option_function<std::string>(
           "--keep", [&batch](const std::string& which) { batch.keep = kKeep.at(which); },
@@ -226,6 +247,7 @@ class Parser {
     one("status", Command::kStatus, "Show how far a batch is");
     one("explain", Command::kExplain, "Say why a batch is not running, and when it will be over");
     one("cancel", Command::kCancel, "Cancel what has not run; prints how many jobs that are");
+    one("retry", Command::kRetry, "Queue all its failed jobs again; prints how many they are");
     one("forget", Command::kForget, "Drop a finished batch and its results");
     one("pause", Command::kPause, "Start none of its jobs until it is resumed");
     one("resume", Command::kResume, "Undo pause");

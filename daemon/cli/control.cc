@@ -1,4 +1,4 @@
-// status, explain, cancel, forget, pause, resume, weight: what concerns one batch.
+// status, explain, cancel, retry, forget, pause, resume, weight: what concerns one batch.
 
 #include "daemon/cli/commands.h"
 #include "daemon/cli/figures.h"
@@ -47,6 +47,11 @@ Expected<std::string> text_of(BatchArguments::Command command, const std::string
       if (!count) return std::unexpected(count.error());
       return with_commas(*count) + (*count == 1 ? " job" : " jobs") + " will not run\n";
     }
+    case Command::kRetry: {
+      const auto count = client::to_count(reply);
+      if (!count) return std::unexpected(count.error());
+      return with_commas(*count) + (*count == 1 ? " job" : " jobs") + " queued again\n";
+    }
     case Command::kForget: {
       const auto count = client::to_count(reply);
       if (!count) return std::unexpected(count.error());
@@ -67,6 +72,8 @@ std::string json_of(BatchArguments::Command command, const std::string& id, cons
       return json_text(reply);
     case Command::kCancel:
       return json_object({{"id", id}, {"cancelled", reply.integer}});
+    case Command::kRetry:
+      return json_object({{"id", id}, {"retried", reply.integer}});
     case Command::kForget:
       return json_object({{"id", id}, {"forgotten", reply.integer > 0}});
     case Command::kPause:
@@ -86,6 +93,8 @@ std::string_view name_of(BatchArguments::Command command) {
       return "EXPLAIN";
     case Command::kCancel:
       return "CANCEL";
+    case Command::kRetry:
+      return "RETRY";
     case Command::kForget:
       return "FORGET";
     case Command::kPause:

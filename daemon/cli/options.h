@@ -76,7 +76,7 @@ struct BenchArguments {
 
 // The commands that take one batch and print what the daemon says.
 struct BatchArguments {
-  enum class Command { kStatus, kExplain, kCancel, kForget, kPause, kResume };
+  enum class Command { kStatus, kExplain, kCancel, kRetry, kForget, kPause, kResume };
   Command command;
   std::string id = {};
 };

@@ -33,14 +33,16 @@ Keep keep_of(proto::Keep keep) {
   return Keep::none;
 }
 
-BatchOptions options_of(const proto::BatchOptions& options, std::string id) {
+BatchOptions options_of(const proto::BatchOptions& options, const HandlerDirectory::Entry& entry,
+                        std::string id) {
   return {.id = std::move(id),
           .name = options.name,
           .trace = options.trace,
           .weight = options.weight,
           .slots = options.slots.value_or(0),
           .max_fails = options.max_fails.value_or(0),
-          .timeout = options.timeout.value_or(std::chrono::milliseconds(0)),
+          .timeout = options.timeout.value_or(entry.timeout),
+          .retries = options.retries.value_or(entry.retries),
           .keep = keep_of(options.keep)};
 }
 
@@ -187,7 +189,8 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   auto order = order_of(command.options);
   if (!order) return refuse(command.handler, std::move(order.error()));
 
-  const bool is_due = command.options.delay || !order->waits.all.empty();
+  const bool is_due = command.options.delay || !order->waits.all.empty() ||
+                      command.options.retries.value_or((*entry)->retries) != 0;
   const std::uint64_t sequence =
       origin == BatchRecord::Origin::kRun && !is_due ? 0 : registry_.take_sequence();
   std::unique_ptr<PayloadSource> payloads;
@@ -206,7 +209,7 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   }
   const PayloadParts parts = to_write != nullptr ? parts_of(*to_write) : PayloadParts::kNone;
   const bool chosen = !command.options.id.empty();
-  BatchOptions core_options = options_of(command.options, chosen ? command.options.id : new_id());
+  BatchOptions core_options = options_of(command.options, **entry, chosen ? command.options.id : new_id());
   // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
   if (origin == BatchRecord::Origin::kRun) core_options.keep = Keep::all;
   // Not make_shared, here and below: the store's weak_ptr to it would hold its memory when it has gone.
@@ -243,7 +246,7 @@ Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t
   const std::uint64_t sequence = registry_.take_sequence();
   const bool chosen = !command.options.id.empty();
   std::shared_ptr<BatchRecord> record(new BatchRecord(
-      options_of(command.options, chosen ? command.options.id : new_id()), (*entry)->handler,
+      options_of(command.options, **entry, chosen ? command.options.id : new_id()), (*entry)->handler,
       std::make_unique<StreamedPayloads>(is_stored ? store_->payloads(sequence) : nullptr), &changes_,
       (*entry)->lane, BatchRecord::Origin::kOpen, sequence, is_stored ? store_->journal(sequence) : nullptr));
   record->id_is_chosen = chosen;

@@ -61,6 +61,7 @@ class BatchRecord final : public Batch {
   // What commands have made of it, for the store.
   bool is_closed = false;
   std::string stop_reason;
+  bool has_no_deadline = false;  // RETRY let it go on when it was over: its deadline was for before
   // What it waits for before it starts.
   Waits waits;
   // Jobs and payload bytes as the limits count them now; both 0 once the batch is over.
@@ -82,6 +83,7 @@ class BatchRecord final : public Batch {
   Instant deadline_at = kNever;
   Instant close_at = kNever;
   Instant start_at = kNever;
+  Instant retry_at = kNever;
   Instant forget_at = kNever;
   Instant progress_at = kNever;
 

@@ -37,7 +37,43 @@ char* put_bulk(char* out, std::string_view bytes) {
   return out;
 }
 
-constexpr std::size_t kRowHead = 40;  // of RESULTS, about what surrounds an output
+constexpr std::size_t kRowHead = 40;               // of RESULTS, about what surrounds an output
+constexpr std::uint64_t kMostPassedOver = 10'000;  // of RESULTS in one page; guess: a millisecond
+
+// Whether a row tells of a failure that has been queued again: a later row tells how that ended.
+bool is_superseded(std::uint64_t place, const ResultRow& row, std::uint64_t superseded) {
+  return place < superseded && row.status != JobStatus::ok && row.status != JobStatus::cancelled;
+}
+
+// Which rows a page takes: those that are shown, as many as the demand allows, and what lies between them.
+class PageRows {
+ public:
+  // `page` has its first row and what is superseded.
+  PageRows(ResultsPage& page, const ResultsDemand& demand) : page_(page), demand_(demand) {}
+
+  // So many rows may be looked at.
+  std::uint64_t most() const {
+    const std::uint64_t superseded = page_.superseded - std::min(page_.superseded, page_.first);
+    return demand_.count + std::min(kMostPassedOver, superseded);
+  }
+  // The next row; false if it is not of this page.
+  bool take(const ResultRow& row) {
+    if (!is_superseded(page_.first + page_.rows, row, page_.superseded)) {
+      if (page_.shown == demand_.count) return false;
+      bytes_ += row.output.size() + kRowHead;
+      if (page_.shown != 0 && bytes_ > demand_.max_bytes) return false;
+      ++page_.shown;
+    }
+    ++page_.rows;
+    return true;
+  }
+
+ private:
+  ResultsPage& page_;
+  const ResultsDemand& demand_;
+  std::uint64_t bytes_ = 0;
+};
+
 constexpr std::string_view kPair = "*2\r\n";
 
 std::size_t pair_size(const ResultRow& row) {
@@ -117,17 +153,15 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
 std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand) {
   ResultsPage page;
   page.first = row_of_cursor(demand.cursor);
+  page.superseded = record.status().superseded;
   // Asked before the rows: what is over has them all.
   const bool is_over = record.is_over();
-  auto pieces = record.results_in_memory(page.first, demand.count);
+  PageRows rows(page, demand);
+  auto pieces = record.results_in_memory(page.first, rows.most());
   if (!pieces) return std::nullopt;
   page.pieces = std::move(*pieces);
-  std::uint64_t bytes = 0;
-  page.rows = ResultLog::visit(page.pieces, page.first, demand.count, [&](const ResultRow& row) {
-    const bool is_first = bytes == 0;
-    bytes += row.output.size() + kRowHead;
-    return is_first || bytes <= demand.max_bytes;
-  });
+  ResultLog::visit(page.pieces, page.first, rows.most(),
+                   [&](const ResultRow& row) { return rows.take(row); });
   page.is_end = is_over && page.first + page.rows >= record.status().rows;
   return page;
 }
@@ -135,19 +169,22 @@ std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const Re
 ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand) {
   ResultsPage page;
   page.first = row_of_cursor(demand.cursor);
+  page.superseded = record.status().superseded;
   const bool is_over = record.is_over();
+  PageRows taken(page, demand);
   // Copied into a piece of their own, as they would lie in memory.
   std::vector<std::byte> rows;
-  std::uint64_t bytes = 0;
-  page.rows = record.read_results(page.first, demand.count, [&](const ResultRow& row) {
-    const bool is_first = bytes == 0;
-    bytes += row.output.size() + kRowHead;
-    if (!is_first && bytes > demand.max_bytes) return false;
-    const ResultHead head{row.index, static_cast<std::uint32_t>(row.output.size()), row.status, {}};
+  record.read_results(page.first, taken.most(), [&](const ResultRow& row) {
+    const std::uint64_t place = page.first + page.rows;
+    if (!taken.take(row)) return false;
+    // Nobody sees what is superseded, but it has its place.
+    const std::string_view output =
+        is_superseded(place, row, page.superseded) ? std::string_view() : row.output;
+    const ResultHead head{row.index, static_cast<std::uint32_t>(output.size()), row.status, {}};
     const std::size_t begin = rows.size();
-    rows.resize(begin + ResultHead::bytes_of(row.output.size()));
+    rows.resize(begin + ResultHead::bytes_of(output.size()));
     std::memcpy(rows.data() + begin, &head, sizeof head);
-    std::memcpy(rows.data() + begin + sizeof head, row.output.data(), row.output.size());
+    if (!output.empty()) std::memcpy(rows.data() + begin + sizeof head, output.data(), output.size());
     return true;
   });
   if (!rows.empty()) {
@@ -164,8 +201,10 @@ ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand)
 void write_results(proto::ReplyWriter& reply, const ResultsPage& page) {
   reply.array(2);
   reply.bulk_integer(page.is_end ? 0 : static_cast<std::int64_t>(page.first + page.rows + 1));
-  reply.array(page.rows);
+  reply.array(page.shown);
+  std::uint64_t place = page.first;
   ResultLog::visit(page.pieces, page.first, page.rows, [&](const ResultRow& row) {
+    if (is_superseded(place++, row, page.superseded)) return true;
     reply.result_row(row.index, to_string(row.status), row.output);
     return true;
   });

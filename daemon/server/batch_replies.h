@@ -30,7 +30,9 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
 struct ResultsPage {
   std::uint64_t first = 0;
   std::uint64_t rows = 0;
-  bool is_end = false;  // the batch is over, and there are no more
+  std::uint64_t shown = 0;       // of these: not of a failure that was queued again since
+  std::uint64_t superseded = 0;  // BatchStatus::superseded when it was made
+  bool is_end = false;           // the batch is over, and there are no more
   std::vector<ResultLog::Piece> pieces;
 };
 struct ResultsDemand {

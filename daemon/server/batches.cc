@@ -1,7 +1,9 @@
 #include "daemon/server/batches.h"
 
+#include <fmt/format.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
 
@@ -71,7 +73,13 @@ void Batches::changed(BatchRecord& record, Instant at) {
   }
   if (record.is_active && record.origin != BatchRecord::Origin::kRun) tell_subscribers(record, status, at);
   if (registry_.update(record, status, at)) ended(record, status);
+  if (record.is_active) schedule_retry(record, status);
   for (Wakeup* waiter : record.waiters) waiter->wake();
+}
+
+void Batches::schedule_retry(BatchRecord& record, const BatchStatus& status) {
+  const Instant due = status.retry_at.count() == 0 ? kNever : Instant(status.retry_at);
+  if (due != record.retry_at) registry_.schedule(record, Due::kRetry, due);
 }
 
 void Batches::tell_subscribers(BatchRecord& record, const BatchStatus& status, Instant at) {
@@ -103,9 +111,8 @@ void Batches::ended(BatchRecord& record, const BatchStatus& status) {
   if (record.origin == BatchRecord::Origin::kOpen) {
     streams_[record.opener].erase(record.sequence);
     if (streams_[record.opener].empty()) streams_.erase(record.opener);
-    static_cast<StreamedPayloads&>(record.payloads()).release();
   }
-  record.content.release(record.id_is_chosen);
+  release_payloads(record, status);
   if (!record.is_rejected && log_->should_log(spdlog::level::info) && done_lines_.open(now())) {
     log_->info(
         "batch {} id={} name=\"{}\" handler={} jobs={} ok={} failed={} cancelled={} took_ms={} unlogged={}",
@@ -119,6 +126,52 @@ std::uint64_t Batches::cancel(BatchRecord& record, std::string reason) {
   log_->debug("batch cancelled id={} reason=\"{}\"", record.id(), reason);
   record.stop_reason = reason;
   const std::uint64_t count = record.lane.cancel(record, std::move(reason));
+  write_changes(record);
+  return count;
+}
+
+void Batches::release_payloads(BatchRecord& record, const BatchStatus& status) {
+  const bool may_go_on = status.failed != 0 && status.state == BatchState::done && !record.is_rejected;
+  const auto stored = [&] {
+    return may_go_on && record.is_stored() ? store_->payloads(record.sequence) : nullptr;
+  };
+  if (may_go_on && !record.is_stored()) {
+    registry_.count(record, 0, record.payloads().memory_bytes());
+  } else if (record.origin == BatchRecord::Origin::kOpen) {
+    auto& payloads = static_cast<StreamedPayloads&>(record.payloads());
+    may_go_on ? payloads.leave_to_store() : payloads.release();
+  } else {
+    record.content.release(record.id_is_chosen, stored());
+  }
+}
+
+std::expected<std::uint64_t, Batches::Refusal> Batches::retry(BatchRecord& record) {
+  if (draining_)
+    return std::unexpected(Refusal("DRAINING the daemon is shutting down: no job was queued again"));
+  // It may be over for less time than this thread has taken to hear of it.
+  if (record.is_over()) hear_of(record);
+  const std::uint64_t failed = record.status().failed;
+  const std::uint64_t most = config_.limits.max_queued_jobs;
+  if (failed > most - std::min(most, registry_.queued_jobs())) {
+    return std::unexpected(
+        fmt::format("QUEUEFULL limits.max_queued_jobs is {}, {} are queued, and {} would be more: try again",
+                    most, registry_.queued_jobs(), failed));
+  }
+  const auto shared = std::static_pointer_cast<BatchRecord>(record.shared_from_this());
+  const std::uint64_t count = record.lane.retry_failed(shared);
+  if (count == 0) return 0;
+  log_->debug("failed jobs queued again batch={} jobs={}", record.id(), count);
+  if (!record.is_active) {
+    record.has_no_deadline = true;
+    retained_.erase(record.sequence);
+    const BatchStatus status = record.status();
+    if (const auto retired = registry_.go_on(shared, status)) {
+      stored_bytes_ -= retired->stored_bytes;
+      record.stored_parts = retired->parts;
+      count_stored(record, status.result_bytes);
+    }
+    arm_timer();
+  }
   write_changes(record);
   return count;
 }
@@ -202,6 +255,10 @@ void Batches::take_due() {
       case Due::kForget:
         forget(record, Urgency::kWithNext);
         break;
+      case Due::kRetry:
+        record.lane.retry_due(std::static_pointer_cast<BatchRecord>(record.shared_from_this()));
+        schedule_retry(record, record.status());
+        break;
       case Due::kStart:
         record.lane.release(record, Hold::delay);
         break;
@@ -233,12 +290,14 @@ void Batches::drain(std::function<void()> on_idle) {
 
 void Batches::look_whether_idle() {
   if (!draining_ || !on_idle_ || !unsettled_.empty() || runs_ != 0) return;
-  // What is in the store and open, or held by something, goes on being so after a restart.
+  // What is in the store and open, or held by something, or waits to be tried again, goes on being so after a
+  // restart.
   const bool is_idle = registry_.all_active([](const BatchRecord& record) {
     if (!record.is_stored()) return false;
     const BatchStatus status = record.status();
     if (status.running != 0) return false;
-    return status.holds != 0 || (status.state == BatchState::open && status.queued == 0);
+    if (status.holds != 0) return true;
+    return status.queued == status.waiting && (status.waiting != 0 || status.state == BatchState::open);
   });
   if (is_idle) std::exchange(on_idle_, nullptr)();
 }

@@ -99,6 +99,9 @@ class Batches {
 
   // Jobs that will not run because of it.
   std::uint64_t cancel(BatchRecord& record, std::string reason);
+  // All its failed jobs are queued again; how many. A batch that is over goes on by it. 0 if it was
+  // cancelled.
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record);
   void set_weight(BatchRecord& record, std::uint32_t weight);
   void pause(BatchRecord& record);
   void resume(BatchRecord& record);
@@ -140,6 +143,9 @@ class Batches {
   Order restored_order(const AcceptedRow& row, const BatchHistory& history, const ChangesRow& changes);
   // Before the ring knows the batch. `start_at`: when its delay ends.
   void hold(BatchRecord& record, Order order, Instant start_at);
+  // The batch is over: its payloads leave the memory, unless its failed jobs may run again and there is no
+  // store to read them from.
+  void release_payloads(BatchRecord& record, const BatchStatus& status);
   // The batch is over: those that waited for it start, or never will.
   void release_dependents(BatchRecord& record, const BatchStatus& status);
 
@@ -201,6 +207,7 @@ class Batches {
   void ended(BatchRecord& record, const BatchStatus& status);
   Instant next_due();
   void take_due();
+  void schedule_retry(BatchRecord& record, const BatchStatus& status);
   void look_whether_idle();
 
   const config::Config& config_;

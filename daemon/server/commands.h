@@ -53,6 +53,7 @@ void workers_command(Session& session, proto::Command& command);
 
 // commands_control.cc
 void cancel_command(Session& session, proto::Command& command);
+void retry_command(Session& session, proto::Command& command);
 void forget_command(Session& session, proto::Command& command);
 void pause_command(Session& session, proto::Command& command);
 void resume_command(Session& session, proto::Command& command);

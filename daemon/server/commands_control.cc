@@ -26,6 +26,15 @@ void cancel_command(Session& session, proto::Command& command) {
       record->ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); });
 }
 
+void retry_command(Session& session, proto::Command& command) {
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
+  const auto count = session.server().batches().retry(*record);
+  if (!count) return session.fail(count.error());
+  session.reply_when_stored(
+      record->ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(*count)); });
+}
+
 void forget_command(Session& session, proto::Command& command) {
   Batches& batches = session.server().batches();
   const auto found = batches.find(command.arguments[1]);

@@ -35,6 +35,7 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   if (has(status.holds, Hold::batches)) return "after-batch";
   if (has(status.holds, Hold::delay)) return "delayed";
   if (status.queued == 0) return "open-and-empty";
+  if (status.waiting != 0 && status.waiting == status.queued) return "delayed";
   return view.at_slots ? "running" : "waiting-its-turn";
 }
 

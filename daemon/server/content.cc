@@ -32,10 +32,10 @@ bool Content::is_same(const proto::RangeSource& other) const {
          range->payload == other.payload;
 }
 
-void Content::release(bool keep_digest) {
+void Content::release(bool keep_digest, std::unique_ptr<PayloadSource> stored) {
   if (received == nullptr) return;
   if (keep_digest && !digest) digest = digest_of(*received->payloads());
-  std::exchange(received, nullptr)->release();
+  std::exchange(received, nullptr)->release(std::move(stored));
 }
 
 }  // namespace locksley::daemon

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/payload.h"
 #include "proto/argument_list.h"
 #include "proto/submit_options.h"
 
@@ -35,8 +36,9 @@ struct Content {
 
   bool is_same(const proto::ArgumentList& payloads) const;
   bool is_same(const proto::RangeSource& other) const;
-  // The batch is over. `keep_digest`: its id may come again.
-  void release(bool keep_digest);
+  // The batch is over. `keep_digest`: its id may come again. `stored`: where the payloads are read from,
+  // should it go on.
+  void release(bool keep_digest, std::unique_ptr<PayloadSource> stored = nullptr);
 };
 
 }  // namespace locksley::daemon

@@ -13,6 +13,7 @@ enum class Due : std::uint8_t {
   kClose,     // an open batch closes itself
   kForget,    // a batch that is over leaves
   kStart,     // its DELAY has passed
+  kRetry,     // jobs that failed are tried again
   kProgress,  // its subscribers hear how far it is
 };
 

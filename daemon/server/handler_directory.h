@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,6 +23,9 @@ class HandlerDirectory {
     Lane& lane;
     std::string kind;               // builtin; later plugin, command, worker
     std::uint32_t concurrency = 0;  // jobs at once; 0: as many as the pool has workers
+    // Of a batch that says nothing else itself.
+    std::chrono::milliseconds timeout{0};  // of a job; 0: none
+    std::uint32_t retries = 0;             // of a failed job
   };
 
   void add(Entry entry) { entries_.emplace(entry.handler.name(), std::move(entry)); }

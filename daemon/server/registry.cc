@@ -68,8 +68,9 @@ bool Registry::forget(std::string_view id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end() || found->second->is_active) return false;
   const std::shared_ptr<BatchRecord> record = found->second;
-  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kForget, Due::kStart, Due::kProgress})
+  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kForget, Due::kStart, Due::kRetry, Due::kProgress})
     schedule(*record, kind, kNever);
+  set_counts(*record, 0, 0);
   by_sequence_.erase(record->sequence);
   by_id_.erase(found);
   count_retained();
@@ -122,7 +123,7 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
   set_counts(record, 0, 0);
   record.is_active = false;
   if (record.sequence == 0) return true;
-  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kStart, Due::kProgress})
+  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kStart, Due::kRetry, Due::kProgress})
     schedule(record, kind, kNever);
   if (record.origin == BatchRecord::Origin::kRun) {
     // The caller holds it.
@@ -173,6 +174,22 @@ std::expected<std::uint64_t, std::string> Registry::list(std::uint64_t cursor, b
   return 0;
 }
 
+std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>& record,
+                                             const BatchStatus& status) {
+  const auto retired = forget_retained(record->sequence);
+  if (retired) {
+    by_id_.emplace(record->id(), record);
+    by_sequence_.emplace(record->sequence, record.get());
+  }
+  record->is_active = true;
+  active_.emplace(record->sequence, record.get());
+  schedule(*record, Due::kForget, kNever);
+  set_counts(*record, status.queued + status.running, record->payloads().memory_bytes());
+  stats_.active_batches.set(active_.size());
+  count_retained();
+  return retired;
+}
+
 bool Registry::all_active(const std::function<bool(const BatchRecord&)>& is_true) const {
   return std::ranges::all_of(active_, [&](const auto& entry) { return is_true(*entry.second); });
 }
@@ -191,6 +208,8 @@ Instant& Registry::instant_of(BatchRecord& record, Due kind) {
       return record.forget_at;
     case Due::kStart:
       return record.start_at;
+    case Due::kRetry:
+      return record.retry_at;
     case Due::kProgress:
       break;
   }

@@ -25,8 +25,8 @@ namespace locksley::daemon {
 //
 // Of a batch that is over and in the store nothing but its place stays in memory when retire() was called
 // (RetainedBatches); the rest is loaded when somebody asks for it. The last that were asked for stay for a
-// while. What is over never changes, so a record that somebody still holds is as good as one that is loaded
-// anew.
+// while. What is over changes by go_on() alone, so a record that somebody still holds is as good as one that
+// is loaded anew, or shows the batch as it was before it went on.
 //
 // Owned by the Server; every call is made on the I/O thread. What loads blocks on the disk, for some 10 us as
 // a rule; nothing else does. A look-up is a hash, adding, removing and listing are O(log n). Allocation and
@@ -79,11 +79,15 @@ class Registry {
   // from the active to the retained, where it is due to be forgotten after its time. True if this call saw it
   // end. For batches that are not in the registry (RUN), too: they count against the same limits.
   bool update(BatchRecord& record, const BatchStatus& status, Instant now);
+  // One that was over is so no longer: back from the retained to the active, and to memory for good, if it
+  // was retired. What it was as a retired one; none if it was not.
+  std::optional<RetainedBatch> go_on(const std::shared_ptr<BatchRecord>& record, const BatchStatus& status);
   // A batch was accepted, or grew: it counts from now on.
   void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes);
 
-  std::uint64_t queued_jobs() const { return queued_jobs_; }    // accepted, not ended
-  std::uint64_t queued_bytes() const { return queued_bytes_; }  // of payloads whose batch is not over
+  std::uint64_t queued_jobs() const { return queued_jobs_; }  // accepted, not ended
+  // Of payloads whose batch is not over, or may go on without a store to read them from.
+  std::uint64_t queued_bytes() const { return queued_bytes_; }
   std::size_t size() const { return by_id_.size() + retained_.size(); }
   std::size_t active() const { return active_.size(); }
 

@@ -50,6 +50,11 @@ std::shared_ptr<const Batches::ReadRows> Batches::read_rows(std::shared_ptr<Batc
 void Batches::retire_finished() {
   while (finished_.size() > kMostFinished) {
     if (BatchRecord* record = registry_.by_sequence(finished_.front())) {
+      if (record->is_active) {
+        // RETRY let it go on. It comes here again.
+        finished_.pop_front();
+        continue;
+      }
       // It must be whole in the store, and nothing that is told of it may be outstanding. If the disk fails,
       // it waits.
       if (record->is_rejected || !is_settled(record->ticket) || !store_->is_written(record->end_ticket)) {

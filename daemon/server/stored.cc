@@ -95,6 +95,7 @@ ChangesRow Batches::changes_of(const BatchRecord& record) const {
                  .stop_reason = record.stop_reason,
                  .weight = status.weight,
                  .attempt = record.attempt(),
+                 .has_no_deadline = record.has_no_deadline,
                  .is_released = record.waits.were_any && record.waits.open == 0,
                  .satisfied = {}};
   if (record.waits.open != 0) {
@@ -242,6 +243,7 @@ std::shared_ptr<BatchRecord> Batches::record_of(StoredBatch& stored) {
   record->id_is_chosen = row.id_is_chosen;
   record->is_closed = history.closed;
   record->stop_reason = history.stop_reason;
+  record->has_no_deadline = stored.changes.has_no_deadline;
   record->retain = std::chrono::milliseconds(row.retain_ms);
   record->content.jobs = history.jobs;
   if (row.range) {
@@ -281,7 +283,7 @@ void Batches::restore(StoredBatch stored) {
   record->ticket = store_->put(
       ChangeBatch{.sequence = sequence, .changes = changes_of(*record), .trims_payloads = !history.closed},
       Urgency::kAwaited);
-  if (row.deadline_at != 0) {
+  if (row.deadline_at != 0 && !stored.changes.has_no_deadline) {
     registry_.schedule(*record, Due::kDeadline, instant_of(row.deadline_at));
     // Before its jobs are in the ring.
     if (record->deadline_at <= now()) cancel(*record, "deadline passed");

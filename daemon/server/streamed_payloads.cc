@@ -109,4 +109,10 @@ void StreamedPayloads::release() {
   memory_bytes_ = 0;
 }
 
+void StreamedPayloads::leave_to_store() {
+  release();
+  const std::lock_guard lock(mutex_);
+  pieces_.push_back({.first = 0, .received = nullptr, .bytes = nullptr, .ends = {}});
+}
+
 }  // namespace locksley::daemon

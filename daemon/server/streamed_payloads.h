@@ -39,8 +39,9 @@ class StreamedPayloads final : public PayloadSource {
   void add_stored(std::uint64_t count);
   // The last `count`, which no worker has heard of, go again.
   void withdraw(std::uint64_t count);
-  // Once the batch is over: frees them.
+  // Once the batch is over: frees them; or frees those in memory, since the store has all.
   void release();
+  void leave_to_store();
 
   void fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
   std::uint64_t memory_bytes() const override { return memory_bytes_.load(); }

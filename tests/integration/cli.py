@@ -115,7 +115,7 @@ class Batches(CliTest):
 
     def test_help_of_every_command(self):
         manual = self.out("--help")
-        for command in "submit run results wait list status explain cancel forget weight pause resume handlers tenants workers ping bench".split():
+        for command in "submit run results wait list status explain cancel retry forget weight pause resume handlers tenants workers ping bench".split():
             self.assertRegex(manual, rf"(?m)^\s+{command}\b")
             self.assertIn("Example", self.out(command, "--help"))
 

@@ -82,7 +82,7 @@ class RedisCli(ToolTest):
         docs = json.loads(self.cli("--json", "COMMAND", "DOCS"))
         names = self.command("COMMAND", "LIST")
         self.assertEqual(sorted(docs), sorted(names))
-        for name in "submit open add close run status wait results cancel forget list handlers tenants workers explain weight pause resume".split():
+        for name in "submit open add close run status wait results cancel retry forget list handlers tenants workers explain weight pause resume".split():
             self.assertTrue(docs[name]["summary"], name)
             self.assertTrue(docs[name]["group"], name)
         self.assertEqual(len(names), self.command("COMMAND", "COUNT"))

@@ -109,6 +109,10 @@ class Connection:
 
     # Bytes.
 
+    def results_so_far(self, batch):
+        """The rows of a batch that may go on, at most a page of them."""
+        return self("RESULTS", batch, "COUNT", 1_000_000)[1]
+
     def send(self, data):
         self.socket.sendall(data)
 

@@ -220,6 +220,9 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Entries, BadFileTest,
     testing::Values(
+        BadFile{"TimeoutFinerThanABatchCouldSay", "handlers:\n  a: {command: [cat], timeout: 1500us}\n",
+                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
+                "f:2:31: handlers.a.timeout: expected whole milliseconds, found \"1500us\"\n"},
         BadFile{"HandlerOfNoKind", "handlers:\n  a: {}\n",
                 "f:2:3: handlers.a: expected one of command, worker and plugin, found none\n"
                 "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"},

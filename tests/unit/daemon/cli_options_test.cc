@@ -99,9 +99,9 @@ TEST(CliOptionsTest, WrongLinesAreUsageErrors) {
 }
 
 TEST(CliOptionsTest, EveryCommandHasHelpWithAnExample) {
-  for (const char* command :
-       {"", "submit", "run", "results", "wait", "status", "explain", "list", "cancel", "forget", "weight",
-        "pause", "resume", "handlers", "tenants", "workers", "ping", "info", "bench"}) {
+  for (const char* command : {"",         "submit",  "run",     "results", "wait",   "status", "explain",
+                              "list",     "cancel",  "retry",   "forget",  "weight", "pause",  "resume",
+                              "handlers", "tenants", "workers", "ping",    "info",   "bench"}) {
     const auto result = parse(std::string(command) + " --help");
     ASSERT_FALSE(result) << command;
     EXPECT_EQ(result.error().exit_code, daemon::kExitOk) << command;

@@ -40,7 +40,7 @@ TEST(CommandTableTest, NothingElseIsFound) {
     EXPECT_EQ(find_command("x" + other), nullptr);
     EXPECT_EQ(find_command(std::string_view(other).substr(0, other.size() - 1)), nullptr);
   }
-  for (const std::string_view name : {"", "x", "MULTI", "GET", "RETRY", "SHUTDOWN"}) {
+  for (const std::string_view name : {"", "x", "MULTI", "GET", "RETRIES", "SHUTDOWN"}) {
     EXPECT_EQ(find_command(name), nullptr) << name;
   }
   EXPECT_EQ(find_command(std::string(100'000, 'a')), nullptr);
@@ -50,11 +50,11 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
   std::set<std::string_view> names;
   for (const CommandSpec& spec : commands()) names.insert(spec.name);
   const std::set<std::string_view> expected = {
-      "submit",     "open",         "add",    "close",   "run",      "status",    "wait",
-      "results",    "cancel",       "forget", "list",    "handlers", "workers",   "explain",
-      "weight",     "pause",        "resume", "tenants", "info",     "subscribe", "unsubscribe",
-      "psubscribe", "punsubscribe", "hello",  "auth",    "ping",     "echo",      "quit",
-      "reset",      "select",       "client", "command", "config"};
+      "submit",      "open",       "add",          "close",  "run",      "status",  "wait",
+      "results",     "cancel",     "forget",       "list",   "handlers", "workers", "explain",
+      "weight",      "pause",      "resume",       "retry",  "tenants",  "info",    "subscribe",
+      "unsubscribe", "psubscribe", "punsubscribe", "hello",  "auth",     "ping",    "echo",
+      "quit",        "reset",      "select",       "client", "command",  "config"};
   EXPECT_EQ(names, expected);
 }
 

@@ -65,8 +65,8 @@ TEST(SubmitOptionsTest, AllOptionsInAnyCase) {
 }
 
 TEST(SubmitOptionsTest, WhenItStartsAndHowOftenAJobIsTried) {
-  const auto parsed =
-      parse_submit(words("SUBMIT echo after b AFTEROK a Delay 20 AFTER c retries 0 AFTEROK b AFTER a JOBS x"));
+  const auto parsed = parse_submit(
+      words("SUBMIT echo after b AFTEROK a Delay 20 AFTER c retries 0 AFTEROK b AFTER a JOBS x"));
   ASSERT_TRUE(parsed) << parsed.error();
   const BatchOptions& options = parsed->options;
   EXPECT_EQ(options.delay, milliseconds(20));

@@ -157,6 +157,14 @@ class Client:
             options["SLOTS"] = self.random.randint(1, 3)
         if handler == "fail" and self.random.random() < 0.5:
             options["MAXFAILS"] = self.random.randint(1, 50)
+        if self.random.random() < 0.3:
+            options["RETRIES"] = self.random.randint(1, 2)
+        if self.random.random() < 0.1:
+            options["DELAY"] = self.random.randint(1, 300)
+        if self.random.random() < 0.15:
+            other = self.pick()
+            if other is not None:
+                options[self.random.choice(("AFTER", "AFTEROK"))] = other.id
 
         def piece(name):
             if self.random.random() < 0.2 and handler != "sleep":

@@ -105,7 +105,7 @@ class Batch:
         return self.options.get("KEEP", "all")
 
     def may_be_cancelled(self):
-        return self.cancelled or "DEADLINE" in self.options or "MAXFAILS" in self.options
+        return self.cancelled or any(option in self.options for option in ("DEADLINE", "MAXFAILS", "AFTEROK"))
 
     def is_known(self):
         return self.accepted == ACKNOWLEDGED and self.id is not None and self.forgotten is None

@@ -19,6 +19,14 @@ Uses names_of(std::string_view section, const std::map<std::string, Entry>& entr
   return result;
 }
 
+Uses plugins_of(const Config& config) {
+  Uses result;
+  for (const auto& [name, handler] : config.handlers) {
+    if (!handler.plugin.empty()) result.push_back("handlers." + name + ".plugin");
+  }
+  return result;
+}
+
 Uses use_if(bool is_used, std::string key) { return is_used ? Uses{std::move(key)} : Uses{}; }
 
 struct Feature {
@@ -31,8 +39,7 @@ const std::array kMissing{
             "one thread serves all connections"},
     Feature{[](const Config& c) { return use_if(c.listen.tls != Tls{}, "listen.tls"); },
             "connections are plain TCP"},
-    Feature{[](const Config& c) { return names_of("handlers", c.handlers); },
-            "only the built-in handlers run"},
+    Feature{[](const Config& c) { return plugins_of(c); }, "commands and workers run, plugins do not"},
     Feature{[](const Config& c) { return names_of("users", c.users); },
             "nobody is asked for a password, and only loopback peers are served"},
 };

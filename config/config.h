@@ -89,6 +89,20 @@ struct Store {
 enum class Input {
   kStdin,     // a job's payload is the process's standard input
   kArgument,  // it replaces {} in the arguments
+  kFile,      // {} in the arguments is replaced by the name of a file that holds it
+};
+
+// Whether a plugin's jobs run in processes of their own, where a crash is one job's.
+enum class Isolate { kNo, kYes };
+
+// What the kernel holds a process of a handler to; 0: no limit of its own.
+struct ProcessLimits {
+  Duration cpu{0};              // processor time, whole seconds
+  Bytes memory{0};              // address space
+  Bytes file_size{0};           // of a file that it writes
+  std::uint64_t files = 0;      // open at once
+  std::uint64_t processes = 0;  // of its user, at once
+  bool operator==(const ProcessLimits&) const = default;
 };
 
 // A handler outside the daemon. Exactly one of command, worker and plugin is set.
@@ -101,6 +115,17 @@ struct Handler {
   std::optional<Rate> rate;
   Duration timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;
+  // Of command and worker only:
+  std::string directory;                     // that they work in; empty: the daemon's
+  std::vector<std::string> environment;      // NAME=value each; beside it they get PATH and what the job is
+  std::string user;                          // that they run as; empty: the daemon's
+  Bytes max_output = mebibytes(16);          // of a job; more ends it
+  Duration grace = std::chrono::seconds{5};  // from SIGTERM to SIGKILL
+  ProcessLimits limits;
+  // Of worker only: a process is replaced after so many jobs, or when it takes so much memory; 0: never.
+  std::uint64_t max_jobs = 0;
+  Bytes max_memory{0};
+  Isolate isolate = Isolate::kNo;  // of plugin only
   bool operator==(const Handler&) const = default;
 };
 

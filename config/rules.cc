@@ -29,6 +29,15 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, ordinary);
 }
 
+bool is_variable(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find('='));
+  const auto ordinary = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  return name.size() < text.size() && !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
+         std::ranges::all_of(name, ordinary) && has_no_nul(text);
+}
+
 template <class T>
 std::optional<std::string> outside(const Bounds<T>& bounds, const T& value) {
   if (value < bounds.low || bounds.high < value) return describe(bounds);
@@ -43,6 +52,7 @@ const TextRule kText{"a text that is not empty", is_text};
 const TextRule kFileName{"the name of a file", has_no_nul};
 const ListRule kArguments{{"a program and its arguments", has_no_nul}};
 const ListRule kNames{kName};
+const ListRule kVariables{{"a variable such as LANG=C.UTF-8", is_variable}};
 
 std::string describe(const Bounds<std::uint64_t>& bounds) {
   return "a whole number from " + std::to_string(bounds.low) + " to " + std::to_string(bounds.high);

@@ -43,6 +43,21 @@ void visit_handler(Visitor& v, HandlerT& handler) {
   v.key(Key{"rate", Change::kRestart}, handler.rate, Bounds<Rate>{Rate{1}, Rate{1'000'000}});
   v.key(Key{"timeout", Change::kRestart}, handler.timeout, Bounds<Duration>{Duration{0}, kLongestTime});
   v.key(Key{"retries", Change::kRestart}, handler.retries, Bounds<std::uint64_t>{0, 1'000});
+  v.key(Key{"directory", Change::kRestart}, handler.directory, kFileName);
+  v.key(Key{"environment", Change::kRestart}, handler.environment, kVariables);
+  v.key(Key{"user", Change::kRestart}, handler.user, kText);
+  v.key(Key{"max_output", Change::kRestart}, handler.max_output, Bounds<Bytes>{Bytes{1}, gibibytes(1)});
+  v.key(Key{"grace", Change::kRestart}, handler.grace, Bounds<Duration>{Duration{0}, std::chrono::hours{1}});
+  v.section("limits", [&] {
+    v.key(Key{"cpu", Change::kRestart}, handler.limits.cpu, Bounds<Duration>{Duration{0}, kLongestTime});
+    v.key(Key{"memory", Change::kRestart}, handler.limits.memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
+    v.key(Key{"file_size", Change::kRestart}, handler.limits.file_size, Bounds<Bytes>{Bytes{0}, kMostMemory});
+    v.key(Key{"files", Change::kRestart}, handler.limits.files, Bounds<std::uint64_t>{0, 1'000'000});
+    v.key(Key{"processes", Change::kRestart}, handler.limits.processes, Bounds<std::uint64_t>{0, 1'000'000});
+  });
+  v.key(Key{"max_jobs", Change::kRestart}, handler.max_jobs, Bounds<std::uint64_t>{0, kMostJobs});
+  v.key(Key{"max_memory", Change::kRestart}, handler.max_memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
+  v.key(Key{"isolate", Change::kRestart}, handler.isolate, WordRule{});
 }
 
 template <class Visitor, class UserT>

@@ -140,7 +140,19 @@ class CrossChecker {
     }
     check_program(path + ".command", handler.command);
     check_program(path + ".worker", handler.worker);
-    if (handler.input != Input::kArgument) return;
+    const bool runs_processes = !has_plugin || handler.isolate == Isolate::kYes;
+    for (const std::string_view key :
+         {"concurrency", "rate", "directory", "environment", "user", "max_output", "grace", "limits"}) {
+      if (!runs_processes) refuse(path, key, "a command, a worker or an isolated plugin");
+    }
+    for (const std::string_view key : {"max_jobs", "max_memory"}) {
+      if (!runs_processes || has_command) refuse(path, key, "a worker or an isolated plugin");
+    }
+    if (!has_plugin) refuse(path, "isolate", "a plugin");
+    if (handler.limits.cpu % std::chrono::seconds(1) != Duration(0)) {
+      report(path + ".limits.cpu", {path + ".limits.cpu"}, "whole seconds", shown(handler.limits.cpu));
+    }
+    if (handler.input == Input::kStdin) return;
     if (!has_command) {
       report(path + ".input", {path + ".input"}, "input with a command only",
              in_quotes(word_of(handler.input)));
@@ -148,7 +160,16 @@ class CrossChecker {
                  return argument.find("{}") != std::string::npos;
                })) {
       report(path + ".command", {path + ".command", path + ".input"},
-             "{} in an argument, because input is argument", "none");
+             "{} in an argument, because input is " + std::string(word_of(handler.input)), "none");
+    }
+  }
+
+  // A key that would have no effect.
+  void refuse(const std::string& handler, std::string_view key, std::string_view kinds) {
+    const std::string path = dotted(handler, key);
+    if (origins_.contains(path)) {
+      report(path, {path}, std::string(key) + " with " + std::string(kinds) + " only",
+             "it with another kind");
     }
   }
 

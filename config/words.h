@@ -23,8 +23,11 @@ constexpr auto words(Durability) {
 }
 
 constexpr auto words(Input) {
-  return std::array{Word{"stdin", Input::kStdin}, Word{"argument", Input::kArgument}};
+  return std::array{Word{"stdin", Input::kStdin}, Word{"argument", Input::kArgument},
+                    Word{"file", Input::kFile}};
 }
+
+constexpr auto words(Isolate) { return std::array{Word{"false", Isolate::kNo}, Word{"true", Isolate::kYes}}; }
 
 constexpr auto words(CommandGroup) {
   return std::array{Word{"submit", CommandGroup::kSubmit}, Word{"read", CommandGroup::kRead},

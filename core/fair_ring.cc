@@ -137,9 +137,9 @@ void FairRing::detach_all() {
 
 // ---- Turns ----
 
-std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter) {
+std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t most) {
   const std::lock_guard lock(mutex_);
-  std::optional<Claim> claim = claim_locked(now, filter);
+  std::optional<Claim> claim = claim_locked(now, filter, most);
   if (claim) publish();
   return claim;
 }
@@ -178,7 +178,7 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
   return settled;
 }
 
-std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter) {
+std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most) {
   const bool any = filter == ClaimFilter::any;
   if (any ? level_.empty() : !level_.has_brief()) return std::nullopt;
   RingTenant& tenant = any ? level_.top() : level_.top_brief();
@@ -186,7 +186,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter)
 
   Claim claim;
   claim.queue = &queue;
-  claim.range = take(queue, claim_size(queue));
+  claim.range = take(queue, std::min(most, claim_size(queue)));
   queue.claimed_ += claim.range.size();
   claimed_ += claim.range.size();
   const auto jobs = static_cast<std::int64_t>(claim.range.size());

@@ -122,8 +122,11 @@ class FairRing {
 
   // ---- Turns ----
 
-  // A turn of the queue owed most. None if nothing (that the filter lets through) can be claimed.
-  std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::any);
+  // A turn of the queue owed most, of at most `most` jobs. None if nothing (that the filter lets through) can
+  // be claimed.
+  std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::any,
+                                 std::uint64_t most = kAnyNumber);
+  static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
   // A thief has taken part of a claim, or sub-jobs of a job that runs: one executor more, charged nothing in
   // advance. Whatever the queue's state, since the thief has its part already: what it must not run (the
   // queue may be paused or cancelled by now) it hands back when it settles. What is claimed keeps the queue
@@ -181,7 +184,7 @@ class FairRing {
   static constexpr std::int64_t kJobService = 1000;
 
   // All need mutex_.
-  std::optional<Claim> claim_locked(Nanoseconds now, ClaimFilter filter);
+  std::optional<Claim> claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most = kAnyNumber);
   IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now);
   Charge begin_turn(RingQueue& queue, Nanoseconds now);
 

@@ -114,6 +114,7 @@ std::uint64_t Lane::cancel(Batch& batch, std::string reason) {
   for (const IndexRange& range : batch.take_due_retries(Nanoseconds::max())) dropped.push_back(range);
   batch.close();
   batch.jobs_dropped(dropped);
+  if (stop_) stop_();
   return will_not_run;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/batch.h"
 #include "core/fair_ring.h"
+#include "core/histogram.h"
 
 namespace locksley {
 
@@ -42,6 +43,8 @@ class Lane {
 
   // Called after there may be more to claim. Set once, before the first batch.
   void on_work(Wake wake) { wake_ = std::move(wake); }
+  // Called after a batch was told to stop, for executors that do not look by themselves. Set once, likewise.
+  void on_stop(Wake stop) { stop_ = std::move(stop); }
 
   // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there.
   // `start` wakes the executors; false leaves that to the caller, who then calls wake() after a series of
@@ -80,6 +83,10 @@ class Lane {
 
   // ---- For executors ----
 
+  // How long batches waited for the turns that slots took (core/slot.h). The pool's workers count for
+  // themselves.
+  DurationHistogram slot_wait;
+
   void wake() {
     if (wake_) wake_();
   }
@@ -100,6 +107,7 @@ class Lane {
   FairRing ring_;
   std::mutex hold_mutex_;  // keeps record and ring in step when two threads hold and release one batch
   Wake wake_;
+  Wake stop_;
   std::atomic<std::int64_t> quantum_;  // nanoseconds; written by set_quantum(), read by executors
 };
 

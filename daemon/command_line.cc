@@ -15,6 +15,7 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
                "Validate the configuration, print what would be in force, and exit");
   app.add_flag("--repair", command_line.repair,
                "Make what can still be read of a damaged store a sound one, and exit");
+  app.add_flag("--keeper", command_line.keeper)->group("");  // how the daemon starts its other process
   app.set_version_flag("--version", "locksleyd " + version);
   app.footer(
       "Signals: TERM or INT drains and ends, a second one ends at once; HUP reads the configuration again.\n"

@@ -9,6 +9,7 @@ struct CommandLine {
   std::string config_file;  // empty: all defaults
   bool check_config = false;
   bool repair = false;
+  bool keeper = false;  // not for people: this is the process that keeps the others, of daemon/process
 };
 
 // What was asked for; or, if there is nothing to run, what to exit with: help or version were printed, or an

@@ -36,6 +36,8 @@
 #include "daemon/http/server_metrics.h"
 #include "daemon/http/store_metrics.h"
 #include "daemon/logging.h"
+#include "daemon/process/handler_lanes.h"
+#include "daemon/process/keeper.h"
 #include "daemon/server/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
@@ -100,9 +102,11 @@ int serve(const config::Config& config, const std::string& config_file) {
 
   const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
   const auto builtins = register_builtins();
-  Lane lane("cpu", {.share = config.scheduling.share == config::Share::kTime ? Share::time : Share::jobs,
-                    .quantum = config.scheduling.quantum,
-                    .parallelism = workers});
+  const FairRing::Options ring{
+      .share = config.scheduling.share == config::Share::kTime ? Share::time : Share::jobs,
+      .quantum = config.scheduling.quantum,
+      .parallelism = workers};
+  Lane lane("cpu", ring);
   Pool pool(lane);
 
   HandlerDirectory handlers;
@@ -110,6 +114,27 @@ int serve(const config::Config& config, const std::string& config_file) {
   for (const auto& handler : builtins) {
     handlers.add({.handler = *handler, .lane = lane, .kind = "builtin"});
     handler_list.push_back(handler.get());
+  }
+  auto made = HandlerLanes::make(config.handlers, ring, log);
+  if (!made) {
+    log->error("{}", made.error());
+    return kExitConfig;
+  }
+  HandlerLanes& processes = **made;
+  std::vector<Lane*> lanes{&lane};
+  for (const HandlerLanes::Entry& entry : processes.entries()) {
+    ProcessLane& with = *entry.lane;
+    if (handlers.find(with.handler().name()) != nullptr) {
+      log->error("handlers.{}: a built-in handler has this name: choose another", with.handler().name());
+      return kExitConfig;
+    }
+    handlers.add({.handler = with.handler(),
+                  .lane = with.lane(),
+                  .kind = entry.kind,
+                  .concurrency = with.program().settings().concurrency,
+                  .is_at_rate = [&with] { return with.is_at_rate(); }});
+    handler_list.push_back(&with.handler());
+    lanes.push_back(&with.lane());
   }
 
   std::unique_ptr<Store> store;
@@ -125,7 +150,7 @@ int serve(const config::Config& config, const std::string& config_file) {
   asio::io_context io(1);  // one thread runs it: fewer locks
   Server server({.io = io,
                  .handlers = handlers,
-                 .lanes = {&lane},
+                 .lanes = lanes,
                  .pool = pool,
                  .store = store.get(),
                  .log = log,
@@ -136,6 +161,9 @@ int serve(const config::Config& config, const std::string& config_file) {
   SchedulerMetrics scheduler_metrics(
       pool, lane, handler_list,
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
+  for (const HandlerLanes::Entry& entry : processes.entries()) {
+    scheduler_metrics.add_lane(entry.lane->lane(), entry.lane->program().settings().concurrency);
+  }
   MetricsPage metrics;
   metrics.add([&](Families& families) { scheduler_metrics.read(families); });
   metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
@@ -169,6 +197,7 @@ int serve(const config::Config& config, const std::string& config_file) {
               config.scheduling.reserved_workers, workers, reserved);
   }
   pool.start(workers, reserved);
+  processes.start();
 
   log->info("locksleyd {} ({}) listen={} http={} workers={} handlers={} config={} store={}", kBuildVersion,
             kBuildRevision, to_text(*listen_at), to_text(*http_at), workers, handler_list.size(),
@@ -184,12 +213,13 @@ int serve(const config::Config& config, const std::string& config_file) {
   }
   // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets
   // go of its batches.
+  processes.stop();
   {
     const LastWord last_word(store.get(), exit_code, log);
     pool.stop();
   }
   if (store != nullptr) store->stop();
-  lane.ring().detach_all();
+  for (Lane* each : lanes) each->ring().detach_all();
   log->info("ended exit_code={} connections={} batches={} lost_log_lines={}", exit_code,
             server.stats().connections_accepted.get(), server.batches_accepted(), lost_log_lines());
   return exit_code;
@@ -212,6 +242,7 @@ int repair(const config::Config& config) {
 int run(int argc, char** argv) {
   const ParsedCommandLine parsed = parse_command_line(argc, argv, kBuildVersion);
   if (!parsed.command_line) return parsed.exit_code;
+  if (parsed.command_line->keeper) return keep_processes(kKeeperSocket);
   config::Config config;
   if (const std::string& file = parsed.command_line->config_file; !file.empty()) {
     auto loaded = config::load_file(file);

@@ -85,6 +85,7 @@ bool ReplyReader::absorb(Reply& value, bool is_attribute) {
 ReadStatus ReplyReader::read_line(const char*& at, std::string_view& line) {
   const auto available = static_cast<std::size_t>(end() - at);
   const auto* cr = static_cast<const char*>(std::memchr(at, '\r', available));
+  if (cr == nullptr && std::memchr(at, '\n', available) != nullptr) return fail("LF without CR");
   if (cr == nullptr || cr + 1 == end()) {
     return available > kMaxLineBytes ? fail("a line of more than 64 KiB") : ReadStatus::kNeedMore;
   }
@@ -194,6 +195,10 @@ ReadStatus ReplyReader::read_value(Found& found) {
       break;
     }
     default: {
+      // Found at the first byte: what speaks another language may not end its line for long.
+      if (std::string_view("+-(_#,").find(type) == std::string_view::npos) {
+        return fail("unexpected '" + printable({&type, 1}) + "'");
+      }
       ++at;
       std::string_view line;
       status = read_line(at, line);

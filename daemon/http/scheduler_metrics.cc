@@ -80,48 +80,58 @@ SchedulerMetrics::SchedulerMetrics(const Pool& pool, const Lane& lane, std::vect
 void SchedulerMetrics::read(Families& families) {
   const std::vector<WorkerSnapshot> workers = pool_.snapshot();
   // At least 1: active_queues is wanted in any case.
-  const RingSnapshot ring =
-      lane_.ring().snapshot(std::max<std::size_t>(limits_.deepest_batches, 1), steady_now());
+  const std::size_t deepest = std::max<std::size_t>(limits_.deepest_batches, 1);
+  std::vector<LaneNumbers> lanes;
+  lanes.push_back({lane_.name(), pool_.workers(), lane_.ring().snapshot(deepest, steady_now()),
+                   total_ring_wait(workers)});
+  for (const Other& other : others_) {
+    lanes.push_back({other.lane.name(), other.slots, other.lane.ring().snapshot(deepest, steady_now()),
+                     other.lane.slot_wait.snapshot()});
+  }
   read_workers(workers, families);
-  read_lane(ring, workers, families);
-  read_tenants(ring, families);
+  read_lanes(lanes, families);
+  read_tenants(lanes, families);
   read_handlers(families);
 }
 
-void SchedulerMetrics::read_lane(const RingSnapshot& ring, const std::vector<WorkerSnapshot>& workers,
-                                 Families& families) const {
-  const auto gauge = [&](const char* name, const char* help, std::uint64_t value) {
-    Family family = Family::gauge(name, help);
-    family.add({{"lane", lane_.name()}}, value);
+void SchedulerMetrics::read_lanes(const std::vector<LaneNumbers>& lanes, Families& families) const {
+  const auto each = [&](Family family, const auto& value) {
+    for (const LaneNumbers& lane : lanes) family.add({{"lane", lane.name}}, value(lane));
     std::move(family).move_to(families);
   };
-  gauge("locksley_lane_queued_jobs", "Jobs that nobody has claimed yet.", ring.queued);
-  gauge("locksley_lane_running_jobs", "Executors at work on the lane's batches, each on one job at a time.",
-        ring.executors);
-  gauge("locksley_lane_active_batches", "Batches with jobs queued or running.", ring.active_queues);
-  gauge("locksley_lane_slots", "Jobs that the lane can run at once.", pool_.workers());
+  each(Family::gauge("locksley_lane_queued_jobs", "Jobs that nobody has claimed yet."),
+       [](const LaneNumbers& lane) { return lane.ring.queued; });
+  each(Family::gauge("locksley_lane_running_jobs",
+                     "Executors at work on the lane's batches, each on one job at a time."),
+       [](const LaneNumbers& lane) { return std::uint64_t{lane.ring.executors}; });
+  each(Family::gauge("locksley_lane_active_batches", "Batches with jobs queued or running."),
+       [](const LaneNumbers& lane) { return lane.ring.active_queues; });
+  each(Family::gauge("locksley_lane_slots", "Jobs that the lane can run at once."),
+       [](const LaneNumbers& lane) { return lane.slots; });
 
   // Ranks without a batch are 0, so that a rank's series does not come and go.
   Family depth = Family::gauge("locksley_batch_queue_depth",
                                "Queued jobs of the deepest batch queues; rank 1 is the deepest.");
-  for (std::size_t rank = 1; rank <= limits_.deepest_batches; ++rank) {
-    depth.add({{"lane", lane_.name()}, {"rank", std::to_string(rank)}},
-              rank <= ring.deepest.size() ? ring.deepest[rank - 1] : 0);
+  for (const LaneNumbers& lane : lanes) {
+    for (std::size_t rank = 1; rank <= limits_.deepest_batches; ++rank) {
+      depth.add({{"lane", lane.name}, {"rank", std::to_string(rank)}},
+                rank <= lane.ring.deepest.size() ? lane.ring.deepest[rank - 1] : 0);
+    }
   }
   std::move(depth).move_to(families);
 
-  Family claims =
-      Family::counter("locksley_ring_claims_total", "Claims that executors made from the lane's ring.");
-  claims.add({{"lane", lane_.name()}}, ring.claims_total);
-  std::move(claims).move_to(families);
-
-  Family wait = Family::histogram("locksley_ring_wait_seconds",
-                                  "How long a batch's queue with work waited for its claim.");
-  wait.add({{"lane", lane_.name()}}, total_ring_wait(workers));
-  std::move(wait).move_to(families);
+  each(Family::counter("locksley_ring_claims_total", "Claims that executors made from the lane's ring."),
+       [](const LaneNumbers& lane) { return lane.ring.claims_total; });
+  each(Family::histogram("locksley_ring_wait_seconds",
+                         "How long a batch's queue with work waited for its claim."),
+       [](const LaneNumbers& lane) { return lane.wait; });
 }
 
-void SchedulerMetrics::read_tenants(const RingSnapshot& ring, Families& families) {
+void SchedulerMetrics::read_tenants(const std::vector<LaneNumbers>& lanes, Families& families) {
+  std::vector<TenantView> tenants;
+  for (const LaneNumbers& lane : lanes) {
+    tenants.insert(tenants.end(), lane.ring.tenants.begin(), lane.ring.tenants.end());
+  }
   Family queued =
       Family::gauge("locksley_tenant_queued_jobs", "The tenant's jobs that nobody has claimed yet.");
   Family ratio = Family::gauge(
@@ -129,7 +139,7 @@ void SchedulerMetrics::read_tenants(const RingSnapshot& ring, Families& families
       "Worker time that the tenant got lately, divided by its due; 1 while nothing is due to it.");
   Family busy =
       Family::counter("locksley_tenant_busy_seconds_total", "Worker time that the tenant's jobs used.");
-  for (const auto& [tenant, numbers] : tenant_labels_.read(ring.tenants)) {
+  for (const auto& [tenant, numbers] : tenant_labels_.read(tenants)) {
     queued.add({{"tenant", tenant}}, numbers.queued);
     ratio.add({{"tenant", tenant}}, numbers.share > 0 ? numbers.received / numbers.share : 1.0);
     busy.add({{"tenant", tenant}}, numbers.busy_seconds);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/handler.h"
@@ -16,7 +18,8 @@ namespace locksley::daemon {
 // for its metrics.
 //
 // Owned by main(); the pool, the lane and the handlers outlive it. read() is called by one thread at a time,
-// takes the ring's mutex once (O(batches that are queued)) and the pool's once, and does not block otherwise.
+// takes each ring's mutex once (O(batches that are queued)) and the pool's once, and does not block
+// otherwise.
 class SchedulerMetrics {
  public:
   struct Limits {
@@ -26,16 +29,30 @@ class SchedulerMetrics {
 
   SchedulerMetrics(const Pool& pool, const Lane& lane, std::vector<const Handler*> handlers, Limits limits);
 
+  // Another lane, which outlives this, too, and whose executors are so many slots. Before the first read().
+  void add_lane(const Lane& lane, std::uint32_t slots) { others_.push_back({lane, slots}); }
+
   void read(Families& families);
 
  private:
-  void read_lane(const RingSnapshot& ring, const std::vector<WorkerSnapshot>& workers,
-                 Families& families) const;
-  void read_tenants(const RingSnapshot& ring, Families& families);
+  struct Other {
+    const Lane& lane;
+    std::uint32_t slots;
+  };
+  struct LaneNumbers {
+    std::string name;
+    std::uint64_t slots;
+    RingSnapshot ring;
+    DurationHistogram::Snapshot wait;
+  };
+
+  void read_lanes(const std::vector<LaneNumbers>& lanes, Families& families) const;
+  void read_tenants(const std::vector<LaneNumbers>& lanes, Families& families);
   void read_handlers(Families& families) const;
 
   const Pool& pool_;
-  const Lane& lane_;
+  const Lane& lane_;  // the pool's
+  std::vector<Other> others_;
   const std::vector<const Handler*> handlers_;
   const Limits limits_;
   TenantLabels tenant_labels_;

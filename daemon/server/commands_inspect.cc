@@ -28,7 +28,8 @@ void put_real(proto::ReplyWriter& reply, std::string_view key, double value) {
   reply.real(std::round(value * 1e4) / 1e4);
 }
 
-std::string_view reason_of(const BatchStatus& status, const QueueView& view, bool is_over) {
+std::string_view reason_of(const BatchStatus& status, const QueueView& view, bool is_over,
+                           const HandlerDirectory::Entry* entry) {
   if (is_over) return "ended";
   if (status.running > 0) return "running";
   if (status.paused || has(status.holds, Hold::handler)) return "paused";
@@ -36,7 +37,13 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   if (has(status.holds, Hold::delay)) return "delayed";
   if (status.queued == 0) return "open-and-empty";
   if (status.waiting != 0 && status.waiting == status.queued) return "delayed";
-  return view.at_slots ? "running" : "waiting-its-turn";
+  if (view.at_slots) return "running";
+  if (entry != nullptr && entry->concurrency != 0) {
+    if (entry->is_at_rate && entry->is_at_rate()) return "rate-limited";
+    // Who is next waits for a slot and for nothing else.
+    if (view.ahead == 0) return "handler-at-limit";
+  }
+  return "waiting-its-turn";
 }
 
 // Jobs a second, from what a job has cost and what the batch got of the lane lately; before it got anything,
@@ -55,7 +62,9 @@ void explain_command(Session& session, proto::Command& command) {
   const bool is_over = record->is_over();
   const BatchStatus status = record->status();
   const QueueView view = is_over ? QueueView{} : record->lane.ring().view(record->ring_queue(), steady_now());
-  const double rate = rate_of(view, session.server().pool().workers());
+  const HandlerDirectory::Entry* const entry = session.server().handlers().find(record->handler().name());
+  const bool has_slots = entry != nullptr && entry->concurrency != 0;
+  const double rate = rate_of(view, has_slots ? entry->concurrency : session.server().pool().workers());
   const std::uint64_t left = status.queued + status.running;
   // How long a batch waits for others, or for a command, nobody knows; for its start, the clock does.
   const bool is_known =
@@ -67,7 +76,7 @@ void explain_command(Session& session, proto::Command& command) {
   proto::ReplyWriter reply = session.reply();
   reply.map(7);
   put(reply, "state", to_string(status.state));
-  put(reply, "reason", reason_of(status, view, is_over));
+  put(reply, "reason", reason_of(status, view, is_over, entry));
   put(reply, "ahead", view.ahead);
   put_real(reply, "share", view.share);
   put_real(reply, "received", view.received);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,11 +22,13 @@ class HandlerDirectory {
   struct Entry {
     Handler& handler;
     Lane& lane;
-    std::string kind;               // builtin; later plugin, command, worker
+    std::string kind;               // builtin, plugin, command or worker
     std::uint32_t concurrency = 0;  // jobs at once; 0: as many as the pool has workers
     // Of a batch that says nothing else itself.
     std::chrono::milliseconds timeout{0};  // of a job; 0: none
     std::uint32_t retries = 0;             // of a failed job
+    // Whether its jobs wait because the configuration limits their rate; any thread. Empty: never.
+    std::function<bool()> is_at_rate = {};
   };
 
   void add(Entry entry) { entries_.emplace(entry.handler.name(), std::move(entry)); }

@@ -1,0 +1,136 @@
+#include "daemon/process/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace locksley::daemon {
+namespace {
+
+// All that the child needs, made before it is there: between vfork() and exec() it may not allocate.
+struct Prepared {
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  std::vector<std::string> programs;  // to be tried in turn
+  std::span<const int> descriptors;   // all beyond those that the child has as its own
+  const SpawnRequest* request = nullptr;
+  pid_t parent = 0;
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+std::vector<std::string> candidates(const SpawnRequest& request) {
+  const std::string& name = request.arguments.front();
+  if (name.find('/') != std::string::npos) return {name};
+  std::vector<std::string> result;
+  for (std::size_t at = 0; at <= request.path.size();) {
+    const std::size_t end = std::min(request.path.find(':', at), request.path.size());
+    if (end != at) result.push_back(request.path.substr(at, end - at) + "/" + name);
+    at = end + 1;
+  }
+  return result;
+}
+
+bool limit(int resource, std::uint64_t value) {
+  if (value == 0) return true;
+  // One second more for the hard limit of processor time, so that SIGXCPU comes before SIGKILL.
+  const rlimit wanted{value, resource == RLIMIT_CPU ? value + 1 : value};
+  return ::setrlimit(static_cast<__rlimit_resource>(resource), &wanted) == 0;
+}
+
+// Runs in the child, on the parent's memory: system calls only. `result` is the parent's.
+[[noreturn]] void become(const Prepared& prepared, volatile Started& result) {
+  const SpawnRequest& request = *prepared.request;
+  const auto fail = [&result](KeeperReport::Step step) {
+    result.step = step;
+    result.error = errno;
+    ::_exit(127);
+  };
+  using Step = KeeperReport::Step;
+  if (::setpgid(0, 0) != 0) fail(Step::group);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action{};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(signal, &action, nullptr);
+  }
+  for (std::size_t i = 0; i < prepared.descriptors.size(); ++i) {
+    if (::dup2(prepared.descriptors[i], static_cast<int>(i)) < 0) fail(Step::descriptors);
+  }
+  ::syscall(SYS_close_range, static_cast<unsigned>(prepared.descriptors.size()), ~0U, 0U);
+  if (!request.directory.empty() && ::chdir(request.directory.c_str()) != 0) fail(Step::directory);
+  if (!limit(RLIMIT_CPU, request.cpu_seconds) || !limit(RLIMIT_AS, request.memory_bytes) ||
+      !limit(RLIMIT_FSIZE, request.file_bytes) || !limit(RLIMIT_NOFILE, request.files) ||
+      !limit(RLIMIT_NPROC, request.processes)) {
+    fail(Step::limits);
+  }
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (request.changes_user) {
+    // The bare calls: the library's tell all threads, of which there is one.
+    if (::syscall(SYS_setgroups, 0, nullptr) != 0 ||
+        ::syscall(SYS_setresgid, request.group, request.group, request.group) != 0 ||
+        ::syscall(SYS_setresuid, request.user, request.user, request.user) != 0) {
+      fail(Step::user);
+    }
+  }
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail(Step::user);
+  // After the change of user, which would undo it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != prepared.parent) ::_exit(127);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  int error = ENOENT;
+  for (const std::string& program : prepared.programs) {
+    ::execve(program.c_str(), prepared.arguments.data(), prepared.environment.data());
+    // One that may not be run counts for more than those that are not there.
+    if (errno != ENOENT && errno != ENOTDIR) error = errno;
+    if (error != EACCES && error != ENOENT) break;
+  }
+  errno = error;
+  fail(Step::program);
+  ::_exit(127);
+}
+
+}  // namespace
+
+Started start_program(const SpawnRequest& request, std::span<const int> descriptors) {
+  const Prepared prepared{.arguments = pointers(request.arguments),
+                          .environment = pointers(request.environment),
+                          .programs = candidates(request),
+                          .descriptors = descriptors,
+                          .request = &request,
+                          .parent = ::getpid()};
+  volatile Started result;
+  // No signal may be handled by the child in the parent's place.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::vfork();
+  if (pid == 0) become(prepared, result);
+  const int error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return {-1, KeeperReport::Step::memory, error};
+  if (result.step != KeeperReport::Step::none) {
+    ::waitpid(pid, nullptr, 0);
+    return {-1, result.step, result.error};
+  }
+  return {pid, KeeperReport::Step::none, 0};
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,155 @@
+#include "daemon/process/command_slot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "daemon/process/job_end.h"
+
+namespace locksley::daemon {
+
+CommandSlot::CommandSlot(ProcessLane& lane)
+    : lane_(lane),
+      slot_(lane.lane()),
+      output_reader_(lane.loop().executor()),
+      error_reader_(lane.loop().executor()),
+      timeout_(lane.loop().executor()),
+      terminator_(lane.loop().executor(), lane.loop().keeper()) {}
+
+CommandSlot::~CommandSlot() {
+  if (!slot_.has_turn()) return;
+  lane_.loop().keeper().forget(process_);
+  slot_.end_turn();
+}
+
+std::uint64_t CommandSlot::begin(std::uint64_t /*most*/) {
+  if (!slot_.begin_turn(1, 0)) return 0;
+  const auto job = slot_.start_job();
+  if (!job) {
+    slot_.end_turn();
+    return 0;
+  }
+  verdict_ = Verdict::none;
+  output_.clear();
+  error_tail_.take();
+  if (const auto begun = start(*job); !begun) {
+    slot_.end_job(JobStatus::error, begun.error());
+    slot_.end_turn();
+  }
+  return 1;
+}
+
+std::expected<void, std::string> CommandSlot::start(const SlotJob& job) {
+  const Program& program = lane_.program();
+  const config::Input input = program.settings().input;
+  const Batch& batch = slot_.batch();
+  const JobVariables variables{.batch = batch.id(),
+                               .index = job.index,
+                               .attempt = batch.attempt(),
+                               .tenant = batch.options().tenant,
+                               .trace = batch.options().trace};
+  if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
+    return std::unexpected(
+        "the payload has a NUL byte, which an argument cannot have: use input: stdin, or file");
+  }
+  const bool has_bytes =
+      input == config::Input::kFile || (input == config::Input::kStdin && !job.payload.empty());
+  std::expected<Descriptor, std::string> payload;
+  if (has_bytes) {
+    payload = make_memory_file(job.payload);
+    if (!payload) return std::unexpected(payload.error());
+  }
+  std::expected<Descriptor, std::string> null;
+  if (!has_bytes || input == config::Input::kFile) {
+    null = open_null();
+    if (!null) return std::unexpected(null.error());
+  }
+  auto output = make_output_pipe();
+  if (!output) return std::unexpected(output.error());
+  auto errors = make_output_pipe();
+  if (!errors) return std::unexpected(errors.error());
+
+  const std::array<int, 4> descriptors{
+      input == config::Input::kStdin && has_bytes ? payload->get() : null->get(), output->write.get(),
+      errors->write.get(), payload ? payload->get() : -1};
+  const std::size_t count = input == config::Input::kFile ? 4 : 3;
+  const SpawnRequest request = program.request_for(
+      variables, input == config::Input::kFile ? std::string_view("/dev/fd/3") : job.payload);
+  process_ =
+      lane_.loop().keeper().start(request, std::span(descriptors).first(count),
+                                  {.on_start = {}, .on_end = [this](const ProcessEnd& end) { ended(end); }});
+  output_reader_.begin(std::move(output->read), [this](std::string_view bytes) {
+    output_ += bytes;
+    if (output_.size() <= lane_.program().settings().max_output.count) return true;
+    condemn(Verdict::too_much_output);
+    return false;
+  });
+  error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
+    error_tail_.add(bytes);
+    return true;
+  });
+  if (const Nanoseconds timeout = job_timeout(batch, program.settings()); timeout.count() != 0) {
+    timeout_.expires_after(timeout);
+    timeout_.async_wait([this](const asio::error_code& error) {
+      if (!error) condemn(Verdict::timeout);
+    });
+  }
+  return {};
+}
+
+void CommandSlot::look() {
+  if (slot_.has_turn() && slot_.batch().is_stopping()) condemn(Verdict::cancelled);
+}
+
+void CommandSlot::stop() {
+  if (slot_.has_turn()) condemn(Verdict::handed_back);
+}
+
+void CommandSlot::condemn(Verdict verdict) {
+  if (verdict_ != Verdict::none) return;
+  verdict_ = verdict;
+  // What floods does not get the time to go on.
+  terminator_.begin(process_,
+                    verdict == Verdict::too_much_output ? Nanoseconds(0) : lane_.program().settings().grace);
+}
+
+void CommandSlot::ended(const ProcessEnd& end) {
+  timeout_.cancel();
+  terminator_.end();
+  output_reader_.finish();
+  error_reader_.finish();
+  if (verdict_ != Verdict::handed_back) {
+    const auto [status, output] = judge(end);
+    slot_.end_job(status, output);
+  }
+  slot_.end_turn();
+  lane_.slot_is_free(*this);
+}
+
+std::pair<JobStatus, std::string> CommandSlot::judge(const ProcessEnd& end) {
+  const config::Handler& settings = lane_.program().settings();
+  const std::string errors = error_tail_.take();
+  switch (verdict_) {
+    case Verdict::timeout:
+      return {JobStatus::timeout, timed_out(job_timeout(slot_.batch(), settings), errors)};
+    case Verdict::cancelled:
+      return {JobStatus::cancelled, "cancelled"};
+    case Verdict::too_much_output:
+      return {JobStatus::error, too_much_output(settings)};
+    case Verdict::none:
+    case Verdict::handed_back:
+      break;
+  }
+  if (!end.has_started) return {JobStatus::error, end.why};
+  if (!end.has_exited) return {JobStatus::crashed, with_errors(killed_by(end.status), errors)};
+  if (end.status != 0)
+    return {JobStatus::error, with_errors(fmt::format("exit status {}", end.status), errors)};
+  // What came in the last moment counts, too.
+  if (output_.size() > settings.max_output.count) return {JobStatus::error, too_much_output(settings)};
+  return {JobStatus::ok, std::exchange(output_, {})};
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,227 @@
+#include "daemon/process/keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/process/child.h"
+#include "daemon/process/children.h"
+#include "daemon/process/spawn_request.h"
+
+namespace locksley::daemon {
+namespace {
+
+std::int64_t microseconds(const timeval& time) { return time.tv_sec * 1'000'000 + time.tv_usec; }
+
+// The socket to the daemon: whole orders in, reports out. The daemon writes an order in one piece, so whoever
+// reads its beginning may wait for its end.
+class Link {
+ public:
+  explicit Link(int socket) : socket_(socket) {}
+
+  struct Received {
+    KeeperOrder order;
+    std::vector<int> descriptors;
+    std::string request;
+  };
+
+  // None: the daemon has gone.
+  std::optional<Received> receive() {
+    Received received;
+    std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control;
+    iovec part{&received.order, sizeof received.order};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    ssize_t got = 0;
+    do {
+      got = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+    } while (got < 0 && errno == EINTR);
+    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+      const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      received.descriptors.resize(count);
+      std::memcpy(received.descriptors.data(), CMSG_DATA(head), count * sizeof(int));
+    }
+    if (got != sizeof received.order || received.order.size > kLargestRequest) return std::nullopt;
+    received.request.resize(received.order.size);
+    if (!read_whole(received.request)) return std::nullopt;
+    return received;
+  }
+
+  void report(const KeeperReport& report) {
+    outgoing_.append(reinterpret_cast<const char*>(&report), sizeof report);
+    flush();
+  }
+  bool has_output() const { return !outgoing_.empty(); }
+  void flush() {
+    while (!outgoing_.empty()) {
+      const ssize_t sent = ::send(socket_, outgoing_.data(), outgoing_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent <= 0) return;
+      outgoing_.erase(0, static_cast<std::size_t>(sent));
+    }
+  }
+
+ private:
+  bool read_whole(std::string& bytes) {
+    for (std::size_t at = 0; at < bytes.size();) {
+      const ssize_t got = ::recv(socket_, bytes.data() + at, bytes.size() - at, MSG_WAITALL);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      at += static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+  const int socket_;
+  std::string outgoing_;
+};
+
+class Keeper {
+ public:
+  explicit Keeper(int socket) : socket_(socket), link_(socket) {}
+
+  int run() {
+    // Whatever a program leaves behind becomes a child of this process.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    ::prctl(PR_SET_NAME, "locksley-keeper");
+    // Signals of a terminal are for the daemon.
+    ::setsid();
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
+    sigset_t children;
+    ::sigemptyset(&children);
+    ::sigaddset(&children, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &children, nullptr);
+    const int ended = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (ended < 0) return 1;
+    // A child's descriptors come from above those that it is to have.
+    while (true) {
+      const int free = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+      if (free < 0) return 1;
+      if (free < static_cast<int>(kMostDescriptors)) continue;
+      ::close(free);
+      break;
+    }
+    for (;;) {
+      std::array<pollfd, 2> wanted{
+          {{socket_, static_cast<short>(link_.has_output() ? POLLIN | POLLOUT : POLLIN), 0},
+           {ended, POLLIN, 0}}};
+      if (::poll(wanted.data(), wanted.size(), -1) < 0 && errno != EINTR) break;
+      if ((wanted[1].revents & POLLIN) != 0) {
+        signalfd_siginfo rubbish;
+        while (::read(ended, &rubbish, sizeof rubbish) > 0) {
+        }
+        reap();
+      }
+      if ((wanted[0].revents & POLLOUT) != 0) link_.flush();
+      if ((wanted[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !obey()) break;
+    }
+    kill_all();
+    return 0;
+  }
+
+ private:
+  // False: the daemon has gone.
+  bool obey() {
+    const auto received = link_.receive();
+    if (!received) return false;
+    const KeeperOrder& order = received->order;
+    if (order.kind == KeeperOrder::Kind::signal) {
+      const auto found = pids_.find(order.process);
+      if (found != pids_.end()) ::kill(-found->second, order.signal);
+      return true;
+    }
+    Started started;
+    if (const auto request = decode_spawn_request(received->request)) {
+      started = start_program(*request, received->descriptors);
+    } else {
+      started = {-1, KeeperReport::Step::memory, EINVAL};
+    }
+    for (const int descriptor : received->descriptors) ::close(descriptor);
+    KeeperReport report{};
+    report.process = order.process;
+    report.kind = started.pid < 0 ? KeeperReport::Kind::failed : KeeperReport::Kind::started;
+    report.step = started.step;
+    report.error = started.error;
+    report.pid = started.pid;
+    if (started.pid >= 0) {
+      processes_.emplace(started.pid, order.process);
+      pids_.emplace(order.process, started.pid);
+    }
+    link_.report(report);
+    return true;
+  }
+
+  // Takes note of all that have ended, and ends what they left.
+  void reap() {
+    bool has_ended = false;
+    for (;;) {
+      siginfo_t info{};
+      // Looked at first, and reaped when its group has been killed: until then the group's number is its own.
+      if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
+      const auto found = processes_.find(info.si_pid);
+      if (found != processes_.end()) ::kill(-info.si_pid, SIGKILL);
+      int status = 0;
+      rusage usage{};
+      if (::wait4(info.si_pid, &status, WNOHANG, &usage) != info.si_pid) break;
+      has_ended = true;
+      if (found == processes_.end()) continue;
+      KeeperReport report{};
+      report.kind = KeeperReport::Kind::ended;
+      report.process = found->second;
+      report.pid = info.si_pid;
+      report.exited = WIFEXITED(status) ? 1 : 0;
+      report.status = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
+      report.cpu_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
+      report.memory_kib = usage.ru_maxrss;
+      pids_.erase(found->second);
+      processes_.erase(found);
+      link_.report(report);
+    }
+    if (has_ended) kill_strays();
+  }
+
+  // What has left its job's process group, and whose parent has ended, belongs to no job that can be told: it
+  // goes.
+  void kill_strays() {
+    for (const pid_t child : own_children()) {
+      if (!processes_.contains(child) && !processes_.contains(::getpgid(child))) ::kill(child, SIGKILL);
+    }
+  }
+
+  void kill_all() {
+    for (const auto& [pid, process] : processes_) ::kill(-pid, SIGKILL);
+    // Each death may make this the parent of more.
+    for (;;) {
+      for (const pid_t child : own_children()) ::kill(child, SIGKILL);
+      if (::waitpid(-1, nullptr, 0) < 0 && errno != EINTR) return;
+    }
+  }
+
+  const int socket_;
+  Link link_;
+  std::unordered_map<pid_t, std::uint64_t> processes_;
+  std::unordered_map<std::uint64_t, pid_t> pids_;
+};
+
+}  // namespace
+
+int keep_processes(int socket) { return Keeper(socket).run(); }
+
+}  // namespace locksley::daemon

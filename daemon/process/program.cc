@@ -1,0 +1,96 @@
+#include "daemon/process/program.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+std::string replace_all(const std::string& text, std::string_view replacement) {
+  std::string result;
+  std::size_t at = 0;
+  for (std::size_t found = text.find("{}"); found != std::string::npos; found = text.find("{}", at)) {
+    result.append(text, at, found - at).append(replacement);
+    at = found + 2;
+  }
+  return result.append(text, at);
+}
+
+struct Account {
+  std::uint32_t user;
+  std::uint32_t group;
+  std::string home;
+};
+
+std::expected<Account, std::string> account_of(const std::string& name) {
+  std::array<char, 16 * 1024> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+  if (found == nullptr) return std::unexpected(fmt::format("there is no user '{}' on this machine", name));
+  if (::geteuid() != 0 && ::geteuid() != entry.pw_uid) {
+    return std::unexpected(
+        fmt::format("only root can run programs as '{}': start the daemon as root, or as that user", name));
+  }
+  return Account{entry.pw_uid, entry.pw_gid, entry.pw_dir};
+}
+
+}  // namespace
+
+std::expected<Program, std::string> Program::make(const std::string& handler,
+                                                  const config::Handler& settings) {
+  Program program;
+  program.settings_ = settings;
+  SpawnRequest& base = program.base_;
+  base.arguments = settings.command.empty() ? settings.worker : settings.command;
+  const char* const path = std::getenv("PATH");
+  base.path = path == nullptr ? std::string(kDefaultPath) : path;
+  std::string home = "/";
+  if (!settings.user.empty()) {
+    const auto account = account_of(settings.user);
+    if (!account) return std::unexpected(fmt::format("handlers.{}.user: {}", handler, account.error()));
+    base.changes_user = ::geteuid() == 0;
+    base.user = account->user;
+    base.group = account->group;
+    home = account->home;
+  } else if (const char* const own = std::getenv("HOME")) {
+    home = own;
+  }
+  base.environment = {"PATH=" + base.path, "HOME=" + home, "LOCKSLEY_HANDLER=" + handler};
+  for (const std::string& variable : settings.environment) {
+    const std::string_view name(variable.data(), variable.find('=') + 1);
+    std::erase_if(base.environment, [name](const std::string& other) { return other.starts_with(name); });
+    base.environment.push_back(variable);
+    if (name == "PATH=") base.path = variable.substr(name.size());
+  }
+  base.directory = settings.directory;
+  base.cpu_seconds = static_cast<std::uint64_t>(settings.limits.cpu / std::chrono::seconds(1));
+  base.memory_bytes = settings.limits.memory.count;
+  base.file_bytes = settings.limits.file_size.count;
+  base.files = settings.limits.files;
+  base.processes = settings.limits.processes;
+  return program;
+}
+
+SpawnRequest Program::request_for(const JobVariables& job, std::string_view replacement) const {
+  SpawnRequest request = base_;
+  if (settings_.input != config::Input::kStdin) {
+    for (std::string& argument : request.arguments) {
+      if (argument.find("{}") != std::string::npos) argument = replace_all(argument, replacement);
+    }
+  }
+  request.environment.push_back(fmt::format("LOCKSLEY_BATCH={}", job.batch));
+  request.environment.push_back(fmt::format("LOCKSLEY_INDEX={}", job.index));
+  request.environment.push_back(fmt::format("LOCKSLEY_ATTEMPT={}", job.attempt));
+  request.environment.push_back(fmt::format("LOCKSLEY_TENANT={}", job.tenant));
+  if (!job.trace.empty()) request.environment.push_back(fmt::format("TRACEPARENT={}", job.trace));
+  return request;
+}
+
+}  // namespace locksley::daemon

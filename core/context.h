@@ -60,7 +60,8 @@ class Context {
 
   // Calls body(i) for every i in [low, high), on this worker and on every other that has nothing better to
   // do; or body(IndexRange) for ranges that together are [low, high), if it takes one: for bodies that add
-  // up, or that the compiler turns into vector instructions. Pieces of up to `grain` indexes are run without
+  // up, or that the compiler turns into vector instructions; or body(Context&, IndexRange), with the place
+  // that the piece is run at. Pieces of up to `grain` indexes are run without
   // looking at the rest of the pool; 0 lets the pool choose. Returns when all are done. The first exception
   // that a body throws is thrown again here, after the rest of the range was dropped. If the job should stop,
   // the rest is dropped and it returns.

@@ -86,6 +86,8 @@ class ParallelLoop {
         // Indexes are asked for first: a generic lambda may not compile with a range.
         if constexpr (std::is_invocable_v<Body&, std::uint64_t>) {
           for (std::uint64_t i = piece.low; i < piece.high; ++i) body_(i);
+        } else if constexpr (std::is_invocable_v<Body&, Context&, IndexRange>) {
+          body_(context, piece);
         } else {
           body_(piece);
         }

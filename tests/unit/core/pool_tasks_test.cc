@@ -1,9 +1,13 @@
 // Sub-jobs on the pool: spawned, stolen, waited for; loops; what they throw and whom they run for.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -119,6 +123,38 @@ TEST_F(PoolTasksTest, AParallelLoopGivesABodyThatTakesRangesAllOfThem) {
   auto batch = submit_range(run, 1);
   wait_over(*batch);
   for (std::uint64_t i = 0; i < kSize; ++i) ASSERT_EQ(visits[i], i < 5 ? 0 : 1) << i;
+}
+
+// A body that is given the wrong worker's place would push its sub-jobs onto another thread's deque.
+TEST_F(PoolTasksTest, ParallelLoopsNestAtThePlaceOfEachPiece) {
+  constexpr std::uint64_t kOuter = 200;
+  constexpr std::uint64_t kInner = 500;
+  std::vector<std::uint8_t> visits(kOuter * kInner);
+  std::mutex mutex;
+  std::map<std::thread::id, std::set<const Worker*>> places;
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    context.parallel_for(0, kOuter, [&](Context& here, const IndexRange& piece) {
+      {
+        const std::lock_guard lock(mutex);
+        places[std::this_thread::get_id()].insert(&here.worker());
+      }
+      wait_until(
+          [&] {
+            const std::lock_guard lock(mutex);
+            return places.size() == 2;
+          },
+          "both workers take part");
+      here.parallel_for(piece.low * kInner, piece.high * kInner, [&](std::uint64_t i) { ++visits[i]; });
+    });
+  });
+  wait_over(*submit_range(run, 1));
+  EXPECT_EQ(std::ranges::count(visits, 1), std::ssize(visits));
+  std::set<const Worker*> workers;
+  for (const auto& [thread, its] : places) {
+    EXPECT_EQ(its.size(), 1u) << "a thread is one worker";
+    workers.insert(its.begin(), its.end());
+  }
+  EXPECT_EQ(workers.size(), places.size()) << "and a worker one thread";
 }
 
 TEST_F(PoolTasksTest, AParallelLoopThrowsWhatABodyThrowsAndDropsTheRest) {

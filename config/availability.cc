@@ -19,10 +19,10 @@ Uses names_of(std::string_view section, const std::map<std::string, Entry>& entr
   return result;
 }
 
-Uses plugins_of(const Config& config) {
+Uses isolated_plugins(const Config& config) {
   Uses result;
   for (const auto& [name, handler] : config.handlers) {
-    if (!handler.plugin.empty()) result.push_back("handlers." + name + ".plugin");
+    if (handler.isolate != Isolate::kNo) result.push_back("handlers." + name + ".isolate");
   }
   return result;
 }
@@ -39,7 +39,7 @@ const std::array kMissing{
             "one thread serves all connections"},
     Feature{[](const Config& c) { return use_if(c.listen.tls != Tls{}, "listen.tls"); },
             "connections are plain TCP"},
-    Feature{[](const Config& c) { return plugins_of(c); }, "commands and workers run, plugins do not"},
+    Feature{isolated_plugins, "plugins run in the daemon itself"},
     Feature{[](const Config& c) { return names_of("users", c.users); },
             "nobody is asked for a password, and only loopback peers are served"},
 };

@@ -26,6 +26,7 @@
 #include "daemon/cpu_count.h"
 #include "daemon/exit_codes.h"
 #include "daemon/handlers/builtins.h"
+#include "daemon/handlers/plugin.h"
 #include "daemon/http/build_info.h"
 #include "daemon/http/health.h"
 #include "daemon/http/metrics_page.h"
@@ -102,6 +103,11 @@ int serve(const config::Config& config, const std::string& config_file) {
 
   const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
   const auto builtins = register_builtins();
+  const auto plugins = load_plugins(config.handlers, builtins);
+  if (!plugins) {
+    for (const std::string& problem : plugins.error()) log->error("{}", problem);
+    return kExitConfig;
+  }
   const FairRing::Options ring{
       .share = config.scheduling.share == config::Share::kTime ? Share::time : Share::jobs,
       .quantum = config.scheduling.quantum,
@@ -114,6 +120,10 @@ int serve(const config::Config& config, const std::string& config_file) {
   for (const auto& handler : builtins) {
     handlers.add({.handler = *handler, .lane = lane, .kind = "builtin"});
     handler_list.push_back(handler.get());
+  }
+  for (const auto& plugin : *plugins) {
+    handlers.add({.handler = plugin->handler(), .lane = lane, .kind = "plugin"});
+    handler_list.push_back(&plugin->handler());
   }
   auto made = HandlerLanes::make(config.handlers, ring, log);
   if (!made) {

@@ -208,8 +208,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"},
         BadFile{"Handlers",
                 "handlers:\n  lines: {command: [wc, -l], timeout: 30s}\n  pricing: {plugin: ./p.so}\n",
-                "f:2:3: handlers.lines: not available in this build: only the built-in handlers run\n"
-                "f:3:3: handlers.pricing: not available in this build: only the built-in handlers run\n"},
+                "f:2:3: handlers.lines: not available in this build: only the built-in handlers run\n"},
+        BadFile{"BoundsOfAPlugin",
+                "handlers:\n  a: {plugin: x, concurrency: 2, rate: 5/s}\n  b: {plugin: x, concurrency: 1}\n",
+                "f:2:31: handlers.a.concurrency: not available in this build: a plugin's jobs run on the "
+                "pool, as "
+                "many at a time as it has workers\n"
+                "f:2:40: handlers.a.rate: not available in this build: a plugin's jobs run on the pool, as "
+                "many at "
+                "a time as it has workers\n"},
         BadFile{"Users", "users:\n  alice: {password_hash: x, weight: 3}\n",
                 "f:2:3: users.alice: not available in this build: nobody is asked for a password, and only "
                 "loopback "
@@ -235,7 +242,6 @@ INSTANTIATE_TEST_SUITE_P(
             "HandlerWithABadName", "handlers:\n  a.b: {plugin: x}\n",
             "f:2:3: handlers.a.b: expected a name of at most 64 letters, digits, - and _, found \"a.b\"\n"},
         BadFile{"HandlerTwice", "handlers:\n  a: {plugin: x}\n  a: {plugin: y}\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:3:3: handlers.a: expected each key once, found it again; it is also on line 2\n"},
         BadFile{"HandlerThatIsAList", "handlers: [a]\n",
                 "f:1:11: handlers: expected a mapping of names, found a list\n"},

@@ -1,0 +1,191 @@
+#include "daemon/handlers/plugin_host.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::string_view kNoReason = "the plugin says no more than that it failed";
+
+locksley_text text(std::string_view view) { return {view.data(), view.size()}; }
+std::string_view view(locksley_text text) {
+  return text.size == 0 ? std::string_view() : std::string_view(text.data, text.size);
+}
+
+extern const locksley_host kHost;
+
+// A context of the ABI: on the stack, while a function of the plugin runs.
+struct Place : locksley_context {
+  Place(Context& at, JobContext* of) : locksley_context{&kHost}, here(at), job(of) {}
+
+  std::string reason() const { return failure.empty() ? std::string(kNoReason) : failure; }
+
+  Context& here;
+  JobContext* job;      // null in a sub-job or in a piece of a loop
+  std::string failure;  // what fail() was last told
+};
+
+Place& place(locksley_context* context) { return *static_cast<Place*>(context); }
+const Place& place(const locksley_context* context) { return *static_cast<const Place*>(context); }
+
+// Calls into the core, whose exceptions end here.
+template <class Call>
+std::int32_t guarded(Place& place, const Call& call) {
+  try {
+    call();
+    return LOCKSLEY_OK;
+  } catch (const std::exception& exception) {
+    place.failure = exception.what();
+  } catch (...) {
+    place.failure = "something that is no std::exception was thrown";
+  }
+  return LOCKSLEY_FAILED;
+}
+
+// A sub-job, or a piece of a loop: its failure goes on as an exception, on our side of the ABI, to whoever
+// waits.
+template <class Call>
+void run_below(Context& context, const Call& call) {
+  Place below(context, nullptr);
+  if (call(&below) != LOCKSLEY_OK) throw std::runtime_error(below.reason());
+}
+
+// A group in the memory that the plugin provides.
+struct Group {
+  explicit Group(Place& of) : place(of), tasks(of.here) {}
+  Place& place;
+  TaskGroup tasks;
+};
+static_assert(sizeof(Group) <= sizeof(locksley_group) && alignof(Group) <= alignof(locksley_group));
+
+Group& group_in(locksley_group* memory) { return *std::launder(reinterpret_cast<Group*>(memory)); }
+
+// The closure of a sub-job; with its argument, it lies inside the task.
+struct Spawned {
+  Spawned(locksley_task task, const void* from, std::size_t size) : run(task) {
+    if (size != 0) std::memcpy(argument.data(), from, size);
+  }
+  void operator()(Context& context) {
+    run_below(context, [this](locksley_context* below) { return run(below, argument.data()); });
+  }
+  locksley_task run;
+  alignas(16) std::array<std::byte, LOCKSLEY_MOST_ARGUMENT> argument{};
+};
+static_assert(sizeof(Spawned) <= Task::kInlineBytes);
+
+std::uint64_t index(const locksley_context* context) { return place(context).here.index(); }
+std::uint32_t attempt(const locksley_context* context) { return place(context).here.attempt(); }
+locksley_text batch_id(const locksley_context* context) { return text(place(context).here.batch_id()); }
+locksley_text tenant(const locksley_context* context) { return text(place(context).here.tenant()); }
+locksley_text trace(const locksley_context* context) { return text(place(context).here.trace()); }
+
+std::int32_t stop_reason(const locksley_context* context) {
+  switch (place(context).here.stop_reason()) {
+    case StopReason::none:
+      return LOCKSLEY_GO_ON;
+    case StopReason::cancelled:
+      return LOCKSLEY_CANCELLED;
+    case StopReason::timeout:
+      break;
+  }
+  return LOCKSLEY_TIMED_OUT;
+}
+
+std::int64_t time_left(const locksley_context* context) {
+  const Nanoseconds limit = place(context).here.frame().time_limit;
+  return limit.count() == 0 ? -1 : std::max<std::int64_t>((limit - steady_now()).count(), 0);
+}
+
+void sleep(const locksley_context* context, std::uint64_t nanoseconds) {
+  // So that it can be added to the time; longer than any job.
+  constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
+  place(context).here.sleep_for(Nanoseconds(std::min(nanoseconds, kLongest)));
+}
+
+std::int32_t fail(locksley_context* context, locksley_text why) {
+  (void)guarded(place(context), [&] { place(context).failure = view(why); });
+  return LOCKSLEY_FAILED;
+}
+
+locksley_text failure(const locksley_context* context) { return text(place(context).failure); }
+
+std::int32_t write(locksley_context* context, locksley_text bytes) {
+  JobContext* const job = place(context).job;
+  if (job == nullptr)
+    return fail(context, text("only the job itself can write: this is a sub-job or a loop"));
+  return guarded(place(context), [&] { job->write(view(bytes)); });
+}
+
+void group_begin(locksley_context* context, locksley_group* memory) {
+  ::new (static_cast<void*>(memory)) Group(place(context));
+}
+
+void group_end(locksley_group* memory) { group_in(memory).~Group(); }
+
+std::int32_t spawn(locksley_group* memory, locksley_task task, const void* argument, std::size_t size) {
+  Group& group = group_in(memory);
+  if (size > LOCKSLEY_MOST_ARGUMENT) {
+    return fail(&group.place, text("a sub-job's argument is larger than LOCKSLEY_MOST_ARGUMENT"));
+  }
+  return guarded(group.place, [&] { group.tasks.spawn(Spawned(task, argument, size)); });
+}
+
+std::int32_t wait(locksley_group* memory) {
+  Group& group = group_in(memory);
+  return guarded(group.place, [&] { group.tasks.wait(); });
+}
+
+std::int32_t parallel_for(locksley_context* context, std::uint64_t low, std::uint64_t high,
+                          std::uint64_t grain, locksley_body body, void* argument) {
+  const auto piece = [&](Context& there, IndexRange range) {
+    run_below(there, [&](locksley_context* below) { return body(below, argument, range.low, range.high); });
+  };
+  return guarded(place(context), [&] { place(context).here.parallel_for(low, high, piece, grain); });
+}
+
+const locksley_host kHost = {
+    .abi = LOCKSLEY_PLUGIN_ABI,
+    .size = sizeof(locksley_host),
+    .index = index,
+    .attempt = attempt,
+    .batch_id = batch_id,
+    .tenant = tenant,
+    .trace = trace,
+    .stop_reason = stop_reason,
+    .time_left = time_left,
+    .sleep = sleep,
+    .write = write,
+    .fail = fail,
+    .failure = failure,
+    .group_begin = group_begin,
+    .group_end = group_end,
+    .spawn = spawn,
+    .wait = wait,
+    .parallel_for = parallel_for,
+};
+
+}  // namespace
+
+void run_plugin_job(const locksley_plugin& plugin, void* state, JobContext& context,
+                    std::string_view payload) {
+  Place place(context, &context);
+  switch (plugin.run(state, &place, text(payload))) {
+    case LOCKSLEY_OK:
+      return;
+    case LOCKSLEY_GAVE_UP:
+      if (context.should_stop()) return context.give_up();
+      return context.fail("the plugin gave up, but nobody had asked it to stop");
+    default:
+      return context.fail(place.reason());
+  }
+}
+
+}  // namespace locksley::daemon

@@ -141,14 +141,27 @@ class CrossChecker {
     check_program(path + ".command", handler.command);
     check_program(path + ".worker", handler.worker);
     const bool runs_processes = !has_plugin || handler.isolate == Isolate::kYes;
-    for (const std::string_view key :
-         {"concurrency", "rate", "directory", "environment", "user", "max_output", "grace", "limits"}) {
-      if (!runs_processes) refuse(path, key, "a command, a worker or an isolated plugin");
-    }
-    for (const std::string_view key : {"max_jobs", "max_memory"}) {
-      if (!runs_processes || has_command) refuse(path, key, "a worker or an isolated plugin");
-    }
-    if (!has_plugin) refuse(path, "isolate", "a plugin");
+    const Handler usual;
+    const auto refuse = [&](std::string_view key, bool is_usual, bool has_effect, std::string_view takers) {
+      if (is_usual || has_effect) return;
+      const std::string key_path = dotted(path, key);
+      report(key_path, {key_path}, std::string(key) + " with " + std::string(takers) + " only",
+             "it with another kind");
+    };
+    const std::string_view processes = "a command, a worker or an isolated plugin";
+    refuse("concurrency", handler.concurrency == usual.concurrency, runs_processes, processes);
+    refuse("rate", handler.rate == usual.rate, runs_processes, processes);
+    refuse("directory", handler.directory == usual.directory, runs_processes, processes);
+    refuse("environment", handler.environment == usual.environment, runs_processes, processes);
+    refuse("user", handler.user == usual.user, runs_processes, processes);
+    refuse("max_output", handler.max_output == usual.max_output, runs_processes, processes);
+    refuse("grace", handler.grace == usual.grace, runs_processes, processes);
+    refuse("limits", handler.limits == usual.limits, runs_processes, processes);
+    const bool runs_workers = runs_processes && !has_command;
+    refuse("max_jobs", handler.max_jobs == usual.max_jobs, runs_workers, "a worker or an isolated plugin");
+    refuse("max_memory", handler.max_memory == usual.max_memory, runs_workers,
+           "a worker or an isolated plugin");
+    refuse("isolate", handler.isolate == usual.isolate, has_plugin, "a plugin");
     if (handler.limits.cpu % std::chrono::seconds(1) != Duration(0)) {
       report(path + ".limits.cpu", {path + ".limits.cpu"}, "whole seconds", shown(handler.limits.cpu));
     }
@@ -161,15 +174,6 @@ class CrossChecker {
                })) {
       report(path + ".command", {path + ".command", path + ".input"},
              "{} in an argument, because input is " + std::string(word_of(handler.input)), "none");
-    }
-  }
-
-  // A key that would have no effect.
-  void refuse(const std::string& handler, std::string_view key, std::string_view kinds) {
-    const std::string path = dotted(handler, key);
-    if (origins_.contains(path)) {
-      report(path, {path}, std::string(key) + " with " + std::string(kinds) + " only",
-             "it with another kind");
     }
   }
 

@@ -47,7 +47,7 @@ void Slot::fetch(std::uint64_t most, std::size_t most_bytes) {
 }
 
 std::optional<SlotJob> Slot::start_job() {
-  if (started_ >= fetched_ || batch_->is_stopping() || batch_->is_paused()) return std::nullopt;
+  if (started_ >= fetched_ || batch_->is_stopping() || batch_->is_held()) return std::nullopt;
   if (started_ == ended_) job_began_ = steady_now();
   const SlotJob job{range_.low + started_, payloads_[started_]};
   ++started_;

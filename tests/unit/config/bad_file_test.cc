@@ -206,17 +206,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:2:3: listen.tls: not available in this build: connections are plain TCP\n"},
         BadFile{"Threads", "listen: {threads: 2}\n",
                 "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"},
-        BadFile{"Handlers",
-                "handlers:\n  lines: {command: [wc, -l], timeout: 30s}\n  pricing: {plugin: ./p.so}\n",
-                "f:2:3: handlers.lines: not available in this build: only the built-in handlers run\n"},
-        BadFile{"BoundsOfAPlugin",
-                "handlers:\n  a: {plugin: x, concurrency: 2, rate: 5/s}\n  b: {plugin: x, concurrency: 1}\n",
-                "f:2:31: handlers.a.concurrency: not available in this build: a plugin's jobs run on the "
-                "pool, as "
-                "many at a time as it has workers\n"
-                "f:2:40: handlers.a.rate: not available in this build: a plugin's jobs run on the pool, as "
-                "many at "
-                "a time as it has workers\n"},
+        BadFile{
+            "Isolate", "handlers:\n  a: {plugin: x, isolate: true}\n",
+            "f:2:27: handlers.a.isolate: not available in this build: plugins run in the daemon itself\n"},
         BadFile{"Users", "users:\n  alice: {password_hash: x, weight: 3}\n",
                 "f:2:3: users.alice: not available in this build: nobody is asked for a password, and only "
                 "loopback "
@@ -231,11 +223,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:2:31: handlers.a.timeout: expected whole milliseconds, found \"1500us\"\n"},
         BadFile{"HandlerOfNoKind", "handlers:\n  a: {}\n",
-                "f:2:3: handlers.a: expected one of command, worker and plugin, found none\n"
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"},
+                "f:2:3: handlers.a: expected one of command, worker and plugin, found none\n"},
         BadFile{"HandlerOfTwoKinds", "handlers:\n  a: {command: [x], plugin: y}\n",
-                "f:2:3: handlers.a: expected one of command, worker and plugin, found 2\n"
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"},
+                "f:2:3: handlers.a: expected one of command, worker and plugin, found 2\n"},
         BadFile{"HandlerThatIsNothing", "handlers:\n  a:\n",
                 "f:2:3: handlers.a: expected a mapping of keys, found nothing\n"},
         BadFile{
@@ -248,32 +238,42 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"HandlerKeys",
                 "handlers:\n  a:\n    worker: [x]\n    timeut: 5s\n    concurrency: 0\n    rate: 5\n    "
                 "retries: -1\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:4:5: handlers.a.timeut: unknown key; did you mean \"timeout\"?\n"
                 "f:5:18: handlers.a.concurrency: expected a whole number from 1 to 10000, found \"0\"\n"
                 "f:6:11: handlers.a.rate: expected a rate such as 20/s (/s, /m, /h), found \"5\"\n"
                 "f:7:14: handlers.a.retries: expected a whole number from 0 to 1000, found \"-1\"\n"},
         BadFile{"CommandThatIsAText", "handlers:\n  a: {command: wc -l}\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:2:16: handlers.a.command: expected a list such as [first, second], found \"wc -l\"\n"},
         BadFile{"CommandThatIsEmpty", "handlers:\n  a: {command: []}\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:2:16: handlers.a.command: expected a list such as [first, second], with one item at "
                 "least, found "
                 "an empty list\n"},
         BadFile{"ArgumentThatIsAList", "handlers:\n  a: {command: [x, [y]]}\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:2:20: handlers.a.command[1]: expected a text, found a list\n"},
         BadFile{"ProgramWithoutName", "handlers:\n  a: {worker: [\"\", x]}\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:2:7: handlers.a.worker: expected the name of a program first, found \"\"\n"},
         BadFile{
             "ArgumentWithNoPlace", "handlers:\n  a: {command: [curl], input: argument}\n",
-            "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
             "f:2:7: handlers.a.command: expected {} in an argument, because input is argument, found none\n"},
         BadFile{"ArgumentForAWorker", "handlers:\n  a: {worker: [x], input: argument}\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:2:27: handlers.a.input: expected input with a command only, found \"argument\"\n"},
+        BadFile{
+            "KeysOfAnotherKind",
+            "handlers:\n  a: {plugin: x, concurrency: 2, rate: 5/s}\n  b: {command: [x], max_jobs: 5, "
+            "isolate: true}\n",
+            "f:2:31: handlers.a.concurrency: expected concurrency with a command, a worker or an isolated "
+            "plugin only, found it with another kind\n"
+            "f:2:40: handlers.a.rate: expected rate with a command, a worker or an isolated plugin only, "
+            "found it with another kind\n"
+            "f:3:31: handlers.b.max_jobs: expected max_jobs with a worker or an isolated plugin only, found "
+            "it with another kind\n"
+            "f:3:43: handlers.b.isolate: expected isolate with a plugin only, found it with another kind\n"
+            "f:3:43: handlers.b.isolate: not available in this build: plugins run in the daemon itself\n"},
+        BadFile{"BadVariables", "handlers:\n  a: {command: [x], environment: [\"A=1\", \"=2\", \"3\"]}\n",
+                "f:2:42: handlers.a.environment[1]: expected a variable such as LANG=C.UTF-8, found \"=2\"\n"
+                "f:2:48: handlers.a.environment[2]: expected a variable such as LANG=C.UTF-8, found \"3\"\n"},
+        BadFile{"PartsOfASecond", "handlers:\n  a: {command: [x], limits: {cpu: 1500ms}}\n",
+                "f:2:35: handlers.a.limits.cpu: expected whole seconds, found \"1500ms\"\n"},
         BadFile{"UserWithoutPassword", "users:\n  alice: {weight: 0}\n",
                 "f:2:3: users.alice: expected a password_hash, found none\n"
                 "f:2:3: users.alice: not available in this build: nobody is asked for a password, and only "

@@ -28,7 +28,7 @@ TEST(ValidateTest, BoundsHoldForAConfigBuiltInCode) {
   config.scheduling.quantum = 0s;
   config.limits.max_payload = Bytes{0};
   config.handlers["a b"].plugin = "p";
-  config.handlers["c"].plugin = "p";
+  config.handlers["c"].command = {"p"};
   config.handlers["c"].rate = Rate{0, 1s};
   config.users["u"].password_hash = "x";
   config.users["u"].handlers = {"a.b"};

@@ -25,8 +25,7 @@
 #include "daemon/command_line.h"
 #include "daemon/cpu_count.h"
 #include "daemon/exit_codes.h"
-#include "daemon/handlers/builtins.h"
-#include "daemon/handlers/plugin.h"
+#include "daemon/handler_set.h"
 #include "daemon/http/build_info.h"
 #include "daemon/http/health.h"
 #include "daemon/http/metrics_page.h"
@@ -37,9 +36,7 @@
 #include "daemon/http/server_metrics.h"
 #include "daemon/http/store_metrics.h"
 #include "daemon/logging.h"
-#include "daemon/process/handler_lanes.h"
 #include "daemon/process/keeper.h"
-#include "daemon/server/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
 #include "daemon/store/store.h"
@@ -102,12 +99,6 @@ int serve(const config::Config& config, const std::string& config_file) {
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write
 
   const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
-  const auto builtins = register_builtins();
-  const auto plugins = load_plugins(config.handlers, builtins);
-  if (!plugins) {
-    for (const std::string& problem : plugins.error()) log->error("{}", problem);
-    return kExitConfig;
-  }
   const FairRing::Options ring{
       .share = config.scheduling.share == config::Share::kTime ? Share::time : Share::jobs,
       .quantum = config.scheduling.quantum,
@@ -115,37 +106,12 @@ int serve(const config::Config& config, const std::string& config_file) {
   Lane lane("cpu", ring);
   Pool pool(lane);
 
-  HandlerDirectory handlers;
-  std::vector<const Handler*> handler_list;
-  for (const auto& handler : builtins) {
-    handlers.add({.handler = *handler, .lane = lane, .kind = "builtin"});
-    handler_list.push_back(handler.get());
-  }
-  for (const auto& plugin : *plugins) {
-    handlers.add({.handler = plugin->handler(), .lane = lane, .kind = "plugin"});
-    handler_list.push_back(&plugin->handler());
-  }
-  auto made = HandlerLanes::make(config.handlers, ring, log);
+  const auto made = HandlerSet::make(config, lane, ring, log);
   if (!made) {
-    log->error("{}", made.error());
+    for (const std::string& problem : made.error()) log->error("{}", problem);
     return kExitConfig;
   }
-  HandlerLanes& processes = **made;
-  std::vector<Lane*> lanes{&lane};
-  for (const HandlerLanes::Entry& entry : processes.entries()) {
-    ProcessLane& with = *entry.lane;
-    if (handlers.find(with.handler().name()) != nullptr) {
-      log->error("handlers.{}: a built-in handler has this name: choose another", with.handler().name());
-      return kExitConfig;
-    }
-    handlers.add({.handler = with.handler(),
-                  .lane = with.lane(),
-                  .kind = entry.kind,
-                  .concurrency = with.program().settings().concurrency,
-                  .is_at_rate = [&with] { return with.is_at_rate(); }});
-    handler_list.push_back(&with.handler());
-    lanes.push_back(&with.lane());
-  }
+  HandlerSet& handlers = **made;
 
   std::unique_ptr<Store> store;
   if (!config.store.path.empty()) {
@@ -159,8 +125,8 @@ int serve(const config::Config& config, const std::string& config_file) {
 
   asio::io_context io(1);  // one thread runs it: fewer locks
   Server server({.io = io,
-                 .handlers = handlers,
-                 .lanes = lanes,
+                 .handlers = handlers.directory(),
+                 .lanes = handlers.lanes(),
                  .pool = pool,
                  .store = store.get(),
                  .log = log,
@@ -169,9 +135,9 @@ int serve(const config::Config& config, const std::string& config_file) {
 
   Health health(pool, lane);
   SchedulerMetrics scheduler_metrics(
-      pool, lane, handler_list,
+      pool, lane, handlers.handlers(),
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
-  for (const HandlerLanes::Entry& entry : processes.entries()) {
+  for (const HandlerLanes::Entry& entry : handlers.processes().entries()) {
     scheduler_metrics.add_lane(entry.lane->lane(), entry.lane->program().settings().concurrency);
   }
   MetricsPage metrics;
@@ -207,11 +173,11 @@ int serve(const config::Config& config, const std::string& config_file) {
               config.scheduling.reserved_workers, workers, reserved);
   }
   pool.start(workers, reserved);
-  processes.start();
+  handlers.processes().start();
 
   log->info("locksleyd {} ({}) listen={} http={} workers={} handlers={} config={} store={}", kBuildVersion,
-            kBuildRevision, to_text(*listen_at), to_text(*http_at), workers, handler_list.size(),
-            config_file.empty() ? "(defaults)" : config_file,
+            kBuildRevision, to_text(*listen_at), to_text(*http_at), workers,
+            handlers.directory().entries().size(), config_file.empty() ? "(defaults)" : config_file,
             store == nullptr
                 ? std::string("memory")
                 : fmt::format("{} ({})", config.store.path, config::word_of(config.store.durability)));
@@ -223,13 +189,13 @@ int serve(const config::Config& config, const std::string& config_file) {
   }
   // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets
   // go of its batches.
-  processes.stop();
+  handlers.processes().stop();
   {
     const LastWord last_word(store.get(), exit_code, log);
     pool.stop();
   }
   if (store != nullptr) store->stop();
-  for (Lane* each : lanes) each->ring().detach_all();
+  for (Lane* each : handlers.lanes()) each->ring().detach_all();
   log->info("ended exit_code={} connections={} batches={} lost_log_lines={}", exit_code,
             server.stats().connections_accepted.get(), server.batches_accepted(), lost_log_lines());
   return exit_code;

@@ -48,7 +48,7 @@ std::expected<void, std::string> CommandSlot::start(const SlotJob& job) {
   const Batch& batch = slot_.batch();
   const JobVariables variables{.batch = batch.id(),
                                .index = job.index,
-                               .attempt = batch.attempt(),
+                               .attempt = batch.attempt(job.index),
                                .tenant = batch.options().tenant,
                                .trace = batch.options().trace};
   if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
@@ -91,7 +91,7 @@ std::expected<void, std::string> CommandSlot::start(const SlotJob& job) {
     error_tail_.add(bytes);
     return true;
   });
-  if (const Nanoseconds timeout = job_timeout(batch, program.settings()); timeout.count() != 0) {
+  if (const Nanoseconds timeout = Nanoseconds(batch.options().timeout); timeout.count() != 0) {
     timeout_.expires_after(timeout);
     timeout_.async_wait([this](const asio::error_code& error) {
       if (!error) condemn(Verdict::timeout);
@@ -134,7 +134,7 @@ std::pair<JobStatus, std::string> CommandSlot::judge(const ProcessEnd& end) {
   const std::string errors = error_tail_.take();
   switch (verdict_) {
     case Verdict::timeout:
-      return {JobStatus::timeout, timed_out(job_timeout(slot_.batch(), settings), errors)};
+      return {JobStatus::timeout, timed_out(Nanoseconds(slot_.batch().options().timeout), errors)};
     case Verdict::cancelled:
       return {JobStatus::cancelled, "cancelled"};
     case Verdict::too_much_output:

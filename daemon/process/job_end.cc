@@ -9,11 +9,6 @@
 
 namespace locksley::daemon {
 
-Nanoseconds job_timeout(const Batch& batch, const config::Handler& settings) {
-  return batch.options().timeout.count() != 0 ? Nanoseconds(batch.options().timeout)
-                                              : Nanoseconds(settings.timeout);
-}
-
 std::string killed_by(int signal) {
   // What the limits of the configuration do is said, too: it looks like a crash from outside.
   std::string_view why;

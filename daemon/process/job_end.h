@@ -5,12 +5,9 @@
 #include <string_view>
 
 #include "config/config.h"
-#include "core/batch.h"
+#include "core/job.h"
 
 namespace locksley::daemon {
-
-// The batch's time limit for a job, else the handler's; 0: none.
-Nanoseconds job_timeout(const Batch& batch, const config::Handler& settings);
 
 // "killed by signal 11 (Segmentation fault)"
 std::string killed_by(int signal);

@@ -220,7 +220,7 @@ void WorkerSlot::retire() {
 }
 
 void WorkerSlot::arm_timeout() {
-  const Nanoseconds limit = job_timeout(slot_.batch(), lane_.program().settings());
+  const Nanoseconds limit = Nanoseconds(slot_.batch().options().timeout);
   if (limit.count() == 0) return;
   timeout_.expires_at(std::chrono::steady_clock::time_point(oldest_since_ + limit));
   timeout_.async_wait([this](const asio::error_code& error) {
@@ -230,7 +230,7 @@ void WorkerSlot::arm_timeout() {
 
 void WorkerSlot::check_timeout() {
   if (!slot_.has_turn() || slot_.running_jobs() == 0) return;
-  const Nanoseconds limit = job_timeout(slot_.batch(), lane_.program().settings());
+  const Nanoseconds limit = Nanoseconds(slot_.batch().options().timeout);
   if (limit.count() == 0) return;
   if (steady_now() < oldest_since_ + limit) return arm_timeout();  // it is at another job by now
   condemn(Verdict::timeout);
@@ -312,7 +312,7 @@ void WorkerSlot::end_first_job(const ProcessEnd& end) {
   switch (verdict_) {
     case Verdict::timeout:
       return slot_.end_job(JobStatus::timeout,
-                           timed_out(job_timeout(slot_.batch(), lane_.program().settings()), errors));
+                           timed_out(Nanoseconds(slot_.batch().options().timeout), errors));
     case Verdict::cancelled:
       return slot_.end_job(JobStatus::cancelled, "cancelled");
     case Verdict::bad_answer:

@@ -248,6 +248,27 @@ TEST_F(BatchJournalTest, ARestoredBatchRunsJustWhatIsLeftAndKnowsThatItMayHaveRu
   EXPECT_EQ(rows[90].output, "");
 }
 
+// Twice the same rows, though the memory lets go of them in between; what it has not it does not pretend to.
+TEST_F(BatchJournalTest, ResultsInMemoryStayWhatTheyAreAndAreToldFromThoseThatAreNot) {
+  Handler nothing("nothing", "", [](JobContext&, std::string_view) {});
+  const auto batch = make_journaled(nothing);
+  batch->jobs_added(10);
+  batch->jobs_dropped({{IndexRange{0, 4}}});
+  batch->jobs_dropped({{IndexRange{4, 10}}});
+  const auto pieces = batch->results_in_memory(2, 5);
+  ASSERT_TRUE(pieces.has_value());
+  batch->drop_rows_before(4);
+  std::vector<std::uint64_t> indexes;
+  ResultLog::visit(*pieces, 2, 5, [&](const ResultRow& row) {
+    indexes.push_back(row.index);
+    return true;
+  });
+  EXPECT_EQ(indexes, (std::vector<std::uint64_t>{2, 3, 4, 5, 6}));
+  EXPECT_FALSE(batch->results_in_memory(3, 5).has_value());
+  EXPECT_TRUE(batch->results_in_memory(4, 5).has_value());
+  EXPECT_TRUE(batch->results_in_memory(10, 5).has_value()) << "behind the last there is nothing to read";
+}
+
 TEST_F(BatchJournalTest, ARestoredOpenBatchTakesMoreJobsBehindThoseThatItHad) {
   std::mutex mutex;
   std::vector<std::uint64_t> ran;

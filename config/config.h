@@ -95,6 +95,16 @@ enum class Input {
 // Whether a plugin's jobs run in processes of their own, where a crash is one job's.
 enum class Isolate { kNo, kYes };
 
+enum class Network { kYes, kNo };
+
+// What a process of a handler may reach. Both lists empty: all files.
+struct Confine {
+  std::vector<std::string> read;    // files and folders that it may read and run
+  std::vector<std::string> write;   // that it may write, too
+  Network network = Network::kYes;  // TCP
+  bool operator==(const Confine&) const = default;
+};
+
 // What the kernel holds a process of a handler to; 0: no limit of its own.
 struct ProcessLimits {
   Duration cpu{0};              // processor time, whole seconds
@@ -122,6 +132,7 @@ struct Handler {
   Bytes max_output = mebibytes(16);          // of a job; more ends it
   Duration grace = std::chrono::seconds{5};  // from SIGTERM to SIGKILL
   ProcessLimits limits;
+  Confine confine;
   // Of worker only: a process is replaced after so many jobs, or when it takes so much memory; 0: never.
   std::uint64_t max_jobs = 0;
   Bytes max_memory{0};

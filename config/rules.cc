@@ -29,6 +29,8 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, ordinary);
 }
 
+bool is_absolute(std::string_view text) { return text.starts_with('/') && has_no_nul(text); }
+
 bool is_variable(std::string_view text) {
   const std::string_view name = text.substr(0, text.find('='));
   const auto ordinary = [](char c) {
@@ -52,6 +54,7 @@ const TextRule kText{"a text that is not empty", is_text};
 const TextRule kFileName{"the name of a file", has_no_nul};
 const ListRule kArguments{{"a program and its arguments", has_no_nul}};
 const ListRule kNames{kName};
+const ListRule kPaths{{"the absolute name of a file or folder", is_absolute}};
 const ListRule kVariables{{"a variable such as LANG=C.UTF-8", is_variable}};
 
 std::string describe(const Bounds<std::uint64_t>& bounds) {

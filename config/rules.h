@@ -39,6 +39,7 @@ extern const TextRule kText;      // at least one character
 extern const TextRule kFileName;  // or empty
 extern const ListRule kArguments;
 extern const ListRule kNames;
+extern const ListRule kPaths;
 extern const ListRule kVariables;  // of an environment
 
 // "a whole number from 0 to 1024", "a duration from 10us to 1s", ...

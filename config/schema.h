@@ -55,6 +55,11 @@ void visit_handler(Visitor& v, HandlerT& handler) {
     v.key(Key{"files", Change::kRestart}, handler.limits.files, Bounds<std::uint64_t>{0, 1'000'000});
     v.key(Key{"processes", Change::kRestart}, handler.limits.processes, Bounds<std::uint64_t>{0, 1'000'000});
   });
+  v.section("confine", [&] {
+    v.key(Key{"read", Change::kRestart}, handler.confine.read, kPaths);
+    v.key(Key{"write", Change::kRestart}, handler.confine.write, kPaths);
+    v.key(Key{"network", Change::kRestart}, handler.confine.network, WordRule{});
+  });
   v.key(Key{"max_jobs", Change::kRestart}, handler.max_jobs, Bounds<std::uint64_t>{0, kMostJobs});
   v.key(Key{"max_memory", Change::kRestart}, handler.max_memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
   v.key(Key{"isolate", Change::kRestart}, handler.isolate, WordRule{});

@@ -156,6 +156,7 @@ class CrossChecker {
     refuse("user", handler.user == usual.user, runs_processes, processes);
     refuse("max_output", handler.max_output == usual.max_output, runs_processes, processes);
     refuse("grace", handler.grace == usual.grace, runs_processes, processes);
+    refuse("confine", handler.confine == usual.confine, runs_processes, processes);
     refuse("limits", handler.limits == usual.limits, runs_processes, processes);
     const bool runs_workers = runs_processes && !has_command;
     refuse("max_jobs", handler.max_jobs == usual.max_jobs, runs_workers, "a worker or an isolated plugin");

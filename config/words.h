@@ -29,6 +29,8 @@ constexpr auto words(Input) {
 
 constexpr auto words(Isolate) { return std::array{Word{"false", Isolate::kNo}, Word{"true", Isolate::kYes}}; }
 
+constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, Word{"false", Network::kNo}}; }
+
 constexpr auto words(CommandGroup) {
   return std::array{Word{"submit", CommandGroup::kSubmit}, Word{"read", CommandGroup::kRead},
                     Word{"control", CommandGroup::kControl}};

@@ -24,6 +24,7 @@ struct Prepared {
   std::span<const int> descriptors;   // all beyond those that the child has as its own
   const SpawnRequest* request = nullptr;
   pid_t parent = 0;
+  int confinement = -1;  // the rules; -1: none
 };
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -70,7 +71,6 @@ bool limit(int resource, std::uint64_t value) {
   for (std::size_t i = 0; i < prepared.descriptors.size(); ++i) {
     if (::dup2(prepared.descriptors[i], static_cast<int>(i)) < 0) fail(Step::descriptors);
   }
-  ::syscall(SYS_close_range, static_cast<unsigned>(prepared.descriptors.size()), ~0U, 0U);
   if (!request.directory.empty() && ::chdir(request.directory.c_str()) != 0) fail(Step::directory);
   if (!limit(RLIMIT_CPU, request.cpu_seconds) || !limit(RLIMIT_AS, request.memory_bytes) ||
       !limit(RLIMIT_FSIZE, request.file_bytes) || !limit(RLIMIT_NOFILE, request.files) ||
@@ -88,6 +88,8 @@ bool limit(int resource, std::uint64_t value) {
     }
   }
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail(Step::user);
+  if (prepared.confinement >= 0 && !enter_confinement(prepared.confinement)) fail(Step::confinement);
+  ::syscall(SYS_close_range, static_cast<unsigned>(prepared.descriptors.size()), ~0U, 0U);
   // After the change of user, which would undo it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != prepared.parent) ::_exit(127);
@@ -108,13 +110,14 @@ bool limit(int resource, std::uint64_t value) {
 
 }  // namespace
 
-Started start_program(const SpawnRequest& request, std::span<const int> descriptors) {
+Started start_program(const SpawnRequest& request, std::span<const int> descriptors, int confinement) {
   const Prepared prepared{.arguments = pointers(request.arguments),
                           .environment = pointers(request.environment),
                           .programs = candidates(request),
                           .descriptors = descriptors,
                           .request = &request,
-                          .parent = ::getpid()};
+                          .parent = ::getpid(),
+                          .confinement = confinement};
   volatile Started result;
   // No signal may be handled by the child in the parent's place.
   sigset_t all;

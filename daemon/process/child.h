@@ -22,6 +22,7 @@ struct Started {
 // are as a program expects to find them. For a process with one thread, which waits until the program runs or
 // could not be started: 0.3 to 1 ms, whatever the size of the caller (the child borrows its memory). Retains
 // nothing.
-Started start_program(const SpawnRequest& request, std::span<const int> descriptors);
+// `confinement`: of make_confinement(); -1: none.
+Started start_program(const SpawnRequest& request, std::span<const int> descriptors, int confinement = -1);
 
 }  // namespace locksley::daemon

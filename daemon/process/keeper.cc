@@ -149,7 +149,7 @@ class Keeper {
     }
     Started started;
     if (const auto request = decode_spawn_request(received->request)) {
-      started = start_program(*request, received->descriptors);
+      started = start(*request, received->descriptors);
     } else {
       started = {-1, KeeperReport::Step::memory, EINVAL};
     }
@@ -166,6 +166,18 @@ class Keeper {
     }
     link_.report(report);
     return true;
+  }
+
+  Started start(const SpawnRequest& request, const std::vector<int>& descriptors) {
+    if (!request.confinement.is_needed()) return start_program(request, descriptors);
+    // One after the other it is mostly the same handler's.
+    if (rules_.get() < 0 || rules_are_of_ != request.confinement) {
+      auto made = make_confinement(request.confinement);
+      if (!made) return {-1, KeeperReport::Step::confinement, errno};
+      rules_ = std::move(*made);
+      rules_are_of_ = request.confinement;
+    }
+    return start_program(request, descriptors, rules_.get());
   }
 
   // Takes note of all that have ended, and ends what they left.
@@ -216,6 +228,8 @@ class Keeper {
 
   const int socket_;
   Link link_;
+  Descriptor rules_;  // of the last that was confined
+  Confinement rules_are_of_;
   std::unordered_map<pid_t, std::uint64_t> processes_;
   std::unordered_map<std::uint64_t, pid_t> pids_;
 };

@@ -40,6 +40,8 @@ std::string explain(const KeeperReport& report) {
       return "it cannot be run as another user: " + error;
     case Step::limits:
       return "its limits cannot be set: " + error;
+    case Step::confinement:
+      return "it cannot be confined: " + error;
     case Step::descriptors:
     case Step::group:
     case Step::memory:

@@ -75,6 +75,15 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
   base.file_bytes = settings.limits.file_size.count;
   base.files = settings.limits.files;
   base.processes = settings.limits.processes;
+  base.confinement = {.read = settings.confine.read,
+                      .write = settings.confine.write,
+                      .confines_files = !settings.confine.read.empty() || !settings.confine.write.empty(),
+                      .denies_network = settings.confine.network == config::Network::kNo};
+  if (base.confinement.is_needed()) {
+    if (const auto rules = make_confinement(base.confinement); !rules) {
+      return std::unexpected(fmt::format("handlers.{}.confine: {}", handler, rules.error()));
+    }
+  }
   return program;
 }
 

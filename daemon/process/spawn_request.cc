@@ -64,9 +64,13 @@ std::string encode(const SpawnRequest& request) {
   writer.texts(request.environment);
   writer.text(request.path);
   writer.text(request.directory);
+  writer.texts(request.confinement.read);
+  writer.texts(request.confinement.write);
   for (const std::uint64_t number :
        {request.cpu_seconds, request.memory_bytes, request.file_bytes, request.files, request.processes,
-        std::uint64_t{request.changes_user}, std::uint64_t{request.user}, std::uint64_t{request.group}}) {
+        std::uint64_t{request.changes_user}, std::uint64_t{request.user}, std::uint64_t{request.group},
+        std::uint64_t{request.confinement.confines_files},
+        std::uint64_t{request.confinement.denies_network}}) {
     writer.number(number);
   }
   return writer.take();
@@ -79,6 +83,8 @@ std::expected<SpawnRequest, std::string> decode_spawn_request(std::string_view b
   request.environment = reader.texts();
   request.path = reader.text();
   request.directory = reader.text();
+  request.confinement.read = reader.texts();
+  request.confinement.write = reader.texts();
   request.cpu_seconds = reader.number();
   request.memory_bytes = reader.number();
   request.file_bytes = reader.number();
@@ -87,6 +93,8 @@ std::expected<SpawnRequest, std::string> decode_spawn_request(std::string_view b
   request.changes_user = reader.number() != 0;
   request.user = static_cast<std::uint32_t>(reader.number());
   request.group = static_cast<std::uint32_t>(reader.number());
+  request.confinement.confines_files = reader.number() != 0;
+  request.confinement.denies_network = reader.number() != 0;
   if (!reader.is_whole() || request.arguments.empty())
     return std::unexpected("not a request to start a program");
   return request;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/process/confinement.h"
+
 namespace locksley::daemon {
 
 // How a program is started. Strings without NUL.
@@ -21,6 +23,7 @@ struct SpawnRequest {
   std::uint64_t file_bytes = 0;
   std::uint64_t files = 0;
   std::uint64_t processes = 0;
+  Confinement confinement;
   // As whom it runs, if changes_user.
   bool changes_user = false;
   std::uint32_t user = 0;
@@ -49,7 +52,17 @@ inline constexpr std::uint32_t kLargestRequest =
 struct KeeperReport {
   enum class Kind : std::uint32_t { started, failed, ended };
   // What could not be done.
-  enum class Step : std::uint32_t { none, memory, group, user, limits, directory, descriptors, program };
+  enum class Step : std::uint32_t {
+    none,
+    memory,
+    group,
+    user,
+    limits,
+    directory,
+    confinement,
+    descriptors,
+    program
+  };
   Kind kind;
   Step step;
   std::uint64_t process;

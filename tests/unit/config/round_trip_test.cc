@@ -102,6 +102,8 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
       file_size: 0
       files: 0
       processes: 0
+    confine:
+      network: true
     max_jobs: 0
     max_memory: 0
     isolate: false
@@ -119,6 +121,8 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
       file_size: 0
       files: 0
       processes: 0
+    confine:
+      network: true
     max_jobs: 0
     max_memory: 0
     isolate: false

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <spdlog/logger.h>
 #include <sys/prctl.h>
@@ -146,11 +147,17 @@ bool KeeperLink::send(const KeeperOrder& order, std::string_view request, std::s
     head->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size_bytes());
   }
-  // The keeper reads at once, but while it starts a program: a millisecond. So this may wait.
+  // The keeper reads at once, but while it starts a program: a millisecond. So this may wait. (Asio has made
+  // the socket one that does not.)
   std::size_t left = sizeof order + request.size();
   while (left != 0) {
     const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) {
+      pollfd room{socket_.native_handle(), POLLOUT, 0};
+      ::poll(&room, 1, -1);
+      continue;
+    }
     if (sent < 0) return false;
     left -= static_cast<std::size_t>(sent);
     message.msg_control = nullptr;

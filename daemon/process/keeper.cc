@@ -144,7 +144,7 @@ class Keeper {
     const KeeperOrder& order = received->order;
     if (order.kind == KeeperOrder::Kind::signal) {
       const auto found = pids_.find(order.process);
-      if (found != pids_.end()) ::kill(-found->second, order.signal);
+      if (found != pids_.end()) signal(found->second, order.signal);
       return true;
     }
     Started started;
@@ -178,6 +178,12 @@ class Keeper {
       rules_are_of_ = request.confinement;
     }
     return start_program(request, descriptors, rules_.get());
+  }
+
+  static void signal(pid_t pid, int signal) {
+    // It may have gone over to another group of its own.
+    if (::getpgid(pid) != pid) ::kill(pid, signal);
+    ::kill(-pid, signal);
   }
 
   // Takes note of all that have ended, and ends what they left.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <string>
@@ -63,10 +64,11 @@ bool limit(int resource, std::uint64_t value) {
   };
   using Step = KeeperReport::Step;
   if (::setpgid(0, 0) != 0) fail(Step::group);
+  // The kernel's own call: the library keeps two signals to itself, which it left ignored when it started the
+  // keeper. All zeros are SIG_DFL without flags.
+  constexpr std::array<unsigned long, 4> kUsual{};
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action{};
-    action.sa_handler = SIG_DFL;
-    ::sigaction(signal, &action, nullptr);
+    ::syscall(SYS_rt_sigaction, signal, kUsual.data(), nullptr, NSIG / 8);
   }
   for (std::size_t i = 0; i < prepared.descriptors.size(); ++i) {
     if (::dup2(prepared.descriptors[i], static_cast<int>(i)) < 0) fail(Step::descriptors);

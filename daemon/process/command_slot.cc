@@ -93,8 +93,9 @@ std::expected<void, std::string> CommandSlot::start(const SlotJob& job) {
   });
   if (const Nanoseconds timeout = Nanoseconds(batch.options().timeout); timeout.count() != 0) {
     timeout_.expires_after(timeout);
-    timeout_.async_wait([this](const asio::error_code& error) {
-      if (!error) condemn(Verdict::timeout);
+    // The timer may have fired before it was cancelled, and the next job have begun.
+    timeout_.async_wait([this, process = process_](const asio::error_code& error) {
+      if (!error && process == process_) condemn(Verdict::timeout);
     });
   }
   return {};

@@ -19,7 +19,9 @@ CommandSlot::CommandSlot(ProcessLane& lane)
       timeout_(lane.loop().executor()),
       terminator_(lane.loop().executor(), lane.loop().keeper()) {}
 
-CommandSlot::~CommandSlot() {
+CommandSlot::~CommandSlot() { abandon(); }
+
+void CommandSlot::abandon() {
   if (!slot_.has_turn()) return;
   lane_.loop().keeper().forget(process_);
   slot_.end_turn();

@@ -24,6 +24,7 @@ class CommandSlot final : public ProcessSlot {
   bool is_busy() const override { return slot_.has_turn(); }
   void look() override;
   void stop() override;
+  void abandon() override;
   bool is_stopped() const override { return !slot_.has_turn(); }
 
  private:

@@ -97,6 +97,10 @@ void ProcessLane::stop() {
   for (const auto& slot : slots_) slot->stop();
 }
 
+void ProcessLane::abandon() {
+  for (const auto& slot : slots_) slot->abandon();
+}
+
 bool ProcessLane::is_stopped() const {
   return std::ranges::all_of(slots_, [](const auto& slot) { return slot->is_stopped(); });
 }

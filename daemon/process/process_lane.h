@@ -30,6 +30,8 @@ class ProcessSlot {
   virtual void look() = 0;
   // The daemon is about to end: what runs is asked to, and goes back to the ring. Soon.
   virtual void stop() = 0;
+  // It has not ended soon enough: its process is forgotten, and its jobs go back to the ring.
+  virtual void abandon() = 0;
   // It has no process any more.
   virtual bool is_stopped() const = 0;
 };
@@ -62,6 +64,8 @@ class ProcessLane {
   // A slot that was busy is not any more.
   void slot_is_free(ProcessSlot& slot);
   void stop();
+  // What stop() has not ended, is let go of.
+  void abandon();
   bool is_stopped() const;
 
  private:

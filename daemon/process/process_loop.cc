@@ -27,7 +27,11 @@ void ProcessLoop::stop() {
     const auto look = [this, timer, deadline](const auto& self) -> void {
       const bool all =
           std::ranges::all_of(lanes_, [](const ProcessLane* lane) { return lane->is_stopped(); });
-      if (all || std::chrono::steady_clock::now() >= deadline) return io_.stop();
+      if (all || std::chrono::steady_clock::now() >= deadline) {
+        // No slot may hold a turn beyond this. What still runs is killed with the keeper.
+        for (ProcessLane* lane : lanes_) lane->abandon();
+        return io_.stop();
+      }
       timer->expires_after(std::chrono::milliseconds(2));
       timer->async_wait([self](const asio::error_code&) { self(self); });
     };

@@ -28,8 +28,8 @@ class ProcessLoop {
   // Before start(). The lane outlives the loop's thread.
   void add(ProcessLane& lane) { lanes_.push_back(&lane); }
   void start();
-  // Asks all processes to end, kills those that have not after kStopGrace, and ends the thread. Jobs that ran
-  // go back to their rings.
+  // Asks all processes to end, lets go of those that have not after kStopGrace (they are killed with the
+  // keeper), and ends the thread. Jobs that ran go back to their rings.
   void stop();
   static constexpr auto kStopGrace = std::chrono::seconds(2);
 

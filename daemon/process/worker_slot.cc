@@ -47,8 +47,10 @@ WorkerSlot::WorkerSlot(ProcessLane& lane)
       pause_timer_(lane.loop().executor()),
       terminator_(lane.loop().executor(), lane.loop().keeper()) {}
 
-WorkerSlot::~WorkerSlot() {
-  if (process_ != 0) lane_.loop().keeper().forget(process_);
+WorkerSlot::~WorkerSlot() { abandon(); }
+
+void WorkerSlot::abandon() {
+  if (process_ != 0) lane_.loop().keeper().forget(std::exchange(process_, 0));
   if (slot_.has_turn()) slot_.end_turn();
 }
 

@@ -31,6 +31,7 @@ class WorkerSlot final : public ProcessSlot {
   bool is_busy() const override { return slot_.has_turn() || is_leaving_ || is_pausing_; }
   void look() override;
   void stop() override;
+  void abandon() override;
   bool is_stopped() const override { return process_ == 0; }
 
  private:

@@ -17,11 +17,7 @@ class Terminator {
   void begin(std::uint64_t process, std::chrono::nanoseconds grace) {
     if (grace.count() == 0) return keeper_.signal(process, SIGKILL);
     keeper_.signal(process, SIGTERM);
-    kill_later(process, grace);
-  }
-  // SIGKILL, if it has not ended by then.
-  void kill_later(std::uint64_t process, std::chrono::nanoseconds after) {
-    timer_.expires_after(after);
+    timer_.expires_after(grace);
     timer_.async_wait([this, process](const asio::error_code& error) {
       if (!error) keeper_.signal(process, SIGKILL);
     });

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/logger.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <utility>
 
+#include "config/units.h"
 #include "daemon/process/job_end.h"
 #include "proto/command_writer.h"
 #include "proto/text.h"
@@ -30,7 +32,7 @@ constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 // A worker that is in the middle of a short job when the batch is cancelled need not be killed for it.
 constexpr Nanoseconds kPatienceAtCancel = std::chrono::milliseconds(100);
 
-// From the end of its output to the end of a process.
+// From the end of its output, or of its input while there are jobs for it, to the end of a process.
 constexpr Nanoseconds kPatienceAtSilence = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -44,6 +46,7 @@ WorkerSlot::WorkerSlot(ProcessLane& lane)
       error_log_(lane.loop().log(), lane.handler().name()),
       timeout_(lane.loop().executor()),
       patience_(lane.loop().executor()),
+      silence_(lane.loop().executor()),
       pause_timer_(lane.loop().executor()),
       terminator_(lane.loop().executor(), lane.loop().keeper()) {}
 
@@ -56,7 +59,8 @@ void WorkerSlot::abandon() {
 
 std::uint64_t WorkerSlot::begin(std::uint64_t most) {
   const std::uint64_t max_jobs = lane_.program().settings().max_jobs;
-  if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered_));
+  const std::uint64_t answered = process_ == 0 ? 0 : answered_;
+  if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered));
   if (!slot_.begin_turn(std::min(most, kMostJobs), kMostBytes)) return 0;
   std::uint64_t started = 0;
   verdict_ = Verdict::none;
@@ -93,14 +97,18 @@ std::expected<void, std::string> WorkerSlot::start_process() {
                                           .on_end = [this](const ProcessEnd& end) { ended(end); }});
   pid_ = 0;
   answered_ = 0;
+  is_given_up_ = false;
+  why_.clear();
   error_tail_.take();
   input_.assign(input->write.release());
+  input_.async_wait(ProcessDescriptor::wait_error, [this, process = process_](const asio::error_code& error) {
+    if (!error && process == process_) input_was_closed();
+  });
   answers_ = std::make_unique<proto::ReplyReader>(proto::ReplyLimits{
       .max_bulk_bytes = lane_.program().settings().max_output.count, .max_elements = 1024, .max_depth = 2});
   answer_reader_.begin(
       std::move(output->read), [this](std::string_view bytes) { return take_answers(bytes); },
-      // It will have ended; one that goes on, and cannot answer any more, is of no use.
-      [this] { terminator_.kill_later(process_, kPatienceAtSilence); });
+      [this] { give_up("closed its standard output"); });
   error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
     error_tail_.add(bytes);
     error_log_.add(bytes);
@@ -115,6 +123,14 @@ void WorkerSlot::send(const SlotJob& job) {
   writer.argument(job.payload);
   writer.argument(job.index);
   writer.argument(std::string_view(slot_.batch().id()));
+}
+
+// One that has read all is about to answer and to end, as it may. What the others have not read is lost.
+void WorkerSlot::input_was_closed() {
+  int unread = 0;
+  if (to_write_.empty() && ::ioctl(input_.native_handle(), FIONREAD, &unread) == 0 && unread == 0) return;
+  to_write_.clear();
+  give_up("closed its standard input, with jobs to come");
 }
 
 void WorkerSlot::write() {
@@ -136,8 +152,7 @@ void WorkerSlot::write() {
       });
       return;
     } else if (errno != EINTR) {
-      // It does not read any more: it will end, or run into its time limit.
-      to_write_.clear();
+      input_was_closed();
     }
   }
 }
@@ -156,9 +171,9 @@ bool WorkerSlot::take_answers(std::string_view bytes) {
         break;
       case proto::ReadStatus::kError:
         refuse_answer(fmt::format(
-            "wrote what is no answer ({}): an answer is a RESP2 bulk string or an error, and only "
-            "answers may go to standard output",
-            answers_->error_message()));
+            "wrote what is no answer ({}): an answer is a RESP2 bulk string of at most max_output ({}) or an "
+            "error, and only answers may go to standard output",
+            answers_->error_message(), config::to_string(lane_.program().settings().max_output)));
         return false;
       case proto::ReadStatus::kNeedMore:
         if (process_ == 0) return true;  // ended() does the rest
@@ -275,10 +290,21 @@ void WorkerSlot::refuse_answer(std::string why) {
   lane_.loop().keeper().signal(process_, SIGKILL);
 }
 
+void WorkerSlot::give_up(std::string why) {
+  if (verdict_ != Verdict::none || process_ == 0 || std::exchange(is_given_up_, true)) return;
+  silence_.expires_after(kPatienceAtSilence);
+  silence_.async_wait([this, process = process_, why = std::move(why)](const asio::error_code& error) {
+    if (error || process != process_) return;
+    why_ = why;
+    lane_.loop().keeper().signal(process, SIGKILL);
+  });
+}
+
 void WorkerSlot::ended(const ProcessEnd& end) {
   process_ = 0;
   timeout_.cancel();
   patience_.cancel();
+  silence_.cancel();
   terminator_.end();
   // What it had answered before it died counts.
   answer_reader_.finish();
@@ -324,10 +350,10 @@ void WorkerSlot::end_first_job(const ProcessEnd& end) {
       break;
   }
   if (!end.has_started) return slot_.end_job(JobStatus::error, end.why);
-  slot_.end_job(JobStatus::crashed,
-                with_errors(end.has_exited ? fmt::format("the worker ended with exit status {}", end.status)
-                                           : "the worker was " + killed_by(end.status),
-                            errors));
+  std::string what = end.has_exited ? fmt::format("the worker ended with exit status {}", end.status)
+                                    : "the worker was " + killed_by(end.status);
+  if (!why_.empty()) what = "the worker " + why_;
+  slot_.end_job(JobStatus::crashed, with_errors(std::move(what), errors));
 }
 
 void WorkerSlot::pause() {

@@ -41,6 +41,7 @@ class WorkerSlot final : public ProcessSlot {
   std::expected<void, std::string> start_process();
   void send(const SlotJob& job);
   void write();
+  void input_was_closed();
   bool take_answers(std::string_view bytes);
   // False: this process is not asked any more.
   bool take_answer(const proto::Reply& reply);
@@ -49,6 +50,8 @@ class WorkerSlot final : public ProcessSlot {
   void check_timeout();
   void condemn(Verdict verdict);
   void refuse_answer(std::string why);
+  // It cannot take jobs, or cannot answer, any more: if it does not end now by itself, it is ended.
+  void give_up(std::string why);
   // Says, by closing its input, that no more jobs come.
   void retire();
   bool has_grown() const;
@@ -64,7 +67,7 @@ class WorkerSlot final : public ProcessSlot {
   bool is_leaving_ = false;    // it ends, or was asked to
   bool is_pausing_ = false;
   Verdict verdict_ = Verdict::none;
-  std::string why_;             // Verdict::bad_answer
+  std::string why_;             // Verdict::bad_answer, or given up
   std::uint64_t answered_ = 0;  // by this process
   std::uint32_t failures_ = 0;  // of processes one after another that answered nothing
   Nanoseconds oldest_since_{};  // when the oldest running job began
@@ -80,6 +83,8 @@ class WorkerSlot final : public ProcessSlot {
   ProcessTimer timeout_;
   ProcessTimer patience_;  // with a batch that was cancelled
   bool is_patient_ = false;
+  ProcessTimer silence_;  // since give_up()
+  bool is_given_up_ = false;
   ProcessTimer pause_timer_;
   Terminator terminator_;
 };

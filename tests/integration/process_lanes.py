@@ -1,0 +1,226 @@
+#!/usr/bin/python3
+"""Commands and workers as a lane of their own: concurrency, rate, shares, replacement of workers, and what is shown of it all."""
+
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DaemonTest, wait_for
+from programs import new_mark, marked, python, shell, worker
+from resp import pairs
+
+
+class LaneTest(DaemonTest):
+    def serve(self, **handlers):
+        self.daemon = self.start({"handlers": handlers})
+        return self.connect(self.daemon)
+
+
+class Slots(LaneTest):
+    def test_concurrency_is_used_and_never_exceeded(self):
+        """Each job holds one of as many locks as there are slots; a job more at a time would find none."""
+        with tempfile.TemporaryDirectory() as folder:
+            take = (f"import fcntl, os, time\nfor i in range(3):\n  f = os.open(f'{folder}/{{i}}', os.O_CREAT | os.O_RDWR)\n  try: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+                    "  except OSError: continue\n  time.sleep(0.02); answer(i); break\nelse: answer('too many')\nfcntl.flock(f, fcntl.LOCK_UN)\n")  # fmt: skip
+            connection = self.serve(c=python(concurrency=3), w=worker(concurrency=3))
+            for handler, code in (("c", "answer = print\n" + take), ("w", take)):
+                batches = [connection("SUBMIT", handler, "JOBS", *[code] * 15) for _ in range(4)]
+                found = set()
+                for batch in batches:
+                    self.assertEqual(connection.wait(batch)["ok"], 15)
+                    found |= {row[2].strip() for row in connection.results(batch)}
+                self.assertEqual(found, {"0", "1", "2"})
+
+    def test_slots_of_a_batch(self):
+        connection = self.serve(sh=shell(concurrency=4))
+        batch = connection("SUBMIT", "sh", "SLOTS", 1, "JOBS", *["sleep 0.03"] * 5)
+        most = 0
+        while (status := connection.map("STATUS", batch))["state"] != "done":
+            most = max(most, status["running"])
+        self.assertEqual(most, 1)
+
+    def test_pause_weight_and_max_fails(self):
+        connection = self.serve(sh=shell(), py=worker())
+        for handler, good, bad in (("sh", "sleep 0.01", "exit 1"), ("py", "time.sleep(0.01); answer(1)", "error('ERR no')")):
+            batch = connection("SUBMIT", handler, "JOBS", *[good] * 400)
+            wait_for("its first job to end", lambda: connection.map("STATUS", batch)["ok"])
+            connection("PAUSE", batch)
+            wait_for("what ran to end", lambda: connection.map("STATUS", batch)["running"] == 0)
+            paused = connection.map("STATUS", batch)
+            self.assertLess(paused["ok"], 400)
+            self.assertEqual(connection("RUN", handler, "JOBS", good)[0][0], "ok")  # the slot is free
+            self.assertEqual(connection.map("STATUS", batch)["ok"], paused["ok"])
+            connection("RESUME", batch)
+            self.assertEqual(connection.wait(batch)["ok"], 400)
+            batch = connection("SUBMIT", handler, "MAXFAILS", 3, "JOBS", *[bad] * 20_000)
+            status = connection.wait(batch)
+            self.assertEqual(status["state"], "cancelled")
+            self.assertGreaterEqual(status["failed"], 3)
+            self.assertGreater(status["cancelled"], 0)
+
+    def test_a_small_batch_overtakes_a_large_one(self):
+        connection = self.serve(sh=shell(concurrency=2), py=worker(concurrency=2))
+        for handler, job in (("sh", "sleep 0.005"), ("py", "time.sleep(0.005); answer(1)")):
+            large = connection("SUBMIT", handler, "JOBS", *[job] * 5000)
+            wait_for("the large batch to run", lambda: connection.map("STATUS", large)["ok"] > 5)
+            before = connection.map("STATUS", large)["ok"]
+            connection("RUN", handler, "JOBS", *[job] * 20)
+            # As many jobs of the other meanwhile, and what a turn or two may hold.
+            self.assertLess(connection.map("STATUS", large)["ok"] - before, 200)
+            connection("CANCEL", large)
+            connection.wait(large)
+
+
+class Rate(LaneTest):
+    def test_rate_is_kept_and_stops_nobody_else(self):
+        mark = new_mark()
+        with tempfile.NamedTemporaryFile("r") as times:
+            note = f"import os, time; os.write(os.open({times.name!r}, os.O_WRONLY | os.O_APPEND), b'%.6f\\n' % time.monotonic())"
+            connection = self.serve(slow=python(rate="20/s", concurrency=4), free=shell(), py=worker(mark, rate="20/s"))
+            batch = connection("SUBMIT", "slow", "JOBS", *[note] * 30)
+            wait_for("the rate to be what it waits for", lambda: connection.map("EXPLAIN", batch)["reason"] == "rate-limited")
+            # Meanwhile others run as they like, on a lane without a rate and on the pool.
+            done = 0
+            while connection.map("STATUS", batch)["state"] != "done":
+                self.assertEqual(connection("RUN", "free", "JOBS", "true"), [["ok", ""]])
+                self.assertEqual(connection("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+                done += 1
+            self.assertGreater(done, 30)
+            status = connection.map("STATUS", batch)
+            # The last starts no sooner than 29 intervals after the first.
+            self.assertGreaterEqual(status["finished_at"] - status["started_at"], 29 * 50 - 5)
+            begins = sorted(map(float, times.read().split()))
+            self.assertEqual(len(begins), 30)
+            # A worker's turns are as small as the rate says.
+            begin = time.monotonic()
+            connection("RUN", "py", "JOBS", *["answer(1)"] * 11)
+            self.assertGreaterEqual(time.monotonic() - begin, 0.495)
+
+    def test_a_fast_rate(self):
+        connection = self.serve(py=worker(rate="2000/s"))
+        connection("RUN", "py", "JOBS", "answer(1)")
+        begin = time.monotonic()
+        connection("RUN", "py", "JOBS", *["answer(1)"] * 1000)
+        took = time.monotonic() - begin
+        self.assertGreaterEqual(took, (1000 - 21 - 1) / 2000)  # but for the tolerance of 10 ms
+
+
+class Replacement(LaneTest):
+    def pids(self, connection, jobs, payload="answer(os.getpid())"):
+        pids = []
+        for status, output in connection("RUN", "py", "JOBS", *[payload] * jobs):
+            self.assertEqual(status, "ok")
+            pids.append(int(output))
+        return pids
+
+    def test_after_max_jobs(self):
+        connection = self.serve(py=worker(max_jobs=7))
+        pids = self.pids(connection, 70)
+        self.assertEqual([pids.count(pid) for pid in dict.fromkeys(pids)], [7] * 10)
+        self.assertNotIn("warning", self.daemon.log())
+
+    def test_after_max_memory(self):
+        connection = self.serve(py=worker(max_memory="100MiB"))
+        first = self.pids(connection, 1)
+        self.assertEqual(self.pids(connection, 50), first * 50)
+        self.assertEqual(self.pids(connection, 1, "hoard = bytearray(200 << 20); answer(os.getpid())"), first)
+        self.assertNotEqual(self.pids(connection, 1), first)
+
+    def test_one_that_does_not_leave_is_killed(self):
+        mark = new_mark()
+        connection = self.serve(py=worker(mark, max_jobs=1))
+        first = self.pids(connection, 1, "signal.signal(15, signal.SIG_IGN); answer(os.getpid()); flush(); time.sleep(1000)")
+        self.assertNotEqual(self.pids(connection, 1), first)
+        wait_for("the first to be gone", lambda: first[0] not in marked(mark))
+
+    def test_one_that_cannot_work_is_started_later_each_time_and_holds_up_nobody(self):
+        with tempfile.NamedTemporaryFile("r") as times:
+            note = f"import os, time; os.write(os.open({times.name!r}, os.O_WRONLY | os.O_APPEND), b'%.6f\\n' % time.monotonic())"
+            connection = self.serve(bad={"worker": ["/usr/bin/python3", "-c", note]}, py=worker())
+            submitted = time.monotonic()
+            batch = connection("SUBMIT", "bad", "JOBS", *["x"] * 4)
+            self.assertEqual(self.pids(connection, 1), self.pids(connection, 1))
+            self.assertEqual(connection.wait(batch)["failed"], 4)
+            begins = list(map(float, times.read().split()))
+            self.assertEqual(len(begins), 4)
+            for begin, pauses in zip(begins, (0, 0.1, 0.3, 0.7), strict=True):
+                self.assertGreaterEqual(begin - submitted, pauses)
+
+    def test_standard_error_of_a_worker_is_logged_within_bounds(self):
+        connection = self.serve(py=worker())
+        self.assertEqual(connection("RUN", "py", "JOBS", "os.write(2, b'a line\\nwith \"quotes\" \\x1b[31m\\n'); answer(1)"), [["ok", "1"]])
+        self.daemon.wait_for_log('worker handler=py .*stderr="a line"')
+        self.assertNotIn("\x1b", self.daemon.log())
+        connection("RUN", "py", "JOBS", "[os.write(2, b'flood\\n' * 1000) for i in range(100)]; answer(2)")
+        connection("RUN", "py", "JOBS", "os.write(2, b'z' * 3000000); os._exit(0)")
+        self.assertLess(self.daemon.log().count("flood"), 2000)
+        self.assertLess(max(map(len, self.daemon.log().split("\n"))), 2000)
+
+
+class Shown(LaneTest):
+    def test_explain(self):
+        connection = self.serve(sh=shell(), limited=shell(rate="1/m"))
+        reason = lambda batch: connection.map("EXPLAIN", batch)["reason"]
+        with tempfile.TemporaryDirectory() as folder:
+            first = connection("SUBMIT", "sh", "JOBS", f"until [ -e {folder}/go ]; do sleep 0.01; done")
+            wait_for("the first to run", lambda: reason(first) == "running")
+            second, third = (connection("SUBMIT", "sh", "JOBS", "true") for _ in range(2))
+            self.assertEqual(reason(second), "handler-at-limit")
+            self.assertIn(reason(third), ("handler-at-limit", "waiting-its-turn"))
+            connection("PAUSE", second)
+            self.assertEqual(reason(second), "paused")
+            connection("RESUME", second)
+            pathlib.Path(folder, "go").touch()
+            for batch in (first, second, third):
+                self.assertEqual(connection.wait(batch)["ok"], 1)
+                self.assertEqual(reason(batch), "ended")
+        connection("RUN", "limited", "JOBS", "true")
+        batch = connection("SUBMIT", "limited", "JOBS", "true")
+        wait_for("the rate to be the reason", lambda: reason(batch) == "rate-limited")
+        self.assertEqual(connection("CANCEL", batch), 1)
+
+    def test_handlers(self):
+        connection = self.serve(sh=shell(concurrency=5), py={"worker": ["cat", "-u"], "concurrency": 3})
+        found = {h["name"]: h for h in map(pairs, connection("HANDLERS"))}
+        self.assertEqual((found["sh"]["kind"], found["sh"]["concurrency"], found["sh"]["description"]), ("command", 5, "sh -c {}"))
+        self.assertEqual((found["py"]["kind"], found["py"]["concurrency"], found["py"]["description"]), ("worker", 3, "cat -u"))
+        self.assertEqual(found["echo"]["kind"], "builtin")
+
+    def test_metrics(self):
+        connection = self.serve(sh=shell(concurrency=2), py=worker(concurrency=3))
+        metrics = self.daemon.metrics()
+        self.assertEqual([metrics[f'locksley_lane_slots{{lane="{lane}"}}'] for lane in ("cpu", "sh", "py")], [2, 2, 3])
+        batch = connection("SUBMIT", "sh", "JOBS", *["sleep 1000"] * 5)
+        wait_for("two to run", lambda: self.daemon.metrics()['locksley_lane_running_jobs{lane="sh"}'] == 2)
+        metrics = self.daemon.metrics()
+        self.assertEqual(metrics['locksley_lane_queued_jobs{lane="sh"}'], 3)
+        self.assertEqual(metrics['locksley_lane_active_batches{lane="sh"}'], 1)
+        self.assertEqual(metrics['locksley_batch_queue_depth{lane="sh",rank="1"}'], 3)
+        connection("CANCEL", batch)
+        connection.wait(batch)
+        connection("RUN", "sh", "JOBS", "true", "exit 1", "kill -9 $$", "true")
+        connection("RUN", "py", "JOBS", *["answer(1)"] * 50)
+        metrics = self.daemon.metrics()
+        for status, count in {"ok": 2, "error": 1, "crashed": 1, "cancelled": 5}.items():
+            self.assertEqual(metrics[f'locksley_jobs_total{{handler="sh",status="{status}"}}'], count, status)
+        self.assertEqual(metrics['locksley_jobs_total{handler="py",status="ok"}'], 50)
+        self.assertEqual(metrics['locksley_job_duration_seconds_count{handler="py"}'], 50)
+        self.assertGreater(metrics['locksley_ring_claims_total{lane="py"}'], 0)
+        self.assertEqual(metrics['locksley_lane_running_jobs{lane="sh"}'], 0)
+        self.assertGreater(metrics['locksley_ring_wait_seconds_count{lane="sh"}'], 0)
+
+    def test_tenants_count_what_is_on_all_lanes(self):
+        connection = self.serve(sh=shell())
+        batch = connection("SUBMIT", "sh", "JOBS", "sleep 1000", "true")
+        wait_for("it to run", lambda: connection.map("STATUS", batch)["running"])
+        tenant = pairs(connection("TENANTS")[0])
+        self.assertEqual((tenant["tenant"], tenant["running"], tenant["queued"]), ("default", 1, 1))
+        connection("CANCEL", batch)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,356 @@
+#!/usr/bin/python3
+"""Commands and workers: how a job ends, in status and text; what a process is given, and what the kernel holds it to."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import Daemon, DaemonTest, program, wait_for
+from programs import PYTHON, keeper_of, new_mark, marked, python, shell, text, worker
+
+MEBI = 1 << 20
+DEAF = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)"
+OPEN_ONES = "import os; print([fd for fd in range(1000) if os.path.lexists(f'/proc/self/fd/{fd}')], os.getcwd())"
+NO_ANSWER = "an answer is a RESP2 bulk string of at most max_output (16MiB) or an error, and only answers may go to standard output"
+
+
+class ProcessTest(DaemonTest):
+    def serve(self, **handlers):
+        """A connection to a daemon with these handlers."""
+        self.daemon = self.start({"handlers": handlers})
+        return self.connect(self.daemon)
+
+    def assert_ends(self, connection, handler, expected, *options):
+        """`expected`: from payload to status and output. All in one batch."""
+        rows = connection("RUN", handler, *options, "JOBS", *expected)
+        for payload, row, wanted in zip(expected, rows, expected.values(), strict=True):
+            self.assertEqual((row[0], text(row[1])), wanted, payload)
+
+
+class Ends(ProcessTest):
+    """The table in daemon/process/README.md, row by row."""
+
+    def test_command(self):
+        connection = self.serve(sh=shell(concurrency=4))
+        tail = "x" * 4095 + "y"
+        self.assert_ends(connection, "sh", {
+            "printf out; echo err >&2": ("ok", "out"),
+            "true": ("ok", ""),
+            "exit 3": ("error", "exit status 3"),
+            "echo out; echo the reason >&2; echo >&2; exit 255": ("error", "exit status 255: the reason"),
+            f"head -c 20000 /dev/zero | tr '\\0' x >&2; printf y >&2; exit 1": ("error", f"exit status 1: …{tail}"),
+            "kill -SEGV $$": ("crashed", "killed by signal 11 (Segmentation fault)"),
+            "echo last words >&2; kill -KILL $$": ("crashed", "killed by signal 9 (Killed): last words"),
+            "kill -TERM $$": ("crashed", "killed by signal 15 (Terminated)"),
+        })  # fmt: skip
+
+    def test_worker(self):
+        connection = self.serve(py=worker())
+        self.assert_ends(connection, "py", {
+            "answer('out')": ("ok", "out"),
+            "answer('')": ("ok", ""),
+            "raw('+simple\\r\\n')": ("ok", "simple"),
+            "error('ERR the reason')": ("error", "ERR the reason"),
+            "os._exit(3)": ("crashed", "the worker ended with exit status 3"),
+            "os._exit(0)": ("crashed", "the worker ended with exit status 0"),
+            "os.write(2, b'last words\\n'); os.abort()": ("crashed", "the worker was killed by signal 6 (Aborted): last words"),
+            "answer(index)": ("ok", "7"),
+        })  # fmt: skip
+
+    def test_answers_that_are_none(self):
+        connection = self.serve(py=worker())
+        something_else = "its worker answered with something else than a bulk string or an error"
+        self.assert_ends(connection, "py", {
+            "raw('hello\\n')": ("error", f"its worker wrote what is no answer (broken reply: unexpected 'h'): {NO_ANSWER}"),
+            "raw('+hello\\n')": ("error", f"its worker wrote what is no answer (broken reply: LF without CR): {NO_ANSWER}"),
+            "answer(1)": ("ok", "1"),
+            "raw(':5\\r\\n')": ("error", something_else),
+            "raw('$-1\\r\\n')": ("error", something_else),
+            "raw('*1\\r\\n+x\\r\\n')": ("error", something_else),
+            "answer(2)": ("ok", "2"),
+        })  # fmt: skip
+        # One at a time: who says too much is not asked again.
+        pid = connection("RUN", "py", "JOBS", "answer(os.getpid()); raw('+more\\r\\n')")[0][1]
+        self.daemon.wait_for_log(f"pid={pid} is ended: it answered though it was not asked")
+        self.assert_ends(connection, "py", {"answer(3)": ("ok", "3")})
+
+    def test_half_an_answer_runs_into_the_time_limit(self):
+        connection = self.serve(py=worker())
+        self.assert_ends(connection, "py", {"raw('$5\\r\\nhel')": ("timeout", "timed out after 500ms")}, "TIMEOUT", 500)
+
+    def test_a_worker_that_closes_its_output_or_its_input(self):
+        connection = self.serve(py=worker())
+        self.assert_ends(connection, "py", {"os.close(1); time.sleep(1000)": ("crashed", "the worker closed its standard output")})
+        # It reads one job and no other. The second is either not written any more, or written and never read.
+        for pause in ("", "time.sleep(0.05);"):
+            self.assert_ends(connection, "py", {f"answer(1); flush(); {pause} os.close(0); time.sleep(1000)": ("ok", "1")})
+            self.assert_ends(connection, "py", {"answer(2)": ("crashed", "the worker closed its standard input, with jobs to come")})
+        # One that has read all may answer in its own time.
+        self.assert_ends(connection, "py", {"os.close(0); time.sleep(0.8); answer(4); flush(); os._exit(0)": ("ok", "4")})
+        self.daemon.wait_for_log("exit status 0; jobs_answered=1")
+        self.assert_ends(connection, "py", {"answer(5)": ("ok", "5")})
+
+    def test_timeout(self):
+        connection = self.serve(sh=shell(timeout="300ms"), deaf=python(concurrency=2), py=worker())
+        self.assert_ends(connection, "sh", {
+            "echo still at it >&2; sleep 1000": ("timeout", "timed out after 300ms: still at it"),
+            "true": ("ok", ""),
+        })  # fmt: skip
+        # The batch's limit counts for more than the handler's.
+        self.assert_ends(connection, "sh", {"sleep 1000": ("timeout", "timed out after 100ms")}, "TIMEOUT", 100)
+        self.assert_ends(connection, "sh", {"sleep 0.5; echo slept": ("ok", "slept\n")}, "TIMEOUT", 20_000)
+        self.assert_ends(connection, "py", {
+            "answer('first')": ("ok", "first"),
+            "os.write(2, b'at it'); time.sleep(1000)": ("timeout", "timed out after 1s: at it"),
+            "answer('third')": ("ok", "third"),
+        }, "TIMEOUT", 1000)  # fmt: skip
+        self.assert_ends(connection, "py", {DEAF.replace("print('deaf', flush=True)", "0"): ("timeout", "timed out after 1s")}, "TIMEOUT", 1000)
+        # What a process says on SIGTERM is heard; one that has left its group hears it, too.
+        self.assert_ends(connection, "deaf", {
+            DEAF: ("timeout", "timed out after 1s"),
+            "import os, time; p = os.fork()\nif p: time.sleep(0.1); os.setpgid(0, p)\nelse: os.setpgid(0, 0)\ntime.sleep(1000)":
+                ("timeout", "timed out after 1s"),
+        }, "TIMEOUT", 1000)  # fmt: skip
+        polite = "import os, signal, time; signal.signal(signal.SIGTERM, lambda *_: (os.write(2, b'bye'), os._exit(0))); time.sleep(1000)"
+        self.assert_ends(connection, "deaf", {polite: ("timeout", "timed out after 1s: bye")}, "TIMEOUT", 1000)
+
+    def test_cancel_reaches_what_runs(self):
+        mark = new_mark()
+        connection = self.serve(deaf={"command": [PYTHON, "-c", DEAF, mark], "grace": "100ms", "concurrency": 2}, py=worker(mark))
+        for handler, payload in (("deaf", "x"), ("py", "time.sleep(1000)")):
+            batch = connection("SUBMIT", handler, "JOBS", *[payload] * 5)
+            wait_for("its process", lambda: marked(mark))
+            self.assertIn(connection("CANCEL", batch), range(5))
+            status = connection.wait(batch)
+            self.assertEqual((status["state"], status["cancelled"]), ("cancelled", 5))
+            wait_for("no process of it any more", lambda: not marked(mark))
+        # A worker that is nearly done is not killed for it.
+        pid = connection("RUN", "py", "JOBS", "answer(os.getpid())")[0][1]
+        batch = connection("SUBMIT", "py", "JOBS", "open('/proc/self/comm', 'w').write('at-work'); time.sleep(0.03); answer(1)")
+        wait_for("the job to run", lambda: pathlib.Path(f"/proc/{pid}/comm").read_text() == "at-work\n")
+        connection("CANCEL", batch)
+        connection.wait(batch)
+        if connection("RUN", "py", "JOBS", "answer(os.getpid())")[0][1] != pid:
+            self.assertIn("cancelled", str(connection.results(batch)), "killed, though it had answered in time")
+
+    def test_max_output(self):
+        connection = self.serve(sh=shell(max_output="100KiB"), py=worker(max_output="100KiB"))
+        too_much = "its output is larger than max_output (100KiB)"
+        for size in (102_399, 102_400):
+            rows = connection("RUN", "sh", "JOBS", f"head -c {size} /dev/zero") + connection("RUN", "py", "JOBS", f"answer(b'x' * {size})")
+            self.assertEqual([(status, len(output)) for status, output in rows], [("ok", size)] * 2)
+        self.assert_ends(connection, "sh", {"head -c 102401 /dev/zero": ("error", too_much), "exec cat /dev/zero": ("error", too_much)})
+        status, output = connection("RUN", "py", "JOBS", "answer(b'x' * 102401)")[0]
+        self.assertEqual(status, "error")
+        self.assertIn("max_output (100KiB)", output)
+        # What goes to standard error is not output.
+        self.assert_ends(connection, "sh", {"head -c 3000000 /dev/zero >&2": ("ok", "")})
+
+    def test_not_started(self):
+        with tempfile.NamedTemporaryFile() as plain:
+            connection = self.serve(
+                none={"command": ["no-such-program"]}, no_worker={"worker": ["no-such-program"]}, dir={"command": ["true"], "directory": "/no/such"},
+                plain={"command": [plain.name]}, sh=shell())  # fmt: skip
+            missing = ("error", "the program cannot be started: No such file or directory")
+            self.assert_ends(connection, "none", {"a": missing, "b": missing})
+            self.assert_ends(connection, "no_worker", {"a": missing, "b": missing})
+            self.assert_ends(connection, "dir", {"a": ("error", "its directory cannot be entered: No such file or directory")})
+            self.assert_ends(connection, "plain", {"a": ("error", "the program cannot be started: Permission denied")})
+        # The kernel takes 128 KiB in one argument.
+        self.assert_ends(connection, "sh", {"#" * 5 * MEBI: ("error", "the program cannot be started: Argument list too long"), "echo on": ("ok", "on\n")})
+        self.assert_ends(connection, "sh", {"a\0b": ("error", "the payload has a NUL byte, which an argument cannot have: use input: stdin, or file")})
+
+    def test_the_keeper_is_killed(self):
+        connection = self.serve(sh=shell(concurrency=2), py=worker())
+        connection("RUN", "py", "JOBS", "answer(1)")
+        batch = connection("SUBMIT", "sh", "JOBS", "sleep 1000", "sleep 1000", "echo on")
+        wait_for("two jobs to run", lambda: connection.map("STATUS", batch)["running"] == 2)
+        os.kill(keeper_of(self.daemon), 9)
+        status = connection.wait(batch)
+        self.assertEqual(status["ok"], 1)
+        self.assertEqual(sorted(row[1:] for row in connection.results(batch)), [["crashed", "killed by signal 9 (Killed)"]] * 2 + [["ok", "on\n"]])
+        self.assert_ends(connection, "py", {"answer(2)": ("ok", "2")})
+
+
+class Turns(ProcessTest):
+    def test_a_worker_that_dies_in_the_middle_of_a_turn_ends_one_job(self):
+        """The others run once, elsewhere or later."""
+        with tempfile.NamedTemporaryFile("r") as ran:
+            connection = self.serve(py=worker(concurrency=2))
+            connection("RUN", "py", "KEEP", "none", "JOBS", *["answer(1)"] * 2000)  # quick jobs: turns are of many
+            note = f"os.write(os.open({ran.name!r}, os.O_WRONLY | os.O_APPEND), b'%d\\n' % index); "
+            jobs = [note + ("os._exit(9)" if i == 150 else "answer(index)") for i in range(600)]
+            rows = connection("RUN", "py", "JOBS", *jobs)
+            self.assertEqual([i for i, row in enumerate(rows) if row != ["ok", str(i)]], [150])
+            self.assertEqual(rows[150], ["crashed", "the worker ended with exit status 9"])
+            times = sorted(map(int, ran.read().split()))
+            # What it had answered and not yet written out when it died is lost with it, and runs again: none here, it writes after each.
+            self.assertEqual(times, list(range(600)))
+
+    def test_answers_belong_to_their_jobs_in_order(self):
+        connection = self.serve(py=worker())
+        # All of a turn are written at once, so it answers many in one write, and one in many.
+        rows = connection("RUN", "py", "JOBS", *[f"answer('{i}-' + 'x' * {i * 37 % 3000})" for i in range(2000)])
+        self.assertEqual([row[1] for row in rows], [f"{i}-" + "x" * (i * 37 % 3000) for i in range(2000)])
+        byte_by_byte = "[(os.write(1, bytes([b])), time.sleep(0.001)) for b in b'$2\\r\\n%02d\\r\\n' % index]"
+        self.assertEqual(connection("RUN", "py", "JOBS", *[byte_by_byte] * 20), [["ok", f"{i:02}"] for i in range(20)])
+
+    def test_neither_side_waits_for_the_other(self):
+        """More goes both ways than pipes hold."""
+        connection = self.serve(py=worker())
+        big = MEBI // 2
+        rows = connection("RUN", "py", "JOBS", *[f"answer(b'y' * {big}) #" + "x" * big] * 20)
+        self.assertEqual([(status, len(output)) for status, output in rows], [("ok", big)] * 20)
+
+    def test_many_long_arguments_at_once(self):
+        """More than the socket to the keeper holds."""
+        connection = self.serve(sh=shell(concurrency=60))
+        rows = connection("RUN", "sh", "JOBS", *["printf $((${#0} + %d)) #" % i + "x" * 100_000 for i in range(120)])
+        self.assertEqual([row[0] for row in rows], ["ok"] * 120)
+
+
+class Given(ProcessTest):
+    """What a process gets, by which way."""
+
+    def test_input(self):
+        digest = {"cat": {"command": ["cat"]}, "arg": {"command": ["printf", "<%s|%s>", "{}", "a{}b{}"], "input": "argument"},
+                  "file": {"command": ["cat", "{}"], "input": "file"}, "py": worker()}  # fmt: skip
+        connection = self.serve(**digest)
+        for payload in (b"", b"x", b"a\0b\r\n\xff\0", b"z", bytes(range(256)) * 20480):
+            for handler in ("cat", "file"):
+                self.assertEqual(connection("RUN", handler, "JOBS", payload), [["ok", payload.decode("latin-1")]], handler)
+        self.assertEqual(connection("RUN", "arg", "JOBS", "", "$(id) *'", "{}"), [["ok", "<|ab>"], ["ok", "<$(id) *'|a$(id) *'b$(id) *'>"], ["ok", "<{}|a{}b{}>"]])
+        self.assertEqual(connection("RUN", "py", "JOBS", "answer(7)#" + "x" * 5 * MEBI), [["ok", "7"]])
+
+    def test_input_that_is_not_read(self):
+        connection = self.serve(deaf={"command": ["true"]}, closes={"command": ["sh", "-c", "exec <&-; echo done"]},
+                                part={"command": ["head", "-c", "3"]}, file={"command": ["echo", "{}"], "input": "file"})  # fmt: skip
+        for handler, output in {"deaf": "", "closes": "done\n", "part": "xxx", "file": "/dev/fd/3\n"}.items():
+            self.assertEqual(connection("RUN", handler, "JOBS", "x" * 5 * MEBI), [["ok", output]])
+
+    def test_environment_descriptors_and_directory(self):
+        os.environ["LOCKSLEY_ODD"] = os.environ["LD_ODD"] = "x"
+        self.addCleanup(lambda: [os.environ.pop(name) for name in ("LOCKSLEY_ODD", "LD_ODD")])
+        show = ["env", "-0"]
+        connection = self.serve(env={"command": show}, more={"command": show, "environment": ["A=1=2", "EMPTY=", "HOME=/here"]},
+                                fds={"command": [PYTHON, "-c", OPEN_ONES], "directory": "/usr/lib"},
+                                file={"command": [PYTHON, "-c", OPEN_ONES, "{}"], "input": "file"}, py=worker(environment=["B=2"], directory="/usr"),
+                                path={"command": ["here"], "environment": ["PATH=/nowhere:" + str(self.folder_with("here"))]})  # fmt: skip
+        batch = connection("SUBMIT", "env", "TRACE", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "JOBS", "a", "b")
+        connection.wait(batch)
+        rows = {index: dict(v.split("=", 1) for v in output.split("\0") if v) for index, _, output in connection.results(batch)}
+        base = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "LOCKSLEY_HANDLER": "env", "LOCKSLEY_BATCH": batch, "LOCKSLEY_INDEX": "1",
+                "LOCKSLEY_ATTEMPT": "1", "LOCKSLEY_TENANT": "default"}  # fmt: skip
+        self.assertEqual(rows[1], {**base, "TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+        self.assertEqual(rows[0]["LOCKSLEY_INDEX"], "0")
+        found = dict(v.split("=", 1) for v in connection("RUN", "more", "JOBS", "x")[0][1].split("\0") if v)
+        self.assertEqual(set(found), set(base) | {"A", "EMPTY"})
+        self.assertEqual((found["A"], found["EMPTY"], found["HOME"]), ("1=2", "", "/here"))
+        environment = connection("RUN", "py", "JOBS", "answer(sorted(os.environ))")[0][1]
+        self.assertEqual(set(eval(environment)) - {"LC_CTYPE"}, {"PATH", "HOME", "LOCKSLEY_HANDLER", "B"})  # Python sets LC_CTYPE itself
+        self.assertEqual(connection("RUN", "fds", "JOBS", "x"), [["ok", "[0, 1, 2] /usr/lib\n"]])
+        self.assertEqual(connection("RUN", "file", "JOBS", "x"), [["ok", f"[0, 1, 2, 3] {os.getcwd()}\n"]])
+        self.assertEqual(connection("RUN", "py", "JOBS", OPEN_ONES.replace("print(", "answer((") + ")"), [["ok", "([0, 1, 2], '/usr')"]])
+        self.assertEqual(connection("RUN", "path", "JOBS", "x"), [["ok", "found\n"]])
+
+    def folder_with(self, name):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        script = pathlib.Path(folder.name, name)
+        script.write_text("#!/bin/sh\necho found\n")
+        script.chmod(0o755)
+        return folder.name
+
+    def test_signals_groups_and_privileges(self):
+        connection = self.serve(py=python())
+        code = "import os; print(os.getpgid(0) == os.getpid(), *sorted(l.split()[1] for l in open('/proc/self/status') if l[:6] in ('SigBlk', 'SigIgn', 'NoNewP')))"
+        # Python itself ignores SIGPIPE and SIGXFSZ.
+        ignored = f"{1 << 12 | 1 << 24:016x}"
+        self.assertEqual(connection("RUN", "py", "JOBS", code), [["ok", f"True {0:016x} {ignored} 1\n"]])
+
+    def test_user(self):
+        code = "import os; print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ['HOME'], open('/dev/fd/3').read() if os.path.exists('/dev/fd/3') else '')"
+        if os.geteuid() == 0:
+            connection = self.serve(one={"command": [PYTHON, "-c", code], "user": "nobody"}, py=worker(user="nobody"),
+                                    file={"command": [PYTHON, "-c", code, "{}"], "user": "nobody", "input": "file"})  # fmt: skip
+            nobody = "(65534, 65534, 65534) (65534, 65534, 65534) [] /nonexistent"
+            self.assertEqual(connection("RUN", "one", "JOBS", "x"), [["ok", f"{nobody} \n"]])
+            self.assertEqual(connection("RUN", "file", "JOBS", "secret"), [["ok", f"{nobody} secret\n"]])
+            self.assertEqual(connection("RUN", "py", "JOBS", "answer((os.getuid(), os.getgid(), os.getgroups()))"), [["ok", "(65534, 65534, [])"]])
+        with self.assertRaisesRegex(AssertionError, "handlers.one.user: there is no user 'no-such-user' on this machine"):
+            self.start({"handlers": {"one": {"command": ["true"], "user": "no-such-user"}}})
+
+    def test_limits(self):
+        user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o777)
+        limits = {"cpu": "1s", "memory": "200MiB", "files": 20, "file_size": "10KiB"}
+        connection = self.serve(py=python(limits=limits, concurrency=2, directory=folder.name), many=python(limits={"processes": 30}, **user), free=python())
+        read = "import resource as r; print([r.getrlimit(l) for l in (r.RLIMIT_CPU, r.RLIMIT_AS, r.RLIMIT_NOFILE, r.RLIMIT_FSIZE, r.RLIMIT_CORE)])"
+        self.assert_ends(connection, "py", {
+            read: ("ok", f"{[(1, 2), (200 * MEBI,) * 2, (20, 20), (10240, 10240), (0, 0)]}\n"),
+            "while True: pass": ("crashed", "killed by signal 24 (CPU time limit exceeded): more processor time than limits.cpu"),
+            "import signal; signal.signal(25, signal.SIG_DFL); open('f', 'wb').write(b'x' * 10241)":
+                ("crashed", "killed by signal 25 (File size limit exceeded): a larger file than limits.file_size"),
+            "open('g', 'wb').write(b'x' * 10240); print('wrote')": ("ok", "wrote\n"),
+        })  # fmt: skip
+        for code, reason in {"bytearray(300 << 20)": "MemoryError", "x = [open('/dev/null') for i in range(30)]": "Too many open files"}.items():
+            status, output = connection("RUN", "py", "JOBS", code)[0]
+            self.assertEqual(status, "error")
+            self.assertIn(reason, output)
+        status, output = connection("RUN", "many", "JOBS", "import os, time\nfor i in range(60):\n  if os.fork() == 0: time.sleep(100)")[0]
+        self.assertEqual(status, "error")
+        self.assertIn("Resource temporarily unavailable", output)
+        self.assertNotIn("(1, 2)", connection("RUN", "free", "JOBS", read)[0][1])
+
+
+class Configuration(ProcessTest):
+    def check(self, handlers, *arguments):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(f"store: {{path: ''}}\nlisten: {{port: 0}}\nhttp: {{port: 0}}\nhandlers: {handlers}\n")
+            file.flush()
+            done = subprocess.run([program("LOCKSLEYD"), "--config", file.name, *arguments], capture_output=True, text=True, timeout=30)
+            return done.returncode, done.stdout, done.stderr.replace(file.name, "FILE")
+
+    def test_all_keys_are_accepted_and_shown(self):
+        command = ("{c: {command: [wc, '{}'], input: file, concurrency: 4, rate: 20/s, timeout: 30s, directory: /tmp, environment: [A=1], user: nobody, "
+                   "max_output: 1MiB, grace: 1s, limits: {cpu: 60s, memory: 1GiB, file_size: 100MiB, files: 256, processes: 64}}, "
+                   "w: {worker: [cat], max_jobs: 1000, max_memory: 512MiB}}")  # fmt: skip
+        code, shown, errors = self.check(command, "--check-config")
+        self.assertEqual((code, errors), (0, ""))
+        for line in ("input: file", "rate: 20/s", "directory: /tmp", "user: nobody", "max_output: 1MiB", "grace: 1s", "cpu: 1m", "memory: 1GiB", "file_size: 100MiB",
+                     "files: 256", "processes: 64", "max_jobs: 1000", "max_memory: 512MiB"):  # fmt: skip
+            self.assertIn(line, shown)
+
+    def test_what_is_refused_says_why(self):
+        for handler, error in {
+            "{command: [a], worker: [b]}": "handlers.h: expected one of command, worker and plugin, found 2",
+            "{concurrency: 2}": "handlers.h: expected one of command, worker and plugin, found none",
+            "{command: [a], input: file}": "handlers.h.command: expected {} in an argument, because input is file, found none",
+            "{command: [a], max_jobs: 5}": "handlers.h.max_jobs: expected max_jobs with a worker or an isolated plugin only, found it with another kind",
+            "{worker: [a], input: file}": 'handlers.h.input: expected input with a command only, found "file"',
+            "{worker: [a], limits: {cpu: 1500ms}}": 'handlers.h.limits.cpu: expected whole seconds, found "1500ms"',
+            "{worker: [a], limits: {cup: 1s}}": 'handlers.h.limits.cup: unknown key; did you mean "cpu"?',
+            "{worker: [a], environment: ['1A=x']}": 'handlers.h.environment[0]: expected a variable such as LANG=C.UTF-8, found "1A=x"',
+            "{worker: [a], max_output: 0}": 'handlers.h.max_output: expected a size from 1 to 1GiB, found "0"',
+            "{worker: [a], isolate: true}": "handlers.h.isolate: expected isolate with a plugin only, found it with another kind",
+        }.items():
+            code, _, errors = self.check(f"{{h: {handler}}}", "--check-config")
+            self.assertEqual(code, 78, handler)
+            self.assertRegex(errors, r"^FILE:4:\d+: ")
+            self.assertIn(error, errors)
+
+    def test_the_name_of_a_built_in_handler_is_taken(self):
+        code, _, errors = self.check("{echo: {command: [cat]}}")
+        self.assertEqual(code, 78)
+        self.assertIn("handlers.echo: a built-in handler has this name: choose another", errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -56,7 +56,12 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   if (queue.tenant_ == nullptr || queue.closed_) return false;
   if (range.high > queue.end_) {
     check(range.low >= queue.end_, "a range overlaps the indexes added before");
-    append(queue, range);
+    if (range.low != queue.end_) {
+      if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
+      queue.cursor_ = range.low;
+    }
+    queue.end_ = range.high;
+    change_queued(queue, range.size());
   } else if (!range.empty()) {
     hand_back(queue, range);
   }
@@ -69,11 +74,7 @@ bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Na
   const std::lock_guard lock(mutex_);
   if (queue.tenant_ == nullptr) return false;
   // From the top, so that the lowest are served first.
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
-    const std::uint64_t known = std::clamp(queue.end_, range->low, range->high);
-    if (known != range->high) append(queue, {known, range->high});
-    if (known != range->low) hand_back(queue, {range->low, known});
-  }
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
   arrive(queue, now);
   publish();
   return true;

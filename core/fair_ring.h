@@ -107,9 +107,9 @@ class FairRing {
   // Adds just these indexes; those of add_jobs() go on behind the highest index added so far. For jobs to be
   // tried again, and for batches of which some jobs are done. False as in add_jobs().
   bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now);
-  // Adds indexes that were added before, and claimed, also if the queue is closed; those that this queue has
-  // never heard of go on behind the highest. False, and nothing is added, if it is not in the ring. `ranges`:
-  // ascending and disjoint.
+  // Adds indexes of jobs that had ended or been claimed, here or before this queue was made, also if the
+  // queue is closed: served before all others. False, and nothing is added, if it is not in the ring.
+  // `ranges`: ascending and disjoint.
   bool put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now);
   // No more jobs: it drains, then leaves. Without effect on one that is gone.
   void close(RingQueue& queue, Nanoseconds now);
@@ -190,7 +190,6 @@ class FairRing {
 
   void change_queued(RingQueue& queue, std::uint64_t by);  // modulo 2^64: -n takes n away
   void hand_back(RingQueue& queue, IndexRange range);
-  void append(RingQueue& queue, IndexRange range);
   IndexRange take(RingQueue& queue, std::uint64_t most);
   std::uint64_t claim_size(RingQueue& queue) const;
   void learn_cost(RingQueue& queue, const Settlement& settlement);

@@ -36,15 +36,6 @@ void FairRing::hand_back(RingQueue& queue, IndexRange range) {
   change_queued(queue, range.size());
 }
 
-void FairRing::append(RingQueue& queue, IndexRange range) {
-  if (range.low != queue.end_) {
-    if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
-    queue.cursor_ = range.low;
-  }
-  queue.end_ = range.high;
-  change_queued(queue, range.size());
-}
-
 IndexRange FairRing::take(RingQueue& queue, std::uint64_t most) {
   IndexRange taken;
   if (!queue.returned_.empty()) {

@@ -164,6 +164,36 @@ class Retry(StoreTest):
             self.assertEqual(sorted(self.command.results(batch)), rows)
             self.assertEqual(self.command("FORGET", batch), 1)
 
+    def test_a_deadline_that_passed_before_does_not_end_it(self):
+        self.begin()
+        batch = self.command("SUBMIT", "fail", "DEADLINE", 200, "JOBS", "a", "b")
+        self.assertEqual(self.command.wait(batch)["failed"], 2)
+        time.sleep(0.25)
+        self.take_worker()
+        self.assertEqual(self.command("RETRY", batch), 2)
+        self.kill_and_begin()
+        status = self.command.wait(batch)
+        self.assertEqual((status["state"], status["failed"]), ("done", 2))
+
+    def test_what_has_left_the_memory_goes_on_too(self):
+        """Of all that is over only some stay in memory whole."""
+        self.begin()
+        batch = self.command("SUBMIT", "fail", "ID", "old", "JOBS", "a", "b")
+        self.command.wait(batch)
+        for _ in range(12):
+            self.command.send(b"".join(encode("SUBMIT", "echo", "JOBS", "x") for _ in range(500)))
+            for _ in range(500):
+                self.command.read()
+        for _ in range(3):
+            self.settle()
+            self.assertEqual(self.command("RETRY", batch), 2)
+            self.assertEqual(self.command.status(batch)["retried"] % 2, 0)
+            self.assertEqual(self.command.wait(batch)["failed"], 2)
+            self.assertEqual(sorted(self.command.results(batch)), [[0, "error", "a"], [1, "error", "b"]])
+        self.kill_and_begin()
+        self.assertEqual((self.command("RETRY", batch), self.command.wait(batch)["retried"]), (2, 8))
+        self.assertEqual(self.command("FORGET", batch), 1)
+
     def test_tries_are_counted_across_restarts(self):
         self.begin()
         batch = self.command("SUBMIT", "fail", "RETRIES", 3, "RANGE", 0, 20)

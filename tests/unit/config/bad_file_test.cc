@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadFile{"TimeoutFinerThanABatchCouldSay", "handlers:\n  a: {command: [cat], timeout: 1500us}\n",
                 "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
-                "f:2:31: handlers.a.timeout: expected whole milliseconds, found \"1500us\"\n"},
+                "f:2:32: handlers.a.timeout: expected whole milliseconds, found \"1500us\"\n"},
         BadFile{"HandlerOfNoKind", "handlers:\n  a: {}\n",
                 "f:2:3: handlers.a: expected one of command, worker and plugin, found none\n"},
         BadFile{"HandlerOfTwoKinds", "handlers:\n  a: {command: [x], plugin: y}\n",

@@ -309,6 +309,7 @@ TEST_F(BatchRetryTest, ABatchIsHeldForEachReasonByItself) {
   for (const Hold hold : {Hold::delay, Hold::command}) second->set_hold(hold);
   lane.submit(second, 3, /*open=*/false);
   lane.release(*second, Hold::command);
+  EXPECT_FALSE(lane.ring().has_work()) << "one reason is left";
   auto behind = submit_range(run, 1);
   wait_over(*behind);
   EXPECT_EQ(ran, 1);

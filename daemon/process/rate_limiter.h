@@ -17,7 +17,7 @@ class RateLimiter {
  public:
   explicit RateLimiter(std::optional<config::Rate> rate) {
     if (!rate) return;
-    interval_ = std::max<Nanoseconds>(rate->period / static_cast<std::int64_t>(rate->count), Nanoseconds(1));
+    interval_ = std::max(Nanoseconds(rate->period) / static_cast<std::int64_t>(rate->count), Nanoseconds(1));
     if (interval_ < kTolerance) tolerance_ = kTolerance;
   }
 

@@ -1,6 +1,7 @@
 #include "daemon/process/worker_slot.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <spdlog/logger.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -101,9 +102,7 @@ std::expected<void, std::string> WorkerSlot::start_process() {
   why_.clear();
   error_tail_.take();
   input_.assign(input->write.release());
-  input_.async_wait(ProcessDescriptor::wait_error, [this, process = process_](const asio::error_code& error) {
-    if (!error && process == process_) input_was_closed();
-  });
+  watch_input();
   answers_ = std::make_unique<proto::ReplyReader>(proto::ReplyLimits{
       .max_bulk_bytes = lane_.program().settings().max_output.count, .max_elements = 1024, .max_depth = 2});
   answer_reader_.begin(
@@ -123,6 +122,16 @@ void WorkerSlot::send(const SlotJob& job) {
   writer.argument(job.payload);
   writer.argument(job.index);
   writer.argument(std::string_view(slot_.batch().id()));
+}
+
+// Asio may call for a descriptor that had this one's place before: so it is looked at.
+void WorkerSlot::watch_input() {
+  input_.async_wait(ProcessDescriptor::wait_error, [this, process = process_](const asio::error_code& error) {
+    if (error || process != process_ || !input_.is_open()) return;
+    pollfd look{input_.native_handle(), 0, 0};
+    if (::poll(&look, 1, 0) == 1) return input_was_closed();
+    watch_input();
+  });
 }
 
 // One that has read all is about to answer and to end, as it may. What the others have not read is lost.

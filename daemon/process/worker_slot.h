@@ -41,6 +41,7 @@ class WorkerSlot final : public ProcessSlot {
   std::expected<void, std::string> start_process();
   void send(const SlotJob& job);
   void write();
+  void watch_input();
   void input_was_closed();
   bool take_answers(std::string_view bytes);
   // False: this process is not asked any more.

@@ -81,6 +81,100 @@ TEST(ValidateTest, ProblemsCarryTheOriginOfTheirKey) {
   EXPECT_EQ(problems.front().column, 9U);
 }
 
+// What is wrong with a handler h that the file gives these keys.
+std::string faults_of(const Handler& handler, const std::vector<std::string>& keys = {}) {
+  Config config;
+  config.handlers["h"] = handler;
+  Origins origins;
+  for (const std::string& key : keys) origins["handlers.h." + key] = Origin{{1, 1}, "", true};
+  return shown(check(config, origins));
+}
+
+Handler command_handler() {
+  Handler handler;
+  handler.command = {"program", "{}"};
+  return handler;
+}
+
+Handler worker_handler() {
+  Handler handler;
+  handler.worker = {"program"};
+  return handler;
+}
+
+TEST(ValidateTest, AHandlerIsOfOneKind) {
+  EXPECT_EQ(faults_of({}), "handlers.h: expected one of command, worker and plugin, found none\n");
+  Handler both = command_handler();
+  both.worker = {"other"};
+  EXPECT_EQ(faults_of(both), "handlers.h: expected one of command, worker and plugin, found 2\n");
+}
+
+TEST(ValidateTest, AHandlerNamesItsProgram) {
+  Handler handler = command_handler();
+  handler.command = {"", "x"};
+  EXPECT_EQ(faults_of(handler), "handlers.h.command: expected the name of a program first, found \"\"\n");
+}
+
+TEST(ValidateTest, InputThatTakesThePlaceOfBracesNeedsThem) {
+  for (const Input input : {Input::kArgument, Input::kFile}) {
+    Handler handler = command_handler();
+    handler.input = input;
+    EXPECT_EQ(faults_of(handler), "");
+    handler.command = {"program"};
+    EXPECT_EQ(faults_of(handler), "handlers.h.command: expected {} in an argument, because input is " +
+                                      std::string(input == Input::kFile ? "file" : "argument") +
+                                      ", found none\n");
+    handler = worker_handler();
+    handler.input = input;
+    EXPECT_NE(faults_of(handler).find("handlers.h.input: expected input with a command only"),
+              std::string::npos);
+  }
+}
+
+TEST(ValidateTest, KeysOfProcessesAreHeldToTheirBounds) {
+  Handler handler = worker_handler();
+  handler.max_output = Bytes{0};
+  handler.grace = 2h;
+  handler.concurrency = 0;
+  handler.environment = {"A=1", "1A=x", "=x", "A B=x", "A", std::string("A=\0", 3)};
+  handler.limits.cpu = 1500ms;
+  handler.limits.files = 2'000'000;
+  const std::string faults = faults_of(handler);
+  for (const std::string_view fault :
+       {"handlers.h.concurrency: expected a whole number from 1 to 10000, found \"0\"\n",
+        "handlers.h.environment: expected a variable such as LANG=C.UTF-8, found \"1A=x\"\n",
+        "handlers.h.environment: expected a variable such as LANG=C.UTF-8, found \"=x\"\n",
+        "handlers.h.environment: expected a variable such as LANG=C.UTF-8, found \"A B=x\"\n",
+        "handlers.h.environment: expected a variable such as LANG=C.UTF-8, found \"A\"\n",
+        "handlers.h.max_output: expected a size from 1 to 1GiB, found \"0\"\n", "handlers.h.grace: expected",
+        "handlers.h.limits.files: expected a whole number from 0 to 1000000, found \"2000000\"\n",
+        "handlers.h.limits.cpu: expected whole seconds, found \"1500ms\"\n"}) {
+    EXPECT_NE(faults.find(fault), std::string::npos) << fault << "in:\n" << faults;
+  }
+}
+
+TEST(ValidateTest, KeysWithoutEffectAreRefused) {
+  const auto problem_of = [](const std::string& key) {
+    return ":1:1: handlers.h." + key + ": expected " + key +
+           " with a worker or an isolated plugin only, found it with another kind\n";
+  };
+  const std::vector<std::string> of_workers{"max_jobs", "max_memory"};
+  EXPECT_EQ(faults_of(worker_handler(), of_workers), "");
+  for (const std::string& key : of_workers) {
+    EXPECT_EQ(faults_of(command_handler(), {key}), problem_of(key)) << key;
+  }
+  EXPECT_NE(faults_of(worker_handler(), {"isolate"}).find("expected isolate with a plugin only"),
+            std::string::npos);
+  Handler plugin;
+  plugin.plugin = "./plugin.so";
+  for (const std::string_view key : {"concurrency", "rate", "directory", "environment", "user", "max_output",
+                                     "grace", "limits", "max_jobs"}) {
+    EXPECT_NE(faults_of(plugin, {std::string(key)}).find("isolated plugin only"), std::string::npos) << key;
+  }
+  plugin.isolate = Isolate::kYes;
+  EXPECT_EQ(faults_of(plugin, {"concurrency", "limits", "max_jobs", "isolate"}), "");
+}
+
 TEST(SettleLimitsTest, WhatTheFileSetsStays) {
   const Origins both{{"limits.max_payload", {}}, {"limits.max_command", {}}, {"limits.max_queued_bytes", {}}};
   Limits limits;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -361,7 +362,8 @@ void WorkerSlot::end_first_job(const ProcessEnd& end) {
   if (!end.has_started) return slot_.end_job(JobStatus::error, end.why);
   std::string what = end.has_exited ? fmt::format("the worker ended with exit status {}", end.status)
                                     : "the worker was " + killed_by(end.status);
-  if (!why_.empty()) what = "the worker " + why_;
+  // Given up, unless it had ended in its own way just before.
+  if (!why_.empty() && !end.has_exited && end.status == SIGKILL) what = "the worker " + why_;
   slot_.end_job(JobStatus::crashed, with_errors(std::move(what), errors));
 }
 

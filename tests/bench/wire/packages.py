@@ -12,6 +12,8 @@ PACKAGES = {
     "redis-benchmark": "redis-tools",
     "gearmand": "gearman-job-server",
     "beanstalkd": "beanstalkd",
+    "parallel": "parallel",
+    "rq": "python3-rq",
 }
 SERVICES = {"redis-server", "gearman-job-server", "beanstalkd"}
 POLICY = pathlib.Path("/usr/sbin/policy-rc.d")

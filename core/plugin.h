@@ -18,6 +18,13 @@
  * one, before the first job and after the last. A context belongs to the thread that it was handed to, until
  * the function that it was handed to returns; so does a group. Where more is allowed, the function says so.
  *
+ * Processes. A handler with `isolate` in its configuration has processes for its jobs, each with an `init`
+ * and a `teardown` of its own and a thread that runs one job at a time; that the host can start is found out
+ * by a process which does nothing else. There sub-jobs and loops run on that thread too; jobs are stopped by
+ * ending the process, so `stop_reason` says LOCKSLEY_GO_ON and `time_left` -1; `attempt` is 1, `tenant` and
+ * `trace` are nothing; standard input is empty, and what is printed to standard output goes to the host's
+ * log.
+ *
  * Errors. No exception may leave a function, in either direction, nor a longjmp. Functions return
  * LOCKSLEY_OK, or something else after telling the text to `fail`.
  */
@@ -146,7 +153,8 @@ typedef struct locksley_plugin {
    * nothing to prepare. If it fails, the host does not start, and `teardown` is not called. */
   int32_t (*init)(locksley_setup* setup, void** state);
   /* When no job will come any more. The plugin's own threads must have ended when it returns. It is not
-   * called when the process has to end before its jobs have. May be null. */
+   * called when the process has to end before its jobs have, and of a handler with `isolate` the process is
+   * killed if it takes longer than the handler's `grace`. May be null. */
   void (*teardown)(void* state);
   /* Runs one job. The payload is valid until it returns. */
   int32_t (*run)(void* state, locksley_context* context, locksley_text payload);

@@ -15,7 +15,11 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
                "Validate the configuration, print what would be in force, and exit");
   app.add_flag("--repair", command_line.repair,
                "Make what can still be read of a damaged store a sound one, and exit");
-  app.add_flag("--keeper", command_line.keeper)->group("");  // how the daemon starts its other process
+  // How the daemon starts other processes.
+  app.add_flag("--keeper", command_line.keeper)->group("");
+  app.add_option("--plugin-worker", command_line.plugin_worker)->group("");
+  app.add_option("--handler", command_line.handler)->group("");
+  app.add_flag("--check", command_line.check)->group("");
   app.set_version_flag("--version", "locksleyd " + version);
   app.footer(
       "Signals: TERM or INT drains and ends, a second one ends at once; HUP reads the configuration again.\n"

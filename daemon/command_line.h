@@ -9,7 +9,12 @@ struct CommandLine {
   std::string config_file;  // empty: all defaults
   bool check_config = false;
   bool repair = false;
-  bool keeper = false;  // not for people: this is the process that keeps the others, of daemon/process
+
+  // Not for people: how the daemon starts other processes.
+  bool keeper = false;        // that which keeps the others, of daemon/process
+  std::string plugin_worker;  // not empty: the file of a plugin, whose jobs the process is to run
+  std::string handler;        // for which it does
+  bool check = false;         // it only tries the plugin out
 };
 
 // What was asked for; or, if there is nothing to run, what to exit with: help or version were printed, or an

@@ -26,6 +26,7 @@
 #include "daemon/cpu_count.h"
 #include "daemon/exit_codes.h"
 #include "daemon/handler_set.h"
+#include "daemon/handlers/plugin_worker.h"
 #include "daemon/http/build_info.h"
 #include "daemon/http/health.h"
 #include "daemon/http/metrics_page.h"
@@ -219,6 +220,10 @@ int run(int argc, char** argv) {
   const ParsedCommandLine parsed = parse_command_line(argc, argv, kBuildVersion);
   if (!parsed.command_line) return parsed.exit_code;
   if (parsed.command_line->keeper) return keep_processes(kKeeperSocket);
+  if (const std::string& file = parsed.command_line->plugin_worker; !file.empty()) {
+    const std::string& handler = parsed.command_line->handler;
+    return parsed.command_line->check ? check_plugin(file, handler) : run_plugin_worker(file, handler);
+  }
   config::Config config;
   if (const std::string& file = parsed.command_line->config_file; !file.empty()) {
     auto loaded = config::load_file(file);

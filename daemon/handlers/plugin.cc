@@ -25,7 +25,7 @@ std::expected<PluginHandlers, std::vector<std::string>> load_plugins(
   PluginHandlers loaded;
   std::vector<std::string> problems;
   for (const auto& [name, settings] : handlers) {
-    if (settings.plugin.empty()) continue;
+    if (settings.plugin.empty() || settings.isolate == config::Isolate::kYes) continue;
     if (std::ranges::any_of(builtins, [&](const auto& builtin) { return builtin->name() == name; })) {
       problems.push_back(
           fmt::format("handlers.{}: {}: a handler of this name is built in; give the plugin's another", name,

@@ -31,9 +31,9 @@ class PluginHandler {
 
 using PluginHandlers = std::vector<std::unique_ptr<PluginHandler>>;
 
-// Loads the plugins that the configuration names, in the order of their handlers' names; the caller owns
-// them. If one cannot be had, or has the name of a handler that is built in: a sentence for each, which names
-// the configuration's key, the file and what to do, and none is loaded.
+// Loads the plugins that the configuration names, but for those with `isolate`, in the order of their
+// handlers' names; the caller owns them. If one cannot be had, or has the name of a handler that is built in:
+// a sentence for each, which names the configuration's key, the file and what to do, and none is loaded.
 std::expected<PluginHandlers, std::vector<std::string>> load_plugins(
     const std::map<std::string, config::Handler>& handlers,
     const std::vector<std::unique_ptr<Handler>>& builtins);

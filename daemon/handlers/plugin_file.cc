@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <system_error>
 
+#include "daemon/handlers/plugin_text.h"
+
 namespace locksley::daemon {
 namespace {
 
 constexpr const char* kEntry = "locksley_plugin_entry";
 using Entry = decltype(&locksley_plugin_entry);
-
-locksley_text text(std::string_view view) { return {view.data(), view.size()}; }
 
 // dlerror() names the file first, which our sentences do as well.
 std::string linker_says(const std::string& file) {
@@ -59,11 +59,11 @@ struct Setup : locksley_setup {
 
 }  // namespace
 
-std::expected<PluginFile, std::string> PluginFile::open(const std::string& path, std::string_view handler) {
+std::expected<std::string, std::string> PluginFile::locate(const std::string& path) {
   const auto refuse = [&](std::string_view why) { return std::unexpected(fmt::format("{}: {}", path, why)); };
 
   std::error_code error;
-  const std::string file = std::filesystem::absolute(path, error).lexically_normal();
+  std::string file = std::filesystem::absolute(path, error).lexically_normal();
   if (error) return refuse("where it is cannot be told: " + error.message());
   if (!std::filesystem::exists(file, error)) {
     const bool is_relative = std::filesystem::path(path).is_relative();
@@ -73,7 +73,15 @@ std::expected<PluginFile, std::string> PluginFile::open(const std::string& path,
             ? fmt::format("there is no file {}; a relative path starts at the working directory", file)
             : "there is no such file");
   }
+  return file;
+}
 
+std::expected<PluginFile, std::string> PluginFile::open(const std::string& path, std::string_view handler) {
+  const auto refuse = [&](std::string_view why) { return std::unexpected(fmt::format("{}: {}", path, why)); };
+
+  const auto located = locate(path);
+  if (!located) return std::unexpected(located.error());
+  const std::string& file = *located;
   // Now: a function that is missing is an error here, and none of a job. Local: plugins do not see one
   // another.
   void* const object = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

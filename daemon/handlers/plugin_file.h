@@ -17,9 +17,12 @@ namespace locksley::daemon {
 // it.
 class PluginFile {
  public:
-  // Opens the shared object at `path` and calls its init for `handler`. A relative path, one without a slash
-  // too, starts at the working directory; the linker's search paths are not for plugins. The error says what
-  // is wrong with the file and what to do, in a sentence that begins with the path.
+  // The absolute path of a file that is there. A relative one, without a slash too, starts at the working
+  // directory; the linker's search paths are not for plugins. The error is a sentence that begins with the
+  // path.
+  static std::expected<std::string, std::string> locate(const std::string& path);
+  // Opens the shared object at `path`, which is found as by locate(), and calls its init for `handler`. The
+  // error says what is wrong with the file and what to do, in a sentence that begins with the path.
   static std::expected<PluginFile, std::string> open(const std::string& path, std::string_view handler);
 
   PluginFile(PluginFile&& other) noexcept

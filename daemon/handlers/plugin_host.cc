@@ -10,15 +10,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "daemon/handlers/plugin_text.h"
+
 namespace locksley::daemon {
 namespace {
-
-constexpr std::string_view kNoReason = "the plugin says no more than that it failed";
-
-locksley_text text(std::string_view view) { return {view.data(), view.size()}; }
-std::string_view view(locksley_text text) {
-  return text.size == 0 ? std::string_view() : std::string_view(text.data, text.size);
-}
 
 extern const locksley_host kHost;
 
@@ -119,8 +114,7 @@ locksley_text failure(const locksley_context* context) { return text(place(conte
 
 std::int32_t write(locksley_context* context, locksley_text bytes) {
   JobContext* const job = place(context).job;
-  if (job == nullptr)
-    return fail(context, text("only the job itself can write: this is a sub-job or a loop"));
+  if (job == nullptr) return fail(context, text(kOnlyTheJobWrites));
   return guarded(place(context), [&] { job->write(view(bytes)); });
 }
 
@@ -132,9 +126,7 @@ void group_end(locksley_group* memory) { group_in(memory).~Group(); }
 
 std::int32_t spawn(locksley_group* memory, locksley_task task, const void* argument, std::size_t size) {
   Group& group = group_in(memory);
-  if (size > LOCKSLEY_MOST_ARGUMENT) {
-    return fail(&group.place, text("a sub-job's argument is larger than LOCKSLEY_MOST_ARGUMENT"));
-  }
+  if (size > LOCKSLEY_MOST_ARGUMENT) return fail(&group.place, text(kLargeArgument));
   return guarded(group.place, [&] { group.tasks.spawn(Spawned(task, argument, size)); });
 }
 
@@ -182,7 +174,7 @@ void run_plugin_job(const locksley_plugin& plugin, void* state, JobContext& cont
       return;
     case LOCKSLEY_GAVE_UP:
       if (context.should_stop()) return context.give_up();
-      return context.fail("the plugin gave up, but nobody had asked it to stop");
+      return context.fail(kGaveUpUnasked);
     default:
       return context.fail(place.reason());
   }

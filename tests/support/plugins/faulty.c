@@ -1,4 +1,6 @@
 /* A plugin with one fault, or one peculiarity, which the build chooses. */
+#include <stdlib.h>
+
 #include "core/plugin.h"
 
 #ifdef FAULT_UNRESOLVED
@@ -20,6 +22,10 @@ static int32_t init(locksley_setup* setup, void** state) {
   *state = NULL;
 #if defined(FAULT_INIT_FAILS)
   return setup->fail(setup, reason);
+#elif defined(FAULT_INIT_CRASHES)
+  (void)setup;
+  (void)reason;
+  abort();
 #elif defined(FAULT_INIT_IS_SILENT)
   (void)setup;
   (void)reason;

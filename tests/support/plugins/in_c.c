@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/plugin.h"
 
@@ -179,6 +180,13 @@ static int32_t run(void* state, locksley_context* context, locksley_text payload
     (void)host->write(context, text("is not to be seen"));
     (void)host->fail(context, text("is not the last"));
     return host->fail(context, text("as asked"));
+  }
+  if (is(payload, "crash")) abort();
+  if (is(payload, "exit ")) exit((int)number_after(payload, "exit "));
+  if (is(payload, "pid")) return write_number(context, (uint64_t)getpid());
+  if (is(payload, "print ")) {
+    (void)printf("printed: %.*s\n", (int)payload.size, payload.data);
+    return host->write(context, text(getchar() == EOF ? "nothing to read" : "something to read"));
   }
   if (is(payload, "silent")) return LOCKSLEY_FAILED;
   if (is(payload, "give up")) return LOCKSLEY_GAVE_UP;

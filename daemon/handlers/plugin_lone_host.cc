@@ -1,0 +1,191 @@
+#include "daemon/handlers/plugin_lone_host.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/handlers/plugin_text.h"
+
+namespace locksley::daemon {
+namespace {
+
+extern const locksley_host kLoneHost;
+
+struct Group;
+
+// A sub-job that nobody has run yet.
+struct Queued {
+  Group* group;
+  locksley_task run;
+  alignas(16) std::array<std::byte, LOCKSLEY_MOST_ARGUMENT> argument;
+};
+
+// The job, for whatever runs below it.
+struct Running {
+  const LoneJob& job;
+  std::string output;
+  std::vector<Queued> queue;
+};
+
+// A context of the ABI: on the stack, while a function of the plugin runs.
+struct Place : locksley_context {
+  Place(Running& of, bool job_itself) : locksley_context{&kLoneHost}, running(of), is_job(job_itself) {}
+
+  std::string reason() const { return failure.empty() ? std::string(kNoReason) : failure; }
+
+  Running& running;
+  const bool is_job;    // and neither a sub-job nor a piece of a loop
+  std::string failure;  // what fail() was last told
+};
+
+Place& place(locksley_context* context) { return *static_cast<Place*>(context); }
+const Place& place(const locksley_context* context) { return *static_cast<const Place*>(context); }
+
+// A group in the memory that the plugin provides.
+struct Group {
+  explicit Group(Place& of) : place(of) {}
+  Place& place;
+  std::uint64_t queued = 0;
+  bool has_failed = false;
+  std::string failure;  // of the first that failed
+};
+static_assert(sizeof(Group) <= sizeof(locksley_group) && alignof(Group) <= alignof(locksley_group));
+
+Group& group_in(locksley_group* memory) { return *std::launder(reinterpret_cast<Group*>(memory)); }
+
+// What is above the group's own sub-jobs in the queue is run as well, as a worker of the pool does.
+void run_all(Group& group) {
+  Running& running = group.place.running;
+  while (group.queued != 0) {
+    Queued next = running.queue.back();
+    running.queue.pop_back();
+    --next.group->queued;
+    Place below(running, false);
+    if (next.run(&below, next.argument.data()) == LOCKSLEY_OK) continue;
+    if (!std::exchange(next.group->has_failed, true)) next.group->failure = below.reason();
+  }
+}
+
+// What only memory can keep from being done.
+template <class Call>
+std::int32_t guarded(Place& place, const Call& call) {
+  try {
+    call();
+    return LOCKSLEY_OK;
+  } catch (const std::exception& exception) {
+    place.failure = exception.what();
+  }
+  return LOCKSLEY_FAILED;
+}
+
+std::uint64_t index(const locksley_context* context) { return place(context).running.job.index; }
+std::uint32_t attempt(const locksley_context*) { return 1; }
+locksley_text batch_id(const locksley_context* context) { return text(place(context).running.job.batch_id); }
+locksley_text unknown(const locksley_context*) { return {nullptr, 0}; }
+std::int32_t stop_reason(const locksley_context*) { return LOCKSLEY_GO_ON; }
+std::int64_t time_left(const locksley_context*) { return -1; }
+
+void sleep(const locksley_context*, std::uint64_t nanoseconds) {
+  // So that it can be added to the time; longer than any job.
+  constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
+  std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(nanoseconds, kLongest)));
+}
+
+std::int32_t fail(locksley_context* context, locksley_text why) {
+  (void)guarded(place(context), [&] { place(context).failure = view(why); });
+  return LOCKSLEY_FAILED;
+}
+
+locksley_text failure(const locksley_context* context) { return text(place(context).failure); }
+
+std::int32_t write(locksley_context* context, locksley_text bytes) {
+  Place& here = place(context);
+  if (!here.is_job) return fail(context, text(kOnlyTheJobWrites));
+  return guarded(here, [&] { here.running.output.append(view(bytes)); });
+}
+
+void group_begin(locksley_context* context, locksley_group* memory) {
+  ::new (static_cast<void*>(memory)) Group(place(context));
+}
+
+void group_end(locksley_group* memory) {
+  Group& group = group_in(memory);
+  run_all(group);
+  group.~Group();
+}
+
+std::int32_t spawn(locksley_group* memory, locksley_task task, const void* argument, std::size_t size) {
+  Group& group = group_in(memory);
+  if (size > LOCKSLEY_MOST_ARGUMENT) return fail(&group.place, text(kLargeArgument));
+  return guarded(group.place, [&] {
+    Queued& queued = group.place.running.queue.emplace_back(Queued{&group, task, {}});
+    if (size != 0) std::memcpy(queued.argument.data(), argument, size);
+    ++group.queued;
+  });
+}
+
+std::int32_t wait(locksley_group* memory) {
+  Group& group = group_in(memory);
+  run_all(group);
+  if (!std::exchange(group.has_failed, false)) return LOCKSLEY_OK;
+  return fail(&group.place, text(group.failure));
+}
+
+std::int32_t parallel_for(locksley_context* context, std::uint64_t low, std::uint64_t high,
+                          std::uint64_t grain, locksley_body body, void* argument) {
+  const std::uint64_t most = grain == 0 ? std::numeric_limits<std::uint64_t>::max() : grain;
+  while (low < high) {
+    const std::uint64_t end = low + std::min(high - low, most);
+    Place below(place(context).running, false);
+    if (body(&below, argument, low, end) != LOCKSLEY_OK) return fail(context, text(below.reason()));
+    low = end;
+  }
+  return LOCKSLEY_OK;
+}
+
+const locksley_host kLoneHost = {
+    .abi = LOCKSLEY_PLUGIN_ABI,
+    .size = sizeof(locksley_host),
+    .index = index,
+    .attempt = attempt,
+    .batch_id = batch_id,
+    .tenant = unknown,
+    .trace = unknown,
+    .stop_reason = stop_reason,
+    .time_left = time_left,
+    .sleep = sleep,
+    .write = write,
+    .fail = fail,
+    .failure = failure,
+    .group_begin = group_begin,
+    .group_end = group_end,
+    .spawn = spawn,
+    .wait = wait,
+    .parallel_for = parallel_for,
+};
+
+}  // namespace
+
+LoneResult run_plugin_job_alone(const locksley_plugin& plugin, void* state, const LoneJob& job,
+                                std::string_view payload) {
+  Running running{job, {}, {}};
+  Place place(running, true);
+  switch (plugin.run(state, &place, text(payload))) {
+    case LOCKSLEY_OK:
+      return {true, std::move(running.output)};
+    case LOCKSLEY_GAVE_UP:
+      return {false, std::string(kGaveUpUnasked)};
+    default:
+      return {false, place.reason()};
+  }
+}
+
+}  // namespace locksley::daemon

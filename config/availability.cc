@@ -19,14 +19,6 @@ Uses names_of(std::string_view section, const std::map<std::string, Entry>& entr
   return result;
 }
 
-Uses isolated_plugins(const Config& config) {
-  Uses result;
-  for (const auto& [name, handler] : config.handlers) {
-    if (handler.isolate != Isolate::kNo) result.push_back("handlers." + name + ".isolate");
-  }
-  return result;
-}
-
 Uses use_if(bool is_used, std::string key) { return is_used ? Uses{std::move(key)} : Uses{}; }
 
 struct Feature {
@@ -39,7 +31,6 @@ const std::array kMissing{
             "one thread serves all connections"},
     Feature{[](const Config& c) { return use_if(c.listen.tls != Tls{}, "listen.tls"); },
             "connections are plain TCP"},
-    Feature{isolated_plugins, "plugins run in the daemon itself"},
     Feature{[](const Config& c) { return names_of("users", c.users); },
             "nobody is asked for a password, and only loopback peers are served"},
 };

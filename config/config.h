@@ -125,7 +125,7 @@ struct Handler {
   std::optional<Rate> rate;
   Duration timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;
-  // Of command and worker only:
+  // Of processes only: commands, workers and plugins with `isolate`; as concurrency and rate are.
   std::string directory;                     // that they work in; empty: the daemon's
   std::vector<std::string> environment;      // NAME=value each; beside it they get PATH and what the job is
   std::string user;                          // that they run as; empty: the daemon's
@@ -133,7 +133,8 @@ struct Handler {
   Duration grace = std::chrono::seconds{5};  // from SIGTERM to SIGKILL
   ProcessLimits limits;
   Confine confine;
-  // Of worker only: a process is replaced after so many jobs, or when it takes so much memory; 0: never.
+  // Of workers and plugins with `isolate` only: a process is replaced after so many jobs, or when it takes so
+  // much memory; 0: never.
   std::uint64_t max_jobs = 0;
   Bytes max_memory{0};
   Isolate isolate = Isolate::kNo;  // of plugin only

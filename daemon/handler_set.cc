@@ -18,8 +18,13 @@ std::expected<std::unique_ptr<HandlerSet>, std::vector<std::string>> HandlerSet:
   for (const auto& handler : set->builtins_) {
     set->directory_.add({.handler = *handler, .lane = cpu, .kind = "builtin"});
   }
+  // Processes first: those that try plugins out are started while there is one thread for certain.
+  auto processes = HandlerLanes::make(config.handlers, ring, std::move(log));
   auto plugins = load_plugins(config.handlers, set->builtins_);
-  if (!plugins) return std::unexpected(std::move(plugins.error()));
+  std::vector<std::string> problems;
+  if (!processes) problems = std::move(processes.error());
+  if (!plugins) problems.insert(problems.end(), plugins.error().begin(), plugins.error().end());
+  if (!problems.empty()) return std::unexpected(std::move(problems));
   set->plugins_ = std::move(*plugins);
   for (const auto& plugin : set->plugins_) {
     const config::Handler& settings = config.handlers.at(plugin->handler().name());
@@ -29,8 +34,6 @@ std::expected<std::unique_ptr<HandlerSet>, std::vector<std::string>> HandlerSet:
                          .timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout),
                          .retries = settings.retries});
   }
-  auto processes = HandlerLanes::make(config.handlers, ring, std::move(log));
-  if (!processes) return std::unexpected(std::vector{std::move(processes.error())});
   set->processes_ = std::move(*processes);
   for (const HandlerLanes::Entry& entry : set->processes_->entries()) {
     const std::string& name = entry.lane->handler().name();

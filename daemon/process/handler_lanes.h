@@ -1,4 +1,5 @@
-// The lanes of all handlers that are commands or workers, from the configuration.
+// The lanes of all handlers that other processes run, from the configuration: commands, workers, and plugins
+// with `isolate`.
 #pragma once
 
 #include <expected>
@@ -19,13 +20,15 @@ namespace locksley::daemon {
 // store.
 class HandlerLanes {
  public:
-  // `ring`: what all lanes have in common. The error names the key and what to do.
-  static std::expected<std::unique_ptr<HandlerLanes>, std::string> make(
+  // `ring`: what all lanes have in common. For the start, while the process has one thread: plugins are tried
+  // out, which takes as long as they take to start. The errors are sentences that name the key and say what
+  // to do.
+  static std::expected<std::unique_ptr<HandlerLanes>, std::vector<std::string>> make(
       const std::map<std::string, config::Handler>& handlers, const FairRing::Options& ring,
       std::shared_ptr<spdlog::logger> log);
 
   struct Entry {
-    std::string kind;  // "command" or "worker"
+    std::string kind;  // "command", "worker" or "plugin"
     std::unique_ptr<ProcessLane> lane;
   };
   const std::vector<Entry>& entries() const { return entries_; }

@@ -14,15 +14,15 @@ std::unexpected<std::string> no_descriptor() {
   return std::unexpected("no descriptor could be had: " + std::generic_category().message(errno));
 }
 
+void set_nonblocking(int descriptor) { ::fcntl(descriptor, F_SETFL, O_NONBLOCK); }
+
+}  // namespace
+
 std::expected<Pipe, std::string> make_pipe() {
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return no_descriptor();
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
-
-void set_nonblocking(int descriptor) { ::fcntl(descriptor, F_SETFL, O_NONBLOCK); }
-
-}  // namespace
 
 std::expected<Pipe, std::string> make_output_pipe() {
   auto pipe = make_pipe();

@@ -42,7 +42,9 @@ struct Pipe {
   Descriptor read;
   Descriptor write;
 };
-// For bytes from a process: to read from it does not block. The error is a sentence.
+// Both ends block. The error is a sentence.
+std::expected<Pipe, std::string> make_pipe();
+// For bytes from a process: to read from it does not block.
 std::expected<Pipe, std::string> make_output_pipe();
 // For bytes to a process: to write does not block.
 std::expected<Pipe, std::string> make_input_pipe();

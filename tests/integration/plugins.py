@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """Native plugins, as their authors meet them: the package is installed, the example is built against it out of tree, and a daemon runs it; what
-cannot be loaded keeps the daemon from starting, with a sentence that says why. LOCKSLEY_BUILD names the build directory."""
+cannot be loaded keeps the daemon from starting, with a sentence that says why; with `isolate` the same jobs run in processes of their own,
+where a crash is one job's. LOCKSLEY_BUILD names the build directory."""
 
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -197,14 +199,119 @@ class Jobs(DaemonTest):
         return sum(value for key, value in self.daemon.metrics().items() if key.startswith("locksley_worker_steals_total"))
 
 
+class Isolated(DaemonTest):
+    def isolated(self, plugin, **settings):
+        return {"plugin": str(plugin), "isolate": True, **settings}
+
+    def begin(self, **handlers):
+        self.daemon = self.start({"handlers": handlers})
+        self.command = self.connect(self.daemon)
+
+    def run_jobs(self, handler, *payloads):
+        return self.command("RUN", handler, "JOBS", *payloads)
+
+    def rows(self, handler, *payloads, options=()):
+        """[index, status, output] of a batch's jobs, in their order."""
+        batch = self.command("SUBMIT", handler, *options, "JOBS", *payloads)
+        self.command.wait(batch)
+        return sorted(self.command.results(batch))
+
+    def test_they_are_plugins_with_a_concurrency_of_their_own(self):
+        self.begin(**{"in-c": self.isolated(TEST_PLUGINS / "in_c.so", concurrency=3)})
+        listed = {entry["name"]: entry for entry in map(pairs, self.command("HANDLERS"))}["in-c"]
+        self.assertEqual((listed["kind"], listed["description"], listed["concurrency"]), ("plugin", "is written in C", 3))
+        self.assertNotIn("in_c.so", pathlib.Path(f"/proc/{self.daemon.pid}/maps").read_text(), "its code stays out of the daemon")
+
+    def test_jobs_end_as_they_do_in_the_daemon(self):
+        self.begin(
+            **{
+                "c": self.isolated(TEST_PLUGINS / "in_c.so"),
+                "cxx": self.isolated(TEST_PLUGINS / "in_cxx.so"),
+                "pricing": self.isolated(pricing),
+                "here-c": {"plugin": str(TEST_PLUGINS / "in_c.so")},
+                "here-cxx": {"plugin": str(TEST_PLUGINS / "in_cxx.so")},
+                "here-pricing": {"plugin": str(pricing)},
+            }
+        )
+        for handler, payloads in (
+            ("c", ["echo x", "echo ", "echo " + "x" * 1_000_000, "fail", "silent", "fib 18", "task fails", "task is forgiven", "task writes", "large argument", "loop 1000", "seven", "give up", "what"]),
+            ("cxx", ["", "\r\n", "throw", "throw int", "fail", "fib", "closures", "flood", "flood of a job", "loops", "give up"]),
+            ("pricing", ["100 105 0.02 0.25 1.5 100000", "100 105 0.02 -1 1.5 1000"]),
+        ):
+            with self.subTest(handler):
+                rows = self.run_jobs(handler, *payloads)
+                self.assertEqual(rows, self.run_jobs("here-" + handler, *payloads))
+                self.assertGreaterEqual({status for status, _ in rows}, {"ok", "error"})
+
+    def test_a_job_knows_index_and_batch(self):
+        self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so"))
+        rows = self.rows("h", "describe", "describe", options=("ID", "mine"))
+        self.assertEqual([row[2] for row in rows], ["h 0 1 mine  ", "h 1 1 mine  "])
+
+    def test_a_crash_is_one_jobs_and_the_rest_goes_on(self):
+        self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so", concurrency=2))
+        payloads = ["echo a", "pid", "crash", "echo b", "exit 3", "echo c"] + ["echo d"] * 200
+        rows = self.rows("h", *payloads)
+        ends = {index: (status, output) for index, status, output in rows}
+        self.assertEqual(ends.pop(2), ("crashed", "the worker was killed by signal 6 (Aborted)"))
+        self.assertEqual(ends.pop(4), ("crashed", "the worker ended with exit status 3"))
+        before = ends.pop(1)
+        self.assertEqual(ends, {i: ("ok", payload[5:]) for i, payload in enumerate(payloads) if i in ends})
+        self.assertEqual(len(rows), len(payloads))
+        self.assertNotEqual(int(before[1]), self.daemon.pid)
+        self.assertEqual(self.daemon.metrics()['locksley_jobs_total{handler="h",status="crashed"}'], 2)
+        self.assertIsNone(self.daemon.process.poll())
+
+    def test_a_time_limit_and_a_cancellation_end_the_process(self):
+        self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so"), limited=self.isolated(TEST_PLUGINS / "in_c.so", timeout="50ms"))
+        # With room for a process to start: what is behind the limit must not run into it.
+        rows = self.rows("h", "echo a", "linger", "echo b", options=("TIMEOUT", 2000))
+        self.assertEqual([row[1] for row in rows], ["ok", "timeout", "ok"])
+        self.assertEqual([row[1] for row in self.rows("limited", "linger")], ["timeout"])
+        batch = self.command("SUBMIT", "h", "JOBS", "linger")
+        wait_for("the job to run", lambda: self.command.map("STATUS", batch)["running"] == 1)
+        self.command("CANCEL", batch)
+        self.command.wait(batch)
+        self.assertEqual([row[1:] for row in self.command.results(batch)], [["cancelled", "cancelled"]])
+
+    def test_what_it_prints_is_logged_and_its_input_is_empty(self):
+        self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so"))
+        self.assertEqual(self.run_jobs("h", "print 42", "echo x"), [["ok", "nothing to read"], ["ok", "x"]])
+        self.daemon.wait_for_log("printed: print 42")
+
+    def test_a_process_is_replaced_after_its_number_of_jobs(self):
+        self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so", max_jobs=2))
+        pids = [output for _, output in self.run_jobs("h", *["pid"] * 6)]
+        self.assertEqual((len(set(pids)), pids[0] == pids[1], pids[1] == pids[2]), (3, True, False), pids)
+
+    def test_it_is_torn_down_when_the_daemon_ends(self):
+        with tempfile.TemporaryDirectory() as here:
+            seen = pathlib.Path(here, "torn-down")
+            self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so", environment=[f"LOCKSLEY_TEST_TEARDOWN={seen}"]))
+            self.assertEqual(seen.read_text(), "h\n", "by the process that tried it out")
+            self.assertEqual(self.run_jobs("h", "echo x"), [["ok", "x"]])
+            self.daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(self.daemon.wait_end(), 0)
+            self.assertEqual(seen.read_text(), "h\nh\n")
+
+    def test_it_works_where_it_is_told_to(self):
+        with tempfile.TemporaryDirectory() as here:
+            relative = os.path.relpath(TEST_PLUGINS / "in_c.so")
+            self.begin(h=self.isolated(relative, directory=here))
+            (_, pid), = self.run_jobs("h", "pid")
+            self.assertEqual(os.readlink(f"/proc/{pid}/cwd"), os.path.realpath(here))
+
+
 class Refusals(unittest.TestCase):
     """What cannot be loaded: the daemon ends before it is ready."""
+
+    SETTINGS = ""  # of the handler, beside the plugin
 
     def start_with(self, plugin, handler="pricing"):
         with tempfile.TemporaryDirectory() as here:
             config = pathlib.Path(here, "locksley.yaml")
             config.write_text(
-                f"listen: {{port: 0}}\nhttp: {{port: 0}}\nstore: {{path: ''}}\nhandlers: {{{handler}: {{plugin: {plugin}}}}}\n"
+                f"listen: {{port: 0}}\nhttp: {{port: 0}}\nstore: {{path: ''}}\nhandlers: {{{handler}: {{plugin: {plugin}{self.SETTINGS}}}}}\n"
             )
             done = subprocess.run(
                 [os.path.abspath(program("LOCKSLEYD")), "--config", config], capture_output=True, text=True, timeout=60, cwd=here, preexec_fn=end_with_parent
@@ -231,6 +338,23 @@ class Refusals(unittest.TestCase):
 
     def test_the_name_of_a_handler_that_is_built_in(self):
         self.assertIn("handlers.echo: ", self.start_with(pricing, handler="echo"))
+
+
+class IsolatedRefusals(Refusals):
+    """The same sentences, by way of the process that tried it out."""
+
+    SETTINGS = ", isolate: true"
+
+    def test_a_crash_at_the_start(self):
+        path = TEST_PLUGINS / "init_crashes.so"
+        said = self.start_with(path)
+        self.assertIn(f"handlers.pricing.plugin: {path}: the process that tried it out ended before it could say anything: killed by signal 6", said)
+
+    def test_all_that_is_wrong_is_said_at_once(self):
+        said = self.start_with(f"{TEST_PLUGINS}/init_fails.so, isolate: true}}, other: {{plugin: /nowhere.so}}, third: {{plugin: /nowhere/either.so")
+        self.assertIn("handlers.pricing.plugin: ", said)
+        self.assertIn("handlers.other.plugin: /nowhere.so: there is no such file", said)
+        self.assertIn("handlers.third.plugin: /nowhere/either.so: there is no such file", said)
 
 
 if __name__ == "__main__":

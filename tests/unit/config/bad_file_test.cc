@@ -206,9 +206,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:2:3: listen.tls: not available in this build: connections are plain TCP\n"},
         BadFile{"Threads", "listen: {threads: 2}\n",
                 "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"},
-        BadFile{
-            "Isolate", "handlers:\n  a: {plugin: x, isolate: true}\n",
-            "f:2:27: handlers.a.isolate: not available in this build: plugins run in the daemon itself\n"},
         BadFile{"Users", "users:\n  alice: {password_hash: x, weight: 3}\n",
                 "f:2:3: users.alice: not available in this build: nobody is asked for a password, and only "
                 "loopback "
@@ -220,7 +217,6 @@ INSTANTIATE_TEST_SUITE_P(
     Entries, BadFileTest,
     testing::Values(
         BadFile{"TimeoutFinerThanABatchCouldSay", "handlers:\n  a: {command: [cat], timeout: 1500us}\n",
-                "f:2:3: handlers.a: not available in this build: only the built-in handlers run\n"
                 "f:2:32: handlers.a.timeout: expected whole milliseconds, found \"1500us\"\n"},
         BadFile{"HandlerOfNoKind", "handlers:\n  a: {}\n",
                 "f:2:3: handlers.a: expected one of command, worker and plugin, found none\n"},
@@ -267,8 +263,7 @@ INSTANTIATE_TEST_SUITE_P(
             "found it with another kind\n"
             "f:3:31: handlers.b.max_jobs: expected max_jobs with a worker or an isolated plugin only, found "
             "it with another kind\n"
-            "f:3:43: handlers.b.isolate: expected isolate with a plugin only, found it with another kind\n"
-            "f:3:43: handlers.b.isolate: not available in this build: plugins run in the daemon itself\n"},
+            "f:3:43: handlers.b.isolate: expected isolate with a plugin only, found it with another kind\n"},
         BadFile{"BadVariables", "handlers:\n  a: {command: [x], environment: [\"A=1\", \"=2\", \"3\"]}\n",
                 "f:2:42: handlers.a.environment[1]: expected a variable such as LANG=C.UTF-8, found \"=2\"\n"
                 "f:2:48: handlers.a.environment[2]: expected a variable such as LANG=C.UTF-8, found \"3\"\n"},

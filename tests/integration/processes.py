@@ -349,7 +349,7 @@ class Configuration(ProcessTest):
     def test_the_name_of_a_built_in_handler_is_taken(self):
         code, _, errors = self.check("{echo: {command: [cat]}}")
         self.assertEqual(code, 78)
-        self.assertIn("handlers.echo: a built-in handler has this name: choose another", errors)
+        self.assertIn("handlers.echo: a handler of this name is built in; give this one another", errors)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ std::vector<Case> cases() {
       {"BlobError", "!8\r\nERR a\r\nb\r\n", "-ERR a\r\nb\n"},
       {"AttributeIsDropped", "|1\r\n+ttl\r\n*1\r\n:3\r\n*2\r\n:1\r\n|1\r\n+a\r\n+b\r\n:2\r\n", "[1 2]\n"},
       {"EmptyAttribute", "|0\r\n:1\r\n", "1\n"},
-      {"UnknownType", "?1\r\n", "broken reply: unexpected '?1'"},
+      {"UnknownType", "?1\r\n", "broken reply: unexpected '?'"},
       {"BadInteger", ":12x\r\n", "broken reply: '12x' is not an integer"},
       {"BadDouble", ",1.5.2\r\n", "broken reply: unexpected ',1.5.2'"},
       {"BadBoolean", "#x\r\n", "broken reply: unexpected '#x'"},

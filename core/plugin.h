@@ -153,8 +153,8 @@ typedef struct locksley_plugin {
    * nothing to prepare. If it fails, the host does not start, and `teardown` is not called. */
   int32_t (*init)(locksley_setup* setup, void** state);
   /* When no job will come any more. The plugin's own threads must have ended when it returns. It is not
-   * called when the process has to end before its jobs have, and of a handler with `isolate` the process is
-   * killed if it takes longer than the handler's `grace`. May be null. */
+   * called when the process has to end before its jobs have. A process of a handler with `isolate` has the
+   * handler's `grace` for it, and 2 s at most when the host ends. May be null. */
   void (*teardown)(void* state);
   /* Runs one job. The payload is valid until it returns. */
   int32_t (*run)(void* state, locksley_context* context, locksley_text payload);

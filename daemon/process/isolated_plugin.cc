@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -49,7 +50,13 @@ std::expected<std::string, std::string> try_out(const Program& program, const st
   auto output = make_pipe();
   if (!output) return std::unexpected(output.error());
   const std::array<int, 3> descriptors{null->get(), output->write.get(), STDERR_FILENO};
-  const Started started = start_program(request, descriptors);
+  Descriptor rules;
+  if (request.confinement.is_needed()) {
+    auto made = make_confinement(request.confinement);
+    if (!made) return std::unexpected(std::move(made.error()));
+    rules = std::move(*made);
+  }
+  const Started started = start_program(request, descriptors, rules.get());
   if (started.pid < 0) {
     return std::unexpected(fmt::format("{}: its process cannot be started: {}", file,
                                        std::generic_category().message(started.error)));
@@ -78,6 +85,12 @@ std::expected<IsolatedPlugin, std::string> prepare_isolated_plugin(const std::st
   config::Handler as_worker = settings;
   // This program also when its file has been replaced since. In one word each, whatever they begin with.
   as_worker.worker = {"/proc/self/exe", "--plugin-worker=" + *file, "--handler=" + handler};
+  if (config::Confine& confine = as_worker.confine; !confine.read.empty() || !confine.write.empty()) {
+    // What it consists of. Shared libraries are for the operator to name.
+    std::error_code error;
+    confine.read.push_back(*file);
+    confine.read.push_back(std::filesystem::read_symlink("/proc/self/exe", error));
+  }
   auto program = Program::make(handler, as_worker);
   if (!program) return std::unexpected(std::move(program.error()));
   auto description = try_out(*program, *file);

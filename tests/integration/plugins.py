@@ -250,12 +250,14 @@ class Isolated(DaemonTest):
 
     def test_a_crash_is_one_jobs_and_the_rest_goes_on(self):
         self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so", concurrency=2))
-        payloads = ["echo a", "pid", "crash", "echo b", "exit 3", "echo c"] + ["echo d"] * 200
+        # Many before: by then a process has many jobs at a time.
+        many = 3000
+        payloads = ["pid", *["echo a"] * many, "crash", "echo b", "exit 3", *["echo c"] * 200]
         rows = self.rows("h", *payloads)
         ends = {index: (status, output) for index, status, output in rows}
-        self.assertEqual(ends.pop(2), ("crashed", "the worker was killed by signal 6 (Aborted)"))
-        self.assertEqual(ends.pop(4), ("crashed", "the worker ended with exit status 3"))
-        before = ends.pop(1)
+        self.assertEqual(ends.pop(many + 1), ("crashed", "the worker was killed by signal 6 (Aborted)"))
+        self.assertEqual(ends.pop(many + 3), ("crashed", "the worker ended with exit status 3"))
+        before = ends.pop(0)
         self.assertEqual(ends, {i: ("ok", payload[5:]) for i, payload in enumerate(payloads) if i in ends})
         self.assertEqual(len(rows), len(payloads))
         self.assertNotEqual(int(before[1]), self.daemon.pid)
@@ -263,7 +265,9 @@ class Isolated(DaemonTest):
         self.assertIsNone(self.daemon.process.poll())
 
     def test_a_time_limit_and_a_cancellation_end_the_process(self):
-        self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so"), limited=self.isolated(TEST_PLUGINS / "in_c.so", timeout="50ms"))
+        # SIGTERM does it: nobody would wait for the other.
+        settings = {"plugin": TEST_PLUGINS / "in_c.so", "grace": "5m"}
+        self.begin(h=self.isolated(**settings), limited=self.isolated(**settings, timeout="50ms"))
         # With room for a process to start: what is behind the limit must not run into it.
         rows = self.rows("h", "echo a", "linger", "echo b", options=("TIMEOUT", 2000))
         self.assertEqual([row[1] for row in rows], ["ok", "timeout", "ok"])

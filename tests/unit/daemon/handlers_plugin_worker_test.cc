@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <stdexcept>
@@ -222,9 +223,11 @@ TEST(PluginWorkerTest, AnAnswerIsWrittenBeforeTheNextJobBegins) {
   const std::string both = request("echo first", 0) + request("exit 3", 1);
   ASSERT_EQ(::write(in.ends[1], both.data(), both.size()), static_cast<ssize_t>(both.size()));
   EXPECT_EXIT(serve_plugin(plugin, in.ends[0], out.ends[1]), ::testing::ExitedWithCode(3), "");
+  out.close_write();
   std::array<char, 64> bytes;
   const ssize_t got = ::read(out.ends[0], bytes.data(), bytes.size());
-  EXPECT_EQ(std::string(bytes.data(), static_cast<std::size_t>(got)), "$5\r\nfirst\r\n");
+  EXPECT_EQ(std::string(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
+            "$5\r\nfirst\r\n");
 }
 
 }  // namespace

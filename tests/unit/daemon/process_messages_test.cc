@@ -149,20 +149,5 @@ TEST(JobEndTest, SaysWhatHappened) {
   EXPECT_EQ(too_much_output(settings), "its output is larger than max_output (2MiB)");
 }
 
-TEST(JobEndTest, TheTimeLimitOfTheBatchCountsFirst) {
-  Handler handler("h", "", [](JobContext&, std::string_view) {});
-  config::Handler settings;
-  const auto timeout = [&](std::chrono::milliseconds of_batch) {
-    BatchOptions options;
-    options.timeout = of_batch;
-    return job_timeout(Batch(options, handler, std::make_unique<RangePayloads>(0)), settings);
-  };
-  EXPECT_EQ(timeout(0ms), Nanoseconds(0));
-  EXPECT_EQ(timeout(5ms), Nanoseconds(5ms));
-  settings.timeout = 1s;
-  EXPECT_EQ(timeout(0ms), Nanoseconds(1s));
-  EXPECT_EQ(timeout(5ms), Nanoseconds(5ms));
-}
-
 }  // namespace
 }  // namespace locksley::daemon

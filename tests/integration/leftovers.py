@@ -63,7 +63,8 @@ class Processes(LeftoverTest):
     def test_jobs_that_are_over(self):
         """The leader ends by itself, what it has started would go on."""
         mark = new_mark()
-        start = f"import subprocess, os, time; [subprocess.Popen(['sleep', '1000', {mark!r}], start_new_session=s, stdout=n) for s in (False, True) for n in (None, subprocess.DEVNULL)]"
+        stay = [PYTHON, "-c", "import time; time.sleep(1000)", mark]
+        start = f"import subprocess; [subprocess.Popen({stay!r}, start_new_session=s, stdout=n) for s in (False, True) for n in (None, subprocess.DEVNULL)]"
         connection = self.serve(one={"command": [PYTHON, "-c", start + "; print(1)"]}, sh=shell())
         self.assertEqual(connection("RUN", "one", "JOBS", *"abc"), [["ok", "1\n"]] * 3)
         self.mark = mark

@@ -109,6 +109,22 @@ class Processes(LeftoverTest):
         self.assert_works(connection)
         self.assertNotEqual(keeper_of(self.daemon), self.keeper)
 
+    def test_both_are_killed(self):
+        """Then the programs themselves end; what they had started need not."""
+        self.mark = new_mark()
+        code = f"import signal, time; [signal.signal(s, signal.SIG_IGN) for s in (1, 2, 15)]; {STAY}"
+        connection = self.serve(one={"command": [PYTHON, "-c", code, self.mark], "concurrency": 3}, py=worker(self.mark))
+        for handler in ("one", "py"):
+            connection("SUBMIT", handler, "JOBS", *[code] * 3)
+        wait_for("four programs to run", lambda: len(marked(self.mark)) == 4)
+        keeper = keeper_of(self.daemon)
+        self.daemon.send_signal(signal.SIGSTOP)  # so that it cannot see to it
+        os.kill(keeper, signal.SIGKILL)
+        self.daemon.send_signal(signal.SIGKILL)
+        self.daemon.wait_end()
+        self.daemon.process.returncode = 0
+        self.assert_nothing_is_left()
+
     def test_sigterm_in_the_middle(self):
         self.run_away()
         self.daemon.send_signal(signal.SIGTERM)

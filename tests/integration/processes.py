@@ -62,6 +62,16 @@ class Ends(ProcessTest):
             "answer(index)": ("ok", "7"),
         })  # fmt: skip
 
+    def test_words_of_one_job_are_not_those_of_the_next(self):
+        connection = self.serve(py=worker())
+        with tempfile.TemporaryDirectory() as folder:
+            heard = folder + "/heard"
+            batch = connection("SUBMIT", "py", "JOBS", f"os.write(2, b'old words\\n')\nwhile not os.path.exists({heard!r}): time.sleep(0.01)\nanswer(1)", "os._exit(3)")
+            self.daemon.wait_for_log("old words")
+            pathlib.Path(heard).touch()
+            connection.wait(batch)
+            self.assertEqual(connection.results(batch), [[0, "ok", "1"], [1, "crashed", "the worker ended with exit status 3"]])
+
     def test_answers_that_are_none(self):
         connection = self.serve(py=worker())
         something_else = "its worker answered with something else than a bulk string or an error"

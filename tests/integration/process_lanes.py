@@ -217,8 +217,12 @@ class Shown(LaneTest):
         connection = self.serve(sh=shell())
         batch = connection("SUBMIT", "sh", "JOBS", "sleep 1000", "true")
         wait_for("it to run", lambda: connection.map("STATUS", batch)["running"])
-        tenant = pairs(connection("TENANTS")[0])
-        self.assertEqual((tenant["tenant"], tenant["running"], tenant["queued"]), ("default", 1, 1))
+
+        def shown():
+            tenant = pairs(connection("TENANTS")[0])
+            return (tenant["tenant"], tenant["running"], tenant["queued"]) == ("default", 1, 1) or None
+
+        wait_for("TENANTS to show one job that runs and one that waits", shown)
         connection("CANCEL", batch)
 
 

@@ -215,6 +215,7 @@ void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
       step.ended.push_back(range);
       record(std::move(step), std::move(rows));
     }
+    if (over) announce_end();
     if (ranges.empty()) over = finish_and_record();
   }
   if (over || !ranges.empty()) tell();
@@ -264,7 +265,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
   ResultLog::Slice slice = log_.append(std::move(prepared));
   const bool too_many_failures =
       options_.max_fails != 0 && !cancelled_ && ended_.failed() >= options_.max_fails;
-  finish_if_over();
+  const bool over = finish_if_over();
   if (journal_ != nullptr) {
     BatchStep step;
     step.ended = std::move(publication.indexes);
@@ -272,6 +273,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     step.tried = std::move(publication.tried);
     record(std::move(step), std::move(slice));
   }
+  if (over) announce_end();
   return too_many_failures;
 }
 
@@ -287,15 +289,20 @@ bool Batch::finish_if_over() {
   if (has(holds, Hold::delay) || has(holds, Hold::batches)) return false;
   finished_at_ = std::max(unix_milliseconds(), std::max(started_at_, submitted_at_));
   handler_.stats.batch_duration.observe(std::chrono::milliseconds(finished_at_ - submitted_at_));
-  // [batch-over] release: counters and results are complete; pairs with the acquire in is_over().
-  over_.store(true, std::memory_order_release);
   return true;
 }
 
+void Batch::announce_end() {
+  // [batch-over] release: counters and results are complete, and the journal has its last step; pairs with
+  // the acquire in is_over().
+  over_.store(true, std::memory_order_release);
+}
+
 bool Batch::finish_and_record() {
-  const bool over = finish_if_over();
-  if (over) record({}, {});
-  return over;
+  if (!finish_if_over()) return false;
+  record({}, {});
+  announce_end();
+  return true;
 }
 
 void Batch::record(BatchStep step, ResultLog::Slice rows) {

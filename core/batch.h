@@ -200,8 +200,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void report_throw(std::uint64_t index, std::string_view what);
 
  private:
-  // [needs mutex_] True when this call ended the batch.
+  // [needs mutex_] True when the batch ends with this call: then its last step is to be recorded, and its end
+  // announced.
   bool finish_if_over();
+  void announce_end();
   // [needs mutex_] The same where no job ended: then that it is over is a step by itself.
   bool finish_and_record();
   // [needs mutex_] Tells the journal of a step; what is in `step` is its own, the rest is added.

@@ -154,25 +154,38 @@ TEST(ValidateTest, KeysOfProcessesAreHeldToTheirBounds) {
 }
 
 TEST(ValidateTest, KeysWithoutEffectAreRefused) {
-  const auto problem_of = [](const std::string& key) {
-    return ":1:1: handlers.h." + key + ": expected " + key +
-           " with a worker or an isolated plugin only, found it with another kind\n";
+  const auto with = [](Handler handler, const auto& change) {
+    change(handler);
+    return handler;
   };
-  const std::vector<std::string> of_workers{"max_jobs", "max_memory"};
-  EXPECT_EQ(faults_of(worker_handler(), of_workers), "");
-  for (const std::string& key : of_workers) {
-    EXPECT_EQ(faults_of(command_handler(), {key}), problem_of(key)) << key;
-  }
-  EXPECT_NE(faults_of(worker_handler(), {"isolate"}).find("expected isolate with a plugin only"),
+  const auto max_jobs = [](Handler& handler) { handler.max_jobs = 5; };
+  EXPECT_EQ(faults_of(with(worker_handler(), max_jobs)), "");
+  EXPECT_EQ(faults_of(with(command_handler(), max_jobs)),
+            "handlers.h.max_jobs: expected max_jobs with a worker or an isolated plugin only, found it with "
+            "another kind\n");
+  const auto isolate = [](Handler& handler) { handler.isolate = Isolate::kYes; };
+  EXPECT_NE(faults_of(with(worker_handler(), isolate)).find("expected isolate with a plugin only"),
             std::string::npos);
   Handler plugin;
   plugin.plugin = "./plugin.so";
-  for (const std::string_view key : {"concurrency", "rate", "directory", "environment", "user", "max_output",
-                                     "grace", "limits", "max_jobs"}) {
-    EXPECT_NE(faults_of(plugin, {std::string(key)}).find("isolated plugin only"), std::string::npos) << key;
+  const std::map<std::string, void (*)(Handler&)> of_processes{
+      {"concurrency", [](Handler& h) { h.concurrency = 2; }},
+      {"rate", [](Handler& h) { h.rate = Rate{5, 1s}; }},
+      {"directory", [](Handler& h) { h.directory = "/"; }},
+      {"environment", [](Handler& h) { h.environment = {"A=1"}; }},
+      {"user", [](Handler& h) { h.user = "nobody"; }},
+      {"max_output", [](Handler& h) { h.max_output = Bytes{1}; }},
+      {"grace", [](Handler& h) { h.grace = 1s; }},
+      {"limits", [](Handler& h) { h.limits.files = 3; }},
+      {"confine", [](Handler& h) { h.confine.network = Network::kNo; }},
+      {"max_jobs", max_jobs},
+      {"max_memory", [](Handler& h) { h.max_memory = Bytes{1}; }}};
+  for (const auto& [key, change] : of_processes) {
+    EXPECT_NE(faults_of(with(plugin, change)).find("handlers.h." + key + ": expected " + key),
+              std::string::npos)
+        << key;
+    EXPECT_EQ(faults_of(with(with(plugin, isolate), change)), "") << key;
   }
-  plugin.isolate = Isolate::kYes;
-  EXPECT_EQ(faults_of(plugin, {"concurrency", "limits", "max_jobs", "isolate"}), "");
 }
 
 TEST(SettleLimitsTest, WhatTheFileSetsStays) {

@@ -145,6 +145,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The same of one job that runs, with the tries that failed. A load, unless a job of the batch has been
   // tried again: then a lock and a look-up.
   std::uint32_t attempt(std::uint64_t index) const;
+  // Which have failed for good, ascending.
+  std::vector<IndexRange> failed_jobs() const;
 
   // Bytes held: payloads and results. A hint.
   std::uint64_t memory_bytes() const;

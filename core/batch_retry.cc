@@ -44,6 +44,11 @@ std::uint32_t Batch::attempt(std::uint64_t index) const {
   return attempt_ + retries_->of(index).failed;
 }
 
+std::vector<IndexRange> Batch::failed_jobs() const {
+  const std::lock_guard lock(mutex_);
+  return sorted(failed_);
+}
+
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                              std::vector<IndexRange> indexes) {
   std::vector<IndexRange> failed;  // in the order of completion

@@ -74,7 +74,19 @@ void Batches::changed(BatchRecord& record, Instant at) {
   if (record.is_active && record.origin != BatchRecord::Origin::kRun) tell_subscribers(record, status, at);
   if (registry_.update(record, status, at)) ended(record, status);
   if (record.is_active) schedule_retry(record, status);
+  if (record.is_active) free_payloads(record, status);
   for (Wakeup* waiter : record.waiters) waiter->wake();
+}
+
+// A stream may be larger than the memory for what is queued: what has ended makes room for what comes. All at
+// once, when nothing is left to do, which it comes to before a client waits in vain.
+void Batches::free_payloads(BatchRecord& record, const BatchStatus& status) {
+  constexpr std::uint64_t kWorthIt = 1U << 20;
+  if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;
+  auto& payloads = static_cast<StreamedPayloads&>(record.payloads());
+  if (payloads.memory_bytes() < kWorthIt) return;
+  payloads.keep_only(record.failed_jobs());
+  registry_.count(record, 0, payloads.memory_bytes());
 }
 
 void Batches::schedule_retry(BatchRecord& record, const BatchStatus& status) {

@@ -207,6 +207,7 @@ class Batches {
   void ended(BatchRecord& record, const BatchStatus& status);
   Instant next_due();
   void take_due();
+  void free_payloads(BatchRecord& record, const BatchStatus& status);
   void schedule_retry(BatchRecord& record, const BatchStatus& status);
   void look_whether_idle();
 

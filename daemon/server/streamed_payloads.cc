@@ -109,6 +109,26 @@ void StreamedPayloads::release() {
   memory_bytes_ = 0;
 }
 
+std::uint64_t StreamedPayloads::Piece::memory_bytes() const {
+  if (received != nullptr) return received->memory_bytes();
+  return bytes != nullptr ? kPieceBytes + ends.size() * sizeof(std::uint32_t) : 0;
+}
+
+void StreamedPayloads::keep_only(std::span<const IndexRange> wanted) {
+  std::deque<Piece> gone;  // outlives the lock
+  const std::lock_guard lock(mutex_);
+  auto next = wanted.begin();
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const std::uint64_t first = pieces_[i].first;
+    const std::uint64_t end = i + 1 < pieces_.size() ? pieces_[i + 1].first : count_;
+    while (next != wanted.end() && next->high <= first) ++next;
+    if (pieces_[i].is_stored() || (next != wanted.end() && next->low < end)) continue;
+    memory_bytes_ -= pieces_[i].memory_bytes();
+    gone.push_back(
+        std::exchange(pieces_[i], Piece{.first = first, .received = nullptr, .bytes = nullptr, .ends = {}}));
+  }
+}
+
 void StreamedPayloads::leave_to_store() {
   release();
   const std::lock_guard lock(mutex_);

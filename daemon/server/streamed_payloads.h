@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/index_range.h"
 #include "core/payload.h"
 #include "proto/argument_list.h"
 
@@ -42,6 +43,9 @@ class StreamedPayloads final : public PayloadSource {
   // Once the batch is over: frees them; or frees those in memory, since the store has all.
   void release();
   void leave_to_store();
+  // While more come, and no worker has any of those that are there: frees what has none of `wanted`
+  // (ascending) with it.
+  void keep_only(std::span<const IndexRange> wanted);
 
   void fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
   std::uint64_t memory_bytes() const override { return memory_bytes_.load(); }
@@ -55,7 +59,9 @@ class StreamedPayloads final : public PayloadSource {
     std::size_t used = 0;
     std::vector<std::uint32_t> ends;  // of each payload in `bytes`
 
+    // Or freed.
     bool is_stored() const { return received == nullptr && bytes == nullptr; }
+    std::uint64_t memory_bytes() const;
   };
 
   // [needs mutex_, exclusively]

@@ -83,6 +83,44 @@ class QueueLimits(DaemonTest):
         for batch in batches[1:]:
             self.assertEqual(connection.wait(batch)["ok"], 2)
 
+    def test_a_stream_may_be_larger_than_the_memory(self):
+        """What has ended makes room; but payloads of jobs that failed stay, since RETRY may want them."""
+        daemon = self.start({"limits": {"max_queued_bytes": "8MiB", "max_payload": "1MiB"}})
+        connection = self.connect(daemon)
+
+        def add(batch, payload):
+            def is_in():
+                reply = connection.ask("ADD", batch, payload)
+                if isinstance(reply, Error):
+                    self.assert_error("QUEUEFULL", reply)
+                return not isinstance(reply, Error)
+
+            wait_for("room for another payload", is_in, every=0.002)
+
+        payloads = [chr(ord("a") + i % 26) * MEBI for i in range(40)]
+        batch = connection("OPEN", "echo")
+        for payload in payloads:
+            add(batch, payload)
+        connection("CLOSE", batch)
+        self.assertEqual(connection.wait(batch)["ok"], 40)
+        rows = {index: output for index, _, output in connection.results(batch)}
+        self.assertTrue(all(rows[i] == payload for i, payload in enumerate(payloads)))
+
+        failing = connection("OPEN", "fail")
+        for payload in payloads[:5]:
+            add(failing, payload)
+        wait_for("all to fail", lambda: connection.map("STATUS", failing)["failed"] == 5)
+        rest = connection("OPEN", "echo")
+        for payload in payloads[:20]:
+            add(rest, payload)
+        connection("CLOSE", rest)
+        connection("CLOSE", failing)
+        connection.wait(failing)
+        self.assertEqual(connection("RETRY", failing), 5)
+        self.assertEqual(connection.wait(failing)["failed"], 5)
+        rows = {index: output for index, _, output in connection.results(failing)}
+        self.assertTrue(all(rows[i] == payloads[i] for i in range(5)))
+
     def test_what_can_never_fit_is_too_big_not_queue_full(self):
         _, connection, _ = self.stuck({"max_queued_jobs": 100, "max_batch_jobs": 50, "max_queued_bytes": "1MiB", "max_payload": "10KiB"})
         for command, name in {

@@ -87,6 +87,27 @@ TEST(StreamedPayloadsTest, WhatIsWithdrawnIsGoneAndWhatComesNextTakesItsPlace) {
   EXPECT_EQ(fetch(payloads, 0, 4), (Texts{"a", "b", "d", "e"}));
 }
 
+TEST(StreamedPayloadsTest, KeepsOnlyWhatIsWantedAndTakesMore) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  const std::string large(StreamedPayloads::kCopiedBytes, 'x');
+  payloads.add(shared(arguments({"a", "b"})));         // 0, 1
+  payloads.add(shared(arguments({large, "c"})));       // 2, 3
+  payloads.add(shared(arguments({"d"})));              // 4
+  payloads.add(shared(arguments({large, "e", "f"})));  // 5 to 7
+  const std::uint64_t before = payloads.memory_bytes();
+  payloads.keep_only(std::vector<IndexRange>{{3, 4}});
+  EXPECT_EQ(fetch(payloads, 2, 2), (Texts{large, "c"}));
+  EXPECT_EQ(fetch(payloads, 0, 2), (Texts{"stored 0", "stored 1"}));
+  EXPECT_EQ(fetch(payloads, 4, 4), (Texts{"stored 4", "stored 5", "stored 6", "stored 7"}));
+  EXPECT_LT(payloads.memory_bytes(), before / 2);
+  payloads.add(shared(arguments({"g"})));
+  EXPECT_EQ(fetch(payloads, 8, 1), (Texts{"g"}));
+  payloads.keep_only({});
+  EXPECT_EQ(payloads.memory_bytes(), 0U);
+  payloads.add(shared(arguments({"h"})));
+  EXPECT_EQ(fetch(payloads, 9, 1), (Texts{"h"}));
+}
+
 // Small ones are copied together, large ones kept: a fetch must go from one kind to the other and back.
 TEST(StreamedPayloadsTest, FetchGoesAcrossPiecesOfBothKinds) {
   StreamedPayloads payloads;

@@ -72,8 +72,9 @@ void Slot::end_turn() {
                               .actual = steady_now() - began_,
                               .executed = ended_,
                               .left = {range_.low + ended_, range_.high}};
-  batch_->executor_left();
+  // In this order: whoever sees that nothing runs any more sees all that has ended, too.
   after_publication(writer_.end_batch());
+  batch_->executor_left();
   const std::shared_ptr<Batch> batch = std::move(batch_);
   lane_.settle(*batch, settlement, steady_now(), Lane::Next::nothing);
   // What was handed back is for the other slots, too.

@@ -94,7 +94,7 @@ def build(source, name):
     """A project that is not of this tree's build. Its build directory."""
     into = pathlib.Path(scratch.name, name + "-build")
     # Not in the registry of packages, nor in a system folder: the prefix alone.
-    run("cmake", "-S", source, "-B", into, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF")
+    run("cmake", "-G", "Ninja", "-S", source, "-B", into, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF")
     run("cmake", "--build", into)
     return into
 

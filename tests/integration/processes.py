@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import Daemon, DaemonTest, program, wait_for
-from programs import PYTHON, keeper_of, new_mark, marked, python, shell, text, worker
+from programs import PYTHON, WORKER, keeper_of, new_mark, marked, python, shell, text, worker
 
 MEBI = 1 << 20
 DEAF = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)"
@@ -286,7 +287,13 @@ class Given(ProcessTest):
     def test_user(self):
         code = "import os; print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ['HOME'], open('/dev/fd/3').read() if os.path.exists('/dev/fd/3') else '')"
         if os.geteuid() == 0:
-            connection = self.serve(one={"command": [PYTHON, "-c", code], "user": "nobody"}, py=worker(user="nobody"),
+            # The tree may lie where nobody else may read.
+            folder = tempfile.TemporaryDirectory()
+            self.addCleanup(folder.cleanup)
+            os.chmod(folder.name, 0o755)
+            program_of_worker = shutil.copy(WORKER, folder.name)
+            connection = self.serve(one={"command": [PYTHON, "-c", code], "user": "nobody"},
+                                    py={"worker": [PYTHON, "-B", program_of_worker], "user": "nobody"},
                                     file={"command": [PYTHON, "-c", code, "{}"], "user": "nobody", "input": "file"})  # fmt: skip
             nobody = "(65534, 65534, 65534) (65534, 65534, 65534) [] /nonexistent"
             self.assertEqual(connection("RUN", "one", "JOBS", "x"), [["ok", f"{nobody} \n"]])

@@ -52,8 +52,6 @@ class Slot {
   std::optional<SlotJob> start_job();
   // Started and not ended.
   std::uint64_t running_jobs() const { return started_ - ended_; }
-  // The oldest of those that are running.
-  std::uint64_t oldest_index() const { return range_.low + ended_; }
   // The oldest has ended.
   void end_job(JobStatus status, std::string_view output);
   // Lets everybody see what has ended.

@@ -22,7 +22,7 @@ struct Prepared {
   std::vector<char*> arguments;
   std::vector<char*> environment;
   std::vector<std::string> programs;  // to be tried in turn
-  std::span<const int> descriptors;   // all beyond those that the child has as its own
+  std::span<const int> descriptors;   // that become 0, 1, 2, …
   const SpawnRequest* request = nullptr;
   pid_t parent = 0;
   int confinement = -1;  // the rules; -1: none
@@ -78,6 +78,14 @@ bool limit(int resource, std::uint64_t value) {
       !limit(RLIMIT_FSIZE, request.file_bytes) || !limit(RLIMIT_NOFILE, request.files) ||
       !limit(RLIMIT_NPROC, request.processes)) {
     fail(Step::limits);
+  }
+  if (request.files == 0) {
+    // The daemon has raised its own, for its clients. 1,024 is what programs are used to; they may raise it
+    // again.
+    rlimit files{};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = std::min<rlim_t>(files.rlim_cur, 1024);
+    ::setrlimit(RLIMIT_NOFILE, &files);
   }
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);

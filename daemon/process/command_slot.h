@@ -36,7 +36,6 @@ class CommandSlot final : public ProcessSlot {
   void ended(const ProcessEnd& end);
   // How the job ended, and its output.
   std::pair<JobStatus, std::string> judge(const ProcessEnd& end);
-  void end(JobStatus status, std::string_view output);
 
   ProcessLane& lane_;
   Slot slot_;

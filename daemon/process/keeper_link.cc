@@ -131,7 +131,7 @@ void KeeperLink::signal(std::uint64_t process, int signal) {
   if (is_there()) send({KeeperOrder::Kind::signal, 0, process, signal, 0}, {}, {});
 }
 
-bool KeeperLink::send(const KeeperOrder& order, std::string_view request, std::span<const int> descriptors) {
+void KeeperLink::send(const KeeperOrder& order, std::string_view request, std::span<const int> descriptors) {
   std::array<iovec, 2> parts{{{const_cast<KeeperOrder*>(&order), sizeof order},
                               {const_cast<char*>(request.data()), request.size()}}};
   std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control{};
@@ -158,7 +158,7 @@ bool KeeperLink::send(const KeeperOrder& order, std::string_view request, std::s
       ::poll(&room, 1, -1);
       continue;
     }
-    if (sent < 0) return false;
+    if (sent < 0) return;
     left -= static_cast<std::size_t>(sent);
     message.msg_control = nullptr;
     message.msg_controllen = 0;
@@ -170,7 +170,6 @@ bool KeeperLink::send(const KeeperOrder& order, std::string_view request, std::s
       gone -= step;
     }
   }
-  return true;
 }
 
 void KeeperLink::read() {

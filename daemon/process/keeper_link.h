@@ -56,7 +56,8 @@ class KeeperLink {
  private:
   bool is_there() const { return socket_.is_open(); }
   bool start_keeper();
-  bool send(const KeeperOrder& order, std::string_view request, std::span<const int> descriptors);
+  // If the keeper has gone, nothing: read() hears of it.
+  void send(const KeeperOrder& order, std::string_view request, std::span<const int> descriptors);
   void read();
   void take(const KeeperReport& report);
   void keeper_died();

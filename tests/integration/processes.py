@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -276,6 +277,13 @@ class Given(ProcessTest):
         script.write_text("#!/bin/sh\necho found\n")
         script.chmod(0o755)
         return folder.name
+
+    def test_descriptors_are_limited_as_usual_though_the_daemon_has_raised_its_own(self):
+        connection = self.serve(sh=shell(), more=shell(limits={"files": 77}))
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        most = 1024 if hard == resource.RLIM_INFINITY else min(1024, hard)
+        self.assertEqual(connection("RUN", "sh", "JOBS", "ulimit -Sn"), [["ok", f"{most}\n"]])
+        self.assertEqual(connection("RUN", "more", "JOBS", "ulimit -Sn; ulimit -Hn"), [["ok", "77\n77\n"]])
 
     def test_signals_groups_and_privileges(self):
         connection = self.serve(py=python())

@@ -81,7 +81,6 @@ TEST_F(SlotTest, JobsComeInOrderAndEndInOrder) {
   EXPECT_EQ(job->payload, "100");
   EXPECT_FALSE(slot.start_job()) << "one was all that was asked for";
   EXPECT_EQ(slot.running_jobs(), 1U);
-  EXPECT_EQ(slot.oldest_index(), 0U);
   EXPECT_EQ(batch->status().running, 1U);
   slot.end_job(JobStatus::crashed, "why");
   slot.end_turn();

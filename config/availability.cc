@@ -31,6 +31,10 @@ const std::array kMissing{
             "one thread serves all connections"},
     Feature{[](const Config& c) { return use_if(c.listen.tls != Tls{}, "listen.tls"); },
             "connections are plain TCP"},
+    Feature{[](const Config& c) { return use_if(c.http.tls != Tls{}, "http.tls"); },
+            "the HTTP side is plain TCP"},
+    Feature{[](const Config& c) { return use_if(c.http.login != Http{}.login, "http.login"); },
+            "the HTTP side asks nobody for a password"},
     Feature{[](const Config& c) { return names_of("users", c.users); },
             "nobody is asked for a password, and only loopback peers are served"},
 };

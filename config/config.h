@@ -18,11 +18,16 @@
 
 namespace locksley::config {
 
-// Certificate chain and private key in PEM files; all empty: plain TCP.
+// Whether a client has to show a certificate that `client_ca` signed, or may do without and give a password.
+enum class ClientCertificates { kRequired, kOptional };
+
+// Certificate chain and private key in PEM files; all empty: plain TCP. The files are read again at every
+// reload.
 struct Tls {
   std::string certificate;
   std::string key;
-  std::string client_ca;  // not empty: clients must show a certificate that this authority signed
+  std::string client_ca;  // not empty: clients are asked for a certificate that this authority signed
+  ClientCertificates clients = ClientCertificates::kRequired;  // without client_ca: nobody is asked
   bool operator==(const Tls&) const = default;
 };
 
@@ -35,10 +40,19 @@ struct Listen {
   bool operator==(const Listen&) const = default;
 };
 
+// Who is served by the HTTP side.
+enum class HttpLogin {
+  kNone,   // everybody
+  kUsers,  // users with their passwords (basic authentication), and whoever has the token
+};
+
 // Metrics, health and the dashboard.
 struct Http {
   std::string address = "127.0.0.1";
   std::uint16_t port = 9770;
+  HttpLogin login = HttpLogin::kNone;
+  std::string token_file;  // holds the token of `Authorization: Bearer`; empty: there is none
+  Tls tls;
   bool operator==(const Http&) const = default;
 };
 
@@ -66,9 +80,10 @@ struct Limits {
   Bytes max_command = gibibytes(1);
   std::uint64_t max_queued_jobs = 100'000'000;
   Bytes max_queued_bytes = gibibytes(8);
-  Duration idle_timeout{0};                       // 0: connections may be silent for ever
-  Duration open_timeout = std::chrono::hours{1};  // an open batch that nothing is added to closes itself
-  Bytes output_buffer = mebibytes(64);            // replies that wait for one slow reader
+  Duration idle_timeout{0};                           // 0: connections may be silent for ever
+  Duration login_timeout = std::chrono::seconds{10};  // for a connection's TLS handshake and password
+  Duration open_timeout = std::chrono::hours{1};      // an open batch that nothing is added to closes itself
+  Bytes output_buffer = mebibytes(64);                // replies that wait for one slow reader
   bool operator==(const Limits&) const = default;
 };
 
@@ -146,14 +161,22 @@ enum class CommandGroup {
   kSubmit,
   kRead,
   kControl,
+  kAdmin,  // all batches, other clients, the configuration
 };
 
+// Whoever may submit, and the tenant that the batches then belong to. At least one of password_hash and
+// certificate is set.
 struct User {
   std::string password_hash;          // argon2id, encoded
+  std::string certificate;            // common name of the client certificate that stands for the user
   std::uint32_t weight = 1;           // share against other users
   std::vector<std::string> handlers;  // that the user may submit to; empty: all
   std::vector<CommandGroup> commands{CommandGroup::kSubmit, CommandGroup::kRead, CommandGroup::kControl};
-  std::uint64_t max_queued_jobs = 0;  // 0: only limits.max_queued_jobs
+  // Of all the user's batches or connections together; 0: only what `limits` says.
+  std::uint64_t max_queued_jobs = 0;
+  Bytes max_queued_bytes{0};
+  std::uint64_t max_batches = 0;  // that are not over
+  std::uint64_t max_clients = 0;
   bool operator==(const User&) const = default;
 };
 

@@ -67,11 +67,26 @@ void visit_handler(Visitor& v, HandlerT& handler) {
 
 template <class Visitor, class UserT>
 void visit_user(Visitor& v, UserT& user) {
-  v.key(Key{"password_hash", Change::kRestart}, user.password_hash, kText);
-  v.key(Key{"weight", Change::kRestart}, user.weight, Bounds<std::uint64_t>{1, 1'000});
-  v.key(Key{"handlers", Change::kRestart}, user.handlers, kNames);
-  v.key(Key{"commands", Change::kRestart}, user.commands, WordRule{});
-  v.key(Key{"max_queued_jobs", Change::kRestart}, user.max_queued_jobs, Bounds<std::uint64_t>{0, kMostJobs});
+  using Count = Bounds<std::uint64_t>;
+  v.key(Key{"password_hash", Change::kLive}, user.password_hash, kText);
+  v.key(Key{"certificate", Change::kLive}, user.certificate, kText);
+  v.key(Key{"weight", Change::kLive}, user.weight, Count{1, 1'000});
+  v.key(Key{"handlers", Change::kLive}, user.handlers, kNames);
+  v.key(Key{"commands", Change::kLive}, user.commands, WordRule{});
+  v.key(Key{"max_queued_jobs", Change::kLive}, user.max_queued_jobs, Count{0, kMostJobs});
+  v.key(Key{"max_queued_bytes", Change::kLive}, user.max_queued_bytes, Bounds<Bytes>{Bytes{0}, kMostMemory});
+  v.key(Key{"max_batches", Change::kLive}, user.max_batches, Count{0, kMostJobs});
+  v.key(Key{"max_clients", Change::kLive}, user.max_clients, Count{0, 1'000'000});
+}
+
+template <class Visitor, class TlsT>
+void visit_tls(Visitor& v, TlsT& tls) {
+  v.section("tls", [&] {
+    v.key(Key{"certificate", Change::kLive}, tls.certificate, kFileName);
+    v.key(Key{"key", Change::kLive}, tls.key, kFileName);
+    v.key(Key{"client_ca", Change::kLive}, tls.client_ca, kFileName);
+    v.key(Key{"clients", Change::kLive}, tls.clients, WordRule{});
+  });
 }
 
 // What most visitors have in common: they know where they are.
@@ -104,15 +119,14 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"address", Change::kRestart}, config.listen.address, kAddress);
     v.key(Key{"port", Change::kRestart}, config.listen.port, Count{0, 65'535});
     v.key(Key{"threads", Change::kRestart}, config.listen.threads, Count{1, 64});
-    v.section("tls", [&] {
-      v.key(Key{"certificate", Change::kRestart}, config.listen.tls.certificate, kFileName);
-      v.key(Key{"key", Change::kRestart}, config.listen.tls.key, kFileName);
-      v.key(Key{"client_ca", Change::kRestart}, config.listen.tls.client_ca, kFileName);
-    });
+    visit_tls(v, config.listen.tls);
   });
   v.section("http", [&] {
     v.key(Key{"address", Change::kRestart}, config.http.address, kAddress);
     v.key(Key{"port", Change::kRestart}, config.http.port, Count{0, 65'535});
+    v.key(Key{"login", Change::kLive}, config.http.login, WordRule{});
+    v.key(Key{"token_file", Change::kLive}, config.http.token_file, kFileName);
+    visit_tls(v, config.http.tls);
   });
   v.section("pool", [&] { v.key(Key{"workers", Change::kLive}, config.pool.workers, Count{0, 1'024}); });
   v.section("scheduling", [&] {
@@ -130,6 +144,8 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"max_queued_bytes", Change::kLive}, config.limits.max_queued_bytes,
           Size{kibibytes(1), kMostMemory});
     v.key(Key{"idle_timeout", Change::kLive}, config.limits.idle_timeout, Time{Duration{0}, kLongestTime});
+    v.key(Key{"login_timeout", Change::kLive}, config.limits.login_timeout,
+          Time{milliseconds{1}, kLongestTime});
     v.key(Key{"open_timeout", Change::kLive}, config.limits.open_timeout,
           Time{milliseconds{1}, kLongestTime});
     v.key(Key{"output_buffer", Change::kLive}, config.limits.output_buffer,
@@ -143,7 +159,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
   });
   v.entries(Key{"handlers", Change::kRestart}, config.handlers, kName,
             [](auto& inner, auto& handler) { visit_handler(inner, handler); });
-  v.entries(Key{"users", Change::kRestart}, config.users, kName,
+  v.entries(Key{"users", Change::kLive}, config.users, kName,
             [](auto& inner, auto& user) { visit_user(inner, user); });
   v.section("metrics", [&] {
     v.key(Key{"deepest_batches", Change::kLive}, config.metrics.deepest_batches, Count{0, 1'000});

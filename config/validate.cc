@@ -83,10 +83,12 @@ class CrossChecker {
     check_limits();
     for (const auto& [name, handler] : config_.handlers) check_handler("handlers." + name, handler);
     for (const auto& [name, user] : config_.users) {
-      if (user.password_hash.empty()) {
-        report("users." + name, {"users." + name + ".password_hash"}, "a password_hash", "none");
+      if (user.password_hash.empty() && user.certificate.empty()) {
+        report("users." + name, {"users." + name + ".password_hash", "users." + name + ".certificate"},
+               "a password_hash or a certificate", "none");
       }
     }
+    check_http_login();
   }
 
  private:
@@ -97,13 +99,29 @@ class CrossChecker {
       report("http.port", {"http.port", "http.address", "listen.port", "listen.address"},
              "another port than listen.port, on the same address", shown(std::uint64_t{http.port}));
     }
-    const Tls& tls = listen.tls;
+    check_tls("listen.tls", listen.tls);
+    check_tls("http.tls", http.tls);
+  }
+
+  void check_tls(const std::string& path, const Tls& tls) {
     if (tls.certificate.empty() != tls.key.empty()) {
-      report("listen.tls", {"listen.tls.certificate", "listen.tls.key"}, "certificate and key together",
+      report(path, {path + ".certificate", path + ".key"}, "certificate and key together",
              tls.key.empty() ? "certificate alone" : "key alone");
     } else if (tls.certificate.empty() && !tls.client_ca.empty()) {
-      report("listen.tls", {"listen.tls.certificate", "listen.tls.key", "listen.tls.client_ca"},
+      report(path, {path + ".certificate", path + ".key", path + ".client_ca"},
              "certificate and key beside client_ca", "client_ca alone");
+    }
+  }
+
+  void check_http_login() {
+    const Http& http = config_.http;
+    if (http.login == HttpLogin::kUsers && config_.users.empty() && http.token_file.empty()) {
+      report("http.login", {"http.login", "http.token_file", "users"},
+             "users or http.token_file beside it: nobody could log in", "neither");
+    }
+    if (http.login == HttpLogin::kNone && !http.token_file.empty()) {
+      report("http.token_file", {"http.token_file", "http.login"}, "http.login: users beside it",
+             "login: none, which asks nobody");
     }
   }
 

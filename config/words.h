@@ -33,7 +33,16 @@ constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, W
 
 constexpr auto words(CommandGroup) {
   return std::array{Word{"submit", CommandGroup::kSubmit}, Word{"read", CommandGroup::kRead},
-                    Word{"control", CommandGroup::kControl}};
+                    Word{"control", CommandGroup::kControl}, Word{"admin", CommandGroup::kAdmin}};
+}
+
+constexpr auto words(ClientCertificates) {
+  return std::array{Word{"required", ClientCertificates::kRequired},
+                    Word{"optional", ClientCertificates::kOptional}};
+}
+
+constexpr auto words(HttpLogin) {
+  return std::array{Word{"none", HttpLogin::kNone}, Word{"users", HttpLogin::kUsers}};
 }
 
 constexpr auto words(LogLevel) {

@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"UnknownKeyNearAKnownOne", "scheduling:\n  quantom: 1ms\n",
                 "f:2:3: scheduling.quantom: unknown key; did you mean \"quantum\"?\n"},
         BadFile{"UnknownKeyNearNothing", "http:\n  banana: 1\n",
-                "f:2:3: http.banana: unknown key, expected address or port\n"},
+                "f:2:3: http.banana: unknown key, expected address, port, login, token_file or tls\n"},
         BadFile{"UnknownSection", "limit: {max_clients: 1}\n",
                 "f:1:1: limit: unknown key; did you mean \"limits\"?\n"},
         BadFile{"KeyAtTheWrongDepth", "quantum: 1ms\n",
@@ -49,9 +49,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"SectionTwice", "pool: {workers: 1}\nhttp: {port: 1}\npool: {workers: 1}\n",
                 "f:3:1: pool: expected each key once, found it again; it is also on line 1\n"},
         BadFile{"UnknownKeyTwice", "http: {a: 1, a: 2}\n",
-                "f:1:8: http.a: unknown key, expected address or port\n"
+                "f:1:8: http.a: unknown key, expected address, port, login, token_file or tls\n"
                 "f:1:14: http.a: expected each key once, found it again; it is also on line 1\n"
-                "f:1:14: http.a: unknown key, expected address or port\n"},
+                "f:1:14: http.a: unknown key, expected address, port, login, token_file or tls\n"},
         BadFile{"KeyThatIsAList", "? [a, b]\n: c\n", "f:1:3: expected the name of a key, found a list\n"},
         BadFile{"SectionThatIsAText", "pool: 4\n", "f:1:7: pool: expected a mapping of keys, found \"4\"\n"},
         BadFile{"SectionThatIsAList", "pool: [4]\n",
@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"PartsOfASecond", "handlers:\n  a: {command: [x], limits: {cpu: 1500ms}}\n",
                 "f:2:35: handlers.a.limits.cpu: expected whole seconds, found \"1500ms\"\n"},
         BadFile{"UserWithoutPassword", "users:\n  alice: {weight: 0}\n",
-                "f:2:3: users.alice: expected a password_hash, found none\n"
+                "f:2:3: users.alice: expected a password_hash or a certificate, found none\n"
                 "f:2:3: users.alice: not available in this build: nobody is asked for a password, and only "
                 "loopback "
                 "peers are served\n"
@@ -279,7 +279,8 @@ INSTANTIATE_TEST_SUITE_P(
             "UserWithUnknownCommands", "users:\n  al: {password_hash: x, commands: [read, sumbit]}\n",
             "f:2:3: users.al: not available in this build: nobody is asked for a password, and only loopback "
             "peers are served\n"
-            "f:2:43: users.al.commands[1]: expected submit, read or control, found \"sumbit\"; did you mean "
+            "f:2:43: users.al.commands[1]: expected submit, read, control or admin, found \"sumbit\"; did "
+            "you mean "
             "\"submit\"?\n"}),
     name_of);
 

@@ -13,11 +13,11 @@ using Keys = std::vector<std::string>;
 // A configuration that differs from the defaults in every key.
 Config all_changed() {
   Config config;
-  config.listen = {"::1", 1, 2, {"a", "b", "c"}};
-  config.http = {"::1", 2};
+  config.listen = {"::1", 1, 2, {"a", "b", "c", ClientCertificates::kOptional}};
+  config.http = {"::1", 2, HttpLogin::kUsers, "t", {"d", "e", "f", ClientCertificates::kOptional}};
   config.pool = {3};
   config.scheduling = {Share::kJobs, 2ms, 1};
-  config.limits = {1, 2, Bytes{3}, Bytes{4}, 5, Bytes{6}, 7s, 8s, Bytes{9}};
+  config.limits = {1, 2, Bytes{3}, Bytes{4}, 5, Bytes{6}, 7s, 8s, 9s, Bytes{10}};
   config.store = {"p", Durability::kAsync, 1h, Bytes{1}};
   config.handlers["h"].plugin = "p";
   config.users["u"].password_hash = "x";
@@ -36,16 +36,38 @@ TEST(ReloadTest, NothingChangedIsNothing) {
 
 TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
   const Reload reload = diff_reloadable(Config{}, all_changed());
-  EXPECT_EQ(reload.live,
-            (Keys{"pool.workers", "scheduling.quantum", "limits.max_clients", "limits.max_batch_jobs",
-                  "limits.max_payload", "limits.max_command", "limits.max_queued_jobs",
-                  "limits.max_queued_bytes", "limits.idle_timeout", "limits.open_timeout",
-                  "limits.output_buffer", "store.retention", "store.max_bytes", "metrics.deepest_batches",
-                  "metrics.tenants", "log.level", "shutdown.drain_timeout"}));
-  EXPECT_EQ(reload.restart, (Keys{"listen.address", "listen.port", "listen.threads", "listen.tls.certificate",
-                                  "listen.tls.key", "listen.tls.client_ca", "http.address", "http.port",
-                                  "scheduling.share", "scheduling.reserved_workers", "store.path",
-                                  "store.durability", "handlers", "users", "log.format"}));
+  EXPECT_EQ(reload.live, (Keys{"listen.tls.certificate",
+                               "listen.tls.key",
+                               "listen.tls.client_ca",
+                               "listen.tls.clients",
+                               "http.login",
+                               "http.token_file",
+                               "http.tls.certificate",
+                               "http.tls.key",
+                               "http.tls.client_ca",
+                               "http.tls.clients",
+                               "pool.workers",
+                               "scheduling.quantum",
+                               "limits.max_clients",
+                               "limits.max_batch_jobs",
+                               "limits.max_payload",
+                               "limits.max_command",
+                               "limits.max_queued_jobs",
+                               "limits.max_queued_bytes",
+                               "limits.idle_timeout",
+                               "limits.login_timeout",
+                               "limits.open_timeout",
+                               "limits.output_buffer",
+                               "store.retention",
+                               "store.max_bytes",
+                               "users",
+                               "metrics.deepest_batches",
+                               "metrics.tenants",
+                               "log.level",
+                               "shutdown.drain_timeout"}));
+  EXPECT_EQ(reload.restart, (Keys{"listen.address", "listen.port", "listen.threads", "http.address",
+                                  "http.port", "scheduling.share", "scheduling.reserved_workers",
+                                  "store.path", "store.durability", "handlers", "log.format"}));
   EXPECT_EQ(reload.live.size() + reload.restart.size(), all_keys().size());
 }
 
@@ -53,6 +75,11 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   const Config old_config;
   const Config new_config = all_changed();
   Config expected = old_config;
+  expected.listen.tls = new_config.listen.tls;
+  expected.http = new_config.http;
+  expected.http.address = old_config.http.address;
+  expected.http.port = old_config.http.port;
+  expected.users = new_config.users;
   expected.pool = new_config.pool;
   expected.scheduling.quantum = new_config.scheduling.quantum;
   expected.limits = new_config.limits;

@@ -26,10 +26,11 @@ TEST(DumpTest, EveryAvailableKeyLoadsBackToTheSame) {
   Config config;
   config.listen.address = "::1";
   config.listen.port = 0;
-  config.http = {"fe80::1", 1};
+  config.http.address = "fe80::1";
+  config.http.port = 1;
   config.pool.workers = 7;
   config.scheduling = {Share::kJobs, 1ms + 1us, 6};
-  config.limits = {1, 2, Bytes{3}, Bytes{4097}, 5, mebibytes(6), 7s, 1ms, kibibytes(9)};
+  config.limits = {1, 2, Bytes{3}, Bytes{4097}, 5, mebibytes(6), 7s, 90ms, 1ms, kibibytes(9)};
   config.store.retention = 0s;
   config.metrics = {1000, 0};
   config.log = {LogLevel::kError, LogFormat::kJson};
@@ -133,6 +134,9 @@ users:
     handlers: [fetch]
     commands: [read]
     max_queued_jobs: 0
+    max_queued_bytes: 0
+    max_batches: 0
+    max_clients: 0
 )";
   EXPECT_NE(text.find(expected), std::string::npos) << text;
 }

@@ -116,7 +116,8 @@ std::size_t Session::output_size() const {
 }
 
 bool Session::is_held_up() const {
-  return output_size() > kPauseOutput || (!held_.empty() && server_.batches().is_congested());
+  const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
+  return output_size() > pause || (!held_.empty() && server_.batches().is_congested());
 }
 
 bool Session::waits_for_store(Ticket ticket) const { return !server_.batches().is_settled(ticket); }

@@ -38,12 +38,13 @@ class Server;
 //
 // Bounds. Input: a turn reads up to a block (1 MiB); a command may grow to limits.max_command, all unfinished
 // ones together to limits.max_queued_bytes; behind a blocking command up to kBlockedInput is read. Output: no
-// command is executed while more than kPauseOutput waits for the peer; the connection is dropped when more
-// than limits.output_buffer does. Fairness: after kTurnCommands, kTurnTime or kTurnOutput the other
-// connections have their turn.
+// command is executed while more than kPauseOutput waits for the peer (before authentication, while its
+// reader has those limits: kPauseStranger); the connection is dropped when more than limits.output_buffer
+// does. Fairness: after kTurnCommands, kTurnTime or kTurnOutput the other connections have their turn.
 class Session final : public Subscriber, public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
+  static constexpr std::size_t kPauseStranger = 1 << 14;   // the same before authentication; guess
   static constexpr std::size_t kBlockedInput = 64 * 1024;  // guess: room for a pipeline of small commands
   static constexpr int kTurnCommands = 1024;               // 100 us of PINGs
   static constexpr auto kTurnTime = std::chrono::microseconds(500);  // half a quantum of the scheduler

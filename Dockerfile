@@ -16,7 +16,7 @@ FROM debian:bookworm-slim
 # The run-time halves of the libraries in deploy/install-dependencies; the test in this stage's last RUN fails if one is missing.
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      libfmt9 libprometheus-cpp-core1.0 librocksdb7.8 libspdlog1.10 libssl3 libsystemd0 libxxhash0 libyaml-cpp0.7 \
+      libfmt9 libprometheus-cpp-core1.0 librocksdb7.8 libsodium23 libspdlog1.10 libssl3 libsystemd0 libxxhash0 libyaml-cpp0.7 \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --home-dir /var/lib/locksley --create-home --shell /usr/sbin/nologin locksley
 COPY --from=build /src/build/release/bin/ /usr/local/bin/

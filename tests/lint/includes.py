@@ -28,6 +28,7 @@ LIBRARIES = [
     (r"(spdlog|CLI|systemd|restinio|nlohmann)/", ["daemon", "tests"]),
     (r"prometheus/", ["daemon", "tests"]),
     (r"openssl/", ["daemon", "tests"]),
+    (r"sodium\.h$", ["daemon/auth", "tests"]),
     (r"rocksdb/", ["daemon/store", "tests"]),
     (r"fmt/", ["config", "proto", "daemon", "tests"]),
     (r"(gtest|gmock|benchmark|hiredis|tbb|oneapi)/", ["tests"]),

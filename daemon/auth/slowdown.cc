@@ -1,0 +1,32 @@
+#include "daemon/auth/slowdown.h"
+
+#include <algorithm>
+
+namespace locksley::daemon {
+
+void Slowdown::failed(const std::string& source, Time now) {
+  while (!slowed_.empty() && now - slowed_.front().failed >= kForgotten) {
+    by_name_.erase(slowed_.front().source);
+    slowed_.pop_front();
+  }
+  const auto found = by_name_.find(source);
+  if (found != by_name_.end()) {
+    Slowed& slowed = *found->second;
+    slowed.delay = std::min(2 * slowed.delay, kLongest);
+    slowed.failed = now;
+    slowed_.splice(slowed_.end(), slowed_, found->second);
+    return;
+  }
+  if (slowed_.size() >= most_) {
+    by_name_.erase(slowed_.front().source);
+    slowed_.pop_front();
+  }
+  by_name_.emplace(source, slowed_.insert(slowed_.end(), {source, kFirst, now}));
+}
+
+Slowdown::Time Slowdown::due(const std::string& source) const {
+  const auto found = by_name_.find(source);
+  return found == by_name_.end() ? Time::min() : found->second->failed + found->second->delay;
+}
+
+}  // namespace locksley::daemon

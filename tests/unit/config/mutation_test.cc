@@ -46,7 +46,9 @@ std::string without_comments(const std::string& text) {
 std::string with_settings(std::string text) {
   return text +
          "handlers:\n  lines: {command: [wc, -l], input: stdin, concurrency: 4, timeout: 30s, retries: 2}\n"
-         "users:\n  alice: {password_hash: \"x\", weight: 3, handlers: [lines], commands: [submit, read]}\n";
+         "users:\n  alice: {password_hash: "
+         "\"$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA\", weight: 3, handlers: [lines], "
+         "commands: [submit, read]}\n";
 }
 
 class Mutator {

@@ -83,7 +83,7 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
   fetch.rate = Rate{20, 1s};
   config.handlers["pricing"].plugin = "./libpricing.so";
   User& alice = config.users["alice"];
-  alice.password_hash = "$argon2id$x";
+  alice.password_hash = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA";
   alice.handlers = {"fetch"};
   alice.commands = {CommandGroup::kRead};
   const std::string text = dump(config);
@@ -129,7 +129,7 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
     isolate: false
 users:
   alice:
-    password_hash: "$argon2id$x"
+    password_hash: "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA"
     weight: 1
     handlers: [fetch]
     commands: [read]
@@ -158,7 +158,7 @@ TEST(DumpTest, HandlersLoadBackToTheSame) {
 // They are not available, but nothing else is wrong with what was written.
 TEST(DumpTest, UsersLoadBackWithoutOtherProblems) {
   Config config;
-  config.users["True"].password_hash = "null";
+  config.users["True"].certificate = "null";
   const auto loaded = load_text(dump(config), "dump");
   ASSERT_FALSE(loaded.has_value());
   for (const Problem& problem : loaded.error()) {

@@ -25,7 +25,8 @@ int Context::fail(const ClientError& error) const {
   std::fprintf(stderr, "locksley: %s\n", printable(error.message).c_str());
   if (error.code == "NOAUTH" || error.code == "WRONGPASS") {
     std::fputs(
-        "locksley: the user comes from --url redis://USER@HOST:PORT, the password from LOCKSLEY_PASSWORD or a "
+        "locksley: the user comes from --url redis://USER@HOST:PORT, the password from LOCKSLEY_PASSWORD or "
+        "a "
         "file for --password-file\n",
         stderr);
   }

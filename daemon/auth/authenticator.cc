@@ -81,12 +81,15 @@ void Authenticator::Impl::check(std::string source, std::string user, std::strin
   // Too long for anybody's, and too long to keep a while: the empty one is nobody's either.
   if (secret.view().size() > kLongestPassword) secret = Secret();
   const AcceptedPasswords::Digest digest = accepted_.digest(user, hash, secret.view());
-  if (!hash.empty() && accepted_.knows(digest)) return done(Verdict::kAccepted);
+  source = source_of(std::move(source));
+  if (!hash.empty() && queue_.may_look_up(source, std::chrono::steady_clock::now()) &&
+      accepted_.knows(digest)) {
+    return done(Verdict::kAccepted);
+  }
   CheckQueue::Askers asker;
   asker.push_back(std::move(done));
-  const CheckQueue::Askers displaced =
-      queue_.put({source_of(std::move(source)), std::move(user), std::move(hash), std::move(secret), digest,
-                  std::move(asker)});
+  const CheckQueue::Askers displaced = queue_.put(
+      {std::move(source), std::move(user), std::move(hash), std::move(secret), digest, std::move(asker)});
   go_on();
   answer(displaced, Verdict::kBusy);
 }

@@ -36,8 +36,8 @@ class Authenticator {
   // `source`: the peer's address, without the port; an IPv6 network of 64 bits, which is what one customer
   // gets, counts as one. `hash`: of the user, as the configuration has it; empty if there is no such user, or
   // none with a password, which takes as long as a wrong password. `password` is wiped. `done` is called
-  // once, on the I/O thread: within the call if the password is known to be right, or if too many wait. It
-  // may ask again, but not destroy the Authenticator.
+  // once, on the I/O thread: mostly within the call if the password is known to be right, or if too many
+  // wait. It may ask again, but not destroy the Authenticator.
   void check(std::string source, std::string user, std::string hash, std::string password, Done done);
 
   // The hashes of all users in force; to be told anew when they change. A name that nobody has takes as long

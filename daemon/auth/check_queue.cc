@@ -14,6 +14,11 @@ void append(CheckQueue::Askers& to, CheckQueue::Askers from) {
 
 }  // namespace
 
+bool CheckQueue::may_look_up(const std::string& source, Time now) {
+  if (waiting_.contains(source) || (taken_ && taken_->source == source)) return false;
+  return slowdown_.may_look_up(source, now);
+}
+
 CheckQueue::Askers CheckQueue::put(Check check) {
   if (askers_ + check.askers.size() > kMostAskers) return std::move(check.askers);
   const std::size_t askers = check.askers.size();

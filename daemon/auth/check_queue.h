@@ -43,6 +43,10 @@ class CheckQueue {
     Askers askers;
   };
 
+  // Whether a password of this source may be looked up among those that are remembered, and answered without
+  // a turn. Not while another of its own waits, which may be the first of many that are tried at once.
+  bool may_look_up(const std::string& source, Time now);
+
   // `check.askers` are those who ask now. Returns whom there is no room for.
   [[nodiscard]] Askers put(Check check);
 

@@ -21,7 +21,16 @@ void Slowdown::failed(const std::string& source, Time now) {
     by_name_.erase(slowed_.front().source);
     slowed_.pop_front();
   }
-  by_name_.emplace(source, slowed_.insert(slowed_.end(), {source, kFirst, now}));
+  by_name_.emplace(source, slowed_.insert(slowed_.end(), {source, kFirst, now, Time::min()}));
+}
+
+bool Slowdown::may_look_up(const std::string& source, Time now) {
+  const auto found = by_name_.find(source);
+  if (found == by_name_.end()) return true;
+  Slowed& slowed = *found->second;
+  if (now < slowed.failed + kForgotten && now < slowed.looked_up + kFirst) return false;
+  slowed.looked_up = now;
+  return true;
 }
 
 Slowdown::Time Slowdown::due(const std::string& source) const {

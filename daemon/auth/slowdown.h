@@ -13,6 +13,8 @@ namespace locksley::daemon {
 // a wrong password tries 11 times in 3.5 s, and with the right one afterwards it is served after kLongest.
 //
 // A success changes nothing, or else who has a password of his own could try those of others at full speed.
+// A password that is remembered as right is not slowed, but for a bound on look-ups.
+//
 // The table is bounded; the source whose failure is longest ago goes first. Time is passed in. I/O thread.
 class Slowdown {
  public:
@@ -27,6 +29,10 @@ class Slowdown {
   void failed(const std::string& source, Time now);
   // When the next password of this source may be looked at; for most that is long ago.
   Time due(const std::string& source) const;
+  // Whether a password of this source may be looked up among those that are remembered. A look-up is so fast
+  // that whoever tries passwords could try thousands a second; so a source that failed may do it only once in
+  // kFirst.
+  bool may_look_up(const std::string& source, Time now);
   std::size_t size() const { return by_name_.size(); }
 
  private:
@@ -34,6 +40,7 @@ class Slowdown {
     std::string source;
     std::chrono::milliseconds delay;
     Time failed;
+    Time looked_up;
   };
 
   const std::size_t most_;

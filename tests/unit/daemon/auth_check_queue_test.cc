@@ -116,6 +116,17 @@ TEST_F(CheckQueueTest, AllThatGaveTheRightPasswordAreAcceptedAtOnce) {
   EXPECT_EQ(take(), "b 2");
 }
 
+TEST_F(CheckQueueTest, WhereOnePasswordWaitsNoOtherIsLookedUp) {
+  EXPECT_TRUE(queue_.may_look_up("a", now_));
+  put("a", "1");
+  EXPECT_FALSE(queue_.may_look_up("a", now_));
+  EXPECT_TRUE(queue_.may_look_up("b", now_));
+  EXPECT_EQ(take(), "a 1");
+  EXPECT_FALSE(queue_.may_look_up("a", now_));
+  (void)queue_.finish(Verdict::kAccepted, now_);
+  EXPECT_TRUE(queue_.may_look_up("a", now_));
+}
+
 TEST_F(CheckQueueTest, ASourceHasABoundOfItsOwn) {
   for (std::size_t i = 0; i < CheckQueue::kMostOfSource; ++i) EXPECT_EQ(put("a", std::to_string(i)), 0U);
   EXPECT_EQ(put("a", "more"), 1U);
@@ -175,6 +186,21 @@ TEST_F(SlowdownTest, EachFailureDoublesTheDelayUpToABound) {
   }
   EXPECT_THAT(delays, ElementsAre(100ms, 200ms, 400ms, 800ms, 1600ms, 1600ms, 1600ms));
   EXPECT_LT(slowdown_.due("b"), now_);
+}
+
+TEST_F(SlowdownTest, ASourceThatFailedMayLookUpOnceInAWhile) {
+  EXPECT_TRUE(slowdown_.may_look_up("a", now_));
+  EXPECT_TRUE(slowdown_.may_look_up("a", now_));
+  slowdown_.failed("a", now_);
+  EXPECT_TRUE(slowdown_.may_look_up("a", now_));
+  EXPECT_FALSE(slowdown_.may_look_up("a", now_));
+  EXPECT_TRUE(slowdown_.may_look_up("b", now_));
+  now_ += Slowdown::kFirst;
+  EXPECT_TRUE(slowdown_.may_look_up("a", now_));
+  EXPECT_FALSE(slowdown_.may_look_up("a", now_));
+  now_ += Slowdown::kForgotten;
+  EXPECT_TRUE(slowdown_.may_look_up("a", now_));
+  EXPECT_TRUE(slowdown_.may_look_up("a", now_));
 }
 
 TEST_F(SlowdownTest, AQuietMinuteIsForgiven) {

@@ -121,10 +121,11 @@ void Service::log_what_is_left() {
   Batches& batches = parts_.server.batches();
   std::vector<BatchRecord*> left;
   // Those that are active are in memory: so nothing can fail.
-  static_cast<void>(batches.registry().list(0, true, batches.active(), [&](BatchRecord& record) {
-    left.push_back(&record);
-    return true;
-  }));
+  static_cast<void>(
+      batches.registry().list({.active_only = true, .most = batches.active()}, [&](BatchRecord& record) {
+        left.push_back(&record);
+        return true;
+      }));
   for (BatchRecord* record : left) {
     const BatchStatus status = record->status();
     if (++lines <= kMostLines) {

@@ -111,6 +111,10 @@ bool Session::rest() {
   if (const std::uint64_t memory = reader_.memory_bytes(); memory != input_memory_) {
     server_.account_input(memory, std::exchange(input_memory_, memory));
   }
+  if (!is_logged_in()) {
+    if (now() >= login_deadline()) return false;
+    wait_until(login_deadline());
+  }
   const auto limit = server_.config().limits.idle_timeout;
   if (limit.count() == 0 || is_subscribed()) return true;
   const Instant at = active_at_ + limit;

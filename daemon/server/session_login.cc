@@ -35,9 +35,10 @@ void Session::become(UserRef user) {
   user_ = std::move(user);
   groups_ = user_ == nullptr ? CommandGroups{0} : user_->groups();
   reader_.set_limits(user_ == nullptr ? proto::Limits::before_authentication() : server_.reader_limits());
-  // What others may hear it may not have asked for.
+  // Before it hears of others' batches.
   if (!may(proto::CommandGroup::kRead)) unsubscribe_all();
-  set_audience(user_ == nullptr || user_->is_admin() ? Events::kEverything : std::string_view(user_->name()));
+  if (user_ != nullptr)
+    set_audience(user_->is_admin() ? Events::kEverything : std::string_view(user_->name()));
 }
 
 void Session::set_audience(std::string_view audience) {

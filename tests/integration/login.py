@@ -147,7 +147,7 @@ class Strangers(UsersTest):
                 busy.send(encode("PING") * 10)
                 resetting.send(encode("RESET"))
                 closed = not busy.read_some()
-            except OSError:
+            except ConnectionError:
                 closed = True
         self.assertTrue(closed, "it was closed, though it went on sending")
         for connection in (silent, resetting):
@@ -163,14 +163,14 @@ class Strangers(UsersTest):
         """Replies that he does not read: 16 KiB and what the sockets take, not a megabyte for each connection."""
         daemon = self.start_with({"limits": {"login_timeout": "1h"}}, alice={})
         before = daemon.resident_bytes()
-        strangers = [self.connect(daemon, receive_buffer=4096, timeout=0.2) for _ in range(100)]
+        strangers = [self.connect(daemon, receive_buffer=4096, timeout=0.1) for _ in range(40)]
         for stranger in strangers:
             try:
                 for _ in range(100):
                     stranger.send(encode("PING") * 10_000)
             except TimeoutError:
                 pass
-        self.assertLess(daemon.resident_bytes() - before, 40 << 20)
+        self.assertLess(daemon.resident_bytes() - before, 20 << 20)
         self.assertEqual(self.log_in(daemon, "alice")("PING"), "PONG")
 
 
@@ -231,7 +231,7 @@ class Changes(UsersTest):
         bob("SUBMIT", "echo", "ID", "unheard", "JOBS", "x")
         bob.wait("unheard")
         self.assertEqual(listener("PING"), "PONG")
-        self.assertEqual(wait_for("nobody to be subscribed", lambda: daemon.metrics()["locksley_subscribed_connections"] == 0), True)
+        self.assertEqual(daemon.metrics()["locksley_subscribed_connections"], 0)
 
     def test_ten_thousand_users(self):
         """Read, changed, logged in to, and a bounded number of labels."""
@@ -273,9 +273,9 @@ class Clients(UsersTest):
         self.assertTrue(self.make(password=PASSWORD.format("default")).ping())
         with self.assertRaises(redis.exceptions.NoPermissionError):
             self.make(password=PASSWORD.format("default")).execute_command("RUN", "echo", "JOBS", "x")
-        with self.assertRaisesRegex(redis.exceptions.AuthenticationError, "invalid username-password pair"):
+        with self.assertRaisesRegex(redis.exceptions.RedisError, "invalid username-password pair"):
             self.make(username="alice", password="wrong").ping()
-        with self.assertRaises(redis.exceptions.AuthenticationError):
+        with self.assertRaisesRegex(redis.exceptions.RedisError, "Authentication required"):
             self.make().ping()
 
     def test_a_client_that_tries_again_and_again_is_slowed_down_and_not_locked_out(self):

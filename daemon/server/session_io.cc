@@ -94,9 +94,13 @@ bool Session::is_over_limit() {
 bool Session::tend() {
   if (dropped_) return false;
   if (readable_ && !eof_ && reader_.buffered_bytes() < kBlockedInput) receive();
-  if (eof_ || dropped_ || !flush() || is_over_limit()) {
+  if (eof_) {
     // Whatever is pipelined behind is not executed either: a peer that half-closes while it is blocked has
-    // given up.
+    // given up. What was executed before it has its replies.
+    closing_ = true;
+    return false;
+  }
+  if (dropped_ || !flush() || is_over_limit()) {
     dropped_ = true;
     return false;
   }

@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::string_view kDraining = "DRAINING the daemon is shutting down: nothing was accepted";
 
-Instant now() { return std::chrono::steady_clock::now(); }
-
 Keep keep_of(proto::Keep keep) {
   switch (keep) {
     case proto::Keep::kAll:

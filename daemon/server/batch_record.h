@@ -21,6 +21,7 @@ struct Tenant;
 
 // Instants of everything that the server times. Passed in, so that tests own the clock.
 using Instant = std::chrono::steady_clock::time_point;
+inline Instant now() { return std::chrono::steady_clock::now(); }
 inline constexpr Instant kNever = Instant::max();
 
 // A batch as the server knows it: the scheduler's record, and what the connections need beside it. It derives

@@ -16,7 +16,6 @@ namespace locksley::daemon {
 
 namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
-Instant now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 Batches::Batches(asio::io_context& io, const config::Config& config, const HandlerDirectory& handlers,

@@ -12,10 +12,6 @@
 
 namespace locksley::daemon {
 
-namespace {
-Instant now() { return std::chrono::steady_clock::now(); }
-}  // namespace
-
 Session::Session(Server& server, Socket socket, std::uint64_t id, std::string peer, std::string local)
     : server_(server),
       socket_(std::move(socket)),

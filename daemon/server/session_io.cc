@@ -11,7 +11,6 @@
 namespace locksley::daemon {
 
 namespace {
-Instant now() { return std::chrono::steady_clock::now(); }
 
 // Reads and forgets what has come, but so much at most that a peer that goes on sending does not keep the
 // others waiting. The result of the last recv().

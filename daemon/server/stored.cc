@@ -17,8 +17,6 @@ namespace {
 
 constexpr auto kTellPeriod = std::chrono::seconds(2);  // of reading a large store
 
-Instant now() { return std::chrono::steady_clock::now(); }
-
 AcceptedRow::Digest row_of(const Digest& digest) { return {digest.low, digest.high}; }
 
 // The instant that is so far from now as `unix_ms` is.

@@ -3,17 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "config/availability.h"
+#include "tests/unit/config/shown.h"
 
 namespace locksley::config {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string shown(const std::vector<Problem>& problems) {
-  std::string result;
-  for (const Problem& problem : problems) result += to_string(problem) + "\n";
-  return result;
-}
 
 TEST(ValidateTest, DefaultsAreValidAndAvailable) {
   EXPECT_EQ(shown(check(Config{})), "");

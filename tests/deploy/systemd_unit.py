@@ -179,6 +179,7 @@ class Notifications(DaemonTest):
         self.assertEqual(stopping.pop("STOPPING"), "1")
         self.assertGreater(int(stopping.pop("EXTEND_TIMEOUT_USEC")), 7_000_000, "its drain and a bit")
         self.assertEqual(stopping, {})
+        self.assertEqual(daemon.wait_end(), 0)
 
     def test_signs_of_life_where_they_are_asked_for(self):
         daemon, manager = self.start_under(watchdog=100_000)

@@ -112,7 +112,7 @@ TEST(LoadTextTest, NestingWithoutEndIsRefused) {
 TEST(LoadTextTest, AFileThatIsTooLargeIsRefused) {
   const auto config = load_text("#" + std::string(kMaxFileBytes, 'x'), "f");
   ASSERT_FALSE(config.has_value());
-  EXPECT_EQ(shown(config.error()), "f: expected at most 1MiB, found more\n");
+  EXPECT_EQ(shown(config.error()), "f: expected at most 4MiB, found more\n");
 }
 
 class LoadFileTest : public testing::Test {
@@ -189,13 +189,13 @@ TEST_F(LoadFileTest, AFileThatIsTooLargeIsRefused) {
   const auto path = write(std::string(kMaxFileBytes + 1, '\n'));
   const auto config = load_file(path);
   ASSERT_FALSE(config.has_value());
-  EXPECT_EQ(shown(config.error()), path.string() + ": expected at most 1MiB, found more\n");
+  EXPECT_EQ(shown(config.error()), path.string() + ": expected at most 4MiB, found more\n");
 }
 
 TEST_F(LoadFileTest, AnEndlessFileIsRefused) {
   const auto config = load_file("/dev/zero");
   ASSERT_FALSE(config.has_value());
-  EXPECT_EQ(shown(config.error()), "/dev/zero: expected at most 1MiB, found more\n");
+  EXPECT_EQ(shown(config.error()), "/dev/zero: expected at most 4MiB, found more\n");
 }
 
 }  // namespace

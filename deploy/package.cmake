@@ -79,7 +79,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_MAIN_PACKAGE_NAME locksley)
 set(CPACK_DEBIAN_MAIN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_MAIN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_MAIN_PACKAGE_DEPENDS adduser)
+set(CPACK_DEBIAN_MAIN_PACKAGE_DEPENDS "adduser, procps")  # the unit reloads with /bin/kill
 set(CPACK_DEBIAN_MAIN_PACKAGE_SUGGESTS "prometheus, redis-tools")
 set(CPACK_DEBIAN_MAIN_DESCRIPTION "Clients hand it batches, of ten jobs or ten million, over the protocol of
 Redis. Every batch that has work waiting gets worker time in proportion to

@@ -60,6 +60,10 @@ class Packages(unittest.TestCase):
         unit = (self.tree["locksley"] / "usr/lib/systemd/system/locksleyd.service").read_text()
         start = re.search(r"^ExecStart=(.*)", unit, re.MULTILINE)[1].split()
         self.assertLessEqual({start[0], start[2]}, self.files("locksley"))
+        # Other programs of the unit come with packages that this one depends on.
+        reload = re.search(r"^ExecReload=(\S+)", unit, re.MULTILINE)[1]
+        owner = run("dpkg", "--search", reload).split(":")[0]
+        self.assertRegex(field(self.packages["locksley"], "Depends"), rf"(^|, ){owner}\b")
         for page, section in re.findall(r"man:([\w.]+)\((\d)\)", unit):
             self.assertIn(f"/usr/share/man/man{section}/{page}.{section}.gz", self.files("locksley"))
         for page in (ROOT / "deploy" / "man").glob("*.[158]"):

@@ -49,6 +49,7 @@ class Completions(DaemonTest):
             "LOCKSLEY_URL": self.url,
             "PATH": ":".join([*folders, os.environ["PATH"]]),
             "HOME": "/nonexistent",
+            "LC_ALL": "C.UTF-8",  # bash complains of a locale that a machine does not have
         }
         arguments = [] if shell == "fish" else words
         done = subprocess.run([*scripts[shell], *arguments], capture_output=True, text=True, timeout=DEADLINE_S, env=environment, stdin=subprocess.DEVNULL)

@@ -85,6 +85,7 @@ class Guide(unittest.TestCase):
                 self.ports[port] = free.getsockname()[1]
         (self.machine / "etc/locksley/locksley.yaml").write_text(self.here((ROOT / "deploy/package/locksley.yaml").read_text()))
         self.environment = os.environ | {
+            "LC_ALL": "C.UTF-8",  # bash complains of a locale that a machine does not have
             "MACHINE": str(self.machine),
             "LOCKSLEY_URL": f"redis://127.0.0.1:{self.ports[7770]}",
             "PATH": ":".join([str(self.machine / "bin"), str(pathlib.Path(program("LOCKSLEYD")).parent), str(pathlib.Path(program("LOCKSLEY")).parent), os.environ["PATH"]]),

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The manual pages: well-formed, and true of the programs and of the configuration."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -22,7 +23,9 @@ def text_of(name):
 
 
 def run(*arguments):
-    return subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=DEADLINE_S, stdin=subprocess.DEVNULL)
+    # man complains of a locale that a machine does not have.
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
+    return subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=DEADLINE_S, stdin=subprocess.DEVNULL, env=environment)
 
 
 def options_of_help(help_text):

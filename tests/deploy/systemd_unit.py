@@ -78,10 +78,12 @@ class File(unittest.TestCase):
         return path
 
     def test_systemd_has_nothing_to_complain_about(self):
-        done = analyze("verify", "--man=no", self.copy())
-        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
-        wrong = analyze("verify", "--man=no", self.copy("KillMode=mixed", "KillMood=mixed"))
-        self.assertIn("KillMood", wrong.stderr, "its silence means nothing")
+        # Of this machine's other units, which it loads too, it may say what it likes.
+        verify = lambda unit: analyze("verify", "--man=no", "--recursive-errors=no", unit)
+        done = verify(self.copy())
+        self.assertEqual((done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]), (0, []))
+        wrong = verify(self.copy("KillMode=mixed", "KillMood=mixed"))
+        self.assertRegex(wrong.stderr, f"{UNIT.name}.*KillMood", "its silence means nothing")
 
     def test_the_walls_are_as_high_as_they_were(self):
         threshold = f"--threshold={round(MOST_EXPOSURE * 10)}"

@@ -26,8 +26,6 @@ const std::array kMissing{
             "connections are plain TCP"},
     Feature{[](const Config& c) { return use_if(c.http.tls != Tls{}, "http.tls"); },
             "the HTTP side is plain TCP"},
-    Feature{[](const Config& c) { return use_if(c.http.login != Http{}.login, "http.login"); },
-            "the HTTP side asks nobody for a password"},
 };
 
 }  // namespace

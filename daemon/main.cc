@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -30,6 +31,8 @@
 #include "daemon/handlers/plugin_worker.h"
 #include "daemon/http/build_info.h"
 #include "daemon/http/health.h"
+#include "daemon/http/login.h"
+#include "daemon/http/login_metrics.h"
 #include "daemon/http/metrics_page.h"
 #include "daemon/http/operator_pages.h"
 #include "daemon/http/process_metrics.h"
@@ -108,6 +111,12 @@ int serve(const config::Config& config, const std::string& config_file) {
   Lane lane("cpu", ring);
   Pool pool(lane);
 
+  auto token = read_http_token(config.http);
+  if (!token) {
+    log->error("{}", token.error());
+    return kExitConfig;
+  }
+
   const auto made = HandlerSet::make(config, lane, ring, log);
   if (!made) {
     for (const std::string& problem : made.error()) log->error("{}", problem);
@@ -137,6 +146,13 @@ int serve(const config::Config& config, const std::string& config_file) {
                  .version = kBuildVersion},
                 config);
 
+  HttpLogin http_login(authenticator, [&server](const std::string& name) -> std::optional<HttpUser> {
+    const auto user = server.config().users.find(name);
+    if (user == server.config().users.end()) return std::nullopt;
+    return HttpUser{.hash = user->second.password_hash, .groups = user->second.commands};
+  });
+  http_login.set(config.http.login, *std::move(token));
+
   Health health(pool, lane);
   SchedulerMetrics scheduler_metrics(
       pool, lane, handlers.handlers(),
@@ -148,9 +164,10 @@ int serve(const config::Config& config, const std::string& config_file) {
   metrics.add([&](Families& families) { scheduler_metrics.read(families); });
   metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
   if (store != nullptr) metrics.add([&](Families& families) { read_store_metrics(*store, families); });
+  metrics.add([&](Families& families) { read_login_metrics(authenticator, families); });
   metrics.add([](Families& families) { read_process_metrics(families); });
   metrics.add([](Families& families) { read_build_info(families); });
-  Router router;
+  Router router(&http_login);
   add_operator_pages(router, metrics, health);
   HttpServer http(io, router);
 
@@ -187,7 +204,13 @@ int serve(const config::Config& config, const std::string& config_file) {
                 : fmt::format("{} ({})", config.store.path, config::word_of(config.store.durability)));
   int exit_code = kExitSoftware;
   {
-    Service service({.io = io, .pool = pool, .server = server, .http = http, .health = health, .log = log},
+    Service service({.io = io,
+                     .pool = pool,
+                     .server = server,
+                     .http = http,
+                     .http_login = http_login,
+                     .health = health,
+                     .log = log},
                     config_file);
     exit_code = service.run(fmt::format("ready listen={} http={}", to_text(*listen_at), to_text(*http_at)));
   }

@@ -17,6 +17,7 @@
 #include "daemon/cpu_count.h"
 #include "daemon/exit_codes.h"
 #include "daemon/http/health.h"
+#include "daemon/http/login.h"
 #include "daemon/http/server.h"
 #include "daemon/logging.h"
 #include "daemon/server/io_loop.h"
@@ -149,6 +150,9 @@ void Service::reload() {
   } else if (auto loaded = config::load_file(config_file_); !loaded) {
     for (const config::Problem& problem : loaded.error()) parts_.log->error("{}", config::to_string(problem));
     parts_.log->error("the configuration stays as it was: {} has problems", config_file_);
+  } else if (auto token = read_http_token(loaded->http); !token) {
+    parts_.log->error("{}", token.error());
+    parts_.log->error("the configuration stays as it was");
   } else {
     config::Reload reload = config::diff_reloadable(parts_.server.config(), *loaded);
     for (const std::string& key : reload.live) parts_.log->info("configuration changed key={}", key);
@@ -175,6 +179,7 @@ void Service::reload() {
       };
       resizing_ = std::jthread(resize, std::move(resizing_));
     }
+    parts_.http_login.set(effective.http.login, *std::move(token));
     parts_.server.reconfigure(std::move(reload.effective));
   }
   ::sd_notify(0, "READY=1");

@@ -18,6 +18,7 @@ class logger;
 namespace locksley::daemon {
 
 class Health;
+class HttpLogin;
 class HttpServer;
 class Server;
 
@@ -37,6 +38,7 @@ class Service {
     Pool& pool;
     Server& server;
     HttpServer& http;
+    HttpLogin& http_login;
     Health& health;
     std::shared_ptr<spdlog::logger> log;
   };

@@ -11,6 +11,8 @@
 
 namespace locksley::daemon {
 
+inline void wipe_bytes(char* bytes, std::size_t size) { sodium_memzero(bytes, size); }
+
 // Overwrites what `text` holds, which the compiler may not leave out, and empties it.
 inline void wipe(std::string& text) {
   text.resize(text.capacity());

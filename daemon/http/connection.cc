@@ -9,6 +9,9 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/auth/secret.h"
+#include "daemon/http/login.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -20,7 +23,7 @@ HttpReply refusal(HttpStatus status) {
   return {.status = status, .body = std::string(reason_phrase(status)) + "\n"};
 }
 
-HttpReply answer(const Router& router, const HttpRequest& request) {
+HttpReply route(const Router& router, const HttpRequest& request) {
   try {
     return router.route(request);
   } catch (...) {
@@ -62,11 +65,13 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   std::expected<HttpRequest, HttpStatus> request = std::unexpected(HttpStatus::header_fields_too_large);
   if (length) request = parse_head(std::string_view(received_).substr(0, *length));
   if (request) {
-    reply = answer(router_, *request);
-    if (request->method == "HEAD") body = Body::omitted;
+    request_ = *std::move(request);
+    reply = co_await answer();
+    if (request_.method == "HEAD") body = Body::omitted;
     // A refused method may have a body that nobody asked for.
     const bool is_clean = reply.status != HttpStatus::method_not_allowed;
-    if (request->keep_alive && is_clean && !stopped_) then = Then::keep_alive;
+    if (request_.keep_alive && is_clean && !stopped_) then = Then::keep_alive;
+    if (!request_.authorization.empty()) wipe_bytes(received_.data(), *length);
     received_.erase(0, *length);
   } else {
     reply = refusal(request.error());
@@ -92,6 +97,18 @@ asio::awaitable<std::expected<std::size_t, HttpConnection::NoHead>> HttpConnecti
     phase_ = Phase::reading;
     received_.append(block.data(), count);
   }
+}
+
+asio::awaitable<HttpReply> HttpConnection::answer() {
+  if (HttpLogin* const login = router_.login_for(request_.path)) {
+    allow(limits_.login_timeout);
+    std::error_code ignored;
+    const asio::ip::address source = socket_.remote_endpoint(ignored).address();
+    HttpLogin::Identity identity = co_await login->identify(request_.authorization, source);
+    if (identity.status != HttpStatus::ok) co_return HttpLogin::refusal(identity.status);
+    request_.caller = std::move(identity.caller);
+  }
+  co_return route(router_, request_);
 }
 
 asio::awaitable<bool> HttpConnection::send(HttpReply reply, Body body, Then then) {
@@ -121,6 +138,7 @@ std::string HttpConnection::head_of(const HttpReply& reply, Then then) {
   head += "\r\nContent-Type: " + reply.content_type;
   head += "\r\nContent-Length: " + std::to_string(reply.body.size());
   head += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff";
+  for (const std::string& field : reply.fields) head += "\r\n" + field;
   if (reply.status == HttpStatus::method_not_allowed) head += "\r\nAllow: GET, HEAD";
   head += then == Then::keep_alive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
   return head;

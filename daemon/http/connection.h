@@ -50,6 +50,8 @@ class HttpConnection {
   asio::awaitable<bool> serve_one();
   // The length of the head that `received_` now begins with.
   asio::awaitable<std::expected<std::size_t, NoHead>> read_head();
+  // What the router says to `request_`, once it is known who asks.
+  asio::awaitable<HttpReply> answer();
   asio::awaitable<bool> send(HttpReply reply, Body body, Then then);
   // Lets the client close first, so that it gets all that was sent.
   asio::awaitable<void> linger();
@@ -66,6 +68,7 @@ class HttpConnection {
   const Router& router_;
   const HttpLimits& limits_;
   std::string received_;  // and not yet consumed
+  HttpRequest request_;   // that is being answered; refers to received_
   Phase phase_ = Phase::idle;
   bool stopped_ = false;
   std::chrono::steady_clock::time_point idle_since_;

@@ -12,6 +12,8 @@ struct HttpLimits {
   std::size_t max_head_bytes = 16384;  // request line and fields
   // From the first byte of a head to its last; for a new connection, from its start.
   std::chrono::milliseconds head_timeout{10'000};
+  // To find out who asks: as long as passwords may wait for their turn (daemon/auth/check_queue.h), and more.
+  std::chrono::milliseconds login_timeout{15'000};
   // Between requests. Prometheus scrapes each minute or oftener.
   std::chrono::milliseconds idle_timeout{120'000};
   std::chrono::milliseconds write_timeout{30'000};  // to take a whole reply

@@ -22,14 +22,14 @@ HttpReply ready_page(const Health& health) {
 }  // namespace
 
 void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health) {
-  router.get("/metrics", [&metrics](const HttpRequest&) {
+  router.get("/metrics", Access::operators, [&metrics](const HttpRequest&) {
     return HttpReply{.content_type = MetricsPage::kContentType, .body = metrics.text()};
   });
-  router.get("/healthz", [&health](const HttpRequest&) {
+  router.get("/healthz", Access::everybody, [&health](const HttpRequest&) {
     if (auto trouble = health.trouble()) return unavailable(std::move(*trouble));
     return HttpReply{.body = "ok\n"};
   });
-  router.get("/readyz", [&health](const HttpRequest&) { return ready_page(health); });
+  router.get("/readyz", Access::everybody, [&health](const HttpRequest&) { return ready_page(health); });
 }
 
 }  // namespace locksley::daemon

@@ -90,6 +90,10 @@ std::string_view reason_phrase(HttpStatus status) {
       return "OK";
     case HttpStatus::bad_request:
       return "Bad Request";
+    case HttpStatus::unauthorized:
+      return "Unauthorized";
+    case HttpStatus::forbidden:
+      return "Forbidden";
     case HttpStatus::not_found:
       return "Not Found";
     case HttpStatus::method_not_allowed:
@@ -142,6 +146,10 @@ std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head) {
 
     if (equal_ignoring_case(name, "host")) {
       ++hosts;
+    } else if (equal_ignoring_case(name, "authorization")) {
+      // Of two nobody knows which a proxy has looked at.
+      if (!line->request.authorization.empty()) return std::unexpected(HttpStatus::bad_request);
+      line->request.authorization = value;
     } else if (equal_ignoring_case(name, "connection")) {
       wants_close = wants_close || list_holds(value, "close");
       wants_keep_alive = wants_keep_alive || list_holds(value, "keep-alive");

@@ -6,12 +6,16 @@
 #include <optional>
 #include <string_view>
 
+#include "daemon/http/caller.h"
+
 namespace locksley::daemon {
 
 // The numbers of RFC 9110 that this server sends.
 enum class HttpStatus : unsigned {
   ok = 200,
   bad_request = 400,
+  unauthorized = 401,
+  forbidden = 403,
   not_found = 404,
   method_not_allowed = 405,
   content_too_large = 413,
@@ -26,10 +30,12 @@ std::string_view reason_phrase(HttpStatus status);
 
 // A parsed head. The views are into the bytes that were parsed.
 struct HttpRequest {
-  std::string_view method = {};  // as sent: GET, HEAD, …
-  std::string_view path = {};    // begins with '/', not percent-decoded: no page of ours needs it
-  std::string_view query = {};   // what follows '?', not decoded; empty if there is none
-  bool keep_alive = false;       // the client wants to send another request on this connection
+  std::string_view method = {};         // as sent: GET, HEAD, …
+  std::string_view path = {};           // begins with '/', not percent-decoded: no page of ours needs it
+  std::string_view query = {};          // what follows '?', not decoded; empty if there is none
+  bool keep_alive = false;              // the client wants to send another request on this connection
+  std::string_view authorization = {};  // the field of that name, trimmed; empty if there is none
+  HttpCaller caller = {};               // who asks; known where the router asks for it
 };
 
 inline constexpr std::size_t kMaxTargetBytes = 2048;  // a guess: twice the longest query of a dashboard

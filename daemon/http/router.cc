@@ -4,12 +4,12 @@
 
 namespace locksley::daemon {
 
-void Router::get(std::string path, Page page) {
-  entries_.push_back({std::move(path), false, std::move(page)});
+void Router::get(std::string path, Access access, Page page) {
+  entries_.push_back({std::move(path), false, access, std::move(page)});
 }
 
-void Router::get_below(std::string prefix, Page page) {
-  entries_.push_back({std::move(prefix), true, std::move(page)});
+void Router::get_below(std::string prefix, Access access, Page page) {
+  entries_.push_back({std::move(prefix), true, access, std::move(page)});
 }
 
 const Router::Entry* Router::find(std::string_view path) const {
@@ -29,7 +29,15 @@ HttpReply Router::route(const HttpRequest& request) const {
   if (request.method != "GET" && request.method != "HEAD") {
     return {.status = HttpStatus::method_not_allowed, .body = "only GET and HEAD\n"};
   }
+  if (entry->access == Access::operators && !request.caller.sees_all()) {
+    return {.status = HttpStatus::forbidden, .body = "for the token, and users with the group admin\n"};
+  }
   return entry->page(request);
+}
+
+HttpLogin* Router::login_for(std::string_view path) const {
+  const Entry* entry = find(path);
+  return entry && entry->access != Access::everybody ? login_ : nullptr;
 }
 
 }  // namespace locksley::daemon

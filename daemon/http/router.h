@@ -10,10 +10,20 @@
 
 namespace locksley::daemon {
 
+class HttpLogin;
+
 struct HttpReply {
   HttpStatus status = HttpStatus::ok;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body = {};
+  std::vector<std::string> fields = {};  // of the head, beside the usual ones: "Retry-After: 1"
+};
+
+// Who gets a page, where `http.login` asks for a login at all.
+enum class Access {
+  everybody,  // without a login: what says nothing of what runs here
+  users,  // whoever has logged in; what it shows of others is the page's to decide, by HttpRequest::caller
+  operators,  // who may see what is everybody's: the token, or a user with the group `admin`
 };
 
 // Pages by path. Built by main() before the server listens, constant afterwards, outlives the server.
@@ -22,25 +32,34 @@ struct HttpReply {
 // snapshots. What it throws becomes a 500 whose body says no more than that.
 class Router {
  public:
+  // `login` outlives it; null: nobody is asked who it is.
+  explicit Router(HttpLogin* login = nullptr) : login_(login) {}
+
   using Page = std::function<HttpReply(const HttpRequest&)>;
 
   // `page` answers GET and HEAD of exactly `path`.
-  void get(std::string path, Page page);
+  void get(std::string path, Access access, Page page);
   // … of `prefix` and of everything below it; `prefix` ends in '/'. An exact path wins, then the longest
   // prefix.
-  void get_below(std::string prefix, Page page);
+  void get_below(std::string prefix, Access access, Page page);
 
   // 404 for a path that nobody answers, 405 for a method other than GET and HEAD on one that somebody does.
+  // 403 if the caller may not see it.
   HttpReply route(const HttpRequest& request) const;
+
+  // Who has to say who asks, before a request for this path is routed; null: nobody.
+  HttpLogin* login_for(std::string_view path) const;
 
  private:
   struct Entry {
     std::string path;
     bool below;
+    Access access;
     Page page;
   };
   const Entry* find(std::string_view path) const;
 
+  HttpLogin* const login_;
   std::vector<Entry> entries_;
 };
 

@@ -73,6 +73,13 @@ TEST(HttpRequestTest, RefusesWrongFields) {
   EXPECT_EQ(refused("GET / HTTP/1.1\r\n\r\n"), HttpStatus::bad_request) << "no Host";
 }
 
+TEST(HttpRequestTest, HasTheFieldAuthorizationOnceAtMost) {
+  const std::string head = with_field("authoriZation:  Basic YTpi ");
+  EXPECT_EQ(parse_head(head)->authorization, "Basic YTpi");
+  EXPECT_EQ(parse_head("GET / HTTP/1.1\r\nHost: h\r\n\r\n")->authorization, "");
+  EXPECT_EQ(refused(with_field("Authorization: a\r\nAuthorization: a")), HttpStatus::bad_request);
+}
+
 TEST(HttpRequestTest, RefusesTooManyFields) {
   std::string fields = "Host: h\r\n";
   for (std::size_t i = 1; i < kMaxFields; ++i) fields += "X: y\r\n";

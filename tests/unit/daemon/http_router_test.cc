@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <asio/io_context.hpp>
+#include <optional>
+#include <string>
+
+#include "daemon/http/login.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -12,10 +18,10 @@ class HttpRouterTest : public ::testing::Test {
     const auto page = [](const char* body) {
       return [body](const HttpRequest&) { return HttpReply{.body = body}; };
     };
-    router.get("/metrics", page("metrics"));
-    router.get_below("/", page("site"));
-    router.get_below("/api/", page("api"));
-    router.get("/api/version", page("version"));
+    router.get("/metrics", Access::operators, page("metrics"));
+    router.get_below("/", Access::everybody, page("site"));
+    router.get_below("/api/", Access::users, page("api"));
+    router.get("/api/version", Access::everybody, page("version"));
   }
   std::string body(std::string_view path) const { return router.route({.method = "GET", .path = path}).body; }
 
@@ -38,6 +44,34 @@ TEST_F(HttpRouterTest, KnownPathsTakeGetAndHeadOnly) {
     EXPECT_EQ(router.route({.method = method, .path = "/metrics"}).status, HttpStatus::method_not_allowed)
         << method;
   }
+}
+
+TEST_F(HttpRouterTest, WhatIsOfAllIsForOperatorsAlone) {
+  HttpRequest request{.method = "GET", .path = "/metrics"};
+  request.caller = {.kind = HttpCaller::Kind::user, .user = "alice", .groups = {config::CommandGroup::kRead}};
+  EXPECT_EQ(router.route(request).status, HttpStatus::forbidden);
+  request.path = "/api/batches";
+  EXPECT_EQ(router.route(request).body, "api");
+  request.path = "/metrics";
+  request.caller.groups = {config::CommandGroup::kAdmin};
+  EXPECT_EQ(router.route(request).body, "metrics");
+  request.caller = {.kind = HttpCaller::Kind::token};
+  EXPECT_EQ(router.route(request).body, "metrics");
+}
+
+TEST_F(HttpRouterTest, NobodyIsAskedToLogInForWhatIsEverybodys) {
+  asio::io_context io;
+  Authenticator authenticator(io.get_executor());
+  HttpLogin login(authenticator, [](const std::string&) { return std::nullopt; });
+  Router guarded(&login);
+  guarded.get("/healthz", Access::everybody, [](const HttpRequest&) { return HttpReply{}; });
+  guarded.get("/api", Access::users, [](const HttpRequest&) { return HttpReply{}; });
+  guarded.get("/metrics", Access::operators, [](const HttpRequest&) { return HttpReply{}; });
+  EXPECT_EQ(guarded.login_for("/healthz"), nullptr);
+  EXPECT_EQ(guarded.login_for("/nothing"), nullptr);
+  EXPECT_EQ(guarded.login_for("/api"), &login);
+  EXPECT_EQ(guarded.login_for("/metrics"), &login);
+  EXPECT_EQ(router.login_for("/metrics"), nullptr) << "there is no login";
 }
 
 TEST(HttpRouterWithoutPagesTest, AnswersNotFoundWhateverTheMethod) {

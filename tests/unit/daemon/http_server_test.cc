@@ -87,9 +87,11 @@ class Client {
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
-    router_.get("/page", [](const HttpRequest&) { return HttpReply{.body = "hello\n"}; });
-    router_.get("/large", [](const HttpRequest&) { return HttpReply{.body = std::string(kLarge, 'x')}; });
-    router_.get("/throws", [](const HttpRequest&) -> HttpReply { throw std::runtime_error("a secret"); });
+    router_.get("/page", Access::everybody, [](const HttpRequest&) { return HttpReply{.body = "hello\n"}; });
+    router_.get("/large", Access::everybody,
+                [](const HttpRequest&) { return HttpReply{.body = std::string(kLarge, 'x')}; });
+    router_.get("/throws", Access::everybody,
+                [](const HttpRequest&) -> HttpReply { throw std::runtime_error("a secret"); });
   }
   ~HttpServerTest() override {
     if (server_) server_->stop();

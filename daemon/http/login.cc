@@ -1,0 +1,94 @@
+#include "daemon/http/login.h"
+
+#include <asio/async_result.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+#include <memory>
+#include <utility>
+
+#include "daemon/auth/authorization.h"
+#include "daemon/auth/token.h"
+
+namespace locksley::daemon {
+namespace {
+
+using Scheme = HttpCredentials::Scheme;
+
+HttpReply unauthorized() {
+  return {.status = HttpStatus::unauthorized,
+          .body = "log in with a user's name and password, or with the token\n",
+          .fields = {R"(WWW-Authenticate: Basic realm="Locksley", charset="UTF-8")",
+                     R"(WWW-Authenticate: Bearer realm="Locksley")"}};
+}
+
+HttpReply busy() {
+  return {.status = HttpStatus::unavailable,
+          .body = "too many passwords wait to be checked\n",
+          .fields = {"Retry-After: 1"}};
+}
+
+}  // namespace
+
+void HttpLogin::set(config::HttpLogin mode, std::optional<Secret> token) {
+  mode_ = mode;
+  token_ = std::move(token);
+}
+
+HttpReply HttpLogin::refusal(HttpStatus status) {
+  return status == HttpStatus::unavailable ? busy() : unauthorized();
+}
+
+asio::awaitable<HttpLogin::Identity> HttpLogin::identify(std::string_view authorization,
+                                                         asio::ip::address source) {
+  Identity identity;
+  if (mode_ == config::HttpLogin::kNone) co_return identity;
+  identity.status = HttpStatus::unauthorized;
+  const auto given = parse_authorization(authorization);
+  if (!given) co_return identity;
+  const bool is_token = given->scheme == Scheme::kBearer;
+  if (is_token && token_ && is_same(*token_, given->secret.view())) {
+    identity.status = HttpStatus::ok;
+    identity.caller.kind = HttpCaller::Kind::token;
+    co_return identity;
+  }
+  std::optional<HttpUser> user;
+  if (!is_token) user = users_(given->user);
+  std::string hash;
+  if (user) hash = user->hash;
+  // In two statements, and without a conditional: g++ 12.2 destroys temporaries of such an await twice.
+  asio::awaitable<Verdict> answer =
+      check(source.to_string(), given->user, std::move(hash), std::string(given->secret.view()));
+  const Verdict verdict = co_await std::move(answer);
+  if (verdict == Verdict::kBusy) identity.status = HttpStatus::unavailable;
+  if (verdict == Verdict::kAccepted && user) {
+    identity.status = HttpStatus::ok;
+    identity.caller = {
+        .kind = HttpCaller::Kind::user, .user = given->user, .groups = std::move(user->groups)};
+  }
+  co_return identity;
+}
+
+asio::awaitable<Verdict> HttpLogin::check(std::string source, std::string user, std::string hash,
+                                          std::string password) {
+  auto begin = [this](auto handler, std::string from, std::string name, std::string of, std::string secret) {
+    // Functions can be copied, which the handler cannot. If nobody answers, the coroutine ends with it.
+    auto waiting = std::make_shared<decltype(handler)>(std::move(handler));
+    authenticator_.check(std::move(from), std::move(name), std::move(of), std::move(secret),
+                         [waiting](Verdict verdict) {
+                           const auto executor = asio::get_associated_executor(*waiting);
+                           asio::post(executor, [waiting, verdict] { std::move (*waiting)(verdict); });
+                         });
+  };
+  return asio::async_initiate<const asio::use_awaitable_t<>&, void(Verdict)>(
+      std::move(begin), asio::use_awaitable, std::move(source), std::move(user), std::move(hash),
+      std::move(password));
+}
+
+std::expected<std::optional<Secret>, std::string> read_http_token(const config::Http& http) {
+  if (http.token_file.empty()) return std::nullopt;
+  auto token = read_token(http.token_file);
+  if (!token) return std::unexpected("http.token_file: " + token.error());
+  return *std::move(token);
+}
+
+}  // namespace locksley::daemon

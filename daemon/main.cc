@@ -32,7 +32,6 @@
 #include "daemon/http/build_info.h"
 #include "daemon/http/health.h"
 #include "daemon/http/login.h"
-#include "daemon/http/login_metrics.h"
 #include "daemon/http/metrics_page.h"
 #include "daemon/http/operator_pages.h"
 #include "daemon/http/process_metrics.h"
@@ -146,11 +145,14 @@ int serve(const config::Config& config, const std::string& config_file) {
                  .version = kBuildVersion},
                 config);
 
-  HttpLogin http_login(authenticator, [&server](const std::string& name) -> std::optional<HttpUser> {
-    const auto user = server.config().users.find(name);
-    if (user == server.config().users.end()) return std::nullopt;
-    return HttpUser{.hash = user->second.password_hash, .groups = user->second.commands};
-  });
+  HttpLogin http_login(
+      authenticator,
+      [&server](const std::string& name) -> std::optional<HttpUser> {
+        const auto user = server.config().users.find(name);
+        if (user == server.config().users.end()) return std::nullopt;
+        return HttpUser{.hash = user->second.password_hash, .groups = user->second.commands};
+      },
+      [&server] { server.stats().authentication_failures.add(1); });
   http_login.set(config.http.login, *std::move(token));
 
   Health health(pool, lane);
@@ -164,7 +166,6 @@ int serve(const config::Config& config, const std::string& config_file) {
   metrics.add([&](Families& families) { scheduler_metrics.read(families); });
   metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
   if (store != nullptr) metrics.add([&](Families& families) { read_store_metrics(*store, families); });
-  metrics.add([&](Families& families) { read_login_metrics(authenticator, families); });
   metrics.add([](Families& families) { read_process_metrics(families); });
   metrics.add([](Families& families) { read_build_info(families); });
   Router router(&http_login);

@@ -32,9 +32,10 @@ class HttpLogin {
  public:
   using Users = std::function<std::optional<HttpUser>(const std::string& name)>;
 
-  // `users` is asked at each request.
-  HttpLogin(Authenticator& authenticator, Users users)
-      : authenticator_(authenticator), users_(std::move(users)) {}
+  // `users` is asked at each request. `refused` is told of each wrong password and token.
+  HttpLogin(
+      Authenticator& authenticator, Users users, std::function<void()> refused = [] {})
+      : authenticator_(authenticator), users_(std::move(users)), refused_(std::move(refused)) {}
 
   // What is in force from now on; no token: none is right.
   void set(config::HttpLogin mode, std::optional<Secret> token);
@@ -54,6 +55,7 @@ class HttpLogin {
 
   Authenticator& authenticator_;
   const Users users_;
+  const std::function<void()> refused_;
   config::HttpLogin mode_ = config::HttpLogin::kNone;
   std::optional<Secret> token_;
 };

@@ -60,6 +60,7 @@ std::expected<Hello, std::string> parse_hello(const proto::ArgumentList& argumen
 void refuse(Session& session, std::string_view user) {
   constexpr std::size_t kMostShown = 64;  // as long as names of users may be
   Server& server = session.server();
+  server.stats().authentication_failures.add(1);
   server.warn_sometimes(
       Warning::kWrongPassword, session.peer(),
       fmt::format("wrong password, or no such user user=\"{}\"", proto::printable(user, kMostShown)));

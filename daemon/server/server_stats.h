@@ -57,11 +57,12 @@ struct ServerStats {
     for (const std::string& name : handler_names) batches.try_emplace(name);
   }
 
-  OwnedCounter connections;           // gauge: open now
-  OwnedCounter connections_accepted;  // in all
-  OwnedCounter connections_refused;   // too many clients, or not from this machine
-  OwnedCounter subscribers;           // gauge: connections that subscribe to something
-  OwnedCounter blocked;               // gauge: connections in a blocking command
+  OwnedCounter connections;              // gauge: open now
+  OwnedCounter connections_accepted;     // in all
+  OwnedCounter connections_refused;      // too many clients, or not from this machine
+  OwnedCounter authentication_failures;  // on the wire and by HTTP
+  OwnedCounter subscribers;              // gauge: connections that subscribe to something
+  OwnedCounter blocked;                  // gauge: connections in a blocking command
 
   std::array<OwnedCounter, static_cast<std::size_t>(proto::CommandId::kCount)> commands;  // by CommandId
   OwnedCounter unknown_commands;

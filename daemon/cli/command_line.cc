@@ -164,7 +164,16 @@ class Parser {
         "from --password-file or from LOCKSLEY_PASSWORD.\n\nExample:\n  find . -name '*.log' | locksley run "
         "--files sha256");
     auto* server = app_.add_option("--server", line_.global.server, "HOST:PORT of the daemon");
-    app_.add_option("--url", line_.global.url, "The same as redis://[user@]host[:port]")->excludes(server);
+    app_.add_option("--url", line_.global.url, "The same as redis://[user@]host[:port]; rediss:// with TLS")
+        ->excludes(server);
+    app_.add_option("--ca-file", line_.global.ca_file,
+                    "PEM file of the authority that signed the daemon's certificate; else LOCKSLEY_CA_FILE, "
+                    "else those that this machine trusts");
+    auto* certificate = app_.add_option("--cert", line_.global.certificate,
+                                        "PEM file of the certificate to show to the daemon");
+    auto* key = app_.add_option("--key", line_.global.key, "PEM file of its private key");
+    certificate->needs(key);
+    key->needs(certificate);
     app_.add_option("--password-file", line_.global.password_file, "A file whose first line is the password");
     app_.add_flag("--json", line_.global.json, "Output for programs");
     app_.set_version_flag("--version", "locksley " LOCKSLEY_VERSION);

@@ -75,6 +75,14 @@ Expected<Address> choose_address(const GlobalOptions& global, Environment enviro
         "a password on the command line can be read by every user of this machine; put it "
         "into LOCKSLEY_PASSWORD or a file for --password-file");
   }
+  if (!address->tls && !(global.ca_file.empty() && global.certificate.empty())) {
+    return client::client_error(
+        Kind::kAddress,
+        address->text() + ": --ca-file and --cert are for TLS, which a URL with rediss:// asks for");
+  }
+  address->ca_file = global.ca_file.empty() ? from_environment("LOCKSLEY_CA_FILE") : global.ca_file;
+  address->certificate = global.certificate;
+  address->key = global.key;
   if (!global.password_file.empty()) {
     std::ifstream file(global.password_file);
     if (!std::getline(file, address->password)) {

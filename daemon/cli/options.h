@@ -15,8 +15,11 @@ namespace locksley::cli {
 // A command line as plain values: what command_line.h makes of argv, and all that a command sees of it.
 
 struct GlobalOptions {
-  std::string server = {};         // HOST:PORT
-  std::string url = {};            // redis://user@host:port
+  std::string server = {};   // HOST:PORT
+  std::string url = {};      // redis://user@host:port, rediss:// with TLS
+  std::string ca_file = {};  // of TLS, as are the two below
+  std::string certificate = {};
+  std::string key = {};
   std::string password_file = {};  // its first line is the password
   bool json = false;
 };

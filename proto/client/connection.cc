@@ -18,12 +18,8 @@ std::unexpected<ClientError> Connection::protocol_error(std::string_view what) {
 }
 
 Expected<void> Connection::open(const Address& address, std::string_view name, Deadline deadline) {
-  if (address.tls) {
-    return client_error(Kind::kAddress,
-                        "address '" + address.text() + "': TLS is not available in this build");
-  }
   reader_ = std::make_unique<proto::ReplyReader>();
-  if (auto connected = link_.connect(address.host, address.port, deadline); !connected) return connected;
+  if (auto connected = link_.connect(address, deadline); !connected) return connected;
 
   proto::OutputBuffer greeting;
   proto::CommandWriter writer(greeting);

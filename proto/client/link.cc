@@ -62,14 +62,17 @@ void Link::close() {
     if (io_.stopped()) io_.restart();
     io_.run_one();
   }
+  tls_.reset();
   queued_.clear();
   write_error_ = {};
 }
 
-Expected<void> Link::connect(const std::string& host, std::uint16_t port, Deadline deadline) {
+Expected<void> Link::connect(const Address& address, Deadline deadline) {
+  const std::string& host = address.host;
+  const std::uint16_t port = address.port;
   close();
   interrupt_seen_ = interrupted();
-  peer_ = (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+  peer_ = address.text();
 
   asio::error_code error;
   bool finished = false;
@@ -107,6 +110,35 @@ Expected<void> Link::connect(const std::string& host, std::uint16_t port, Deadli
   // A wait can be as long as a batch: a peer that vanished without a word must come to light.
   socket_.set_option(asio::socket_base::keep_alive(true), error);
   open_ = true;
+  return address.tls ? secure(address, deadline) : Expected<void>{};
+}
+
+Expected<void> Link::secure(const Address& address, Deadline deadline) {
+  auto stream = make_tls_stream(socket_, address);
+  if (!stream) {
+    close();
+    return std::unexpected(std::move(stream.error()));
+  }
+  tls_ = std::move(*stream);
+  asio::error_code error;
+  bool finished = false;
+  tls_->async_handshake(TlsStream::client, [&](asio::error_code result) {
+    error = result;
+    finished = true;
+  });
+  run_until(deadline, [&] { return finished; });
+  const bool in_time = finished;
+  if (!finished) {
+    asio::error_code ignored;
+    socket_.close(ignored);
+    while (!finished) {
+      if (io_.stopped()) io_.restart();
+      io_.run_one();
+    }
+  }
+  if (interrupt_seen_) return fail(Kind::kInterrupted, "interrupted while connecting");
+  if (!in_time) return fail(Kind::kUnavailable, "no TLS handshake in the time given");
+  if (error) return fail(Kind::kUnavailable, explain_handshake(*tls_, error, address));
   return {};
 }
 
@@ -122,31 +154,42 @@ void Link::start_write() {
   for (const std::string_view piece : queued_) writing_.emplace_back(piece.data(), piece.size());
   queued_.clear();
   write_running_ = true;
-  asio::async_write(socket_, writing_, [this](asio::error_code error, std::size_t) {
+  const auto written = [this](asio::error_code error, std::size_t) {
     write_running_ = false;
     if (error) {
       write_error_ = error;
     } else {
       start_write();
     }
-  });
+  };
+  if (tls_) {
+    asio::async_write(*tls_, writing_, written);
+  } else {
+    asio::async_write(socket_, writing_, written);
+  }
 }
 
 Expected<std::size_t> Link::receive(std::span<std::byte> into, Deadline deadline) {
   if (!open_) return fail(Kind::kUnavailable, "not connected");
   interrupt_seen_ = interrupted();
   read_running_ = true;
-  socket_.async_read_some(asio::buffer(into.data(), into.size()),
-                          [this](asio::error_code error, std::size_t count) {
-                            read_running_ = false;
-                            read_error_ = error;
-                            read_count_ = count;
-                          });
+  const asio::mutable_buffer space(into.data(), into.size());
+  const auto done = [this](asio::error_code error, std::size_t count) {
+    read_running_ = false;
+    read_error_ = error;
+    read_count_ = count;
+  };
+  if (tls_) {
+    tls_->async_read_some(space, done);
+  } else {
+    socket_.async_read_some(space, done);
+  }
   run_until(deadline, [this] { return !read_running_; });
   if (interrupt_seen_) return fail(Kind::kInterrupted, "interrupted");
   if (read_running_) return fail(Kind::kTimeout, "no reply in the time given");
   // A failed write alone is not the end: the peer may have said why before it closed.
-  if (read_error_ == asio::error::eof) return fail(Kind::kUnavailable, "the connection was closed");
+  if (read_error_ == asio::error::eof || read_error_ == asio::ssl::error::stream_truncated)
+    return fail(Kind::kUnavailable, "the connection was closed");
   if (read_error_) return fail(Kind::kUnavailable, "the connection broke: " + read_error_.message());
   return read_count_;
 }

@@ -4,7 +4,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,12 +12,14 @@
 
 #include "proto/client/deadline.h"
 #include "proto/client/error.h"
+#include "proto/client/tls.h"
+#include "proto/client/url.h"
 
 namespace locksley::client {
 
 // One TCP connection as bytes both ways, with deadlines: the only place of the library that knows Asio. It
 // writes while it waits for bytes to read, so two sides that send each other more than the kernel buffers
-// never wait for one another; and TLS, when it comes, is another stream type in here.
+// never wait for one another. With TLS the bytes go through another type of stream, and all else is the same.
 //
 // Owned by one Client; used from one thread at a time. connect(), receive(), flush() and pause() block until
 // their deadline. After a timeout, an interruption or any failure the connection is closed: bytes that were
@@ -31,7 +33,8 @@ class Link final {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  Expected<void> connect(const std::string& host, std::uint16_t port, Deadline deadline);
+  // With `address.tls` the handshake is part of it: the server is who it says it is.
+  Expected<void> connect(const Address& address, Deadline deadline);
   bool is_open() const { return open_; }
   const std::string& peer() const { return peer_; }
   void close();
@@ -51,6 +54,7 @@ class Link final {
   Expected<void> pause(Deadline until);
 
  private:
+  Expected<void> secure(const Address& address, Deadline deadline);
   void watch_interrupt();
   void start_write();
   bool interrupted();
@@ -61,6 +65,7 @@ class Link final {
 
   asio::io_context io_{1};
   asio::ip::tcp::socket socket_{io_};
+  std::unique_ptr<TlsStream> tls_;  // over socket_; null: plain
   asio::posix::stream_descriptor interrupt_{io_};
   std::string peer_ = "not connected";
   bool open_ = false;

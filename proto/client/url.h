@@ -17,6 +17,10 @@ struct Address {
   std::string user = {};      // empty: the server's default user
   std::string password = {};  // empty: none is sent
   bool tls = false;
+  // PEM files, for TLS alone; empty: the authorities that this machine trusts; no certificate is shown.
+  std::string ca_file = {};
+  std::string certificate = {};
+  std::string key = {};  // of the certificate
 
   // HOST:PORT, an IPv6 host in brackets; for messages, so without user and password.
   std::string text() const;

@@ -27,7 +27,7 @@ LIBRARIES = [
     (r"yaml-cpp/", ["config/load.cc"]),
     (r"(spdlog|CLI|systemd|restinio|nlohmann)/", ["daemon", "tests"]),
     (r"prometheus/", ["daemon", "tests"]),
-    (r"openssl/", ["daemon", "tests"]),
+    (r"openssl/", ["daemon", "proto/client", "tests"]),
     (r"sodium\.h$", ["daemon/auth", "tests"]),
     (r"rocksdb/", ["daemon/store", "tests"]),
     (r"fmt/", ["config", "proto", "daemon", "tests"]),

@@ -56,10 +56,20 @@ TEST(ClientTest, NobodyThereIsUnavailableAndNamed) {
   EXPECT_THAT(client.error().message, HasSubstr("127.0.0.1:" + std::to_string(port)));
 }
 
-TEST(ClientTest, TlsIsRefusedClearly) {
-  const auto client = Client::connect({.tls = true});
+TEST(ClientTest, AServerWithoutTlsIsToldApart) {
+  FakeServer server([](const Words&) { return Answer::text("-ERR what is this\r\n"); }, true);
+  const auto client = Client::connect({.host = "127.0.0.1", .port = server.port(), .tls = true});
   ASSERT_FALSE(client);
-  EXPECT_THAT(client.error().message, HasSubstr("TLS is not available in this build"));
+  EXPECT_EQ(client.error().kind, Kind::kUnavailable);
+}
+
+TEST(ClientTest, FilesForTlsThatCannotBeReadAreNamed) {
+  FakeServer server([](const Words&) { return Answer::silence(); }, true);
+  Address address{.host = "127.0.0.1", .port = server.port(), .tls = true, .ca_file = "/nowhere/ca.pem"};
+  const auto client = Client::connect(address);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().kind, Kind::kInput);
+  EXPECT_THAT(client.error().message, AllOf(HasSubstr("/nowhere/ca.pem"), HasSubstr("No such file")));
 }
 
 TEST(ClientTest, CredentialsAreSentWithHello) {

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <asio/ssl/context.hpp>
+#include <asio/ssl/error.hpp>
+#include <asio/ssl/stream.hpp>
+#include <memory>
+#include <string>
+
+#include "proto/client/error.h"
+#include "proto/client/url.h"
+
+namespace locksley::client {
+
+// TLS on the client's side: which servers are trusted, and what went wrong. Used by Link alone. Nothing
+// blocks but the reading of files.
+
+using TlsStream = asio::ssl::stream<asio::ip::tcp::socket&>;
+
+// A stream over `socket`, which outlives it, to the daemon at `address`: its certificate must be signed by
+// an authority of `address.ca_file`, or one that this machine trusts if that is empty, and be for
+// `address.host`. The error names the file, and is kInput.
+Expected<std::unique_ptr<TlsStream>> make_tls_stream(asio::ip::tcp::socket& socket, const Address& address);
+
+// Why a handshake failed, for people.
+std::string explain_handshake(TlsStream& stream, const asio::error_code& error, const Address& address);
+
+}  // namespace locksley::client

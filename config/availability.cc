@@ -22,10 +22,6 @@ struct Feature {
 const std::array kMissing{
     Feature{[](const Config& c) { return use_if(c.listen.threads != Listen{}.threads, "listen.threads"); },
             "one thread serves all connections"},
-    Feature{[](const Config& c) { return use_if(c.listen.tls != Tls{}, "listen.tls"); },
-            "connections are plain TCP"},
-    Feature{[](const Config& c) { return use_if(c.http.tls != Tls{}, "http.tls"); },
-            "the HTTP side is plain TCP"},
 };
 
 }  // namespace

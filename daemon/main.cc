@@ -39,11 +39,13 @@
 #include "daemon/http/server.h"
 #include "daemon/http/server_metrics.h"
 #include "daemon/http/store_metrics.h"
+#include "daemon/http/tls_metrics.h"
 #include "daemon/logging.h"
 #include "daemon/process/keeper.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
 #include "daemon/store/store.h"
+#include "daemon/tls/context.h"
 
 namespace locksley::daemon {
 namespace {
@@ -123,6 +125,13 @@ int serve(const config::Config& config, const std::string& config_file) {
   }
   HandlerSet& handlers = **made;
 
+  auto tls = load_tls(config);
+  if (!tls) {
+    for (const std::string& problem : tls.error()) log->error("{}", problem);
+    return kExitConfig;
+  }
+  log_warnings(*tls, *log);
+
   std::unique_ptr<Store> store;
   if (!config.store.path.empty()) {
     auto opened = Store::open(store_options(config), log);
@@ -171,6 +180,9 @@ int serve(const config::Config& config, const std::string& config_file) {
   Router router(&http_login);
   add_operator_pages(router, metrics, health);
   HttpServer http(io, router);
+  metrics.add([&](Families& families) { read_tls_metrics(server.tls(), http.tls(), families); });
+  server.use_tls(std::move(tls->listen));
+  http.use_tls(std::move(tls->http), server.handshakes());
 
   if (auto restored = server.batches().restore_all(); !restored) {
     log->error("{}", restored.error());

@@ -22,6 +22,7 @@
 #include "daemon/logging.h"
 #include "daemon/server/io_loop.h"
 #include "daemon/server/server.h"
+#include "daemon/tls/context.h"
 
 namespace locksley::daemon {
 namespace {
@@ -153,6 +154,9 @@ void Service::reload() {
   } else if (auto token = read_http_token(loaded->http); !token) {
     parts_.log->error("{}", token.error());
     parts_.log->error("the configuration stays as it was");
+  } else if (auto tls = load_tls(*loaded); !tls) {
+    for (const std::string& problem : tls.error()) parts_.log->error("{}", problem);
+    parts_.log->error("the configuration stays as it was: certificates of {} cannot be used", config_file_);
   } else {
     config::Reload reload = config::diff_reloadable(parts_.server.config(), *loaded);
     for (const std::string& key : reload.live) parts_.log->info("configuration changed key={}", key);
@@ -180,6 +184,9 @@ void Service::reload() {
       resizing_ = std::jthread(resize, std::move(resizing_));
     }
     parts_.http_login.set(effective.http.login, *std::move(token));
+    log_warnings(*tls, *parts_.log);
+    parts_.server.use_tls(std::move(tls->listen));
+    parts_.http.use_tls(std::move(tls->http), parts_.server.handshakes());
     parts_.server.reconfigure(std::move(reload.effective));
   }
   ::sd_notify(0, "READY=1");

@@ -1,10 +1,7 @@
 #include "daemon/http/connection.h"
 
 #include <array>
-#include <asio/buffer.hpp>
-#include <asio/redirect_error.hpp>
-#include <asio/use_awaitable.hpp>
-#include <asio/write.hpp>
+#include <cstddef>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -33,8 +30,12 @@ HttpReply route(const Router& router, const HttpRequest& request) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, const Router& router, const HttpLimits& limits)
-    : socket_(std::move(socket)), timer_(socket_.get_executor()), router_(router), limits_(limits) {
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
+                               HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits)
+    : stream_(std::move(socket), std::move(tls), handshakes),
+      timer_(stream_.socket().get_executor()),
+      router_(router),
+      limits_(limits) {
   wait_for_request();
   allow(limits_.head_timeout);
 }
@@ -42,7 +43,7 @@ HttpConnection::HttpConnection(asio::ip::tcp::socket socket, const Router& route
 // An await stands in a statement of its own in this file: as the condition of a loop inside a try block,
 // g++ 12.2 compiled it to a coroutine that cannot be resumed.
 asio::awaitable<void> HttpConnection::serve() {
-  bool goes_on = true;
+  bool goes_on = co_await begin();
   while (goes_on) {
     goes_on = co_await serve_one();
     wait_for_request();
@@ -52,6 +53,20 @@ asio::awaitable<void> HttpConnection::serve() {
 void HttpConnection::stop() {
   stopped_ = true;
   if (phase_ != Phase::replying) close();
+}
+
+asio::awaitable<bool> HttpConnection::begin() {
+  const HttpStream::Begun begun = co_await stream_.begin();
+  if (begun == HttpStream::Begun::kNoTls) {
+    HttpReply reply = refusal(HttpStatus::bad_request);
+    reply.body = "this port speaks TLS: https:// in place of http://\n";
+    const bool sent = co_await send(std::move(reply), Body::sent, Then::close);
+    if (!sent) co_return false;
+  }
+  if (begun == HttpStream::Begun::kReady) co_return true;
+  // A handshake that failed has left an alert for the client.
+  co_await linger();
+  co_return false;
 }
 
 asio::awaitable<bool> HttpConnection::serve_one() {
@@ -83,19 +98,17 @@ asio::awaitable<bool> HttpConnection::serve_one() {
 }
 
 asio::awaitable<std::expected<std::size_t, HttpConnection::NoHead>> HttpConnection::read_head() {
-  std::array<char, 4096> block;
+  std::array<std::byte, 4096> block;
   for (;;) {
     const auto length = head_length(received_);
     if (length.value_or(received_.size()) > limits_.max_head_bytes)
       co_return std::unexpected(NoHead::too_long);
     if (length) co_return *length;
-    std::error_code error;
-    const std::size_t count = co_await socket_.async_read_some(
-        asio::buffer(block), asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return std::unexpected(NoHead::gone);
+    const auto count = co_await stream_.read_some(block);
+    if (!count) co_return std::unexpected(NoHead::gone);
     if (phase_ == Phase::idle) allow(limits_.head_timeout);
     phase_ = Phase::reading;
-    received_.append(block.data(), count);
+    received_.append(reinterpret_cast<const char*>(block.data()), *count);
   }
 }
 
@@ -114,22 +127,15 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
 asio::awaitable<bool> HttpConnection::send(HttpReply reply, Body body, Then then) {
   const std::string head = head_of(reply, then);
   const std::string_view content = body == Body::sent ? std::string_view(reply.body) : std::string_view();
-  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head), asio::buffer(content)};
   allow(limits_.write_timeout);
-  std::error_code error;
-  co_await asio::async_write(socket_, buffers, asio::redirect_error(asio::use_awaitable, error));
-  co_return !error;
+  const bool sent = co_await stream_.write(head, content);
+  co_return sent;
 }
 
 asio::awaitable<void> HttpConnection::linger() {
-  std::error_code error;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, error);
+  stream_.shut();
   allow(limits_.linger_timeout);
-  std::array<char, 4096> block;
-  for (std::size_t total = 0; !error && total < kMaxLingerBytes;) {
-    total += co_await socket_.async_read_some(asio::buffer(block),
-                                              asio::redirect_error(asio::use_awaitable, error));
-  }
+  co_await stream_.discard(kMaxLingerBytes);
 }
 
 std::string HttpConnection::head_of(const HttpReply& reply, Then then) {
@@ -158,9 +164,6 @@ void HttpConnection::allow(std::chrono::milliseconds limit) {
   });
 }
 
-void HttpConnection::close() {
-  std::error_code ignored;
-  socket_.close(ignored);
-}
+void HttpConnection::close() { stream_.close(); }
 
 }  // namespace locksley::daemon

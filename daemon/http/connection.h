@@ -2,7 +2,6 @@
 #pragma once
 
 #include <asio/awaitable.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
@@ -12,6 +11,7 @@
 
 #include "daemon/http/limits.h"
 #include "daemon/http/router.h"
+#include "daemon/http/stream.h"
 
 namespace locksley::daemon {
 
@@ -22,7 +22,8 @@ namespace locksley::daemon {
 // serve().
 class HttpConnection {
  public:
-  HttpConnection(asio::ip::tcp::socket socket, const Router& router, const HttpLimits& limits);
+  HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
+                 HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits);
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
@@ -46,6 +47,8 @@ class HttpConnection {
   // nobody is there to be told.
   enum class NoHead { too_long, gone };
 
+  // The TLS handshake. False: the connection is over.
+  asio::awaitable<bool> begin();
   // Whether there may be a next request.
   asio::awaitable<bool> serve_one();
   // The length of the head that `received_` now begins with.
@@ -63,7 +66,7 @@ class HttpConnection {
   void allow(std::chrono::milliseconds limit);
   void close();
 
-  asio::ip::tcp::socket socket_;
+  HttpStream stream_;
   asio::steady_timer timer_;
   const Router& router_;
   const HttpLimits& limits_;

@@ -37,6 +37,11 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 
   std::expected<tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port);
   void stop();
+  void use_tls(std::shared_ptr<const TlsContext> context, HandshakeQueue& handshakes) {
+    tls_ = std::move(context);
+    handshakes_ = &handshakes;
+  }
+  const TlsContext* tls() const { return tls_.get(); }
   const auto& strand() const { return strand_; }
 
  private:
@@ -57,6 +62,8 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   asio::steady_timer pause_;
   std::list<HttpConnection> connections_;  // an element is erased by its coroutine
   bool stopped_ = false;
+  std::shared_ptr<const TlsContext> tls_;  // null: plain
+  HandshakeQueue* handshakes_ = nullptr;   // not null with tls_
 };
 
 std::expected<tcp::endpoint, std::string> HttpServer::Core::listen(const std::string& address,
@@ -102,7 +109,7 @@ asio::awaitable<bool> HttpServer::Core::accept_one() {
   if (error || stopped_) co_return false;
   if (!make_room()) co_return true;  // closes the socket
   socket.set_option(tcp::no_delay(true), error);
-  connections_.emplace_back(std::move(socket), router_, limits_);
+  connections_.emplace_back(std::move(socket), tls_, handshakes_, router_, limits_);
   asio::co_spawn(strand_, serve(shared_from_this(), std::prev(connections_.end())), asio::detached);
   co_return true;
 }
@@ -138,6 +145,12 @@ HttpServer::~HttpServer() { stop(); }
 std::expected<tcp::endpoint, std::string> HttpServer::listen(const std::string& address, std::uint16_t port) {
   return core_->listen(address, port);
 }
+
+void HttpServer::use_tls(std::shared_ptr<const TlsContext> context, HandshakeQueue& handshakes) {
+  core_->use_tls(std::move(context), handshakes);
+}
+
+const TlsContext* HttpServer::tls() const { return core_->tls(); }
 
 void HttpServer::stop() {
   asio::dispatch(core_->strand(), [core = core_] { core->stop(); });

@@ -13,6 +13,9 @@
 
 namespace locksley::daemon {
 
+class HandshakeQueue;
+class TlsContext;
+
 // Serves the pages of a router.
 //
 // Owned by main(), and may be destroyed at any time: its connections then end as after stop(), and what is
@@ -31,6 +34,12 @@ class HttpServer {
   // Binds to a numeric address and a port (0: any free one), listens, and returns where: from then on clients
   // are served. Once only. The error names the address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port);
+
+  // By TLS from now on, or another certificate; null: plain. Connections that there are stay as they are. On
+  // the io_context's thread, or before it runs; `handshakes` outlives every run of the io_context.
+  void use_tls(std::shared_ptr<const TlsContext> context, HandshakeQueue& handshakes);
+  // The same thread. Null: plain.
+  const TlsContext* tls() const;
 
   // Accepts nothing more and closes the connections; those that are being answered get their reply first.
   // Afterwards no work of the server keeps the io_context running. May be called more than once.

@@ -38,8 +38,9 @@ Server::Server(Parts parts, config::Config config)
       batches_(parts_.io, config_, parts_.handlers, stats_, parts_.store, parts_.log),
       users_(batches_.registry().tenants()),
       listener_(parts_.io, parts_.log),
-      warnings_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
-                RateGate(kMinute), RateGate(kMinute), RateGate(kMinute)},
+      handshakes_(parts_.io.get_executor()),
+      warnings_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
+                RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute)},
       close_timer_(parts_.io) {
   batches_.on_stored([this](const Outcome& outcome) { tell_holding(outcome); });
   users_.replace(config_.users);
@@ -98,7 +99,8 @@ void Server::accept(Socket socket) {
   const auto refuse = [&](Warning kind, std::string_view reply, std::string_view why) {
     stats_.connections_refused.add(1);
     warn_sometimes(kind, peer, why);
-    socket.write_some(asio::buffer(reply.data(), reply.size()), error);
+    // In plain text a TLS client would not understand it.
+    if (!tls_) socket.write_some(asio::buffer(reply.data(), reply.size()), error);
   };
   if (config_.users.empty() && !is_loopback(remote.address())) {
     return refuse(Warning::kDenied,
@@ -112,7 +114,8 @@ void Server::accept(Socket socket) {
   socket.set_option(asio::ip::tcp::no_delay(true), error);
   socket.set_option(asio::socket_base::keep_alive(true), error);
   const std::uint64_t id = next_session_++;
-  auto session = std::make_shared<Session>(*this, std::move(socket), id, peer, to_text(local));
+  auto session =
+      std::make_shared<Session>(*this, Transport(std::move(socket), tls_), id, peer, to_text(local));
   sessions_.emplace_hint(sessions_.end(), id, session);
   stats_.connections_accepted.add(1);
   stats_.connections.set(sessions_.size());

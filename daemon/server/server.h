@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/config.h"
@@ -20,6 +21,8 @@
 #include "daemon/server/rate_gate.h"
 #include "daemon/server/server_stats.h"
 #include "daemon/server/users.h"
+#include "daemon/tls/context.h"
+#include "daemon/tls/handshake_queue.h"
 #include "proto/limits.h"
 
 namespace locksley::daemon {
@@ -36,8 +39,10 @@ enum class Warning : std::uint8_t {
   kDenied,
   kWrongPassword,
   kLoginTimeout,
+  kHandshake,
+  kWrongPort,
 };
-inline constexpr std::size_t kWarnings = 7;
+inline constexpr std::size_t kWarnings = 9;
 
 // The wire protocol's side of the daemon: its socket, its connections, and the batches that they ask for.
 //
@@ -65,6 +70,10 @@ class Server {
 
   // Clients are served from now on. The error names the address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen();
+  // By TLS from now on, or another certificate; null: plain. Connections that there are stay as they are.
+  void use_tls(std::shared_ptr<const TlsContext> context) { tls_ = std::move(context); }
+  const TlsContext* tls() const { return tls_.get(); }
+  HandshakeQueue& handshakes() { return handshakes_; }
   // What is in force from now on. Connections of users that are there no more are closed.
   void reconfigure(config::Config config);
   // A lane that serves tenants by their weights from now on, as lanes() do.
@@ -126,6 +135,8 @@ class Server {
   Batches batches_;
   Users users_;
   Listener listener_;
+  std::shared_ptr<const TlsContext> tls_;  // null: plain
+  HandshakeQueue handshakes_;
   std::uint16_t port_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   std::vector<std::uint64_t> holding_;  // connections with replies that wait for the store

@@ -61,6 +61,8 @@ struct ServerStats {
   OwnedCounter connections_accepted;     // in all
   OwnedCounter connections_refused;      // too many clients, or not from this machine
   OwnedCounter authentication_failures;  // on the wire and by HTTP
+  OwnedCounter tls_handshakes;           // that succeeded
+  OwnedCounter tls_failures;             // connections that ended before they were secured
   OwnedCounter subscribers;              // gauge: connections that subscribe to something
   OwnedCounter blocked;                  // gauge: connections in a blocking command
 

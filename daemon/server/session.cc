@@ -12,9 +12,9 @@
 
 namespace locksley::daemon {
 
-Session::Session(Server& server, Socket socket, std::uint64_t id, std::string peer, std::string local)
+Session::Session(Server& server, Transport transport, std::uint64_t id, std::string peer, std::string local)
     : server_(server),
-      socket_(std::move(socket)),
+      transport_(std::move(transport)),
       id_(id),
       peer_(std::move(peer)),
       local_(std::move(local)),
@@ -40,6 +40,11 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
 }
 
 Coroutine<void> Session::converse() {
+  if (transport_.is_tls()) {
+    const bool is_ready = co_await shake_hands();
+    if (!is_ready) co_return;
+    if (!closing_) log_in_by_certificate(transport_.tls().peer_common_name());
+  }
   while (!dropped_) {
     if (!is_logged_in() && now() >= login_deadline()) co_return;
     if (readable_ && !eof_ && !is_held_up()) receive();
@@ -201,9 +206,9 @@ std::string Session::describe() const {
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} cmds={} qbuf={} "
       "omem={} cmd={} "
       "user={} lib-name={} lib-ver={} resp={}",
-      id_, peer_, local_, const_cast<Socket&>(socket_).native_handle(), name, seconds(connected_at_),
-      seconds(active_at_), flags, channels.size(), patterns.size(), commands_, reader_.buffered_bytes(),
-      output_.memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
+      id_, peer_, local_, const_cast<Transport&>(transport_).socket().native_handle(), name,
+      seconds(connected_at_), seconds(active_at_), flags, channels.size(), patterns.size(), commands_,
+      reader_.buffered_bytes(), output_.memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
       is_logged_in() ? user().name() : "(none)", library_name, library_version, static_cast<int>(protocol));
 }
 
@@ -221,8 +226,7 @@ Session::Waiting::~Waiting() {
 void Session::end() {
   unsubscribe_all();
   become(nullptr);
-  asio::error_code ignored;
-  socket_.close(ignored);
+  transport_.close();
   timer_.cancel();
   output_.clear();
   server_.session_ended(*this, std::exchange(input_memory_, 0));

@@ -16,6 +16,7 @@
 #include "daemon/server/batch_record.h"
 #include "daemon/server/events.h"
 #include "daemon/server/io.h"
+#include "daemon/server/transport.h"
 #include "daemon/server/users.h"
 #include "daemon/server/wakeup.h"
 #include "daemon/store/ticket.h"
@@ -55,7 +56,7 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   static constexpr auto kFarewell =
       std::chrono::seconds(1);  // that a peer has to read the last reply and to close
 
-  Session(Server& server, Socket socket, std::uint64_t id, std::string peer, std::string local);
+  Session(Server& server, Transport transport, std::uint64_t id, std::string peer, std::string local);
   ~Session() override;
 
   // The connection from its first byte to its end.
@@ -169,6 +170,11 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
     BatchRecord& record_;
   };
 
+  // The TLS handshake.
+  Coroutine<bool> shake_hands();
+  // A peer that speaks plainly where TLS is spoken, or the other way round, is told so.
+  void refuse_plain();
+  void refuse_tls();
   Coroutine<void> converse();
   Coroutine<void> farewell();
   // Where the next reply goes.
@@ -203,7 +209,7 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   void end();
 
   Server& server_;
-  Socket socket_;
+  Transport transport_;
   const std::uint64_t id_;
   const std::string peer_;
   const std::string local_;
@@ -229,6 +235,7 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   Instant active_at_;
 
   bool readable_ = true;  // there may be something to read
+  bool begun_ = false;    // something was read
   bool read_armed_ = false;
   bool write_armed_ = false;
   bool eof_ = false;

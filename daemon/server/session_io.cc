@@ -1,50 +1,25 @@
 // A connection and its socket: reading, writing, waiting, and taking leave.
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <array>
-#include <cerrno>
+#include <utility>
 
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
 
 namespace locksley::daemon {
 
-namespace {
-
-// Reads and forgets what has come, but so much at most that a peer that goes on sending does not keep the
-// others waiting. The result of the last recv().
-ssize_t discard(int socket) {
-  constexpr int kMostReads = 64;
-  std::array<char, 16 * 1024> rubbish;
-  ssize_t got = 0;
-  for (int reads = 0; reads < kMostReads; ++reads) {
-    got = ::recv(socket, rubbish.data(), rubbish.size(), MSG_DONTWAIT);
-    if (got < static_cast<ssize_t>(rubbish.size())) break;
-  }
-  return got;
-}
-}  // namespace
-
 void Session::receive() {
   const std::span<std::byte> space = reader_.prepare();
-  const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
-  if (got > 0) {
-    const auto n = static_cast<std::size_t>(got);
-    reader_.commit(n);
-    server_.stats().received_bytes.add(n);
-    if (server_.config().limits.idle_timeout.count() != 0) active_at_ = now();
-    // Less than there was room for: that was all, and what comes now the socket will tell.
-    readable_ = n == space.size();
-    account_input();
-    return;
+  const Transport::Received received = transport_.receive(space);
+  readable_ = received.left == Transport::Left::kMore;
+  if (received.left == Transport::Left::kEnd) eof_ = true;
+  if (received.bytes == 0) return;
+  if (!std::exchange(begun_, true) && !transport_.is_tls() && space.front() == Transport::kTlsFirstByte) {
+    return refuse_tls();
   }
-  readable_ = false;
-  if (got == 0) {
-    eof_ = true;
-  } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-    eof_ = true;  // reset: what is left to write will find out
-  }
+  reader_.commit(received.bytes);
+  server_.stats().received_bytes.add(received.bytes);
+  if (server_.config().limits.idle_timeout.count() != 0) active_at_ = now();
+  account_input();
 }
 
 void Session::account_input() {
@@ -58,24 +33,18 @@ void Session::account_input() {
 }
 
 bool Session::flush() {
+  std::size_t most = transport_.most_at_once();
   while (!output_.empty()) {
     std::array<std::string_view, 32> views;
     const std::size_t used = output_.gather(views);
-    std::array<iovec, 32> parts;
     std::size_t total = 0;
-    for (std::size_t i = 0; i < used; ++i) {
-      parts[i] = {const_cast<char*>(views[i].data()), views[i].size()};
-      total += views[i].size();
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = used;
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-    const auto n = static_cast<std::size_t>(sent);
-    output_.consume(n);
-    server_.stats().sent_bytes.add(n);
-    if (n < total) return true;
+    for (std::size_t i = 0; i < used; ++i) total += views[i].size();
+    const std::optional<std::size_t> sent = transport_.send(std::span(views).first(used));
+    if (!sent) return false;
+    output_.consume(*sent);
+    server_.stats().sent_bytes.add(*sent);
+    if (*sent < total || *sent >= most) return true;
+    most -= *sent;
   }
   return true;
 }
@@ -92,7 +61,8 @@ bool Session::is_over_limit() {
 
 bool Session::tend() {
   if (dropped_) return false;
-  if (readable_ && !eof_ && reader_.buffered_bytes() < kBlockedInput) receive();
+  // To the end of what there is: what a TLS channel has taken in, the socket does not tell of again.
+  while (readable_ && !eof_ && !dropped_ && reader_.buffered_bytes() < kBlockedInput) receive();
   if (eof_) {
     // Whatever is pipelined behind is not executed either: a peer that half-closes while it is blocked has
     // given up. What was executed before it has its replies.
@@ -128,20 +98,22 @@ bool Session::rest() {
 
 void Session::wait_readable() {
   if (std::exchange(read_armed_, true)) return;
-  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
-    self->read_armed_ = false;
-    if (error) return;
-    self->readable_ = true;
-    self->wakeup_.wake_here();
-  });
+  transport_.socket().async_wait(transport_.read_wait(),
+                                 [self = shared_from_this()](const asio::error_code& error) {
+                                   self->read_armed_ = false;
+                                   if (error) return;
+                                   self->readable_ = true;
+                                   self->wakeup_.wake_here();
+                                 });
 }
 
 void Session::wait_writable() {
   if (std::exchange(write_armed_, true)) return;
-  socket_.async_wait(Socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
-    self->write_armed_ = false;
-    if (!error) self->wakeup_.wake_here();
-  });
+  transport_.socket().async_wait(transport_.write_wait(),
+                                 [self = shared_from_this()](const asio::error_code& error) {
+                                   self->write_armed_ = false;
+                                   if (!error) self->wakeup_.wake_here();
+                                 });
 }
 
 void Session::wait_until(Instant at) {
@@ -167,11 +139,10 @@ Coroutine<void> Session::farewell() {
   bool is_shut = false;
   while (!dropped_ && now() < deadline) {
     if (!flush()) co_return;
-    if (output_.empty() && !std::exchange(is_shut, true)) ::shutdown(socket_.native_handle(), SHUT_WR);
-    const ssize_t got = discard(socket_.native_handle());
-    if (got == 0 && output_.empty()) co_return;
-    if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) co_return;
-    if (got != 0) wait_readable();
+    if (output_.empty() && !std::exchange(is_shut, true)) transport_.shut();
+    const Transport::Left left = transport_.discard();
+    if (left == Transport::Left::kEnd && output_.empty()) co_return;
+    if (left != Transport::Left::kEnd) wait_readable();
     if (!output_.empty()) wait_writable();
     wait_until(deadline);
     if (!wakeup_.take()) co_await wakeup_.wait();

@@ -19,6 +19,8 @@ bool Session::log_in(const UserRef& user) {
 void Session::log_out() {
   const Users& users = server_.users();
   become(users.are_configured() ? nullptr : users.everybody());
+  // A certificate stands for its user for as long as the connection lives.
+  if (transport_.is_tls()) log_in_by_certificate(transport_.tls().peer_common_name());
 }
 
 bool Session::log_in_by_certificate(std::string_view common_name) {

@@ -87,13 +87,13 @@ def start_daemon(folder):
     return process, (host, int(port)), "http://" + words["http"]
 
 
-def start_prometheus(folder, target):
-    """The process and the URL of its API. Port 0 would be better, but it does not say what it then got."""
+def start_prometheus(folder, target, more="scheme: http"):
+    """The process and the URL of its API. `more`: of the scrape. Port 0 would be better, but it does not say what it then got."""
     config = folder / "prometheus.yml"
     config.write_text(
         "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\n"
         "scrape_configs:\n"
-        f"  - {{job_name: locksley, static_configs: [{{targets: ['{target}']}}]}}\n"
+        f"  - {{job_name: locksley, {more}, static_configs: [{{targets: ['{target}']}}]}}\n"
     )
     for _ in range(5):  # somebody may take the free port before Prometheus does
         with socket.create_server(("127.0.0.1", 0)) as free:

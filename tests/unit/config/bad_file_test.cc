@@ -197,13 +197,17 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
+    Certificates, BadFileTest,
+    testing::Values(
+        BadFile{"KeyIsMissing", "listen:\n  tls: {certificate: a.pem}\n",
+                "f:2:3: listen.tls: expected certificate and key together, found certificate alone\n"},
+        BadFile{"CertificateIsMissing", "http:\n  tls: {key: a.pem}\n",
+                "f:2:3: http.tls: expected certificate and key together, found key alone\n"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
     LaterFeatures, BadFileTest,
     testing::Values(
-        BadFile{"Tls", "listen:\n  tls: {certificate: a.pem, key: b.pem}\n",
-                "f:2:3: listen.tls: not available in this build: connections are plain TCP\n"},
-        BadFile{"TlsWithoutKey", "listen:\n  tls: {certificate: a.pem}\n",
-                "f:2:3: listen.tls: expected certificate and key together, found certificate alone\n"
-                "f:2:3: listen.tls: not available in this build: connections are plain TCP\n"},
         BadFile{"Threads", "listen: {threads: 2}\n",
                 "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"}),
     name_of);

@@ -36,8 +36,10 @@
 #include "daemon/http/server.h"
 #include "daemon/http/server_metrics.h"
 #include "daemon/http/store_metrics.h"
+#include "daemon/live_handlers.h"
 #include "daemon/logging.h"
 #include "daemon/process/keeper.h"
+#include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
 #include "daemon/store/store.h"
@@ -138,9 +140,8 @@ int serve(const config::Config& config, const std::string& config_file) {
   SchedulerMetrics scheduler_metrics(
       pool, lane, handlers.handlers(),
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
-  for (const HandlerLanes::Entry& entry : handlers.processes().entries()) {
-    scheduler_metrics.add_lane(entry.lane->lane(), entry.lane->program().settings().concurrency);
-  }
+  LiveHandlers live_handlers(
+      {.io = io, .handlers = handlers, .server = server, .metrics = scheduler_metrics, .log = log});
   MetricsPage metrics;
   metrics.add([&](Families& families) { scheduler_metrics.read(families); });
   metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
@@ -184,8 +185,24 @@ int serve(const config::Config& config, const std::string& config_file) {
                 : fmt::format("{} ({})", config.store.path, config::word_of(config.store.durability)));
   int exit_code = kExitSoftware;
   {
-    Service service({.io = io, .pool = pool, .server = server, .http = http, .health = health, .log = log},
-                    config_file);
+    Reconfiguration reconfiguration({.io = io,
+                                     .pool = pool,
+                                     .server = server,
+                                     .handlers = handlers,
+                                     .live_handlers = live_handlers,
+                                     .metrics = scheduler_metrics,
+                                     .log = log},
+                                    config_file);
+    server.on_config(
+        {.reload = [&](auto done) { reconfiguration.reload(std::move(done)); },
+         .set = [&](auto values, auto done) { reconfiguration.set(std::move(values), std::move(done)); }});
+    Service service({.io = io,
+                     .pool = pool,
+                     .server = server,
+                     .http = http,
+                     .health = health,
+                     .reconfiguration = reconfiguration,
+                     .log = log});
     exit_code = service.run(fmt::format("ready listen={} http={}", to_text(*listen_at), to_text(*http_at)));
   }
   // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets

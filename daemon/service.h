@@ -1,12 +1,9 @@
 #pragma once
 
 #include <asio/signal_set.hpp>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
-#include "config/config.h"
 #include "core/pool.h"
 #include "daemon/server/io.h"
 
@@ -18,6 +15,7 @@ namespace locksley::daemon {
 
 class Health;
 class HttpServer;
+class Reconfiguration;
 class Server;
 
 // The daemon as its operator and systemd see it: says when it is ready, drains and ends on signals, re-reads
@@ -27,8 +25,7 @@ class Server;
 //   left--> run() returns
 // A second TERM or INT goes to closing at once.
 //
-// Owned by main(); all parts outlive it. Everything runs on the thread that calls run(), but for the change
-// of the number of workers, which waits for those that leave and so has a thread of its own.
+// Owned by main(); all parts outlive it. Everything runs on the thread that calls run().
 class Service {
  public:
   struct Parts {
@@ -37,10 +34,11 @@ class Service {
     Server& server;
     HttpServer& http;
     Health& health;
+    Reconfiguration& reconfiguration;
     std::shared_ptr<spdlog::logger> log;
   };
 
-  Service(Parts parts, std::string config_file);
+  explicit Service(Parts parts);
 
   // Serves until a signal ends it; `ready_line` goes to standard output first. Returns the exit code.
   int run(const std::string& ready_line);
@@ -53,10 +51,8 @@ class Service {
   void log_what_is_left();
 
   const Parts parts_;
-  const std::string config_file_;
   asio::basic_signal_set<IoExecutor> signals_;
   Timer drain_timer_;
-  std::jthread resizing_;
   bool draining_ = false;
   bool closing_ = false;
   int exit_code_ = 0;

@@ -61,6 +61,7 @@ class CommandReader {
   // Holds from the next length that is read on: so a pipelined AUTH lifts the limits of the commands behind
   // it.
   void set_limits(const Limits& limits) { limits_ = limits; }
+  const Limits& limits() const { return limits_; }
 
   // Space to receive into, at least `min` bytes (and usually the rest of a block). Valid until the next call
   // of prepare() or release(). Keeps bytes that were received and not yet parsed.

@@ -20,7 +20,6 @@ BatchRecord* batch_of(Session& session, std::string_view id);
 // commands_connection.cc
 void auth_command(Session& session, proto::Command& command);
 void command_command(Session& session, proto::Command& command);
-void config_command(Session& session, proto::Command& command);
 void echo_command(Session& session, proto::Command& command);
 void hello_command(Session& session, proto::Command& command);
 void info_command(Session& session, proto::Command& command);
@@ -28,6 +27,9 @@ void ping_command(Session& session, proto::Command& command);
 void quit_command(Session& session, proto::Command& command);
 void reset_command(Session& session, proto::Command& command);
 void select_command(Session& session, proto::Command& command);
+
+// commands_config.cc
+Coroutine<void> config_command(Session& session, proto::Command command);
 
 // commands_client.cc
 void client_command(Session& session, proto::Command& command);

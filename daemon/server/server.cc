@@ -32,6 +32,7 @@ bool is_loopback(const asio::ip::address& address) {
 
 Server::Server(Parts parts, config::Config config)
     : parts_(std::move(parts)),
+      lanes_(parts_.lanes),
       config_(std::move(config)),
       stats_(parts_.handlers.names()),
       batches_(parts_.io, config_, parts_.handlers, stats_, parts_.store, parts_.log),
@@ -51,7 +52,18 @@ std::expected<asio::ip::tcp::endpoint, std::string> Server::listen() {
   return bound;
 }
 
-void Server::reconfigure(config::Config config) { config_ = std::move(config); }
+void Server::reconfigure(config::Config config) {
+  const bool are_limits_other = config.limits != config_.limits;
+  config_ = std::move(config);
+  if (are_limits_other) {
+    for (const auto& [id, session] : sessions_) session->look_again();
+  }
+  batches_.limits_changed();
+}
+
+void Server::add_lane(Lane& lane) {
+  if (std::ranges::find(lanes_, &lane) == lanes_.end()) lanes_.push_back(&lane);
+}
 
 proto::Limits Server::reader_limits() const {
   proto::Limits limits;

@@ -14,6 +14,7 @@
 #include "core/lane.h"
 #include "core/pool.h"
 #include "daemon/server/batches.h"
+#include "daemon/server/config_changes.h"
 #include "daemon/server/handler_directory.h"
 #include "daemon/server/io.h"
 #include "daemon/server/listener.h"
@@ -39,8 +40,8 @@ class Server {
  public:
   struct Parts {
     asio::io_context& io;
-    const HandlerDirectory& handlers;
-    std::vector<Lane*> lanes;
+    HandlerDirectory& handlers;
+    std::vector<Lane*> lanes;  // that there are; add_lane() tells of more
     Pool& pool;
     Store* store;  // null: everything is in memory
     std::shared_ptr<spdlog::logger> log;
@@ -56,6 +57,12 @@ class Server {
   std::expected<asio::ip::tcp::endpoint, std::string> listen();
   // What is in force from now on.
   void reconfigure(config::Config config);
+  // Who serves CONFIG SET and CONFIG RELOAD; before listen().
+  void on_config(ConfigChanges changes) { config_changes_ = std::move(changes); }
+  const ConfigChanges& config_changes() const { return config_changes_; }
+  // There is this handler; this lane, which outlives this. Known ones do no harm.
+  void add_handler(const std::string& name) { stats_.add_handler(name); }
+  void add_lane(Lane& lane);
   // New work is refused from now on; `on_idle` once nothing that was accepted is left to do.
   void drain(std::function<void()> on_idle) { batches_.drain(std::move(on_idle)); }
   // Accepts no more connections, lets those that there are take what is written for them, for kCloseGrace at
@@ -71,7 +78,7 @@ class Server {
   const ServerStats& stats() const { return stats_; }
   Batches& batches() { return batches_; }
   const HandlerDirectory& handlers() const { return parts_.handlers; }
-  const std::vector<Lane*>& lanes() const { return parts_.lanes; }
+  const std::vector<Lane*>& lanes() const { return lanes_; }
   Pool& pool() const { return parts_.pool; }
   spdlog::logger& log() { return *parts_.log; }
   Instant started_at() const { return started_at_; }
@@ -104,6 +111,7 @@ class Server {
   void tell_holding(const Outcome& outcome);
 
   const Parts parts_;
+  std::vector<Lane*> lanes_;
   config::Config config_;
   const Instant started_at_ = std::chrono::steady_clock::now();
   ServerStats stats_;
@@ -117,6 +125,7 @@ class Server {
   std::array<RateGate, kWarnings> warnings_;
   Timer close_timer_;
   std::function<void()> on_closed_;
+  ConfigChanges config_changes_;
 };
 
 }  // namespace locksley::daemon

@@ -1,7 +1,10 @@
 # syntax=docker/dockerfile:1
-# Two stages: one with the compilers, one with the two programs and the libraries that they link to.
+# Stages: `build` has the compilers and makes the Debian package; `test` runs all the tests on top of it; the last one, which is the image, is
+# Debian with that package.
 #   docker build -t locksley .
-#   docker run --rm -p 127.0.0.1:7770:7770 -p 127.0.0.1:9770:9770 locksley
+#   docker build --target test .
+#   docker run --rm -p 127.0.0.1:9770:9770 -v locksley:/var/lib/locksley locksley
+# deploy/image/README.md says how clients reach it.
 
 FROM debian:bookworm-slim AS build
 WORKDIR /src
@@ -10,27 +13,29 @@ RUN deploy/install-dependencies
 COPY . .
 RUN cmake --preset release \
  && cmake --build --preset release --target locksleyd locksley \
- && strip build/release/bin/locksleyd build/release/bin/locksley
+ && cpack --config build/release/CPackConfig.cmake -B build/package
+
+FROM build AS test
+RUN deploy/test
 
 FROM debian:bookworm-slim
-# The run-time halves of the libraries in deploy/install-dependencies; the test in this stage's last RUN fails if one is missing.
-RUN apt-get update -qq \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      libfmt9 libprometheus-cpp-core1.0 librocksdb7.8 libspdlog1.10 libssl3 libsystemd0 libxxhash0 libyaml-cpp0.7 \
- && rm -rf /var/lib/apt/lists/* \
- && useradd --system --uid 10001 --home-dir /var/lib/locksley --create-home --shell /usr/sbin/nologin locksley
-COPY --from=build /src/build/release/bin/ /usr/local/bin/
-# Inside a container loopback would reach nobody: bind to every address of the container, publish what is wanted.
-RUN mkdir /etc/locksley \
- && printf '%s\n' 'listen: {address: 0.0.0.0, port: 7770}' 'http:   {address: 0.0.0.0, port: 9770}' > /etc/locksley/locksley.yaml \
- && locksleyd --version && locksley --version && locksleyd --check-config --config /etc/locksley/locksley.yaml > /dev/null
+# A fixed number, so that volumes keep their owner. The package finds the user there, and makes none.
+RUN groupadd --system --gid 10001 locksley \
+ && useradd --system --uid 10001 --gid locksley --home-dir /var/lib/locksley --no-create-home --shell /usr/sbin/nologin locksley
+RUN --mount=type=bind,from=build,source=/src/build/package,target=/package \
+    apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /package/locksley_*.deb \
+ && rm -rf /var/lib/apt/lists/*
+COPY deploy/image/locksley.yaml /etc/locksley/
+COPY deploy/image/health /usr/local/bin/locksley-health
+RUN locksleyd --version && locksley --version && locksleyd --check-config --config /etc/locksley/locksley.yaml > /dev/null
 USER locksley
 WORKDIR /var/lib/locksley
-# ./locksley-data: batches, payloads, results.
+# The store: batches, payloads, results.
 VOLUME /var/lib/locksley
 EXPOSE 7770 9770
 # SIGTERM drains: new work is refused, accepted work is finished.
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 CMD ["locksley", "ping"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 CMD ["locksley-health"]
 ENTRYPOINT ["locksleyd"]
 CMD ["--config", "/etc/locksley/locksley.yaml"]

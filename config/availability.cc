@@ -12,13 +12,6 @@ namespace {
 // Keys that use a feature, dotted.
 using Uses = std::vector<std::string>;
 
-template <class Entry>
-Uses names_of(std::string_view section, const std::map<std::string, Entry>& entries) {
-  Uses result;
-  for (const auto& [name, entry] : entries) result.push_back(dotted(section, name));
-  return result;
-}
-
 Uses use_if(bool is_used, std::string key) { return is_used ? Uses{std::move(key)} : Uses{}; }
 
 struct Feature {
@@ -35,8 +28,6 @@ const std::array kMissing{
             "the HTTP side is plain TCP"},
     Feature{[](const Config& c) { return use_if(c.http.login != Http{}.login, "http.login"); },
             "the HTTP side asks nobody for a password"},
-    Feature{[](const Config& c) { return names_of("users", c.users); },
-            "nobody is asked for a password, and only loopback peers are served"},
 };
 
 }  // namespace

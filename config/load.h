@@ -13,9 +13,9 @@
 
 namespace locksley::config {
 
-// Larger files are refused: a configuration has a few kilobytes, and the YAML library needs half a second a
-// megabyte.
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+// Larger files are refused: a configuration has a few kilobytes, with 10,000 users one and a half megabytes,
+// and the YAML library needs half a second for each.
+constexpr std::size_t kMaxFileBytes = std::size_t{4} << 20;
 
 // Reads, checks and returns a configuration. An empty file is fine: everything has a default. Anything else
 // that is not wholly right gives all problems of the file at once, in the order of their lines, never a part

@@ -6,6 +6,7 @@
 
 #include "config/keys.h"
 #include "config/nearest.h"
+#include "config/password_hash.h"
 #include "config/schema.h"
 #include "config/words.h"
 
@@ -16,6 +17,7 @@ namespace {
 struct Mismatch {
   std::string expected;
   std::string suggestion;
+  std::string found = {};  // empty: the text itself
 };
 
 template <class T>
@@ -69,6 +71,13 @@ Parsed<Rate> parse(const Node& node, const Bounds<Rate>& bounds) {
 
 Parsed<std::string> parse(const Node& node, const TextRule& rule) {
   if (const auto expected = fault(rule, node.text)) return std::unexpected(Mismatch{*expected, ""});
+  return node.text;
+}
+
+Parsed<std::string> parse(const Node& node, HashRule) {
+  if (auto found = fault_of_hash(node.text)) {
+    return std::unexpected(Mismatch{std::string(HashRule::kExpected), "", *std::move(found)});
+  }
   return node.text;
 }
 
@@ -176,6 +185,10 @@ class Reader {
 
   void key(Key key, std::string& value, const TextRule& rule) {
     scalar(key, value, rule.expected, [&](const Node& node) { return parse(node, rule); });
+  }
+
+  void key(Key key, std::string& value, HashRule rule) {
+    scalar(key, value, HashRule::kExpected, [&](const Node& node) { return parse(node, rule); });
   }
 
   template <Worded E>
@@ -326,7 +339,7 @@ class Reader {
   }
 
   void report(Position position, const std::string& path, const Mismatch& mismatch, const Node& found) {
-    report(position, path, mismatch, describe(found));
+    report(position, path, mismatch, mismatch.found.empty() ? describe(found) : mismatch.found);
   }
 
   void report(Position position, const std::string& path, const Mismatch& mismatch,

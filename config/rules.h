@@ -30,6 +30,12 @@ struct ListRule {
   TextRule item;
 };
 
+// The hash of a password; password_hash.h says what that is. What is none may be a password, and is not
+// shown.
+struct HashRule {
+  static constexpr std::string_view kExpected = "the argon2id hash that `locksley hash-password` prints";
+};
+
 // Enumerations have no rule but their table of words.
 struct WordRule {};
 

@@ -69,7 +69,7 @@ void visit_handler(Visitor& v, HandlerT& handler) {
 template <class Visitor, class UserT>
 void visit_user(Visitor& v, UserT& user) {
   using Count = Bounds<std::uint64_t>;
-  v.key(Key{"password_hash", Change::kFile}, user.password_hash, kText);
+  v.key(Key{"password_hash", Change::kFile}, user.password_hash, HashRule{});
   v.key(Key{"certificate", Change::kFile}, user.certificate, kText);
   v.key(Key{"weight", Change::kFile}, user.weight, Count{1, 1'000});
   v.key(Key{"handlers", Change::kFile}, user.handlers, kNames);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "config/keys.h"
+#include "config/password_hash.h"
 #include "config/schema.h"
 #include "config/words.h"
 
@@ -54,6 +55,12 @@ class RuleChecker final : public PathVisitor {
 
   void key(Key key, const std::optional<Rate>& value, const Bounds<Rate>& bounds) {
     if (value) this->key(key, *value, bounds);
+  }
+
+  void key(Key key, const std::string& value, HashRule) {
+    if (value.empty()) return;  // absent
+    if (const auto found = fault_of_hash(value))
+      report(path_to(key), std::string(HashRule::kExpected), *found);
   }
 
   template <class T>

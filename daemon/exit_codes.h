@@ -9,7 +9,7 @@ enum ExitCode : int {
   kExitOk = 0,            // all went well; for `locksley run`: every job was ok
   kExitJobsFailed = 1,    // the command worked, but a job ended otherwise than ok, or the batch was cancelled
   kExitUsage = 2,         // wrong options or arguments; nothing was done
-  kExitDataError = 65,    // the server refused what was asked (EX_DATAERR): no such batch, handler, ...
+  kExitDataError = 65,    // refused (EX_DATAERR): no such batch, handler, ..., or an empty password
   kExitNoInput = 66,      // an input file cannot be read (EX_NOINPUT)
   kExitUnavailable = 69,  // the daemon cannot be reached, or is draining (EX_UNAVAILABLE)
   kExitSoftware = 70,     // a bug (EX_SOFTWARE)

@@ -22,6 +22,7 @@
 #include "config/words.h"
 #include "core/lane.h"
 #include "core/pool.h"
+#include "daemon/auth/authenticator.h"
 #include "daemon/command_line.h"
 #include "daemon/cpu_count.h"
 #include "daemon/exit_codes.h"
@@ -127,11 +128,13 @@ int serve(const config::Config& config, const std::string& config_file) {
   }
 
   asio::io_context io(1);  // one thread runs it: fewer locks
+  Authenticator authenticator(io.get_executor());
   Server server({.io = io,
                  .handlers = handlers.directory(),
                  .lanes = handlers.lanes(),
                  .pool = pool,
                  .store = store.get(),
+                 .authenticator = authenticator,
                  .log = log,
                  .version = kBuildVersion},
                 config);

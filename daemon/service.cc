@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <utility>
 
@@ -17,11 +18,19 @@
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
+namespace {
+
+// From the end of the drain to that of the process, generously: connections have one second, programs and
+// jobs two each, and the store must be written.
+constexpr auto kClosingTime = std::chrono::seconds(15);
+
+}  // namespace
 
 Service::Service(Parts parts)
     : parts_(std::move(parts)),
       signals_(parts_.io.get_executor(), SIGTERM, SIGINT, SIGHUP),
-      drain_timer_(parts_.io) {}
+      drain_timer_(parts_.io),
+      watchdog_timer_(parts_.io) {}
 
 int Service::run(const std::string& ready_line) {
   wait_for_signal();
@@ -29,6 +38,7 @@ int Service::run(const std::string& ready_line) {
   std::fputs((ready_line + "\n").c_str(), stdout);
   std::fflush(stdout);
   ::sd_notify(0, "READY=1");
+  start_watchdog();
   run_io_loop(parts_.io, {.may_poll = [this] { return parts_.pool.has_free_worker(); },
                           .awaits_worker = [this] { return parts_.server.has_blocked(); }});
   // From here on a signal has its usual effect: it ends the process, whatever a worker is still doing.
@@ -51,11 +61,34 @@ void Service::wait_for_signal() {
   });
 }
 
+void Service::start_watchdog() {
+  std::uint64_t usec = 0;
+  if (::sd_watchdog_enabled(0, &usec) <= 0) return;
+  watchdog_interval_ = std::chrono::microseconds(usec / 2);
+  feed_watchdog();
+}
+
+void Service::feed_watchdog() {
+  // A daemon that has work, and nobody who does it, is as good as dead: it is not fed, and systemd starts
+  // another.
+  if (const auto trouble = parts_.health.trouble()) {
+    parts_.log->error("no sign of life for systemd: {}", *trouble);
+  } else {
+    ::sd_notify(0, "WATCHDOG=1");
+  }
+  watchdog_timer_.expires_after(watchdog_interval_);
+  watchdog_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) feed_watchdog();
+  });
+}
+
 void Service::begin_drain() {
   draining_ = true;
   parts_.health.set_phase(Health::Phase::draining);
-  ::sd_notify(0, "STOPPING=1");
   const auto limit = parts_.server.config().shutdown.drain_timeout;
+  // systemd waits for as long as the configuration says, whatever its own file says.
+  const auto patience = std::chrono::duration_cast<std::chrono::microseconds>(limit + kClosingTime);
+  ::sd_notify(0, fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", patience.count()).c_str());
   parts_.log->info("draining: nothing new is accepted; active_batches={} queued_jobs={} drain_timeout={}",
                    parts_.server.batches().active(), parts_.server.batches().registry().queued_jobs(),
                    config::to_string(limit));
@@ -82,10 +115,11 @@ void Service::log_what_is_left() {
   Batches& batches = parts_.server.batches();
   std::vector<BatchRecord*> left;
   // Those that are active are in memory: so nothing can fail.
-  static_cast<void>(batches.registry().list(0, true, batches.active(), [&](BatchRecord& record) {
-    left.push_back(&record);
-    return true;
-  }));
+  static_cast<void>(
+      batches.registry().list({.active_only = true, .most = batches.active()}, [&](BatchRecord& record) {
+        left.push_back(&record);
+        return true;
+      }));
   for (BatchRecord* record : left) {
     const BatchStatus status = record->status();
     if (++lines <= kMostLines) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <asio/signal_set.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -18,8 +19,8 @@ class HttpServer;
 class Reconfiguration;
 class Server;
 
-// The daemon as its operator and systemd see it: says when it is ready, drains and ends on signals, re-reads
-// its configuration on another.
+// The daemon as its operator and systemd see it: says when it is ready and, if systemd watches, that it is
+// alive; drains and ends on signals, re-reads its configuration on another.
 //
 //   serving --TERM/INT--> draining --nothing left, or shutdown.drain_timeout--> closing --no connection
 //   left--> run() returns
@@ -45,6 +46,8 @@ class Service {
 
  private:
   void wait_for_signal();
+  void start_watchdog();
+  void feed_watchdog();
   void begin_drain();
   void begin_close(int exit_code, const char* why);
   void reload();
@@ -53,6 +56,8 @@ class Service {
   const Parts parts_;
   asio::basic_signal_set<IoExecutor> signals_;
   Timer drain_timer_;
+  Timer watchdog_timer_;  // never armed unless systemd asks for signs of life
+  std::chrono::microseconds watchdog_interval_{};
   bool draining_ = false;
   bool closing_ = false;
   int exit_code_ = 0;

@@ -1,5 +1,7 @@
 #include "proto/argument_list.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -14,6 +16,11 @@ constexpr std::size_t kFramingAllowance =
     16;  // per argument, of what compact() takes for well used: "$32\r\n…\r\n"
 
 }  // namespace
+
+void ArgumentList::wipe(std::size_t i) {
+  const std::string_view secret = (*this)[i];
+  ::explicit_bzero(const_cast<char*>(secret.data()), secret.size());
+}
 
 ArgumentList ArgumentList::copy_of(std::span<const std::string_view> arguments) {
   ArgumentList list;

@@ -72,6 +72,10 @@ class ArgumentList {
   // it copied.
   bool compact();
 
+  // Overwrites the bytes of the i-th argument, a secret: nobody finds them in memory that is used again. What
+  // it shows from now on is zeros.
+  void wipe(std::size_t i);
+
   // Empty again; keeps the array of slices for re-use if it is small, and no block.
   void clear();
 

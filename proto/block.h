@@ -13,7 +13,8 @@ namespace locksley::proto {
 // Owned by the BlockRefs that point to it; the last one to go frees it, on whichever thread that is. One
 // CommandReader appends to a block while others read the parts that were handed out before: a byte, once it
 // is part of an argument that was handed out, is never written again for as long as any other BlockRef
-// exists. Nothing here blocks. Allocation throws std::bad_alloc.
+// exists; but for a secret's, by its only reader, to wipe it. Nothing here blocks. Allocation throws
+// std::bad_alloc.
 class alignas(16) Block {
  public:
   static constexpr std::size_t kMaxCapacity = 0xFFFF'FFF0;  // offsets into a block are 32 bits wide

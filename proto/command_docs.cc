@@ -14,13 +14,6 @@ namespace {
 
 constexpr std::string_view kSince = "0.1.0";
 
-std::string full_name(const SubcommandSpec& subcommand) {
-  std::string name(command(subcommand.container).name);
-  name += '|';
-  name += subcommand.name;
-  return name;
-}
-
 // One entry of COMMAND INFO as Redis 7 has it: name, arity, flags, first key, last key, step, categories,
 // tips, key specifications, subcommands. There are no keys here.
 void write_info(ReplyWriter& reply, std::string_view name, std::int32_t arity, std::uint8_t flags,

@@ -81,7 +81,7 @@ std::span<std::byte> CommandReader::prepare(std::size_t hint) {
   if (!block_) {
     move_to_new_block(std::max(next_block_bytes_, hint));
   } else if (unread == 0 && block_.is_unique()) {
-    const bool is_too_small = written_ == block_->capacity() && block_->capacity() < kBlockBytes;
+    const bool is_too_small = written_ == block_->capacity() && block_->capacity() < largest_block();
     read_ = 0;
     written_ = 0;
     if (is_too_small || block_->capacity() < hint) move_to_new_block(std::max(next_block_bytes_, hint));
@@ -113,7 +113,7 @@ void CommandReader::move_to_new_block(std::size_t capacity) {
   block_ = std::move(block);
   read_ = 0;
   written_ = unread;
-  next_block_bytes_ = std::min(kBlockBytes, kBlockGrowth * next_block_bytes_);
+  next_block_bytes_ = std::min(largest_block(), kBlockGrowth * next_block_bytes_);
 }
 
 void CommandReader::commit(std::size_t n) {
@@ -303,6 +303,9 @@ ReadStatus CommandReader::split_line(char* line, char* end) {
   while (true) {
     while (in != end && is_space(*in)) ++in;
     if (in == end) break;
+    if (!limits_.authenticated && pending_.size() == Limits::kUnauthenticatedArguments) {
+      return fail("unauthenticated multibulk length");
+    }
     char* const argument = out;
     char quote = 0;
     for (; in != end && (quote != 0 || !is_space(*in)); ++in) {

@@ -47,7 +47,8 @@ struct ProtocolError {
 // Memory: blocks of 16 KiB at first, then growing to 1 MiB while reads fill them. A bulk that does not fit
 // the rest of its block is moved once to another, a large one to a block of its own. A length that is
 // announced allocates nothing: what is allocated is at most a block, or four times the bytes of that bulk
-// that have really arrived.
+// that have really arrived. Before authentication blocks stay small, so that ten thousand strangers hold as
+// little as they may send.
 class CommandReader {
  public:
   static constexpr std::size_t kFirstBlockBytes = 16 * Limits::kKiB;
@@ -59,7 +60,7 @@ class CommandReader {
   CommandReader& operator=(const CommandReader&) = delete;
 
   // Holds from the next length that is read on: so a pipelined AUTH lifts the limits of the commands behind
-  // it.
+  // it, and a RESET brings them back.
   void set_limits(const Limits& limits) { limits_ = limits; }
   const Limits& limits() const { return limits_; }
 
@@ -113,6 +114,8 @@ class CommandReader {
   void finish(Command& command);
   ReadStatus fail(std::string_view what);
   void move_to_new_block(std::size_t capacity);
+  // What blocks grow to.
+  std::size_t largest_block() const { return limits_.authenticated ? kBlockBytes : kFirstBlockBytes; }
   // read_ goes on by n within the unfinished command.
   void advance(std::size_t n) {
     read_ += n;

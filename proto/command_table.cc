@@ -183,8 +183,10 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kClientGetname, Id::kClient, "getname", 2, 2, Group::kConnection, "Returns the name of the connection"},
     {Sub::kClientId, Id::kClient, "id", 2, 2, Group::kConnection, "Returns the number of the connection"},
     {Sub::kClientInfo, Id::kClient, "info", 2, 2, Group::kConnection, "Describes this connection"},
-    {Sub::kClientKill, Id::kClient, "kill", 4, 4, Group::kAdmin, "Closes a connection", kKill},
-    {Sub::kClientList, Id::kClient, "list", 2, kNoMaximum, Group::kAdmin, "Describes all connections"},
+    {Sub::kClientKill, Id::kClient, "kill", 4, 4, Group::kConnection,
+     "Closes a connection of the same user; admins: any", kKill},
+    {Sub::kClientList, Id::kClient, "list", 2, kNoMaximum, Group::kConnection,
+     "Describes the user's connections; to admins: all"},
     {Sub::kClientNoEvict, Id::kClient, "no-evict", 3, 3, Group::kConnection,
      "Accepted, as no connection is evicted", kOnOff},
     {Sub::kClientNoTouch, Id::kClient, "no-touch", 3, 3, Group::kConnection,
@@ -321,12 +323,14 @@ std::string unknown_command_error(const ArgumentList& arguments) {
 
 std::string arity_error(const CommandSpec& command) { return wrong_number(command.name); }
 
-std::string arity_error(const SubcommandSpec& subcommand) {
+std::string full_name(const SubcommandSpec& subcommand) {
   std::string name(command(subcommand.container).name);
   name += '|';
   name += subcommand.name;
-  return wrong_number(name);
+  return name;
 }
+
+std::string arity_error(const SubcommandSpec& subcommand) { return wrong_number(full_name(subcommand)); }
 
 std::string unknown_subcommand_error(const CommandSpec& command, std::string_view subcommand) {
   std::string container(command.name);

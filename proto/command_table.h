@@ -136,6 +136,9 @@ struct CommandSpec {
   std::span<const SubcommandSpec> subcommands() const;
 };
 
+// As Redis says it: "client|setname".
+std::string full_name(const SubcommandSpec& subcommand);
+
 // The one table, in the order of CommandId, which is that of the names. Constant data; every function below
 // may be called by any thread.
 std::span<const CommandSpec> commands();

@@ -81,16 +81,19 @@ bool ReplyReader::absorb(Reply& value, bool is_attribute) {
   return is_attribute;
 }
 
-// A line without its end. `at` is behind the type.
+// A line without its end. `at` is behind the type. What decides is the first CR or LF, so that the outcome
+// does not depend on how much of what follows is there.
 ReadStatus ReplyReader::read_line(const char*& at, std::string_view& line) {
   const auto available = static_cast<std::size_t>(end() - at);
-  const auto* cr = static_cast<const char*>(std::memchr(at, '\r', available));
-  if (cr == nullptr && std::memchr(at, '\n', available) != nullptr) return fail("LF without CR");
-  if (cr == nullptr || cr + 1 == end()) {
-    return available > kMaxLineBytes ? fail("a line of more than 64 KiB") : ReadStatus::kNeedMore;
-  }
-  if (cr[1] != '\n') return fail("CR without LF");
-  line = {at, static_cast<std::size_t>(cr - at)};
+  const auto* lf = static_cast<const char*>(std::memchr(at, '\n', available));
+  const std::size_t before_lf = lf == nullptr ? available : static_cast<std::size_t>(lf - at);
+  const auto* cr = static_cast<const char*>(std::memchr(at, '\r', before_lf));
+  const std::size_t length = cr == nullptr ? before_lf : static_cast<std::size_t>(cr - at);
+  if (length > kMaxLineBytes) return fail("a line of more than 64 KiB");
+  if (cr == nullptr) return lf == nullptr ? ReadStatus::kNeedMore : fail("LF without CR");
+  if (cr + 1 == end()) return ReadStatus::kNeedMore;
+  if (cr + 1 != lf) return fail("CR without LF");
+  line = {at, length};
   at = cr + 2;
   return ReadStatus::kComplete;
 }

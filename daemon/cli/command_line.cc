@@ -132,6 +132,7 @@ class Parser {
     add_weight();
     add_server_commands();
     add_bench();
+    add_hash_password();
     app_.require_subcommand(1);
     try {
       std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
@@ -297,6 +298,15 @@ class Parser {
         "--latency", bench_.latency,
         "One job at a time on each connection, by RUN: prints percentiles of the time it takes");
     command->callback([this] { line_.command = bench_; });
+  }
+
+  void add_hash_password() {
+    auto* command =
+        add("hash-password",
+            "Print the hash of a password, for password_hash in the daemon's configuration. Asks for it "
+            "on the terminal, or reads one line of standard input",
+            "locksley hash-password < password.txt");
+    command->callback([this] { line_.command = HashPasswordArguments{}; });
   }
 
   CLI::App app_;

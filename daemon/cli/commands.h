@@ -17,5 +17,7 @@ int run_batch(Context& context, const BatchArguments& arguments);
 int run_weight(Context& context, const WeightArguments& arguments);
 int run_server(Context& context, const ServerArguments& arguments);
 int run_bench(Context& context, const BenchArguments& arguments);
+// Speaks to no daemon.
+int run_hash_password(const HashPasswordArguments& arguments, bool json, Signals& signals);
 
 }  // namespace locksley::cli

@@ -23,6 +23,13 @@ Expected<client::Client> Context::connect(int interrupt_fd) const {
 int Context::fail(const ClientError& error) const {
   if (error.kind == Kind::kInterrupted) return 128 + signals_->take().value_or(2);
   std::fprintf(stderr, "locksley: %s\n", printable(error.message).c_str());
+  if (error.code == "NOAUTH" || error.code == "WRONGPASS") {
+    std::fputs(
+        "locksley: the user comes from --url redis://USER@HOST:PORT, the password from LOCKSLEY_PASSWORD or "
+        "a "
+        "file for --password-file\n",
+        stderr);
+  }
   return exit_code_of(error);
 }
 

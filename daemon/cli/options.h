@@ -92,8 +92,11 @@ struct ServerArguments {
   std::string section = {};  // of INFO; empty: all
 };
 
-using Arguments = std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
-                               BatchArguments, WeightArguments, ServerArguments, BenchArguments>;
+struct HashPasswordArguments {};
+
+using Arguments =
+    std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
+                 BatchArguments, WeightArguments, ServerArguments, BenchArguments, HashPasswordArguments>;
 
 struct CommandLine {
   GlobalOptions global;

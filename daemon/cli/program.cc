@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+#include <variant>
 
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/commands.h"
@@ -26,6 +28,9 @@ int run_program(std::vector<std::string> arguments) {
     return line.error().exit_code;
   }
   Signals signals;
+  if (const auto* command = std::get_if<HashPasswordArguments>(&line->command)) {
+    return run_hash_password(*command, line->global.json, signals);
+  }
   const auto address =
       choose_address(line->global, [](const char* name) -> const char* { return std::getenv(name); });
   if (!address) return Context(line->global, {}, signals).fail(address.error());
@@ -40,6 +45,7 @@ int run_program(std::vector<std::string> arguments) {
                         [&](WeightArguments& command) { return run_weight(context, command); },
                         [&](ServerArguments& command) { return run_server(context, command); },
                         [&](BenchArguments& command) { return run_bench(context, command); },
+                        [&](HashPasswordArguments&) -> int { std::unreachable(); },  // above
                     },
                     line->command);
 }

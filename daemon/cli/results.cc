@@ -14,7 +14,7 @@ using Kind = client::ClientError::Kind;
 
 namespace {
 
-constexpr std::chrono::milliseconds kSlice{10'000};
+constexpr std::chrono::milliseconds kFollowSlice{10'000};
 
 }  // namespace
 
@@ -29,7 +29,7 @@ int run_results(Context& context, const ResultsArguments& arguments) {
                output, [&output] { output.flush(); });
   Client::ResultsPosition position;
   while (!position.at_end) {
-    const auto block = arguments.follow ? kSlice : std::chrono::milliseconds{0};
+    const auto block = arguments.follow ? kFollowSlice : std::chrono::milliseconds{0};
     const std::uint64_t before = sink.rows();
     const auto read = client->results(arguments.id, position, Client::kRowsAtOnce, block,
                                       [&](const client::ResultRow& row) { sink.add(row); });

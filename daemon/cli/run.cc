@@ -27,7 +27,7 @@ using Kind = client::ClientError::Kind;
 using std::chrono::steady_clock;
 
 // How long one question for results waits: the progress shown is never older.
-constexpr std::chrono::milliseconds kSlice{500};
+constexpr std::chrono::milliseconds kRowsSlice{500};
 
 // One `locksley run`: the steps in the order in which they happen.
 class Run {
@@ -73,12 +73,12 @@ class Run {
   int read_results() {
     Client::ResultsPosition position;
     while (!position.at_end) {
-      const auto read =
-          client_->results(id_, position, Client::kRowsAtOnce, kSlice, [this](const client::ResultRow& row) {
-            // On one screen the bar must make way for the outputs.
-            if (shares_the_screen_) progress_.clear();
-            sink_.add(row);
-          });
+      const auto read = client_->results(id_, position, Client::kRowsAtOnce, kRowsSlice,
+                                         [this](const client::ResultRow& row) {
+                                           // On one screen the bar must make way for the outputs.
+                                           if (shares_the_screen_) progress_.clear();
+                                           sink_.add(row);
+                                         });
       output_.flush();
       progress_.update(counts());
       if (output_.error() == EPIPE) return after_broken_pipe();

@@ -12,7 +12,7 @@ using client::BatchStatus;
 using client::Deadline;
 
 // How old the progress shown may be.
-constexpr std::chrono::milliseconds kSlice{250};
+constexpr std::chrono::milliseconds kStatusSlice{250};
 
 ProgressCounts counts(const BatchStatus& status) {
   return {.done = status.ended(),
@@ -24,7 +24,7 @@ ProgressCounts counts(const BatchStatus& status) {
 client::Expected<BatchStatus> wait_with_progress(client::Client& client, const std::string& id,
                                                  Deadline deadline, Progress& progress) {
   for (;;) {
-    auto status = client.wait(id, client::earlier(deadline, client::deadline_in(kSlice)));
+    auto status = client.wait(id, client::earlier(deadline, client::deadline_in(kStatusSlice)));
     if (!status) return status;
     if (status->is_over()) progress.finish(counts(*status));
     if (status->is_over() || client::Clock::now() >= deadline) return status;

@@ -34,6 +34,8 @@ void read_plain(const ServerStats& stats, Families& families) {
       {"locksley_connections_refused_total",
        "Connections that were refused: too many, or not from this machine.",
        &ServerStats::connections_refused},
+      {"locksley_authentication_failures_total",
+       "Logins that were refused: a wrong password, or no such user.", &ServerStats::authentication_failures},
       {"locksley_protocol_errors_total", "Connections that were closed because they broke the protocol.",
        &ServerStats::protocol_errors},
       {"locksley_received_bytes_total", "Bytes received from clients.", &ServerStats::received_bytes},

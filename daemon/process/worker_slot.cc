@@ -284,8 +284,9 @@ void WorkerSlot::look() {
   if (std::exchange(is_patient_, true)) return;
   patience_.expires_after(kPatienceAtCancel);
   patience_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
     is_patient_ = false;
-    if (!error && slot_.has_turn() && slot_.batch().is_stopping()) condemn(Verdict::cancelled);
+    if (slot_.has_turn() && slot_.batch().is_stopping()) condemn(Verdict::cancelled);
   });
 }
 
@@ -330,6 +331,7 @@ void WorkerSlot::ended(const ProcessEnd& end) {
   process_ = 0;
   timeout_.cancel();
   patience_.cancel();
+  is_patient_ = false;
   silence_.cancel();
   terminator_.end();
   // What it had answered before it died counts.

@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::string_view kDraining = "DRAINING the daemon is shutting down: nothing was accepted";
 
-Instant now() { return std::chrono::steady_clock::now(); }
-
 Keep keep_of(proto::Keep keep) {
   switch (keep) {
     case proto::Keep::kAll:
@@ -33,10 +31,11 @@ Keep keep_of(proto::Keep keep) {
   return Keep::none;
 }
 
-BatchOptions options_of(const proto::BatchOptions& options, const HandlerDirectory::Entry& entry,
-                        std::string id) {
+BatchOptions options_of(const User& by, const proto::BatchOptions& options,
+                        const HandlerDirectory::Entry& entry, std::string id) {
   return {.id = std::move(id),
           .name = options.name,
+          .tenant = by.name(),
           .trace = options.trace,
           .weight = options.weight,
           .slots = options.slots.value_or(0),
@@ -49,9 +48,12 @@ BatchOptions options_of(const proto::BatchOptions& options, const HandlerDirecto
 }  // namespace
 
 std::expected<const HandlerDirectory::Entry*, Batches::Refusal> Batches::handler_for(
-    const std::string& name) {
+    const User& by, const std::string& name) {
+  // Whether there is one of this name is nobody's business who may not use it.
+  if (!by.may_use(name)) return std::unexpected(no_handler_permission_error(by, name));
   if (const HandlerDirectory::Entry* entry = handlers_.find(name)) return entry;
-  const std::vector<std::string> names = handlers_.names();
+  std::vector<std::string> names = handlers_.names();
+  std::erase_if(names, [&by](const std::string& other) { return !by.may_use(other); });
   std::string text = fmt::format("NOHANDLER no handler is named '{}'", proto::printable(name));
   if (const std::string near = config::nearest_name(name, names); !near.empty()) {
     text += fmt::format("; did you mean '{}'?", near);
@@ -64,77 +66,16 @@ std::expected<const HandlerDirectory::Entry*, Batches::Refusal> Batches::handler
   return std::unexpected(std::move(text));
 }
 
-std::expected<void, Batches::Refusal> Batches::check_limits(const Demand& demand) {
-  const config::Limits& limits = config_.limits;
-  const auto& [handler, batch_jobs, new_jobs, payloads, is_stored] = demand;
-  const auto too_big = [](std::string_view what, std::uint64_t found, std::string_view limit,
-                          std::uint64_t most) {
-    return std::unexpected(fmt::format("TOOBIG {} {}, and {} is {}", what, found, limit, most));
-  };
-  if (batch_jobs > limits.max_batch_jobs) {
-    return too_big("jobs of the batch:", batch_jobs, "limits.max_batch_jobs", limits.max_batch_jobs);
-  }
-  if (new_jobs > limits.max_queued_jobs) {
-    return too_big("jobs of the batch:", new_jobs, "limits.max_queued_jobs", limits.max_queued_jobs);
-  }
-  std::uint64_t bytes = 0;
-  if (payloads != nullptr) {
-    bytes = payloads->payload_bytes();
-    // Only if all together are over the limit can one of them be.
-    if (bytes > limits.max_payload.count) {
-      for (const std::string_view payload : *payloads) {
-        if (payload.size() > limits.max_payload.count) {
-          return too_big("bytes of a payload:", payload.size(), "limits.max_payload",
-                         limits.max_payload.count);
-        }
-      }
-    }
-    if (!is_stored && bytes > limits.max_queued_bytes.count) {
-      return too_big("bytes of the batch:", bytes, "limits.max_queued_bytes", limits.max_queued_bytes.count);
-    }
-  }
-  const auto full = [this, &handler = handler](std::string_view limit, std::uint64_t most,
-                                               std::uint64_t queued) {
-    if (full_lines_.open(now())) {
-      log_->warn("queue full handler={} limit={} ({}) unlogged={}", handler, limit, most,
-                 full_lines_.held_back());
-    }
-    return std::unexpected(fmt::format(
-        "QUEUEFULL {} is {}, and {} are queued: nothing was accepted, try again", limit, most, queued));
-  };
-  const auto jobs_fit = [&] {
-    return new_jobs <= limits.max_queued_jobs - std::min(limits.max_queued_jobs, registry_.queued_jobs());
-  };
-  const auto bytes_fit = [&] { return is_stored || payloads == nullptr || has_memory_for(*payloads); };
-  // What has ended may not have been heard of yet: STATUS shows it already.
-  if (!jobs_fit() || !bytes_fit()) apply_changes();
-  if (!jobs_fit()) {
-    return full("limits.max_queued_jobs", limits.max_queued_jobs, registry_.queued_jobs());
-  }
-  if (!bytes_fit()) {
-    return full("limits.max_queued_bytes", limits.max_queued_bytes.count, registry_.queued_bytes());
-  }
-  if (is_stored && !make_room(bytes + kRowBytes)) {
-    return full("store.max_bytes", config_.store.max_bytes.count, stored_bytes_);
-  }
-  return {};
-}
-
-bool Batches::has_memory_for(const proto::ArgumentList& payloads) const {
-  const std::uint64_t most = config_.limits.max_queued_bytes.count;
-  return payloads.payload_bytes() <= most - std::min(most, registry_.queued_bytes());
-}
-
 Batches::Accepted Batches::refuse(const std::string& handler, Refusal why) {
   stats_.count_batch(handler, BatchEvent::kRejected);
   return std::unexpected(std::move(why));
 }
 
-std::string Batches::new_id() {
+std::string Batches::new_id(const Tenant& tenant) {
   std::string id;
   do {
     id = ids_.next(unix_milliseconds() / 1000);
-  } while (registry_.may_be_taken(id));
+  } while (registry_.may_be_taken(tenant, id));
   return id;
 }
 
@@ -146,25 +87,28 @@ Batches::Accepted Batches::existing(BatchRecord& record, const std::string& hand
                                      record.id(), is_same ? "handler" : "jobs"));
 }
 
-Batches::Accepted Batches::submit(const proto::SubmitCommand& command, proto::ArgumentList arguments) {
-  return accept(command, std::move(arguments), BatchRecord::Origin::kSubmit);
+Batches::Accepted Batches::submit(const User& by, const proto::SubmitCommand& command,
+                                  proto::ArgumentList arguments) {
+  return accept(by, command, std::move(arguments), BatchRecord::Origin::kSubmit);
 }
 
-Batches::Accepted Batches::run(const proto::SubmitCommand& command, proto::ArgumentList arguments) {
-  return accept(command, std::move(arguments), BatchRecord::Origin::kRun);
+Batches::Accepted Batches::run(const User& by, const proto::SubmitCommand& command,
+                               proto::ArgumentList arguments) {
+  return accept(by, command, std::move(arguments), BatchRecord::Origin::kRun);
 }
 
-Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::ArgumentList arguments,
-                                  BatchRecord::Origin origin) {
-  const auto entry = handler_for(command.handler);
+Batches::Accepted Batches::accept(const User& by, const proto::SubmitCommand& command,
+                                  proto::ArgumentList arguments, BatchRecord::Origin origin) {
+  const auto entry = handler_for(by, command.handler);
   if (!entry) return std::unexpected(entry.error());
   const auto* range = std::get_if<proto::RangeSource>(&command.source);
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
+  const std::uint64_t bytes = range != nullptr ? 0 : arguments.payload_bytes();
 
   if (!command.options.id.empty()) {
     // Before anything that may have changed since the first time: a repetition finds what it made.
-    const auto found = find(command.options.id);
+    const auto found = find_own(by.tenant(), command.options.id);
     if (!found) return refuse(command.handler, found.error());
     if (BatchRecord* known = *found) {
       // A RUN is never a repetition: it runs its jobs each time.
@@ -177,7 +121,9 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   const bool is_stored =
       store_ != nullptr && origin != BatchRecord::Origin::kRun && !command.options.ephemeral;
   if (auto ready = check_store(is_stored); !ready) return refuse(command.handler, std::move(ready.error()));
-  if (auto fits = check_limits({.handler = command.handler,
+  if (auto fits = check_limits({.tenant = by.tenant(),
+                                .handler = command.handler,
+                                .new_batches = 1,
                                 .batch_jobs = jobs,
                                 .new_jobs = jobs,
                                 .payloads = range == nullptr ? &arguments : nullptr,
@@ -186,7 +132,7 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
     return refuse(command.handler, std::move(fits.error()));
   }
 
-  auto order = order_of(command.options);
+  auto order = order_of(by, command.options);
   if (!order) return refuse(command.handler, std::move(order.error()));
 
   const bool is_due = command.options.delay || !order->waits.all.empty() ||
@@ -210,7 +156,8 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   }
   const PayloadParts parts = to_write != nullptr ? parts_of(*to_write) : PayloadParts::kNone;
   const bool chosen = !command.options.id.empty();
-  BatchOptions core_options = options_of(command.options, **entry, chosen ? command.options.id : new_id());
+  BatchOptions core_options =
+      options_of(by, command.options, **entry, chosen ? command.options.id : new_id(by.tenant()));
   // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
   if (origin == BatchRecord::Origin::kRun) core_options.keep = Keep::all;
   // Not make_shared, here and below: the store's weak_ptr to it would hold its memory when it has gone.
@@ -223,15 +170,16 @@ Batches::Accepted Batches::accept(const proto::SubmitCommand& command, proto::Ar
   record->id_is_chosen = chosen;
   record->content.received = received;
   if (range != nullptr) record->content.range = std::make_unique<proto::RangeSource>(*range);
+  registry_.count_payloads(*record, bytes);
   enter(record, command.options, std::move(*order), jobs, false, std::move(to_write));
   return record;
 }
 
-Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t connection) {
-  const auto entry = handler_for(command.handler);
+Batches::Accepted Batches::open(const User& by, const proto::OpenCommand& command, std::uint64_t connection) {
+  const auto entry = handler_for(by, command.handler);
   if (!entry) return std::unexpected(entry.error());
   if (!command.options.id.empty()) {
-    const auto found = find(command.options.id);
+    const auto found = find_own(by.tenant(), command.options.id);
     if (!found) return refuse(command.handler, found.error());
     if (BatchRecord* known = *found) {
       // An OPEN whose reply was lost; once there are jobs, nobody can tell whose they are.
@@ -243,15 +191,26 @@ Batches::Accepted Batches::open(const proto::OpenCommand& command, std::uint64_t
   if (draining_) return refuse(command.handler, Refusal(kDraining));
   const bool is_stored = store_ != nullptr && !command.options.ephemeral;
   if (auto ready = check_store(is_stored); !ready) return refuse(command.handler, std::move(ready.error()));
-  auto order = order_of(command.options);
+  if (auto fits = check_limits({.tenant = by.tenant(),
+                                .handler = command.handler,
+                                .new_batches = 1,
+                                .batch_jobs = 0,
+                                .new_jobs = 0,
+                                .payloads = nullptr,
+                                .is_stored = is_stored});
+      !fits) {
+    return refuse(command.handler, std::move(fits.error()));
+  }
+  auto order = order_of(by, command.options);
   if (!order) return refuse(command.handler, std::move(order.error()));
 
   const std::uint64_t sequence = registry_.take_sequence();
   const bool chosen = !command.options.id.empty();
   std::shared_ptr<BatchRecord> record(new BatchRecord(
-      options_of(command.options, **entry, chosen ? command.options.id : new_id()), (*entry)->handler,
-      std::make_unique<StreamedPayloads>(is_stored ? store_->payloads(sequence) : nullptr), &changes_,
-      (*entry)->lane, BatchRecord::Origin::kOpen, sequence, is_stored ? store_->journal(sequence) : nullptr));
+      options_of(by, command.options, **entry, chosen ? command.options.id : new_id(by.tenant())),
+      (*entry)->handler, std::make_unique<StreamedPayloads>(is_stored ? store_->payloads(sequence) : nullptr),
+      &changes_, (*entry)->lane, BatchRecord::Origin::kOpen, sequence,
+      is_stored ? store_->journal(sequence) : nullptr));
   if ((*entry)->is_held) record->set_hold(Hold::handler);
   record->id_is_chosen = chosen;
   record->opener = connection;
@@ -302,7 +261,10 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record,
   }
   if (auto ready = check_store(record.is_stored()); !ready) return std::unexpected(std::move(ready.error()));
   const std::uint64_t added = payloads.size();
-  if (auto fits = check_limits({.handler = record.handler().name(),
+  const std::uint64_t bytes = payloads.payload_bytes();
+  if (auto fits = check_limits({.tenant = registry_.tenant_of(record),
+                                .handler = record.handler().name(),
+                                .new_batches = 0,
                                 .batch_jobs = record.content.jobs + added,
                                 .new_jobs = added,
                                 .payloads = &payloads,
@@ -335,6 +297,7 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record,
   }
   record.content.jobs += added;
   registry_.count(record, added, source.memory_bytes());
+  registry_.count_payloads(record, record.quota_bytes + bytes);
   const IndexRange range{*first, *first + added};
   if (record.is_stored()) {
     record.stored_payload_bytes += shared->payload_bytes();

@@ -17,9 +17,11 @@
 namespace locksley::daemon {
 
 class Wakeup;
+struct Tenant;
 
 // Instants of everything that the server times. Passed in, so that tests own the clock.
 using Instant = std::chrono::steady_clock::time_point;
+inline Instant now() { return std::chrono::steady_clock::now(); }
 inline constexpr Instant kNever = Instant::max();
 
 // A batch as the server knows it: the scheduler's record, and what the connections need beside it. It derives
@@ -67,10 +69,14 @@ class BatchRecord final : public Batch {
   bool has_no_deadline = false;  // RETRY let it go on when it was over: its deadline was for before
   // What it waits for before it starts.
   Waits waits;
+  // Whose it is: by options().tenant, once the registry knows the batch.
+  Tenant* tenant = nullptr;
   // Jobs and payload bytes as the limits count them now; both 0 once the batch is over.
   std::uint64_t counted_jobs = 0;
   std::uint64_t counted_bytes = 0;
-  bool is_active = true;  // the registry has not yet seen that it is over
+  std::uint64_t quota_bytes = 0;  // as the tenant's quota counts them
+  bool is_counted = false;        // among the tenant's active batches
+  bool is_active = true;          // the registry has not yet seen that it is over
 
   bool id_is_chosen = false;  // by the client, who may submit it again
 

@@ -16,7 +16,6 @@ namespace locksley::daemon {
 
 namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
-Instant now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 Batches::Batches(asio::io_context& io, const config::Config& config, HandlerDirectory& handlers,
@@ -83,6 +82,7 @@ void Batches::changed(BatchRecord& record, Instant at) {
 void Batches::free_payloads(BatchRecord& record, const BatchStatus& status) {
   constexpr std::uint64_t kWorthIt = 1U << 20;
   if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;
+  registry_.count_payloads(record, 0);
   auto& payloads = static_cast<StreamedPayloads&>(record.payloads());
   if (payloads.memory_bytes() < kWorthIt) return;
   payloads.keep_only(record.failed_jobs());
@@ -168,6 +168,18 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::retry(BatchRecord& recor
     return std::unexpected(
         fmt::format("QUEUEFULL limits.max_queued_jobs is {}, {} are queued, and {} would be more: try again",
                     most, registry_.queued_jobs(), failed));
+  }
+  if (failed != 0) {
+    if (auto within = check_quotas({.tenant = registry_.tenant_of(record),
+                                    .handler = record.handler().name(),
+                                    .new_batches = record.is_active ? 0U : 1U,
+                                    .batch_jobs = 0,
+                                    .new_jobs = failed,
+                                    .payloads = nullptr,
+                                    .is_stored = record.is_stored()});
+        !within) {
+      return std::unexpected(std::move(within.error()));
+    }
   }
   const auto shared = std::static_pointer_cast<BatchRecord>(record.shared_from_this());
   if (!record.is_active) follow_handler(record);

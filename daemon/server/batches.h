@@ -25,6 +25,7 @@
 #include "daemon/server/rate_gate.h"
 #include "daemon/server/registry.h"
 #include "daemon/server/server_stats.h"
+#include "daemon/server/users.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/writes.h"
 #include "proto/argument_list.h"
@@ -64,9 +65,11 @@ class Batches {
   const Registry& registry() const { return registry_; }
   Events& events() { return events_; }
 
-  // Any batch that there is, wherever it is; null if there is none of this id. Lives as Registry::find()
-  // says. Of a batch that is over and no longer in memory it may read the disk.
-  std::expected<BatchRecord*, Refusal> find(std::string_view id);
+  // The user's batch of this id, wherever it is; null if there is none: those of others do not exist. An
+  // admin finds its own first, then `user/id`, then the only one of this id. Lives as Registry::find() says.
+  // Of a batch that is over and no longer in memory it may read the disk.
+  using Found = std::expected<BatchRecord*, Refusal>;
+  Found find(const User& by, std::string_view id);
 
   // Everything that is in the store: what is not over, and where to find the rest. The error is for the
   // operator.
@@ -81,13 +84,13 @@ class Batches {
   // Whether all writes up to this ticket are on the disk, or were refused, and that is known here.
   bool is_settled(Ticket ticket) const { return ticket <= settled_; }
 
-  // `arguments` is the whole command; the payloads stay in it. The same id with the same handler and jobs
-  // gives the batch that there is and starts nothing.
-  Accepted submit(const proto::SubmitCommand& command, proto::ArgumentList arguments);
+  // The batch is the user's, `by`. `arguments` is the whole command; the payloads stay in it. The same id
+  // with the same handler and jobs gives the batch that there is and starts nothing.
+  Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments);
   // A batch that nobody can ask for, forgotten as soon as its RUN lets go of it.
-  Accepted run(const proto::SubmitCommand& command, proto::ArgumentList arguments);
+  Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments);
   // `connection` streams it in.
-  Accepted open(const proto::OpenCommand& command, std::uint64_t connection);
+  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection);
   // Jobs that the batch has now. `connection` takes over the streaming, so that the batch outlives the one
   // that opened it.
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
@@ -151,7 +154,7 @@ class Batches {
     Waits waits;
     std::string broken;  // not empty: it will never start, for this reason
   };
-  std::expected<Order, Refusal> order_of(const proto::BatchOptions& options);
+  std::expected<Order, Refusal> order_of(const User& by, const proto::BatchOptions& options);
   Order restored_order(const AcceptedRow& row, const BatchHistory& history, const ChangesRow& changes);
   // Before the ring knows the batch. `start_at`: when its delay ends.
   void hold(BatchRecord& record, Order order, Instant start_at);
@@ -162,20 +165,29 @@ class Batches {
   void release_dependents(BatchRecord& record, const BatchStatus& status);
 
   // accept.cc
-  std::expected<const HandlerDirectory::Entry*, Refusal> handler_for(const std::string& name);
+  std::expected<const HandlerDirectory::Entry*, Refusal> handler_for(const User& by, const std::string& name);
+  Found find_own(const Tenant& tenant, std::string_view id);
+  Found find_any(std::string_view id);
+
+  // limits.cc
   // What is asked to be accepted, as the limits see it.
   struct Demand {
+    const Tenant& tenant;
     const std::string& handler;
+    std::uint64_t new_batches;  // 0 for ADD and RETRY
     std::uint64_t batch_jobs;
     std::uint64_t new_jobs;
     const proto::ArgumentList* payloads;  // null: none
     bool is_stored;
   };
   std::expected<void, Refusal> check_limits(const Demand& demand);
+  std::expected<void, Refusal> check_quotas(const Demand& demand);
+  Refusal queue_full(const std::string& handler, std::string_view limit, std::uint64_t most,
+                     std::uint64_t queued);
   // Whether the memory has room for these payloads; those of batches in the store need none.
   bool has_memory_for(const proto::ArgumentList& payloads) const;
   Accepted refuse(const std::string& handler, Refusal why);
-  Accepted accept(const proto::SubmitCommand& command, proto::ArgumentList arguments,
+  Accepted accept(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments,
                   BatchRecord::Origin origin);
   Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
   std::expected<void, Refusal> check_store(bool is_stored) const;
@@ -183,7 +195,7 @@ class Batches {
   using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
   void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options, Order order,
              std::uint64_t jobs, bool open, SharedPayloads payloads);
-  std::string new_id();
+  std::string new_id(const Tenant& tenant);
 
   // stored.cc
   void accept_stored(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,

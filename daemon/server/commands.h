@@ -14,14 +14,12 @@ class Session;
 
 class BatchRecord;
 
-// The batch of this id; null after an error reply. commands_read.cc
+// The batch of this id that the user may see; null after an error reply. commands_read.cc
 BatchRecord* batch_of(Session& session, std::string_view id);
 
 // commands_connection.cc
-void auth_command(Session& session, proto::Command& command);
 void command_command(Session& session, proto::Command& command);
 void echo_command(Session& session, proto::Command& command);
-void hello_command(Session& session, proto::Command& command);
 void info_command(Session& session, proto::Command& command);
 void ping_command(Session& session, proto::Command& command);
 void quit_command(Session& session, proto::Command& command);
@@ -30,6 +28,10 @@ void select_command(Session& session, proto::Command& command);
 
 // commands_config.cc
 Coroutine<void> config_command(Session& session, proto::Command command);
+
+// commands_login.cc
+Coroutine<void> auth_command(Session& session, proto::Command command);
+Coroutine<void> hello_command(Session& session, proto::Command command);
 
 // commands_client.cc
 void client_command(Session& session, proto::Command& command);

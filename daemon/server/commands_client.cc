@@ -49,6 +49,12 @@ void set_reply_mode(Session& session, const proto::Command& command) {
   }
 }
 
+// Connections of others, and those of nobody yet, are the admins'.
+bool may_see(const Session& session, const Session& other) {
+  if (session.user().is_admin()) return true;
+  return other.is_logged_in() && &other.user().tenant() == &session.user().tenant();
+}
+
 void kill_client(Session& session, const proto::Command& command) {
   if (command.arguments.size() != 4 || !equals_ignoring_case(command.arguments[2], "ID")) {
     return session.fail("ERR syntax error: expected CLIENT KILL ID client-id");
@@ -60,6 +66,7 @@ void kill_client(Session& session, const proto::Command& command) {
     return session.close_after_reply();
   }
   Session* other = session.server().session(*id);
+  if (other != nullptr && !may_see(session, *other)) other = nullptr;
   if (other != nullptr) other->drop("CLIENT KILL");
   session.reply().integer(other == nullptr ? 0 : 1);
 }
@@ -88,7 +95,9 @@ void client_command(Session& session, proto::Command& command) {
       return kill_client(session, command);
     case kClientList: {
       std::string lines;
-      for (const auto& [id, other] : session.server().sessions()) lines += other->describe() + "\n";
+      for (const auto& [id, other] : session.server().sessions()) {
+        if (may_see(session, *other)) lines += other->describe() + "\n";
+      }
       return session.reply().verbatim(lines);
     }
     case kClientNoEvict:

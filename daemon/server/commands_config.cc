@@ -45,7 +45,9 @@ Pairs redis_keys(const Server& server) {
 
 void get(Session& session, const proto::ArgumentList& arguments) {
   Pairs keys = redis_keys(session.server());
-  std::ranges::move(config::list_values(session.server().config()), std::back_inserter(keys));
+  if (session.may(proto::CommandGroup::kAdmin)) {
+    std::ranges::move(config::list_values(session.server().config()), std::back_inserter(keys));
+  }
   std::vector<std::string> patterns;
   for (std::size_t i = 2; i < arguments.size(); ++i) patterns.push_back(lower(arguments[i]));
   std::erase_if(keys, [&](const auto& key) {

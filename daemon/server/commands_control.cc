@@ -29,6 +29,9 @@ void cancel_command(Session& session, proto::Command& command) {
 void retry_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
+  if (const std::string& handler = record->handler().name(); !session.user().may_use(handler)) {
+    return session.fail(no_handler_permission_error(session.user(), handler));
+  }
   const auto count = session.server().batches().retry(*record);
   if (!count) return session.fail(count.error());
   session.reply_when_stored(
@@ -37,7 +40,7 @@ void retry_command(Session& session, proto::Command& command) {
 
 void forget_command(Session& session, proto::Command& command) {
   Batches& batches = session.server().batches();
-  const auto found = batches.find(command.arguments[1]);
+  const auto found = batches.find(session.user(), command.arguments[1]);
   if (!found) return session.fail(found.error());
   BatchRecord* record = *found;
   std::optional<Ticket> forgotten;

@@ -28,8 +28,8 @@ struct Kind {
   std::string_view subscribe;
   std::string_view unsubscribe;
   std::set<std::string, std::less<>> Session::* topics;
-  bool (Events::*add)(Subscriber&, std::string_view);
-  bool (Events::*remove)(Subscriber&, std::string_view);
+  bool (Events::*add)(Subscriber&, std::string_view audience, std::string_view topic);
+  bool (Events::*remove)(Subscriber&, std::string_view audience, std::string_view topic);
 };
 
 constexpr Kind kChannels = {"subscribe", "unsubscribe", &Session::channels, &Events::subscribe,
@@ -45,7 +45,7 @@ void subscribe(Session& session, const proto::Command& command, const Kind& kind
     const std::string topic(command.arguments[i]);
     const bool was_subscribed = session.is_subscribed();
     if ((session.*kind.topics).insert(topic).second) {
-      (session.server().batches().events().*kind.add)(session, topic);
+      (session.server().batches().events().*kind.add)(session, session.audience(), topic);
       if (!was_subscribed) session.server().count_subscriber(1);
     }
     confirm(session, kind.subscribe, &topic);
@@ -54,7 +54,7 @@ void subscribe(Session& session, const proto::Command& command, const Kind& kind
 
 void unsubscribe_one(Session& session, const std::string& topic, const Kind& kind) {
   if ((session.*kind.topics).erase(topic) > 0) {
-    (session.server().batches().events().*kind.remove)(session, topic);
+    (session.server().batches().events().*kind.remove)(session, session.audience(), topic);
     if (!session.is_subscribed()) session.server().count_subscriber(-1);
   }
   confirm(session, kind.unsubscribe, &topic);

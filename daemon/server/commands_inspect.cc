@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 
 #include "daemon/server/batch_replies.h"
 #include "daemon/server/commands.h"
@@ -91,9 +92,10 @@ void explain_command(Session& session, proto::Command& command) {
 
 void handlers_command(Session& session, proto::Command&) {
   const auto& entries = session.server().handlers().entries();
+  const auto may_use = [&user = session.user()](const auto& item) { return user.may_use(item.first); };
   proto::ReplyWriter reply = session.reply();
-  reply.array(entries.size());
-  for (const auto& [name, entry] : entries) {
+  reply.array(static_cast<std::size_t>(std::ranges::count_if(entries, may_use)));
+  for (const auto& [name, entry] : entries | std::views::filter(may_use)) {
     reply.map(4);
     put(reply, "name", name);
     put(reply, "kind", entry.kind);
@@ -105,9 +107,14 @@ void handlers_command(Session& session, proto::Command&) {
 void tenants_command(Session& session, proto::Command&) {
   // Of a tenant that is in several lanes: the sums, and the largest fractions.
   std::map<std::string, TenantView> tenants;
-  tenants["default"].tenant = "default";  // is always there, also before its first batch
+  const User& user = session.user();
+  TenantView& own = tenants[user.name()];  // is always there, also before its first batch
+  own.tenant = user.name();
+  const auto& weights = session.server().users().weights();
+  if (const auto weight = weights.find(user.name()); weight != weights.end()) own.weight = weight->second;
   for (const Lane* lane : session.server().lanes()) {
     for (const TenantView& view : lane->ring().snapshot(0, steady_now()).tenants) {
+      if (!user.is_admin() && view.tenant != user.name()) continue;
       TenantView& sum = tenants[view.tenant];
       sum.tenant = view.tenant;
       sum.weight = view.weight;

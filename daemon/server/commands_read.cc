@@ -27,7 +27,7 @@ std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
 }  // namespace
 
 BatchRecord* batch_of(Session& session, std::string_view id) {
-  const auto found = session.server().batches().find(id);
+  const auto found = session.server().batches().find(session.user(), id);
   if (!found) {
     session.fail(found.error());
     return nullptr;
@@ -93,9 +93,8 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
   const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
   if (!co_await session.until_soon(record, is_read)) co_return;
   if (!read->page) {
-    const auto still_there = batches.find(parsed->id);
-    const bool is_forgotten =
-        still_there && (*still_there == nullptr || (*still_there)->sequence != record->sequence);
+    const auto still_there = batches.registry().find(record->sequence);
+    const bool is_forgotten = still_there && *still_there == nullptr;
     session.fail(is_forgotten ? no_such_batch(parsed->id) : fmt::format("STORE {}", read->page.error()));
     co_return;
   }
@@ -112,7 +111,11 @@ void list_command(Session& session, proto::Command& command) {
   // Held: those that are loaded for it have no other owner.
   std::vector<std::pair<std::shared_ptr<const BatchRecord>, BatchStatus>> page;
   const auto next = session.server().batches().registry().list(
-      parsed->cursor, active_only, kMaxLooked, [&](BatchRecord& record) {
+      {.cursor = parsed->cursor,
+       .active_only = active_only,
+       .tenant = session.user().is_admin() ? nullptr : &session.user().tenant(),
+       .most = kMaxLooked},
+      [&](BatchRecord& record) {
         if (page.size() == parsed->count) return false;
         if (parsed->match && !proto::glob_match(*parsed->match, record.id()) &&
             !proto::glob_match(*parsed->match, record.options().name)) {

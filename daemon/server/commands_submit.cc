@@ -29,18 +29,21 @@ void reply_count(Session& session, const BatchRecord& record,
 void submit_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_submit(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  reply_id(session, session.server().batches().submit(*parsed, std::move(command.arguments)));
+  reply_id(session, session.server().batches().submit(session.user(), *parsed, std::move(command.arguments)));
 }
 
 void open_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_open(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  reply_id(session, session.server().batches().open(*parsed, session.id()));
+  reply_id(session, session.server().batches().open(session.user(), *parsed, session.id()));
 }
 
 void add_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
+  if (const std::string& handler = record->handler().name(); !session.user().may_use(handler)) {
+    return session.fail(no_handler_permission_error(session.user(), handler));
+  }
   proto::ArgumentList payloads = std::move(command.arguments);
   payloads.drop_front(2);
   reply_count(session, *record, session.server().batches().add(*record, std::move(payloads), session.id()));
@@ -59,7 +62,7 @@ Coroutine<void> run_command(Session& session, proto::Command command) {
     co_return;
   }
   Batches& batches = session.server().batches();
-  const auto accepted = batches.run(*parsed, std::move(command.arguments));
+  const auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments));
   if (!accepted) {
     session.fail(accepted.error());
     co_return;

@@ -32,7 +32,7 @@ constexpr HandlerTable kTable = [] {
     ++table.entries[index_of(id)];
   };
   plain(CommandId::kAdd, add_command);
-  plain(CommandId::kAuth, auth_command);
+  blocking(CommandId::kAuth, auth_command);
   plain(CommandId::kCancel, cancel_command);
   plain(CommandId::kClient, client_command);
   plain(CommandId::kClose, close_command);
@@ -42,7 +42,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kExplain, explain_command);
   plain(CommandId::kForget, forget_command);
   plain(CommandId::kHandlers, handlers_command);
-  plain(CommandId::kHello, hello_command);
+  blocking(CommandId::kHello, hello_command);
   plain(CommandId::kInfo, info_command);
   plain(CommandId::kList, list_command);
   plain(CommandId::kOpen, open_command);
@@ -81,6 +81,17 @@ void step_reply_mode(Session& session) {
   }
 }
 
+// Who may not send it: the error reply. Needs: the session may not send commands of this group.
+bool is_let_in(Session& session, const proto::CommandSpec& spec) {
+  if (!session.is_logged_in()) {
+    if (spec.allowed_before_auth()) return true;
+    session.fail(kNoAuth);
+  } else {
+    session.fail(no_permission_error(session.user(), spec.name));
+  }
+  return false;
+}
+
 }  // namespace
 
 const CommandHandler& handler_of(CommandId id) { return kTable.handlers[index_of(id)]; }
@@ -91,11 +102,13 @@ Dispatched dispatch(Session& session, proto::Command& command, const proto::Comm
   const proto::CommandSpec* found = proto::find_command(command.name());
   if (found == nullptr) {
     stats.unknown_commands.add(1);
-    session.fail(proto::unknown_command_error(command.arguments));
+    session.fail(session.is_logged_in() ? proto::unknown_command_error(command.arguments)
+                                        : std::string(kNoAuth));
     return Dispatched::kDone;
   }
   spec = found;
   stats.commands[index_of(found->id)].add(1);
+  if (!session.may(found->group) && !is_let_in(session, *found)) return Dispatched::kDone;
   if (!found->accepts(command.arguments.size())) {
     session.fail(proto::arity_error(*found));
     return Dispatched::kDone;
@@ -122,6 +135,10 @@ const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Comman
   const auto arguments = static_cast<std::int64_t>(command.arguments.size());
   if (arguments < found->min_arguments || arguments > found->max_arguments) {
     session.fail(proto::arity_error(*found));
+    return nullptr;
+  }
+  if (!session.may(found->group)) {
+    session.fail(no_permission_error(session.user(), proto::full_name(*found)));
     return nullptr;
   }
   return found;

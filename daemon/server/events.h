@@ -31,7 +31,7 @@ class Subscriber {
 };
 
 // Who subscribes to what. Channels: `batch:<id>` and `batches`; others may be subscribed to and stay silent,
-// as in Redis.
+// as in Redis. A subscriber hears of one tenant's batches, or of all (kEverything): that is its audience.
 //
 // Owned by the Server; the I/O thread only. Subscribers outlive their subscriptions (they unsubscribe before
 // they go). Nothing blocks. With no subscriber at all an event costs one comparison; a channel costs a hash,
@@ -42,11 +42,14 @@ class Events {
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
 
-  // False if it was so already.
-  bool subscribe(Subscriber& subscriber, std::string_view channel);
-  bool unsubscribe(Subscriber& subscriber, std::string_view channel);
-  bool psubscribe(Subscriber& subscriber, std::string_view pattern);
-  bool punsubscribe(Subscriber& subscriber, std::string_view pattern);
+  // No tenant has that name.
+  static constexpr std::string_view kEverything = "";
+
+  // False if it was so already. `audience`: a tenant's name, or kEverything.
+  bool subscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel);
+  bool unsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel);
+  bool psubscribe(Subscriber& subscriber, std::string_view audience, std::string_view pattern);
+  bool punsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view pattern);
 
   // Whether anybody listens to this batch; cheap when nobody listens to anything.
   bool has_listener(const BatchRecord& record) const;
@@ -60,13 +63,21 @@ class Events {
     using is_transparent = void;
   };
   using Topics = std::unordered_map<std::string, Subscribers, Hash, std::equal_to<>>;
-  static bool insert(Topics& topics, Subscriber& subscriber, std::string_view topic);
-  static bool erase(Topics& topics, Subscriber& subscriber, std::string_view topic);
-  void deliver(std::string_view channel, std::string_view message);
+  // What one audience listens to; at least one topic.
+  struct Audience {
+    Topics channels;
+    Topics patterns;
+  };
+  bool insert(std::string_view audience, Topics Audience::* kind, Subscriber& subscriber,
+              std::string_view topic);
+  bool erase(std::string_view audience, Topics Audience::* kind, Subscriber& subscriber,
+             std::string_view topic);
+  const Audience* audience_of(std::string_view name) const;
+  static bool listens(const Audience& audience, std::string_view channel);
+  static void deliver(const Audience& audience, std::string_view channel, std::string_view message);
 
   ServerStats& stats_;
-  Topics channels_;
-  Topics patterns_;
+  std::unordered_map<std::string, Audience, Hash, std::equal_to<>> audiences_;
 };
 
 }  // namespace locksley::daemon

@@ -42,9 +42,11 @@ class Text {
 
 }  // namespace
 
-std::string info_text(Server& server, std::span<const std::string_view> sections) {
+std::string info_text(Server& server, const User& user, std::span<const std::string_view> sections) {
   Text text(sections);
   const ServerStats& stats = server.stats();
+  const Tenant& own = user.tenant();
+  const bool all = user.is_admin();
   if (text.section("Server")) {
     const auto uptime = std::chrono::steady_clock::now() - server.started_at();
     text.line("redis_version", kRedisVersion);
@@ -55,13 +57,15 @@ std::string info_text(Server& server, std::span<const std::string_view> sections
     text.line("uptime_in_seconds", std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
   }
   if (text.section("Clients")) {
-    text.line("connected_clients", stats.connections.get());
+    text.line("connected_clients", all ? stats.connections.get() : own.connections);
     text.line("maxclients", server.config().limits.max_clients);
-    text.line("blocked_clients", stats.blocked.get());
-    text.line("pubsub_clients", stats.subscribers.get());
+    if (all) {
+      text.line("blocked_clients", stats.blocked.get());
+      text.line("pubsub_clients", stats.subscribers.get());
+    }
   }
   if (text.section("Persistence")) text.line("loading", 0);
-  if (text.section("Stats")) {
+  if (all && text.section("Stats")) {
     std::uint64_t commands = stats.unknown_commands.get();
     for (const OwnedCounter& count : stats.commands) commands += count.get();
     std::uint64_t errors = 0;
@@ -79,11 +83,13 @@ std::string info_text(Server& server, std::span<const std::string_view> sections
   }
   if (text.section("Locksley")) {
     text.line("workers", server.pool().workers());
-    text.line("handlers", server.handlers().entries().size());
-    text.line("active_batches", stats.active_batches.get());
-    text.line("retained_batches", stats.retained_batches.get());
-    text.line("queued_jobs", stats.queued_jobs.get());
-    text.line("queued_bytes", stats.queued_bytes.get());
+    text.line("handlers", std::ranges::count_if(server.handlers().entries(), [&user](const auto& item) {
+                return user.may_use(item.first);
+              }));
+    text.line("active_batches", all ? stats.active_batches.get() : own.active_batches);
+    if (all) text.line("retained_batches", stats.retained_batches.get());
+    text.line("queued_jobs", all ? stats.queued_jobs.get() : own.queued_jobs);
+    text.line("queued_bytes", all ? stats.queued_bytes.get() : own.queued_bytes);
     text.line("draining", server.batches().is_draining() ? 1 : 0);
   }
   return std::move(text).take();

@@ -22,10 +22,11 @@ std::string reason_not_ok(std::string_view id) {
 
 }  // namespace
 
-std::expected<Batches::Order, Batches::Refusal> Batches::order_of(const proto::BatchOptions& options) {
+std::expected<Batches::Order, Batches::Refusal> Batches::order_of(const User& by,
+                                                                  const proto::BatchOptions& options) {
   Order order{.delay = options.delay, .waits = {}, .broken = {}};
   for (const proto::AfterBatch& after : options.after) {
-    const auto found = find(after.id);
+    const auto found = find(by, after.id);
     if (!found) return std::unexpected(found.error());
     const BatchRecord* const other = *found;
     if (other == nullptr) return std::unexpected(no_such_batch(after.id));
@@ -67,8 +68,8 @@ Batches::Order Batches::restored_order(const AcceptedRow& row, const BatchHistor
     Wait wait{after.sequence, after.id, after.only_if_ok, changes.is_satisfied(i)};
     if (!wait.is_satisfied) {
       // One that cannot be read is as one that is not there.
-      const BatchRecord* const other = find(after.id).value_or(nullptr);
-      if (other == nullptr || other->sequence != after.sequence) {
+      const BatchRecord* const other = registry_.find(after.sequence).value_or(nullptr);
+      if (other == nullptr) {
         // One in the store is forgotten only after this one was told of its end, so it was in memory alone.
         if (after.only_if_ok)
           order.broken = fmt::format("the batch '{}' went with the daemon's memory", after.id);

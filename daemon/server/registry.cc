@@ -17,18 +17,32 @@ std::uint64_t random_seed() {
 
 Registry::Registry(ServerStats& stats) : stats_(stats), retained_(random_seed()) {}
 
-Registry::Found Registry::find(std::string_view id) {
-  if (const auto found = by_id_.find(id); found != by_id_.end()) return found->second.get();
-  for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(id))) {
+Tenant& Registry::tenant_of(BatchRecord& record) {
+  if (record.tenant == nullptr) record.tenant = &tenants_.of(record.options().tenant);
+  return *record.tenant;
+}
+
+Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
+  if (const auto found = by_id_.find({tenant.number, id}); found != by_id_.end()) return found->second.get();
+  for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(tenant.number, id))) {
     auto record = loaded(sequence);
     if (!record) return std::unexpected(std::move(record.error()));
-    if ((*record)->id() == id) return record->get();
+    if ((*record)->id() == id && (*record)->options().tenant == tenant.name) return record->get();
   }
   return nullptr;
 }
 
-bool Registry::may_be_taken(std::string_view id) const {
-  return by_id_.contains(id) || !retained_.with_hash(retained_.hash_of(id)).empty();
+Registry::Found Registry::find(std::uint64_t sequence) {
+  if (const auto found = by_sequence_.find(sequence); found != by_sequence_.end()) return found->second;
+  if (retained_.find(sequence) == nullptr) return nullptr;
+  auto record = loaded(sequence);
+  if (!record) return std::unexpected(std::move(record.error()));
+  return record->get();
+}
+
+bool Registry::may_be_taken(const Tenant& tenant, std::string_view id) const {
+  return by_id_.contains({tenant.number, id}) ||
+         !retained_.with_hash(retained_.hash_of(tenant.number, id)).empty();
 }
 
 Registry::Loaded Registry::loaded(std::uint64_t sequence) {
@@ -52,7 +66,7 @@ BatchRecord* Registry::by_sequence(std::uint64_t sequence) const {
 
 void Registry::add(std::shared_ptr<BatchRecord> record) {
   BatchRecord& added = *record;
-  const bool is_new = by_id_.emplace(added.id(), std::move(record)).second;
+  const bool is_new = by_id_.emplace(key_of(added), std::move(record)).second;
   check(is_new, "two batches have one id");
   by_sequence_.emplace_hint(by_sequence_.end(), added.sequence, &added);
   active_.emplace_hint(active_.end(), added.sequence, &added);
@@ -64,14 +78,14 @@ void Registry::add_run(std::shared_ptr<BatchRecord> record) {
   runs_.emplace(sequence, std::move(record));
 }
 
-bool Registry::forget(std::string_view id) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end() || found->second->is_active) return false;
-  const std::shared_ptr<BatchRecord> record = found->second;
+bool Registry::forget(BatchRecord& record) {
+  const auto found = by_id_.find(key_of(record));
+  if (found == by_id_.end() || found->second.get() != &record || record.is_active) return false;
+  const std::shared_ptr<BatchRecord> held = found->second;
   for (const Due kind : {Due::kDeadline, Due::kClose, Due::kForget, Due::kStart, Due::kRetry, Due::kProgress})
-    schedule(*record, kind, kNever);
-  set_counts(*record, 0, 0);
-  by_sequence_.erase(record->sequence);
+    schedule(record, kind, kNever);
+  set_counts(record, 0, 0);
+  by_sequence_.erase(record.sequence);
   by_id_.erase(found);
   count_retained();
   return true;
@@ -79,12 +93,13 @@ bool Registry::forget(std::string_view id) {
 
 void Registry::retire(BatchRecord& record) {
   retained_.add({.sequence = record.sequence,
-                 .id_hash = retained_.hash_of(record.id()),
+                 .id_hash = retained_.hash_of(tenant_of(record).number, record.id()),
                  .forget_at = record.forget_at,
                  .stored_bytes = record.stored_bytes,
+                 .tenant = tenant_of(record).number,
                  .parts = record.stored_parts,
                  .has_one_step = record.status().steps == 1});
-  forget(record.id());
+  forget(record);
 }
 
 void Registry::retain(const RetainedBatch& batch) {
@@ -104,10 +119,16 @@ void Registry::count_retained() {
 }
 
 void Registry::count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
+  if (record.is_active && !std::exchange(record.is_counted, true)) ++tenant_of(record).active_batches;
   set_counts(record, record.counted_jobs + jobs, bytes);
 }
 
+void Registry::count_payloads(BatchRecord& record, std::uint64_t bytes) {
+  tenant_of(record).queued_bytes += bytes - std::exchange(record.quota_bytes, bytes);
+}
+
 void Registry::set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
+  tenant_of(record).queued_jobs += jobs - record.counted_jobs;
   queued_jobs_ += jobs - std::exchange(record.counted_jobs, jobs);
   queued_bytes_ += bytes - std::exchange(record.counted_bytes, bytes);
   stats_.queued_jobs.set(queued_jobs_);
@@ -121,6 +142,8 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
     return false;
   }
   set_counts(record, 0, 0);
+  count_payloads(record, 0);
+  if (std::exchange(record.is_counted, false)) --tenant_of(record).active_batches;
   record.is_active = false;
   if (record.sequence == 0) return true;
   for (const Due kind : {Due::kDeadline, Due::kClose, Due::kStart, Due::kRetry, Due::kProgress})
@@ -137,9 +160,10 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
   return true;
 }
 
-std::expected<std::uint64_t, std::string> Registry::list(std::uint64_t cursor, bool active_only,
-                                                         std::size_t most,
+std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
                                                          const std::function<bool(BatchRecord&)>& visit) {
+  const auto [cursor, active_only, tenant, max_looks] = listing;
+  std::size_t most = max_looks;
   const auto& batches = active_only ? active_ : by_sequence_;
   const std::uint64_t begin = cursor == 0 ? next_sequence_ : cursor;
   auto in_memory = batches.lower_bound(begin);
@@ -152,10 +176,16 @@ std::expected<std::uint64_t, std::string> Registry::list(std::uint64_t cursor, b
   while (in_memory != batches.begin() || retained != nullptr) {
     const bool is_retained = retained != nullptr && (in_memory == batches.begin() ||
                                                      std::prev(in_memory)->first < retained->sequence);
-    const std::size_t cost = is_retained ? kLoadCost : 1;
+    const bool is_wanted =
+        tenant == nullptr || (is_retained ? retained->tenant == tenant->number
+                                          : &tenant_of(*std::prev(in_memory)->second) == tenant);
+    const std::size_t cost = is_retained && is_wanted ? kLoadCost : 1;
     if (most < cost) return last;
     most -= cost;
-    if (is_retained) {
+    if (is_retained && !is_wanted) {
+      last = retained->sequence;
+      retained = retained_before(last);
+    } else if (is_retained) {
       const std::uint64_t sequence = retained->sequence;
       // Not to be kept: a list would drive out what is asked for.
       const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
@@ -166,7 +196,7 @@ std::expected<std::uint64_t, std::string> Registry::list(std::uint64_t cursor, b
       retained = retained_before(last);
     } else {
       const auto next = std::prev(in_memory);
-      if (!visit(*next->second)) return last;
+      if (is_wanted && !visit(*next->second)) return last;
       in_memory = next;
       last = next->first;
     }
@@ -178,13 +208,15 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
                                              const BatchStatus& status) {
   const auto retired = forget_retained(record->sequence);
   if (retired) {
-    by_id_.emplace(record->id(), record);
+    by_id_.emplace(key_of(*record), record);
     by_sequence_.emplace(record->sequence, record.get());
   }
   record->is_active = true;
   active_.emplace(record->sequence, record.get());
   schedule(*record, Due::kForget, kNever);
-  set_counts(*record, status.queued + status.running, record->payloads().memory_bytes());
+  count(*record, 0, record->payloads().memory_bytes());
+  set_counts(*record, status.queued + status.running, record->counted_bytes);
+  count_payloads(*record, std::max(record->stored_payload_bytes, record->counted_bytes));
   stats_.active_batches.set(active_.size());
   count_retained();
   return retired;

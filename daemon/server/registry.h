@@ -16,12 +16,14 @@
 #include "daemon/server/due_queue.h"
 #include "daemon/server/retained.h"
 #include "daemon/server/server_stats.h"
+#include "daemon/server/tenants.h"
 
 namespace locksley::daemon {
 
 // The batches that can be asked for by their id: those that are active, and those that are over and retained.
-// Knows their order of submission, what is due when (deadlines, closing of abandoned open batches, retention,
-// progress events), and how many jobs and bytes wait in all.
+// An id is its tenant's own: several tenants may have one of the same id. Knows their order of submission,
+// what is due when (deadlines, closing of abandoned open batches, retention, progress events), and how many
+// jobs and bytes wait in all.
 //
 // Of a batch that is over and in the store nothing but its place stays in memory when retire() was called
 // (RetainedBatches); the rest is loaded when somebody asks for it. The last that were asked for stay for a
@@ -44,12 +46,18 @@ class Registry {
 
   void load_with(Load load) { load_ = std::move(load); }
 
-  // Null if there is none of this id. Lives until the next call of something that is not const, unless it is
-  // held. The error: there may be one, but it cannot be read at the moment.
+  // Whose batches there are; and what they have in use, which is kept up to date here.
+  Tenants& tenants() { return tenants_; }
+  Tenant& tenant_of(BatchRecord& record);
+
+  // Null if the tenant has none of this id. Lives until the next call of something that is not const, unless
+  // it is held. The error: there may be one, but it cannot be read at the moment.
   using Found = std::expected<BatchRecord*, std::string>;
-  Found find(std::string_view id);
+  Found find(const Tenant& tenant, std::string_view id);
+  // Wherever it is. As find().
+  Found find(std::uint64_t sequence);
   // Loads nothing; in very rare cases says so of one that is free.
-  bool may_be_taken(std::string_view id) const;
+  bool may_be_taken(const Tenant& tenant, std::string_view id) const;
 
   // For the next batch: by it LIST orders.
   std::uint64_t take_sequence() { return next_sequence_++; }
@@ -62,9 +70,8 @@ class Registry {
   // finds it by its id, and it is in no list.
   void add_run(std::shared_ptr<BatchRecord> record);
 
-  // The batch leaves: it is over and was forgotten or its time is up. False if there is none of this id, or
-  // it is not over.
-  bool forget(std::string_view id);
+  // The batch leaves: it is over and was forgotten or its time is up. False if it is not here, or not over.
+  bool forget(BatchRecord& record);
 
   // The batch, which is over, leaves the memory; the store has it.
   void retire(BatchRecord& record);
@@ -84,6 +91,8 @@ class Registry {
   std::optional<RetainedBatch> go_on(const std::shared_ptr<BatchRecord>& record, const BatchStatus& status);
   // A batch was accepted, or grew: it counts from now on.
   void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes);
+  // What its payloads come to, wherever they are, as its tenant's quota counts them until it is over.
+  void count_payloads(BatchRecord& record, std::uint64_t bytes);
 
   std::uint64_t queued_jobs() const { return queued_jobs_; }  // accepted, not ended
   // Of payloads whose batch is not over, or may go on without a store to read them from.
@@ -93,9 +102,16 @@ class Registry {
 
   // Newest first, those submitted before `cursor` (0: from the newest on), as long as `visit` returns true.
   // Returns the cursor to go on from, which stays right while batches come and go; 0 if there are no more.
-  // `active_only` passes over those that are over without looking at them. Looks at no more than `most`
-  // batches, where one that has to be loaded counts as kLoadCost. The error as of find().
-  std::expected<std::uint64_t, std::string> list(std::uint64_t cursor, bool active_only, std::size_t most,
+  // `active_only` passes over those that are over without looking at them, `tenant` over those of others.
+  // Looks at no more than `most` batches, also such, where one that has to be loaded counts as kLoadCost. The
+  // error as of find().
+  struct Listing {
+    std::uint64_t cursor = 0;
+    bool active_only = false;
+    const Tenant* tenant = nullptr;  // null: of all
+    std::size_t most = 0;
+  };
+  std::expected<std::uint64_t, std::string> list(const Listing& listing,
                                                  const std::function<bool(BatchRecord&)>& visit);
   static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
 
@@ -114,13 +130,27 @@ class Registry {
   BatchRecord* by_sequence(std::uint64_t sequence) const;
 
  private:
+  // What a batch is found by. The id lies in the batch.
+  struct Key {
+    std::uint32_t tenant;
+    std::string_view id;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      // Any odd constant: the hash of the id is spread already.
+      return std::hash<std::string_view>()(key.id) + key.tenant * std::size_t{0x9E3779B97F4A7C15};
+    }
+  };
+  Key key_of(BatchRecord& record) { return {tenant_of(record).number, record.id()}; }
   Loaded loaded(std::uint64_t sequence);
   void count_retained();
   static Instant& instant_of(BatchRecord& record, Due kind);
   void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes);
 
   ServerStats& stats_;
-  std::unordered_map<std::string_view, std::shared_ptr<BatchRecord>> by_id_;  // the key lies in the batch
+  Tenants tenants_;
+  std::unordered_map<Key, std::shared_ptr<BatchRecord>, KeyHash> by_id_;
   std::map<std::uint64_t, BatchRecord*> by_sequence_;
   std::map<std::uint64_t, BatchRecord*> active_;
   RetainedBatches retained_;

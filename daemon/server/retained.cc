@@ -11,8 +11,9 @@
 
 namespace locksley::daemon {
 
-std::uint64_t RetainedBatches::hash_of(std::string_view id) const {
-  return XXH3_64bits_withSeed(id.data(), id.size(), seed_);
+std::uint64_t RetainedBatches::hash_of(std::uint32_t tenant, std::string_view id) const {
+  // Any odd constant: so the same id of two tenants has two hashes.
+  return XXH3_64bits_withSeed(id.data(), id.size(), seed_ + tenant * std::uint64_t{0x9E3779B97F4A7C15});
 }
 
 void RetainedBatches::add(const RetainedBatch& batch) {

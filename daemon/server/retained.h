@@ -17,6 +17,7 @@ struct RetainedBatch {
   std::uint64_t id_hash = 0;  // RetainedBatches::hash_of()
   std::chrono::steady_clock::time_point forget_at;
   std::uint64_t stored_bytes = 0;  // that it takes in the store
+  std::uint32_t tenant = 0;        // Tenant::number
   // How it is forgotten with the least trouble.
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_one_step = false;
@@ -36,7 +37,7 @@ class RetainedBatches {
   // `seed` keeps clients from choosing ids that all have one hash.
   explicit RetainedBatches(std::uint64_t seed) : seed_(seed) {}
 
-  std::uint64_t hash_of(std::string_view id) const;
+  std::uint64_t hash_of(std::uint32_t tenant, std::string_view id) const;
 
   // Needs: there is none of this sequence, which is not 0.
   void add(const RetainedBatch& batch);

@@ -9,16 +9,47 @@
 #include "daemon/server/batches.h"
 #include "daemon/server/wakeup.h"
 #include "daemon/store/store.h"
+#include "proto/text.h"
 
 namespace locksley::daemon {
 
-std::expected<BatchRecord*, Batches::Refusal> Batches::find(std::string_view id) {
-  auto found = registry_.find(id);
+Batches::Found Batches::find_own(const Tenant& tenant, std::string_view id) {
+  auto found = registry_.find(tenant, id);
   if (!found) {
     return std::unexpected(
         fmt::format("STORE the batch cannot be looked up at the moment: {}", found.error()));
   }
   return *found;
+}
+
+Batches::Found Batches::find(const User& by, std::string_view id) {
+  auto found = find_own(by.tenant(), id);
+  if (!found || *found != nullptr || !by.is_admin()) return found;
+  // Ids may have a '/', names of users have none.
+  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
+    if (const Tenant* tenant = registry_.tenants().find(id.substr(0, slash))) {
+      found = find_own(*tenant, id.substr(slash + 1));
+      if (!found || *found != nullptr) return found;
+    }
+  }
+  return find_any(id);
+}
+
+Batches::Found Batches::find_any(std::string_view id) {
+  const Tenant* whose = nullptr;
+  for (const Tenant& tenant : registry_.tenants().all()) {
+    const auto found = find_own(tenant, id);
+    if (!found) return found;
+    if (*found == nullptr) continue;
+    if (whose != nullptr) {
+      return std::unexpected(fmt::format("ERR several users have a batch '{}': say whose, as in '{}/{}'",
+                                         proto::printable(id), whose->name, proto::printable(id)));
+    }
+    whose = &tenant;
+  }
+  if (whose == nullptr) return nullptr;
+  // Once more: what was loaded meanwhile may have driven it out.
+  return find_own(*whose, id);
 }
 
 Registry::Loaded Batches::load(std::uint64_t sequence) {
@@ -89,7 +120,7 @@ std::optional<Ticket> Batches::forget(BatchRecord& record, Urgency urgency) {
   if (is_stored && registry_.by_sequence(sequence) != &record) return forget_retained(sequence, urgency);
   const std::uint64_t bytes = record.stored_bytes;
   const ForgetBatch forgotten{record.sequence, record.stored_parts, record.status().steps == 1};
-  if (!registry_.forget(record.id())) return std::nullopt;
+  if (!registry_.forget(record)) return std::nullopt;
   if (is_stored) {
     retained_.erase(sequence);
     stored_bytes_ -= bytes;

@@ -8,6 +8,7 @@
 #include <asio/detached.hpp>
 #include <utility>
 
+#include "daemon/auth/authenticator.h"
 #include "daemon/server/session.h"
 #include "proto/command_reader.h"
 
@@ -36,11 +37,15 @@ Server::Server(Parts parts, config::Config config)
       config_(std::move(config)),
       stats_(parts_.handlers.names()),
       batches_(parts_.io, config_, parts_.handlers, stats_, parts_.store, parts_.log),
+      users_(batches_.registry().tenants()),
       listener_(parts_.io, parts_.log),
       warnings_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
-                RateGate(kMinute)},
+                RateGate(kMinute), RateGate(kMinute), RateGate(kMinute)},
       close_timer_(parts_.io) {
   batches_.on_stored([this](const Outcome& outcome) { tell_holding(outcome); });
+  users_.replace(config_.users);
+  tell_authenticator();
+  for (Lane* lane : lanes_) weigh_tenants(*lane);
 }
 
 Server::~Server() = default;
@@ -55,14 +60,34 @@ std::expected<asio::ip::tcp::endpoint, std::string> Server::listen() {
 void Server::reconfigure(config::Config config) {
   const bool are_limits_other = config.limits != config_.limits;
   config_ = std::move(config);
-  if (are_limits_other) {
-    for (const auto& [id, session] : sessions_) session->look_again();
+  const auto changed = users_.replace(config_.users);
+  tell_authenticator();
+  for (Lane* lane : lanes_) {
+    for (const auto& [tenant, weight] : changed) lane->ring().set_tenant_weight(tenant, weight);
+  }
+  for (const auto& [id, session] : sessions_) {
+    session->users_changed();
+    if (are_limits_other) session->look_again();
   }
   batches_.limits_changed();
 }
 
 void Server::add_lane(Lane& lane) {
-  if (std::ranges::find(lanes_, &lane) == lanes_.end()) lanes_.push_back(&lane);
+  if (std::ranges::find(lanes_, &lane) != lanes_.end()) return;
+  weigh_tenants(lane);
+  lanes_.push_back(&lane);
+}
+
+void Server::tell_authenticator() {
+  std::vector<std::string> hashes;
+  for (const auto& [name, user] : config_.users) {
+    if (!user.password_hash.empty()) hashes.push_back(user.password_hash);
+  }
+  parts_.authenticator.set_hashes(std::move(hashes));
+}
+
+void Server::weigh_tenants(Lane& lane) const {
+  for (const auto& [tenant, weight] : users_.weights()) lane.ring().set_tenant_weight(tenant, weight);
 }
 
 proto::Limits Server::reader_limits() const {

@@ -20,15 +20,25 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/rate_gate.h"
 #include "daemon/server/server_stats.h"
+#include "daemon/server/users.h"
 #include "proto/limits.h"
 
 namespace locksley::daemon {
 
+class Authenticator;
 class Session;
 
 // What a peer can cause and an operator should hear of, once a minute each.
-enum class Warning : std::uint8_t { kCrossProtocol, kSlowClient, kInputMemory, kMaxClients, kDenied };
-inline constexpr std::size_t kWarnings = 5;
+enum class Warning : std::uint8_t {
+  kCrossProtocol,
+  kSlowClient,
+  kInputMemory,
+  kMaxClients,
+  kDenied,
+  kWrongPassword,
+  kLoginTimeout,
+};
+inline constexpr std::size_t kWarnings = 7;
 
 // The wire protocol's side of the daemon: its socket, its connections, and the batches that they ask for.
 //
@@ -44,6 +54,7 @@ class Server {
     std::vector<Lane*> lanes;  // that there are; add_lane() tells of more
     Pool& pool;
     Store* store;  // null: everything is in memory
+    Authenticator& authenticator;
     std::shared_ptr<spdlog::logger> log;
     std::string version;  // of the daemon
   };
@@ -55,7 +66,7 @@ class Server {
 
   // Clients are served from now on. The error names the address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen();
-  // What is in force from now on.
+  // What is in force from now on. Connections of users that are there no more are closed.
   void reconfigure(config::Config config);
   // Who serves CONFIG SET and CONFIG RELOAD; before listen().
   void on_config(ConfigChanges changes) { config_changes_ = std::move(changes); }
@@ -77,6 +88,8 @@ class Server {
   ServerStats& stats() { return stats_; }
   const ServerStats& stats() const { return stats_; }
   Batches& batches() { return batches_; }
+  const Users& users() const { return users_; }
+  Authenticator& authenticator() const { return parts_.authenticator; }
   const HandlerDirectory& handlers() const { return parts_.handlers; }
   const std::vector<Lane*>& lanes() const { return lanes_; }
   Pool& pool() const { return parts_.pool; }
@@ -86,7 +99,7 @@ class Server {
   const std::string& version() const { return parts_.version; }
   std::uint64_t batches_accepted() const;
 
-  // What a connection's reader may take.
+  // What a connection's reader may take once it is known who the peer is.
   proto::Limits reader_limits() const;
   // A new connection, or a refusal.
   void accept(Socket socket);
@@ -108,7 +121,10 @@ class Server {
 
  private:
   void look_whether_closed();
+  void tell_authenticator();
   void tell_holding(const Outcome& outcome);
+  // A lane that serves tenants by their weights from now on, as lanes() do.
+  void weigh_tenants(Lane& lane) const;
 
   const Parts parts_;
   std::vector<Lane*> lanes_;
@@ -116,6 +132,7 @@ class Server {
   const Instant started_at_ = std::chrono::steady_clock::now();
   ServerStats stats_;
   Batches batches_;
+  Users users_;
   Listener listener_;
   std::uint16_t port_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;

@@ -60,8 +60,9 @@ struct ServerStats {
   OwnedCounter connections;           // gauge: open now
   OwnedCounter connections_accepted;  // in all
   OwnedCounter connections_refused;   // too many clients, or not from this machine
-  OwnedCounter subscribers;           // gauge: connections that subscribe to something
-  OwnedCounter blocked;               // gauge: connections in a blocking command
+  OwnedCounter authentication_failures;
+  OwnedCounter subscribers;  // gauge: connections that subscribe to something
+  OwnedCounter blocked;      // gauge: connections in a blocking command
 
   std::array<OwnedCounter, static_cast<std::size_t>(proto::CommandId::kCount)> commands;  // by CommandId
   OwnedCounter unknown_commands;

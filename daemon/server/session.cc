@@ -12,10 +12,6 @@
 
 namespace locksley::daemon {
 
-namespace {
-Instant now() { return std::chrono::steady_clock::now(); }
-}  // namespace
-
 Session::Session(Server& server, Socket socket, std::uint64_t id, std::string peer, std::string local)
     : server_(server),
       socket_(std::move(socket)),
@@ -23,10 +19,13 @@ Session::Session(Server& server, Socket socket, std::uint64_t id, std::string pe
       peer_(std::move(peer)),
       local_(std::move(local)),
       connected_at_(now()),
+      stranger_since_(connected_at_),
       wakeup_(server.executor()),
       timer_(server.executor()),
-      reader_(server.reader_limits()),
-      active_at_(connected_at_) {}
+      reader_(proto::Limits::before_authentication()),
+      active_at_(connected_at_) {
+  log_out();
+}
 
 Session::~Session() = default;
 
@@ -42,6 +41,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
 
 Coroutine<void> Session::converse() {
   while (!dropped_) {
+    if (!is_logged_in() && now() >= login_deadline()) co_return;
     if (readable_ && !eof_ && !is_held_up()) receive();
     const Turn turn = execute();
     if (turn == Turn::kBlock) co_await handler_of(spec_->id).blocking(*this, std::exchange(command_, {}));
@@ -116,7 +116,8 @@ std::size_t Session::output_size() const {
 }
 
 bool Session::is_held_up() const {
-  return output_size() > kPauseOutput || (!held_.empty() && server_.batches().is_congested());
+  const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
+  return output_size() > pause || (!held_.empty() && server_.batches().is_congested());
 }
 
 bool Session::waits_for_store(Ticket ticket) const { return !server_.batches().is_settled(ticket); }
@@ -183,8 +184,9 @@ void Session::deliver(std::string_view pattern, std::string_view channel, std::s
 
 void Session::unsubscribe_all() {
   if (!is_subscribed()) return;
-  for (const std::string& channel : channels) server_.batches().events().unsubscribe(*this, channel);
-  for (const std::string& pattern : patterns) server_.batches().events().punsubscribe(*this, pattern);
+  Events& events = server_.batches().events();
+  for (const std::string& channel : channels) events.unsubscribe(*this, audience_, channel);
+  for (const std::string& pattern : patterns) events.punsubscribe(*this, audience_, pattern);
   channels.clear();
   patterns.clear();
   server_.count_subscriber(-1);
@@ -198,11 +200,11 @@ std::string Session::describe() const {
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} cmds={} qbuf={} "
       "omem={} cmd={} "
-      "user=default lib-name={} lib-ver={} resp={}",
+      "user={} lib-name={} lib-ver={} resp={}",
       id_, peer_, local_, const_cast<Socket&>(socket_).native_handle(), name, seconds(connected_at_),
       seconds(active_at_), flags, channels.size(), patterns.size(), commands_, reader_.buffered_bytes(),
-      output_.memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name, library_name, library_version,
-      static_cast<int>(protocol));
+      output_.memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
+      is_logged_in() ? user().name() : "(none)", library_name, library_version, static_cast<int>(protocol));
 }
 
 Session::Waiting::Waiting(Session& session, BatchRecord& record) : session_(session), record_(record) {
@@ -218,6 +220,7 @@ Session::Waiting::~Waiting() {
 
 void Session::end() {
   unsubscribe_all();
+  become(nullptr);
   asio::error_code ignored;
   socket_.close(ignored);
   timer_.cancel();

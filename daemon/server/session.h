@@ -12,9 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/auth/authenticator.h"
 #include "daemon/server/batch_record.h"
 #include "daemon/server/events.h"
 #include "daemon/server/io.h"
+#include "daemon/server/users.h"
 #include "daemon/server/wakeup.h"
 #include "daemon/store/ticket.h"
 #include "proto/command_reader.h"
@@ -38,12 +40,14 @@ class Server;
 //
 // Bounds. Input: a turn reads up to a block (1 MiB); a command may grow to limits.max_command, all unfinished
 // ones together to limits.max_queued_bytes; behind a blocking command up to kBlockedInput is read. Output: no
-// command is executed while more than kPauseOutput waits for the peer; the connection is dropped when more
-// than limits.output_buffer does. Fairness: after kTurnCommands, kTurnTime or kTurnOutput the other
-// connections have their turn.
+// command is executed while more than kPauseOutput waits for the peer (before authentication, while its
+// reader has those limits: kPauseStranger); the connection is dropped when more than limits.output_buffer
+// does. Fairness: after kTurnCommands, kTurnTime or kTurnOutput the other connections have their turn. Time
+// before authentication: limits.login_timeout.
 class Session final : public Subscriber, public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
+  static constexpr std::size_t kPauseStranger = 1 << 14;   // the same before authentication; guess
   static constexpr std::size_t kBlockedInput = 64 * 1024;  // guess: room for a pipeline of small commands
   static constexpr int kTurnCommands = 1024;               // 100 us of PINGs
   static constexpr auto kTurnTime = std::chrono::microseconds(500);  // half a quantum of the scheduler
@@ -56,6 +60,31 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
 
   // The connection from its first byte to its end.
   static Coroutine<void> serve(std::shared_ptr<Session> self);
+
+  // ---- Who it is: session_login.cc ----
+
+  // False until the peer has shown who it is. While no users are configured, everybody has.
+  bool is_logged_in() const { return user_ != nullptr; }
+  // Needs: is_logged_in(). Another after each change of the configuration, so not to be kept.
+  const User& user() const { return *user_; }
+  // Whether it may send commands of this group: one test of a bit. False for all until it is logged in.
+  bool may(proto::CommandGroup group) const { return (groups_ & bit_of(group)) != 0; }
+  // False, and nothing is changed, if the user has all the connections that it may have.
+  bool log_in(const UserRef& user);
+  // As when it was new.
+  void log_out();
+  // For the end of a TLS handshake. False if nobody has that certificate, or log_in() says so.
+  bool log_in_by_certificate(std::string_view common_name);
+  // By then it is logged in, or closed.
+  Instant login_deadline() const;
+  // The configuration has changed: so has what its user may, or there is no such user any more.
+  void users_changed();
+  // Whose events it hears of: Events.
+  std::string_view audience() const { return audience_; }
+  // What the Authenticator says of the password that the argument is, which is wiped. Until then commands
+  // behind it wait. None if the connection is to close.
+  Coroutine<std::optional<Verdict>> check_password(std::string_view user, std::string_view hash,
+                                                   proto::ArgumentList& arguments, std::size_t password);
 
   // ---- For commands ----
 
@@ -155,6 +184,9 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   std::size_t output_size() const;
   // Nothing more is to be executed, or read, until some of them are sent, or the store has caught up.
   bool is_held_up() const;
+  // Makes the user what it is; null: nobody.
+  void become(UserRef user);
+  void set_audience(std::string_view audience);
   bool has_output() const { return !output_.empty() || !held_.empty(); }
   void hold(Ticket ticket);
   bool waits_for_store(Ticket ticket) const;
@@ -172,7 +204,8 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   void wait_readable();
   void wait_writable();
   void wait_until(Instant at);
-  // The connection is at rest: gives memory back, and arms the idle timeout. False if that has run out.
+  // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login. False if
+  // that has run out.
   bool rest();
   void end();
 
@@ -182,6 +215,11 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   const std::string peer_;
   const std::string local_;
   const Instant connected_at_;
+
+  UserRef user_;
+  CommandGroups groups_ = 0;  // of user_
+  std::string audience_;
+  Instant stranger_since_;  // while there is no user_
 
   Wakeup wakeup_;
   Timer timer_;

@@ -11,7 +11,6 @@
 namespace locksley::daemon {
 
 namespace {
-Instant now() { return std::chrono::steady_clock::now(); }
 
 // Reads and forgets what has come, but so much at most that a peer that goes on sending does not keep the
 // others waiting. The result of the last recv().
@@ -94,9 +93,13 @@ bool Session::is_over_limit() {
 bool Session::tend() {
   if (dropped_) return false;
   if (readable_ && !eof_ && reader_.buffered_bytes() < kBlockedInput) receive();
-  if (eof_ || dropped_ || !flush() || is_over_limit()) {
+  if (eof_) {
     // Whatever is pipelined behind is not executed either: a peer that half-closes while it is blocked has
-    // given up.
+    // given up. What was executed before it has its replies.
+    closing_ = true;
+    return false;
+  }
+  if (dropped_ || !flush() || is_over_limit()) {
     dropped_ = true;
     return false;
   }
@@ -118,6 +121,10 @@ bool Session::rest() {
   if (output_.empty()) output_.clear();
   if (const std::uint64_t memory = reader_.memory_bytes(); memory != input_memory_) {
     server_.account_input(memory, std::exchange(input_memory_, memory));
+  }
+  if (!is_logged_in()) {
+    if (now() >= login_deadline()) return false;
+    wait_until(login_deadline());
   }
   const auto limit = server_.config().limits.idle_timeout;
   if (limit.count() == 0 || is_subscribed()) return true;

@@ -17,8 +17,6 @@ namespace {
 
 constexpr auto kTellPeriod = std::chrono::seconds(2);  // of reading a large store
 
-Instant now() { return std::chrono::steady_clock::now(); }
-
 AcceptedRow::Digest row_of(const Digest& digest) { return {digest.low, digest.high}; }
 
 // The instant that is so far from now as `unix_ms` is.
@@ -253,10 +251,12 @@ std::shared_ptr<BatchRecord> Batches::record_of(StoredBatch& stored) {
 void Batches::restore_finished(const StoredBatch& stored) {
   const std::uint64_t bytes = kRowBytes + stored.payload_bytes + stored.history.result_bytes;
   stored_bytes_ += bytes;
+  const Tenant& tenant = registry_.tenants().of(stored.accepted.options.tenant);
   registry_.retain({.sequence = stored.sequence,
-                    .id_hash = registry_.retained().hash_of(stored.accepted.options.id),
+                    .id_hash = registry_.retained().hash_of(tenant.number, stored.accepted.options.id),
                     .forget_at = instant_of(stored.history.finished_at + stored.accepted.retain_ms),
                     .stored_bytes = bytes,
+                    .tenant = tenant.number,
                     .parts = PayloadParts::kUnknown,
                     .has_one_step = false});
 }
@@ -289,6 +289,7 @@ void Batches::restore(StoredBatch stored) {
   std::uint64_t jobs = 0;
   for (const IndexRange& range : stored.left) jobs += range.size();
   registry_.count(*record, jobs, record->payloads().memory_bytes());
+  registry_.count_payloads(*record, record->stored_payload_bytes);
   record->lane->enqueue(record, stored.left, !history.closed, Lane::Start::later);
   // It may have been about to end.
   if (history.closed) record->Batch::close();

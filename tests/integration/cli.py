@@ -258,6 +258,80 @@ class Full(CliTest):
         self.assertIn(b"TOOBIG", self.run_cli("submit", "echo", "--range", 0, 11, code=DATA_ERROR).stderr)
 
 
+HASH = rb"\$argon2id\$v=19\$m=\d+,t=\d+,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}"
+
+
+class HashPassword(CliTest):
+    """Whether the hash is right is seen where somebody logs in with it: http_login.py."""
+
+    def setUp(self):
+        self.environment = {**os.environ, "LOCKSLEY_URL": "no address: it is not asked for"}
+
+    def test_one_line_of_standard_input_is_the_password(self):
+        for line in (b"pass word\n", b"pass word", b"pass word\nmore\n", "p\u00e4ss\n".encode(), b"\xff\n", b"x" * 1024):
+            done = self.run_cli("hash-password", stdin=line)
+            self.assertRegex(done.stdout, b"^" + HASH + b"\n$")
+            self.assertEqual(done.stderr, b"")
+        self.assertNotEqual(*(self.run_cli("hash-password", stdin=b"same").stdout for _ in range(2)))
+        self.assertRegex(self.json("hash-password", stdin=b"x")["password_hash"].encode(), HASH)
+
+    def test_no_password_is_refused(self):
+        for line, why in ((b"", b"empty"), (b"\n", b"empty"), (b"\nx\n", b"empty"), (b"x" * 1025, b"longer than 1024 bytes")):
+            done = self.run_cli("hash-password", stdin=line, code=DATA_ERROR)
+            self.assertEqual(done.stdout, b"")
+            self.assertIn(why, done.stderr)
+
+    def test_a_password_on_the_command_line_is_refused(self):
+        self.assertEqual(self.run_cli("hash-password", "secret", code=USAGE).stdout, b"")
+        self.assertIn(b"standard input", self.run_cli("hash-password", "--help").stdout)
+
+    def on_a_terminal(self, *answers):
+        """What the terminal showed, standard output and how it ended; each answer is typed when it is asked for."""
+        main, terminal = os.openpty()
+        self.addCleanup(os.close, main)
+        process = self.popen(
+            "hash-password",
+            **dict.fromkeys(("stdin", "stderr"), terminal),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.set_blocking(main, False)
+        shown = bytearray()
+
+        def look():
+            try:
+                shown.extend(os.read(main, 65536))
+            except BlockingIOError:
+                pass
+            return shown.count(b": ") > asked
+
+        for asked, answer in enumerate(answers):
+            wait_for(f"question {asked + 1}, after {bytes(shown)}", look)
+            self.assertFalse(termios.tcgetattr(terminal)[3] & termios.ECHO)
+            os.write(main, answer)
+        code = self.end_of(process, "hash-password")
+        self.assertTrue(termios.tcgetattr(terminal)[3] & termios.ECHO, "the terminal is left as it was")
+        asked = len(answers)
+        look()
+        os.close(terminal)
+        return bytes(shown), process.stdout.read(), code
+
+    def test_a_terminal_is_asked_twice_and_shows_nothing(self):
+        shown, out, code = self.on_a_terminal(b"secret\n", b"secret\n")
+        self.assertEqual((shown, code), (b"Password: \r\nAgain: \r\n", OK))
+        self.assertRegex(out, b"^" + HASH + b"\n$")
+
+    def test_two_that_differ_are_refused(self):
+        shown, out, code = self.on_a_terminal(b"secret\n", b"secrets\n")
+        self.assertEqual((out, code), (b"", DATA_ERROR))
+        self.assertIn(b"not the same", shown)
+        self.assertNotIn(b"secret", shown)
+
+    def test_an_interrupt_leaves_the_terminal_as_it_was(self):
+        shown, out, code = self.on_a_terminal(b"sec\x03")
+        self.assertEqual((out, code), (b"", INTERRUPTED))
+
+
 class Terminal(CliTest):
     def test_a_progress_bar_on_a_terminal_and_the_question_after_an_interrupt(self):
         """On a pseudo-terminal: bar and rate; Ctrl-C asks; Enter goes on, `l` leaves the batch to run."""

@@ -4,6 +4,7 @@
 import json
 import pathlib
 import sys
+import tempfile
 import time
 import unittest
 
@@ -33,6 +34,17 @@ class Blocked(DaemonTest):
         wait_for("the connections to be gone", lambda: self.connections() == 1)
         self.assertEqual(self.command.map("STATUS", batch)["running"], 1, "a batch outlives those who wait for it")
         self.command("CANCEL", batch)
+
+    def test_who_half_closes_while_blocked_is_told_of_what_came_before(self):
+        # With a store: the reply of OPEN waits for the disk, while WAIT has begun.
+        with tempfile.TemporaryDirectory() as folder:
+            daemon = self.start({"store": {"path": folder}})
+            for n in range(20):
+                with daemon.connect() as client:
+                    client.send(encode("OPEN", "echo", "ID", f"stream-{n}") + encode("WAIT", f"stream-{n}") + encode("PING"))
+                    client.half_close()
+                    self.assertEqual(client.read_until_closed(5).decode(), f"${len(str(n)) + 7}\r\nstream-{n}\r\n")
+            daemon.close()
 
     def test_commands_behind_a_wait_are_answered_after_it_in_order(self):
         batch = self.command("SUBMIT", "sleep", "JOBS", 200)

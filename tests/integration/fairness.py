@@ -14,6 +14,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
+from resp import encode, pairs
+from users import ALL, UsersTest
 
 QUIET = 0.05  # others use at most this part of the machine
 ROUNDS, TRIES = 40, 40  # rounds at most; tries of each kind in a round, in turns
@@ -23,6 +25,7 @@ SMALL, LARGE = 10, 1_000_000  # jobs
 RATIO, RATIO_DISTURBED, LONGEST_P90_S = 3.0, 10.0, 0.1  # behind the whole of the large batch it would be 25 s, and a ratio of 50,000
 SHORT_US, LONG_US = 10, 10_000
 SHARE_SECONDS, WINDOWS = 6, 4
+USERS_SECONDS = 4
 SHARE, SHARE_DISTURBED = 0.05, 0.7  # deviations from what is due, in CPU time; disturbed, a sample of 20 s has been seen to be 0.4 off
 
 
@@ -153,6 +156,42 @@ class Fairness(DaemonTest):
 
     def test_weights_hold_when_the_heavier_batch_has_the_shorter_jobs(self):
         self.check_shares((3, 1))
+
+
+class FairnessOfUsers(UsersTest):
+    def received(self, connection):
+        """How much worker time bob got for each second that alice got, over a while, by the daemon's own account."""
+
+        def busy():
+            tenants = {tenant["tenant"]: tenant["busy_us"] for tenant in map(pairs, connection("TENANTS"))}
+            return tenants["alice"], tenants["bob"]
+
+        before = busy()
+        time.sleep(USERS_SECONDS)
+        alice, bob = (after - earlier for earlier, after in zip(before, busy()))
+        return bob / alice
+
+    def test_users_share_by_weight_whatever_the_number_and_the_weights_of_their_batches(self):
+        """1,000 batches of one against one of another; batches that weigh as much as they can weigh it among their own; and changed weights
+        hold at once."""
+        everybody = {"alice": {"weight": 1}, "bob": {"weight": 3}, "root": {"commands": ALL}}
+        daemon = self.start_with(**everybody)
+        alice, bob, root = (self.log_in(daemon, name) for name in everybody)
+        ids = [f"b{n}" for n in range(1000)]
+        alice.send(b"".join(encode("SUBMIT", "spin", "KEEP", "none", "ID", batch, "RANGE", 0, 50_000, 100) for batch in ids))
+        self.assertEqual([alice.read() for _ in ids], ids)
+        bob("SUBMIT", "spin", "KEEP", "none", "ID", "b0", "RANGE", 0, 1_000_000, 1000)
+        for connection in (alice, bob):
+            wait_for("jobs of both to end", lambda: connection.status("b0")["ok"] > 0)
+        ratios = {"1:3": self.received(root) / 3}
+        alice.send(b"".join(encode("WEIGHT", batch, 1000) for batch in ids))
+        self.assertEqual({alice.read() for _ in ids}, {"OK"})
+        ratios["1:3, batches of 1000"] = self.received(root) / 3
+        self.reload(daemon, **everybody | {"alice": {"weight": 2}, "bob": {}})
+        ratios["2:1"] = self.received(root) * 2
+        print(f"received by users, as part of what is due by weight: { {weights: round(ratio, 3) for weights, ratio in ratios.items()} }")
+        for weights, ratio in ratios.items():
+            self.assertAlmostEqual(ratio, 1, delta=SHARE, msg=weights)
 
 
 if __name__ == "__main__":

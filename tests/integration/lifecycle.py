@@ -61,7 +61,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((shipped.returncode, shipped.stderr), (OK, ""))
 
     def test_every_problem_of_a_configuration_is_told_at_once(self):
-        self.file.write_text("listen:\n  prot: 1\npool: {workers: many}\nlimits:\n  max_payload: 3 apples\nusers:\n  alice: {password_hash: x}\n")
+        self.file.write_text("listen:\n  prot: 1\npool: {workers: many}\nlimits:\n  max_payload: 3 apples\nusers:\n  alice: {weight: 2}\n")
         for arguments in (["--config", self.file], ["--check-config", "--config", self.file]):
             bad = run(*arguments)
             self.assertEqual((bad.returncode, bad.stdout), (CONFIG, ""), bad.stderr)

@@ -20,6 +20,7 @@ import tree
 
 CLANG_TIDY = "clang-tidy-19"
 FOLDERS = ["core", "proto", "config"]
+GROUP = 8  # more would leave a processor without work
 # g++'s warnings that clang has no name for must not be errors, nor what libstdc++'s own headers use; clang's
 # thread-safety analysis is added.
 EXTRA = ["-Wno-deprecated-declarations", "-Wno-unknown-warning-option", "-Wno-unused-command-line-argument", "-Wthread-safety", "-mcx16"]
@@ -37,21 +38,76 @@ def preprocessed(entry):
     return hashlib.sha256(done.stdout).hexdigest() if done.returncode == 0 else None
 
 
-def tidy(source, build, cache, settings):
+def stamp_of(source, cache):
+    return cache / (source["path"].replace("/", "+") + ".ok")
+
+
+def key_of(source, settings):
+    """Another one if anything has changed that clang-tidy could see. None: it cannot be told."""
+    digest = preprocessed(source["entry"])
+    return digest and hashlib.sha256(f"{digest} {settings} {EXTRA}".encode()).hexdigest()
+
+
+def said_of(database, file, *options):
     """None, or what clang-tidy said."""
-    entry = source["entry"]
-    digest = preprocessed(entry)
-    key = hashlib.sha256(f"{digest} {settings} {EXTRA}".encode()).hexdigest()
-    stamp = cache / (source["path"].replace("/", "+") + ".ok")
-    if digest and stamp.exists() and stamp.read_text() == key:
-        return None
     extra = [f"--extra-arg={word}" for word in EXTRA]
-    done = subprocess.run([CLANG_TIDY, "--quiet", "-p", str(build), *extra, entry["file"]], cwd=tree.ROOT, capture_output=True, text=True)
+    done = subprocess.run([CLANG_TIDY, "--quiet", f"--config-file={tree.ROOT / '.clang-tidy'}", "-p", str(database), *extra, *options, str(file)], cwd=tree.ROOT, capture_output=True, text=True)
     if done.returncode != 0 or "warning:" in done.stdout:
         return done.stdout + "\n".join(line for line in done.stderr.split("\n") if "error:" in line)
-    cache.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(key)
     return None
+
+
+def file_of(entry):
+    return pathlib.Path(entry["directory"], entry["file"]).resolve()
+
+
+def flags(entry):
+    """The command without the names of its files."""
+    words = shlex.split(entry["command"])
+    words = [word for before, word in zip([""] + words, words) if word != "-o" and before != "-o" and word != "-c"]
+    return [word for word in words if pathlib.Path(entry["directory"], word).resolve() != file_of(entry)]
+
+
+def groups(stale):
+    """At most GROUP of a folder with the same flags."""
+    alike = {}
+    for source in stale:
+        alike.setdefault((os.path.dirname(source["path"]), *flags(source["entry"])), []).append(source)
+    return [one[at:at + GROUP] for one in alike.values() for at in range(0, len(one), GROUP)]
+
+
+def tidy_as_one(group):
+    """Like said_of(), of one file that consists of all in the group."""
+    with tempfile.TemporaryDirectory() as scratch:
+        unit = pathlib.Path(scratch, "group.cc")
+        # One text, not a file of #includes: in those the static analyzer does not look.
+        unit.write_text("".join(f"#line 1 \"{source['path']}\"\n{file_of(source['entry']).read_text()}\n" for source in group))
+        entry = group[0]["entry"]
+        command = shlex.join([*flags(entry), "-c", str(unit)])
+        (unit.parent / "compile_commands.json").write_text(
+            json.dumps([{"directory": entry["directory"], "file": str(unit), "command": command}]))
+        # Several that include the same are no fault here; tests/lint/includes.py finds what a file includes twice.
+        return said_of(scratch, unit, "--checks=-readability-duplicate-include")
+
+
+def tidy(group, build, cache):
+    """Findings. Most of a file's time goes into the headers of the standard library: so several are looked at as one, and one by one where that
+    gave a finding, which may be that two of them have something of the same name."""
+    findings = []
+    if len(group) == 1 or tidy_as_one(group) is not None:
+        findings = [(source, said_of(build, source["entry"]["file"])) for source in group]
+        findings = [(source, said) for source, said in findings if said is not None]
+    bad = [source["path"] for source, _ in findings]
+    cache.mkdir(parents=True, exist_ok=True)
+    for source in group:
+        if source["path"] not in bad and source["key"]:
+            stamp_of(source, cache).write_text(source["key"])
+    return [said for _, said in findings]
+
+
+def is_stale(source, cache):
+    stamp = stamp_of(source, cache)
+    return not (source["key"] and stamp.exists() and stamp.read_text() == source["key"])
 
 
 def sources(build, folders):
@@ -67,22 +123,35 @@ def self_test():
     with tempfile.TemporaryDirectory(dir=tree.ROOT / "tests" / "lint", prefix=".sample-") as scratch:
         root = pathlib.Path(scratch)
 
-        def said(text):
-            (root / "sample.cc").write_text(text)
-            entry = {"directory": str(root), "file": str(root / "sample.cc"), "command": f"g++ -std=c++23 -c {root / 'sample.cc'}"}
-            (root / "compile_commands.json").write_text(json.dumps([entry]))
-            return tidy({"entry": entry, "path": "sample.cc"}, root, root / "cache", "self-test")
+        def said(*texts):
+            commands, group = [], []
+            for number, text in enumerate(texts):
+                file = root / f"{number}.cc"
+                file.write_text(text)
+                commands.append({"directory": str(root), "file": str(file), "command": f"g++ -std=c++23 -o {number}.o -c {file}"})
+                group.append({"entry": commands[-1], "path": file.name, "key": None})
+            (root / "compile_commands.json").write_text(json.dumps(commands))
+            assert groups(group) == [group], "files of one folder with the same flags are no group"
+            alone, together = tidy(group, root, root / "cache"), tidy_as_one(group)
+            assert bool(alone) == bool(together) or "redefinition" in (together or ""), f"one by one: {alone}; as one: {together}"
+            return "".join(alone)
 
         good = "#include <string>\n#include <utility>\n\nstd::string twice(std::string text) {\n  text += text;\n  return text;\n}\n"
-        assert said(good) is None, "a good file was refused"
+        assert not said(good), "a good file was refused"
         moved = "#include <string>\n#include <utility>\n\nvoid take(std::string text);\nvoid f(std::string text) {\n  take(std::move(text));\n  text.size();\n  take(text);\n}\n"
-        assert "bugprone-use-after-move" in (said(moved) or ""), "a use after a move was not found"
+        assert "bugprone-use-after-move" in said(moved), "a use after a move was not found"
         unguarded = (
             "struct __attribute__((capability(\"mutex\"))) Mutex {};\n"
             "struct Counter {\n  Mutex mutex_;\n  int value_ __attribute__((guarded_by(mutex_))) = 0;\n  int get() const { return value_; }\n};\n"
             "int f(const Counter& c) { return c.get(); }\n"
         )
-        assert "thread-safety" in (said(unguarded) or ""), "an unguarded read was not found"
+        assert "thread-safety" in said(unguarded), "an unguarded read was not found"
+        null = "int value_of(bool is_there) {\n  int number = 1;\n  int* at = is_there ? &number : nullptr;\n  return *at;\n}\n"
+        for name, bad in (("bugprone-use-after-move", moved), ("thread-safety", unguarded), ("clang-analyzer-core.NullDereference", null)):
+            found = said(good, bad)
+            assert name in found and "0.cc" not in found, f"{name} was not found in the second of two files: {found}"
+        once = "namespace {\nint value() { return 1; }\n}  // namespace\n\nint other();\nint other() { return value(); }\n"
+        assert not said(once, once.replace("other", "another")), "a name that two files use was a finding"
 
 
 def main():
@@ -98,12 +167,15 @@ def main():
     if not work:
         sys.exit("no source to look at: is the build configured?")
     settings = (tree.ROOT / ".clang-tidy").read_text()
+    cache = build / "lint" / "tidy"
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for said in concurrent.futures.as_completed(pool.submit(tidy, one, build, build / "lint" / "tidy", settings) for one in work):
-            if said.result():
-                bad += 1
-                print(said.result(), flush=True)
+        for source, key in zip(work, pool.map(lambda one: key_of(one, settings), work)):
+            source["key"] = key
+        stale = [source for source in work if is_stale(source, cache)]
+        for findings in pool.map(lambda group: tidy(group, build, cache), groups(stale)):
+            bad += len(findings)
+            print("".join(said + "\n" for said in findings), end="", flush=True)
     print(f"{len(work)} files, {bad} with findings")
     sys.exit(1 if bad else 0)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Every header compiles alone: a file that includes it and nothing else is valid, with the flags of the folder that it
-lives in. A header that passed is not compiled again until it, or something it includes, changes.
+lives in. A header that passed is not compiled again until it, or something it includes, changes. One that a source of
+the build includes before all else, and guards itself by #pragma once, has been compiled alone there.
 
     headers.py --build BUILD_DIRECTORY   (needs its compile_commands.json)"""
 
@@ -9,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -40,6 +42,27 @@ def flags_by_folder(build):
                 flags.append(word)
         found.setdefault(str(source.parent.relative_to(tree.ROOT)), (words[0], flags))
     return found
+
+
+_FIRST = re.compile(r'^[ \t]*#[ \t]*include[ \t]+(?:"([^"\n]*)")?', re.MULTILINE)
+_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
+
+
+def first_include(text):
+    """The header of this tree that a source begins with: what comes before it is comments. Else None."""
+    # What is between quotes, code_only() would take away.
+    found = _FIRST.search(text)
+    return found[1] if found and not tree.code_only(text[:found.start()]).strip() else None
+
+
+def compiled_by_sources(build, root):
+    """The headers that some source of the build begins with, and that may be included twice."""
+    found = set()
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        if source.is_relative_to(root) and not source.is_relative_to(build) and source.is_file():
+            found.add(first_include(source.read_text()))
+    return {header for header in found if header and (root / header).is_file() and _ONCE.search((root / header).read_text())}
 
 
 def flags_for(header, by_folder):
@@ -97,6 +120,16 @@ def self_test():
         assert up_to_date(cache / "alone.h.ok", shlex.join(["g++", *flags])), "a success was not remembered"
         for bad in ("leans.h", "twice.h", "warns.h"):
             assert compile_alone(bad, root, "g++", flags, cache), f"{bad} should not compile"
+        commands = []
+        for number, source in enumerate(
+            ('// A comment.\n/* Another.\n*/\n#include "alone.h"\n#include "leans.h"\n', '#include "twice.h"\n', '#include <vector>\n#include "leans.h"\n',
+             'struct Mine;\n#include "warns.h"\n')):
+            (root / f"{number}.cc").write_text(source)
+            commands.append({"directory": str(root), "file": f"{number}.cc", "command": "g++"})
+        (root / "build").mkdir()
+        (root / "build" / "compile_commands.json").write_text(json.dumps(commands))
+        by_sources = compiled_by_sources(root / "build", root)
+        assert by_sources == {"alone.h"}, f"only alone.h is compiled alone by a source, not {by_sources}"
         (root / "alone.h").write_text("#pragma once\nstd::vector<int> numbers();\n")
         later = os.stat(cache / "alone.h.ok").st_mtime + 10
         os.utime(root / "alone.h", (later, later))
@@ -116,6 +149,8 @@ def main():
     headers = [path for path in tree.paths() if path.endswith(".h") and path.split("/")[0] in built]
     if not headers:
         sys.exit("no header to look at: is this the repository, and is the build configured?")
+    by_sources = compiled_by_sources(build, tree.ROOT)
+    total, headers = len(headers), [header for header in headers if header not in by_sources]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         said = list(pool.map(lambda h: compile_alone(h, tree.ROOT, *flags_for(h, by_folder), build / "lint" / "headers"), headers))
     bad = [(header, text) for header, text in zip(headers, said) if text]
@@ -123,7 +158,7 @@ def main():
         print(f"{header}: does not compile alone\n{text}")
     if bad:
         sys.exit(1)
-    print(f"{len(headers)} headers compile alone")
+    print(f"{total} headers compile alone: {total - len(headers)} at the head of a source, {len(headers)} looked at here")
 
 
 if __name__ == "__main__":

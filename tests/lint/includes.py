@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Who may include whom. core, proto and config know nothing of each other; daemon joins them; nothing includes tests,
-and only tests and the daemon itself include daemon. A library enters only where it belongs."""
+and only tests and the daemon itself include daemon. A library enters only where it belongs. Nothing is included twice."""
 
 import re
 
@@ -28,6 +28,7 @@ LIBRARIES = [
     (r"(spdlog|CLI|systemd|restinio|nlohmann)/", ["daemon", "tests"]),
     (r"prometheus/", ["daemon", "tests"]),
     (r"openssl/", ["daemon", "tests"]),
+    (r"sodium\.h$", ["daemon/auth", "tests"]),
     (r"rocksdb/", ["daemon/store", "tests"]),
     (r"fmt/", ["config", "proto", "daemon", "tests"]),
     (r"(gtest|gmock|benchmark|hiredis|tbb|oneapi)/", ["tests"]),
@@ -52,6 +53,7 @@ def check(files):
         if not tree.is_cpp(path):
             continue
         here = deepest(path, ARROWS)
+        seen = set()
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start(1)) + 1
             quoted, target = match.group(1) == '"', match.group(2)
@@ -59,6 +61,9 @@ def check(files):
             def report(reason):
                 findings.append(Finding(path, line, f"{match.group(0).strip()}: {reason}"))
 
+            if target in seen:
+                report("is included twice")
+            seen.add(target)
             if quoted:
                 if not deepest(target, ARROWS) and (target.endswith(".hpp") or any(re.match(p, target) for p, _ in LIBRARIES)):
                     report("a library's header is included with <>")
@@ -100,6 +105,7 @@ SAMPLES = [
     Sample("sockets in core", {"core/idle.cc": "#include <sys/socket.h>\n"}, "belongs in"),
     Sample("relative", {"core/pool.cc": '#include "pool.h"\n'}, "written from the root"),
     Sample("library in quotes", {"daemon/asio.cc": '#include "asio/impl/src.hpp"\n'}, "included with <>"),
+    Sample("twice", {"core/pool.cc": '#include "core/pool.h"\n#include <atomic>\n#include <atomic>\n'}, "included twice"),
     Sample("upwards", {"core/pool.cc": '#include "../core/pool.h"\n'}, "written from the root"),
 ]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every shell script parses and passes shellcheck, and is executable unless it is only sourced (*.sh)."""
+"""Every shell script parses and passes shellcheck, and is executable unless it is only sourced (*.sh, *.bash)."""
 
 import os
 import pathlib
@@ -27,7 +27,7 @@ def check(root, path):
         done = subprocess.run(["shellcheck", "--format=gcc", f"--exclude={EXCLUDED}", "--external-sources", "--source-path=SCRIPTDIR", path],
                               cwd=root, capture_output=True, text=True)
         said = done.stdout + done.stderr if done.returncode else ""
-    if not path.endswith(".sh") and not os.access(full, os.X_OK):
+    if not path.endswith((".sh", ".bash")) and not os.access(full, os.X_OK):
         said += f"{path}: has #! but is not executable\n"
     return said
 

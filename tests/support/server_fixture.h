@@ -19,6 +19,7 @@
 
 #include "core/context.h"
 #include "core/pool.h"
+#include "daemon/auth/authenticator.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
@@ -112,6 +113,7 @@ class ServerFixture : public testing::Test {
                                                      .lanes = {&lane_},
                                                      .pool = pool_,
                                                      .store = nullptr,
+                                                     .authenticator = authenticator_,
                                                      .log = log_,
                                                      .version = "test"},
                                        config);
@@ -142,6 +144,7 @@ class ServerFixture : public testing::Test {
   Pool pool_{lane_};
   HandlerDirectory handlers_;
   asio::io_context io_{1};
+  Authenticator authenticator_{io_.get_executor()};
   std::unique_ptr<Server> server_;
   std::uint16_t port_ = 0;
   std::thread thread_;

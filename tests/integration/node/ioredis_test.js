@@ -1,6 +1,6 @@
 // ioredis, unmodified, against a daemon: node ioredis_test.js HOST PORT
 import { run } from './checks.js';
-import { host, load, port } from './load.js';
+import { host, load, login, port } from './load.js';
 
 const { Redis } = load('ioredis');
 
@@ -17,7 +17,7 @@ function adapt(redis) {
 }
 
 await run('ioredis', async () => {
-  const redis = new Redis({ host, port, connectionName: 'tester' });
+  const redis = new Redis({ host, port, connectionName: 'tester', ...login });
   redis.on('error', (error) => {
     console.error('ioredis:', error);
     process.exit(1);

@@ -6,4 +6,7 @@ import path from 'node:path';
 const folder = process.env.LOCKSLEY_NODE_MODULES;
 if (!folder) throw new Error('LOCKSLEY_NODE_MODULES must name the folder where npm ci installed the clients');
 export const load = createRequire(path.join(path.resolve(folder), 'package.json'));
+// Empty, or who is served: see with_daemon.py.
+const username = process.env.LOCKSLEY_TEST_USER;
+export const login = username ? { username, password: process.env.LOCKSLEY_TEST_PASSWORD } : {};
 export const [host, port] = [process.argv[2], Number(process.argv[3])];

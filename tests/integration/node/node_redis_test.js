@@ -1,6 +1,6 @@
 // node-redis, unmodified, against a daemon, with RESP2 and with RESP3: node node_redis_test.js HOST PORT
 import { run } from './checks.js';
-import { host, load, port } from './load.js';
+import { host, load, login, port } from './load.js';
 
 const { createClient } = load('redis');
 
@@ -15,7 +15,7 @@ function adapt(client) {
 
 for (const RESP of [2, 3]) {
   await run(`node-redis, RESP${RESP}`, async () => {
-    const client = createClient({ socket: { host, port }, name: 'tester', RESP });
+    const client = createClient({ socket: { host, port }, name: 'tester', RESP, ...login });
     client.on('error', (error) => {
       console.error('node-redis:', error);
       process.exit(1);

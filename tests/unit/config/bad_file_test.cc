@@ -205,11 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:2:3: listen.tls: expected certificate and key together, found certificate alone\n"
                 "f:2:3: listen.tls: not available in this build: connections are plain TCP\n"},
         BadFile{"Threads", "listen: {threads: 2}\n",
-                "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"},
-        BadFile{"Users", "users:\n  alice: {password_hash: x, weight: 3}\n",
-                "f:2:3: users.alice: not available in this build: nobody is asked for a password, and only "
-                "loopback "
-                "peers are served\n"}),
+                "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"}),
     name_of);
 
 // What is wrong inside is said although the whole is not available.
@@ -271,15 +267,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:2:35: handlers.a.limits.cpu: expected whole seconds, found \"1500ms\"\n"},
         BadFile{"UserWithoutPassword", "users:\n  alice: {weight: 0}\n",
                 "f:2:3: users.alice: expected a password_hash or a certificate, found none\n"
-                "f:2:3: users.alice: not available in this build: nobody is asked for a password, and only "
-                "loopback "
-                "peers are served\n"
                 "f:2:19: users.alice.weight: expected a whole number from 1 to 1000, found \"0\"\n"},
+        BadFile{"PasswordInPlaceOfAHash", "users:\n  al: {password_hash: xyzzy}\n",
+                "f:2:23: users.al.password_hash: expected the argon2id hash that `locksley hash-password` "
+                "prints, found another text\n"},
+        BadFile{"HashThatCostsTooMuch",
+                "users:\n  al: {password_hash: "
+                "\"$argon2id$v=19$m=9999999,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA\"}\n",
+                "f:2:23: users.al.password_hash: expected the argon2id hash that `locksley hash-password` "
+                "prints, found m=9999999, more than 262144\n"},
         BadFile{
-            "UserWithUnknownCommands", "users:\n  al: {password_hash: x, commands: [read, sumbit]}\n",
-            "f:2:3: users.al: not available in this build: nobody is asked for a password, and only loopback "
-            "peers are served\n"
-            "f:2:43: users.al.commands[1]: expected submit, read, control or admin, found \"sumbit\"; did "
+            "UserWithUnknownCommands", "users:\n  al: {certificate: al, commands: [read, sumbit]}\n",
+            "f:2:42: users.al.commands[1]: expected submit, read, control or admin, found \"sumbit\"; did "
             "you mean "
             "\"submit\"?\n"}),
     name_of);

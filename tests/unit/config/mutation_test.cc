@@ -24,7 +24,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-std::string sample_text() {
+std::string original_text() {
   std::ifstream stream(LOCKSLEY_SAMPLE_CONFIG, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
@@ -46,7 +46,9 @@ std::string without_comments(const std::string& text) {
 std::string with_settings(std::string text) {
   return text +
          "handlers:\n  lines: {command: [wc, -l], input: stdin, concurrency: 4, timeout: 30s, retries: 2}\n"
-         "users:\n  alice: {password_hash: \"x\", weight: 3, handlers: [lines], commands: [submit, read]}\n";
+         "users:\n  alice: {password_hash: "
+         "\"$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA\", weight: 3, handlers: [lines], "
+         "commands: [submit, read]}\n";
 }
 
 class Mutator {
@@ -119,7 +121,7 @@ TEST(MutationTest, EveryEditGivesAConfigOrProblemsInsideTheFile) {
   const std::uint64_t rounds = from_environment("LOCKSLEY_TEST_ROUNDS", 3000);
   std::cout << "LOCKSLEY_TEST_SEED=" << seed << '\n';
   Mutator mutator(seed);
-  const std::array<std::string, 3> originals{sample_text(), without_comments(sample_text()),
+  const std::array<std::string, 3> originals{original_text(), without_comments(original_text()),
                                              with_settings("log: {level: info}\n")};
   std::uint64_t loaded = 0;
   std::uint64_t refused = 0;

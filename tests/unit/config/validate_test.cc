@@ -3,17 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "config/availability.h"
+#include "tests/unit/config/shown.h"
 
 namespace locksley::config {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string shown(const std::vector<Problem>& problems) {
-  std::string result;
-  for (const Problem& problem : problems) result += to_string(problem) + "\n";
-  return result;
-}
 
 TEST(ValidateTest, DefaultsAreValidAndAvailable) {
   EXPECT_EQ(shown(check(Config{})), "");
@@ -30,7 +25,7 @@ TEST(ValidateTest, BoundsHoldForAConfigBuiltInCode) {
   config.handlers["a b"].plugin = "p";
   config.handlers["c"].command = {"p"};
   config.handlers["c"].rate = Rate{0, 1s};
-  config.users["u"].password_hash = "x";
+  config.users["u"].password_hash = "my password";
   config.users["u"].handlers = {"a.b"};
   EXPECT_EQ(shown(check(config)),
             "listen.address: expected an IPv4 or IPv6 address such as 127.0.0.1, found \"nowhere\"\n"
@@ -39,6 +34,8 @@ TEST(ValidateTest, BoundsHoldForAConfigBuiltInCode) {
             "limits.max_payload: expected a size from 1 to 1GiB, found \"0\"\n"
             "handlers.a b: expected a name of at most 64 letters, digits, - and _, found \"a b\"\n"
             "handlers.c.rate: expected a rate with a count from 1 to 1000000, found \"0/s\"\n"
+            "users.u.password_hash: expected the argon2id hash that `locksley hash-password` prints, found "
+            "another text\n"
             "users.u.handlers: expected a name of at most 64 letters, digits, - and _, found \"a.b\"\n");
 }
 

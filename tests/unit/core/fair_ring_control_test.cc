@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Batch = RingSimulator::Batch;
 
-constexpr Nanoseconds kNow{1'000};
+constexpr Nanoseconds kAnyInstant{1'000};
 
 TEST(FairRingControlTest, PauseHoldsAtOnceAndResumeEarnsNothing) {
   RingSimulator simulator({}, 1);
@@ -35,10 +35,10 @@ TEST(FairRingControlTest, APausedQueueThatIsAloneIsResumed) {
   FairRing ring({});
   RingQueue queue;
   ring.attach(queue, {}, nullptr);
-  ring.pause(queue, kNow);
-  ring.add_jobs(queue, 1, kNow);
+  ring.pause(queue, kAnyInstant);
+  ring.add_jobs(queue, 1, kAnyInstant);
   EXPECT_FALSE(ring.has_work());
-  ring.resume(queue, kNow);
+  ring.resume(queue, kAnyInstant);
   EXPECT_TRUE(ring.has_work());
   ring.detach_all();
 }
@@ -74,18 +74,18 @@ TEST(FairRingControlTest, ThievesOfSubJobsMayExceedTheSlotsAndHoldBackClaims) {
   FairRing ring({});
   RingQueue queue;
   ring.attach(queue, {.slots = 2}, nullptr);
-  ring.add_jobs(queue, 10, kNow);
-  const auto claim = ring.try_claim(kNow);
-  const Charge first = ring.join(queue, kNow);
-  EXPECT_TRUE(ring.view(queue, kNow).at_slots);
-  EXPECT_FALSE(ring.try_claim(kNow)) << "two slots are taken";
-  const Charge second = ring.join(queue, kNow);
-  EXPECT_EQ(ring.view(queue, kNow).executors, 3U);
-  (void)ring.settle(queue, {.charged = first, .actual = milliseconds(1)}, kNow);
+  ring.add_jobs(queue, 10, kAnyInstant);
+  const auto claim = ring.try_claim(kAnyInstant);
+  const Charge first = ring.join(queue, kAnyInstant);
+  EXPECT_TRUE(ring.view(queue, kAnyInstant).at_slots);
+  EXPECT_FALSE(ring.try_claim(kAnyInstant)) << "two slots are taken";
+  const Charge second = ring.join(queue, kAnyInstant);
+  EXPECT_EQ(ring.view(queue, kAnyInstant).executors, 3U);
+  (void)ring.settle(queue, {.charged = first, .actual = milliseconds(1)}, kAnyInstant);
   EXPECT_FALSE(ring.has_work()) << "two executors are left";
-  (void)ring.settle(queue, {.charged = second, .actual = milliseconds(1)}, kNow);
+  (void)ring.settle(queue, {.charged = second, .actual = milliseconds(1)}, kAnyInstant);
   EXPECT_TRUE(ring.has_work());
-  (void)ring.settle(queue, {.charged = claim->charged, .executed = 1}, kNow);
+  (void)ring.settle(queue, {.charged = claim->charged, .executed = 1}, kAnyInstant);
   ring.detach_all();
 }
 
@@ -94,42 +94,43 @@ TEST(FairRingControlTest, BriefClaimsPassLengthyQueuesBy) {
   RingQueue lengthy, brief, unknown;
   ring.attach(lengthy, {.cost_hint = seconds(1)}, nullptr);
   ring.attach(brief, {.cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(lengthy, 100, kNow);
+  ring.add_jobs(lengthy, 100, kAnyInstant);
   EXPECT_TRUE(ring.has_work());
   EXPECT_FALSE(ring.has_work(ClaimFilter::brief));
-  EXPECT_FALSE(ring.try_claim(kNow, ClaimFilter::brief));
-  ring.add_jobs(brief, 100, kNow);
+  EXPECT_FALSE(ring.try_claim(kAnyInstant, ClaimFilter::brief));
+  ring.add_jobs(brief, 100, kAnyInstant);
   EXPECT_TRUE(ring.has_work(ClaimFilter::brief));
   std::vector<Claim> claims;
   for (int i = 0; i < 10; ++i) {
-    claims.push_back(*ring.try_claim(kNow, ClaimFilter::brief));
+    claims.push_back(*ring.try_claim(kAnyInstant, ClaimFilter::brief));
     EXPECT_EQ(claims.back().queue, &brief);
   }
-  claims.push_back(*ring.try_claim(kNow));
+  claims.push_back(*ring.try_claim(kAnyInstant));
   EXPECT_EQ(claims.back().queue, &lengthy) << "any: the one owed most";
   // Of unknown cost: one may try.
   ring.attach(unknown, {.tenant = "other"}, nullptr);
-  ring.add_jobs(unknown, 100, kNow);
-  claims.push_back(*ring.try_claim(kNow, ClaimFilter::brief));
+  ring.add_jobs(unknown, 100, kAnyInstant);
+  claims.push_back(*ring.try_claim(kAnyInstant, ClaimFilter::brief));
   EXPECT_EQ(claims.back().queue, &unknown);
-  EXPECT_EQ(ring.try_claim(kNow, ClaimFilter::brief)->queue, &brief);
-  (void)ring.settle(unknown, {.charged = claims.back().charged, .actual = seconds(3), .executed = 1}, kNow);
+  EXPECT_EQ(ring.try_claim(kAnyInstant, ClaimFilter::brief)->queue, &brief);
+  (void)ring.settle(unknown, {.charged = claims.back().charged, .actual = seconds(3), .executed = 1},
+                    kAnyInstant);
   claims.pop_back();
   for (const Claim& claim : claims) {
     (void)ring.settle(*claim.queue, {.charged = claim.charged, .actual = milliseconds(1), .executed = 1},
-                      kNow);
+                      kAnyInstant);
   }
   claims.clear();
   for (int i = 0; i < 10; ++i) {
-    claims.push_back(*ring.try_claim(kNow, ClaimFilter::brief));
+    claims.push_back(*ring.try_claim(kAnyInstant, ClaimFilter::brief));
     EXPECT_EQ(claims.back().queue, &brief) << "the unknown turned out to be lengthy";
   }
   for (const Claim& claim : claims)
-    (void)ring.settle(*claim.queue, {.charged = claim.charged, .left = claim.range}, kNow);
-  (void)ring.settle(brief, {.executed = 1}, kNow);
-  ring.set_brief_job(milliseconds(0), kNow);
-  EXPECT_EQ(ring.try_claim(kNow, ClaimFilter::brief)->queue, &lengthy) << "0: all are brief";
-  (void)ring.settle(lengthy, {.executed = 1}, kNow);
+    (void)ring.settle(*claim.queue, {.charged = claim.charged, .left = claim.range}, kAnyInstant);
+  (void)ring.settle(brief, {.executed = 1}, kAnyInstant);
+  ring.set_brief_job(milliseconds(0), kAnyInstant);
+  EXPECT_EQ(ring.try_claim(kAnyInstant, ClaimFilter::brief)->queue, &lengthy) << "0: all are brief";
+  (void)ring.settle(lengthy, {.executed = 1}, kAnyInstant);
   ring.detach_all();
 }
 
@@ -138,20 +139,21 @@ TEST(FairRingControlTest, PreferringBriefJobsDoesNotDelayNewcomers) {
   RingQueue lengthy, brief, newcomer;
   ring.attach(lengthy, {.cost_hint = milliseconds(10)}, nullptr);
   ring.attach(brief, {.cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(lengthy, 100, kNow);
-  ring.add_jobs(brief, 1000, kNow);
+  ring.add_jobs(lengthy, 100, kAnyInstant);
+  ring.add_jobs(brief, 1000, kAnyInstant);
   for (int i = 0; i < 200; ++i) {
-    const auto claim = ring.try_claim(kNow, ClaimFilter::brief);
-    (void)ring.settle(brief, {.charged = claim->charged, .actual = milliseconds(1), .executed = 1}, kNow);
+    const auto claim = ring.try_claim(kAnyInstant, ClaimFilter::brief);
+    (void)ring.settle(brief, {.charged = claim->charged, .actual = milliseconds(1), .executed = 1},
+                      kAnyInstant);
   }
   ring.attach(newcomer, {.cost_hint = milliseconds(10)}, nullptr);
-  ring.add_jobs(newcomer, 100, kNow);
+  ring.add_jobs(newcomer, 100, kAnyInstant);
   int turns = 0;
   for (int i = 0; i < 10; ++i) {
-    const auto claim = ring.try_claim(kNow);
+    const auto claim = ring.try_claim(kAnyInstant);
     turns += claim->queue == &newcomer ? 1 : 0;
     (void)ring.settle(*claim->queue, {.charged = claim->charged, .actual = milliseconds(10), .executed = 1},
-                      kNow);
+                      kAnyInstant);
   }
   EXPECT_EQ(turns, 5) << "it takes turns with lengthy, and does not wait for all that brief got ahead of it";
   ring.detach_all();
@@ -161,36 +163,36 @@ TEST(FairRingControlTest, TenantsLeaveWhenTheyHavePaid) {
   FairRing ring({});
   RingQueue steady;
   ring.attach(steady, {.tenant = "steady", .cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(steady, 1'000'000, kNow);
+  ring.add_jobs(steady, 1'000'000, kAnyInstant);
   RingQueue costly;
   ring.attach(costly, {.tenant = "costly", .cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(costly, 1, kNow);
-  ring.close(costly, kNow);
+  ring.add_jobs(costly, 1, kAnyInstant);
+  ring.close(costly, kAnyInstant);
   const auto run = [&](std::size_t turns, Nanoseconds cost_of_costly) {
     std::size_t served = 0;
     for (std::size_t i = 0; i < turns; ++i) {
-      const auto claim = ring.try_claim(kNow);
+      const auto claim = ring.try_claim(kAnyInstant);
       const bool is_costly = claim->queue == &costly;
       served += is_costly;
       (void)ring.settle(
           *claim->queue,
           {.charged = claim->charged, .actual = is_costly ? cost_of_costly : milliseconds(1), .executed = 1},
-          kNow);
+          kAnyInstant);
     }
     return served;
   };
   EXPECT_EQ(run(2, milliseconds(50)), 1U);
   // It comes back at once: as if it had not been away, it waits until the other has had as much.
   ring.attach(costly, {.tenant = "costly", .cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(costly, 1, kNow);
-  ring.close(costly, kNow);
+  ring.add_jobs(costly, 1, kAnyInstant);
+  ring.close(costly, kAnyInstant);
   EXPECT_EQ(run(45, milliseconds(50)), 0U);
   EXPECT_EQ(run(10, milliseconds(1)), 1U);
   // It comes back when it has paid.
   run(100, milliseconds(1));
   ring.attach(costly, {.tenant = "costly", .cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(costly, 1, kNow);
-  ring.close(costly, kNow);
+  ring.add_jobs(costly, 1, kAnyInstant);
+  ring.close(costly, kAnyInstant);
   EXPECT_EQ(run(2, milliseconds(1)), 1U);
   ring.detach_all();
 }
@@ -201,9 +203,9 @@ TEST(FairRingControlTest, ConfiguredTenantWeightsOutliveTheTenant) {
   RingQueue queue;
   for (int i = 0; i < 2; ++i) {
     ring.attach(queue, {.tenant = "gold"}, nullptr);
-    EXPECT_EQ(ring.snapshot(0, kNow).tenants.at(0).weight, 5U);
-    ring.close(queue, kNow);
-    EXPECT_TRUE(ring.snapshot(0, kNow).tenants.empty());
+    EXPECT_EQ(ring.snapshot(0, kAnyInstant).tenants.at(0).weight, 5U);
+    ring.close(queue, kAnyInstant);
+    EXPECT_TRUE(ring.snapshot(0, kAnyInstant).tenants.empty());
   }
 }
 

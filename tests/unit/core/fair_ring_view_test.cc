@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Batch = RingSimulator::Batch;
 
-constexpr Nanoseconds kNow{1'000};
+constexpr Nanoseconds kViewedAt{1'000};
 
 TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {
   RingSimulator simulator({.parallelism = 2}, 2);
@@ -61,25 +61,25 @@ TEST(FairRingViewTest, AheadIsWhoIsServedFirst) {
   std::vector<RingQueue> queues(10);
   for (RingQueue& queue : queues) {
     ring.attach(queue, {.cost_hint = milliseconds(1)}, nullptr);
-    ring.add_jobs(queue, 100, kNow);
+    ring.add_jobs(queue, 100, kViewedAt);
   }
   for (int turn = 0; turn < 35; ++turn) {
     std::size_t first = 0;
     std::vector<std::uint64_t> ahead;
     for (std::size_t i = 0; i < queues.size(); ++i) {
-      ahead.push_back(ring.view(queues[i], kNow).ahead);
+      ahead.push_back(ring.view(queues[i], kViewedAt).ahead);
       if (ahead.back() == 0) first = i;
     }
     EXPECT_THAT(ahead, testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
-    const auto claim = ring.try_claim(kNow);
+    const auto claim = ring.try_claim(kViewedAt);
     EXPECT_EQ(claim->queue, &queues[first]);
     (void)ring.settle(*claim->queue, {.charged = claim->charged, .actual = milliseconds(1), .executed = 1},
-                      kNow);
+                      kViewedAt);
   }
   RingQueue other;
   ring.attach(other, {.tenant = "other", .cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(other, 100, kNow);
-  EXPECT_LE(ring.view(other, kNow).ahead, 1U) << "one tenant has ten batches, but one turn";
+  ring.add_jobs(other, 100, kViewedAt);
+  EXPECT_LE(ring.view(other, kViewedAt).ahead, 1U) << "one tenant has ten batches, but one turn";
   ring.detach_all();
 }
 

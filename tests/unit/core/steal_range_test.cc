@@ -193,14 +193,14 @@ concept CanTake = requires(H handle) { handle.take(1); };
 template <class H>
 concept CanPublish = requires(H handle) { handle.publish(IndexRange{}); };
 template <class H>
-concept CanSteal = requires(H handle) { handle.steal(); };
+concept CanStealRange = requires(H handle) { handle.steal(); };
 
 TEST(StealRangeTest, MisuseOfAHandleDoesNotCompile) {
   using Owner = StealRange<>::Owner;
   using Thief = StealRange<>::Thief;
-  static_assert(CanTake<Owner> && CanPublish<Owner> && !CanSteal<Owner>);
-  static_assert(!CanTake<Thief> && !CanPublish<Thief> && CanSteal<Thief>);
-  static_assert(!CanTake<StealRange<>> && !CanPublish<StealRange<>> && !CanSteal<StealRange<>>);
+  static_assert(CanTake<Owner> && CanPublish<Owner> && !CanStealRange<Owner>);
+  static_assert(!CanTake<Thief> && !CanPublish<Thief> && CanStealRange<Thief>);
+  static_assert(!CanTake<StealRange<>> && !CanPublish<StealRange<>> && !CanStealRange<StealRange<>>);
   static_assert(!std::is_copy_constructible_v<Owner> && std::is_nothrow_move_constructible_v<Owner>);
   static_assert(std::is_trivially_copyable_v<Thief>);
 }

@@ -52,40 +52,56 @@ TEST_F(EventsTest, NobodyListensAtFirst) {
 }
 
 TEST_F(EventsTest, DeliversToTheBatchsChannelAndToThatOfAllBatches) {
-  EXPECT_TRUE(events_.subscribe(listener_, "batch:b1"));
-  EXPECT_FALSE(events_.subscribe(listener_, "batch:b1"));
-  EXPECT_TRUE(events_.subscribe(listener_, "batches"));
+  EXPECT_TRUE(events_.subscribe(listener_, "default", "batch:b1"));
+  EXPECT_FALSE(events_.subscribe(listener_, "default", "batch:b1"));
+  EXPECT_TRUE(events_.subscribe(listener_, "default", "batches"));
   publish(EventKind::kDone);
   EXPECT_EQ(listener_.heard, (Heard{"|batch:b1", "|batches"}));
 }
 
 TEST_F(EventsTest, OtherBatchesAreNotHeard) {
-  events_.subscribe(listener_, "batch:b2");
+  events_.subscribe(listener_, "default", "batch:b2");
   EXPECT_FALSE(events_.has_listener(record_));
   publish(EventKind::kDone);
   EXPECT_TRUE(listener_.heard.empty());
 }
 
+TEST_F(EventsTest, AnAudienceHearsOfItsTenantAlone) {
+  Listener other;
+  Listener all;
+  events_.subscribe(other, "alice", "batches");
+  events_.psubscribe(other, "alice", "*");
+  events_.subscribe(other, "alice", "batch:b1");
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kAccepted);
+  events_.subscribe(all, Events::kEverything, "batches");
+  events_.psubscribe(all, Events::kEverything, "batch:*");
+  EXPECT_TRUE(events_.has_listener(record_));
+  publish(EventKind::kDone);
+  EXPECT_TRUE(other.heard.empty());
+  EXPECT_EQ(all.heard, (Heard{"batch:*|batch:b1", "|batches"}));
+}
+
 TEST_F(EventsTest, PatternsHearEachChannelThatTheyMatch) {
-  events_.psubscribe(listener_, "batch*");
+  events_.psubscribe(listener_, "default", "batch*");
   EXPECT_TRUE(events_.has_listener(record_));
   publish(EventKind::kStarted);
   EXPECT_EQ(listener_.heard, (Heard{"batch*|batch:b1", "batch*|batches"}));
 }
 
 TEST_F(EventsTest, UnsubscribedIsSilent) {
-  events_.subscribe(listener_, "batches");
-  events_.psubscribe(listener_, "*");
-  EXPECT_TRUE(events_.unsubscribe(listener_, "batches"));
-  EXPECT_FALSE(events_.unsubscribe(listener_, "batches"));
-  EXPECT_TRUE(events_.punsubscribe(listener_, "*"));
+  events_.subscribe(listener_, "default", "batches");
+  events_.psubscribe(listener_, "default", "*");
+  EXPECT_TRUE(events_.unsubscribe(listener_, "default", "batches"));
+  EXPECT_FALSE(events_.unsubscribe(listener_, "default", "batches"));
+  EXPECT_TRUE(events_.punsubscribe(listener_, "default", "*"));
   EXPECT_FALSE(events_.has_listener(record_));
   publish(EventKind::kDone);
   EXPECT_TRUE(listener_.heard.empty());
 }
 
 TEST_F(EventsTest, PayloadIsValidJsonWhateverTheNameIs) {
-  events_.subscribe(listener_, "batches");
+  events_.subscribe(listener_, "default", "batches");
   publish(EventKind::kProgress);
   EXPECT_EQ(listener_.last["batch"], "b1");
   EXPECT_EQ(listener_.last["event"], "progress");

@@ -30,7 +30,8 @@ class ServerHandlersTest : public ServerFixture {
     });
   }
   Holds holds_of(const std::string& id) {
-    return on_io_thread([&] { return (*server_->batches().find(id))->status().holds; });
+    return on_io_thread(
+        [&] { return (*server_->batches().find(*server_->users().everybody(), id))->status().holds; });
   }
 
   Lane other_{"other", {}};
@@ -112,7 +113,9 @@ TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
   EXPECT_TRUE(running());
   release_ = true;
   while (running()) std::this_thread::yield();
-  EXPECT_LT(on_io_thread([&] { return (*server_->batches().find("b"))->status().ok; }), 3u);
+  EXPECT_LT(on_io_thread(
+                [&] { return (*server_->batches().find(*server_->users().everybody(), "b"))->status().ok; }),
+            3u);
   change([](Batches& batches) { batches.release_handler("hold"); });
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
 }

@@ -17,9 +17,10 @@ using std::chrono::seconds;
 
 class RegistryTest : public testing::Test {
  protected:
-  std::shared_ptr<BatchRecord> add(const std::string& id) {
+  std::shared_ptr<BatchRecord> add(const std::string& id, const std::string& tenant = "default") {
     BatchOptions options;
     options.id = id;
+    options.tenant = tenant;
     auto record = std::make_shared<BatchRecord>(std::move(options), handler_,
                                                 std::make_unique<RangePayloads>(0), nullptr, lane_,
                                                 BatchRecord::Origin::kSubmit, registry_.take_sequence());
@@ -34,13 +35,16 @@ class RegistryTest : public testing::Test {
   std::vector<std::string> list(std::uint64_t& cursor, bool active_only, std::size_t count,
                                 std::size_t most = 1000) {
     std::vector<std::string> ids;
-    cursor = *registry_.list(cursor, active_only, most, [&](const BatchRecord& record) {
-      if (ids.size() == count) return false;
-      ids.push_back(record.id());
-      return true;
-    });
+    cursor = *registry_.list({.cursor = cursor, .active_only = active_only, .most = most},
+                             [&](const BatchRecord& record) {
+                               if (ids.size() == count) return false;
+                               ids.push_back(record.id());
+                               return true;
+                             });
     return ids;
   }
+
+  const Tenant& tenant(const std::string& name = "default") { return registry_.tenants().of(name); }
 
   Instant now_{seconds(1000)};
   std::vector<std::string> names_ = {"echo"};
@@ -54,13 +58,13 @@ using Ids = std::vector<std::string>;
 
 TEST_F(RegistryTest, FindsABatchByItsIdUntilItIsForgotten) {
   const auto record = add("a");
-  EXPECT_EQ(registry_.find("a").value(), record.get());
-  EXPECT_EQ(registry_.find("b").value(), nullptr);
-  EXPECT_FALSE(registry_.forget("a")) << "it is active";
+  EXPECT_EQ(registry_.find(tenant(), "a").value(), record.get());
+  EXPECT_EQ(registry_.find(tenant(), "b").value(), nullptr);
+  EXPECT_FALSE(registry_.forget(*record)) << "it is active";
   end(*record);
-  EXPECT_TRUE(registry_.forget("a"));
-  EXPECT_EQ(registry_.find("a").value(), nullptr);
-  EXPECT_FALSE(registry_.forget("a"));
+  EXPECT_TRUE(registry_.forget(*record));
+  EXPECT_EQ(registry_.find(tenant(), "a").value(), nullptr);
+  EXPECT_FALSE(registry_.forget(*record));
   EXPECT_EQ(registry_.size(), 0u);
 }
 
@@ -78,9 +82,9 @@ TEST_F(RegistryTest, CursorHoldsWhileBatchesComeAndGo) {
   EXPECT_EQ(list(cursor, false, 2), (Ids{"d", "c"}));
   ASSERT_NE(cursor, 0u);
   end(*records[2]);  // c, where the cursor stands
-  registry_.forget("c");
+  registry_.forget(*records[2]);
   end(*records[1]);
-  registry_.forget("b");
+  registry_.forget(*records[1]);
   add("e");
   EXPECT_EQ(list(cursor, false, 2), (Ids{"a"}));
   EXPECT_EQ(cursor, 0u);
@@ -95,6 +99,41 @@ TEST_F(RegistryTest, ListLooksAtNoMoreThanItMay) {
   EXPECT_EQ(cursor, 0u);
 }
 
+TEST_F(RegistryTest, AnIdIsItsTenantsOwn) {
+  const auto of_alice = add("a", "alice");
+  const auto of_bob = add("a", "bob");
+  EXPECT_EQ(registry_.find(tenant("alice"), "a").value(), of_alice.get());
+  EXPECT_EQ(registry_.find(tenant("bob"), "a").value(), of_bob.get());
+  EXPECT_EQ(registry_.find(tenant("carol"), "a").value(), nullptr);
+  EXPECT_TRUE(registry_.may_be_taken(tenant("bob"), "a"));
+  EXPECT_FALSE(registry_.may_be_taken(tenant("carol"), "a"));
+  end(*of_alice);
+  EXPECT_TRUE(registry_.forget(*of_alice));
+  EXPECT_EQ(registry_.find(tenant("alice"), "a").value(), nullptr);
+  EXPECT_EQ(registry_.find(tenant("bob"), "a").value(), of_bob.get());
+}
+
+TEST_F(RegistryTest, CountsWhatATenantHas) {
+  const auto of_alice = add("a", "alice");
+  const auto of_bob = add("a", "bob");
+  registry_.count(*of_alice, 10, 100);
+  registry_.count_payloads(*of_alice, 90);
+  registry_.count(*of_alice, 5, 150);
+  registry_.count(*of_bob, 1, 1);
+  const Tenant& alice = tenant("alice");
+  EXPECT_EQ(alice.queued_jobs, 15u);
+  EXPECT_EQ(alice.queued_bytes, 90u);
+  EXPECT_EQ(alice.active_batches, 1u);
+  EXPECT_EQ(tenant("bob").queued_jobs, 1u);
+  end(*of_alice);
+  EXPECT_EQ(alice.queued_jobs, 0u);
+  EXPECT_EQ(alice.queued_bytes, 0u);
+  EXPECT_EQ(alice.active_batches, 0u);
+  EXPECT_EQ(tenant("bob").active_batches, 1u);
+  registry_.go_on(of_alice, of_alice->status());
+  EXPECT_EQ(alice.active_batches, 1u);
+}
+
 // What is retired comes back from a store; here the test is that.
 class RetiringTest : public RegistryTest {
  protected:
@@ -104,6 +143,7 @@ class RetiringTest : public RegistryTest {
       if (fails_) return std::unexpected("the disk fails");
       BatchOptions options;
       options.id = stored_.at(sequence);
+      options.tenant = stored_tenants_.at(sequence);
       auto record =
           std::make_shared<BatchRecord>(std::move(options), handler_, std::make_unique<RangePayloads>(0),
                                         nullptr, lane_, BatchRecord::Origin::kSubmit, sequence);
@@ -111,56 +151,90 @@ class RetiringTest : public RegistryTest {
       return record;
     });
   }
-  std::uint64_t retire(const std::string& id) {
-    const auto record = add(id);
+  std::uint64_t retire(const std::string& id, const std::string& tenant_name = "default") {
+    const auto record = add(id, tenant_name);
     end(*record);
     record->stored_bytes = 100;
     stored_[record->sequence] = id;
+    stored_tenants_[record->sequence] = tenant_name;
     registry_.retire(*record);
     return record->sequence;
   }
 
   std::map<std::uint64_t, std::string> stored_;
+  std::map<std::uint64_t, std::string> stored_tenants_;
   int loads_ = 0;
   bool fails_ = false;
 };
+
+TEST_F(RetiringTest, WhatIsRetiredIsItsTenantsAlone) {
+  const std::uint64_t of_alice = retire("a", "alice");
+  const std::uint64_t of_bob = retire("a", "bob");
+  EXPECT_EQ(registry_.find(tenant("carol"), "a").value(), nullptr);
+  EXPECT_EQ(loads_, 0) << "whose it is, memory knows";
+  EXPECT_EQ(registry_.find(tenant("alice"), "a").value()->sequence, of_alice);
+  EXPECT_EQ(registry_.find(tenant("bob"), "a").value()->sequence, of_bob);
+  EXPECT_EQ(registry_.find(of_alice).value()->options().tenant, "alice");
+  EXPECT_EQ(registry_.find(of_bob + 1).value(), nullptr);
+}
+
+TEST_F(RetiringTest, AListOfATenantLoadsNothingOfOthers) {
+  for (int i = 0; i < 10; ++i) {
+    retire("of alice " + std::to_string(i), "alice");
+    add("of bob " + std::to_string(i), "bob");
+    retire("of bob, too, " + std::to_string(i), "bob");
+  }
+  std::vector<std::string> seen;
+  const auto next = registry_.list({.tenant = &tenant("alice"), .most = 1000}, [&](BatchRecord& record) {
+    seen.push_back(record.id());
+    return true;
+  });
+  EXPECT_EQ(next.value(), 0u);
+  EXPECT_EQ(seen.size(), 10u);
+  for (const std::string& id : seen) EXPECT_TRUE(id.starts_with("of alice")) << id;
+  EXPECT_EQ(loads_, 10);
+  // Those of others are looked at, too, and it may only look so often.
+  const auto cut = registry_.list({.tenant = &tenant("carol"), .most = 7}, [](BatchRecord&) { return true; });
+  EXPECT_NE(cut.value(), 0u);
+}
 
 TEST_F(RetiringTest, WhatIsRetiredIsLoadedWhenSomebodyAsksAndThenKeptForAWhile) {
   retire("a");
   EXPECT_EQ(registry_.size(), 1U);
   EXPECT_EQ(stats_.retained_batches.get(), 1U);
-  EXPECT_EQ(registry_.find("a").value()->id(), "a");
-  EXPECT_EQ(registry_.find("a").value()->id(), "a");
+  EXPECT_EQ(registry_.find(tenant(), "a").value()->id(), "a");
+  EXPECT_EQ(registry_.find(tenant(), "a").value()->id(), "a");
   EXPECT_EQ(loads_, 1);
-  EXPECT_EQ(registry_.find("b").value(), nullptr);
+  EXPECT_EQ(registry_.find(tenant(), "b").value(), nullptr);
   EXPECT_EQ(loads_, 1) << "for an id that nobody has";
 }
 
 TEST_F(RetiringTest, OnlySoManyThatWereLoadedAreKept) {
   for (int i = 0; i < 1000; ++i) retire(std::to_string(i));
-  std::weak_ptr<Batch> first = registry_.find("0").value()->weak_from_this();
-  for (int i = 1; i < 1000; ++i) ASSERT_NE(registry_.find(std::to_string(i)).value(), nullptr);
+  std::weak_ptr<Batch> first = registry_.find(tenant(), "0").value()->weak_from_this();
+  for (int i = 1; i < 1000; ++i) ASSERT_NE(registry_.find(tenant(), std::to_string(i)).value(), nullptr);
   EXPECT_TRUE(first.expired());
 }
 
 TEST_F(RetiringTest, WhatCannotBeReadIsNotSaidToBeMissing) {
   retire("a");
   fails_ = true;
-  EXPECT_EQ(registry_.find("a").error(), "the disk fails");
-  EXPECT_EQ(registry_.find("b").value(), nullptr);
+  EXPECT_EQ(registry_.find(tenant(), "a").error(), "the disk fails");
+  EXPECT_EQ(registry_.find(tenant(), "b").value(), nullptr);
   std::uint64_t cursor = 0;
-  EXPECT_FALSE(registry_.list(cursor, false, 1000, [](BatchRecord&) { return true; }));
-  EXPECT_TRUE(registry_.list(cursor, true, 1000, [](BatchRecord&) { return true; }));
+  EXPECT_FALSE(registry_.list({.cursor = cursor, .most = 1000}, [](BatchRecord&) { return true; }));
+  EXPECT_TRUE(registry_.list({.cursor = cursor, .active_only = true, .most = 1000},
+                             [](BatchRecord&) { return true; }));
 }
 
 TEST_F(RetiringTest, ItsIdIsTakenUntilItIsForgotten) {
   const std::uint64_t sequence = retire("a");
-  EXPECT_TRUE(registry_.may_be_taken("a"));
-  EXPECT_NE(registry_.find("a").value(), nullptr);
+  EXPECT_TRUE(registry_.may_be_taken(tenant(), "a"));
+  EXPECT_NE(registry_.find(tenant(), "a").value(), nullptr);
   EXPECT_EQ(registry_.forget_retained(sequence)->stored_bytes, 100U);
   EXPECT_EQ(registry_.forget_retained(sequence), std::nullopt);
-  EXPECT_FALSE(registry_.may_be_taken("a"));
-  EXPECT_EQ(registry_.find("a").value(), nullptr);
+  EXPECT_FALSE(registry_.may_be_taken(tenant(), "a"));
+  EXPECT_EQ(registry_.find(tenant(), "a").value(), nullptr);
   EXPECT_EQ(stats_.retained_batches.get(), 0U);
   add("a");
 }
@@ -246,7 +320,7 @@ TEST_F(RegistryTest, WhatIsOverIsDueToBeForgottenAfterItsTime) {
   EXPECT_EQ(registry_.due().next().kind, Due::kForget) << "the deadline of what is over must be gone";
   EXPECT_EQ(registry_.due().next().at, now_ + seconds(60));
   EXPECT_EQ(registry_.by_sequence(registry_.due().next().sequence), a.get());
-  registry_.forget("a");
+  registry_.forget(*a);
   EXPECT_TRUE(registry_.due().empty());
 }
 

@@ -18,7 +18,7 @@ using Instant = RetainedBatches::Instant;
 
 RetainedBatch batch(const RetainedBatches& all, std::uint64_t sequence, Instant forget_at = {}) {
   return {.sequence = sequence,
-          .id_hash = all.hash_of("id " + std::to_string(sequence)),
+          .id_hash = all.hash_of(0, "id " + std::to_string(sequence)),
           .forget_at = forget_at,
           .stored_bytes = sequence * 10,
           .parts = PayloadParts::kOne,
@@ -30,7 +30,7 @@ TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
   all.add(batch(all, 7, Instant(seconds(5))));
   const RetainedBatch* found = all.find(7);
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->id_hash, all.hash_of("id 7"));
+  EXPECT_EQ(found->id_hash, all.hash_of(0, "id 7"));
   EXPECT_EQ(found->forget_at, Instant(seconds(5)));
   EXPECT_EQ(found->stored_bytes, 70U);
   EXPECT_EQ(found->parts, PayloadParts::kOne);
@@ -58,7 +58,8 @@ TEST(RetainedBatchesTest, IdsOfOneHashAreAllFound) {
 }
 
 TEST(RetainedBatchesTest, AnotherSeedGivesOtherHashes) {
-  EXPECT_NE(RetainedBatches(1).hash_of("a"), RetainedBatches(2).hash_of("a"));
+  EXPECT_NE(RetainedBatches(1).hash_of(0, "a"), RetainedBatches(2).hash_of(0, "a"));
+  EXPECT_NE(RetainedBatches(1).hash_of(0, "a"), RetainedBatches(1).hash_of(1, "a"));
 }
 
 // Against a map, through growing and shrinking.
@@ -82,7 +83,7 @@ TEST(RetainedBatchesTest, IsAMapWhateverComesAndGoes) {
       ASSERT_EQ(before->sequence, std::prev(behind)->first);
     }
     ASSERT_EQ(all.find(at) != nullptr, model.contains(at));
-    ASSERT_EQ(all.with_hash(all.hash_of("id " + std::to_string(at))),
+    ASSERT_EQ(all.with_hash(all.hash_of(0, "id " + std::to_string(at))),
               model.contains(at) ? std::vector<std::uint64_t>{at} : std::vector<std::uint64_t>{});
   };
   for (const std::size_t target : {3000U, 10U, 2000U, 0U}) {

@@ -11,8 +11,8 @@
 namespace locksley::daemon {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class SessionTest : public ServerFixture {};
 

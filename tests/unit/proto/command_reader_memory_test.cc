@@ -141,6 +141,30 @@ TEST(CommandReaderMemoryTest, TheFirstBlockIsSmallAndFullReadsMakeBlocksGrow) {
   EXPECT_GE(reader.prepare().size(), CommandReader::kBlockBytes / 2);
 }
 
+TEST(CommandReaderMemoryTest, BlocksStaySmallBeforeAuthentication) {
+  CommandReader reader;
+  Transcript transcript;
+  std::string pings;
+  for (int i = 0; i < 400'000; ++i) pings += "PING\r\n";
+  read_into(reader, pings, transcript);
+  constexpr std::size_t kSmall = CommandReader::kFirstBlockBytes + 1024;  // and the slices of a PING
+  EXPECT_GT(reader.memory_bytes(), kSmall) << "blocks grow";
+  reader.set_limits(Limits::before_authentication());
+  for (int i = 0; i < 10; ++i) {
+    reader.release();
+    read_into(reader, pings, transcript);
+    EXPECT_LE(reader.memory_bytes(), kSmall);
+  }
+  const std::size_t argument = Limits::kUnauthenticatedBulkBytes;
+  read_into(reader, "*10\r\n", transcript);
+  for (int i = 0; i < 10; ++i) {
+    read_into(reader, "$16384\r\n" + std::string(argument, 'x'), transcript);
+    if (i != 9) read_into(reader, "\r\n", transcript);
+  }
+  EXPECT_FALSE(transcript.error.has_value());
+  EXPECT_LE(reader.memory_bytes(), 10 * (argument + 2 * CommandReader::kMinimumRead));
+}
+
 TEST(CommandReaderMemoryTest, AKeptCommandIsNotOverwrittenByLaterOnes) {
   CommandReader reader;
   std::vector<Command> kept;

@@ -134,6 +134,37 @@ std::vector<Case> cases() {
        {{times(16384, "p")}},
        std::nullopt,
        kBeforeAuthentication},
+      {"BeforeAuthTenBiggestBulks",
+       "*10\r\n" + times(10, "$16384\r\n" + times(16384, "p") + "\r\n"),
+       {std::vector<std::string>(10, times(16384, "p"))},
+       std::nullopt,
+       kBeforeAuthentication},
+      {"BeforeAuthLaterBulkTooBig",
+       "*2\r\n$4\r\nAUTH\r\n$16385\r\n",
+       {},
+       "unauthenticated bulk length",
+       kBeforeAuthentication},
+      {"BeforeAuthMillionsOfArguments",
+       kPing + "*2147483647\r\n",
+       {{"PING"}},
+       "unauthenticated multibulk length",
+       kBeforeAuthentication},
+      {"BeforeAuthInlineTen",
+       times(10, "a ") + "\r\n",
+       {std::vector<std::string>(10, "a")},
+       std::nullopt,
+       kBeforeAuthentication},
+      {"BeforeAuthInlineEleven",
+       times(11, "a ") + "\r\n",
+       {},
+       "unauthenticated multibulk length",
+       kBeforeAuthentication},
+      {"BeforeAuthInlineLongest",
+       "AUTH " + times(65530, "x") + "\n",
+       {{"AUTH", times(65530, "x")}},
+       std::nullopt,
+       kBeforeAuthentication},
+      {"BeforeAuthInlineTooBig", times(65537, "A"), {}, "too big inline request", kBeforeAuthentication},
       {"BeforeAuthBulkOverAll", "*1\r\n$536870913\r\n", {}, "invalid bulk length", kBeforeAuthentication},
       {"BulkOverSmallLimit", "*1\r\n$11\r\n", {}, "invalid bulk length", {.max_bulk_bytes = 10}},
       {"ArgumentsOverSmallLimit", "*4\r\n", {}, "invalid multibulk length", {.max_arguments = 3}},
@@ -252,6 +283,16 @@ TEST(CommandReaderTest, NewLimitsHoldForTheNextCommandOfAPipeline) {
   });
   EXPECT_EQ(commands, 2u);
   EXPECT_EQ(command.arguments.size(), 0u) << "empty after kNeedMore";
+}
+
+TEST(CommandReaderTest, LimitsThatComeBackHoldForTheNextCommandOfAPipeline) {
+  CommandReader reader;
+  Command command;
+  feed(reader, "RESET\r\n*11\r\n", [&] {
+    if (reader.next(command) == ReadStatus::kComplete) reader.set_limits(Limits::before_authentication());
+  });
+  EXPECT_EQ(reader.next(command), ReadStatus::kError);
+  EXPECT_EQ(reader.error().message, "ERR Protocol error: unauthenticated multibulk length");
 }
 
 }  // namespace

@@ -100,6 +100,8 @@ std::vector<Case> cases() {
       {"BadBoolean", "#x\r\n", "broken reply: unexpected '#x'"},
       {"BadNull", "_x\r\n", "broken reply: unexpected '_x'"},
       {"BadLineEnd", "+OK\rx", "broken reply: CR without LF"},
+      {"LineFeedAlone", "+a\nb\r\n", "broken reply: LF without CR"},
+      {"LineFeedBeforeAnotherLine", ":1\r\n#f\n#t\r\n", "1\nbroken reply: LF without CR"},
       {"BadBulkEnd", "$2\r\nabcd", "broken reply: a string does not end where its length says"},
       {"BadVerbatim", "=2\r\nab\r\n", "broken reply: a verbatim string without its kind"},
       {"Streamed", "*?\r\n", "broken reply: '?' is not an integer"},
@@ -198,8 +200,21 @@ TEST(ReplyReaderTest, AnnouncedSizesAllocateNothingInAdvance) {
   }
 }
 
-TEST(ReplyReaderTest, ALineWithoutEndIsRefused) {
-  EXPECT_EQ(read_pieces({"+" + std::string(100'000, 'x')}, {}), "broken reply: a line of more than 64 KiB");
+TEST(ReplyReaderTest, ALongLineIsRefusedWhetherItsEndIsThereOrNot) {
+  const std::string line = "+" + std::string(65'537, 'x');
+  const std::string refusal = "broken reply: a line of more than 64 KiB";
+  EXPECT_EQ(read_pieces({line}, {}), refusal);
+  const std::string whole = line + "\r\n";
+  EXPECT_EQ(read_pieces({whole}, {}), refusal);
+  EXPECT_EQ(read_pieces(cut_evenly(whole, 4'096), {}), refusal);
+}
+
+TEST(ReplyReaderTest, TheLongestLineThatIsAllowedIsReadInWhateverPieces) {
+  const std::string text(65'536, 'x');
+  const std::string line = "+" + text + "\r\n";
+  for (const std::size_t piece : {std::size_t{1'000}, line.size() - 1, line.size()}) {
+    EXPECT_TRUE(read_pieces(cut_evenly(line, piece), {}) == "+" + text + "\n") << piece;
+  }
 }
 
 std::string results_bytes(std::uint64_t cursor, std::uint64_t rows, std::size_t output_bytes) {

@@ -58,22 +58,22 @@ std::string written(const std::vector<T>& list) {
   return result + "]";
 }
 
-class Writer {
+// Walks what is written: the values that there are, each once. Line is where they go.
+template <class Line>
+class ValueVisitor {
  public:
+  explicit ValueVisitor(Line& line) : line_(line) {}
+
   template <class Walk>
   void section(std::string_view name, const Walk& walk) {
-    line(written(name) + ":");
-    ++depth_;
+    line_.begin_section(name);
     walk();
-    --depth_;
+    line_.end_section();
   }
 
   template <class Entry, class Walk>
   void entries(Key key, const std::map<std::string, Entry>& entries, const TextRule&, const Walk& walk) {
-    if (entries.empty()) {
-      line(std::string(key.name) + ": {}");
-      return;
-    }
+    if (entries.empty()) return line_.value(key.name, "{}");
     section(key.name, [&] {
       for (const auto& [name, entry] : entries) {
         is_in_entry_ = true;
@@ -85,25 +85,39 @@ class Writer {
 
   template <class T, class Rule>
   void key(Key key, const T& value, const Rule&) {
-    line(std::string(key.name) + ": " + written(value));
+    line_.value(key.name, written(value));
   }
 
   // In an entry, an empty text or list stands for a key that is not there.
   template <class Rule>
   void key(Key key, const std::string& value, const Rule&) {
-    if (!is_in_entry_ || !value.empty()) line(std::string(key.name) + ": " + written(value));
+    if (!is_in_entry_ || !value.empty()) line_.value(key.name, written(value));
   }
 
   template <class T, class Rule>
   void key(Key key, const std::vector<T>& value, const Rule&) {
-    if (!value.empty()) line(std::string(key.name) + ": " + written(value));
+    if (!value.empty()) line_.value(key.name, written(value));
   }
 
   template <class T, class Rule>
   void key(Key key, const std::optional<T>& value, const Rule&) {
-    if (value) line(std::string(key.name) + ": " + written(*value));
+    if (value) line_.value(key.name, written(*value));
   }
 
+ private:
+  Line& line_;
+  bool is_in_entry_ = false;
+};
+
+// Lines of YAML.
+class YamlLines {
+ public:
+  void begin_section(std::string_view name) {
+    line(written(name) + ":");
+    ++depth_;
+  }
+  void end_section() { --depth_; }
+  void value(std::string_view name, const std::string& text) { line(std::string(name) + ": " + text); }
   std::string take() { return std::move(text_); }
 
  private:
@@ -111,15 +125,39 @@ class Writer {
 
   std::string text_;
   std::size_t depth_ = 0;
-  bool is_in_entry_ = false;
 };
+
+// Dotted keys.
+class DottedPairs {
+ public:
+  void begin_section(std::string_view name) { path_.push_back(dotted(path(), name)); }
+  void end_section() { path_.pop_back(); }
+  void value(std::string_view name, const std::string& text) {
+    if (name != "password_hash") pairs_.emplace_back(dotted(path(), name), text);
+  }
+  std::vector<std::pair<std::string, std::string>> take() { return std::move(pairs_); }
+
+ private:
+  std::string path() const { return path_.empty() ? std::string() : path_.back(); }
+
+  std::vector<std::string> path_;
+  std::vector<std::pair<std::string, std::string>> pairs_;
+};
+
+template <class Line>
+auto walked(const Config& config) {
+  Line line;
+  ValueVisitor visitor(line);
+  visit_keys(visitor, config);
+  return line.take();
+}
 
 }  // namespace
 
-std::string dump(const Config& config) {
-  Writer writer;
-  visit_keys(writer, config);
-  return writer.take();
+std::string dump(const Config& config) { return walked<YamlLines>(config); }
+
+std::vector<std::pair<std::string, std::string>> list_values(const Config& config) {
+  return walked<DottedPairs>(config);
 }
 
 }  // namespace locksley::config

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <tuple>
@@ -15,6 +17,8 @@
 
 #include "config/availability.h"
 #include "config/document.h"
+#include "config/dump.h"
+#include "config/nearest.h"
 #include "config/reader.h"
 #include "config/utf8.h"
 #include "config/validate.h"
@@ -190,7 +194,79 @@ std::expected<Node, Problems> parse_document(std::string_view text, const std::s
 
 void append(Problems& problems, Problems more) { std::ranges::move(more, std::back_inserter(problems)); }
 
+// The configuration that a document describes, or its problems, in the order of their lines; they name no
+// file.
+std::expected<Config, Problems> checked(const Node& document) {
+  Reading reading = read_config(document);
+  settle_limits(reading.config.limits, reading.origins);
+  Problems problems = find_forbidden_forms(document);
+  append(problems, std::move(reading.problems));
+  append(problems, check(reading.config, reading.origins));
+  append(problems, find_unavailable(reading.config, reading.origins));
+  if (problems.empty()) return std::move(reading.config);
+  std::ranges::sort(problems, {},
+                    [](const Problem& p) { return std::tie(p.line, p.column, p.key, p.message); });
+  return std::unexpected(std::move(problems));
+}
+
+// Puts a value where the dotted key says. False if there is no such section; what is no key there, the reader
+// finds.
+bool put_at(Node& root, std::string_view key, Node value) {
+  Node* map = &root;
+  for (std::size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.')) {
+    const auto found = std::ranges::find(map->keys, key.substr(0, dot), &Node::text);
+    if (found == map->keys.end()) return false;
+    map = &map->items[static_cast<std::size_t>(found - map->keys.begin())];
+    if (map->kind != Node::Kind::kMap) return false;
+    key.remove_prefix(dot + 1);
+  }
+  const auto found = std::ranges::find(map->keys, key, &Node::text);
+  if (found != map->keys.end()) {
+    map->items[static_cast<std::size_t>(found - map->keys.begin())] = std::move(value);
+    return true;
+  }
+  Node name;
+  name.kind = Node::Kind::kScalar;
+  name.text = key;
+  map->keys.push_back(std::move(name));
+  map->items.push_back(std::move(value));
+  return true;
+}
+
+std::vector<std::string> names_in(const Config& config) {
+  std::vector<std::string> names;
+  for (auto& [key, value] : list_values(config)) names.push_back(std::move(key));
+  return names;
+}
+
 }  // namespace
+
+std::expected<Config, std::vector<Problem>> with_values(
+    const Config& config, std::span<const std::pair<std::string, std::string>> values) {
+  Problems problems;
+  Node root = *parse_document(dump(config), "");
+  std::set<std::string, std::less<>> named;
+  for (const auto& [key, text] : values) {
+    if (!named.insert(key).second) {
+      problems.push_back({"", 0, 0, key, "given twice", ""});
+      continue;
+    }
+    auto value = parse_document(text, "");
+    if (!value) {
+      problems.push_back({"", 0, 0, key, value.error().front().message, ""});
+    } else if (auto fault = find_forbidden_forms(*value); !fault.empty()) {
+      problems.push_back({"", 0, 0, key, fault.front().message, ""});
+    } else if (!put_at(root, key, std::move(*value))) {
+      problems.push_back({"", 0, 0, key, "there is no such key", nearest_name(key, names_in(config))});
+    }
+  }
+  if (!problems.empty()) return std::unexpected(std::move(problems));
+  auto result = checked(root);
+  if (!result) {
+    for (Problem& problem : result.error()) problem.line = problem.column = 0;
+  }
+  return result;
+}
 
 std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name) {
   if (text.size() > kMaxFileBytes) {
@@ -202,18 +278,11 @@ std::expected<Config, std::vector<Problem>> load_text(std::string_view text, con
   const auto document = parse_document(text, file_name);
   if (!document) return std::unexpected(document.error());
 
-  Reading reading = read_config(*document);
-  settle_limits(reading.config.limits, reading.origins);
-  Problems problems = find_forbidden_forms(*document);
-  append(problems, std::move(reading.problems));
-  append(problems, check(reading.config, reading.origins));
-  append(problems, find_unavailable(reading.config, reading.origins));
-  if (problems.empty()) return std::move(reading.config);
-
-  for (Problem& problem : problems) problem.file = file_name;
-  std::ranges::sort(problems, {},
-                    [](const Problem& p) { return std::tie(p.line, p.column, p.key, p.message); });
-  return std::unexpected(std::move(problems));
+  auto config = checked(*document);
+  if (!config) {
+    for (Problem& problem : config.error()) problem.file = file_name;
+  }
+  return config;
 }
 
 std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::path& path) {

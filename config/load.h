@@ -2,8 +2,10 @@
 
 #include <expected>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/config.h"
@@ -23,5 +25,10 @@ std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::pat
 
 // The same for a text. `file_name` stands in the problems only.
 std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name);
+
+// `config`, but for some values by dotted key, written as dump() writes them; held to the same rules as a
+// file, and again all of it or nothing. The problems name no file. Any thread.
+std::expected<Config, std::vector<Problem>> with_values(
+    const Config& config, std::span<const std::pair<std::string, std::string>> values);
 
 }  // namespace locksley::config

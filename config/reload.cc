@@ -30,6 +30,28 @@ class Recorder final : public PathVisitor {
   Values values_;
 };
 
+// The keys of one entry, in their order.
+class EntryRecorder final : public PathVisitor {
+ public:
+  struct Item {
+    std::string path;
+    Change change;
+    std::any value;
+    bool (*is_same)(const std::any& first, const std::any& second);
+  };
+
+  template <class T, class Rule>
+  void key(Key key, const T& value, const Rule&) {
+    items_.push_back({path_to(key), key.change, value, [](const std::any& first, const std::any& second) {
+                        return std::any_cast<const T&>(first) == std::any_cast<const T&>(second);
+                      }});
+  }
+  const std::vector<Item>& items() const { return items_; }
+
+ private:
+  std::vector<Item> items_;
+};
+
 class Merger final : public PathVisitor {
  public:
   Merger(const Values& old_values, Reload& reload) : old_values_(old_values), reload_(reload) {}
@@ -39,9 +61,23 @@ class Merger final : public PathVisitor {
     merge(key, value);
   }
 
+  // Entry by entry: those that came, went or changed.
   template <class Entries, class Walk>
-  void entries(Key key, Entries& entries, const TextRule&, const Walk&) {
-    merge(key, entries);
+  void entries(Key key, Entries& entries, const TextRule&, const Walk& walk) {
+    const std::string path = path_to(key);
+    const auto& old_entries = std::any_cast<const Entries&>(old_values_.at(path));
+    Entries all = entries;
+    all.insert(old_entries.begin(), old_entries.end());
+    for (const auto& [name, entry] : all) {
+      const std::string entry_path = dotted(path, name);
+      if (!entries.contains(name) || !old_entries.contains(name)) {
+        reload_.live.push_back(entry_path);
+        reload_.file.push_back(entry_path);
+      } else if (entries.at(name) != old_entries.at(name)) {
+        reload_.live.push_back(entry_path);
+        look_into(entry_path, old_entries.at(name), entries.at(name), walk);
+      }
+    }
   }
 
  private:
@@ -50,11 +86,26 @@ class Merger final : public PathVisitor {
     const std::string path = path_to(key);
     const T& old_value = std::any_cast<const T&>(old_values_.at(path));
     if (value == old_value) return;
-    if (key.change == Change::kLive) {
-      reload_.live.push_back(path);
-    } else {
+    if (key.change == Change::kRestart) {
       reload_.restart.push_back(path);
       value = old_value;
+    } else {
+      reload_.live.push_back(path);
+      if (key.change == Change::kFile) reload_.file.push_back(path);
+    }
+  }
+
+  template <class Entry, class Walk>
+  void look_into(const std::string& path, const Entry& old_entry, const Entry& entry, const Walk& walk) {
+    EntryRecorder before;
+    EntryRecorder after;
+    walk(before, old_entry);
+    walk(after, entry);
+    for (std::size_t i = 0; i < after.items().size(); ++i) {
+      const EntryRecorder::Item& item = after.items()[i];
+      if (item.change == Change::kFile && !item.is_same(item.value, before.items()[i].value)) {
+        reload_.file.push_back(dotted(path, item.path));
+      }
     }
   }
 
@@ -67,7 +118,7 @@ class Merger final : public PathVisitor {
 Reload diff_reloadable(const Config& old_config, const Config& new_config) {
   Recorder recorder;
   visit_keys(recorder, old_config);
-  Reload reload{{}, {}, new_config};
+  Reload reload{{}, {}, {}, new_config};
   Merger merger(recorder.values(), reload);
   visit_keys(merger, reload.effective);
   return reload;

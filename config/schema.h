@@ -21,6 +21,7 @@ namespace locksley::config {
 
 enum class Change {
   kLive,     // takes effect at once
+  kFile,     // likewise, but the file alone says it: which programs run, as whom, and who may do what
   kRestart,  // sockets, or what running batches already stand on
 };
 
@@ -35,57 +36,57 @@ constexpr Bytes kMostMemory = gibibytes(16 * 1024);     // guess: more than a ma
 
 template <class Visitor, class HandlerT>
 void visit_handler(Visitor& v, HandlerT& handler) {
-  v.key(Key{"command", Change::kRestart}, handler.command, kArguments);
-  v.key(Key{"worker", Change::kRestart}, handler.worker, kArguments);
-  v.key(Key{"plugin", Change::kRestart}, handler.plugin, kFileName);
-  v.key(Key{"input", Change::kRestart}, handler.input, WordRule{});
-  v.key(Key{"concurrency", Change::kRestart}, handler.concurrency, Bounds<std::uint64_t>{1, 10'000});
-  v.key(Key{"rate", Change::kRestart}, handler.rate, Bounds<Rate>{Rate{1}, Rate{1'000'000}});
-  v.key(Key{"timeout", Change::kRestart}, handler.timeout, Bounds<Duration>{Duration{0}, kLongestTime});
-  v.key(Key{"retries", Change::kRestart}, handler.retries, Bounds<std::uint64_t>{0, 1'000});
-  v.key(Key{"directory", Change::kRestart}, handler.directory, kFileName);
-  v.key(Key{"environment", Change::kRestart}, handler.environment, kVariables);
-  v.key(Key{"user", Change::kRestart}, handler.user, kText);
-  v.key(Key{"max_output", Change::kRestart}, handler.max_output, Bounds<Bytes>{Bytes{1}, gibibytes(1)});
-  v.key(Key{"grace", Change::kRestart}, handler.grace, Bounds<Duration>{Duration{0}, std::chrono::hours{1}});
+  v.key(Key{"command", Change::kFile}, handler.command, kArguments);
+  v.key(Key{"worker", Change::kFile}, handler.worker, kArguments);
+  v.key(Key{"plugin", Change::kFile}, handler.plugin, kFileName);
+  v.key(Key{"input", Change::kLive}, handler.input, WordRule{});
+  v.key(Key{"concurrency", Change::kLive}, handler.concurrency, Bounds<std::uint64_t>{1, 10'000});
+  v.key(Key{"rate", Change::kLive}, handler.rate, Bounds<Rate>{Rate{1}, Rate{1'000'000}});
+  v.key(Key{"timeout", Change::kLive}, handler.timeout, Bounds<Duration>{Duration{0}, kLongestTime});
+  v.key(Key{"retries", Change::kLive}, handler.retries, Bounds<std::uint64_t>{0, 1'000});
+  v.key(Key{"directory", Change::kFile}, handler.directory, kFileName);
+  v.key(Key{"environment", Change::kFile}, handler.environment, kVariables);
+  v.key(Key{"user", Change::kFile}, handler.user, kText);
+  v.key(Key{"max_output", Change::kLive}, handler.max_output, Bounds<Bytes>{Bytes{1}, gibibytes(1)});
+  v.key(Key{"grace", Change::kLive}, handler.grace, Bounds<Duration>{Duration{0}, std::chrono::hours{1}});
   v.section("limits", [&] {
-    v.key(Key{"cpu", Change::kRestart}, handler.limits.cpu, Bounds<Duration>{Duration{0}, kLongestTime});
-    v.key(Key{"memory", Change::kRestart}, handler.limits.memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
-    v.key(Key{"file_size", Change::kRestart}, handler.limits.file_size, Bounds<Bytes>{Bytes{0}, kMostMemory});
-    v.key(Key{"files", Change::kRestart}, handler.limits.files, Bounds<std::uint64_t>{0, 1'000'000});
-    v.key(Key{"processes", Change::kRestart}, handler.limits.processes, Bounds<std::uint64_t>{0, 1'000'000});
+    v.key(Key{"cpu", Change::kFile}, handler.limits.cpu, Bounds<Duration>{Duration{0}, kLongestTime});
+    v.key(Key{"memory", Change::kFile}, handler.limits.memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
+    v.key(Key{"file_size", Change::kFile}, handler.limits.file_size, Bounds<Bytes>{Bytes{0}, kMostMemory});
+    v.key(Key{"files", Change::kFile}, handler.limits.files, Bounds<std::uint64_t>{0, 1'000'000});
+    v.key(Key{"processes", Change::kFile}, handler.limits.processes, Bounds<std::uint64_t>{0, 1'000'000});
   });
   v.section("confine", [&] {
-    v.key(Key{"read", Change::kRestart}, handler.confine.read, kPaths);
-    v.key(Key{"write", Change::kRestart}, handler.confine.write, kPaths);
-    v.key(Key{"network", Change::kRestart}, handler.confine.network, WordRule{});
+    v.key(Key{"read", Change::kFile}, handler.confine.read, kPaths);
+    v.key(Key{"write", Change::kFile}, handler.confine.write, kPaths);
+    v.key(Key{"network", Change::kFile}, handler.confine.network, WordRule{});
   });
-  v.key(Key{"max_jobs", Change::kRestart}, handler.max_jobs, Bounds<std::uint64_t>{0, kMostJobs});
-  v.key(Key{"max_memory", Change::kRestart}, handler.max_memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
-  v.key(Key{"isolate", Change::kRestart}, handler.isolate, WordRule{});
+  v.key(Key{"max_jobs", Change::kLive}, handler.max_jobs, Bounds<std::uint64_t>{0, kMostJobs});
+  v.key(Key{"max_memory", Change::kLive}, handler.max_memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
+  v.key(Key{"isolate", Change::kFile}, handler.isolate, WordRule{});
 }
 
 template <class Visitor, class UserT>
 void visit_user(Visitor& v, UserT& user) {
   using Count = Bounds<std::uint64_t>;
-  v.key(Key{"password_hash", Change::kLive}, user.password_hash, HashRule{});
-  v.key(Key{"certificate", Change::kLive}, user.certificate, kText);
-  v.key(Key{"weight", Change::kLive}, user.weight, Count{1, 1'000});
-  v.key(Key{"handlers", Change::kLive}, user.handlers, kNames);
-  v.key(Key{"commands", Change::kLive}, user.commands, WordRule{});
-  v.key(Key{"max_queued_jobs", Change::kLive}, user.max_queued_jobs, Count{0, kMostJobs});
-  v.key(Key{"max_queued_bytes", Change::kLive}, user.max_queued_bytes, Bounds<Bytes>{Bytes{0}, kMostMemory});
-  v.key(Key{"max_batches", Change::kLive}, user.max_batches, Count{0, kMostJobs});
-  v.key(Key{"max_clients", Change::kLive}, user.max_clients, Count{0, 1'000'000});
+  v.key(Key{"password_hash", Change::kFile}, user.password_hash, HashRule{});
+  v.key(Key{"certificate", Change::kFile}, user.certificate, kText);
+  v.key(Key{"weight", Change::kFile}, user.weight, Count{1, 1'000});
+  v.key(Key{"handlers", Change::kFile}, user.handlers, kNames);
+  v.key(Key{"commands", Change::kFile}, user.commands, WordRule{});
+  v.key(Key{"max_queued_jobs", Change::kFile}, user.max_queued_jobs, Count{0, kMostJobs});
+  v.key(Key{"max_queued_bytes", Change::kFile}, user.max_queued_bytes, Bounds<Bytes>{Bytes{0}, kMostMemory});
+  v.key(Key{"max_batches", Change::kFile}, user.max_batches, Count{0, kMostJobs});
+  v.key(Key{"max_clients", Change::kFile}, user.max_clients, Count{0, 1'000'000});
 }
 
 template <class Visitor, class TlsT>
 void visit_tls(Visitor& v, TlsT& tls) {
   v.section("tls", [&] {
-    v.key(Key{"certificate", Change::kLive}, tls.certificate, kFileName);
-    v.key(Key{"key", Change::kLive}, tls.key, kFileName);
-    v.key(Key{"client_ca", Change::kLive}, tls.client_ca, kFileName);
-    v.key(Key{"clients", Change::kLive}, tls.clients, WordRule{});
+    v.key(Key{"certificate", Change::kFile}, tls.certificate, kFileName);
+    v.key(Key{"key", Change::kFile}, tls.key, kFileName);
+    v.key(Key{"client_ca", Change::kFile}, tls.client_ca, kFileName);
+    v.key(Key{"clients", Change::kFile}, tls.clients, WordRule{});
   });
 }
 
@@ -124,8 +125,8 @@ void visit_keys(Visitor& v, ConfigT& config) {
   v.section("http", [&] {
     v.key(Key{"address", Change::kRestart}, config.http.address, kAddress);
     v.key(Key{"port", Change::kRestart}, config.http.port, Count{0, 65'535});
-    v.key(Key{"login", Change::kLive}, config.http.login, WordRule{});
-    v.key(Key{"token_file", Change::kLive}, config.http.token_file, kFileName);
+    v.key(Key{"login", Change::kFile}, config.http.login, WordRule{});
+    v.key(Key{"token_file", Change::kFile}, config.http.token_file, kFileName);
     visit_tls(v, config.http.tls);
   });
   v.section("pool", [&] { v.key(Key{"workers", Change::kLive}, config.pool.workers, Count{0, 1'024}); });
@@ -157,9 +158,9 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"retention", Change::kLive}, config.store.retention, Time{Duration{0}, kLongestTime});
     v.key(Key{"max_bytes", Change::kLive}, config.store.max_bytes, Size{Bytes{0}, gibibytes(1024 * 1024)});
   });
-  v.entries(Key{"handlers", Change::kRestart}, config.handlers, kName,
+  v.entries(Key{"handlers", Change::kFile}, config.handlers, kName,
             [](auto& inner, auto& handler) { visit_handler(inner, handler); });
-  v.entries(Key{"users", Change::kLive}, config.users, kName,
+  v.entries(Key{"users", Change::kFile}, config.users, kName,
             [](auto& inner, auto& user) { visit_user(inner, user); });
   v.section("metrics", [&] {
     v.key(Key{"deepest_batches", Change::kLive}, config.metrics.deepest_batches, Count{0, 1'000});
@@ -167,7 +168,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
   });
   v.section("log", [&] {
     v.key(Key{"level", Change::kLive}, config.log.level, WordRule{});
-    v.key(Key{"format", Change::kRestart}, config.log.format, WordRule{});
+    v.key(Key{"format", Change::kLive}, config.log.format, WordRule{});
   });
   v.section("shutdown", [&] {
     v.key(Key{"drain_timeout", Change::kLive}, config.shutdown.drain_timeout, Time{Duration{0}, hours{24}});

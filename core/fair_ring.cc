@@ -113,6 +113,27 @@ std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
   return dropped;
 }
 
+std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const std::lock_guard lock(mutex_);
+  TakenOut taken;
+  if (queue.tenant_ == nullptr) return taken;
+  if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
+  taken.was_attached = true;
+  taken.is_closed = queue.closed_;
+  taken.ranges = std::exchange(queue.returned_, {});
+  if (queue.cursor_ < queue.end_) taken.ranges.push_back({queue.cursor_, queue.end_});
+  std::ranges::sort(taken.ranges, {}, &IndexRange::low);
+  queue.cursor_ = queue.end_;
+  change_queued(queue, -queue.queued_);
+  queue.closed_ = true;
+  queue.paused_ = false;
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return taken;
+}
+
 void FairRing::detach_all() {
   std::vector<std::shared_ptr<void>> released;  // outlives the lock
   const std::lock_guard lock(mutex_);

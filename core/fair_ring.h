@@ -116,6 +116,14 @@ class FairRing {
   // Closes it and drops all jobs that are not claimed: returns them. Those that are claimed settle later;
   // what is handed back of them is dropped then.
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
+  // The queue leaves with what waits in it, for another ring. None, and nothing happens, while jobs of it are
+  // claimed or executors are at work on it.
+  struct TakenOut {
+    bool was_attached = false;  // else nothing below means anything
+    bool is_closed = false;
+    std::vector<IndexRange> ranges;  // ascending
+  };
+  std::optional<TakenOut> take_out(RingQueue& queue, Nanoseconds now);
   // Every queue leaves at once, whatever waits in it; for the end of the process, when all claims are
   // settled. O(queues).
   void detach_all();
@@ -174,6 +182,8 @@ class FairRing {
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
   // O(queues).
   QueueView view(const RingQueue& queue, Nanoseconds now) const;
+  // Whether somebody has jobs of it or is about to. If not, and it is paused, that stays so.
+  bool has_claims(const RingQueue& queue) const;
 
  private:
   static constexpr std::uint32_t kReadyAny = 1;

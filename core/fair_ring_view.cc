@@ -36,6 +36,11 @@ std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
   return ahead;
 }
 
+bool FairRing::has_claims(const RingQueue& queue) const {
+  const std::lock_guard lock(mutex_);
+  return queue.claimed_ != 0 || queue.fair.executors != 0;
+}
+
 QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   const std::lock_guard lock(mutex_);
   QueueView view;

@@ -18,7 +18,8 @@ class JobContext;
 using NativeHandler = std::function<void(JobContext& context, std::string_view payload)>;
 
 // A named handler and what it has done so far. Made by whoever registers handlers, before the first batch
-// that uses it, and outlives the last one. Constant but for `stats`, which is thread-safe.
+// that uses it, and outlives the last one. Constant but for `stats`, which is thread-safe, and for what
+// describe() and run_with() change.
 class Handler {
  public:
   Handler(std::string name, std::string description, NativeHandler run)
@@ -30,12 +31,19 @@ class Handler {
   const std::string& description() const { return description_; }
   const NativeHandler& native() const { return run_; }
 
+  // By the thread that asks for the description.
+  void describe(std::string description) { description_ = std::move(description); }
+  // Its jobs are run by this from now on. While none runs and none can begin: the queues of all its batches
+  // are paused, and FairRing::has_claims() has denied it for each (whose mutex is what orders this call
+  // behind the jobs before it, and before those behind it).
+  void run_with(NativeHandler run) { run_ = std::move(run); }
+
   HandlerStats stats;
 
  private:
   const std::string name_;
-  const std::string description_;
-  const NativeHandler run_;
+  std::string description_;
+  NativeHandler run_;
 };
 
 }  // namespace locksley

@@ -61,6 +61,20 @@ void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRa
   wake();
 }
 
+bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to) {
+  RingQueue& queue = batch->ring_queue();
+  const auto taken = ring_.take_out(queue, steady_now());
+  if (!taken) return false;
+  if (!taken->was_attached) return true;
+  to.attach(batch);
+  to.ring_.put_back(queue, taken->ranges, steady_now());
+  if (taken->is_closed) to.ring_.close(queue, steady_now());
+  // As in enqueue(): cancelled in between.
+  if (batch->is_stopping()) batch->jobs_dropped(to.ring_.cancel(queue, steady_now()));
+  to.wake();
+  return true;
+}
+
 bool Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
   const auto first = batch.jobs_added(jobs);
   if (!first) return false;

@@ -77,6 +77,10 @@ class Lane {
   // All jobs that have failed are queued again, and the batch, if it was over, goes on. How many. Likewise.
   std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
 
+  // The batch goes on in another lane, with what waits in this one. False, and nothing happens, while
+  // executors have jobs of it; the caller keeps it held meanwhile, or they will always.
+  bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to);
+
   // Drops what has not started and asks what runs to stop. `reason` is the output of the jobs that never ran.
   // Returns how many jobs will not run because of it. Of an open batch it is a close, too.
   std::uint64_t cancel(Batch& batch, std::string reason);

@@ -2,61 +2,171 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "daemon/handlers/builtins.h"
 
 namespace locksley::daemon {
+namespace {
 
-std::expected<std::unique_ptr<HandlerSet>, std::vector<std::string>> HandlerSet::make(
+bool runs_in_process(const config::Handler& settings) {
+  return !settings.plugin.empty() && settings.isolate == config::Isolate::kNo;
+}
+
+// Whether another file is to be loaded, or the same once more.
+bool is_loaded_anew(const config::Handler* before, const config::Handler& after) {
+  return before == nullptr || !runs_in_process(*before) || before->plugin != after.plugin;
+}
+
+const config::Handler* find(const std::map<std::string, config::Handler>& handlers, const std::string& name) {
+  const auto found = handlers.find(name);
+  return found == handlers.end() ? nullptr : &found->second;
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> more) {
+  std::ranges::move(more, std::back_inserter(to));
+}
+
+std::expected<ProcessHandler, std::string> prepare(const std::string& name, const config::Handler& settings,
+                                                   bool looks_for_program) {
+  auto made = prepare_process_handler(name, settings);
+  if (!made || !looks_for_program || !settings.plugin.empty()) return made;
+  if (auto found = made->program->look_for_file(name); !found) return std::unexpected(found.error());
+  return made;
+}
+
+}  // namespace
+
+std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
+    const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
+    bool looks_for_programs) {
+  HandlerChanges result;
+  HandlerProblems problems;
+  for (const auto& [name, settings] : before) {
+    if (!after.contains(name)) result.changes[name] = {};
+  }
+  for (const auto& [name, settings] : after) {
+    const config::Handler* const old = find(before, name);
+    if (old != nullptr && *old == settings) continue;
+    HandlerChanges::Change& change = result.changes[name];
+    change.settings = settings;
+    if (runs_in_process(settings)) continue;
+    auto process = prepare(name, settings, looks_for_programs);
+    if (process) {
+      change.process = std::move(*process);
+    } else {
+      problems.push_back(std::move(process.error()));
+    }
+  }
+  if (!problems.empty()) return std::unexpected(std::move(problems));
+  return result;
+}
+
+std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
     const config::Config& config, Lane& cpu, const FairRing::Options& ring,
     std::shared_ptr<spdlog::logger> log) {
-  std::unique_ptr<HandlerSet> set(new HandlerSet);
-  set->lanes_.push_back(&cpu);
+  std::unique_ptr<HandlerSet> set(new HandlerSet(cpu, ring, std::move(log)));
   set->builtins_ = register_builtins();
   for (const auto& handler : set->builtins_) {
     set->directory_.add({.handler = *handler, .lane = cpu, .kind = "builtin"});
   }
-  // Processes first: those that try plugins out are started while there is one thread for certain.
-  auto processes = HandlerLanes::make(config.handlers, ring, std::move(log));
-  auto plugins = load_plugins(config.handlers, set->builtins_);
-  std::vector<std::string> problems;
-  if (!processes) problems = std::move(processes.error());
-  if (!plugins) problems.insert(problems.end(), plugins.error().begin(), plugins.error().end());
+  // A program that is not there yet may be there when the first job comes.
+  auto changes = prepare_handlers({}, config.handlers, false);
+  HandlerChanges only_plugins;
+  for (const auto& [name, settings] : config.handlers) {
+    if (runs_in_process(settings)) only_plugins.changes[name].settings = settings;
+  }
+  auto loaded = set->load({}, changes ? *changes : only_plugins);
+  HandlerProblems problems;
+  if (!changes) problems = std::move(changes.error());
+  if (!loaded) append(problems, std::move(loaded.error()));
   if (!problems.empty()) return std::unexpected(std::move(problems));
-  set->plugins_ = std::move(*plugins);
-  for (const auto& plugin : set->plugins_) {
-    const config::Handler& settings = config.handlers.at(plugin->handler().name());
-    set->directory_.add({.handler = plugin->handler(),
-                         .lane = cpu,
-                         .kind = "plugin",
-                         .timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout),
-                         .retries = settings.retries});
-  }
-  set->processes_ = std::move(*processes);
-  for (const HandlerLanes::Entry& entry : set->processes_->entries()) {
-    const std::string& name = entry.lane->handler().name();
-    if (set->directory_.find(name) != nullptr) {
-      return std::unexpected(std::vector{
-          fmt::format("handlers.{}: a handler of this name is built in; give this one another", name)});
-    }
-    set->add_process_lane(entry);
-  }
+  for (auto& [name, change] : changes->changes) set->make(name, std::move(change));
   return set;
 }
 
-void HandlerSet::add_process_lane(const HandlerLanes::Entry& entry) {
-  ProcessLane& with = *entry.lane;
-  const config::Handler& settings = with.program().settings();
-  directory_.add({.handler = with.handler(),
-                  .lane = with.lane(),
-                  .kind = entry.kind,
+std::expected<void, HandlerProblems> HandlerSet::load(const std::map<std::string, config::Handler>& before,
+                                                      HandlerChanges& changes) {
+  HandlerProblems problems;
+  std::map<std::string, config::Handler> to_load;
+  for (const auto& [name, change] : changes.changes) {
+    if (!change.settings) continue;
+    if (runs_in_process(*change.settings)) {
+      if (is_loaded_anew(find(before, name), *change.settings)) to_load.emplace(name, *change.settings);
+    } else if (const auto* entry = directory_.find(name); entry != nullptr && entry->is_built_in()) {
+      problems.push_back(
+          fmt::format("handlers.{}: a handler of this name is built in; give this one another", name));
+    }
+  }
+  auto loaded = load_plugins(to_load, builtins_);
+  if (!loaded) append(problems, std::move(loaded.error()));
+  if (!problems.empty()) return std::unexpected(std::move(problems));
+  for (auto& plugin : *loaded) changes.changes[plugin->handler().name()].plugin = std::move(plugin);
+  return {};
+}
+
+bool HandlerSet::needs_standstill(const std::string& name, const HandlerChanges::Change& change) const {
+  const HandlerDirectory::Entry* const now = directory_.find_any(name);
+  if (now == nullptr) return false;
+  if (plugins_.contains(name)) return !change.settings || change.process || change.plugin != nullptr;
+  if (change.plugin != nullptr) return &now->lane != &cpu();
+  if (!change.process) return false;
+  ProcessLane* const lane = processes_.find(name);
+  return lane == nullptr || &now->lane != &lane->lane();
+}
+
+ProcessLane& HandlerSet::process_lane(const std::string& name) {
+  if (ProcessLane* const lane = processes_.find(name)) return *lane;
+  ProcessLane& lane = processes_.add(name, ring_);
+  lanes_.push_back(&lane.lane());
+  return lane;
+}
+
+void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
+  ProcessLane* const old_lane = processes_.find(name);
+  if (!change.settings) {
+    directory_.remove(name);
+    if (old_lane != nullptr) old_lane->set_program(nullptr);
+    // Nothing of it runs: it is taken down here.
+    if (const auto plugin = plugins_.extract(name)) {
+      directory_.handler_of(name).run_with(HandlerDirectory::run_elsewhere);
+    }
+    return;
+  }
+  const config::Handler& settings = *change.settings;
+  Handler& handler = directory_.handler_of(name);
+  const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout);
+  if (runs_in_process(settings)) {
+    if (old_lane != nullptr) old_lane->set_program(nullptr);
+    if (change.plugin != nullptr) {
+      handler.describe(change.plugin->handler().description());
+      handler.run_with(change.plugin->handler().native());
+      plugins_[name] = std::move(change.plugin);
+    }
+    directory_.add({.handler = handler,
+                    .lane = cpu(),
+                    .kind = "plugin",
+                    .timeout = timeout,
+                    .retries = settings.retries});
+    return;
+  }
+  handler.describe(std::move(change.process->description));
+  if (plugins_.contains(name)) {
+    handler.run_with(HandlerDirectory::run_elsewhere);
+    plugins_.erase(name);
+  }
+  ProcessLane& lane = process_lane(name);
+  lane.set_program(std::move(change.process->program));
+  directory_.add({.handler = handler,
+                  .lane = lane.lane(),
+                  .kind = change.process->kind,
                   .concurrency = settings.concurrency,
-                  .timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout),
+                  .timeout = timeout,
                   .retries = settings.retries,
-                  .is_at_rate = [&with] { return with.is_at_rate(); }});
-  lanes_.push_back(&with.lane());
+                  .is_at_rate = [&lane] { return lane.is_at_rate(); }});
 }
 
 std::vector<const Handler*> HandlerSet::handlers() const {

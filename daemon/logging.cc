@@ -91,17 +91,21 @@ class TextMessage final : public spdlog::custom_flag_formatter {
 }  // namespace
 
 std::shared_ptr<spdlog::logger> make_log(const config::Log& settings) {
+  auto log = std::make_shared<spdlog::logger>("locksleyd", std::make_shared<StderrSink>());
+  set_log_format(*log, settings.format);
+  set_log_level(*log, settings.level);
+  return log;
+}
+
+void set_log_format(spdlog::logger& log, config::LogFormat format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  if (settings.format == config::LogFormat::kJson) {
+  if (format == config::LogFormat::kJson) {
     formatter->add_flag<JsonMessage>('*').set_pattern(
         R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":%*})");
   } else {
     formatter->add_flag<TextMessage>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %l %*");
   }
-  auto log = std::make_shared<spdlog::logger>("locksleyd", std::make_shared<StderrSink>());
-  log->set_formatter(std::move(formatter));
-  set_log_level(*log, settings.level);
-  return log;
+  log.set_formatter(std::move(formatter));
 }
 
 void set_log_level(spdlog::logger& log, config::LogLevel level) {

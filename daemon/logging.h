@@ -18,9 +18,10 @@ namespace locksley::daemon {
 // the next that goes through says so. What a peer sent cannot break a line: control characters are escaped in
 // both formats.
 //
-// Any thread may log. The level may be changed at any time; the format only here.
+// Any thread may log. Level and format may be changed at any time.
 std::shared_ptr<spdlog::logger> make_log(const config::Log& settings);
 void set_log_level(spdlog::logger& log, config::LogLevel level);
+void set_log_format(spdlog::logger& log, config::LogFormat format);
 
 // Lines dropped since the start.
 std::uint64_t lost_log_lines();

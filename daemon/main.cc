@@ -40,8 +40,10 @@
 #include "daemon/http/server_metrics.h"
 #include "daemon/http/store_metrics.h"
 #include "daemon/http/tls_metrics.h"
+#include "daemon/live_handlers.h"
 #include "daemon/logging.h"
 #include "daemon/process/keeper.h"
+#include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
 #include "daemon/store/store.h"
@@ -98,6 +100,28 @@ class LastWord {
  private:
   std::jthread thread_;
 };
+
+std::expected<Reconfiguration::Commit, std::vector<std::string>> prepare_login(HttpLogin& login,
+                                                                               const config::Config& config) {
+  auto token = read_http_token(config.http);
+  if (!token) return std::unexpected(std::vector{token.error()});
+  return [&login, mode = config.http.login, token = *std::move(token)]() mutable {
+    login.set(mode, std::move(token));
+  };
+}
+
+// Connections that there are go on with what they began with.
+std::expected<Reconfiguration::Commit, std::vector<std::string>> prepare_tls(
+    Server& server, HttpServer& http, const std::shared_ptr<spdlog::logger>& log,
+    const config::Config& config) {
+  auto contexts = load_tls(config);
+  if (!contexts) return std::unexpected(std::move(contexts.error()));
+  return [&server, &http, log, contexts = *std::move(contexts)]() mutable {
+    log_warnings(contexts, *log);
+    server.use_tls(std::move(contexts.listen));
+    http.use_tls(std::move(contexts.http), server.handshakes());
+  };
+}
 
 int serve(const config::Config& config, const std::string& config_file) {
   const auto log = make_log(config.log);
@@ -168,9 +192,8 @@ int serve(const config::Config& config, const std::string& config_file) {
   SchedulerMetrics scheduler_metrics(
       pool, lane, handlers.handlers(),
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
-  for (const HandlerLanes::Entry& entry : handlers.processes().entries()) {
-    scheduler_metrics.add_lane(entry.lane->lane(), entry.lane->program().settings().concurrency);
-  }
+  LiveHandlers live_handlers(
+      {.io = io, .handlers = handlers, .server = server, .metrics = scheduler_metrics, .log = log});
   MetricsPage metrics;
   metrics.add([&](Families& families) { scheduler_metrics.read(families); });
   metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
@@ -217,14 +240,27 @@ int serve(const config::Config& config, const std::string& config_file) {
                 : fmt::format("{} ({})", config.store.path, config::word_of(config.store.durability)));
   int exit_code = kExitSoftware;
   {
+    Reconfiguration reconfiguration({.io = io,
+                                     .pool = pool,
+                                     .server = server,
+                                     .handlers = handlers,
+                                     .live_handlers = live_handlers,
+                                     .metrics = scheduler_metrics,
+                                     .log = log},
+                                    config_file);
+    server.on_config(
+        {.reload = [&](auto done) { reconfiguration.reload(std::move(done)); },
+         .set = [&](auto values, auto done) { reconfiguration.set(std::move(values), std::move(done)); }});
+    reconfiguration.add_part([&](const config::Config& next) { return prepare_login(http_login, next); });
+    reconfiguration.add_part(
+        [&](const config::Config& next) { return prepare_tls(server, http, log, next); });
     Service service({.io = io,
                      .pool = pool,
                      .server = server,
                      .http = http,
-                     .http_login = http_login,
                      .health = health,
-                     .log = log},
-                    config_file);
+                     .reconfiguration = reconfiguration,
+                     .log = log});
     exit_code = service.run(fmt::format("ready listen={} http={}", to_text(*listen_at), to_text(*http_at)));
   }
   // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets

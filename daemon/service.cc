@@ -4,25 +4,18 @@
 #include <spdlog/logger.h>
 #include <systemd/sd-daemon.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <system_error>
 #include <utility>
 
-#include "config/load.h"
-#include "config/reload.h"
-#include "daemon/cpu_count.h"
 #include "daemon/exit_codes.h"
 #include "daemon/http/health.h"
-#include "daemon/http/login.h"
 #include "daemon/http/server.h"
-#include "daemon/logging.h"
+#include "daemon/reconfiguration.h"
 #include "daemon/server/io_loop.h"
 #include "daemon/server/server.h"
-#include "daemon/tls/context.h"
 
 namespace locksley::daemon {
 namespace {
@@ -33,9 +26,8 @@ constexpr auto kClosingTime = std::chrono::seconds(15);
 
 }  // namespace
 
-Service::Service(Parts parts, std::string config_file)
+Service::Service(Parts parts)
     : parts_(std::move(parts)),
-      config_file_(std::move(config_file)),
       signals_(parts_.io.get_executor(), SIGTERM, SIGINT, SIGHUP),
       drain_timer_(parts_.io),
       watchdog_timer_(parts_.io) {}
@@ -146,50 +138,7 @@ void Service::reload() {
   const auto monotonic = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now().time_since_epoch());
   ::sd_notify(0, fmt::format("RELOADING=1\nMONOTONIC_USEC={}", monotonic.count()).c_str());
-  if (config_file_.empty()) {
-    parts_.log->warn("no configuration to read again: started without --config");
-  } else if (auto loaded = config::load_file(config_file_); !loaded) {
-    for (const config::Problem& problem : loaded.error()) parts_.log->error("{}", config::to_string(problem));
-    parts_.log->error("the configuration stays as it was: {} has problems", config_file_);
-  } else if (auto token = read_http_token(loaded->http); !token) {
-    parts_.log->error("{}", token.error());
-    parts_.log->error("the configuration stays as it was");
-  } else if (auto tls = load_tls(*loaded); !tls) {
-    for (const std::string& problem : tls.error()) parts_.log->error("{}", problem);
-    parts_.log->error("the configuration stays as it was: certificates of {} cannot be used", config_file_);
-  } else {
-    config::Reload reload = config::diff_reloadable(parts_.server.config(), *loaded);
-    for (const std::string& key : reload.live) parts_.log->info("configuration changed key={}", key);
-    for (const std::string& key : reload.restart) {
-      parts_.log->warn("configuration changed, needs a restart key={}", key);
-    }
-    parts_.log->info("configuration read again: {}", config_file_);
-    const config::Config& effective = reload.effective;
-    set_log_level(*parts_.log, effective.log.level);
-    parts_.pool.set_quantum(effective.scheduling.quantum);
-    const std::uint32_t workers =
-        std::max(effective.pool.workers != 0 ? effective.pool.workers : usable_cpus(),
-                 effective.scheduling.reserved_workers + 1);
-    if (workers != parts_.pool.workers()) {
-      // After the one before it, which may still wait for its workers to leave.
-      const auto resize = [&pool = parts_.pool, log = parts_.log, workers](std::jthread before) {
-        if (before.joinable()) before.join();
-        try {
-          pool.set_workers(workers);
-        } catch (const std::system_error& error) {
-          log->error("pool.workers: {} threads cannot be had ({}): {} run", workers, error.what(),
-                     pool.workers());
-        }
-      };
-      resizing_ = std::jthread(resize, std::move(resizing_));
-    }
-    parts_.http_login.set(effective.http.login, *std::move(token));
-    log_warnings(*tls, *parts_.log);
-    parts_.server.use_tls(std::move(tls->listen));
-    parts_.http.use_tls(std::move(tls->http), parts_.server.handshakes());
-    parts_.server.reconfigure(std::move(reload.effective));
-  }
-  ::sd_notify(0, "READY=1");
+  parts_.reconfiguration.reload([](const Reconfiguration::Result&) { ::sd_notify(0, "READY=1"); });
 }
 
 }  // namespace locksley::daemon

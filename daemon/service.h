@@ -2,12 +2,9 @@
 
 #include <asio/signal_set.hpp>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
-#include "config/config.h"
 #include "core/pool.h"
 #include "daemon/server/io.h"
 
@@ -18,8 +15,8 @@ class logger;
 namespace locksley::daemon {
 
 class Health;
-class HttpLogin;
 class HttpServer;
+class Reconfiguration;
 class Server;
 
 // The daemon as its operator and systemd see it: says when it is ready and, if systemd watches, that it is
@@ -29,8 +26,7 @@ class Server;
 //   left--> run() returns
 // A second TERM or INT goes to closing at once.
 //
-// Owned by main(); all parts outlive it. Everything runs on the thread that calls run(), but for the change
-// of the number of workers, which waits for those that leave and so has a thread of its own.
+// Owned by main(); all parts outlive it. Everything runs on the thread that calls run().
 class Service {
  public:
   struct Parts {
@@ -38,12 +34,12 @@ class Service {
     Pool& pool;
     Server& server;
     HttpServer& http;
-    HttpLogin& http_login;
     Health& health;
+    Reconfiguration& reconfiguration;
     std::shared_ptr<spdlog::logger> log;
   };
 
-  Service(Parts parts, std::string config_file);
+  explicit Service(Parts parts);
 
   // Serves until a signal ends it; `ready_line` goes to standard output first. Returns the exit code.
   int run(const std::string& ready_line);
@@ -58,12 +54,10 @@ class Service {
   void log_what_is_left();
 
   const Parts parts_;
-  const std::string config_file_;
   asio::basic_signal_set<IoExecutor> signals_;
   Timer drain_timer_;
   Timer watchdog_timer_;  // never armed unless systemd asks for signs of life
   std::chrono::microseconds watchdog_interval_{};
-  std::jthread resizing_;
   bool draining_ = false;
   bool closing_ = false;
   int exit_code_ = 0;

@@ -24,6 +24,9 @@ constexpr ArgumentDoc kOptionalChannels[] = {{.name = "channel", .optional = tru
 constexpr ArgumentDoc kPatterns[] = {{.name = "pattern", .multiple = true}};
 constexpr ArgumentDoc kOptionalPatterns[] = {{.name = "pattern", .optional = true, .multiple = true}};
 constexpr ArgumentDoc kNames[] = {{.name = "command-name", .optional = true, .multiple = true}};
+constexpr ArgumentDoc kSetting[] = {{.name = "key"}, {.name = "value"}};
+constexpr ArgumentDoc kSettings[] = {
+    {.name = "key-value", .type = Type::kBlock, .multiple = true, .arguments = kSetting}};
 constexpr ArgumentDoc kName[] = {{.name = "connection-name"}};
 
 constexpr ArgumentDoc kKeepWords[] = {
@@ -133,7 +136,7 @@ constexpr CommandSpec kCommands[] = {
     {Id::kClose, "close", 2, 2, kWrite, Group::kSubmit,
      "Closes an open batch: no jobs can be added; returns how many it has", kId},
     {Id::kCommand, "command", 1, kNoMaximum, kNoFlags, Group::kConnection, "Describes the commands"},
-    {Id::kConfig, "config", 2, kNoMaximum, kNoFlags, Group::kAdmin, "Commands about the configuration"},
+    {Id::kConfig, "config", 2, kNoMaximum, kBlocking, Group::kConnection, "Commands about the configuration"},
     {Id::kEcho, "echo", 2, 2, kNoFlags, Group::kConnection, "Returns the given string", kMessage},
     {Id::kExplain, "explain", 2, 2, kNoFlags, Group::kRead,
      "Says why a batch is not running, and when it will be over", kId},
@@ -198,8 +201,11 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kCommandInfo, Id::kCommand, "info", 2, kNoMaximum, Group::kConnection,
      "Returns arity and flags of commands", kNames},
     {Sub::kCommandList, Id::kCommand, "list", 2, 5, Group::kConnection, "Returns the names of the commands", kFilter},
-    {Sub::kConfigGet, Id::kConfig, "get", 3, kNoMaximum, Group::kAdmin,
+    {Sub::kConfigGet, Id::kConfig, "get", 3, kNoMaximum, Group::kConnection,
      "Returns the keys that match a pattern, with their values", kPatterns},
+    {Sub::kConfigReload, Id::kConfig, "reload", 2, 2, Group::kAdmin, "Reads the configuration's file again"},
+    {Sub::kConfigSet, Id::kConfig, "set", 4, kNoMaximum, Group::kAdmin,
+     "Changes values until the configuration's file is read again", kSettings},
 };
 // clang-format on
 

@@ -64,6 +64,8 @@ enum class SubcommandId : std::uint8_t {
   kCommandInfo,
   kCommandList,
   kConfigGet,
+  kConfigReload,
+  kConfigSet,
   kCount,  // not a subcommand
 };
 

@@ -116,7 +116,7 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
   if (HttpLogin* const login = router_.login_for(request_.path)) {
     allow(limits_.login_timeout);
     std::error_code ignored;
-    const asio::ip::address source = socket_.remote_endpoint(ignored).address();
+    const asio::ip::address source = stream_.socket().remote_endpoint(ignored).address();
     HttpLogin::Identity identity = co_await login->identify(request_.authorization, source);
     if (identity.status != HttpStatus::ok) co_return HttpLogin::refusal(identity.status);
     request_.caller = std::move(identity.caller);

@@ -77,6 +77,24 @@ SchedulerMetrics::SchedulerMetrics(const Pool& pool, const Lane& lane, std::vect
       limits_(limits),
       tenant_labels_(limits.tenants) {}
 
+void SchedulerMetrics::set_lane(const Lane& lane, std::uint32_t slots) {
+  const auto known = std::ranges::find(others_, &lane, &Other::lane);
+  if (known != others_.end()) {
+    known->slots = slots;
+  } else {
+    others_.push_back({&lane, slots});
+  }
+}
+
+void SchedulerMetrics::add_handler(const Handler& handler) {
+  if (std::ranges::find(handlers_, &handler) == handlers_.end()) handlers_.push_back(&handler);
+}
+
+void SchedulerMetrics::set_limits(Limits limits) {
+  limits_ = limits;
+  tenant_labels_.set_limit(limits.tenants);
+}
+
 void SchedulerMetrics::read(Families& families) {
   const std::vector<WorkerSnapshot> workers = pool_.snapshot();
   // At least 1: active_queues is wanted in any case.
@@ -85,8 +103,8 @@ void SchedulerMetrics::read(Families& families) {
   lanes.push_back({lane_.name(), pool_.workers(), lane_.ring().snapshot(deepest, steady_now()),
                    total_ring_wait(workers)});
   for (const Other& other : others_) {
-    lanes.push_back({other.lane.name(), other.slots, other.lane.ring().snapshot(deepest, steady_now()),
-                     other.lane.slot_wait.snapshot()});
+    lanes.push_back({other.lane->name(), other.slots, other.lane->ring().snapshot(deepest, steady_now()),
+                     other.lane->slot_wait.snapshot()});
   }
   read_workers(workers, families);
   read_lanes(lanes, families);

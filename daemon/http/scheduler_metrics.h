@@ -17,9 +17,9 @@ namespace locksley::daemon {
 // Reads snapshots of the scheduler when it is asked, and counts nothing itself: an idle daemon does nothing
 // for its metrics.
 //
-// Owned by main(); the pool, the lane and the handlers outlive it. read() is called by one thread at a time,
-// takes each ring's mutex once (O(batches that are queued)) and the pool's once, and does not block
-// otherwise.
+// Owned by main(); the pool, the lane and the handlers outlive it. Everything is called by one thread at a
+// time. read() takes each ring's mutex once (O(batches that are queued)) and the pool's once, and does not
+// block otherwise.
 class SchedulerMetrics {
  public:
   struct Limits {
@@ -29,14 +29,17 @@ class SchedulerMetrics {
 
   SchedulerMetrics(const Pool& pool, const Lane& lane, std::vector<const Handler*> handlers, Limits limits);
 
-  // Another lane, which outlives this, too, and whose executors are so many slots. Before the first read().
-  void add_lane(const Lane& lane, std::uint32_t slots) { others_.push_back({lane, slots}); }
+  // Another lane, which outlives this, too, and whose executors are so many slots; or so many by now.
+  void set_lane(const Lane& lane, std::uint32_t slots);
+  // Another handler, which outlives this, too. A known one does no harm.
+  void add_handler(const Handler& handler);
+  void set_limits(Limits limits);
 
   void read(Families& families);
 
  private:
   struct Other {
-    const Lane& lane;
+    const Lane* lane;
     std::uint32_t slots;
   };
   struct LaneNumbers {
@@ -53,8 +56,8 @@ class SchedulerMetrics {
   const Pool& pool_;
   const Lane& lane_;  // the pool's
   std::vector<Other> others_;
-  const std::vector<const Handler*> handlers_;
-  const Limits limits_;
+  std::vector<const Handler*> handlers_;
+  Limits limits_;
   TenantLabels tenant_labels_;
 };
 

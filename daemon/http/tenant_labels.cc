@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace locksley::daemon {
+
+void TenantLabels::set_limit(std::size_t limit) {
+  limit_ = limit;
+  while (labelled_.size() > limit) demoted_.insert(labelled_.extract(std::prev(labelled_.end())));
+}
 
 void TenantLabels::choose_labels(const std::map<std::string, TenantNumbers>& present) {
   std::vector<std::string> newcomers;
@@ -46,12 +52,14 @@ std::map<std::string, TenantNumbers> TenantLabels::read(const std::vector<Tenant
     other.share += numbers.share;
     other.received += numbers.received;
     const auto before = busy_before_.find(name);
-    const double since = before == busy_before_.end() ? 0 : before->second;
+    double since = before == busy_before_.end() ? 0 : before->second;
+    if (demoted_.contains(name)) since = numbers.busy_seconds;
     other_busy_seconds_ +=
         numbers.busy_seconds >= since ? numbers.busy_seconds - since : numbers.busy_seconds;
     busy_now.emplace(name, numbers.busy_seconds);
   }
   busy_before_ = std::move(busy_now);
+  demoted_.clear();
   other.busy_seconds = other_busy_seconds_;
   if (has_other_) result.emplace(kOther, other);
   return result;

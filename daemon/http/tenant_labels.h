@@ -34,14 +34,17 @@ class TenantLabels {
 
   explicit TenantLabels(std::size_t limit) : limit_(limit) {}
 
+  // From the next reading on. Those that lose their labels are of "other" from then on.
+  void set_limit(std::size_t limit);
   // `tenants`: those of all lanes; the same name may come several times and is added up.
   std::map<std::string, TenantNumbers> read(const std::vector<TenantView>& tenants);
 
  private:
   void choose_labels(const std::map<std::string, TenantNumbers>& present);
 
-  const std::size_t limit_;
+  std::size_t limit_;
   std::set<std::string> labelled_;
+  std::set<std::string> demoted_;              // what they had used before, their labels have shown
   std::map<std::string, double> busy_before_;  // of those under "other"
   double other_busy_seconds_ = 0;
   bool has_other_ = false;  // once there, it stays: its counter goes on

@@ -35,7 +35,9 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-std::vector<std::string> candidates(const SpawnRequest& request) {
+}  // namespace
+
+std::vector<std::string> programs_of(const SpawnRequest& request) {
   const std::string& name = request.arguments.front();
   if (name.find('/') != std::string::npos) return {name};
   std::vector<std::string> result;
@@ -46,6 +48,8 @@ std::vector<std::string> candidates(const SpawnRequest& request) {
   }
   return result;
 }
+
+namespace {
 
 bool limit(int resource, std::uint64_t value) {
   if (value == 0) return true;
@@ -123,7 +127,7 @@ bool limit(int resource, std::uint64_t value) {
 Started start_program(const SpawnRequest& request, std::span<const int> descriptors, int confinement) {
   const Prepared prepared{.arguments = pointers(request.arguments),
                           .environment = pointers(request.environment),
-                          .programs = candidates(request),
+                          .programs = programs_of(request),
                           .descriptors = descriptors,
                           .request = &request,
                           .parent = ::getpid(),

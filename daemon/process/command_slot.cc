@@ -34,6 +34,7 @@ std::uint64_t CommandSlot::begin(std::uint64_t /*most*/) {
     slot_.end_turn();
     return 0;
   }
+  program_ = lane_.program();
   verdict_ = Verdict::none;
   output_.clear();
   error_tail_.take();
@@ -45,7 +46,7 @@ std::uint64_t CommandSlot::begin(std::uint64_t /*most*/) {
 }
 
 std::expected<void, std::string> CommandSlot::start(const SlotJob& job) {
-  const Program& program = lane_.program();
+  const Program& program = *program_;
   const config::Input input = program.settings().input;
   const Batch& batch = slot_.batch();
   const JobVariables variables{.batch = batch.id(),
@@ -85,7 +86,7 @@ std::expected<void, std::string> CommandSlot::start(const SlotJob& job) {
                                   {.on_start = {}, .on_end = [this](const ProcessEnd& end) { ended(end); }});
   output_reader_.begin(std::move(output->read), [this](std::string_view bytes) {
     output_ += bytes;
-    if (output_.size() <= lane_.program().settings().max_output.count) return true;
+    if (output_.size() <= program_->settings().max_output.count) return true;
     condemn(Verdict::too_much_output);
     return false;
   });
@@ -116,7 +117,7 @@ void CommandSlot::condemn(Verdict verdict) {
   verdict_ = verdict;
   // What floods does not get the time to go on.
   terminator_.begin(process_,
-                    verdict == Verdict::too_much_output ? Nanoseconds(0) : lane_.program().settings().grace);
+                    verdict == Verdict::too_much_output ? Nanoseconds(0) : program_->settings().grace);
 }
 
 void CommandSlot::ended(const ProcessEnd& end) {
@@ -133,7 +134,7 @@ void CommandSlot::ended(const ProcessEnd& end) {
 }
 
 std::pair<JobStatus, std::string> CommandSlot::judge(const ProcessEnd& end) {
-  const config::Handler& settings = lane_.program().settings();
+  const config::Handler& settings = program_->settings();
   const std::string errors = error_tail_.take();
   switch (verdict_) {
     case Verdict::timeout:

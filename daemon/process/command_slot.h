@@ -20,9 +20,12 @@ class CommandSlot final : public ProcessSlot {
   explicit CommandSlot(ProcessLane& lane);
   ~CommandSlot() override;
 
+  Program::Kind kind() const override { return Program::Kind::command; }
   std::uint64_t begin(std::uint64_t most) override;
   bool is_busy() const override { return slot_.has_turn(); }
   void look() override;
+  void let_process_go() override {}
+  void renew() override {}
   void stop() override;
   void abandon() override;
   bool is_stopped() const override { return !slot_.has_turn(); }
@@ -39,7 +42,8 @@ class CommandSlot final : public ProcessSlot {
 
   ProcessLane& lane_;
   Slot slot_;
-  std::uint64_t process_ = 0;  // the keeper's number
+  std::shared_ptr<const Program> program_;  // of the job
+  std::uint64_t process_ = 0;               // the keeper's number
   Verdict verdict_ = Verdict::none;
   OutputReader output_reader_;
   OutputReader error_reader_;

@@ -1,47 +1,50 @@
-// The lanes of all handlers that other processes run, from the configuration: commands, workers, and plugins
-// with `isolate`.
+// The lanes of all handlers that other processes run: commands, workers, and plugins with `isolate`.
 #pragma once
 
 #include <expected>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "config/config.h"
 #include "core/fair_ring.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_loop.h"
+#include "daemon/process/program.h"
 
 namespace locksley::daemon {
 
-// Owned by main(). Its lanes outlive their batches; start() before the first of these, stop() before the
-// store.
+// Such a handler, as the configuration describes it, made ready.
+struct ProcessHandler {
+  std::string kind;  // "command", "worker" or "plugin"
+  std::string description;
+  std::shared_ptr<const Program> program;
+};
+
+// A plugin is tried out, which takes as long as it takes to start. Any thread. The error is a sentence that
+// names the key and says what to do.
+std::expected<ProcessHandler, std::string> prepare_process_handler(const std::string& name,
+                                                                   const config::Handler& settings);
+
+// Owned by main(). Its lanes outlive their batches, and the handlers that they are for; stop() before the
+// store. The I/O thread only.
 class HandlerLanes {
  public:
-  // `ring`: what all lanes have in common. For the start, while the process has one thread: plugins are tried
-  // out, which takes as long as they take to start. The errors are sentences that name the key and say what
-  // to do.
-  static std::expected<std::unique_ptr<HandlerLanes>, std::vector<std::string>> make(
-      const std::map<std::string, config::Handler>& handlers, const FairRing::Options& ring,
-      std::shared_ptr<spdlog::logger> log);
+  explicit HandlerLanes(std::shared_ptr<spdlog::logger> log) : loop_(std::move(log)) {}
 
-  struct Entry {
-    std::string kind;  // "command", "worker" or "plugin"
-    std::unique_ptr<ProcessLane> lane;
-  };
-  const std::vector<Entry>& entries() const { return entries_; }
+  // The lane of that name; null if there never was one.
+  ProcessLane* find(const std::string& name) const;
+  // Another lane, without a program.
+  ProcessLane& add(const std::string& name, const FairRing::Options& ring);
 
-  // Without handlers there is nothing to start.
+  // Jobs may run from now on. Without lanes there is no thread.
   void start();
   void stop() { loop_.stop(); }
 
  private:
-  explicit HandlerLanes(std::shared_ptr<spdlog::logger> log) : loop_(std::move(log)) {}
-
   ProcessLoop loop_;
-  std::vector<Entry> entries_;  // after the loop: they go first
+  bool is_started_ = false;
+  std::map<std::string, std::unique_ptr<ProcessLane>, std::less<>> lanes_;  // after the loop: they go first
 };
 
 }  // namespace locksley::daemon

@@ -16,7 +16,7 @@ struct IsolatedPlugin {
 };
 
 // Tries the plugin in a process like those that will run its jobs, and waits for that: its code never enters
-// this one. For the start, while the process has one thread. The error is a sentence that names the
+// this one. Any thread, which must not end meanwhile. The error is a sentence that names the
 // configuration's key, the file and what to do.
 std::expected<IsolatedPlugin, std::string> prepare_isolated_plugin(const std::string& handler,
                                                                    const config::Handler& settings);

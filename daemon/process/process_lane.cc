@@ -2,29 +2,18 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
-#include <stdexcept>
 #include <utility>
+
+#include "daemon/process/command_slot.h"
+#include "daemon/process/worker_slot.h"
 
 namespace locksley::daemon {
 
-ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, std::string description, Program program,
-                         const FairRing::Options& options, const MakeSlot& make_slot)
-    : loop_(loop),
-      program_(std::move(program)),
-      handler_(name, std::move(description),
-               [](JobContext&, std::string_view) {
-                 throw std::logic_error("a process's job is run by a worker");
-               }),
-      lane_(std::move(name), options),
-      rate_(program_.settings().rate),
-      rate_timer_(loop.executor()) {
-  for (std::uint32_t i = 0; i < program_.settings().concurrency; ++i) {
-    slots_.push_back(make_slot(*this));
-    free_.push_back(slots_.back().get());
-  }
+ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Options& options)
+    : loop_(loop), lane_(std::move(name), options), rate_timer_(loop.executor()) {
   lane_.on_work([this] { post_pump(); });
   lane_.on_stop([this] { wake(look_is_posted_, &ProcessLane::look); });
-  loop_.add(*this);
+  asio::post(loop.executor(), [this] { loop_.add(*this); });
 }
 
 ProcessLane::~ProcessLane() {
@@ -40,9 +29,79 @@ void ProcessLane::wake(std::atomic<bool>& is_posted, void (ProcessLane::*what)()
   });
 }
 
+void ProcessLane::set_program(std::shared_ptr<const Program> program) {
+  if (program != nullptr) lane_.ring().set_parallelism(program->settings().concurrency);
+  asio::post(loop_.executor(),
+             [this, program = std::move(program)]() mutable { take_program(std::move(program)); });
+}
+
+void ProcessLane::take_program(std::shared_ptr<const Program> program) {
+  if (is_stopping_) return;
+  const std::shared_ptr<const Program> before = std::exchange(program_, std::move(program));
+  const auto rate_of = [](const Program* of) { return of == nullptr ? std::nullopt : of->settings().rate; };
+  if (const auto rate = rate_of(program_.get()); rate != rate_of(before.get())) {
+    rate_ = RateLimiter(rate);
+    rate_timer_.cancel();
+    rate_timer_is_armed_ = false;
+  }
+  const bool starts_the_same =
+      before != nullptr && program_ != nullptr && program_->starts_the_same_process_as(*before);
+  // Those that are busy come back by themselves; among the free are such that have become so.
+  for (ProcessSlot* slot : std::exchange(free_, {})) {
+    if (slot->is_busy()) continue;
+    if (!starts_the_same) slot->let_process_go();
+    if (!slot->is_busy()) take_back(*slot);
+  }
+  if (!starts_the_same) {
+    for (const auto& slot : slots_) slot->renew();
+  }
+  fill();
+  pump();
+}
+
+bool ProcessLane::is_wanted(const ProcessSlot& slot) const {
+  return program_ != nullptr && slot.kind() == program_->kind() &&
+         in_use_ <= program_->settings().concurrency;
+}
+
+void ProcessLane::take_back(ProcessSlot& slot) {
+  if (is_wanted(slot)) {
+    free_.push_back(&slot);
+    return;
+  }
+  slot.let_process_go();
+  if (slot.is_busy()) return;  // and comes here again without one
+  resting_[static_cast<std::size_t>(slot.kind())].push_back(&slot);
+  --in_use_;
+}
+
+void ProcessLane::fill() {
+  while (program_ != nullptr && in_use_ < program_->settings().concurrency) {
+    // Behind those whose processes are there.
+    free_.insert(free_.begin(), &unused_slot(program_->kind()));
+    ++in_use_;
+  }
+}
+
+ProcessSlot& ProcessLane::unused_slot(Program::Kind kind) {
+  std::vector<ProcessSlot*>& resting = resting_[static_cast<std::size_t>(kind)];
+  if (!resting.empty()) {
+    ProcessSlot& slot = *resting.back();
+    resting.pop_back();
+    return slot;
+  }
+  if (kind == Program::Kind::command) {
+    slots_.push_back(std::make_unique<CommandSlot>(*this));
+  } else {
+    slots_.push_back(std::make_unique<WorkerSlot>(*this));
+  }
+  return *slots_.back();
+}
+
 void ProcessLane::slot_is_free(ProcessSlot& slot) {
   // A worker that died while it was idle is there still.
-  if (std::ranges::find(free_, &slot) == free_.end()) free_.push_back(&slot);
+  if (std::ranges::find(free_, &slot) == free_.end()) take_back(slot);
+  fill();
   pump();
 }
 

@@ -1,9 +1,9 @@
 // A lane whose jobs processes run: its slots, and when they are given work.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,10 +17,11 @@
 
 namespace locksley::daemon {
 
-// One of the lane's slots. Owned by its lane; the loop's thread.
+// One of the lane's slots. Owned by its lane, for as long as that lives; the loop's thread.
 class ProcessSlot {
  public:
   virtual ~ProcessSlot() = default;
+  virtual Program::Kind kind() const = 0;
   // [free] Takes a turn of at most `most` jobs and begins with it; how many it has started. 0: there is
   // nothing to do. Afterwards is_busy() says whether it has still to do with them, and will call
   // ProcessLane::slot_is_free(), or is free.
@@ -28,6 +29,10 @@ class ProcessSlot {
   virtual bool is_busy() const = 0;
   // [not free] The batch that it works on may have been told to stop.
   virtual void look() = 0;
+  // [free] Its process, if it has one, is to end. Where that takes a while it is busy until then.
+  virtual void let_process_go() = 0;
+  // The lane's program is another: what it was waiting for with the old one is over.
+  virtual void renew() = 0;
   // The daemon is about to end: what runs is asked to, and goes back to the ring. Soon.
   virtual void stop() = 0;
   // It has not ended soon enough: its process is forgotten, and its jobs go back to the ring.
@@ -36,31 +41,34 @@ class ProcessSlot {
   virtual bool is_stopped() const = 0;
 };
 
-// Owned by main(); outlives its batches. lane(), handler(), and is_at_rate(): any thread; the rest: the
-// loop's.
+// The lane of one handler's name, whatever program runs its jobs at the moment: the lane, its batches and its
+// counters outlive every change of the configuration.
+//
+// Owned by HandlerLanes; outlives its batches. lane(), is_at_rate() and set_program(): any thread; the rest:
+// the loop's.
 class ProcessLane {
  public:
-  // What the lanes of commands and of workers differ in.
-  using MakeSlot = std::function<std::unique_ptr<ProcessSlot>(ProcessLane&)>;
-
-  ProcessLane(ProcessLoop& loop, std::string name, std::string description, Program program,
-              const FairRing::Options& options, const MakeSlot& make_slot);
+  ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Options& options);
   ~ProcessLane();
   ProcessLane(const ProcessLane&) = delete;
   ProcessLane& operator=(const ProcessLane&) = delete;
 
   Lane& lane() { return lane_; }
-  Handler& handler() { return handler_; }
+  const std::string& name() const { return lane_.name(); }
   // Jobs wait because the configuration's `rate` says so.
   bool is_at_rate() const {
     // [lane-at-rate] relaxed: for people to see.
     return at_rate_.load(std::memory_order_relaxed);
   }
+  // Soon, what begins is begun with this; what runs ends as it began. Null: nothing begins any more. Without
+  // a program at first.
+  void set_program(std::shared_ptr<const Program> program);
 
   // ---- The loop's thread ----
 
   ProcessLoop& loop() { return loop_; }
-  const Program& program() const { return program_; }
+  // While a slot is asked to begin there is one.
+  const std::shared_ptr<const Program>& program() const { return program_; }
   // A slot that was busy is not any more.
   void slot_is_free(ProcessSlot& slot);
   void stop();
@@ -71,20 +79,29 @@ class ProcessLane {
  private:
   // From any thread; once for many calls.
   void wake(std::atomic<bool>& is_posted, void (ProcessLane::*what)());
+  void take_program(std::shared_ptr<const Program> program);
+  // [not busy] It is among the free ones from now on, or rests.
+  void take_back(ProcessSlot& slot);
+  bool is_wanted(const ProcessSlot& slot) const;
+  // As many slots as the program may have are in use.
+  void fill();
+  ProcessSlot& unused_slot(Program::Kind kind);
   void pump();
   void look();
   void arm_rate_timer();
   void post_pump() { wake(pump_is_posted_, &ProcessLane::pump); }
 
   ProcessLoop& loop_;
-  const Program program_;
-  Handler handler_;
   Lane lane_;
-  RateLimiter rate_;
+  std::shared_ptr<const Program> program_;
+  RateLimiter rate_{std::nullopt};
   ProcessTimer rate_timer_;
   bool rate_timer_is_armed_ = false;
+  // Never fewer: what Asio has yet to call for one may come late.
   std::vector<std::unique_ptr<ProcessSlot>> slots_;
-  std::vector<ProcessSlot*> free_;  // the last used last: its process is warm
+  std::vector<ProcessSlot*> free_;                                  // the last used last: its process is warm
+  std::array<std::vector<ProcessSlot*>, Program::kKinds> resting_;  // by kind; not in use
+  std::size_t in_use_ = 0;                                          // free, or busy
   bool is_stopping_ = false;
   std::atomic<bool> pump_is_posted_{false};
   std::atomic<bool> look_is_posted_{false};

@@ -14,8 +14,7 @@ ProcessLoop::ProcessLoop(std::shared_ptr<spdlog::logger> log)
 ProcessLoop::~ProcessLoop() { stop(); }
 
 void ProcessLoop::start() {
-  // What the store has brought waits already.
-  for (ProcessLane* lane : lanes_) lane->lane().wake();
+  if (thread_.joinable()) return;
   thread_ = std::thread([this] { io_.run(); });
 }
 

@@ -17,7 +17,7 @@ class ProcessLane;
 // One thread for all lanes of processes, so that nothing in this folder needs a lock, and so that starting a
 // program (half a millisecond) holds up neither connections nor workers. It sleeps while nothing happens.
 //
-// Owned by main(), which builds it and its lanes, starts it, and stops it before the lanes' batches go.
+// Owned by HandlerLanes, which builds it and its lanes, starts it, and stops it before the lanes' batches go.
 class ProcessLoop {
  public:
   explicit ProcessLoop(std::shared_ptr<spdlog::logger> log);
@@ -25,8 +25,7 @@ class ProcessLoop {
   ProcessLoop(const ProcessLoop&) = delete;
   ProcessLoop& operator=(const ProcessLoop&) = delete;
 
-  // Before start(). The lane outlives the loop's thread.
-  void add(ProcessLane& lane) { lanes_.push_back(&lane); }
+  // Does nothing if it runs. What was posted before it did is done then.
   void start();
   // Asks all processes to end, lets go of those that have not after kStopGrace (they are killed with the
   // keeper), and ends the thread. Jobs that ran go back to their rings.
@@ -38,6 +37,8 @@ class ProcessLoop {
   ProcessExecutor executor() { return io_.get_executor(); }
   KeeperLink& keeper() { return keeper_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
+  // The lane outlives the loop's thread.
+  void add(ProcessLane& lane) { lanes_.push_back(&lane); }
 
  private:
   asio::io_context io_{1};

@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "daemon/process/child.h"
 
 namespace locksley::daemon {
 namespace {
@@ -85,6 +90,39 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
     }
   }
   return program;
+}
+
+bool Program::starts_the_same_process_as(const Program& other) const {
+  // What is looked at anew at each job, turn or end of a process.
+  const auto fixed = [](config::Handler settings) {
+    const config::Handler usual;
+    settings.concurrency = usual.concurrency;
+    settings.rate = usual.rate;
+    settings.timeout = usual.timeout;
+    settings.retries = usual.retries;
+    settings.grace = usual.grace;
+    settings.max_jobs = usual.max_jobs;
+    settings.max_memory = usual.max_memory;
+    return settings;
+  };
+  return fixed(settings_) == fixed(other.settings_);
+}
+
+std::expected<void, std::string> Program::look_for_file(const std::string& handler) const {
+  const std::string& name = base_.arguments.front();
+  // With {} in it each job decides.
+  if (name.find("{}") != std::string::npos) return {};
+  int error = ENOENT;
+  for (std::string file : programs_of(base_)) {
+    if (!file.starts_with('/') && !base_.directory.empty()) file = base_.directory + "/" + file;
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(file, ignored);
+    if (!is_folder && ::access(file.c_str(), X_OK) == 0) return {};
+    if (is_folder || (errno != ENOENT && errno != ENOTDIR)) error = is_folder ? EACCES : errno;
+  }
+  return std::unexpected(fmt::format("handlers.{}.{}: the program '{}' cannot be started: {}", handler,
+                                     kind() == Kind::command ? "command" : "worker", name,
+                                     std::generic_category().message(error)));
 }
 
 SpawnRequest Program::request_for(const JobVariables& job, std::string_view replacement) const {

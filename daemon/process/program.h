@@ -1,6 +1,7 @@
 // The program of a handler, as the configuration describes it, made ready to be started again and again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <string>
@@ -24,6 +25,10 @@ struct JobVariables {
 // Constant after make(): any thread.
 class Program {
  public:
+  // One process a job, or processes that take job after job.
+  enum class Kind : std::uint8_t { command, worker };
+  static constexpr std::size_t kKinds = 2;
+
   // Looks up what can be looked up once: the user, the folders of programs. The error is for the operator.
   static std::expected<Program, std::string> make(const std::string& handler,
                                                   const config::Handler& settings);
@@ -34,6 +39,12 @@ class Program {
   SpawnRequest request_for(const JobVariables& job, std::string_view replacement) const;
 
   const config::Handler& settings() const { return settings_; }
+  Kind kind() const { return settings_.command.empty() ? Kind::worker : Kind::command; }
+  // Whether a process that this one started could as well have been started by the other: the two differ in
+  // how many there are, how often, or for how long, at most.
+  bool starts_the_same_process_as(const Program& other) const;
+  // Whether its file can be found, and run by somebody. The error is for the operator.
+  std::expected<void, std::string> look_for_file(const std::string& handler) const;
 
  private:
   config::Handler settings_;

@@ -45,7 +45,7 @@ WorkerSlot::WorkerSlot(ProcessLane& lane)
       input_(lane.loop().executor()),
       answer_reader_(lane.loop().executor()),
       error_reader_(lane.loop().executor()),
-      error_log_(lane.loop().log(), lane.handler().name()),
+      error_log_(lane.loop().log(), lane.name()),
       timeout_(lane.loop().executor()),
       patience_(lane.loop().executor()),
       silence_(lane.loop().executor()),
@@ -60,7 +60,8 @@ void WorkerSlot::abandon() {
 }
 
 std::uint64_t WorkerSlot::begin(std::uint64_t most) {
-  const std::uint64_t max_jobs = lane_.program().settings().max_jobs;
+  program_ = lane_.program();
+  const std::uint64_t max_jobs = program_->settings().max_jobs;
   const std::uint64_t answered = process_ == 0 ? 0 : answered_;
   if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered));
   if (!slot_.begin_turn(std::min(most, kMostJobs), kMostBytes)) return 0;
@@ -94,7 +95,7 @@ std::expected<void, std::string> WorkerSlot::start_process() {
   auto errors = make_output_pipe();
   if (!errors) return std::unexpected(errors.error());
   const std::array<int, 3> descriptors{input->read.get(), output->write.get(), errors->write.get()};
-  process_ = lane_.loop().keeper().start(lane_.program().request(), descriptors,
+  process_ = lane_.loop().keeper().start(program_->request(), descriptors,
                                          {.on_start = [this](pid_t pid) { pid_ = pid; },
                                           .on_end = [this](const ProcessEnd& end) { ended(end); }});
   pid_ = 0;
@@ -105,7 +106,7 @@ std::expected<void, std::string> WorkerSlot::start_process() {
   input_.assign(input->write.release());
   watch_input();
   answers_ = std::make_unique<proto::ReplyReader>(proto::ReplyLimits{
-      .max_bulk_bytes = lane_.program().settings().max_output.count, .max_elements = 1024, .max_depth = 2});
+      .max_bulk_bytes = program_->settings().max_output.count, .max_elements = 1024, .max_depth = 2});
   answer_reader_.begin(
       std::move(output->read), [this](std::string_view bytes) { return take_answers(bytes); },
       [this] { give_up("closed its standard output"); });
@@ -183,7 +184,7 @@ bool WorkerSlot::take_answers(std::string_view bytes) {
         refuse_answer(fmt::format(
             "wrote what is no answer ({}): an answer is a RESP2 bulk string of at most max_output ({}) or an "
             "error, and only answers may go to standard output",
-            answers_->error_message(), config::to_string(lane_.program().settings().max_output)));
+            answers_->error_message(), config::to_string(program_->settings().max_output)));
         return false;
       case proto::ReadStatus::kNeedMore:
         if (process_ == 0) return true;  // ended() does the rest
@@ -219,13 +220,29 @@ bool WorkerSlot::take_answer(const proto::Reply& reply) {
 
 void WorkerSlot::turn_is_over() {
   slot_.end_turn();
-  const std::uint64_t max_jobs = lane_.program().settings().max_jobs;
+  if (!is_current()) return retire();
+  const std::uint64_t max_jobs = program_->settings().max_jobs;
   if ((max_jobs != 0 && answered_ >= max_jobs) || has_grown()) return retire();
   lane_.slot_is_free(*this);
 }
 
+bool WorkerSlot::is_current() {
+  const std::shared_ptr<const Program>& current = lane_.program();
+  if (current == program_) return true;
+  if (current == nullptr || !current->starts_the_same_process_as(*program_)) return false;
+  program_ = current;
+  return true;
+}
+
+void WorkerSlot::renew() {
+  failures_ = 0;
+  if (!std::exchange(is_pausing_, false)) return;
+  pause_timer_.cancel();
+  lane_.slot_is_free(*this);
+}
+
 bool WorkerSlot::has_grown() const {
-  const std::uint64_t most = lane_.program().settings().max_memory.count;
+  const std::uint64_t most = program_->settings().max_memory.count;
   if (most == 0 || pid_ == 0) return false;
   std::ifstream file(fmt::format("/proc/{}/statm", pid_));
   std::uint64_t pages = 0;
@@ -239,8 +256,7 @@ void WorkerSlot::retire() {
   asio::error_code ignored;
   input_.close(ignored);
   // It has the grace time to end by itself, and then SIGKILL.
-  timeout_.expires_after(
-      std::max<Nanoseconds>(lane_.program().settings().grace, std::chrono::milliseconds(100)));
+  timeout_.expires_after(std::max<Nanoseconds>(program_->settings().grace, std::chrono::milliseconds(100)));
   timeout_.async_wait([this, process = process_](const asio::error_code& error) {
     if (!error) lane_.loop().keeper().signal(process, SIGKILL);
   });
@@ -289,11 +305,11 @@ void WorkerSlot::condemn(Verdict verdict) {
   if (verdict_ != Verdict::none || process_ == 0) return;
   verdict_ = verdict;
   is_leaving_ = true;
-  terminator_.begin(process_, lane_.program().settings().grace);
+  terminator_.begin(process_, program_->settings().grace);
 }
 
 void WorkerSlot::refuse_answer(std::string why) {
-  lane_.loop().log()->warn("worker handler={} pid={} is ended: it {}", lane_.handler().name(), pid_, why);
+  lane_.loop().log()->warn("worker handler={} pid={} is ended: it {}", lane_.name(), pid_, why);
   why_ = "its worker " + std::move(why);
   is_leaving_ = true;
   if (verdict_ != Verdict::none) return;
@@ -330,7 +346,7 @@ void WorkerSlot::ended(const ProcessEnd& end) {
   is_leaving_ = false;
   if (!was_asked_to) {
     lane_.loop().log()->warn("worker handler={} pid={} has ended by itself: {}; jobs_answered={}",
-                             lane_.handler().name(), pid_,
+                             lane_.name(), pid_,
                              !end.has_started ? end.why
                              : end.has_exited ? fmt::format("exit status {}", end.status)
                                               : killed_by(end.status),
@@ -376,7 +392,8 @@ void WorkerSlot::pause() {
   ++failures_;
   pause_timer_.expires_after(pause);
   pause_timer_.async_wait([this](const asio::error_code& error) {
-    if (error) return;
+    // It may have fired before it was cancelled.
+    if (error || !is_pausing_) return;
     is_pausing_ = false;
     lane_.slot_is_free(*this);
   });

@@ -27,9 +27,14 @@ class WorkerSlot final : public ProcessSlot {
   explicit WorkerSlot(ProcessLane& lane);
   ~WorkerSlot() override;
 
+  Program::Kind kind() const override { return Program::Kind::worker; }
   std::uint64_t begin(std::uint64_t most) override;
   bool is_busy() const override { return slot_.has_turn() || is_leaving_ || is_pausing_; }
   void look() override;
+  void let_process_go() override {
+    if (process_ != 0) retire();
+  }
+  void renew() override;
   void stop() override;
   void abandon() override;
   bool is_stopped() const override { return process_ == 0; }
@@ -53,6 +58,8 @@ class WorkerSlot final : public ProcessSlot {
   void refuse_answer(std::string why);
   // It cannot take jobs, or cannot answer, any more: if it does not end now by itself, it is ended.
   void give_up(std::string why);
+  // Whether the lane's program is still what the process was started by.
+  bool is_current();
   // Says, by closing its input, that no more jobs come.
   void retire();
   bool has_grown() const;
@@ -63,9 +70,10 @@ class WorkerSlot final : public ProcessSlot {
 
   ProcessLane& lane_;
   Slot slot_;
-  std::uint64_t process_ = 0;  // the keeper's number; 0: there is none
-  pid_t pid_ = 0;              // once it is known
-  bool is_leaving_ = false;    // it ends, or was asked to
+  std::shared_ptr<const Program> program_;  // of the process, or one that starts the same
+  std::uint64_t process_ = 0;               // the keeper's number; 0: there is none
+  pid_t pid_ = 0;                           // once it is known
+  bool is_leaving_ = false;                 // it ends, or was asked to
   bool is_pausing_ = false;
   Verdict verdict_ = Verdict::none;
   std::string why_;             // Verdict::bad_answer, or given up

@@ -137,8 +137,9 @@ Batches::Accepted Batches::accept(const User& by, const proto::SubmitCommand& co
 
   const bool is_due = command.options.delay || !order->waits.all.empty() ||
                       command.options.retries.value_or((*entry)->retries) != 0;
-  const std::uint64_t sequence =
-      origin == BatchRecord::Origin::kRun && !is_due ? 0 : registry_.take_sequence();
+  const std::uint64_t sequence = origin == BatchRecord::Origin::kRun && !is_due && (*entry)->is_built_in()
+                                     ? 0
+                                     : registry_.take_sequence();
   std::unique_ptr<PayloadSource> payloads;
   ReceivedPayloads* received = nullptr;
   SharedPayloads to_write;
@@ -163,6 +164,8 @@ Batches::Accepted Batches::accept(const User& by, const proto::SubmitCommand& co
   std::shared_ptr<BatchRecord> record(new BatchRecord(
       std::move(core_options), (*entry)->handler, std::move(payloads), &changes_, (*entry)->lane, origin,
       sequence, is_stored ? store_->journal(sequence, parts) : nullptr));
+  record->only_end_is_news = origin == BatchRecord::Origin::kRun && !is_due;
+  if ((*entry)->is_held) record->set_hold(Hold::handler);
   record->stored_parts = parts;
   record->id_is_chosen = chosen;
   record->content.received = received;
@@ -208,6 +211,7 @@ Batches::Accepted Batches::open(const User& by, const proto::OpenCommand& comman
       (*entry)->handler, std::make_unique<StreamedPayloads>(is_stored ? store_->payloads(sequence) : nullptr),
       &changes_, (*entry)->lane, BatchRecord::Origin::kOpen, sequence,
       is_stored ? store_->journal(sequence) : nullptr));
+  if ((*entry)->is_held) record->set_hold(Hold::handler);
   record->id_is_chosen = chosen;
   record->opener = connection;
   enter(record, command.options, std::move(*order), 0, true, nullptr);
@@ -238,7 +242,7 @@ void Batches::enter(const std::shared_ptr<BatchRecord>& record, const proto::Bat
   if (record->is_stored()) {
     accept_stored(record, options, jobs, open, std::move(payloads));
   } else {
-    record->lane.submit(record, jobs, open);
+    record->lane->submit(record, jobs, open);
     // Behind it, so that the counts are right; its start is told later in any case, when this thread hears of
     // it.
     if (record->origin != BatchRecord::Origin::kRun && events_.has_listener(*record)) {
@@ -308,7 +312,7 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::add(BatchRecord& record,
                           .jobs = range,
                           .bytes = unsettled});
   } else {
-    record.lane.enqueue_jobs(record, range);
+    record.lane->enqueue_jobs(record, range);
   }
   return record.content.jobs;
 }
@@ -323,7 +327,7 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::close(BatchRecord& recor
                           .kind = Unsettled::Kind::kClose,
                           .record = std::static_pointer_cast<BatchRecord>(record.shared_from_this())});
   } else {
-    record.lane.close(record);
+    record.lane->close(record);
   }
   return record.content.jobs;
 }

@@ -39,15 +39,18 @@ class BatchRecord final : public Batch {
               BatchObserver* observer, Lane& lane_in, Origin origin_in, std::uint64_t sequence_in = 0,
               std::unique_ptr<BatchJournal> journal = nullptr)
       : Batch(std::move(options), handler, std::move(payloads), observer, std::move(journal)),
-        lane(lane_in),
+        lane(&lane_in),
         origin(origin_in),
         sequence(sequence_in) {}
 
-  Lane& lane;  // that runs its jobs
+  Lane* lane;  // that runs its jobs; another, if its handler becomes one of another kind
   const Origin origin;
   // By it LIST orders, and the store knows it; grows with each batch accepted. 0: a RUN of which nothing is
-  // ever due.
+  // ever due, and whose handler is there for good.
   const std::uint64_t sequence;
+
+  // A RUN of which nothing is due. Constant once a worker may have it.
+  bool only_end_is_news = false;
 
   // Whether it is in the store.
   bool is_stored() const { return journal() != nullptr; }

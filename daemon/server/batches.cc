@@ -18,7 +18,7 @@ namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
 }  // namespace
 
-Batches::Batches(asio::io_context& io, const config::Config& config, const HandlerDirectory& handlers,
+Batches::Batches(asio::io_context& io, const config::Config& config, HandlerDirectory& handlers,
                  ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log)
     : config_(config),
       handlers_(handlers),
@@ -137,7 +137,7 @@ void Batches::ended(BatchRecord& record, const BatchStatus& status) {
 std::uint64_t Batches::cancel(BatchRecord& record, std::string reason) {
   log_->debug("batch cancelled id={} reason=\"{}\"", record.id(), reason);
   record.stop_reason = reason;
-  const std::uint64_t count = record.lane.cancel(record, std::move(reason));
+  const std::uint64_t count = record.lane->cancel(record, std::move(reason));
   write_changes(record);
   return count;
 }
@@ -182,7 +182,8 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::retry(BatchRecord& recor
     }
   }
   const auto shared = std::static_pointer_cast<BatchRecord>(record.shared_from_this());
-  const std::uint64_t count = record.lane.retry_failed(shared);
+  if (!record.is_active) follow_handler(record);
+  const std::uint64_t count = record.lane->retry_failed(shared);
   if (count == 0) return 0;
   log_->debug("failed jobs queued again batch={} jobs={}", record.id(), count);
   if (!record.is_active) {
@@ -201,17 +202,17 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::retry(BatchRecord& recor
 }
 
 void Batches::set_weight(BatchRecord& record, std::uint32_t weight) {
-  record.lane.set_weight(record, weight);
+  record.lane->set_weight(record, weight);
   write_changes(record);
 }
 
 void Batches::pause(BatchRecord& record) {
-  record.lane.pause(record);
+  record.lane->pause(record);
   write_changes(record);
 }
 
 void Batches::resume(BatchRecord& record) {
-  record.lane.resume(record);
+  record.lane->resume(record);
   write_changes(record);
 }
 
@@ -280,11 +281,11 @@ void Batches::take_due() {
         forget(record, Urgency::kWithNext);
         break;
       case Due::kRetry:
-        record.lane.retry_due(std::static_pointer_cast<BatchRecord>(record.shared_from_this()));
+        record.lane->retry_due(std::static_pointer_cast<BatchRecord>(record.shared_from_this()));
         schedule_retry(record, record.status());
         break;
       case Due::kStart:
-        record.lane.release(record, Hold::delay);
+        record.lane->release(record, Hold::delay);
         break;
       case Due::kProgress:
         record.progress_told = at;
@@ -306,7 +307,7 @@ void Batches::drain(std::function<void()> on_idle) {
       BatchRecord& record = *registry_.by_sequence(sequence);
       record.opener = 0;
       streams_[0].insert(sequence);
-      if (!record.is_stored()) record.lane.close(record);
+      if (!record.is_stored()) record.lane->close(record);
     }
   }
   look_whether_idle();

@@ -56,8 +56,8 @@ class Batches {
 
   // `config` is what is in force; it may change between calls. `store` may be null: all is in memory alone.
   // Else it is recovered and started by restore_all() before anything else is done.
-  Batches(asio::io_context& io, const config::Config& config, const HandlerDirectory& handlers,
-          ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
+  Batches(asio::io_context& io, const config::Config& config, HandlerDirectory& handlers, ServerStats& stats,
+          Store* store, std::shared_ptr<spdlog::logger> log);
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
@@ -108,6 +108,18 @@ class Batches {
   void set_weight(BatchRecord& record, std::uint32_t weight);
   void pause(BatchRecord& record);
   void resume(BatchRecord& record);
+
+  // What is kept may have to be less.
+  void limits_changed() { make_room(0); }
+
+  // handlers.cc: what the configuration does to a handler, for those of its batches that are not over.
+  // No more jobs of them begin, or they may again.
+  void hold_handler(const std::string& name);
+  void release_handler(const std::string& name);
+  // Whether an executor has jobs of one. If not, and they are held, it stays so.
+  bool has_running(const std::string& name);
+  // They go on in that lane. Of none may an executor have jobs.
+  void move_handler(const std::string& name, Lane& to);
 
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of that, 0 if the
   // store has nothing of it. Whoever waits for the ticket says so.
@@ -222,9 +234,13 @@ class Batches {
   void free_payloads(BatchRecord& record, const BatchStatus& status);
   void schedule_retry(BatchRecord& record, const BatchStatus& status);
   void look_whether_idle();
+  // handlers.cc
+  void for_each_of(const std::string& handler, const std::function<void(BatchRecord&)>& visit);
+  // One that was over is about to go on: with its handler as that is now.
+  void follow_handler(BatchRecord& record);
 
   const config::Config& config_;
-  const HandlerDirectory& handlers_;
+  HandlerDirectory& handlers_;
   ServerStats& stats_;
   Store* const store_;  // null: there is none
   asio::io_context& io_;
@@ -255,13 +271,6 @@ class Batches {
   std::deque<std::uint64_t> finished_;  // the same in the order of their ends; some may be forgotten
   Ticket settled_ = 0;
   std::function<void(const Outcome&)> stored_told_;
-  // Handlers of batches from the store that the configuration no longer has.
-  struct Missing {
-    Handler handler;
-    HandlerDirectory::Entry entry;
-    Missing(const std::string& name, Lane& lane);
-  };
-  std::map<std::string, std::unique_ptr<Missing>> missing_;
   Timer due_timer_;
   Timer changes_timer_;
   bool changes_timer_armed_ = false;

@@ -15,7 +15,7 @@ void ChangeQueue::batch_changed(const std::shared_ptr<Batch>& batch) {
   // Every batch that has this observer is a BatchRecord.
   auto record = std::static_pointer_cast<BatchRecord>(batch);
   const bool is_over = record->is_over();
-  if (record->origin == BatchRecord::Origin::kRun && record->sequence == 0 && !is_over) return;
+  if (record->only_end_is_news && !is_over) return;
   const bool is_urgent = is_over || record->row_waiters.load() != 0;
   const bool is_first = record->set_changed();
   if (!is_first && !is_urgent) return;

@@ -19,13 +19,15 @@ BatchRecord* batch_of(Session& session, std::string_view id);
 
 // commands_connection.cc
 void command_command(Session& session, proto::Command& command);
-void config_command(Session& session, proto::Command& command);
 void echo_command(Session& session, proto::Command& command);
 void info_command(Session& session, proto::Command& command);
 void ping_command(Session& session, proto::Command& command);
 void quit_command(Session& session, proto::Command& command);
 void reset_command(Session& session, proto::Command& command);
 void select_command(Session& session, proto::Command& command);
+
+// commands_config.cc
+Coroutine<void> config_command(Session& session, proto::Command command);
 
 // commands_login.cc
 Coroutine<void> auth_command(Session& session, proto::Command command);

@@ -13,7 +13,6 @@
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
 #include "proto/command_docs.h"
-#include "proto/glob.h"
 #include "proto/number.h"
 #include "proto/text.h"
 
@@ -84,47 +83,6 @@ void command_command(Session& session, proto::Command& command) {
       return proto::write_command_info(reply, command.arguments);
     default:
       return proto::write_command_list(reply, command.arguments);
-  }
-}
-
-// CONFIG GET: the keys that stock clients ask for, under their names in Redis, and our limits under their
-// own.
-void config_command(Session& session, proto::Command& command) {
-  if (subcommand_of(session, command, proto::CommandId::kConfig) == nullptr) return;
-  const config::Config& config = session.server().config();
-  const config::Limits& limits = config.limits;
-  const std::vector<std::pair<std::string_view, std::string>> keys = {
-      {"save", ""},
-      {"appendonly", "no"},
-      {"databases", "1"},
-      {"maxclients", std::to_string(limits.max_clients)},
-      {"port", std::to_string(session.server().port())},
-      {"bind", config.listen.address},
-      {"timeout",
-       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limits.idle_timeout).count())},
-      {"proto-max-bulk-len", std::to_string(session.server().reader_limits().max_bulk_bytes)},
-      {"limits.max_batch_jobs", std::to_string(limits.max_batch_jobs)},
-      {"limits.max_payload", std::to_string(limits.max_payload.count)},
-      {"limits.max_command", std::to_string(limits.max_command.count)},
-      {"limits.max_queued_jobs", std::to_string(limits.max_queued_jobs)},
-      {"limits.max_queued_bytes", std::to_string(limits.max_queued_bytes.count)},
-      {"limits.output_buffer", std::to_string(limits.output_buffer.count)},
-  };
-  std::vector<const std::pair<std::string_view, std::string>*> found;
-  for (const auto& key : keys) {
-    for (std::size_t i = 2; i < command.arguments.size(); ++i) {
-      std::string pattern(command.arguments[i]);
-      for (char& c : pattern) c = proto::to_lower(c);
-      if (!proto::glob_match(pattern, key.first)) continue;
-      found.push_back(&key);
-      break;
-    }
-  }
-  proto::ReplyWriter reply = session.reply();
-  reply.map(found.size());
-  for (const auto* key : found) {
-    reply.bulk(key->first);
-    reply.bulk(key->second);
   }
 }
 

@@ -33,7 +33,8 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
                            const HandlerDirectory::Entry* entry) {
   if (is_over) return "ended";
   if (status.running > 0) return "running";
-  if (status.paused || has(status.holds, Hold::handler)) return "paused";
+  if (status.paused) return "paused";
+  if (has(status.holds, Hold::handler)) return "handler-missing";
   if (has(status.holds, Hold::batches)) return "after-batch";
   if (has(status.holds, Hold::delay)) return "delayed";
   if (status.queued == 0) return "open-and-empty";
@@ -62,7 +63,8 @@ void explain_command(Session& session, proto::Command& command) {
   if (record == nullptr) return;
   const bool is_over = record->is_over();
   const BatchStatus status = record->status();
-  const QueueView view = is_over ? QueueView{} : record->lane.ring().view(record->ring_queue(), steady_now());
+  const QueueView view =
+      is_over ? QueueView{} : record->lane->ring().view(record->ring_queue(), steady_now());
   const HandlerDirectory::Entry* const entry = session.server().handlers().find(record->handler().name());
   const bool has_slots = entry != nullptr && entry->concurrency != 0;
   const double rate = rate_of(view, has_slots ? entry->concurrency : session.server().pool().workers());

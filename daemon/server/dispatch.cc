@@ -37,7 +37,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kClient, client_command);
   plain(CommandId::kClose, close_command);
   plain(CommandId::kCommand, command_command);
-  plain(CommandId::kConfig, config_command);
+  blocking(CommandId::kConfig, config_command);
   plain(CommandId::kEcho, echo_command);
   plain(CommandId::kExplain, explain_command);
   plain(CommandId::kForget, forget_command);

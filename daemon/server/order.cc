@@ -102,7 +102,7 @@ void Batches::release_dependents(BatchRecord& record, const BatchStatus& status)
       continue;
     }
     wait->is_satisfied = true;
-    if (--waits.open == 0) dependent.lane.release(dependent, Hold::batches);
+    if (--waits.open == 0) dependent.lane->release(dependent, Hold::batches);
     write_changes(dependent);
   }
 }

@@ -226,6 +226,11 @@ bool Registry::all_active(const std::function<bool(const BatchRecord&)>& is_true
   return std::ranges::all_of(active_, [&](const auto& entry) { return is_true(*entry.second); });
 }
 
+void Registry::change_active(const std::function<void(BatchRecord&)>& change) {
+  for (const auto& [sequence, record] : active_) change(*record);
+  for (const auto& [sequence, record] : runs_) change(*record);
+}
+
 void Registry::visit_active(const std::function<void(const BatchRecord&)>& visit) const {
   for (const auto& [sequence, record] : active_) visit(*record);
 }

@@ -66,8 +66,8 @@ class Registry {
   // Takes in a batch whose id and sequence are not in use.
   void add(std::shared_ptr<BatchRecord> record);
 
-  // A RUN of which something is due, until update() sees that it is over: nobody finds it by its id, and it
-  // is in no list.
+  // A RUN of which something is due, or whose handler may change, until update() sees that it is over: nobody
+  // finds it by its id, and it is in no list.
   void add_run(std::shared_ptr<BatchRecord> record);
 
   // The batch leaves: it is over and was forgotten or its time is up. False if it is not here, or not over.
@@ -119,6 +119,9 @@ class Registry {
   bool all_active(const std::function<bool(const BatchRecord&)>& is_true) const;
   // Every active batch, in the order of submission; for metrics. O(active).
   void visit_active(const std::function<void(const BatchRecord&)>& visit) const;
+
+  // Every active batch, and every RUN of which something is due. O(active).
+  void change_active(const std::function<void(BatchRecord&)>& change);
 
   DueQueue& due() { return due_; }
   // Sets or moves what is due of a batch; kNever: nothing.

@@ -33,6 +33,7 @@ bool is_loopback(const asio::ip::address& address) {
 
 Server::Server(Parts parts, config::Config config)
     : parts_(std::move(parts)),
+      lanes_(parts_.lanes),
       config_(std::move(config)),
       stats_(parts_.handlers.names()),
       batches_(parts_.io, config_, parts_.handlers, stats_, parts_.store, parts_.log),
@@ -45,7 +46,7 @@ Server::Server(Parts parts, config::Config config)
   batches_.on_stored([this](const Outcome& outcome) { tell_holding(outcome); });
   users_.replace(config_.users);
   tell_authenticator();
-  for (Lane* lane : parts_.lanes) weigh_tenants(*lane);
+  for (Lane* lane : lanes_) weigh_tenants(*lane);
 }
 
 Server::~Server() = default;
@@ -58,13 +59,24 @@ std::expected<asio::ip::tcp::endpoint, std::string> Server::listen() {
 }
 
 void Server::reconfigure(config::Config config) {
+  const bool are_limits_other = config.limits != config_.limits;
   config_ = std::move(config);
   const auto changed = users_.replace(config_.users);
   tell_authenticator();
-  for (Lane* lane : parts_.lanes) {
+  for (Lane* lane : lanes_) {
     for (const auto& [tenant, weight] : changed) lane->ring().set_tenant_weight(tenant, weight);
   }
-  for (const auto& [id, session] : sessions_) session->users_changed();
+  for (const auto& [id, session] : sessions_) {
+    session->users_changed();
+    if (are_limits_other) session->look_again();
+  }
+  batches_.limits_changed();
+}
+
+void Server::add_lane(Lane& lane) {
+  if (std::ranges::find(lanes_, &lane) != lanes_.end()) return;
+  weigh_tenants(lane);
+  lanes_.push_back(&lane);
 }
 
 void Server::tell_authenticator() {

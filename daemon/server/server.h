@@ -15,6 +15,7 @@
 #include "core/lane.h"
 #include "core/pool.h"
 #include "daemon/server/batches.h"
+#include "daemon/server/config_changes.h"
 #include "daemon/server/handler_directory.h"
 #include "daemon/server/io.h"
 #include "daemon/server/listener.h"
@@ -54,8 +55,8 @@ class Server {
  public:
   struct Parts {
     asio::io_context& io;
-    const HandlerDirectory& handlers;
-    std::vector<Lane*> lanes;
+    HandlerDirectory& handlers;
+    std::vector<Lane*> lanes;  // that there are; add_lane() tells of more
     Pool& pool;
     Store* store;  // null: everything is in memory
     Authenticator& authenticator;
@@ -76,8 +77,12 @@ class Server {
   HandshakeQueue& handshakes() { return handshakes_; }
   // What is in force from now on. Connections of users that are there no more are closed.
   void reconfigure(config::Config config);
-  // A lane that serves tenants by their weights from now on, as lanes() do.
-  void weigh_tenants(Lane& lane) const;
+  // Who serves CONFIG SET and CONFIG RELOAD; before listen().
+  void on_config(ConfigChanges changes) { config_changes_ = std::move(changes); }
+  const ConfigChanges& config_changes() const { return config_changes_; }
+  // There is this handler; this lane, which outlives this. Known ones do no harm.
+  void add_handler(const std::string& name) { stats_.add_handler(name); }
+  void add_lane(Lane& lane);
   // New work is refused from now on; `on_idle` once nothing that was accepted is left to do.
   void drain(std::function<void()> on_idle) { batches_.drain(std::move(on_idle)); }
   // Accepts no more connections, lets those that there are take what is written for them, for kCloseGrace at
@@ -95,7 +100,7 @@ class Server {
   const Users& users() const { return users_; }
   Authenticator& authenticator() const { return parts_.authenticator; }
   const HandlerDirectory& handlers() const { return parts_.handlers; }
-  const std::vector<Lane*>& lanes() const { return parts_.lanes; }
+  const std::vector<Lane*>& lanes() const { return lanes_; }
   Pool& pool() const { return parts_.pool; }
   spdlog::logger& log() { return *parts_.log; }
   Instant started_at() const { return started_at_; }
@@ -127,8 +132,11 @@ class Server {
   void look_whether_closed();
   void tell_authenticator();
   void tell_holding(const Outcome& outcome);
+  // A lane that serves tenants by their weights from now on, as lanes() do.
+  void weigh_tenants(Lane& lane) const;
 
   const Parts parts_;
+  std::vector<Lane*> lanes_;
   config::Config config_;
   const Instant started_at_ = std::chrono::steady_clock::now();
   ServerStats stats_;
@@ -145,6 +153,7 @@ class Server {
   std::array<RateGate, kWarnings> warnings_;
   Timer close_timer_;
   std::function<void()> on_closed_;
+  ConfigChanges config_changes_;
 };
 
 }  // namespace locksley::daemon

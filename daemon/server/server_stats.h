@@ -83,8 +83,11 @@ struct ServerStats {
   OwnedCounter events_published;
   OwnedCounter slow_clients_dropped;  // their output passed limits.output_buffer
 
-  // By handler. Its keys are fixed at construction.
+  // By handler. Its keys are those of construction and of add_handler().
   std::map<std::string, BatchCounters, std::less<>> batches;
+
+  // On the thread that reads them, too.
+  void add_handler(const std::string& name) { batches.try_emplace(name); }
 
   void count_batch(std::string_view handler, BatchEvent event) {
     if (const auto found = batches.find(handler); found != batches.end()) {

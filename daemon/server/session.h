@@ -113,6 +113,11 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   template <class Done>
   Coroutine<bool> until_soon(std::shared_ptr<BatchRecord> record, Done done);
 
+  // The same for something else than a batch; whoever makes it come to pass calls wake().
+  template <class Done>
+  Coroutine<bool> until_soon(Done done);
+  void wake() { wakeup_.wake(); }
+
   // What CLIENT REPLY set.
   enum class ReplyMode : std::uint8_t { kOn, kOff, kSkipNext, kSkipping };
 
@@ -139,6 +144,8 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   const std::string& peer() const { return peer_; }
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
+  // The limits have changed: how long it may be silent is counted from now.
+  void look_again();
   // Closes it once what is written is out and no command is being executed.
   void finish();
 
@@ -274,6 +281,15 @@ Coroutine<bool> Session::until_soon(std::shared_ptr<BatchRecord> record, Done do
   const Waiting waiting(*this, *record);
   dropped_ = dropped_ || !flush();
   while (!dropped_ && !done(*record)) {
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+  co_return !dropped_;
+}
+
+template <class Done>
+Coroutine<bool> Session::until_soon(Done done) {
+  dropped_ = dropped_ || !flush();
+  while (!dropped_ && !done()) {
     if (!wakeup_.take()) co_await wakeup_.wait();
   }
   co_return !dropped_;

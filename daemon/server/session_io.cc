@@ -78,6 +78,14 @@ bool Session::tend() {
   return true;
 }
 
+void Session::look_again() {
+  active_at_ = now();
+  proto::Limits limits = server_.reader_limits();
+  limits.authenticated = reader_.limits().authenticated;
+  reader_.set_limits(limits);
+  wakeup_.wake();
+}
+
 bool Session::rest() {
   if (reader_.is_idle()) reader_.release();
   if (output_.empty()) output_.clear();

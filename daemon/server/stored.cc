@@ -26,10 +26,6 @@ Instant instant_of(std::int64_t unix_ms) {
 
 }  // namespace
 
-Batches::Missing::Missing(const std::string& name, Lane& lane)
-    : handler(name, "not configured any more", [](JobContext&, std::string_view) {}),
-      entry{.handler = handler, .lane = lane, .kind = "missing"} {}
-
 void Batches::accept_stored(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
                             std::uint64_t jobs, bool open, SharedPayloads payloads) {
   AcceptBatch accept{.sequence = record->sequence, .row = {}, .payloads = nullptr};
@@ -127,7 +123,7 @@ void Batches::settle(const Outcome& outcome) {
     switch (item.kind) {
       case Unsettled::Kind::kAccept:
         if (is_stored) {
-          record.lane.enqueue(item.record, {&item.jobs, item.jobs.empty() ? 0U : 1U}, item.open);
+          record.lane->enqueue(item.record, {&item.jobs, item.jobs.empty() ? 0U : 1U}, item.open);
           if (events_.has_listener(record)) events_.publish(record, EventKind::kAccepted, record.status());
         } else {
           stats_.count_batch(record.handler().name(), BatchEvent::kRejected);
@@ -140,7 +136,7 @@ void Batches::settle(const Outcome& outcome) {
         break;
       case Unsettled::Kind::kAdd:
         if (is_stored) {
-          record.lane.enqueue_jobs(record, item.jobs);
+          record.lane->enqueue_jobs(record, item.jobs);
         } else if (registry_.by_sequence(record.sequence) == &record) {
           static_cast<StreamedPayloads&>(record.payloads()).withdraw(item.jobs.size());
           record.content.jobs -= item.jobs.size();
@@ -156,7 +152,7 @@ void Batches::settle(const Outcome& outcome) {
         }
         break;
       case Unsettled::Kind::kClose:
-        record.lane.enqueue_close(record);
+        record.lane->enqueue_close(record);
         break;
     }
   }
@@ -206,15 +202,12 @@ std::expected<void, std::string> Batches::restore_all() {
 }
 
 const HandlerDirectory::Entry& Batches::entry_for(const std::string& handler) {
-  if (const HandlerDirectory::Entry* entry = handlers_.find(handler)) return *entry;
-  std::unique_ptr<Missing>& missing = missing_[handler];
-  if (missing == nullptr) {
-    log_->warn(
-        "store: there are batches for the handler '{}', which is not configured: they are kept, paused",
-        handler);
-    missing = std::make_unique<Missing>(handler, handlers_.entries().begin()->second.lane);
-  }
-  return missing->entry;
+  if (const HandlerDirectory::Entry* entry = handlers_.find_any(handler)) return *entry;
+  log_->warn(
+      "store: there are batches for the handler '{}', which is not configured: they are kept, and wait for "
+      "it",
+      handler);
+  return handlers_.for_batch(handler);
 }
 
 std::shared_ptr<BatchRecord> Batches::record_of(StoredBatch& stored) {
@@ -237,7 +230,7 @@ std::shared_ptr<BatchRecord> Batches::record_of(StoredBatch& stored) {
                       row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit, sequence,
                       store_->journal(sequence)));
   record->restore(history);
-  if (missing_.contains(row.handler)) record->set_hold(Hold::handler);
+  if (entry.is_held) record->set_hold(Hold::handler);
   record->id_is_chosen = row.id_is_chosen;
   record->is_closed = history.closed;
   record->stop_reason = history.stop_reason;
@@ -297,7 +290,7 @@ void Batches::restore(StoredBatch stored) {
   for (const IndexRange& range : stored.left) jobs += range.size();
   registry_.count(*record, jobs, record->payloads().memory_bytes());
   registry_.count_payloads(*record, record->stored_payload_bytes);
-  record->lane.enqueue(record, stored.left, !history.closed, Lane::Start::later);
+  record->lane->enqueue(record, stored.left, !history.closed, Lane::Start::later);
   // It may have been about to end.
   if (history.closed) record->Batch::close();
 }

@@ -34,8 +34,10 @@ COMMANDS = {
     "command|docs": (CONNECTION, "COMMAND DOCS ping"),
     "command|info": (CONNECTION, "COMMAND INFO ping"),
     "command|list": (CONNECTION, "COMMAND LIST"),
-    "config": (ADMIN, "CONFIG GET save"),
-    "config|get": (ADMIN, "CONFIG GET save"),
+    "config": (CONNECTION, "CONFIG GET save"),
+    "config|get": (CONNECTION, "CONFIG GET save"),
+    "config|reload": (ADMIN, "CONFIG RELOAD"),
+    "config|set": (ADMIN, "CONFIG SET log.level info"),
     "echo": (CONNECTION, "ECHO x"),
     "explain": (READ, "EXPLAIN nosuch"),
     "forget": (CONTROL, "FORGET nosuch"),
@@ -125,7 +127,9 @@ class Groups(UsersTest):
         bob.read_until_closed()  # it waits for what it would never hear
         self.reload(daemon, alice={"commands": ALL}, bob={})
         self.assertEqual(alice("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
-        self.assertEqual(pairs(alice("CONFIG", "GET", "save")), {"save": ""})
+        bob_again = self.log_in(daemon, "bob")
+        self.assertIn("limits.max_clients", pairs(alice("CONFIG", "GET", "*")))
+        self.assertEqual(pairs(bob_again("CONFIG", "GET", "limits.*", "save")), {"save": ""})
 
 
 class Handlers(UsersTest):

@@ -26,9 +26,9 @@ class TestCertificate {
   };
 
   explicit TestCertificate(const Options& options)
-      : folder_(
-            std::filesystem::path(::testing::TempDir()) /
-            (std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) + options.name)) {
+      : folder_(std::filesystem::path(::testing::TempDir()) /
+                (std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) +
+                 options.name.c_str())) {
     std::filesystem::create_directories(folder_);
     const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
         options.rsa_bits == 0 ? EVP_EC_gen("P-256") : EVP_RSA_gen(static_cast<unsigned>(options.rsa_bits)),

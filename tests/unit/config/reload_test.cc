@@ -60,14 +60,16 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "limits.output_buffer",
                                "store.retention",
                                "store.max_bytes",
-                               "users",
+                               "handlers.h",
+                               "users.u",
                                "metrics.deepest_batches",
                                "metrics.tenants",
                                "log.level",
+                               "log.format",
                                "shutdown.drain_timeout"}));
-  EXPECT_EQ(reload.restart, (Keys{"listen.address", "listen.port", "listen.threads", "http.address",
-                                  "http.port", "scheduling.share", "scheduling.reserved_workers",
-                                  "store.path", "store.durability", "handlers", "log.format"}));
+  EXPECT_EQ(reload.restart,
+            (Keys{"listen.address", "listen.port", "listen.threads", "http.address", "http.port",
+                  "scheduling.share", "scheduling.reserved_workers", "store.path", "store.durability"}));
   EXPECT_EQ(reload.live.size() + reload.restart.size(), all_keys().size());
 }
 
@@ -79,6 +81,7 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   expected.http = new_config.http;
   expected.http.address = old_config.http.address;
   expected.http.port = old_config.http.port;
+  expected.handlers = new_config.handlers;
   expected.users = new_config.users;
   expected.pool = new_config.pool;
   expected.scheduling.quantum = new_config.scheduling.quantum;
@@ -86,9 +89,47 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   expected.store.retention = new_config.store.retention;
   expected.store.max_bytes = new_config.store.max_bytes;
   expected.metrics = new_config.metrics;
-  expected.log.level = new_config.log.level;
+  expected.log = new_config.log;
   expected.shutdown = new_config.shutdown;
   EXPECT_EQ(diff_reloadable(old_config, new_config).effective, expected);
+}
+
+TEST(ReloadTest, EachHandlerThatCameWentOrChangedIsAKey) {
+  Config before;
+  before.handlers["goes"].command = {"a"};
+  before.handlers["stays"].command = {"b"};
+  before.handlers["tuned"].command = {"c"};
+  before.handlers["altered"].command = {"d"};
+  Config after = before;
+  after.handlers.erase("goes");
+  after.handlers["comes"].command = {"e"};
+  after.handlers["tuned"].concurrency = 3;
+  after.handlers["altered"].limits.cpu = 1s;
+  after.handlers["altered"].rate = Rate{2, 1s};
+  const Reload reload = diff_reloadable(before, after);
+  EXPECT_EQ(reload.live, (Keys{"handlers.altered", "handlers.comes", "handlers.goes", "handlers.tuned"}));
+  EXPECT_EQ(reload.restart, Keys{});
+  EXPECT_EQ(reload.effective, after);
+}
+
+// Which programs run, as whom, with what reach, and who may do what.
+TEST(ReloadTest, WhatTheFileAloneMaySayIsNamedKeyByKey) {
+  Config before;
+  before.handlers["h"].command = {"a"};
+  before.handlers["goes"].command = {"b"};
+  before.users["u"].password_hash = "x";
+  Config after = before;
+  after.limits.max_clients = 1;
+  after.handlers["h"].concurrency = 3;
+  after.handlers["h"].grace = 1s;
+  after.handlers["h"].environment = {"A=b"};
+  after.handlers["h"].confine.write = {"/tmp"};
+  after.handlers.erase("goes");
+  after.users["u"].weight = 2;
+  after.http.login = HttpLogin::kUsers;
+  EXPECT_EQ(diff_reloadable(before, after).file,
+            (Keys{"http.login", "handlers.goes", "handlers.h.environment", "handlers.h.confine.write",
+                  "users.u.weight"}));
 }
 
 // A second SIGHUP with the same file must say again what still waits.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -177,6 +178,64 @@ TEST_F(SlotTest, APausedBatchStartsNoMoreUntilItGoesOn) {
   EXPECT_FALSE(slot.begin_turn(1, kAnySize));
   lane.resume(*batch);
   EXPECT_EQ(run_rest(), 4U);
+}
+
+// Into another lane, and back, with all that has not run; not while a job runs.
+TEST_F(SlotTest, ABatchGoesOnInAnotherLane) {
+  Lane other("other", {.share = Share::jobs, .quantum = std::chrono::seconds(1)});
+  const auto batch = submit(20);
+  ASSERT_TRUE(slot.begin_turn(3, kAnySize));
+  ASSERT_TRUE(slot.start_job());
+  EXPECT_TRUE(lane.ring().has_claims(batch->ring_queue()));
+  EXPECT_FALSE(lane.hand_over(batch, other));
+  slot.end_job(JobStatus::ok, "x");
+  slot.end_turn();
+  EXPECT_FALSE(lane.ring().has_claims(batch->ring_queue()));
+  ASSERT_TRUE(lane.hand_over(batch, other));
+  EXPECT_FALSE(slot.begin_turn(10, kAnySize));
+  EXPECT_EQ(other.ring().view(batch->ring_queue(), steady_now()).queued, 19u);
+  Slot there(other);
+  ASSERT_TRUE(there.begin_turn(5, kAnySize));
+  while (there.start_job()) there.end_job(JobStatus::ok, "y");
+  there.end_turn();
+  ASSERT_TRUE(other.hand_over(batch, lane));
+  EXPECT_GT(run_rest(), 0u);
+  EXPECT_TRUE(batch->is_over());
+  std::vector<std::uint64_t> indexes;
+  for (const Row& row : rows_of(*batch)) indexes.push_back(row.index);
+  std::ranges::sort(indexes);
+  for (std::uint64_t i = 0; i < 20; ++i) EXPECT_EQ(indexes.at(i), i);
+  EXPECT_EQ(indexes.size(), 20u);
+}
+
+TEST_F(SlotTest, AHeldBatchIsHeldInTheOtherLaneToo) {
+  Lane other("other", {});
+  const auto batch = submit(2);
+  lane.hold(*batch, Hold::handler);
+  ASSERT_TRUE(lane.hand_over(batch, other));
+  Slot there(other);
+  EXPECT_FALSE(there.begin_turn(1, kAnySize));
+  other.release(*batch, Hold::handler);
+  EXPECT_TRUE(there.begin_turn(1, kAnySize));
+  there.end_turn();
+  other.cancel(*batch, "over");
+}
+
+TEST_F(SlotTest, AnOpenBatchTakesJobsInItsNewLane) {
+  Lane other("other", {});
+  const auto batch = std::make_shared<Batch>(BatchOptions{}, handler, std::make_unique<RangePayloads>(100));
+  lane.submit(batch, 0, /*open=*/true);
+  ASSERT_TRUE(lane.hand_over(batch, other));
+  EXPECT_TRUE(other.add_jobs(*batch, 1));
+  other.close(*batch);
+  Slot there(other);
+  ASSERT_TRUE(there.begin_turn(1, kAnySize));
+  ASSERT_TRUE(there.start_job());
+  there.end_job(JobStatus::ok, "");
+  there.end_turn();
+  EXPECT_TRUE(batch->is_over());
+  // Over, and in no ring: there is nothing to hand over.
+  EXPECT_TRUE(other.hand_over(batch, lane));
 }
 
 TEST_F(SlotTest, TooManyFailuresCancelTheRest) {

@@ -55,6 +55,21 @@ TEST(TenantLabelsTest, ATenantThatHasGoneLeavesItsLabelToANewcomer) {
   EXPECT_THAT(names(labels.read({tenant("a", 1), tenant("m", 1)})), ElementsAre("a", "other"));
 }
 
+// What was shown by name is not counted again.
+TEST(TenantLabelsTest, ALowerLimitTakesLabelsAwayAndAHigherOneGivesThem) {
+  TenantLabels labels(3);
+  labels.read({tenant("a", 1, 1s), tenant("b", 1, 10s), tenant("c", 1, 100s)});
+  labels.set_limit(1);
+  auto read = labels.read({tenant("a", 1, 1s), tenant("b", 1, 12s), tenant("c", 1, 100s)});
+  ASSERT_THAT(names(read), ElementsAre("a", "other"));
+  EXPECT_DOUBLE_EQ(read.at("other").busy_seconds, 0);
+  read = labels.read({tenant("a", 1, 1s), tenant("b", 1, 15s), tenant("c", 1, 100s)});
+  EXPECT_DOUBLE_EQ(read.at("other").busy_seconds, 3);
+  labels.set_limit(3);
+  read = labels.read({tenant("a", 1, 1s), tenant("b", 1, 15s), tenant("c", 1, 100s)});
+  EXPECT_THAT(names(read), ElementsAre("a", "b", "c", "other"));
+}
+
 TEST(TenantLabelsTest, BusyTimeOfTheOthersNeverFalls) {
   TenantLabels labels(1);
   labels.read({tenant("m", 1)});

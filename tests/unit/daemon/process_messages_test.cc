@@ -1,5 +1,5 @@
 // What the daemon and its keeper tell each other, and what comes of a configuration.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <csignal>
@@ -132,6 +132,54 @@ TEST(ProgramTest, TakesTheLimitsOver) {
   EXPECT_EQ(request.file_bytes, 4U);
   EXPECT_EQ(request.files, 5U);
   EXPECT_EQ(request.processes, 6U);
+}
+
+TEST(ProgramTest, LooksForItsFileAsItIsLookedForAtTheStart) {
+  const auto sentence = [](const config::Handler& settings) {
+    const auto found = Program::make("h", settings)->look_for_file("h");
+    return found ? std::string("found") : found.error();
+  };
+  EXPECT_EQ(sentence(command({"sh"})), "found");
+  EXPECT_EQ(sentence(command({"/bin/sh"})), "found");
+  EXPECT_EQ(sentence(command({"{}"})), "found");
+  EXPECT_EQ(sentence(command({"no-such-program"})),
+            "handlers.h.command: the program 'no-such-program' cannot be started: No such file or directory");
+  EXPECT_EQ(sentence(command({"/tmp"})),
+            "handlers.h.command: the program '/tmp' cannot be started: Permission denied");
+  config::Handler settings;
+  settings.worker = {"./sh"};
+  settings.directory = "/bin";
+  EXPECT_EQ(sentence(settings), "found");
+  settings.directory = "/";
+  EXPECT_THAT(sentence(settings), ::testing::StartsWith("handlers.h.worker: "));
+  settings = command({"sh"});
+  settings.environment = {"PATH=/nowhere"};
+  EXPECT_NE(sentence(settings), "found");
+}
+
+// Processes need not end for what is looked at anew with each of their jobs.
+TEST(ProgramTest, KnowsWhatAProcessIsStartedWith) {
+  const config::Handler before = command({"sh"});
+  const auto starts_the_same = [&](const auto& change) {
+    config::Handler after = before;
+    change(after);
+    return Program::make("h", after)->starts_the_same_process_as(*Program::make("h", before));
+  };
+  EXPECT_TRUE(starts_the_same([](config::Handler& h) {
+    h.concurrency = 5;
+    h.rate = config::Rate{1};
+    h.timeout = 1s;
+    h.retries = 1;
+    h.grace = 1s;
+    h.max_jobs = 1;
+    h.max_memory = config::mebibytes(1);
+  }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.command = {"sh", "-c"}; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.environment = {"A=1"}; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.directory = "/"; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.limits.files = 9; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.confine.network = config::Network::kNo; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.max_output = config::mebibytes(1); }));
 }
 
 TEST(JobEndTest, SaysWhatHappened) {

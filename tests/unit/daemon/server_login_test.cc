@@ -38,8 +38,8 @@ TEST_F(LoginTest, ACertificateLogsItsUserIn) {
   EXPECT_EQ(client.ask("PING"), kNoAuthLine);
   EXPECT_TRUE(show_certificate(1, "alice's laptop"));
   EXPECT_EQ(client.ask("PING"), "+PONG");
-  EXPECT_EQ(client.ask("CONFIG GET save"),
-            "-NOPERM User alice has no permissions to run the 'config' command");
+  EXPECT_EQ(client.ask("CONFIG RELOAD"),
+            "-NOPERM User alice has no permissions to run the 'config|reload' command");
 }
 
 TEST_F(LoginTest, ConnectionsBeyondTheUsersLimitAreNotLoggedIn) {

@@ -1,0 +1,104 @@
+#include "daemon/live_handlers.h"
+
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "daemon/http/scheduler_metrics.h"
+#include "daemon/server/server.h"
+
+namespace locksley::daemon {
+
+namespace {
+// How often it is looked for a standstill. Guess: what a change of the configuration may take.
+constexpr auto kLookPeriod = std::chrono::milliseconds(10);
+}  // namespace
+
+LiveHandlers::LiveHandlers(const Parts& parts) : parts_(parts), timer_(parts.io) {
+  for (const auto& [name, entry] : parts_.handlers.directory().entries()) tell(name);
+}
+
+void LiveHandlers::apply(HandlerChanges changes) {
+  for (auto& [name, change] : changes.changes) begin(name, std::move(change));
+  if (!waiting_.empty()) look();
+}
+
+void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change) {
+  Batches& batches = parts_.server.batches();
+  HandlerDirectory& directory = parts_.handlers.directory();
+  auto waits = waiting_.find(name);
+  if (waits != waiting_.end() && change.settings && !change.process && change.plugin == nullptr) {
+    // Only what its batches are given has changed; how its jobs are run is still to come.
+    waits->second.settings = std::move(change.settings);
+    return;
+  }
+  if (waits == waiting_.end() && !parts_.handlers.needs_standstill(name, change)) {
+    return finish(name, std::move(change));
+  }
+  if (change.settings) {
+    // It is there from now on, where its batches are.
+    const HandlerDirectory::Entry now = *directory.find_any(name);
+    directory.add({.handler = now.handler,
+                   .lane = now.lane,
+                   .kind = change.process ? change.process->kind : "plugin",
+                   .timeout = std::chrono::ceil<std::chrono::milliseconds>(change.settings->timeout),
+                   .retries = change.settings->retries});
+    parts_.server.add_handler(name);
+  } else {
+    directory.remove(name);
+  }
+  batches.hold_handler(name);
+  waiting_.insert_or_assign(name, std::move(change));
+}
+
+void LiveHandlers::look() {
+  Batches& batches = parts_.server.batches();
+  for (auto waits = waiting_.begin(); waits != waiting_.end();) {
+    if (batches.has_running(waits->first)) {
+      ++waits;
+      continue;
+    }
+    auto node = waiting_.extract(waits++);
+    finish(node.key(), std::move(node.mapped()));
+  }
+  if (waiting_.empty()) return;
+  timer_.expires_after(kLookPeriod);
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) look();
+  });
+}
+
+void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change) {
+  Batches& batches = parts_.server.batches();
+  const bool is_there = change.settings.has_value();
+  const HandlerDirectory::Entry* const before = parts_.handlers.directory().find_any(name);
+  const bool was_held = before != nullptr && before->is_held;
+  parts_.handlers.make(name, std::move(change));
+  tell(name);
+  if (!is_there) {
+    batches.hold_handler(name);
+    parts_.log->info("handler gone name={}", name);
+    return;
+  }
+  const HandlerDirectory::Entry& entry = *parts_.handlers.directory().find(name);
+  batches.move_handler(name, entry.lane);
+  if (was_held) batches.release_handler(name);
+  parts_.log->info("handler in force name={} kind={} concurrency={}", name, entry.kind, entry.concurrency);
+}
+
+void LiveHandlers::tell(const std::string& name) {
+  const HandlerDirectory::Entry* const entry = parts_.handlers.directory().find(name);
+  if (entry != nullptr) {
+    parts_.server.add_handler(name);
+    parts_.metrics.add_handler(entry->handler);
+  }
+  if (ProcessLane* const of = parts_.handlers.processes().find(name)) {
+    Lane& lane = of->lane();
+    parts_.server.add_lane(lane);
+    parts_.metrics.set_lane(lane, entry != nullptr && &entry->lane == &lane ? entry->concurrency : 0);
+  }
+}
+
+}  // namespace locksley::daemon

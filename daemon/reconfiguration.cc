@@ -1,0 +1,188 @@
+#include "daemon/reconfiguration.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "config/load.h"
+#include "daemon/cpu_count.h"
+#include "daemon/http/scheduler_metrics.h"
+#include "daemon/live_handlers.h"
+#include "daemon/logging.h"
+#include "daemon/server/server.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+std::vector<std::string> sentences(const std::vector<config::Problem>& problems) {
+  std::vector<std::string> result;
+  for (const config::Problem& problem : problems) result.push_back(config::to_string(problem));
+  return result;
+}
+
+}  // namespace
+
+// Shared with the thread, which may be at work when the process ends.
+struct Reconfiguration::Mailbox {
+  std::mutex mutex;
+  Reconfiguration* owner;  // guarded by mutex; null: there is nobody any more
+
+  void post(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes) {
+    const std::lock_guard lock(mutex);
+    if (owner == nullptr) return;
+    asio::post(owner->parts_.io,
+               [owner = owner, reload = std::move(reload), changes = std::move(changes)]() mutable {
+                 owner->prepared(std::move(reload), std::move(changes));
+               });
+  }
+};
+
+Reconfiguration::Reconfiguration(Parts parts, std::string config_file)
+    : parts_(std::move(parts)), config_file_(std::move(config_file)), mailbox_(std::make_shared<Mailbox>()) {
+  mailbox_->owner = this;
+}
+
+Reconfiguration::~Reconfiguration() {
+  const std::lock_guard lock(mailbox_->mutex);
+  mailbox_->owner = nullptr;
+}
+
+void Reconfiguration::reload(Done done) {
+  ask({.is_by_client = false, .read = [this] { return read_file(); }, .done = std::move(done)});
+}
+
+void Reconfiguration::set(ConfigChanges::Values values, Done done) {
+  ask({.is_by_client = true,
+       .read = [this, values = std::move(values)] { return read_values(values); },
+       .done = std::move(done)});
+}
+
+std::expected<config::Reload, std::vector<std::string>> Reconfiguration::read_file() const {
+  if (config_file_.empty()) {
+    return std::unexpected(
+        std::vector<std::string>{"no configuration to read again: started without --config"});
+  }
+  const auto loaded = config::load_file(config_file_);
+  if (!loaded) return std::unexpected(sentences(loaded.error()));
+  return config::diff_reloadable(parts_.server.config(), *loaded);
+}
+
+std::expected<config::Reload, std::vector<std::string>> Reconfiguration::read_values(
+    const ConfigChanges::Values& values) const {
+  const auto changed = config::with_values(parts_.server.config(), values);
+  if (!changed) return std::unexpected(sentences(changed.error()));
+  config::Reload reload = config::diff_reloadable(parts_.server.config(), *changed);
+  std::vector<std::string> problems;
+  for (const std::string& key : reload.restart) {
+    problems.push_back(fmt::format("{}: needs a restart, with another value in the file", key));
+  }
+  for (const std::string& key : reload.file) {
+    problems.push_back(
+        fmt::format("{}: the file alone says which programs run and who may do what; CONFIG RELOAD, or "
+                    "SIGHUP, reads it again",
+                    key));
+  }
+  if (!problems.empty()) return std::unexpected(std::move(problems));
+  return reload;
+}
+
+void Reconfiguration::ask(Request request) {
+  requests_.push_back(std::move(request));
+  if (requests_.size() == 1) begin_next();
+}
+
+void Reconfiguration::begin_next() {
+  auto reload = requests_.front().read();
+  if (!reload) return end(std::unexpected(std::move(reload.error())));
+  const std::map<std::string, config::Handler>& before = parts_.server.config().handlers;
+  if (reload->effective.handlers == before) return prepared(std::move(*reload), HandlerChanges{});
+  // Not joined: it may wait for a plugin that hangs, and the process may end all the same.
+  std::thread([mailbox = mailbox_, before, reload = std::move(*reload)]() mutable {
+    auto changes = prepare_handlers(before, reload.effective.handlers, true);
+    mailbox->post(std::move(reload), std::move(changes));
+  }).detach();
+}
+
+void Reconfiguration::prepared(config::Reload reload,
+                               std::expected<HandlerChanges, HandlerProblems> changes) {
+  std::vector<std::string> problems;
+  std::vector<Commit> commits;
+  for (const Prepare& prepare : parts_to_ask_) {
+    auto commit = prepare(reload.effective);
+    if (commit) {
+      commits.push_back(std::move(*commit));
+    } else {
+      std::ranges::move(commit.error(), std::back_inserter(problems));
+    }
+  }
+  if (!changes) std::ranges::move(changes.error(), std::back_inserter(problems));
+  // Last: what it loads runs code of its own.
+  if (problems.empty()) {
+    if (auto loaded = parts_.handlers.load(parts_.server.config().handlers, *changes); !loaded) {
+      problems = std::move(loaded.error());
+    }
+  }
+  if (!problems.empty()) return end(std::unexpected(std::move(problems)));
+  take(reload, std::move(*changes), std::move(commits));
+  end({});
+}
+
+void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
+                           std::vector<Commit> commits) {
+  for (const std::string& key : reload.live) parts_.log->info("configuration changed key={}", key);
+  for (const std::string& key : reload.restart) {
+    parts_.log->warn("configuration changed, needs a restart key={}", key);
+  }
+  const config::Config& config = reload.effective;
+  set_log_level(*parts_.log, config.log.level);
+  set_log_format(*parts_.log, config.log.format);
+  parts_.pool.set_quantum(config.scheduling.quantum);
+  parts_.handlers.set_quantum(config.scheduling.quantum);
+  for (Lane* lane : parts_.server.lanes()) lane->set_quantum(config.scheduling.quantum);
+  parts_.metrics.set_limits(
+      {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
+  set_workers(config);
+  parts_.server.reconfigure(config);
+  for (Commit& commit : commits) commit();
+  parts_.live_handlers.apply(std::move(changes));
+}
+
+void Reconfiguration::set_workers(const config::Config& config) {
+  const std::uint32_t workers =
+      std::max(config.pool.workers != 0 ? config.pool.workers : usable_cpus(), parts_.pool.reserved() + 1);
+  if (workers == parts_.pool.workers()) return;
+  // After the one before it, which may still wait for its workers to leave.
+  const auto resize = [&pool = parts_.pool, log = parts_.log, workers](std::jthread before) {
+    if (before.joinable()) before.join();
+    try {
+      pool.set_workers(workers);
+    } catch (const std::system_error& error) {
+      log->error("pool.workers: {} threads cannot be had ({}): {} run", workers, error.what(),
+                 pool.workers());
+    }
+  };
+  resizing_ = std::jthread(resize, std::move(resizing_));
+}
+
+void Reconfiguration::end(const Result& result) {
+  const Request request = std::move(requests_.front());
+  if (result && request.is_by_client) {
+    parts_.log->info("configuration changed until it is read again: CONFIG SET");
+  } else if (result) {
+    parts_.log->info("configuration read again: {}", config_file_);
+  } else if (!request.is_by_client) {
+    for (const std::string& problem : result.error()) parts_.log->error("{}", problem);
+    parts_.log->error("the configuration stays as it was: {} has problems", config_file_);
+  }
+  request.done(result);
+  requests_.pop_front();
+  if (!requests_.empty()) asio::post(parts_.io, [this] { begin_next(); });
+}
+
+}  // namespace locksley::daemon

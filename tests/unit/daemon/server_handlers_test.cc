@@ -1,0 +1,146 @@
+// Batches of a handler that goes, comes back, or changes its lane; played by the test, on the I/O thread.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/support/server_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::StartsWith;
+
+class ServerHandlersTest : public ServerFixture {
+ protected:
+  ServerHandlersTest() {
+    late_.run_with([](JobContext& context, std::string_view payload) { context.write(payload); });
+    add();
+  }
+  ~ServerHandlersTest() override { other_.ring().detach_all(); }
+
+  void add(Lane* lane = nullptr) {
+    handlers_.add({.handler = late_, .lane = lane == nullptr ? lane_ : *lane, .kind = "plugin"});
+  }
+  // On the I/O thread.
+  template <class Change>
+  void change(Change change) {
+    on_io_thread([&] {
+      change(server_->batches());
+      return 0;
+    });
+  }
+  Holds holds_of(const std::string& id) {
+    return on_io_thread(
+        [&] { return (*server_->batches().find(*server_->users().everybody(), id))->status().holds; });
+  }
+
+  Lane other_{"other", {}};
+  Handler& late_ = handlers_.handler_of("late");
+};
+
+TEST_F(ServerHandlersTest, ANameHasOneHandlerWhateverBecomesOfIt) {
+  handlers_.remove("late");
+  EXPECT_EQ(handlers_.find("late"), nullptr);
+  ASSERT_NE(handlers_.find_any("late"), nullptr);
+  EXPECT_EQ(&handlers_.find_any("late")->handler, &late_);
+  EXPECT_TRUE(handlers_.find_any("late")->is_held);
+  EXPECT_EQ(&handlers_.for_batch("late").handler, &handlers_.handler_of("late"));
+  EXPECT_EQ(handlers_.find_any("never"), nullptr);
+  EXPECT_EQ(&handlers_.for_batch("never").handler, &handlers_.handler_of("never"));
+  EXPECT_EQ(handlers_.find("never"), nullptr) << "known to be missing";
+  add();
+  EXPECT_FALSE(handlers_.find("late")->is_held);
+  EXPECT_EQ(handlers_.find_any("late"), handlers_.find("late"));
+}
+
+TEST_F(ServerHandlersTest, WhatIsQueuedOfAHandlerThatGoesWaitsForIt) {
+  start();
+  change([](Batches& batches) { batches.hold_handler("late"); });
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  Client runs(port_);
+  runs.send("RUN late JOBS y\r\n");
+  while (on_io_thread([&] { return server_->batches().active(); }) != 2) std::this_thread::yield();
+  change([&](Batches& batches) {
+    handlers_.remove("late");
+    batches.hold_handler("late");
+    EXPECT_FALSE(batches.has_running("late"));
+  });
+  EXPECT_THAT(client.ask("SUBMIT late JOBS x"), StartsWith("-NOHANDLER"));
+  EXPECT_TRUE(has(holds_of("b"), Hold::handler));
+  change([&](Batches& batches) {
+    add();
+    batches.release_handler("late");
+  });
+  EXPECT_EQ(runs.line(), "*1");
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+  EXPECT_EQ(holds_of("b"), 0);
+}
+
+TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
+  start();
+  change([](Batches& batches) { batches.hold_handler("late"); });
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x y z\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  change([&](Batches& batches) {
+    batches.move_handler("late", other_);
+    add(&other_);
+    batches.release_handler("late");
+  });
+  // Nobody serves the other lane.
+  EXPECT_EQ(on_io_thread([&] { return other_.ring().snapshot(0, steady_now()).queued; }), 3u);
+  change([&](Batches& batches) {
+    batches.hold_handler("late");
+    batches.move_handler("late", lane_);
+    add();
+    batches.release_handler("late");
+  });
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+  EXPECT_EQ(other_.ring().snapshot(0, steady_now()).queues, 0u);
+}
+
+TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
+  handlers_.add({.handler = hold_, .lane = lane_, .kind = "plugin"});
+  start();
+  Client client(port_);
+  client.send("SUBMIT hold ID b JOBS x y z\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  const auto running = [&] { return on_io_thread([&] { return server_->batches().has_running("hold"); }); };
+  while (!running()) std::this_thread::yield();
+  change([](Batches& batches) { batches.hold_handler("hold"); });
+  EXPECT_TRUE(running());
+  release_ = true;
+  while (running()) std::this_thread::yield();
+  EXPECT_LT(on_io_thread(
+                [&] { return (*server_->batches().find(*server_->users().everybody(), "b"))->status().ok; }),
+            3u);
+  change([](Batches& batches) { batches.release_handler("hold"); });
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+}
+
+// It is in no ring, and nobody tells it of what becomes of its handler meanwhile.
+TEST_F(ServerHandlersTest, RetryGoesByTheHandlerAsItIsThen) {
+  late_.run_with([](JobContext& context, std::string_view) { context.fail("no"); });
+  start();
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+  change([&](Batches& batches) {
+    handlers_.remove("late");
+    batches.hold_handler("late");
+  });
+  Client again(port_);
+  EXPECT_EQ(again.ask("RETRY b"), ":1");
+  EXPECT_TRUE(has(holds_of("b"), Hold::handler));
+  change([&](Batches& batches) {
+    add();
+    batches.release_handler("late");
+  });
+  EXPECT_THAT(again.ask("WAIT b"), StartsWith("*"));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

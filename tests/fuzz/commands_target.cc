@@ -2,8 +2,9 @@
 // command has had its reply, the numbers of all batches add up, all can be cancelled and forgotten, and
 // nothing is left.
 //
-// The first byte says how the daemon is configured (config_of()), bit 7 that there is a store. Then come the
-// clients' bytes; 0xFF and a letter in between is a step:
+// The first byte says how the daemon is configured (config_of()), bit 7 that there is a store, bit 6 that the
+// daemon is then started anew before the end. Then come the clients' bytes; 0xFF and a letter in between is a
+// step:
 //   0 … 3  from here on it is this client's bytes, which connects if it has not
 //   p      what is there so far is sent, and the daemon works through it
 //   w      the same; then there is a pause, in which jobs go on
@@ -11,6 +12,7 @@
 //   d      the daemon refuses new work from now on
 // 0xFF before anything else is a byte.
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -209,6 +211,79 @@ std::string quoted(const std::string& id) {
   return text + '"';
 }
 
+// What is to be the same of a batch before and after a restart. Jobs go on meanwhile, so of one that is not
+// over only its jobs are.
+struct Left {
+  bool is_over;
+  std::string counts;
+};
+std::map<std::string, Left> look_at_all(Peer& peer) {
+  std::map<std::string, Left> all;
+  for (const std::string& id : ids_of_all(peer)) {
+    const proto::Reply status = peer.ask("STATUS " + quoted(id));
+    if (status.is_error()) continue;
+    const bool is_over = number_in(status, "finished_at") != 0;
+    std::string counts = std::to_string(number_in(status, "jobs"));
+    for (const std::string_view key :
+         {"ok", "failed", "cancelled", "retried", "finished_at", "submitted_at"}) {
+      if (is_over) counts += ' ' + std::to_string(number_in(status, key));
+    }
+    all.emplace(id, Left{is_over, std::move(counts)});
+  }
+  return all;
+}
+
+// Whether all jobs have ended that had begun; those of batches that are paused do not begin.
+bool comes_to_rest(DaemonInProcess& daemon, Peer& peer) {
+  const std::vector<std::string> ids = ids_of_all(peer);
+  for (const std::string& id : ids) peer.ask("PAUSE " + quoted(id));
+  constexpr int kMostLooks = 20;
+  for (int looks = 0; looks < kMostLooks; ++looks) {
+    std::int64_t running = 0;
+    for (const proto::Reply& tenant : peer.ask("TENANTS").elements) running += number_in(tenant, "running");
+    if (running == 0) return true;
+    daemon.run_for(std::chrono::milliseconds(2));
+  }
+  return false;
+}
+
+void leave(DaemonInProcess& daemon, Peer& peer) {
+  peer.half_close();
+  daemon.run_until(
+      [&] {
+        peer.receive();
+        return !peer.is_open();
+      },
+      "the last client is let go");
+}
+
+// Ends the daemon in its usual way and begins another on the same store. Jobs that take long would hold it
+// up: then it is left as it is.
+void restart(std::optional<DaemonInProcess>& daemon, const config::Config& config, rocksdb::Env& disk) {
+  std::map<std::string, Left> before;
+  {
+    Peer peer(*daemon);
+    sign_in(peer);
+    if (!comes_to_rest(*daemon, peer)) return;
+    before = look_at_all(peer);
+    leave(*daemon, peer);
+  }
+  daemon->stop();
+  daemon.reset();
+  daemon.emplace(config, &disk);
+  Peer peer(*daemon);
+  sign_in(peer);
+  for (const auto& [id, after] : look_at_all(peer)) {
+    const auto found = before.find(id);
+    if (found == before.end()) fail("what is there after a restart was there before", id);
+    if (!found->second.is_over) continue;
+    if (!after.is_over || found->second.counts != after.counts) {
+      fail("what was over is the same after a restart", found->second.counts + " / " + after.counts);
+    }
+  }
+  leave(*daemon, peer);
+}
+
 void clean_up(DaemonInProcess& daemon) {
   Peer peer(daemon);
   sign_in(peer);
@@ -237,13 +312,7 @@ void clean_up(DaemonInProcess& daemon) {
        {"active_batches:0\r\n", "retained_batches:0\r\n", "queued_jobs:0\r\n", "queued_bytes:0\r\n"}) {
     if (info.text.find(line) == std::string::npos) fail("no batch is left", info.text);
   }
-  peer.half_close();
-  daemon.run_until(
-      [&] {
-        peer.receive();
-        return !peer.is_open();
-      },
-      "the last client is let go");
+  leave(daemon, peer);
 }
 
 }  // namespace
@@ -261,6 +330,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     play.run(input.rest());
     play.end();
   }
+  if (is_stored && (choice & 64) != 0) restart(daemon, config_of(choice), *disk);
   clean_up(*daemon);
   daemon->stop();
   const auto& stats = daemon->server().stats();

@@ -37,14 +37,14 @@ class Blocked(DaemonTest):
 
     def test_who_half_closes_while_blocked_is_told_of_what_came_before(self):
         # With a store: the reply of OPEN waits for the disk, while WAIT has begun.
-        with tempfile.TemporaryDirectory() as folder:
-            daemon = self.start({"store": {"path": folder}})
-            for n in range(20):
-                with daemon.connect() as client:
-                    client.send(encode("OPEN", "echo", "ID", f"stream-{n}") + encode("WAIT", f"stream-{n}") + encode("PING"))
-                    client.half_close()
-                    self.assertEqual(client.read_until_closed(5).decode(), f"${len(str(n)) + 7}\r\nstream-{n}\r\n")
-            daemon.close()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)  # after the daemon, which is started later
+        daemon = self.start({"store": {"path": folder.name}})
+        for n in range(20):
+            with daemon.connect() as client:
+                client.send(encode("OPEN", "echo", "ID", f"stream-{n}") + encode("WAIT", f"stream-{n}") + encode("PING"))
+                client.half_close()
+                self.assertEqual(client.read_until_closed(5).decode(), f"${len(str(n)) + 7}\r\nstream-{n}\r\n")
 
     def test_commands_behind_a_wait_are_answered_after_it_in_order(self):
         batch = self.command("SUBMIT", "sleep", "JOBS", 200)

@@ -143,7 +143,7 @@ struct Handler {
   // Of processes only: commands, workers and plugins with `isolate`; as concurrency and rate are.
   std::string directory;                     // that they work in; empty: the daemon's
   std::vector<std::string> environment;      // NAME=value each; beside it they get PATH and what the job is
-  std::string user;                          // that they run as; empty: the daemon's
+  std::string user;                          // that they run as; empty: process.user
   Bytes max_output = mebibytes(16);          // of a job; more ends it
   Duration grace = std::chrono::seconds{5};  // from SIGTERM to SIGKILL
   ProcessLimits limits;
@@ -196,6 +196,16 @@ struct Log {
   bool operator==(const Log&) const = default;
 };
 
+// Whether the kernel may write the daemon's memory to a file when it crashes, and other processes of its user
+// may look into it.
+enum class CoreDumps { kNo, kYes };
+
+struct Process {
+  std::string user;  // that the daemon runs as once it has its ports; empty: as it was started
+  CoreDumps core_dumps = CoreDumps::kNo;
+  bool operator==(const Process&) const = default;
+};
+
 struct Shutdown {
   Duration drain_timeout = std::chrono::seconds{30};  // then what still runs is stopped
   bool operator==(const Shutdown&) const = default;
@@ -212,6 +222,7 @@ struct Config {
   std::map<std::string, User> users;        // by name; empty: no authentication, loopback peers only
   Metrics metrics;
   Log log;
+  Process process;
   Shutdown shutdown;
   bool operator==(const Config&) const = default;
 };

@@ -199,6 +199,7 @@ void append(Problems& problems, Problems more) { std::ranges::move(more, std::ba
 std::expected<Config, Problems> checked(const Node& document) {
   Reading reading = read_config(document);
   settle_limits(reading.config.limits, reading.origins);
+  settle_users(reading.config);
   Problems problems = find_forbidden_forms(document);
   append(problems, std::move(reading.problems));
   append(problems, check(reading.config, reading.origins));

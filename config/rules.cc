@@ -52,6 +52,7 @@ const TextRule kAddress{"an IPv4 or IPv6 address such as 127.0.0.1", is_address}
 const TextRule kName{"a name of at most 64 letters, digits, - and _", is_name};
 const TextRule kText{"a text that is not empty", is_text};
 const TextRule kFileName{"the name of a file", has_no_nul};
+const TextRule kUser{"the name of a user of this machine", has_no_nul};
 const ListRule kArguments{{"a program and its arguments", has_no_nul}};
 const ListRule kNames{kName};
 const ListRule kPaths{{"the absolute name of a file or folder", is_absolute}};

@@ -43,6 +43,7 @@ extern const TextRule kAddress;   // IPv4 or IPv6, numeric
 extern const TextRule kName;      // of a handler or a user
 extern const TextRule kText;      // at least one character
 extern const TextRule kFileName;  // or empty
+extern const TextRule kUser;      // likewise; of the machine
 extern const ListRule kArguments;
 extern const ListRule kNames;
 extern const ListRule kPaths;

@@ -170,6 +170,10 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"level", Change::kLive}, config.log.level, WordRule{});
     v.key(Key{"format", Change::kLive}, config.log.format, WordRule{});
   });
+  v.section("process", [&] {
+    v.key(Key{"user", Change::kRestart}, config.process.user, kUser);
+    v.key(Key{"core_dumps", Change::kRestart}, config.process.core_dumps, WordRule{});
+  });
   v.section("shutdown", [&] {
     v.key(Key{"drain_timeout", Change::kLive}, config.shutdown.drain_timeout, Time{Duration{0}, hours{24}});
   });

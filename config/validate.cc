@@ -268,6 +268,13 @@ void settle_limits(Limits& limits, const Origins& origins) {
          is_set(origins, "limits.max_queued_jobs"));
 }
 
+void settle_users(Config& config) {
+  for (auto& [name, handler] : config.handlers) {
+    const bool runs_processes = handler.plugin.empty() || handler.isolate == Isolate::kYes;
+    if (runs_processes && handler.user.empty()) handler.user = config.process.user;
+  }
+}
+
 std::vector<Problem> check(const Config& config, const Origins& origins) {
   std::vector<Problem> problems;
   RuleChecker rules(origins, problems);

@@ -29,6 +29,10 @@ constexpr auto words(Input) {
 
 constexpr auto words(Isolate) { return std::array{Word{"false", Isolate::kNo}, Word{"true", Isolate::kYes}}; }
 
+constexpr auto words(CoreDumps) {
+  return std::array{Word{"false", CoreDumps::kNo}, Word{"true", CoreDumps::kYes}};
+}
+
 constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, Word{"false", Network::kNo}}; }
 
 constexpr auto words(CommandGroup) {

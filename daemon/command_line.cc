@@ -17,6 +17,7 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
                "Make what can still be read of a damaged store a sound one, and exit");
   // How the daemon starts other processes.
   app.add_flag("--keeper", command_line.keeper)->group("");
+  app.add_option("--keeper-users", command_line.keeper_users)->group("");
   app.add_option("--plugin-worker", command_line.plugin_worker)->group("");
   app.add_option("--handler", command_line.handler)->group("");
   app.add_flag("--check", command_line.check)->group("");

@@ -12,6 +12,7 @@ struct CommandLine {
 
   // Not for people: how the daemon starts other processes.
   bool keeper = false;        // that which keeps the others, of daemon/process
+  std::string keeper_users;   // as whom alone it may run them; empty: no matter
   std::string plugin_worker;  // not empty: the file of a plugin, whose jobs the process is to run
   std::string handler;        // for which it does
   bool check = false;         // it only tries the plugin out

@@ -84,7 +84,13 @@ std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
   if (!changes) problems = std::move(changes.error());
   if (!loaded) append(problems, std::move(loaded.error()));
   if (!problems.empty()) return std::unexpected(std::move(problems));
-  for (auto& [name, change] : changes->changes) set->make(name, std::move(change));
+  for (auto& [name, change] : changes->changes) {
+    if (change.process) {
+      const SpawnRequest& request = change.process->program->request();
+      set->program_users_.insert({request.user, request.group});
+    }
+    set->make(name, std::move(change));
+  }
   return set;
 }
 

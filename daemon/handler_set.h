@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "core/lane.h"
 #include "daemon/handlers/plugin.h"
 #include "daemon/process/handler_lanes.h"
+#include "daemon/process/keeper.h"
 #include "daemon/server/handler_directory.h"
 
 namespace locksley::daemon {
@@ -52,6 +54,8 @@ class HandlerSet {
   // The pool's first.
   const std::vector<Lane*>& lanes() const { return lanes_; }
   HandlerLanes& processes() { return processes_; }
+  // As whom programs run, of the handlers that there were at the start.
+  const std::set<KeeperUser>& program_users() const { return program_users_; }
   // Of lanes to come.
   void set_quantum(Nanoseconds quantum) { ring_.quantum = quantum; }
 
@@ -77,6 +81,7 @@ class HandlerSet {
   HandlerDirectory directory_;
   HandlerLanes processes_;
   std::vector<Lane*> lanes_;
+  std::set<KeeperUser> program_users_;
 };
 
 }  // namespace locksley::daemon

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <expected>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -42,6 +43,7 @@
 #include "daemon/http/tls_metrics.h"
 #include "daemon/live_handlers.h"
 #include "daemon/logging.h"
+#include "daemon/privileges.h"
 #include "daemon/process/keeper.h"
 #include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
@@ -123,8 +125,26 @@ std::expected<Reconfiguration::Commit, std::vector<std::string>> prepare_tls(
   };
 }
 
+// Keeps what only root can do later, as far as the configuration asks for it, and is the user then.
+std::expected<void, std::string> lower(const Privileges& privileges, HandlerSet& handlers,
+                                       const config::Config& config) {
+  if (!privileges.will_drop()) return {};
+  auto kept = handlers.processes().keep_root_for_others(privileges.user(), handlers.program_users());
+  if (!kept) return kept;
+  if (!config.store.path.empty()) {
+    if (auto made = privileges.make_folder(config.store.path); !made) return made;
+  }
+  return privileges.lower();
+}
+
 int serve(const config::Config& config, const std::string& config_file) {
+  forbid_new_privileges(config.process.core_dumps);
   const auto log = make_log(config.log);
+  const auto privileges = Privileges::make(config.process);
+  if (!privileges) {
+    log->error("{}", privileges.error());
+    return kExitConfig;
+  }
   raise_descriptor_limit(config.limits.max_clients, *log);
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write
 
@@ -156,6 +176,11 @@ int serve(const config::Config& config, const std::string& config_file) {
   }
   log_warnings(*tls, *log);
 
+  // What is made and opened from here on is the user's; but for the ports, which are root's to bind.
+  if (auto lowered = lower(*privileges, handlers, config); !lowered) {
+    log->error("{}", lowered.error());
+    return kExitUnavailable;
+  }
   std::unique_ptr<Store> store;
   if (!config.store.path.empty()) {
     auto opened = Store::open(store_options(config), log);
@@ -212,6 +237,10 @@ int serve(const config::Config& config, const std::string& config_file) {
     return kExitUnavailable;
   }
 
+  if (auto raised = privileges->raise(); !raised) {
+    log->error("{}", raised.error());
+    return kExitUnavailable;
+  }
   // The HTTP side first: that a client can connect means that all is there.
   const auto http_at = http.listen(config.http.address, config.http.port);
   if (!http_at) {
@@ -221,6 +250,10 @@ int serve(const config::Config& config, const std::string& config_file) {
   const auto listen_at = server.listen();
   if (!listen_at) {
     log->error("listen: {}", listen_at.error());
+    return kExitUnavailable;
+  }
+  if (auto dropped = privileges->drop(); !dropped) {
+    log->error("{}", dropped.error());
     return kExitUnavailable;
   }
   // One worker at least serves everybody.
@@ -282,6 +315,12 @@ int repair(const config::Config& config) {
     std::fputs("--repair: store.path is empty, so there is nothing to repair\n", stderr);
     return kExitConfig;
   }
+  // Files that root makes, the daemon could not open.
+  const auto privileges = Privileges::make(config.process);
+  if (const auto dropped = privileges ? privileges->drop() : std::unexpected(privileges.error()); !dropped) {
+    std::fprintf(stderr, "%s\n", dropped.error().c_str());
+    return kExitConfig;
+  }
   if (auto repaired = Store::repair(store_options(config)); !repaired) {
     std::fprintf(stderr, "%s\n", repaired.error().c_str());
     return kExitUnavailable;
@@ -294,7 +333,9 @@ int repair(const config::Config& config) {
 int run(int argc, char** argv) {
   const ParsedCommandLine parsed = parse_command_line(argc, argv, kBuildVersion);
   if (!parsed.command_line) return parsed.exit_code;
-  if (parsed.command_line->keeper) return keep_processes(kKeeperSocket);
+  if (parsed.command_line->keeper) {
+    return keep_processes(kKeeperSocket, parsed.command_line->keeper_users);
+  }
   if (const std::string& file = parsed.command_line->plugin_worker; !file.empty()) {
     const std::string& handler = parsed.command_line->handler;
     return parsed.command_line->check ? check_plugin(file, handler) : run_plugin_worker(file, handler);

@@ -93,7 +93,9 @@ bool limit(int resource, std::uint64_t value) {
   }
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  if (request.changes_user) {
+  // A keeper that is this user already has no say in its groups.
+  const bool is_user = ::geteuid() == request.user && ::getegid() == request.group;
+  if (request.changes_user && !(is_user && request.user != 0)) {
     // The bare calls: the library's tell all threads, of which there is one.
     if (::syscall(SYS_setgroups, 0, nullptr) != 0 ||
         ::syscall(SYS_setresgid, request.group, request.group, request.group) != 0 ||

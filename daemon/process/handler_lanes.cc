@@ -1,5 +1,7 @@
 #include "daemon/process/handler_lanes.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,12 @@ ProcessLane& HandlerLanes::add(const std::string& name, const FairRing::Options&
   lane = std::make_unique<ProcessLane>(loop_, name, ring);
   if (is_started_) loop_.start();
   return *lane;
+}
+
+std::expected<void, std::string> HandlerLanes::keep_root_for_others(uid_t user,
+                                                                    const std::set<KeeperUser>& users) {
+  if (std::ranges::all_of(users, [user](const KeeperUser& one) { return one.user == user; })) return {};
+  return loop_.keeper().start_as_root({users.begin(), users.end()});
 }
 
 void HandlerLanes::start() {

@@ -1,13 +1,17 @@
 // The lanes of all handlers that other processes run: commands, workers, and plugins with `isolate`.
 #pragma once
 
+#include <sys/types.h>
+
 #include <expected>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "config/config.h"
 #include "core/fair_ring.h"
+#include "daemon/process/keeper.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_loop.h"
 #include "daemon/process/program.h"
@@ -36,6 +40,10 @@ class HandlerLanes {
   ProcessLane* find(const std::string& name) const;
   // Another lane, without a program.
   ProcessLane& add(const std::string& name, const FairRing::Options& ring);
+
+  // Before the process gives up root to be `user`, and before start(): where programs run as others, which
+  // `users` are, they will go on to. The error is a sentence.
+  std::expected<void, std::string> keep_root_for_others(uid_t user, const std::set<KeeperUser>& users);
 
   // Jobs may run from now on. Without lanes there is no thread.
   void start();

@@ -9,13 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "daemon/process/child.h"
@@ -95,9 +98,12 @@ class Link {
 
 class Keeper {
  public:
-  explicit Keeper(int socket) : socket_(socket), link_(socket) {}
+  Keeper(int socket, std::vector<KeeperUser> users)
+      : socket_(socket), link_(socket), users_(std::move(users)) {}
 
   int run() {
+    // What programs are given passes through here.
+    ::prctl(PR_SET_DUMPABLE, 0);
     // Whatever a program leaves behind becomes a child of this process.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     ::prctl(PR_SET_NAME, "locksley-keeper");
@@ -168,7 +174,14 @@ class Keeper {
     return true;
   }
 
+  bool may_run(const SpawnRequest& request) const {
+    if (users_.empty()) return true;
+    return request.changes_user &&
+           std::ranges::find(users_, KeeperUser{request.user, request.group}) != users_.end();
+  }
+
   Started start(const SpawnRequest& request, const std::vector<int>& descriptors) {
+    if (!may_run(request)) return {-1, KeeperReport::Step::user, EPERM};
     if (!request.confinement.is_needed()) return start_program(request, descriptors);
     // One after the other it is mostly the same handler's.
     if (rules_.get() < 0 || rules_are_of_ != request.confinement) {
@@ -234,6 +247,7 @@ class Keeper {
 
   const int socket_;
   Link link_;
+  const std::vector<KeeperUser> users_;
   Descriptor rules_;  // of the last that was confined
   Confinement rules_are_of_;
   std::unordered_map<pid_t, std::uint64_t> processes_;
@@ -242,6 +256,37 @@ class Keeper {
 
 }  // namespace
 
-int keep_processes(int socket) { return Keeper(socket).run(); }
+std::string encode(const std::vector<KeeperUser>& users) {
+  std::string word;
+  for (const auto& [user, group] : users) {
+    if (!word.empty()) word += ',';
+    word += std::to_string(user) + ':' + std::to_string(group);
+  }
+  return word;
+}
+
+std::expected<std::vector<KeeperUser>, std::string> decode_keeper_users(std::string_view word) {
+  std::vector<KeeperUser> users;
+  const char* at = word.data();
+  const char* const end = at + word.size();
+  const auto number = [&](std::uint32_t& value) {
+    const auto [next, error] = std::from_chars(at, end, value);
+    at = next;
+    return error == std::errc();
+  };
+  const auto skip = [&](char wanted) { return at != end && *at++ == wanted; };
+  while (at != end) {
+    KeeperUser one{};
+    if (!users.empty() && !skip(',')) return std::unexpected("no list of users");
+    if (!number(one.user) || !skip(':') || !number(one.group)) return std::unexpected("no list of users");
+    users.push_back(one);
+  }
+  return users;
+}
+
+int keep_processes(int socket, std::string_view users) {
+  auto decoded = decode_keeper_users(users);
+  return decoded ? Keeper(socket, std::move(*decoded)).run() : 1;
+}
 
 }  // namespace locksley::daemon

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "daemon/process/children.h"
-#include "daemon/process/keeper.h"
 
 namespace locksley::daemon {
 namespace {
@@ -56,7 +55,9 @@ std::string explain(const KeeperReport& report) {
 // it.)
 void kill_orphans() {
   for (std::vector<pid_t> left = all_children(); !left.empty(); left = all_children()) {
-    for (const pid_t child : left) ::kill(child, SIGKILL);
+    // Those of other users are out of reach for a process that is not root.
+    std::erase_if(left, [](pid_t child) { return ::kill(child, SIGKILL) != 0; });
+    if (left.empty()) return;
     for (const pid_t child : left) ::waitpid(child, nullptr, 0);
   }
 }
@@ -75,7 +76,13 @@ KeeperLink::~KeeperLink() {
   if (keeper_ > 0) ::waitpid(keeper_, nullptr, 0);
 }
 
-bool KeeperLink::start_keeper() {
+std::expected<void, std::string> KeeperLink::start_as_root(const std::vector<KeeperUser>& users) {
+  if (!start_keeper(encode(users))) return std::unexpected("no process could be had: " + text_of(errno));
+  is_irreplaceable_ = true;
+  return {};
+}
+
+bool KeeperLink::start_keeper(const std::string& users) {
   std::array<int, 2> ends;
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
   constexpr int kBuffer = 1 << 20;
@@ -88,7 +95,9 @@ bool KeeperLink::start_keeper() {
   ::posix_spawn_file_actions_addclosefrom_np(&actions, kKeeperSocket + 1);
   std::string name = "locksleyd";
   std::string option = "--keeper";
-  const std::array<char*, 3> arguments{name.data(), option.data(), nullptr};
+  std::string only = "--keeper-users=" + users;
+  const std::array<char*, 4> arguments{name.data(), option.data(), users.empty() ? nullptr : only.data(),
+                                       nullptr};
   const std::array<char*, 1> environment{nullptr};
   pid_t pid = -1;
   const int error =
@@ -111,6 +120,12 @@ std::uint64_t KeeperLink::start(const SpawnRequest& request, std::span<const int
                                 Callbacks callbacks) {
   const std::uint64_t process = ++last_process_;
   processes_.emplace(process, std::move(callbacks));
+  if (!is_there() && is_irreplaceable_) {
+    fail_later(process,
+               "the process that starts programs as other users has died, and only root can start it: start "
+               "the daemon anew");
+    return process;
+  }
   if (!is_there() && !start_keeper()) {
     fail_later(process, "no process could be had: " + text_of(errno));
     return process;
@@ -226,8 +241,11 @@ void KeeperLink::fail_later(std::uint64_t process, std::string why) {
 }
 
 void KeeperLink::keeper_died() {
-  log_->error("the process that keeps the others (pid {}) has died, and they with it: it is started anew",
-              keeper_);
+  log_->error("the process that keeps the others (pid {}) has died, and they with it: {}", keeper_,
+              is_irreplaceable_
+                  ? "only root can start it, so handlers with programs fail until the daemon is "
+                    "started anew"
+                  : "it is started anew");
   asio::error_code ignored;
   socket_.close(ignored);
   ::waitpid(std::exchange(keeper_, -1), nullptr, 0);

@@ -6,12 +6,15 @@
 #include <array>
 #include <asio/posix/stream_descriptor.hpp>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
+#include "daemon/process/keeper.h"
 #include "daemon/process/process_io.h"
 #include "daemon/process/spawn_request.h"
 
@@ -41,6 +44,10 @@ class KeeperLink {
   KeeperLink(const KeeperLink&) = delete;
   KeeperLink& operator=(const KeeperLink&) = delete;
 
+  // Before the process gives up root: the keeper is started now, and stays root, to run programs as these
+  // users and as nobody else. Should it die, no other can take its place.
+  std::expected<void, std::string> start_as_root(const std::vector<KeeperUser>& users);
+
   struct Callbacks {
     std::function<void(pid_t)> on_start;  // may be empty
     std::function<void(const ProcessEnd&)> on_end;
@@ -55,7 +62,7 @@ class KeeperLink {
 
  private:
   bool is_there() const { return socket_.is_open(); }
-  bool start_keeper();
+  bool start_keeper(const std::string& users = {});
   // If the keeper has gone, nothing: read() hears of it.
   void send(const KeeperOrder& order, std::string_view request, std::span<const int> descriptors);
   void read();
@@ -67,6 +74,7 @@ class KeeperLink {
   const std::shared_ptr<spdlog::logger> log_;
   ProcessDescriptor socket_;
   pid_t keeper_ = -1;
+  bool is_irreplaceable_ = false;  // it is root, and this process is not
   std::array<char, 64 * sizeof(KeeperReport)> received_;
   std::size_t received_size_ = 0;
   std::uint64_t last_process_ = 0;

@@ -22,7 +22,8 @@ import urllib.request
 from resp import Connection
 
 DEADLINE_S = 30  # for whatever takes milliseconds on an idle machine
-DEFAULTS = {"listen": {"port": 0}, "http": {"port": 0}, "pool": {"workers": 2}, "store": {"path": ""}}
+# Core dumps: tests that do not run as root look at the daemon in /proc, and LeakSanitizer from within.
+DEFAULTS = {"listen": {"port": 0}, "http": {"port": 0}, "pool": {"workers": 2}, "store": {"path": ""}, "process": {"core_dumps": True}}
 
 
 def program(variable):

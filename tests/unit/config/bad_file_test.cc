@@ -1,4 +1,5 @@
 #include "config/load.h"
+#include "tests/unit/config/shown.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +8,6 @@
 
 namespace locksley::config {
 namespace {
-
-std::string shown(const std::vector<Problem>& problems) {
-  std::string result;
-  for (const Problem& problem : problems) result += to_string(problem) + "\n";
-  return result;
-}
 
 // A file, and all that must be said about it, line by line.
 struct BadFile {
@@ -131,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"ColumnsCountCharacters", "{\"h\xC3\xA9\": 1, pool: {workers: x}}\n",
                 "f:1:2: h\xC3\xA9: unknown key, expected listen, http, pool, scheduling, limits, store, "
                 "handlers, "
-                "users, metrics, log or shutdown\n"
+                "users, metrics, log, process or shutdown\n"
                 "f:1:27: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},
         BadFile{"LinesEndAsOnWindows", "pool:\r\n  workers: x\r\n",
                 "f:2:12: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},

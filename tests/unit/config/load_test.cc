@@ -1,4 +1,5 @@
 #include "config/load.h"
+#include "tests/unit/config/shown.h"
 
 #include <gtest/gtest.h>
 
@@ -13,12 +14,6 @@ namespace locksley::config {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string shown(const std::vector<Problem>& problems) {
-  std::string result;
-  for (const Problem& problem : problems) result += to_string(problem) + "\n";
-  return result;
-}
 
 TEST(LoadTextTest, AnEmptyFileMeansDefaults) {
   for (const char* text : {"", "\n", "# only a comment\n", "---\n", "---\n...\n", "{}", "\xEF\xBB\xBF"}) {
@@ -45,6 +40,7 @@ limits:    {max_clients: 1, max_batch_jobs: 2, max_payload: 3, max_command: 4KiB
 store:     {path: "/var/lib/locksley", durability: async, retention: 10h, max_bytes: 11GiB}
 metrics:   {deepest_batches: 0, tenants: 11}
 log:       {level: trace, format: json}
+process:   {user: nobody, core_dumps: true}
 shutdown:  {drain_timeout: 0s}
 )",
                                 "f");
@@ -60,8 +56,26 @@ shutdown:  {drain_timeout: 0s}
   expected.store = {"/var/lib/locksley", Durability::kAsync, 10h, gibibytes(11)};
   expected.metrics = {0, 11};
   expected.log = {LogLevel::kTrace, LogFormat::kJson};
+  expected.process = {"nobody", CoreDumps::kYes};
   expected.shutdown.drain_timeout = 0s;
   EXPECT_EQ(*config, expected);
+}
+
+TEST(LoadTextTest, ProgramsWithoutAUserRunAsTheDaemonDoes) {
+  const auto config = load_text(R"(
+process: {user: daemon}
+handlers:
+  command: {command: [true]}
+  worker: {worker: [true], user: nobody}
+  isolated: {plugin: p, isolate: true}
+  plugin: {plugin: p}
+)",
+                                "f");
+  ASSERT_TRUE(config.has_value()) << shown(config.error());
+  EXPECT_EQ(config->handlers.at("command").user, "daemon");
+  EXPECT_EQ(config->handlers.at("worker").user, "nobody");
+  EXPECT_EQ(config->handlers.at("isolated").user, "daemon");
+  EXPECT_EQ(config->handlers.at("plugin").user, "");
 }
 
 TEST(LoadTextTest, QuotesAndBlocksAreTextsLikeOthers) {

@@ -23,6 +23,7 @@ Config all_changed() {
   config.users["u"].password_hash = "x";
   config.metrics = {1, 2};
   config.log = {LogLevel::kDebug, LogFormat::kJson};
+  config.process = {"nobody", CoreDumps::kYes};
   config.shutdown = {1s};
   return config;
 }
@@ -67,9 +68,9 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "log.level",
                                "log.format",
                                "shutdown.drain_timeout"}));
-  EXPECT_EQ(reload.restart,
-            (Keys{"listen.address", "listen.port", "listen.threads", "http.address", "http.port",
-                  "scheduling.share", "scheduling.reserved_workers", "store.path", "store.durability"}));
+  EXPECT_EQ(reload.restart, (Keys{"listen.address", "listen.port", "listen.threads", "http.address",
+                                  "http.port", "scheduling.share", "scheduling.reserved_workers",
+                                  "store.path", "store.durability", "process.user", "process.core_dumps"}));
   EXPECT_EQ(reload.live.size() + reload.restart.size(), all_keys().size());
 }
 

@@ -4,17 +4,12 @@
 #include "config/dump.h"
 #include "config/keys.h"
 #include "config/load.h"
+#include "tests/unit/config/shown.h"
 
 namespace locksley::config {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string shown(const std::vector<Problem>& problems) {
-  std::string result;
-  for (const Problem& problem : problems) result += to_string(problem) + "\n";
-  return result;
-}
 
 TEST(DumpTest, DefaultsLoadBackToTheSame) {
   const auto config = load_text(dump(Config{}), "dump");
@@ -34,6 +29,7 @@ TEST(DumpTest, EveryAvailableKeyLoadsBackToTheSame) {
   config.store.retention = 0s;
   config.metrics = {1000, 0};
   config.log = {LogLevel::kError, LogFormat::kJson};
+  config.process = {"nobody", CoreDumps::kYes};
   config.shutdown.drain_timeout = 24h;
   const auto loaded = load_text(dump(config), "dump");
   ASSERT_TRUE(loaded.has_value()) << shown(loaded.error());

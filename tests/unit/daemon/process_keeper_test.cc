@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include "daemon/process/spawn_request.h"
 
@@ -23,7 +24,7 @@ TEST(KeeperUsersTest, ComeBackAsTheyWere) {
   const std::vector<KeeperUser> users{{0, 4'294'967'295}, {1, 2}};
   EXPECT_EQ(encode(users), "0:4294967295,1:2");
   EXPECT_EQ(users_of(encode(users)), users);
-  EXPECT_EQ(users_of(encode({})), std::vector<KeeperUser>{});
+  EXPECT_EQ(users_of(encode(std::vector<KeeperUser>{})), std::vector<KeeperUser>{});
 }
 
 TEST(KeeperUsersTest, WhatIsNoListIsRefused) {
@@ -68,7 +69,7 @@ SpawnRequest request_as(std::uint32_t user, std::uint32_t group) {
 TEST(KeeperTest, RunsProgramsAsTheListedUsersAlone) {
   const std::uint32_t user = ::geteuid();
   const std::uint32_t group = ::getegid();
-  const std::string listed = encode({{1, 1}, {user, group}});
+  const std::string listed = encode(std::vector<KeeperUser>{{1, 1}, {user, group}});
   EXPECT_EQ(report_of(listed, request_as(user, group)).kind, KeeperReport::Kind::started);
   SpawnRequest as_it_is = request_as(user, group);
   as_it_is.changes_user = false;

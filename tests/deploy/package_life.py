@@ -16,7 +16,7 @@ from debian_tree import DebianTest
 
 from locksley_daemon import DEADLINE_S, wait_for
 
-JOBS, JOB_MS = 100, 20
+JOBS, JOB_MS = 300, 20
 HANDLERS = "handlers:\n  bytes: {command: [wc, -c], concurrency: 1}\n"
 
 

@@ -1,3 +1,4 @@
+// Length: the whole life of one process, which is read from top to bottom.
 #include "daemon/process/worker_slot.h"
 
 #include <fmt/format.h>

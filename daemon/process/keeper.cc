@@ -56,6 +56,8 @@ class Link {
     do {
       got = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
     } while (got < 0 && errno == EINTR);
+    // A daemon that went with reports unread leaves a reset, and then `control` is as it was.
+    if (got <= 0) return std::nullopt;
     for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
       const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
       received.descriptors.resize(count);

@@ -147,7 +147,7 @@ class Configuration(unittest.TestCase):
             if isinstance(value, dict) or value in (None, "") or not said:
                 continue
             with self.subTest(f"{section}.{name}"):
-                self.assertEqual(said[1], str(value))
+                self.assertEqual(said[1], str(value).lower() if isinstance(value, bool) else str(value))
                 checked += 1
         self.assertGreater(checked, 20)
 

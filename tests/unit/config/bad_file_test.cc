@@ -202,9 +202,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     LaterFeatures, BadFileTest,
-    testing::Values(
-        BadFile{"Threads", "listen: {threads: 2}\n",
-                "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"}),
+    testing::Values(BadFile{
+        "Threads", "listen: {threads: 2}\n",
+        "f:1:19: listen.threads: not available in this build: one thread serves all connections\n"}),
     name_of);
 
 // What is wrong inside is said although the whole is not available.

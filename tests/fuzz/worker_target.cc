@@ -22,10 +22,11 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "core/handler.h"
 #include "core/payload.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_loop.h"
-#include "daemon/process/worker_slot.h"
+#include "proto/reply_reader.h"
 #include "tests/fuzz/keeper_without_processes.h"
 #include "tests/fuzz/target.h"
 #include "tests/unit/proto/reader_support.h"
@@ -82,10 +83,9 @@ class Play {
       : jobs_(jobs), max_output_(settings_of(choice).max_output.count), loop_(make_log()) {
     auto program = daemon::Program::make("fuzz", settings_of(choice));
     if (!program) fail("the program is one", program.error());
-    lane_ = std::make_unique<ProcessLane>(
-        loop_, "fuzz", "", std::move(*program),
-        FairRing::Options{.parallelism = settings_of(choice).concurrency},
-        [](ProcessLane& lane) { return std::make_unique<daemon::WorkerSlot>(lane); });
+    lane_ = std::make_unique<ProcessLane>(loop_, "fuzz",
+                                          FairRing::Options{.parallelism = settings_of(choice).concurrency});
+    lane_->set_program(std::make_shared<const daemon::Program>(std::move(*program)));
     keeper_.on_signal = [this](std::uint64_t process, int signal) {
       if (signal == SIGTERM) terminated_.insert(process);
     };
@@ -136,8 +136,7 @@ class Play {
     if (batches_.size() == kMostBatches) return;
     BatchOptions options;
     options.id = "batch-" + std::to_string(batches_.size());
-    batches_.push_back(
-        std::make_shared<Batch>(options, lane_->handler(), std::make_unique<RangePayloads>(0)));
+    batches_.push_back(std::make_shared<Batch>(options, handler_, std::make_unique<RangePayloads>(0)));
     lane_->lane().submit(batches_.back(), jobs_, false);
   }
 
@@ -275,6 +274,7 @@ class Play {
   const std::uint64_t max_output_;
   PretendedKeeper& keeper_ = PretendedKeeper::instance();
   ProcessLoop loop_;
+  Handler handler_{"fuzz", "", [](JobContext&, std::string_view) {}};
   std::unique_ptr<ProcessLane> lane_;
   std::vector<std::shared_ptr<Batch>> batches_;
   std::map<std::uint64_t, Said> said_;                                    // by process

@@ -22,7 +22,7 @@ constexpr const char* kWrong = "Basic YWxpY2U6d3Jvbmc=";   // alice:wrong
 constexpr const char* kNobody = "Basic bm9ib2R5OnJpZ2h0";  // nobody:right
 constexpr const char* kToken = "Bearer 0123456789abcdef";
 
-class HttpLoginTest : public testing::Test {
+class HttpLoginTest : public ::testing::Test {
  protected:
   HttpLogin::Identity identify(const std::string& field) {
     std::optional<HttpLogin::Identity> identity;

@@ -189,11 +189,15 @@ class FairLevel {
     node.fair.key = std::max(node.fair.key - by, -(VirtualTime{1} << 61));
   }
 
-  // visit(node) for all that are ready, in no useful order.
+  // visit(node, its key) for each `stride`th of those that are ready, in no useful order. Looks at no node
+  // that visit does not look at.
   template <class Visit>
-  void for_each_ready(Visit visit) const {
-    for (const auto& entry : brief_.entries()) visit(*entry.element);
-    for (const auto& entry : lengthy_.entries()) visit(*entry.element);
+  void for_each_ready(std::size_t stride, Visit visit) const {
+    const auto look = [&](const auto& entries) {
+      for (std::size_t i = 0; i < entries.size(); i += stride) visit(*entries[i].element, entries[i].key);
+    };
+    look(brief_.entries());
+    look(lengthy_.entries());
   }
 
  private:

@@ -299,6 +299,7 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   const bool runnable = queue.queued_ > 0 && !queue.paused_;
   const bool ready = runnable && !at_slots(queue);
   if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
+  set_active(queue, queue.queued_ > 0 || queue.fair.executors > 0);
   tenant.level.set_ready(queue, ready, length_of(queue));
   tenant.level.set_competes(queue, runnable || queue.fair.executors > 0);
   level_.set_ready(tenant, !tenant.level.empty(),
@@ -317,6 +318,7 @@ std::shared_ptr<void> FairRing::leave_if_over(RingQueue& queue) {
 }
 
 std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
+  set_active(queue, false);
   RingTenant& tenant = *std::exchange(queue.tenant_, nullptr);
   (queue.previous_ != nullptr ? queue.previous_->next_ : tenant.first) = queue.next_;
   if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;

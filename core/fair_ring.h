@@ -2,6 +2,7 @@
 // on unfairness and its proof are in core/FAIRNESS.md.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -177,10 +178,12 @@ class FairRing {
 
   // ---- Inspection, under the mutex ----
 
-  // `deepest`: how many of the deepest queues' depths to list. O(queues); O(tenants) with 0, which leaves out
-  // active_queues, too.
+  // `deepest`: how many of the deepest queues' depths to list. O(tenants), and a look at 1,024 queues at
+  // most: where more than so many have about the same depth (within a factor of two), some of these are
+  // listed, not the very deepest.
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
-  // O(queues).
+  // O(queues of the tenant), a nanosecond each, and no more than 65,536 of them: among more, `ahead` is
+  // estimated from a sample.
   QueueView view(const RingQueue& queue, Nanoseconds now) const;
   // Whether somebody has jobs of it or is about to. If not, and it is paused, that stays so.
   bool has_claims(const RingQueue& queue) const;
@@ -199,6 +202,8 @@ class FairRing {
   Charge begin_turn(RingQueue& queue, Nanoseconds now);
 
   void change_queued(RingQueue& queue, std::uint64_t by);  // modulo 2^64: -n takes n away
+  void set_depth_class(RingQueue& queue, std::uint8_t depth_class);
+  void set_active(RingQueue& queue, bool active);
   void hand_back(RingQueue& queue, IndexRange range);
   IndexRange take(RingQueue& queue, std::uint64_t most);
   std::uint64_t claim_size(RingQueue& queue) const;
@@ -237,6 +242,9 @@ class FairRing {
   std::uint64_t claimed_ = 0;  // jobs; with their executors, or on their way to a thief that has yet to join
   std::uint32_t executors_ = 0;
   std::uint64_t claims_ = 0;
+  std::uint64_t active_queues_ = 0;  // with jobs queued, or executors
+  // By RingQueue::depth_class_: for who asks for the deepest, without a look at all.
+  std::array<RingQueue*, 65> by_depth_{};
   std::uint32_t published_ready_ = 0;
 
   // A hint. Written under mutex_, read by anyone: idle workers look at it, so it has a line of its own.

@@ -1,5 +1,6 @@
 // Jobs of a queue: what is left to claim, how many a claim takes, and what they have cost.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "core/fair_ring.h"
@@ -23,6 +24,26 @@ void FairRing::change_queued(RingQueue& queue, std::uint64_t by) {
   queue.queued_ += by;
   queue.tenant_->queued += by;
   queued_ += by;
+  set_depth_class(queue, static_cast<std::uint8_t>(std::bit_width(queue.queued_)));
+}
+
+void FairRing::set_depth_class(RingQueue& queue, std::uint8_t depth_class) {
+  if (depth_class == queue.depth_class_) return;
+  if (queue.depth_class_ != 0) {
+    (queue.previous_as_deep_ != nullptr ? queue.previous_as_deep_->next_as_deep_
+                                        : by_depth_[queue.depth_class_]) = queue.next_as_deep_;
+    if (queue.next_as_deep_ != nullptr) queue.next_as_deep_->previous_as_deep_ = queue.previous_as_deep_;
+  }
+  queue.depth_class_ = depth_class;
+  queue.previous_as_deep_ = nullptr;
+  queue.next_as_deep_ = depth_class == 0 ? nullptr : std::exchange(by_depth_[depth_class], &queue);
+  if (queue.next_as_deep_ != nullptr) queue.next_as_deep_->previous_as_deep_ = &queue;
+}
+
+void FairRing::set_active(RingQueue& queue, bool active) {
+  if (active == queue.is_active_) return;
+  queue.is_active_ = active;
+  active_queues_ += active ? 1 : -std::uint64_t{1};
 }
 
 void FairRing::hand_back(RingQueue& queue, IndexRange range) {

@@ -43,6 +43,12 @@ class RingQueue {
   // All queues of the tenant, ready or not.
   RingQueue* previous_ = nullptr;
   RingQueue* next_ = nullptr;
+  // Queues of about the same depth, of all tenants: those in which 2^(depth_class_-1) <= queued_ <
+  // 2^depth_class_.
+  RingQueue* previous_as_deep_ = nullptr;
+  RingQueue* next_as_deep_ = nullptr;
+  std::uint8_t depth_class_ = 0;  // 0: nothing queued, and in no such list
+  bool is_active_ = false;        // counted in the ring's active_queues_
 
   std::uint64_t cursor_ = 0;  // [cursor_, end_) was never claimed
   std::uint64_t end_ = 0;

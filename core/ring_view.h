@@ -25,7 +25,7 @@ struct RingSnapshot {
   std::uint64_t claimed = 0;  // jobs claimed and not settled
   std::uint32_t executors = 0;
   std::uint64_t queues = 0;  // attached
-  // With jobs queued (paused ones too) or with executors; 0 if no depths are asked for.
+  // With jobs queued (paused ones too) or with executors.
   std::uint64_t active_queues = 0;
   std::uint64_t claims_total = 0;
   std::vector<std::uint64_t> deepest;  // queued jobs of the deepest queues, deepest first
@@ -37,7 +37,7 @@ struct QueueView {
   std::uint64_t queued = 0;
   std::uint32_t executors = 0;
   // Queues that will be served before it, if nothing changes; 0 unless it waits for its turn. Exact with one
-  // tenant, else within the error of the cost estimates.
+  // tenant of at most 65,535 queues, else within the error of the cost estimates, or of a sample.
   std::uint64_t ahead = 0;
   double share = 0;        // fraction of the lane that is its due now; 0 if it has nothing that may run
   double received = 0;     // fraction of the lane's worker time that it got lately (time constant 5 s)

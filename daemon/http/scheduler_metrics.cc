@@ -97,8 +97,7 @@ void SchedulerMetrics::set_limits(Limits limits) {
 
 void SchedulerMetrics::read(Families& families) {
   const std::vector<WorkerSnapshot> workers = pool_.snapshot();
-  // At least 1: active_queues is wanted in any case.
-  const std::size_t deepest = std::max<std::size_t>(limits_.deepest_batches, 1);
+  const std::size_t deepest = limits_.deepest_batches;
   std::vector<LaneNumbers> lanes;
   lanes.push_back({lane_.name(), pool_.workers(), lane_.ring().snapshot(deepest, steady_now()),
                    total_ring_wait(workers)});

@@ -18,8 +18,8 @@ namespace locksley::daemon {
 // for its metrics.
 //
 // Owned by main(); the pool, the lane and the handlers outlive it. Everything is called by one thread at a
-// time. read() takes each ring's mutex once (O(batches that are queued)) and the pool's once, and does not
-// block otherwise.
+// time. read() takes each ring's mutex once (for a look at 1,024 batches at most) and the pool's once, and
+// does not block otherwise.
 class SchedulerMetrics {
  public:
   struct Limits {

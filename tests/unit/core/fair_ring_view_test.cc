@@ -56,6 +56,46 @@ TEST(FairRingViewTest, ALongJobCountsAsReceivedWhileItRuns) {
   EXPECT_NEAR(simulator.ring.view(b.queue, simulator.now()).received, 0.5, 0.01);
 }
 
+TEST(FairRingViewTest, TheDeepestAreFoundAmongManyThatAreNot) {
+  FairRing ring({});
+  std::vector<RingQueue> queues(5'000);
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    ring.attach(queues[i], {.tenant = i % 2 == 0 ? "a" : "b"}, nullptr);
+    ring.add_jobs(queues[i], i == 17 ? 1'000 : i % 1'000 == 3 ? 100 + i / 1'000 : 1, kNow);
+  }
+  RingSnapshot snapshot = ring.snapshot(4, kNow);
+  EXPECT_THAT(snapshot.deepest, testing::ElementsAre(1'000, 104, 103, 102));
+  EXPECT_EQ(snapshot.active_queues, 5'000U);
+  EXPECT_EQ(snapshot.queues, 5'000U);
+  // Among very many of one depth it lists some.
+  EXPECT_EQ(ring.snapshot(2'000, kNow).deepest.size(), 1'024U);
+  static_cast<void>(ring.cancel(queues[17], kNow));
+  ring.add_jobs(queues[18], 200, kNow);
+  snapshot = ring.snapshot(2, kNow);
+  EXPECT_THAT(snapshot.deepest, testing::ElementsAre(201, 104));
+  EXPECT_EQ(snapshot.active_queues, 4'999U);
+  ring.detach_all();
+  snapshot = ring.snapshot(2, kNow);
+  EXPECT_TRUE(snapshot.deepest.empty());
+  EXPECT_EQ(snapshot.active_queues, 0U);
+}
+
+TEST(FairRingViewTest, AheadOfVeryManyIsEstimated) {
+  constexpr std::size_t kMany = 200'000;
+  FairRing ring({});
+  std::vector<RingQueue> queues(kMany);
+  for (RingQueue& queue : queues) {
+    ring.attach(queue, {}, nullptr);
+    ring.add_jobs(queue, 1, kNow);
+  }
+  EXPECT_EQ(ring.view(queues.front(), kNow).ahead, 0U);
+  for (const std::size_t place : {kMany / 4, kMany / 2, kMany - 1}) {
+    EXPECT_NEAR(static_cast<double>(ring.view(queues[place], kNow).ahead), static_cast<double>(place),
+                0.05 * kMany);
+  }
+  ring.detach_all();
+}
+
 TEST(FairRingViewTest, AheadIsWhoIsServedFirst) {
   FairRing ring({});
   std::vector<RingQueue> queues(10);

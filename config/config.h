@@ -84,6 +84,7 @@ struct Limits {
   Duration login_timeout = std::chrono::seconds{10};  // for a connection's TLS handshake and password
   Duration open_timeout = std::chrono::hours{1};      // an open batch that nothing is added to closes itself
   Bytes output_buffer = mebibytes(64);                // replies that wait for one slow reader
+  Bytes client_memory = gibibytes(2);                 // replies and subscriptions of all connections together
   bool operator==(const Limits&) const = default;
 };
 

@@ -151,6 +151,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
           Time{milliseconds{1}, kLongestTime});
     v.key(Key{"output_buffer", Change::kLive}, config.limits.output_buffer,
           Size{kibibytes(1), gibibytes(64)});
+    v.key(Key{"client_memory", Change::kLive}, config.limits.client_memory, Size{mebibytes(1), kMostMemory});
   });
   v.section("store", [&] {
     v.key(Key{"path", Change::kRestart}, config.store.path, kFileName);

@@ -124,6 +124,10 @@ constexpr ArgumentDoc kFilter[] = {{.name = "filterby",
 
 // Flags.
 
+// Of commands that answer for each of their arguments, at more length than these have: more than there are
+// names.
+constexpr std::int32_t kMaxNames = 100;
+
 constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
 
 // clang-format off: a table, one entry in as few lines as it fits
@@ -144,7 +148,7 @@ constexpr CommandSpec kCommands[] = {
     {Id::kHandlers, "handlers", 1, 1, kNoFlags, Group::kRead, "Lists the handlers"},
     {Id::kHello, "hello", 1, kNoMaximum, kBeforeAuth, Group::kConnection,
      "Chooses the protocol version; may authenticate and name the connection too", kHello},
-    {Id::kInfo, "info", 1, kNoMaximum, kNoFlags, Group::kConnection,
+    {Id::kInfo, "info", 1, kMaxNames, kNoFlags, Group::kConnection,
      "Returns information and counters of the daemon, as text", kInfo},
     {Id::kList, "list", 1, 9, kNoFlags, Group::kRead, "Lists batches, newest first", kList},
     {Id::kOpen, "open", 2, kNoMaximum, kWrite, Group::kSubmit, "Opens a batch that jobs are added to", kBatchOptions},
@@ -188,7 +192,7 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kClientList, Id::kClient, "list", 2, kNoMaximum, Group::kConnection,
      "Describes the user's connections; to admins: all"},
     {Sub::kClientNoEvict, Id::kClient, "no-evict", 3, 3, Group::kConnection,
-     "Accepted, as no connection is evicted", kOnOff},
+     "Accepted, and changes nothing", kOnOff},
     {Sub::kClientNoTouch, Id::kClient, "no-touch", 3, 3, Group::kConnection,
      "Accepted, as reading changes nothing", kOnOff},
     {Sub::kClientReply, Id::kClient, "reply", 3, 3, Group::kConnection,
@@ -196,12 +200,12 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kClientSetinfo, Id::kClient, "setinfo", 4, 4, Group::kConnection, "Names the client library", kSetinfo},
     {Sub::kClientSetname, Id::kClient, "setname", 3, 3, Group::kConnection, "Names the connection", kName},
     {Sub::kCommandCount, Id::kCommand, "count", 2, 2, Group::kConnection, "Returns the number of commands"},
-    {Sub::kCommandDocs, Id::kCommand, "docs", 2, kNoMaximum, Group::kConnection,
+    {Sub::kCommandDocs, Id::kCommand, "docs", 2, kMaxNames, Group::kConnection,
      "Returns documentation of commands", kNames},
-    {Sub::kCommandInfo, Id::kCommand, "info", 2, kNoMaximum, Group::kConnection,
+    {Sub::kCommandInfo, Id::kCommand, "info", 2, kMaxNames, Group::kConnection,
      "Returns arity and flags of commands", kNames},
     {Sub::kCommandList, Id::kCommand, "list", 2, 5, Group::kConnection, "Returns the names of the commands", kFilter},
-    {Sub::kConfigGet, Id::kConfig, "get", 3, kNoMaximum, Group::kConnection,
+    {Sub::kConfigGet, Id::kConfig, "get", 3, kMaxNames, Group::kConnection,
      "Returns the keys that match a pattern, with their values", kPatterns},
     {Sub::kConfigReload, Id::kConfig, "reload", 2, 2, Group::kAdmin, "Reads the configuration's file again"},
     {Sub::kConfigSet, Id::kConfig, "set", 4, kNoMaximum, Group::kAdmin,

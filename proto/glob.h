@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace locksley::proto {
+
+// What a pattern from a peer may have, so that matching it with a name takes some microseconds at most;
+// guess.
+inline constexpr std::size_t kMaxGlobBytes = 256;
 
 // Whether the whole of `text` matches `pattern`, as in Redis: `*` any run of bytes, `?` one byte, `[abc]`,
 // `[a-z]`,

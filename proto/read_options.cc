@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "proto/glob.h"
 #include "proto/number.h"
 #include "proto/submit_options.h"
 #include "proto/text.h"
@@ -105,6 +106,10 @@ std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments
       return std::unexpected(needs("option 'STATE'", "open, queued, running, done or cancelled", state));
     }
     result.state = *found;
+  }
+  if (match.size() > kMaxGlobBytes) {
+    return std::unexpected(
+        needs("option 'MATCH'", "at most " + std::to_string(kMaxGlobBytes) + " bytes", match));
   }
   if (options[1].is_seen) result.match = match;
   return result;

@@ -19,6 +19,13 @@ namespace locksley::daemon {
 class Wakeup;
 struct Tenant;
 
+// A connection that waits for news of a batch: a member of what waits, in BatchRecord::waiters meanwhile.
+struct BatchWaiter {
+  Wakeup& wakeup;
+  bool is_told = false;   // woken, and has not looked since
+  std::size_t place = 0;  // among the waiters
+};
+
 // Instants of everything that the server times. Passed in, so that tests own the clock.
 using Instant = std::chrono::steady_clock::time_point;
 inline Instant now() { return std::chrono::steady_clock::now(); }
@@ -100,8 +107,16 @@ class BatchRecord final : public Batch {
   bool started_told = false;
   Instant progress_told{};
 
-  // Connections to wake at the next change; each removes itself.
-  std::vector<Wakeup*> waiters;
+  // Connections that wait, each for a row, for the end, or for rows that are being read from the disk; each
+  // removes itself. In no order.
+  struct Waiter {
+    BatchWaiter* who;
+    std::uint64_t row;
+  };
+  static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
+  static constexpr std::uint64_t kReadRows = kItsEnd - 1;
+  std::vector<Waiter> waiters;
+  bool is_waking = false;  // some of them are yet to be woken
   // How many of them wait for results that the batch does not have yet. Read by workers, after they published
   // some; counted before the waiter looks whether there are any, so that one of the two sees the other.
   std::atomic<std::uint32_t> row_waiters{0};

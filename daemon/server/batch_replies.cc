@@ -58,7 +58,9 @@ class PageRows {
   }
   // The next row; false if it is not of this page.
   bool take(const ResultRow& row) {
-    if (!is_superseded(page_.first + page_.rows, row, page_.superseded)) {
+    if (is_superseded(page_.first + page_.rows, row, page_.superseded)) {
+      if (++passed_over_ > kMostPassedOver) return false;
+    } else {
       if (page_.shown == demand_.count) return false;
       bytes_ += row.output.size() + kRowHead;
       if (page_.shown != 0 && bytes_ > demand_.max_bytes) return false;
@@ -72,6 +74,7 @@ class PageRows {
   ResultsPage& page_;
   const ResultsDemand& demand_;
   std::uint64_t bytes_ = 0;
+  std::uint64_t passed_over_ = 0;
 };
 
 constexpr std::string_view kPair = "*2\r\n";

@@ -74,7 +74,29 @@ void Batches::changed(BatchRecord& record, Instant at) {
   if (registry_.update(record, status, at)) ended(record, status);
   if (record.is_active) schedule_retry(record, status);
   if (record.is_active) free_payloads(record, status);
-  for (Wakeup* waiter : record.waiters) waiter->wake();
+  wake_waiters(record, status.rows);
+}
+
+void Batches::wake_waiters(BatchRecord& record, std::uint64_t rows) {
+  // So many at a time that the connections that do not wait have their turns between.
+  constexpr int kAtOnce = 64;
+  const bool is_over = record.is_over();
+  int woken = 0;
+  for (const BatchRecord::Waiter& waiter : record.waiters) {
+    const bool is_due = is_over || rows > waiter.row;
+    if (!is_due || waiter.who->is_told) continue;
+    if (woken == kAtOnce) {
+      if (std::exchange(record.is_waking, true)) return;
+      asio::post(io_, [this, held = std::static_pointer_cast<BatchRecord>(record.shared_from_this())] {
+        held->is_waking = false;
+        wake_waiters(*held, held->status().rows);
+      });
+      return;
+    }
+    waiter.who->is_told = true;
+    waiter.who->wakeup.wake();
+    ++woken;
+  }
 }
 
 // A stream may be larger than the memory for what is queued: what has ended makes room for what comes. All at
@@ -153,7 +175,11 @@ void Batches::release_payloads(BatchRecord& record, const BatchStatus& status) {
     auto& payloads = static_cast<StreamedPayloads&>(record.payloads());
     may_go_on ? payloads.leave_to_store() : payloads.release();
   } else {
+    auto payloads = record.content.received != nullptr ? record.content.received->payloads() : nullptr;
     record.content.release(record.id_is_chosen, stored());
+    if (payloads != nullptr && payloads->memory_bytes() > kLargeBytes) {
+      aside_.post([payloads = std::move(payloads)] {});
+    }
   }
 }
 

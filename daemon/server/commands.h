@@ -34,7 +34,7 @@ Coroutine<void> auth_command(Session& session, proto::Command command);
 Coroutine<void> hello_command(Session& session, proto::Command command);
 
 // commands_client.cc
-void client_command(Session& session, proto::Command& command);
+Coroutine<void> client_command(Session& session, proto::Command command);
 
 // commands_submit.cc
 void submit_command(Session& session, proto::Command& command);

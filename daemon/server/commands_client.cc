@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <asio/post.hpp>
 #include <string>
 
 #include "daemon/server/client_name.h"
@@ -71,6 +72,28 @@ void kill_client(Session& session, const proto::Command& command) {
   session.reply().integer(other == nullptr ? 0 : 1);
 }
 
+// In pieces, between which other connections have their turns: ten thousand lines take some 10 ms.
+Coroutine<void> list_clients(Session& session) {
+  constexpr int kAtOnce = 100;
+  Server& server = session.server();
+  std::string lines;
+  std::uint64_t last = 0;
+  for (;;) {
+    auto next = server.sessions().upper_bound(last);
+    for (int n = 0; n < kAtOnce && next != server.sessions().end(); ++n, ++next) {
+      last = next->first;
+      if (!may_see(session, *next->second)) continue;
+      lines += next->second->describe();
+      lines += '\n';
+    }
+    if (next == server.sessions().end()) break;
+    session.account(lines.size());
+    co_await asio::post(server.executor(), kAwait);
+    if (session.is_dropped()) co_return;
+  }
+  session.reply().verbatim(lines);
+}
+
 void switch_option(Session& session, const proto::Command& command, bool* option) {
   const bool on = equals_ignoring_case(command.arguments[2], "ON");
   if (!on && !equals_ignoring_case(command.arguments[2], "OFF")) return session.fail("ERR syntax error");
@@ -78,13 +101,10 @@ void switch_option(Session& session, const proto::Command& command, bool* option
   session.reply().ok();
 }
 
-}  // namespace
-
-void client_command(Session& session, proto::Command& command) {
-  const proto::SubcommandSpec* spec = subcommand_of(session, command, proto::CommandId::kClient);
-  if (spec == nullptr) return;
+// All but LIST, which takes its time.
+void execute(Session& session, const proto::Command& command, const proto::SubcommandSpec& spec) {
   using enum proto::SubcommandId;
-  switch (spec->id) {
+  switch (spec.id) {
     case kClientGetname:
       return session.name.empty() ? session.reply().null() : session.reply().bulk(session.name);
     case kClientId:
@@ -93,13 +113,6 @@ void client_command(Session& session, proto::Command& command) {
       return session.reply().verbatim(session.describe() + "\n");
     case kClientKill:
       return kill_client(session, command);
-    case kClientList: {
-      std::string lines;
-      for (const auto& [id, other] : session.server().sessions()) {
-        if (may_see(session, *other)) lines += other->describe() + "\n";
-      }
-      return session.reply().verbatim(lines);
-    }
     case kClientNoEvict:
       return switch_option(session, command, &session.no_evict);
     case kClientNoTouch:
@@ -114,7 +127,19 @@ void client_command(Session& session, proto::Command& command) {
       return session.reply().ok();
     default:
       return session.fail(
-          proto::unknown_subcommand_error(proto::command(proto::CommandId::kClient), spec->name));
+          proto::unknown_subcommand_error(proto::command(proto::CommandId::kClient), spec.name));
+  }
+}
+
+}  // namespace
+
+Coroutine<void> client_command(Session& session, proto::Command command) {
+  const proto::SubcommandSpec* spec = subcommand_of(session, command, proto::CommandId::kClient);
+  if (spec == nullptr) co_return;
+  if (spec->id == proto::SubcommandId::kClientList) {
+    co_await list_clients(session);
+  } else {
+    execute(session, command, *spec);
   }
 }
 

@@ -49,7 +49,9 @@ void get(Session& session, const proto::ArgumentList& arguments) {
     std::ranges::move(config::list_values(session.server().config()), std::back_inserter(keys));
   }
   std::vector<std::string> patterns;
-  for (std::size_t i = 2; i < arguments.size(); ++i) patterns.push_back(lower(arguments[i]));
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    if (arguments[i].size() <= proto::kMaxGlobBytes) patterns.push_back(lower(arguments[i]));
+  }
   std::erase_if(keys, [&](const auto& key) {
     return std::ranges::none_of(
         patterns, [&](const std::string& pattern) { return proto::glob_match(pattern, lower(key.first)); });

@@ -1,4 +1,7 @@
 // Subscriptions.
+#include <fmt/format.h>
+
+#include <set>
 #include <string>
 
 #include "daemon/server/commands.h"
@@ -9,7 +12,10 @@ namespace locksley::daemon {
 
 namespace {
 
-constexpr std::size_t kMaxSubscriptions = 10'000;  // of a connection; guess
+// Of a connection. A name has room for `batch:` and the longest id.
+constexpr std::size_t kMaxChannels = 10'000;  // guess
+constexpr std::size_t kMaxPatterns = 100;     // guess: each is matched with each event
+constexpr std::size_t kMaxNameBytes = 256;
 
 // The confirmation of one channel: [kind, channel, subscriptions], as Redis has it.
 void confirm(Session& session, std::string_view kind, const std::string* channel) {
@@ -28,40 +34,44 @@ struct Kind {
   std::string_view subscribe;
   std::string_view unsubscribe;
   std::set<std::string, std::less<>> Session::* topics;
-  bool (Events::*add)(Subscriber&, std::string_view audience, std::string_view topic);
-  bool (Events::*remove)(Subscriber&, std::string_view audience, std::string_view topic);
+  std::size_t most;
 };
 
-constexpr Kind kChannels = {"subscribe", "unsubscribe", &Session::channels, &Events::subscribe,
-                            &Events::unsubscribe};
-constexpr Kind kPatterns = {"psubscribe", "punsubscribe", &Session::patterns, &Events::psubscribe,
-                            &Events::punsubscribe};
+constexpr Kind kChannels = {"subscribe", "unsubscribe", &Session::channels, kMaxChannels};
+constexpr Kind kPatterns = {"psubscribe", "punsubscribe", &Session::patterns, kMaxPatterns};
+
+// Each argument has a reply of its own, so their number is bounded like that of the subscriptions.
+bool refuses(Session& session, const proto::Command& command, const Kind& kind, std::size_t already) {
+  const std::size_t topics = command.arguments.size() - 1;
+  if (topics + already > kind.most) {
+    session.fail(fmt::format("TOOBIG a connection may have {} subscriptions of this kind", kind.most));
+    return true;
+  }
+  for (std::size_t i = 1; i <= topics; ++i) {
+    if (command.arguments[i].size() <= kMaxNameBytes) continue;
+    session.fail(fmt::format("TOOBIG the name of a channel, or a pattern, may have {} bytes", kMaxNameBytes));
+    return true;
+  }
+  return false;
+}
 
 void subscribe(Session& session, const proto::Command& command, const Kind& kind) {
-  if (session.subscriptions() + command.arguments.size() - 1 > kMaxSubscriptions) {
-    return session.fail("TOOBIG a connection may have 10000 subscriptions");
-  }
+  if (refuses(session, command, kind, (session.*kind.topics).size())) return;
   for (std::size_t i = 1; i < command.arguments.size(); ++i) {
     const std::string topic(command.arguments[i]);
-    const bool was_subscribed = session.is_subscribed();
-    if ((session.*kind.topics).insert(topic).second) {
-      (session.server().batches().events().*kind.add)(session, session.audience(), topic);
-      if (!was_subscribed) session.server().count_subscriber(1);
-    }
+    session.subscribe(kind.topics, topic);
     confirm(session, kind.subscribe, &topic);
   }
 }
 
 void unsubscribe_one(Session& session, const std::string& topic, const Kind& kind) {
-  if ((session.*kind.topics).erase(topic) > 0) {
-    (session.server().batches().events().*kind.remove)(session, session.audience(), topic);
-    if (!session.is_subscribed()) session.server().count_subscriber(-1);
-  }
+  session.unsubscribe(kind.topics, topic);
   confirm(session, kind.unsubscribe, &topic);
 }
 
 void unsubscribe(Session& session, const proto::Command& command, const Kind& kind) {
   if (command.arguments.size() > 1) {
+    if (refuses(session, command, kind, 0)) return;
     for (std::size_t i = 1; i < command.arguments.size(); ++i) {
       unsubscribe_one(session, std::string(command.arguments[i]), kind);
     }

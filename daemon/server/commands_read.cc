@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,8 +18,20 @@ namespace locksley::daemon {
 
 namespace {
 
-constexpr std::uint64_t kMaxReplyBytes = 4 << 20;  // guess: of RESULTS; some milliseconds of writing
-constexpr std::size_t kMaxLooked = 10'000;  // of LIST, with a filter that little passes; some milliseconds
+constexpr std::uint64_t kMaxReplyBytes = 1 << 20;  // of RESULTS; a millisecond or two of writing
+// Of LIST: how many batches one page may look at, with a filter that little passes, and for how long. Then it
+// ends short; without a filter not before it has a thousand.
+constexpr std::size_t kMaxLooked = 10'000;
+constexpr auto kListTime = std::chrono::milliseconds(1);
+constexpr std::size_t kListAtLeast = 1000;
+
+// Of this thread. Time in which others have the processor does not count: what is listed does not depend on
+// them.
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
   return std::static_pointer_cast<BatchRecord>(record.shared_from_this());
@@ -71,11 +84,12 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
   if (parsed->block) {
     const bool for_ever = parsed->block->count() == 0;
     const Instant deadline = for_ever ? kNever : std::chrono::steady_clock::now() + *parsed->block;
-    const auto has_row = [first = row_of_cursor(parsed->from)](const BatchRecord& batch) {
+    const std::uint64_t first = row_of_cursor(parsed->from);
+    const auto has_row = [first](const BatchRecord& batch) {
       return batch.is_over() || batch.status().rows > first;
     };
     ++record->row_waiters;
-    const Session::Until until = co_await session.until(record, has_row, deadline);
+    const Session::Until until = co_await session.until(record, has_row, deadline, first);
     --record->row_waiters;
     if (until == Session::Until::kGone) co_return;
   }
@@ -108,6 +122,9 @@ void list_command(Session& session, proto::Command& command) {
   const bool active_only = parsed->state == to_string(BatchState::open) ||
                            parsed->state == to_string(BatchState::queued) ||
                            parsed->state == to_string(BatchState::running);
+  const bool is_filtered = parsed->match || !parsed->state.empty();
+  const auto until = processor_time() + kListTime;
+  std::size_t looked = 0;
   // Held: those that are loaded for it have no other owner.
   std::vector<std::pair<std::shared_ptr<const BatchRecord>, BatchStatus>> page;
   const auto next = session.server().batches().registry().list(
@@ -117,6 +134,8 @@ void list_command(Session& session, proto::Command& command) {
        .most = kMaxLooked},
       [&](BatchRecord& record) {
         if (page.size() == parsed->count) return false;
+        const bool may_end = ++looked % 8 == 0 && (is_filtered || page.size() >= kListAtLeast);
+        if (may_end && processor_time() > until) return false;
         if (parsed->match && !proto::glob_match(*parsed->match, record.id()) &&
             !proto::glob_match(*parsed->match, record.options().name)) {
           return true;

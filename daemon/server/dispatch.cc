@@ -34,7 +34,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kAdd, add_command);
   blocking(CommandId::kAuth, auth_command);
   plain(CommandId::kCancel, cancel_command);
-  plain(CommandId::kClient, client_command);
+  blocking(CommandId::kClient, client_command);
   plain(CommandId::kClose, close_command);
   plain(CommandId::kCommand, command_command);
   blocking(CommandId::kConfig, config_command);

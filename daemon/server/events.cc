@@ -1,10 +1,8 @@
 #include "daemon/server/events.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/handler.h"
-#include "proto/glob.h"
 
 namespace locksley::daemon {
 
@@ -51,39 +49,9 @@ std::string event_json(const BatchRecord& record, EventKind kind, const BatchSta
   return event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-bool Events::insert(std::string_view audience, Topics Audience::* kind, Subscriber& subscriber,
-                    std::string_view topic) {
-  auto listeners = audiences_.find(audience);
-  if (listeners == audiences_.end()) listeners = audiences_.try_emplace(std::string(audience)).first;
-  Topics& topics = listeners->second.*kind;
-  auto found = topics.find(topic);
-  if (found == topics.end()) found = topics.try_emplace(std::string(topic)).first;
-  return found->second.insert(&subscriber).second;
-}
-
-bool Events::erase(std::string_view audience, Topics Audience::* kind, Subscriber& subscriber,
-                   std::string_view topic) {
-  const auto listeners = audiences_.find(audience);
-  if (listeners == audiences_.end()) return false;
-  Topics& topics = listeners->second.*kind;
-  const auto found = topics.find(topic);
-  if (found == topics.end() || found->second.erase(&subscriber) == 0) return false;
-  if (found->second.empty()) topics.erase(found);
-  if (listeners->second.channels.empty() && listeners->second.patterns.empty()) audiences_.erase(listeners);
-  return true;
-}
-
-bool Events::subscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel) {
-  return insert(audience, &Audience::channels, subscriber, channel);
-}
-bool Events::unsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel) {
-  return erase(audience, &Audience::channels, subscriber, channel);
-}
-bool Events::psubscribe(Subscriber& subscriber, std::string_view audience, std::string_view pattern) {
-  return insert(audience, &Audience::patterns, subscriber, pattern);
-}
-bool Events::punsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view pattern) {
-  return erase(audience, &Audience::patterns, subscriber, pattern);
+Events::Audience& Events::audience_for(std::string_view name) {
+  const auto found = audiences_.find(name);
+  return found != audiences_.end() ? found->second : audiences_.try_emplace(std::string(name)).first->second;
 }
 
 const Events::Audience* Events::audience_of(std::string_view name) const {
@@ -91,11 +59,37 @@ const Events::Audience* Events::audience_of(std::string_view name) const {
   return found == audiences_.end() ? nullptr : &found->second;
 }
 
-bool Events::listens(const Audience& audience, std::string_view channel) {
-  return audience.channels.contains(kAllBatches) || audience.channels.contains(channel) ||
-         std::ranges::any_of(audience.patterns, [&](const auto& topic) {
-           return proto::glob_match(topic.first, channel) || proto::glob_match(topic.first, kAllBatches);
-         });
+void Events::drop_if_empty(Audiences::iterator audience) {
+  if (audience->second.channels.empty() && audience->second.to_all.empty()) audiences_.erase(audience);
+}
+
+bool Events::subscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel) {
+  Topics& channels = audience_for(audience).channels;
+  auto found = channels.find(channel);
+  if (found == channels.end()) found = channels.try_emplace(std::string(channel)).first;
+  return found->second.insert(&subscriber).second;
+}
+
+bool Events::unsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel) {
+  const auto listeners = audiences_.find(audience);
+  if (listeners == audiences_.end()) return false;
+  Topics& channels = listeners->second.channels;
+  const auto found = channels.find(channel);
+  if (found == channels.end() || found->second.erase(&subscriber) == 0) return false;
+  if (found->second.empty()) channels.erase(found);
+  drop_if_empty(listeners);
+  return true;
+}
+
+void Events::offer_all(Subscriber& subscriber, std::string_view audience) {
+  audience_for(audience).to_all.insert(&subscriber);
+}
+
+void Events::offer_none(Subscriber& subscriber, std::string_view audience) {
+  const auto listeners = audiences_.find(audience);
+  if (listeners == audiences_.end()) return;
+  listeners->second.to_all.erase(&subscriber);
+  drop_if_empty(listeners);
 }
 
 bool Events::has_listener(const BatchRecord& record) const {
@@ -104,31 +98,32 @@ bool Events::has_listener(const BatchRecord& record) const {
   const Audience* const everything = audience_of(kEverything);
   if (own == nullptr && everything == nullptr) return false;
   const std::string channel = channel_of(record);
-  return (own != nullptr && listens(*own, channel)) ||
-         (everything != nullptr && listens(*everything, channel));
+  const auto listens = [&channel](const Audience* audience) {
+    return audience != nullptr && (!audience->to_all.empty() || audience->channels.contains(kAllBatches) ||
+                                   audience->channels.contains(channel));
+  };
+  return listens(own) || listens(everything);
 }
 
 void Events::publish(const BatchRecord& record, EventKind kind, const BatchStatus& status) {
   if (!has_listener(record)) return;
-  const std::string message = event_json(record, kind, status);
-  const std::string channel = channel_of(record);
+  const auto message = std::make_shared<const std::string>(event_json(record, kind, status));
+  const ChannelEvent of_this{channel_of(record), message};
+  const ChannelEvent of_all{std::string(kAllBatches), message};
   for (const std::string_view name : {std::string_view(record.options().tenant), kEverything}) {
     const Audience* const audience = audience_of(name);
     if (audience == nullptr) continue;
-    deliver(*audience, channel, message);
-    deliver(*audience, kAllBatches, message);
+    deliver(*audience, of_this);
+    deliver(*audience, of_all);
   }
   stats_.events_published.add(1);
 }
 
-void Events::deliver(const Audience& audience, std::string_view channel, std::string_view message) {
-  if (const auto found = audience.channels.find(channel); found != audience.channels.end()) {
-    for (Subscriber* subscriber : found->second) subscriber->deliver({}, channel, message);
+void Events::deliver(const Audience& audience, const ChannelEvent& event) {
+  if (const auto found = audience.channels.find(event.channel); found != audience.channels.end()) {
+    for (Subscriber* subscriber : found->second) subscriber->deliver({}, event.channel, *event.message);
   }
-  for (const auto& [pattern, subscribers] : audience.patterns) {
-    if (!proto::glob_match(pattern, channel)) continue;
-    for (Subscriber* subscriber : subscribers) subscriber->deliver(pattern, channel, message);
-  }
+  for (Subscriber* subscriber : audience.to_all) subscriber->offer(event);
 }
 
 }  // namespace locksley::daemon

@@ -72,7 +72,9 @@ std::shared_ptr<const Batches::ReadRows> Batches::read_rows(std::shared_ptr<Batc
     // What is shared goes along, so that it ends on the I/O thread, where it belongs.
     asio::post(io, [record = std::move(record), read = std::move(read)] {
       read->is_done = true;
-      for (Wakeup* waiter : record->waiters) waiter->wake();
+      for (const BatchRecord::Waiter& waiter : record->waiters) {
+        if (waiter.row == BatchRecord::kReadRows) waiter.who->wakeup.wake();
+      }
     });
   });
   return read;
@@ -119,8 +121,13 @@ std::optional<Ticket> Batches::forget(BatchRecord& record, Urgency urgency) {
   const std::uint64_t sequence = record.sequence;
   if (is_stored && registry_.by_sequence(sequence) != &record) return forget_retained(sequence, urgency);
   const std::uint64_t bytes = record.stored_bytes;
-  const ForgetBatch forgotten{record.sequence, record.stored_parts, record.status().steps == 1};
+  const BatchStatus status = record.status();
+  const ForgetBatch forgotten{record.sequence, record.stored_parts, status.steps == 1};
+  auto held = record.shared_from_this();
   if (!registry_.forget(record)) return std::nullopt;
+  if (status.result_bytes + record.payloads().memory_bytes() > kLargeBytes) {
+    aside_.post([held = std::move(held)] {});
+  }
   if (is_stored) {
     retained_.erase(sequence);
     stored_bytes_ -= bytes;

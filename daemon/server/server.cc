@@ -40,8 +40,9 @@ Server::Server(Parts parts, config::Config config)
       users_(batches_.registry().tenants()),
       listener_(parts_.io, parts_.log),
       handshakes_(parts_.io.get_executor()),
-      warnings_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
-                RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute)},
+      warnings_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
+                RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
+                RateGate(kMinute), RateGate(kMinute)},
       close_timer_(parts_.io) {
   batches_.on_stored([this](const Outcome& outcome) { tell_holding(outcome); });
   users_.replace(config_.users);
@@ -169,6 +170,17 @@ bool Server::account_input(std::uint64_t memory, std::uint64_t before) {
       std::max<std::uint64_t>(2 * proto::CommandReader::kFirstBlockBytes,
                               limits.max_queued_bytes.count / std::max<std::uint64_t>(limits.max_clients, 1));
   return memory <= std::max(before, share) || input_memory_ <= limits.max_queued_bytes.count;
+}
+
+void Server::account_output(std::uint64_t memory, std::uint64_t before) {
+  output_memory_ += memory - before;
+  while (output_memory_ > config_.limits.client_memory.count) {
+    // O(connections), and as rare as it takes to fill so much memory.
+    const auto most =
+        std::ranges::max_element(sessions_, {}, [](const auto& entry) { return entry.second->accounted(); });
+    if (most == sessions_.end() || most->second->accounted() == 0) return;
+    most->second->evict();
+  }
 }
 
 void Server::count_subscriber(int change) {

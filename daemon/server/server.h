@@ -42,8 +42,9 @@ enum class Warning : std::uint8_t {
   kLoginTimeout,
   kHandshake,
   kWrongPort,
+  kClientMemory,
 };
-inline constexpr std::size_t kWarnings = 9;
+inline constexpr std::size_t kWarnings = 10;
 
 // The wire protocol's side of the daemon: its socket, its connections, and the batches that they ask for.
 //
@@ -122,6 +123,10 @@ class Server {
   // A connection's memory for input changed. False if all together hold more than limits.max_queued_bytes,
   // and this one more than its share.
   bool account_input(std::uint64_t memory, std::uint64_t before);
+  // What a connection holds beside that changed. While all together hold more than limits.client_memory,
+  // those that hold most are dropped, the caller perhaps among them.
+  void account_output(std::uint64_t memory, std::uint64_t before);
+  void forget_output(std::uint64_t memory) { output_memory_ -= memory; }
   void count_subscriber(int change);
   void count_blocked(int change);
   // Whether a client waits in a blocking command.
@@ -150,6 +155,7 @@ class Server {
   std::vector<std::uint64_t> holding_;  // connections with replies that wait for the store
   std::uint64_t next_session_ = 1;
   std::uint64_t input_memory_ = 0;
+  std::uint64_t output_memory_ = 0;
   std::array<RateGate, kWarnings> warnings_;
   Timer close_timer_;
   std::function<void()> on_closed_;

@@ -9,8 +9,13 @@
 
 #include "daemon/server/dispatch.h"
 #include "daemon/server/server.h"
+#include "proto/glob.h"
 
 namespace locksley::daemon {
+
+namespace {
+constexpr std::uint64_t kTopicBytes = 200;  // of a subscription beside its name, which is there twice; about
+}  // namespace
 
 Session::Session(Server& server, Transport transport, std::uint64_t id, std::string peer, std::string local)
     : server_(server),
@@ -49,15 +54,17 @@ Coroutine<void> Session::converse() {
     if (!is_logged_in() && now() >= login_deadline()) co_return;
     if (readable_ && !eof_ && !is_held_up()) receive();
     const Turn turn = execute();
+    match_offered();
     if (turn == Turn::kBlock) co_await handler_of(spec_->id).blocking(*this, std::exchange(command_, {}));
     if (dropped_ || !flush() || is_over_limit()) co_return;
+    account();
     if (turn == Turn::kClose || closing_) {
       co_await farewell();
       co_return;
     }
     const bool may_go_on = !is_held_up();
     const bool has_more = turn == Turn::kYield || (turn == Turn::kBlock && reader_.buffered_bytes() > 0) ||
-                          (readable_ && !eof_);
+                          (readable_ && !eof_) || !offered_.empty();
     if (may_go_on && turn == Turn::kBlock && !has_more) continue;
     if (may_go_on && has_more) {
       // To the end of the queue: everybody else who has something to do comes first.
@@ -85,8 +92,9 @@ Session::Turn Session::execute() {
     ++commands_;
     if (dispatch(*this, command_, spec_) == Dispatched::kBlocks) return Turn::kBlock;
     if (closing_) return Turn::kClose;
-    // The clock costs as much as a PING: not each time.
-    if (n % 16 == 0 && now() - began > kTurnTime) return Turn::kYield;
+    // The clock costs as much as a PING, and next to nothing beside any other command.
+    const bool is_cheap = spec_ != nullptr && spec_->id == proto::CommandId::kPing;
+    if ((n % 16 == 0 || !is_cheap) && now() - began > kTurnTime) return Turn::kYield;
   }
   return Turn::kYield;
 }
@@ -184,16 +192,92 @@ void Session::deliver(std::string_view pattern, std::string_view channel, std::s
   if (!pattern.empty()) writer.bulk(pattern);
   writer.bulk(channel);
   writer.bulk(message);
+  account();
   wakeup_.wake();
+}
+
+void Session::offer(const ChannelEvent& event) {
+  if (dropped_) return;
+  offered_.push_back(event);
+  offered_bytes_ += sizeof event + event.channel.size() + event.message->size();
+  account();
+  wakeup_.wake();
+}
+
+void Session::match_offered() {
+  if (offered_.empty()) return;
+  const Instant began = now();
+  while (!offered_.empty() && !dropped_) {
+    const ChannelEvent& event = offered_.front();
+    auto pattern = matched_up_to_.empty() ? patterns.begin() : patterns.upper_bound(matched_up_to_);
+    for (; pattern != patterns.end(); ++pattern) {
+      if (now() - began > kTurnTime) {
+        // Behind all that waits: a wake-up of its own would be heard at once.
+        asio::post(server_.executor(), [self = shared_from_this()] { self->wakeup_.wake_here(); });
+        return;
+      }
+      if (proto::glob_match(*pattern, event.channel)) deliver(*pattern, event.channel, *event.message);
+      matched_up_to_ = *pattern;
+    }
+    matched_up_to_.clear();
+    offered_bytes_ -= sizeof event + event.channel.size() + event.message->size();
+    offered_.pop_front();
+  }
+}
+
+void Session::account(std::size_t more) {
+  if (dropped_) return;
+  std::uint64_t memory = output_.memory_bytes() + offered_bytes_ + topic_bytes_ + more;
+  for (const Held& held : held_) memory += held.bytes.memory_bytes();
+  if (memory == accounted_) return;
+  const std::uint64_t before = std::exchange(accounted_, memory);
+  server_.account_output(memory, before);
+}
+
+void Session::evict() {
+  server_.warn_sometimes(
+      Warning::kClientMemory, peer_,
+      "all clients together hold more than limits.client_memory: who holds most is dropped");
+  server_.stats().slow_clients_dropped.add(1);
+  drop("limits.client_memory");
+  server_.forget_output(std::exchange(accounted_, 0));
+}
+
+void Session::subscribe(Topics Session::* kind, const std::string& topic) {
+  const bool was_subscribed = is_subscribed();
+  if (!(this->*kind).insert(topic).second) return;
+  topic_bytes_ += kTopicBytes + 2 * topic.size();
+  Events& events = server_.batches().events();
+  if (kind == &Session::channels) {
+    events.subscribe(*this, audience_, topic);
+  } else if (patterns.size() == 1) {
+    events.offer_all(*this, audience_);
+  }
+  if (!was_subscribed) server_.count_subscriber(1);
+}
+
+void Session::unsubscribe(Topics Session::* kind, const std::string& topic) {
+  if ((this->*kind).erase(topic) == 0) return;
+  topic_bytes_ -= kTopicBytes + 2 * topic.size();
+  Events& events = server_.batches().events();
+  if (kind == &Session::channels) {
+    events.unsubscribe(*this, audience_, topic);
+  } else if (patterns.empty()) {
+    events.offer_none(*this, audience_);
+  }
+  if (!is_subscribed()) server_.count_subscriber(-1);
 }
 
 void Session::unsubscribe_all() {
   if (!is_subscribed()) return;
   Events& events = server_.batches().events();
   for (const std::string& channel : channels) events.unsubscribe(*this, audience_, channel);
-  for (const std::string& pattern : patterns) events.punsubscribe(*this, audience_, pattern);
+  if (!patterns.empty()) events.offer_none(*this, audience_);
   channels.clear();
   patterns.clear();
+  offered_.clear();
+  matched_up_to_.clear();
+  offered_bytes_ = topic_bytes_ = 0;
   server_.count_subscriber(-1);
 }
 
@@ -212,13 +296,18 @@ std::string Session::describe() const {
       is_logged_in() ? user().name() : "(none)", library_name, library_version, static_cast<int>(protocol));
 }
 
-Session::Waiting::Waiting(Session& session, BatchRecord& record) : session_(session), record_(record) {
-  record_.waiters.push_back(&session_.wakeup_);
+Session::Waiting::Waiting(Session& session, BatchRecord& record, std::uint64_t row)
+    : session_(session),
+      record_(record),
+      waiter_{.wakeup = session.wakeup_, .is_told = false, .place = record.waiters.size()} {
+  record_.waiters.push_back({&waiter_, row});
   session_.server_.count_blocked(1);
 }
 
 Session::Waiting::~Waiting() {
-  std::erase(record_.waiters, &session_.wakeup_);
+  record_.waiters[waiter_.place] = record_.waiters.back();
+  record_.waiters[waiter_.place].who->place = waiter_.place;
+  record_.waiters.pop_back();
   session_.server_.count_blocked(-1);
   session_.active_at_ = now();
 }
@@ -229,6 +318,7 @@ void Session::end() {
   transport_.close();
   timer_.cancel();
   output_.clear();
+  server_.forget_output(std::exchange(accounted_, 0));
   server_.session_ended(*this, std::exchange(input_memory_, 0));
 }
 

@@ -43,8 +43,9 @@ class Server;
 // ones together to limits.max_queued_bytes; behind a blocking command up to kBlockedInput is read. Output: no
 // command is executed while more than kPauseOutput waits for the peer (before authentication, while its
 // reader has those limits: kPauseStranger); the connection is dropped when more than limits.output_buffer
-// does. Fairness: after kTurnCommands, kTurnTime or kTurnOutput the other connections have their turn. Time
-// before authentication: limits.login_timeout.
+// does, or when it holds most of all while all together hold more than limits.client_memory. Fairness: after
+// kTurnCommands, kTurnTime or kTurnOutput the other connections have their turn. Time before authentication:
+// limits.login_timeout.
 class Session final : public Subscriber, public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
@@ -104,12 +105,14 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   void close_after_reply() { closing_ = true; }
 
   enum class Until : std::uint8_t { kDone, kTimeout, kGone };
-  // Waits until `done(*record)`, looking after every change of the batch, or until the deadline; kGone: the
-  // peer has gone or the connection is to close, and there is nobody to reply to.
+  // Waits until `done(*record)`, looking when the batch is over or has the row `row` (kItsEnd: not before),
+  // or until the deadline; kGone: the peer has gone or the connection is to close, and there is nobody to
+  // reply to.
   template <class Done>
-  Coroutine<Until> until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline);
-  // The same for what comes soon, whatever the peer does: one that has closed its side waits for the reply
-  // all the same. False if the connection is to close.
+  Coroutine<Until> until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline,
+                         std::uint64_t row = BatchRecord::kItsEnd);
+  // The same for rows that are being read, which come soon, whatever the peer does: one that has closed its
+  // side waits for the reply all the same. False if the connection is to close.
   template <class Done>
   Coroutine<bool> until_soon(std::shared_ptr<BatchRecord> record, Done done);
 
@@ -128,8 +131,12 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   std::string library_name;
   std::string library_version;
   bool no_evict = false;
-  std::set<std::string, std::less<>> channels;  // subscribed to; only through subscribe() & co.
-  std::set<std::string, std::less<>> patterns;
+  using Topics = std::set<std::string, std::less<>>;
+  Topics channels;  // subscribed to; changed through subscribe() & co.
+  Topics patterns;
+  // `kind`: &Session::channels or &Session::patterns.
+  void subscribe(Topics Session::* kind, const std::string& topic);
+  void unsubscribe(Topics Session::* kind, const std::string& topic);
 
   bool is_subscribed() const { return !channels.empty() || !patterns.empty(); }
   std::size_t subscriptions() const { return channels.size() + patterns.size(); }
@@ -149,7 +156,16 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   // Closes it once what is written is out and no command is being executed.
   void finish();
 
+  // What it holds beside unfinished commands, as limits.client_memory counts it: replies, events that its
+  // patterns have yet to be matched with, subscriptions; and `more`, what a command that goes on holds.
+  void account(std::size_t more = 0);
+  std::uint64_t accounted() const { return accounted_; }
+  // It holds most of all while all hold too much: dropped, and what it holds counts no longer.
+  void evict();
+  bool is_dropped() const { return dropped_; }
+
   void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override;
+  void offer(const ChannelEvent& event) override;
 
  private:
   // Replies that wait for the store, and all that were written behind them.
@@ -167,14 +183,17 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   // A blocking command's stay among the waiters of a batch.
   class Waiting {
    public:
-    Waiting(Session& session, BatchRecord& record);
+    Waiting(Session& session, BatchRecord& record, std::uint64_t row);
     ~Waiting();
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
+    // Whoever waits looks now: what comes after it wants to hear of.
+    void look() { waiter_.is_told = false; }
 
    private:
     Session& session_;
     BatchRecord& record_;
+    BatchWaiter waiter_;
   };
 
   // The TLS handshake.
@@ -202,6 +221,8 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   // One read of what is there.
   void receive();
   void account_input();
+  // Matches events that were offered with the patterns, for a turn's time at most.
+  void match_offered();
   // Writes what the socket takes. False if the peer has gone.
   bool flush();
   bool is_over_limit();
@@ -238,6 +259,11 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   proto::Command command_;
   const proto::CommandSpec* spec_ = nullptr;  // of the last command
   std::uint64_t input_memory_ = 0;            // as the server's sum counts it
+  std::uint64_t accounted_ = 0;               // likewise
+  std::uint64_t topic_bytes_ = 0;             // of channels and patterns
+  std::deque<ChannelEvent> offered_;          // to be matched with the patterns
+  std::uint64_t offered_bytes_ = 0;
+  std::string matched_up_to_;  // patterns up to this one have been, with the first of them; empty: none
   std::uint64_t commands_ = 0;
   Instant active_at_;
 
@@ -263,9 +289,12 @@ void Session::reply_when_stored(Ticket ticket, Write write) {
 }
 
 template <class Done>
-Coroutine<Session::Until> Session::until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline) {
-  const Waiting waiting(*this, *record);
-  while (!done(*record)) {
+Coroutine<Session::Until> Session::until(std::shared_ptr<BatchRecord> record, Done done, Instant deadline,
+                                         std::uint64_t row) {
+  Waiting waiting(*this, *record, row);
+  for (;;) {
+    waiting.look();
+    if (done(*record)) co_return Until::kDone;
     if (deadline != kNever) {
       if (std::chrono::steady_clock::now() >= deadline) co_return Until::kTimeout;
       wait_until(deadline);
@@ -273,12 +302,11 @@ Coroutine<Session::Until> Session::until(std::shared_ptr<BatchRecord> record, Do
     if (!tend()) co_return Until::kGone;
     if (!wakeup_.take()) co_await wakeup_.wait();
   }
-  co_return Until::kDone;
 }
 
 template <class Done>
 Coroutine<bool> Session::until_soon(std::shared_ptr<BatchRecord> record, Done done) {
-  const Waiting waiting(*this, *record);
+  const Waiting waiting(*this, *record, BatchRecord::kReadRows);
   dropped_ = dropped_ || !flush();
   while (!dropped_ && !done(*record)) {
     if (!wakeup_.take()) co_await wakeup_.wait();

@@ -51,7 +51,7 @@ bool Session::flush() {
 
 bool Session::is_over_limit() {
   const std::uint64_t most = server_.config().limits.output_buffer.count;
-  if (output_size() <= most) return false;
+  if (output_size() + offered_bytes_ <= most) return false;
   server_.stats().slow_clients_dropped.add(1);
   server_.warn_sometimes(Warning::kSlowClient, peer_,
                          is_subscribed() ? "a subscriber reads too slowly: limits.output_buffer"
@@ -63,6 +63,7 @@ bool Session::tend() {
   if (dropped_) return false;
   // To the end of what there is: what a TLS channel has taken in, the socket does not tell of again.
   while (readable_ && !eof_ && !dropped_ && reader_.buffered_bytes() < kBlockedInput) receive();
+  match_offered();
   if (eof_) {
     // Whatever is pipelined behind is not executed either: a peer that half-closes while it is blocked has
     // given up. What was executed before it has its replies.
@@ -73,6 +74,7 @@ bool Session::tend() {
     dropped_ = true;
     return false;
   }
+  account();
   if (reader_.buffered_bytes() < kBlockedInput) wait_readable();
   if (!output_.empty()) wait_writable();
   return true;
@@ -89,6 +91,7 @@ void Session::look_again() {
 bool Session::rest() {
   if (reader_.is_idle()) reader_.release();
   if (output_.empty()) output_.clear();
+  account();
   if (const std::uint64_t memory = reader_.memory_bytes(); memory != input_memory_) {
     server_.account_input(memory, std::exchange(input_memory_, memory));
   }

@@ -50,9 +50,10 @@ void Session::set_audience(std::string_view audience) {
     events.unsubscribe(*this, audience_, channel);
     events.subscribe(*this, audience, channel);
   }
-  for (const std::string& pattern : patterns) {
-    events.punsubscribe(*this, audience_, pattern);
-    events.psubscribe(*this, audience, pattern);
+  // What it was offered before happened while it was its to hear of.
+  if (!patterns.empty()) {
+    events.offer_none(*this, audience_);
+    events.offer_all(*this, audience);
   }
   audience_ = audience;
 }

@@ -36,7 +36,8 @@ http:      {address: 0.0.0.0, port: 65535}
 pool:      {workers: 8}
 scheduling: {share: jobs, quantum: 250us, reserved_workers: 2}
 limits:    {max_clients: 1, max_batch_jobs: 2, max_payload: 3, max_command: 4KiB, max_queued_jobs: 5,
-            max_queued_bytes: 6MiB, idle_timeout: 7s, login_timeout: 90s, open_timeout: 8m, output_buffer: 9GiB}
+            max_queued_bytes: 6MiB, idle_timeout: 7s, login_timeout: 90s, open_timeout: 8m, output_buffer: 9GiB,
+            client_memory: 10MiB}
 store:     {path: "/var/lib/locksley", durability: async, retention: 10h, max_bytes: 11GiB}
 metrics:   {deepest_batches: 0, tenants: 11}
 log:       {level: trace, format: json}
@@ -52,7 +53,8 @@ shutdown:  {drain_timeout: 0s}
   expected.http.port = 65535;
   expected.pool.workers = 8;
   expected.scheduling = {Share::kJobs, 250us, 2};
-  expected.limits = {1, 2, Bytes{3}, kibibytes(4), 5, mebibytes(6), 7s, 90s, 8min, gibibytes(9)};
+  expected.limits = {1,   2,    Bytes{3},     kibibytes(4), 5, mebibytes(6), 7s,
+                     90s, 8min, gibibytes(9), mebibytes(10)};
   expected.store = {"/var/lib/locksley", Durability::kAsync, 10h, gibibytes(11)};
   expected.metrics = {0, 11};
   expected.log = {LogLevel::kTrace, LogFormat::kJson};

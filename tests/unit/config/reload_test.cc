@@ -59,6 +59,7 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "limits.login_timeout",
                                "limits.open_timeout",
                                "limits.output_buffer",
+                               "limits.client_memory",
                                "store.retention",
                                "store.max_bytes",
                                "handlers.h",

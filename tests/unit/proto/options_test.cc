@@ -218,6 +218,10 @@ TEST(ReadOptionsTest, List) {
   EXPECT_EQ(parsed->cursor, 9u);
   EXPECT_EQ(parse_list(words("LIST STATE asleep")).error(),
             "ERR option 'STATE' needs open, queued, running, done or cancelled, found 'asleep'");
+  EXPECT_TRUE(parse_list(words("LIST MATCH " + std::string(256, '*'))));
+  EXPECT_TRUE(parse_list(words("LIST MATCH " + std::string(257, '*')))
+                  .error()
+                  .starts_with("ERR option 'MATCH' needs at most 256 bytes, found '***"));
 }
 
 TEST(ReadOptionsTest, WaitAndWeight) {

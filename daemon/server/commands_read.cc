@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::uint64_t kMaxReplyBytes = 1 << 20;  // of RESULTS; a millisecond or two of writing
 // Of LIST: how many batches one page may look at, with a filter that little passes, and for how long. Then it
-// ends short; without a filter not before it has a thousand.
+// ends short; without a filter not before it has some hundred.
 constexpr std::size_t kMaxLooked = 10'000;
-constexpr auto kListTime = std::chrono::milliseconds(1);
-constexpr std::size_t kListAtLeast = 1000;
+constexpr auto kListTime = std::chrono::microseconds(300);
+constexpr std::size_t kListAtLeast = 250;
 
 // Of this thread. Time in which others have the processor does not count: what is listed does not depend on
 // them.

@@ -48,6 +48,7 @@ class Beside(DaemonTest):
         self.addCleanup(self.stopping.set)
         self.sockets = []
         self.addCleanup(self.close_all)
+        self.flood_with_pings()
 
     def close_all(self):
         for each in self.sockets:
@@ -74,9 +75,9 @@ class Beside(DaemonTest):
         self.most_rss = max(self.most_rss, self.daemon.resident_bytes())
 
     @contextlib.contextmanager
-    def abused(self, what, seconds=MEASURE_S, mebibytes=64, busy=None):
-        """What is inside happens beside the neighbour, and for `seconds` at least; then its figures are held against those at rest (or
-        those of `busy`, a daemon that has as much to do), and the daemon's memory against `mebibytes` more than before."""
+    def abused(self, what, seconds=MEASURE_S, mebibytes=64):
+        """What is inside happens beside the neighbour, and for `seconds` at least; then its figures are held against those beside a
+        flood of PINGs, since a thread that never rests gets what the machine has left, and the daemon's memory against `mebibytes` more than before."""
         with self.neighbour.beside(seconds) as figures:
             yield
             self.look()
@@ -84,7 +85,7 @@ class Beside(DaemonTest):
         self.close_all()
         rest = self.neighbour.rest
         print(f"{what}: {text(figures)}\n  at rest: {text(rest)}; RSS {self.rss >> 20} MiB, {self.most_rss >> 20} MiB at most", flush=True)
-        for kind, before in (busy or rest).items():
+        for kind, before in self.busy.items():
             now = figures[kind]
             self.assertLess(now["p50"], 5 + 10 * before["p50"], f"{what}: {kind}: {text(figures)}; at rest {text(rest)}")
             self.assertLess(now["p99"], 60 + 10 * before["p99"], f"{what}: {kind}: {text(figures)}; at rest {text(rest)}")
@@ -118,6 +119,13 @@ class Beside(DaemonTest):
             data = command * pipeline
             self.in_background(lambda each=each, data=data: each.sendall(data))
             self.in_background(lambda each=each: each.recv(1 << 20) or each.close())
+
+    def flood_with_pings(self):
+        """What a flood is compared with: an I/O thread that never rests gets what the machine has left, and that is not its fault."""
+        with self.neighbour.beside(MEASURE_S) as self.busy:
+            self.flood(encode("PING"), pipeline=500)
+        self.close_all()
+        print(f"a flood of PING: {text(self.busy)}", flush=True)
 
 
 class Connections(Beside):
@@ -290,23 +298,14 @@ class Floods(Beside):
             "INFO": encode("INFO"),
             "CLIENT LIST": encode("CLIENT", "LIST"),
         }
-        self.flood_with_pings()
         for name, command in commands.items():
             with self.subTest(name):
-                with self.abused(f"a flood of {name} beside {self.batches} batches", busy=self.busy):
+                with self.abused(f"a flood of {name} beside {self.batches} batches"):
                     self.flood(command)
-
-    def flood_with_pings(self):
-        """What a flood is compared with: an I/O thread that never rests gets what the machine has left, and that is not its fault."""
-        with self.neighbour.beside(MEASURE_S) as self.busy:
-            self.flood(encode("PING"), pipeline=500)
-        self.close_all()
-        print(f"a flood of PING: {text(self.busy)}", flush=True)
 
     def test_scrapes_without_end(self):
         http_port = int(self.daemon.http.rsplit(":", 1)[1])
-        self.flood_with_pings()
-        with self.abused(f"4 clients that scrape /metrics without end beside {self.batches} batches", busy=self.busy):
+        with self.abused(f"4 clients that scrape /metrics without end beside {self.batches} batches"):
             for each in self.open(4, port=http_port):
                 self.in_background(lambda each=each: each.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"))
                 self.in_background(lambda each=each: each.recv(1 << 20) or each.close())

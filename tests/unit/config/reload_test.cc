@@ -17,7 +17,7 @@ Config all_changed() {
   config.http = {"::1", 2, HttpLogin::kUsers, "t", {"d", "e", "f", ClientCertificates::kOptional}};
   config.pool = {3};
   config.scheduling = {Share::kJobs, 2ms, 1};
-  config.limits = {1, 2, Bytes{3}, Bytes{4}, 5, Bytes{6}, 7s, 8s, 9s, Bytes{10}};
+  config.limits = {1, 2, Bytes{3}, Bytes{4}, 5, Bytes{6}, 7s, 8s, 9s, Bytes{10}, Bytes{11}};
   config.store = {"p", Durability::kAsync, 1h, Bytes{1}};
   config.handlers["h"].plugin = "p";
   config.users["u"].password_hash = "x";

@@ -18,7 +18,6 @@ namespace locksley::daemon {
 
 namespace {
 
-constexpr std::uint64_t kMaxReplyBytes = 1 << 20;  // of RESULTS; a millisecond or two of writing
 // Of LIST: how many batches one page may look at, with a filter that little passes, and for how long. Then it
 // ends short; without a filter not before it has some hundred.
 constexpr std::size_t kMaxLooked = 10'000;
@@ -31,6 +30,13 @@ std::chrono::nanoseconds processor_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+void write_page(Session& session, const ResultsPage& page) {
+  const std::size_t before = session.output_size();
+  proto::ReplyWriter reply = session.reply();
+  write_results(reply, page);
+  session.server().count_page(session.output_size() - before);
 }
 
 std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
@@ -94,12 +100,11 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     if (until == Session::Until::kGone) co_return;
   }
   const std::uint64_t most =
-      std::min(kMaxReplyBytes, session.server().config().limits.output_buffer.count / 2);
+      std::min(session.server().page_room(), session.server().config().limits.output_buffer.count / 2);
   const ResultsDemand demand{.cursor = parsed->from, .count = parsed->count, .max_bytes = most};
   const std::optional<ResultsPage> page = results_in_memory(*record, demand);
   if (page) {
-    proto::ReplyWriter reply = session.reply();
-    write_results(reply, *page);
+    write_page(session, *page);
     co_return;
   }
   Batches& batches = session.server().batches();
@@ -112,8 +117,7 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     session.fail(is_forgotten ? no_such_batch(parsed->id) : fmt::format("STORE {}", read->page.error()));
     co_return;
   }
-  proto::ReplyWriter reply = session.reply();
-  write_results(reply, *read->page);
+  write_page(session, *read->page);
 }
 
 void list_command(Session& session, proto::Command& command) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/post.hpp>
 #include <utility>
 
 #include "daemon/auth/authenticator.h"
@@ -181,6 +182,17 @@ void Server::account_output(std::uint64_t memory, std::uint64_t before) {
     if (most == sessions_.end() || most->second->accounted() == 0) return;
     most->second->evict();
   }
+}
+
+std::uint64_t Server::page_room() const {
+  return std::max(kLeastPage, kRoundPages - std::min(kRoundPages, round_pages_));
+}
+
+void Server::count_page(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  // Behind all that is ready now.
+  if (round_pages_ == 0) asio::post(executor(), [this] { round_pages_ = 0; });
+  round_pages_ += bytes;
 }
 
 void Server::count_subscriber(int change) {

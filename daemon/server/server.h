@@ -90,6 +90,8 @@ class Server {
   // most, and calls `on_closed` when none is left.
   void close(std::function<void()> on_closed);
   static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
+  static constexpr std::uint64_t kRoundPages = 1 << 20;         // two or three milliseconds of writing
+  static constexpr std::uint64_t kLeastPage = 64 * 1024;        // some 100 us
 
   // ---- For connections and commands ----
 
@@ -127,6 +129,11 @@ class Server {
   // those that hold most are dropped, the caller perhaps among them.
   void account_output(std::uint64_t memory, std::uint64_t before);
   void forget_output(std::uint64_t memory) { output_memory_ -= memory; }
+  // What a page of results may have: of a turn of all connections, the first pages together kRoundPages; the
+  // others kLeastPage each, so that hundreds that read at once do not hold up who asks for little.
+  std::uint64_t page_room() const;
+  // One of so many bytes was written.
+  void count_page(std::uint64_t bytes);
   void count_subscriber(int change);
   void count_blocked(int change);
   // Whether a client waits in a blocking command.
@@ -156,6 +163,7 @@ class Server {
   std::uint64_t next_session_ = 1;
   std::uint64_t input_memory_ = 0;
   std::uint64_t output_memory_ = 0;
+  std::uint64_t round_pages_ = 0;  // bytes of results since all connections last had a turn
   std::array<RateGate, kWarnings> warnings_;
   Timer close_timer_;
   std::function<void()> on_closed_;

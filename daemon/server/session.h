@@ -93,6 +93,8 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   Server& server() { return server_; }
   // Where the reply goes, in the protocol of the connection.
   proto::ReplyWriter reply();
+  // Bytes of replies that were written and not sent.
+  std::size_t output_size() const;
   // An error reply, counted by its code.
   void fail(std::string_view text);
   // The reply that `write(ReplyWriter&)` writes goes out, and all behind it, once everything up to `ticket`
@@ -205,8 +207,6 @@ class Session final : public Subscriber, public std::enable_shared_from_this<Ses
   Coroutine<void> farewell();
   // Where the next reply goes.
   proto::OutputBuffer& output_end() { return held_.empty() ? output_ : held_.back().bytes; }
-  // Replies that were written and not sent.
-  std::size_t output_size() const;
   // Nothing more is to be executed, or read, until some of them are sent, or the store has caught up.
   bool is_held_up() const;
   // Makes the user what it is; null: nobody.

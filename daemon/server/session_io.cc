@@ -33,13 +33,17 @@ void Session::account_input() {
 }
 
 bool Session::flush() {
-  std::size_t most = transport_.most_at_once();
+  std::size_t most = Transport::kMostAtOnce;
   while (!output_.empty()) {
     std::array<std::string_view, 32> views;
     const std::size_t used = output_.gather(views);
     std::size_t total = 0;
-    for (std::size_t i = 0; i < used; ++i) total += views[i].size();
-    const std::optional<std::size_t> sent = transport_.send(std::span(views).first(used));
+    std::size_t count = 0;
+    for (; count < used && total < most; ++count) {
+      views[count] = views[count].substr(0, most - total);
+      total += views[count].size();
+    }
+    const std::optional<std::size_t> sent = transport_.send(std::span(views).first(count));
     if (!sent) return false;
     output_.consume(*sent);
     server_.stats().sent_bytes.add(*sent);

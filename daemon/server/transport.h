@@ -54,8 +54,8 @@ class Transport {
   Received receive(std::span<std::byte> space);
   // How many were taken, none or some; nothing if the peer has gone. Again after write_wait().
   std::optional<std::size_t> send(std::span<const std::string_view> views);
-  // Others have their turn after so much in one go; on the plain way the socket's buffer is the bound.
-  std::size_t most_at_once() const { return tls_ ? TlsChannel::kMostAtOnce : SIZE_MAX; }
+  // Others have their turn after so much in one go: a socket may have room for megabytes.
+  static constexpr std::size_t kMostAtOnce = TlsChannel::kMostAtOnce;
   Socket::wait_type read_wait() const { return read_wait_; }
   Socket::wait_type write_wait() const { return write_wait_; }
 

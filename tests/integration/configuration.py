@@ -16,7 +16,7 @@ class Keys(ReloadTest):
     LIVE = {
         "pool.workers": "3", "scheduling.quantum": "2ms", "limits.max_clients": "9", "limits.max_batch_jobs": "7", "limits.max_payload": "10",
         "limits.max_command": "10KiB", "limits.max_queued_jobs": "8", "limits.max_queued_bytes": "20KiB", "limits.idle_timeout": "1h", "limits.login_timeout": "2s",
-        "limits.open_timeout": "2h", "limits.output_buffer": "2KiB", "store.retention": "3h", "store.max_bytes": "1GiB", "metrics.deepest_batches": "2", "metrics.tenants": "0",
+        "limits.open_timeout": "2h", "limits.output_buffer": "2KiB", "limits.client_memory": "1GiB", "store.retention": "3h", "store.max_bytes": "1GiB", "metrics.deepest_batches": "2", "metrics.tenants": "0",
         "log.level": "debug", "log.format": "json", "shutdown.drain_timeout": "5s",
     }  # fmt: skip
 

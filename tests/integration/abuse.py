@@ -48,7 +48,7 @@ class OtherProtocols(DaemonTest):
         self.assertEqual(command("PING"), "PONG")
 
     def test_tls_on_the_plain_port_is_refused_at_once(self):
-        self.assertRegex(self.sent(CLIENT_HELLO), rb"^-ERR Protocol error: [^\r\n]*\r\n$")
+        self.assertRegex(self.sent(CLIENT_HELLO), rb"^-ERR this port does not speak TLS[^\r\n]*\r\n$")
 
     def test_the_protocol_on_the_http_port_is_refused(self):
         host, port = self.daemon.http[len("http://") :].rsplit(":", 1)

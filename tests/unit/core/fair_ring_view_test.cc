@@ -61,21 +61,21 @@ TEST(FairRingViewTest, TheDeepestAreFoundAmongManyThatAreNot) {
   std::vector<RingQueue> queues(5'000);
   for (std::size_t i = 0; i < queues.size(); ++i) {
     ring.attach(queues[i], {.tenant = i % 2 == 0 ? "a" : "b"}, nullptr);
-    ring.add_jobs(queues[i], i == 17 ? 1'000 : i % 1'000 == 3 ? 100 + i / 1'000 : 1, kNow);
+    ring.add_jobs(queues[i], i == 17 ? 1'000 : i % 1'000 == 3 ? 100 + i / 1'000 : 1, kViewedAt);
   }
-  RingSnapshot snapshot = ring.snapshot(4, kNow);
+  RingSnapshot snapshot = ring.snapshot(4, kViewedAt);
   EXPECT_THAT(snapshot.deepest, testing::ElementsAre(1'000, 104, 103, 102));
   EXPECT_EQ(snapshot.active_queues, 5'000U);
   EXPECT_EQ(snapshot.queues, 5'000U);
   // Among very many of one depth it lists some.
-  EXPECT_EQ(ring.snapshot(2'000, kNow).deepest.size(), 1'024U);
-  static_cast<void>(ring.cancel(queues[17], kNow));
-  ring.add_jobs(queues[18], 200, kNow);
-  snapshot = ring.snapshot(2, kNow);
+  EXPECT_EQ(ring.snapshot(2'000, kViewedAt).deepest.size(), 1'024U);
+  static_cast<void>(ring.cancel(queues[17], kViewedAt));
+  ring.add_jobs(queues[18], 200, kViewedAt);
+  snapshot = ring.snapshot(2, kViewedAt);
   EXPECT_THAT(snapshot.deepest, testing::ElementsAre(201, 104));
   EXPECT_EQ(snapshot.active_queues, 4'999U);
   ring.detach_all();
-  snapshot = ring.snapshot(2, kNow);
+  snapshot = ring.snapshot(2, kViewedAt);
   EXPECT_TRUE(snapshot.deepest.empty());
   EXPECT_EQ(snapshot.active_queues, 0U);
 }
@@ -86,11 +86,11 @@ TEST(FairRingViewTest, AheadOfVeryManyIsEstimated) {
   std::vector<RingQueue> queues(kMany);
   for (RingQueue& queue : queues) {
     ring.attach(queue, {}, nullptr);
-    ring.add_jobs(queue, 1, kNow);
+    ring.add_jobs(queue, 1, kViewedAt);
   }
-  EXPECT_EQ(ring.view(queues.front(), kNow).ahead, 0U);
+  EXPECT_EQ(ring.view(queues.front(), kViewedAt).ahead, 0U);
   for (const std::size_t place : {kMany / 4, kMany / 2, kMany - 1}) {
-    EXPECT_NEAR(static_cast<double>(ring.view(queues[place], kNow).ahead), static_cast<double>(place),
+    EXPECT_NEAR(static_cast<double>(ring.view(queues[place], kViewedAt).ahead), static_cast<double>(place),
                 0.05 * kMany);
   }
   ring.detach_all();

@@ -7,6 +7,16 @@
 
 namespace locksley::daemon {
 
+namespace {
+
+// Of 127.0.0.1:7770 and [::1]:7770, what is before the port.
+std::string address_of(const std::string& peer) {
+  const std::size_t colon = peer.rfind(':');
+  return peer.front() == '[' ? peer.substr(1, colon - 2) : peer.substr(0, colon);
+}
+
+}  // namespace
+
 bool Session::log_in(const UserRef& user) {
   Tenant& tenant = user->tenant();
   const bool is_counted = user_ != nullptr && &user_->tenant() == &tenant;
@@ -87,8 +97,7 @@ Coroutine<std::optional<Verdict>> Session::check_password(std::string_view user,
     question->verdict = verdict;
     if (question->asks != nullptr) question->asks->wakeup_.wake();
   };
-  const std::string source = peer_.substr(0, peer_.rfind(':'));
-  server_.authenticator().check(source, std::string(user), std::string(hash),
+  server_.authenticator().check(address_of(peer_), std::string(user), std::string(hash),
                                 std::string(arguments[password]), told);
   arguments.wipe(password);
   dropped_ = dropped_ || !flush();

@@ -1,25 +1,28 @@
 #!/usr/bin/python3
 """Everything at once: good load of all kinds, abuse, connections killed, the configuration re-read, subscriptions, scrapes.
 
-    soak.py [--minutes 0.5] [--seed S]
+    soak.py [--minutes 0.5] [--seed S] [--secure]
+
+With --secure by TLS, as users with passwords, beside others who try wrong ones.
 
 What must hold: each batch that was accepted has each of its results once, with the right output; and whenever the load pauses (each minute, or
 oftener in a short run), memory, descriptors, threads and child processes are what they were after the warm-up. The latency of a client that does
 no harm is printed.
 
 A kind of load is a function of a Load and a random.Random, called again and again by a thread of its own, on a connection that it gets and may
-lose at any moment: GOOD checks what it gets, BAD does harm. To add one, add it to the list; what a user or TLS need goes into Load.connect()
-and settings()."""
+lose at any moment: GOOD checks what it gets, BAD does harm. To add one, add it to the list."""
 
 import argparse
 import collections
 import contextlib
 import hashlib
 import json
+import os
 import pathlib
 import random
 import signal
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -28,10 +31,12 @@ import traceback
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import Daemon, wait_for
+from locksley_daemon import Daemon, merged, wait_for
 from neighbour import Neighbour, text
-from programs import PYTHON, children, descriptors, keeper_of
+from programs import PYTHON, children, keeper_of
 from resp import Closed, Connection, Error, encode, is_message
+from secured import Secured
+from users import PASSWORD
 
 MEBI = 1 << 20
 WORKER = """
@@ -49,7 +54,7 @@ OUTPUTS = {
     "cat": lambda payload: payload,
     "worker": lambda payload: payload,
 }
-LOST = (Closed, OSError)  # the connection: killed, refused, or closed by the daemon
+LOST = (Closed, OSError, ssl.SSLError)  # the connection: killed, refused, or closed by the daemon
 
 
 def settings(folder, live=0):
@@ -73,9 +78,11 @@ class Wrong(Exception):
 class Load:
     """What the threads share."""
 
-    def __init__(self, daemon, folder):
+    def __init__(self, daemon, folder, secured):
         self.daemon = daemon
         self.folder = folder
+        self.secured = secured
+        self.own = threading.local()
         self.count = collections.Counter()
         self.wrong = []
         self.ending = threading.Event()
@@ -84,10 +91,16 @@ class Load:
         self.at_work = 0
 
     def connect(self, **options):
-        return Connection(self.daemon.host, self.daemon.port, **options)
+        if self.secured is None:
+            return Connection(self.daemon.host, self.daemon.port, **options)
+        return self.secured.connect(self.daemon, self.own.user, **options)
 
-    def run(self, work, seed):
-        """work(), again and again, until the end; nothing while the load pauses."""
+    def settings(self, live=0):
+        return merged(settings(self.folder, live), self.secured.settings if self.secured else {})
+
+    def run(self, work, seed, user):
+        """work(), again and again, as this user, until the end; nothing while the load pauses."""
+        self.own.user = user
         chance = random.Random(seed)
         while not self.ending.is_set():
             if self.paused.is_set():
@@ -204,7 +217,7 @@ def scrape(load, chance):
 
 
 def reread(load, chance):
-    load.daemon.configure(settings(load.folder, live=chance.randint(0, 1000)))
+    load.daemon.configure(load.settings(live=chance.randint(0, 1000)))
     load.daemon.send_signal(signal.SIGHUP)
     time.sleep(0.5)
 
@@ -266,8 +279,29 @@ def runs_away(load, chance):
         connection.send(encode("RUN", "sleep", "JOBS", *["200"] * 4))
 
 
+def guess(load, chance):
+    """Wrong passwords, from an address of its own, since that is what is slowed down."""
+    if load.secured is None:
+        return time.sleep(1)
+    with socket.create_connection((load.daemon.host, load.daemon.port), timeout=30, source_address=("127.0.0.2", 0)) as plain:
+        with load.secured.context.wrap_socket(plain, server_hostname=load.daemon.host) as peer:
+            for _ in range(3):
+                peer.sendall(encode("AUTH", chance.choice(("alice", "nobody")), f"{chance.random()}"))
+                reply = peer.recv(1000)
+                if not reply:
+                    return  # killed, as others are
+                if not reply.startswith((b"-WRONGPASS", b"-ERR too many")):
+                    raise Wrong(f"a wrong password: {reply}")
+
+
 GOOD = [submit, submit, submit, run, stream, look, listen, scrape, reread]
-BAD = [kill, deaf, half, rubbish, pipeline, crowd, runs_away]
+BAD = [kill, deaf, half, rubbish, pipeline, crowd, runs_away, guess]
+
+
+def descriptors_beside_store(pid, folder):
+    """How many tables the store has open changes as it sees fit."""
+    names = (os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd") if os.path.lexists(entry.path))
+    return sum(not name.startswith(str(folder)) for name in names)
 
 
 def sample(load, neighbour):
@@ -281,7 +315,7 @@ def sample(load, neighbour):
     pid = load.daemon.pid
     seen = {
         "rss_mib": load.daemon.resident_bytes() >> 20,
-        "descriptors": descriptors(pid),
+        "descriptors": descriptors_beside_store(pid, load.folder),
         "threads": len(load.daemon.threads()),
         "children": len(children(keeper_of(load.daemon))),
     }
@@ -292,8 +326,11 @@ def sample(load, neighbour):
 
 
 def soak(load, minutes, seed):
-    neighbour = Neighbour(load.daemon)
-    threads = [threading.Thread(target=load.run, args=(work, f"{seed}/{i}"), daemon=True) for i, work in enumerate(GOOD + BAD)]
+    neighbour = Neighbour(load.daemon, login=load.secured and (load.secured.authority, "admin", PASSWORD.format("admin")))
+    user = lambda i, work: "admin" if work is kill else Secured.NAMES[i % 2]
+    threads = [
+        threading.Thread(target=load.run, args=(work, f"{seed}/{i}", user(i, work)), daemon=True) for i, work in enumerate(GOOD + BAD)
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -328,13 +365,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--secure", action="store_true")
     options = parser.parse_args()
     print(f"seed {options.seed}, {options.minutes} minutes", flush=True)
     with tempfile.TemporaryDirectory(prefix="locksley-soak-") as name:
         folder = pathlib.Path(name)
-        daemon = Daemon(settings(folder))
+        load = Load(None, folder, Secured(folder) if options.secure else None)
+        load.daemon = daemon = Daemon(load.settings())
         try:
-            soak(Load(daemon, folder), options.minutes, options.seed)
+            soak(load, options.minutes, options.seed)
             daemon.close()
         except BaseException:
             print(f"--- log of the daemon\n{daemon.log()[-8000:]}---")

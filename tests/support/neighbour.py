@@ -2,7 +2,7 @@
 """A well-behaved client beside others that are not: in a process of its own, it sends PINGs and small RUNs, one at a time, and tells how
 long each took.
 
-As a program: `neighbour.py HOST PORT`; a line on standard input ends a stretch, whose figures it prints as a line of JSON."""
+As a program: `neighbour.py HOST PORT [AUTHORITY USER PASSWORD]`, the latter by TLS; a line on standard input ends a stretch, whose figures it prints as a line of JSON."""
 
 import contextlib
 import json
@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from resp import Connection
+from tls_client import TlsConnection, client_context
 
 PAUSE_S = 0.002  # between two commands
 WAIT_S = 120  # for a line of figures
@@ -28,7 +29,13 @@ def summary(times):
 
 
 def main():
-    connection = Connection(sys.argv[1], int(sys.argv[2]), timeout=WAIT_S)
+    host, port, *login = sys.argv[1:]
+    if login:
+        authority, user, password = login
+        connection = TlsConnection(host, int(port), client_context(authority), timeout=WAIT_S)
+        connection("AUTH", user, password)
+    else:
+        connection = Connection(host, int(port), timeout=WAIT_S)
     pings, runs = [], []
     turn = 0
     while True:
@@ -50,9 +57,10 @@ def main():
 class Neighbour:
     """The process, for a test. What it measured at rest is `rest`."""
 
-    def __init__(self, daemon, seconds=1.5):
+    def __init__(self, daemon, seconds=1.5, login=None):
+        """`login`: authority, user and password, for a daemon with TLS and users."""
         self.process = subprocess.Popen(
-            [sys.executable, "-B", os.path.abspath(__file__), daemon.host, str(daemon.port)],
+            [sys.executable, "-B", os.path.abspath(__file__), daemon.host, str(daemon.port), *(login or ())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -1,0 +1,30 @@
+"""A daemon with TLS and users, for tests whose load does not care."""
+
+from certificates import Authority
+from locksley_daemon import merged
+from tls_client import TlsConnection, client_context
+from users import ALL, PASSWORD, users
+
+
+class Secured:
+    """What the daemon and its clients need for TLS and users."""
+
+    NAMES = ("alice", "bob")
+
+    def __init__(self, folder):
+        authority = Authority(folder, "authority")
+        pair = authority.issue("server")
+        self.certificate, self.key = pair.certificate, pair.key
+        self.authority = str(authority.certificate)
+        self.context = client_context(self.authority)
+        named = {name: {"weight": weight} for weight, name in enumerate(self.NAMES, 1)}
+        self.settings = merged({"listen": {"tls": pair.settings()}}, users(**named, admin={"commands": ALL}))
+
+    def connect(self, daemon, user, **options):
+        connection = TlsConnection(daemon.host, daemon.port, self.context, **options)
+        try:
+            connection("HELLO", 2, "AUTH", user, PASSWORD.format(user))
+        except BaseException:
+            connection.close()
+            raise
+        return connection

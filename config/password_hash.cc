@@ -52,7 +52,7 @@ std::string too_much(std::string_view name, std::uint64_t found, std::uint64_t m
 }  // namespace
 
 std::optional<std::string> fault_of_hash(std::string_view text) {
-  const std::string other = "another text";
+  constexpr const char* other = "another text";
   Scanner scanner(text);
   if (!scanner.take("$argon2id$v=19$m=")) return other;
   const auto memory = scanner.take_number();

@@ -147,10 +147,10 @@ class ResultsFromTheStore(StoreTest):
         self.assertEqual(sorted(row[0] for row in whole), list(range(self.ROWS)))
         readers = [self.connect(self.daemon) for _ in range(8)]
         for reader in readers:
-            reader.send(encode("PING") + encode("RESULTS", batch, "COUNT", 5000) + encode("STATUS", batch) + encode("RESULTS", batch, "FROM", 5001, "COUNT", 10))
+            reader.send(encode("PING") + encode("RESULTS", batch, "COUNT", 200) + encode("STATUS", batch) + encode("RESULTS", batch, "FROM", 5001, "COUNT", 10))
         for reader in readers:
             self.assertEqual(reader.read(), "PONG")
-            self.assertEqual(reader.read(), ["5001", whole[:5000]])
+            self.assertEqual(reader.read(), ["201", whole[:200]])
             self.assertEqual(pairs(reader.read())["id"], batch)
             self.assertEqual(reader.read(), ["5011", whole[5000:5010]])
 

@@ -42,7 +42,10 @@ class Secret {
     if (bytes_) sodium_memzero(bytes_.get(), size_);
   }
 
-  std::string_view view() const { return {bytes_.get(), size_}; }
+  // Never null, which libraries may take no account of.
+  std::string_view view() const {
+    return bytes_ ? std::string_view(bytes_.get(), size_) : std::string_view("");
+  }
 
  private:
   std::unique_ptr<char[]> bytes_;

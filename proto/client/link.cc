@@ -38,6 +38,15 @@ void Link::watch_interrupt() {
   });
 }
 
+void Link::give_up(const bool& finished) {
+  asio::error_code ignored;
+  socket_.close(ignored);
+  while (!finished) {
+    if (io_.stopped()) io_.restart();
+    io_.run_one();
+  }
+}
+
 template <class Done>
 bool Link::run_until(Deadline deadline, Done done) {
   while (!done() && !interrupt_seen_) {
@@ -96,12 +105,7 @@ Expected<void> Link::connect(const Address& address, Deadline deadline) {
   const bool in_time = finished;
   if (!finished) {
     resolver.cancel();
-    asio::error_code ignored;
-    socket_.close(ignored);
-    while (!finished) {
-      if (io_.stopped()) io_.restart();
-      io_.run_one();
-    }
+    give_up(finished);
   }
   if (interrupt_seen_) return fail(Kind::kInterrupted, "interrupted while connecting");
   if (!in_time) return fail(Kind::kUnavailable, "no connection in the time given");
@@ -129,12 +133,7 @@ Expected<void> Link::secure(const Address& address, Deadline deadline) {
   run_until(deadline, [&] { return finished; });
   const bool in_time = finished;
   if (!finished) {
-    asio::error_code ignored;
-    socket_.close(ignored);
-    while (!finished) {
-      if (io_.stopped()) io_.restart();
-      io_.run_one();
-    }
+    give_up(finished);
   }
   if (interrupt_seen_) return fail(Kind::kInterrupted, "interrupted while connecting");
   if (!in_time) return fail(Kind::kUnavailable, "no TLS handshake in the time given");

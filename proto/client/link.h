@@ -61,6 +61,8 @@ class Link final {
   // Runs handlers until `done` or the deadline; false at the deadline.
   template <class Done>
   bool run_until(Deadline deadline, Done done);
+  // Closes the socket, and runs the handlers of what was under way to its end, which `finished` tells.
+  void give_up(const bool& finished);
   std::unexpected<ClientError> fail(ClientError::Kind kind, std::string message);
 
   asio::io_context io_{1};

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "daemon/store/clean_end.h"
+#include "daemon/store/log_continuity.h"
 
 namespace locksley::daemon {
 namespace {
@@ -47,8 +48,9 @@ class RocksLog final : public rocksdb::Logger {
   const std::shared_ptr<spdlog::logger> log_;
 };
 
-rocksdb::DBOptions database_options(const Database::Options& options) {
+rocksdb::DBOptions database_options(const Database::Options& options, LogContinuity* continuity = nullptr) {
   rocksdb::DBOptions db;
+  db.wal_filter = continuity;
   db.info_log = std::make_shared<RocksLog>(options.log);
   if (options.env != nullptr) db.env = options.env;
   db.create_if_missing = true;
@@ -157,7 +159,8 @@ std::expected<void, std::string> Database::open_files() {
   }
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DBOptions options = database_options(options_);
+  LogContinuity continuity(options_.env);
+  rocksdb::DBOptions options = database_options(options_, &continuity);
   if (drops_damaged_log_) options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, families(), &handles, &db);
   if (!status.ok()) return std::unexpected(explain(status));

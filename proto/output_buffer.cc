@@ -1,12 +1,62 @@
 #include "proto/output_buffer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace locksley::proto {
 namespace {
 constexpr std::size_t kChunkGrowth = 4;
+constexpr std::size_t kPages = 64 * 1024;  // chunks from this size on are pages of the system's
+constexpr std::size_t kKept = 8;  // free chunks of the usual size: what one busy connection goes through
+
+// Pages that were just given back, for the same thread's next chunks: fresh ones cost a fault each.
+class KeptChunks {
+ public:
+  KeptChunks() { free_.reserve(kKept); }
+  KeptChunks(const KeptChunks&) = delete;
+  KeptChunks& operator=(const KeptChunks&) = delete;
+  ~KeptChunks() {
+    for (char* bytes : free_) ::munmap(bytes, OutputBuffer::kChunkBytes);
+  }
+  char* take() {
+    if (free_.empty()) return nullptr;
+    char* const bytes = free_.back();
+    free_.pop_back();
+    return bytes;
+  }
+  bool keep(char* bytes) {
+    if (free_.size() == kKept) return false;
+    free_.push_back(bytes);
+    return true;
+  }
+
+ private:
+  std::vector<char*> free_;
+};
+thread_local KeptChunks kept_chunks;
+}  // namespace
+
+OutputBuffer::Bytes OutputBuffer::allocate(std::size_t capacity) {
+  char* bytes = capacity == kChunkBytes ? kept_chunks.take() : nullptr;
+  if (bytes == nullptr && capacity < kPages) bytes = new char[capacity];
+  if (bytes == nullptr) {
+    void* const pages = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    bytes = static_cast<char*>(pages);
+  }
+  return {bytes, Release{capacity}};
+}
+
+void OutputBuffer::Release::operator()(char* bytes) const {
+  if (capacity < kPages) {
+    delete[] bytes;
+  } else if (capacity != kChunkBytes || !kept_chunks.keep(bytes)) {
+    ::munmap(bytes, capacity);
+  }
 }
 
 OutputBuffer::OutputBuffer(OutputBuffer&& other) noexcept { *this = std::move(other); }
@@ -55,7 +105,7 @@ void OutputBuffer::add_chunk(std::size_t n) {
     if (last.begin == last.end) chunks_.pop_back();
   }
   capacity = std::max(capacity, n);
-  chunks_.push_back({std::make_unique_for_overwrite<char[]>(capacity), capacity, 0, 0});
+  chunks_.push_back({allocate(capacity), capacity, 0, 0});
   next_ = chunks_.back().bytes.get();
   limit_ = next_ + capacity;
 }

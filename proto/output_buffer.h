@@ -13,6 +13,10 @@ namespace locksley::proto {
 // that bytes do not move once they are appended: views from gather() stay valid while more is appended, until
 // consume() passes them or clear() is called.
 //
+// Large chunks are pages of the system's, not of the heap, which would keep them among smaller things that
+// live longer: what a crowd of slow readers held is given back when they have gone. A thread keeps the last
+// few for its next ones.
+//
 // Owned by one connection, used by one thread at a time. Nothing blocks; only allocation fails
 // (std::bad_alloc). It has no limit of its own: its owner looks at size() and stops producing.
 class OutputBuffer {
@@ -65,8 +69,15 @@ class OutputBuffer {
   std::size_t memory_bytes() const;
 
  private:
+  struct Release {
+    std::size_t capacity;
+    void operator()(char* bytes) const;
+  };
+  using Bytes = std::unique_ptr<char[], Release>;
+  static Bytes allocate(std::size_t capacity);
+
   struct Chunk {
-    std::unique_ptr<char[]> bytes;
+    Bytes bytes;
     std::size_t capacity;
     std::size_t begin;  // first byte not yet consumed
     std::size_t end;    // end of the bytes; of the last chunk next_ says it

@@ -1,9 +1,18 @@
 #include "proto/output_buffer.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <iterator>
 #include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace locksley::proto {
 namespace {
@@ -67,6 +76,32 @@ TEST(OutputBufferTest, MemoryFollowsWhatIsUnwritten) {
   buffer.consume(1);
   buffer.release();
   EXPECT_LT(buffer.memory_bytes(), 1024u);
+}
+
+bool is_mapped(const char* address) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(address) / page * page;
+  unsigned char is_in_memory = 0;
+  return ::mincore(reinterpret_cast<void*>(start), 1, &is_in_memory) == 0;
+}
+
+TEST(OutputBufferTest, LargeChunksGoBackToTheSystemWhateverTheAllocatorKeeps) {
+  constexpr std::size_t kChunks = 64;
+  constexpr std::size_t kKept = 8;
+  // From now on the allocator takes blocks up to this size from its heap.
+  EXPECT_EQ(std::string(16 << 20, 'z').back(), 'z');
+  OutputBuffer buffer;
+  while (buffer.size() < (kChunks + 1) * OutputBuffer::kChunkBytes) buffer.append(std::string(16 << 10, 'x'));
+  std::array<std::string_view, 2 * kChunks> views;
+  const std::size_t count = buffer.gather(views);
+  std::vector<const char*> chunks;
+  for (const std::string_view view : std::span(views).first(count)) {
+    if (view.size() == OutputBuffer::kChunkBytes) chunks.push_back(view.data());
+  }
+  ASSERT_GE(chunks.size(), kChunks);
+  EXPECT_EQ(std::ranges::count_if(chunks, is_mapped), std::ssize(chunks));
+  buffer.clear();
+  EXPECT_LE(std::ranges::count_if(chunks, is_mapped), kKept);
 }
 
 TEST(OutputBufferTest, AMovedFromBufferIsEmptyAndUsable) {

@@ -32,6 +32,7 @@
 #include "daemon/handlers/plugin_worker.h"
 #include "daemon/http/build_info.h"
 #include "daemon/http/health.h"
+#include "daemon/http/limit_metrics.h"
 #include "daemon/http/login.h"
 #include "daemon/http/metrics_page.h"
 #include "daemon/http/operator_pages.h"
@@ -222,6 +223,7 @@ int serve(const config::Config& config, const std::string& config_file) {
   MetricsPage metrics;
   metrics.add([&](Families& families) { scheduler_metrics.read(families); });
   metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
+  metrics.add([&](Families& families) { read_limit_metrics(server.config(), families); });
   if (store != nullptr) metrics.add([&](Families& families) { read_store_metrics(*store, families); });
   metrics.add([](Families& families) { read_process_metrics(families); });
   metrics.add([](Families& families) { read_build_info(families); });

@@ -20,6 +20,15 @@ void read_store_metrics(const Store& store, Families& families) {
       Family::counter("locksley_store_errors_total", "Writes and re-openings of the store that failed.");
   errors.add({}, stats.errors);
   std::move(errors).move_to(families);
+  if (!stats.disk) return;
+  Family size =
+      Family::gauge("locksley_store_disk_size_bytes", "Bytes of the file system that the store lies in.");
+  size.add({}, stats.disk->size_bytes);
+  std::move(size).move_to(families);
+  Family free = Family::gauge("locksley_store_disk_free_bytes",
+                              "Bytes of that file system that the daemon may still fill.");
+  free.add({}, stats.disk->free_bytes);
+  std::move(free).move_to(families);
 }
 
 }  // namespace locksley::daemon

@@ -294,6 +294,11 @@ std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence) {
   return std::make_unique<StoredPayloads>(*database_, sequence);
 }
 
-Store::Stats Store::stats() const { return {group_->commit_time(), group_->disk_bytes(), group_->errors()}; }
+Store::Stats Store::stats() const {
+  return {.commit_time = group_->commit_time(),
+          .disk_bytes = group_->disk_bytes(),
+          .errors = group_->errors(),
+          .disk = disk_space(database_->path())};
+}
 
 }  // namespace locksley::daemon

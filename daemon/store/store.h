@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "core/batch_journal.h"
 #include "core/payload.h"
+#include "daemon/store/disk_space.h"
 #include "daemon/store/group_commit.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
@@ -97,6 +98,7 @@ class Store {
     const DurationHistogram& commit_time;
     std::uint64_t disk_bytes;
     std::uint64_t errors;
+    std::optional<DiskSpace> disk;  // nothing: the system does not say
   };
   Stats stats() const;
 

@@ -96,7 +96,7 @@ class Queries(DaemonTest):
         folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        daemon = self.start({"store": {"path": str(self.folder / "store")}})
+        daemon = self.start({"store": {"path": str(self.folder / "store"), "max_bytes": "1GiB"}})
         return daemon
 
     def start_prometheus(self, daemon):

@@ -4,9 +4,9 @@ itself see to their grammar."""
 import re
 from typing import NamedTuple
 
-# Series of others: what Prometheus adds to each target, and the node exporter's.
+# What Prometheus adds to each target, and its own series.
 TARGET_LABELS = {"job", "instance"}
-FOREIGN = {"up": TARGET_LABELS, "node_filesystem_avail_bytes": TARGET_LABELS | {"mountpoint"}}
+FOREIGN = {"up": TARGET_LABELS}
 RESERVED = {"by", "on", "ignoring", "without", "group_left", "group_right", "and", "or", "unless", "bool", "offset", "inf", "nan"}
 NAME = re.compile(r"(?<![\w:.$])[a-zA-Z_:][\w:]*")
 MATCHER = re.compile(r'\s*(\w+)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*,?')

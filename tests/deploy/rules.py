@@ -2,7 +2,6 @@
 """Prometheus' rules: promtool's own tests of them, and the names that they use, against a running daemon."""
 
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -11,20 +10,14 @@ import unittest
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DEADLINE_S, DaemonTest, program
+from locksley_daemon import DaemonTest
 from promql import Page, complaints, take_apart
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROMETHEUS = HERE.parents[1] / "deploy" / "prometheus"
-FILES = ("limits.yml", "rules.yml", "alerts.yml")
+FILES = ("rules.yml", "alerts.yml")
 PROMTOOL_S = 120  # it computes for seconds, of hours of samples
 CASES = HERE / "rules_test.yml"
-KEY_OF_LIMIT = {
-    "locksley:queued_jobs:limit": "limits.max_queued_jobs",
-    "locksley:queued_bytes:limit": "limits.max_queued_bytes",
-    "locksley:connections:limit": "limits.max_clients",
-}
-UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 # The names that users may rely on, and the labels of each.
 PROMISED = {
@@ -60,6 +53,12 @@ PROMISED = {
     "locksley_store_commit_seconds_bucket": {"le"},
     "locksley_store_bytes": set(),
     "locksley_store_errors_total": set(),
+    "locksley_store_disk_size_bytes": set(),
+    "locksley_store_disk_free_bytes": set(),
+    "locksley_store_max_bytes": set(),
+    "locksley_max_clients": set(),
+    "locksley_max_queued_jobs": set(),
+    "locksley_max_queued_bytes": set(),
     "locksley_build_info": {"version", "revision"},
     "process_cpu_seconds_total": set(),
     "process_resident_memory_bytes": set(),
@@ -114,15 +113,6 @@ class Files(unittest.TestCase):
                 with self.subTest(rule["alert"]):
                     self.assertIn(rule["labels"]["severity"], ("warning", "critical"))
                     self.assertEqual(set(rule["annotations"]), {"summary", "description"})
-
-    def test_the_limits_are_those_of_the_configuration(self):
-        defaults = subprocess.run([program("LOCKSLEYD"), "--check-config"], capture_output=True, text=True, timeout=DEADLINE_S, check=True)
-        limits = yaml.safe_load(defaults.stdout)["limits"]
-        series = {rule["record"]: rule["expr"] for rule in yaml.safe_load((PROMETHEUS / "limits.yml").read_text())["groups"][0]["rules"]}
-        self.assertEqual(set(series), set(KEY_OF_LIMIT))
-        for name, expression in series.items():
-            number, unit = re.fullmatch(r"(\d+)(\w*)", str(limits[KEY_OF_LIMIT[name].split(".")[1]])).groups()
-            self.assertEqual(expression, f"vector({int(number) * UNITS[unit]})", name)
 
 
 class Names(DaemonTest):

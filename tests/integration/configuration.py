@@ -2,7 +2,9 @@
 """The keys of the configuration, one by one: what SIGHUP changes is in force at once; CONFIG GET, SET and RELOAD."""
 
 import pathlib
+import shutil
 import sys
+import tempfile
 import time
 import unittest
 
@@ -47,6 +49,32 @@ class Keys(ReloadTest):
         self.assertEqual(more[-2]("PING"), "PONG")
         refused = self.connect(self.daemon)
         self.assertRegex(str(refused.read()), "max number of clients")
+
+    def test_metrics_show_the_limits_that_are_in_force(self):
+        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
+        self.addCleanup(folder.cleanup)
+        connection = self.serve({}, store={"path": folder.name})
+        names = ("locksley_max_clients", "locksley_max_queued_jobs", "locksley_max_queued_bytes", "locksley_store_max_bytes")
+
+        def limits():
+            metrics = self.daemon.metrics()
+            return tuple(metrics[name] for name in names)
+
+        self.assertEqual(limits(), (10_000, 100_000_000, 8 << 30, 0))
+        values = ("limits.max_clients", 9, "limits.max_queued_jobs", 8, "limits.max_queued_bytes", "20KiB", "store.max_bytes", "1GiB")
+        self.assertEqual(connection("CONFIG", "SET", *values, "limits.max_payload", "10KiB", "limits.max_batch_jobs", 8), "OK")
+        self.assertEqual(limits(), (9, 8, 20 << 10, 1 << 30))
+        self.reload({}, limits={"max_clients": 77}, store={"path": folder.name, "max_bytes": "3GiB"})
+        self.assertEqual(limits(), (77, 100_000_000, 8 << 30, 3 << 30))
+        metrics = self.daemon.metrics()
+        found = shutil.disk_usage(folder.name)
+        self.assertEqual(metrics["locksley_store_disk_size_bytes"], found.total)
+        # Others write and delete meanwhile.
+        self.assertAlmostEqual(metrics["locksley_store_disk_free_bytes"], found.free, delta=found.total / 4)
+
+    def test_without_a_store_there_is_no_limit_of_it(self):
+        self.serve({})
+        self.assertEqual([name for name in self.daemon.metrics() if name.startswith("locksley_store_")], [])
 
     def test_silence_is_counted_from_the_change(self):
         connection = self.serve({})

@@ -10,8 +10,10 @@ import unittest
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from certificates import Authority
 from locksley_daemon import DaemonTest
 from promql import Page, complaints, take_apart
+from tls_client import TlsConnection, client_context
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROMETHEUS = HERE.parents[1] / "deploy" / "prometheus"
@@ -59,6 +61,7 @@ PROMISED = {
     "locksley_max_clients": set(),
     "locksley_max_queued_jobs": set(),
     "locksley_max_queued_bytes": set(),
+    "locksley_tls_certificate_expiry_timestamp_seconds": {"side"},
     "locksley_build_info": {"version", "revision"},
     "process_cpu_seconds_total": set(),
     "process_resident_memory_bytes": set(),
@@ -119,8 +122,11 @@ class Names(DaemonTest):
     def page(self):
         folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
         self.addCleanup(folder.cleanup)
-        daemon = self.start({"store": {"path": folder.name}})
-        connection = self.connect(daemon)
+        # One side by TLS: the metrics of certificates are there, and what this test fetches is plain.
+        authority = Authority(folder.name, "authority")
+        daemon = self.start({"store": {"path": f"{folder.name}/store"}, "listen": {"tls": authority.issue("server").settings()}})
+        connection = TlsConnection(daemon.host, daemon.port, client_context(str(authority.certificate)))
+        self.addCleanup(connection.close)
         connection.wait(connection("SUBMIT", "echo", "JOBS", "a"))
         return Page(daemon.metrics())
 

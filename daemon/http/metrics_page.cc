@@ -2,12 +2,18 @@
 
 #include <prometheus/text_serializer.h>
 
+#include "daemon/http/openmetrics.h"
+
 namespace locksley::daemon {
 
-std::string MetricsPage::text() const {
+Families MetricsPage::read() const {
   Families families;
   for (const Source& source : sources_) source(families);
-  return prometheus::TextSerializer().Serialize(families);
+  return families;
 }
+
+std::string MetricsPage::text() const { return prometheus::TextSerializer().Serialize(read()); }
+
+std::string MetricsPage::openmetrics() const { return openmetrics_text(read()); }
 
 }  // namespace locksley::daemon

@@ -1,5 +1,7 @@
 #include "daemon/http/operator_pages.h"
 
+#include "daemon/http/openmetrics.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -22,8 +24,11 @@ HttpReply ready_page(const Health& health) {
 }  // namespace
 
 void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health) {
-  router.get("/metrics", Access::operators, [&metrics](const HttpRequest&) {
-    return HttpReply{.content_type = MetricsPage::kContentType, .body = metrics.text()};
+  router.get("/metrics", Access::operators, [&metrics](const HttpRequest& request) {
+    const bool is_openmetrics = wants_openmetrics(request.accept);
+    return HttpReply{.content_type = is_openmetrics ? kOpenMetricsContentType : MetricsPage::kContentType,
+                     .body = is_openmetrics ? metrics.openmetrics() : metrics.text(),
+                     .fields = {"Vary: Accept"}};
   });
   router.get("/healthz", Access::everybody, [&health](const HttpRequest&) {
     if (auto trouble = health.trouble()) return unavailable(std::move(*trouble));

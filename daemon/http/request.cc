@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/http/header_text.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -21,24 +23,10 @@ bool is_value_char(char c) {
   return c == '\t' || (byte >= 0x20 && byte != 0x7f);
 }
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // Whether a comma-separated list holds `word`.
 bool list_holds(std::string_view list, std::string_view word) {
   while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (equal_ignoring_case(trimmed(list.substr(0, comma)), word)) return true;
-    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (equal_ignoring_case(take_part(list, ','), word)) return true;
   }
   return false;
 }
@@ -150,6 +138,9 @@ std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head) {
       // Of two nobody knows which a proxy has looked at.
       if (!line->request.authorization.empty()) return std::unexpected(HttpStatus::bad_request);
       line->request.authorization = value;
+    } else if (equal_ignoring_case(name, "accept")) {
+      // Several are one list; those who ask us send one.
+      if (line->request.accept.empty()) line->request.accept = value;
     } else if (equal_ignoring_case(name, "connection")) {
       wants_close = wants_close || list_holds(value, "close");
       wants_keep_alive = wants_keep_alive || list_holds(value, "keep-alive");

@@ -35,6 +35,7 @@ struct HttpRequest {
   std::string_view query = {};          // what follows '?', not decoded; empty if there is none
   bool keep_alive = false;              // the client wants to send another request on this connection
   std::string_view authorization = {};  // the field of that name, trimmed; empty if there is none
+  std::string_view accept = {};         // likewise; of several the first
   HttpCaller caller = {};               // who asks; known where the router asks for it
 };
 

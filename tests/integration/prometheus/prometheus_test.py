@@ -2,7 +2,7 @@
 """A real daemon, as Prometheus sees it: promtool finds nothing to complain about in /metrics, and a real server that scrapes
 it ends up with the right numbers. Health and readiness, through a drain, by the way.
 
-    prometheus_test.py DAEMON      (path of locksleyd; needs Debian's package prometheus)"""
+    prometheus_test.py DAEMON      (path of locksleyd; needs Debian's packages prometheus and python3-prometheus-client)"""
 
 import json
 import os
@@ -17,6 +17,9 @@ import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
+
+from prometheus_client import parser as plain_parser
+from prometheus_client.openmetrics import parser as openmetrics_parser
 
 DEADLINE_S = 60  # for whatever is waited for; it takes a second or two
 DAEMON = None  # path, from the command line
@@ -64,10 +67,10 @@ class Connection:
         return int(rest) if kind == b":" else line[:-2].decode() if kind == b"-" else rest.decode()
 
 
-def http_get(url):
+def http_get(url, accept="*/*"):
     """Status, content type and text."""
     try:
-        with urllib.request.urlopen(url, timeout=DEADLINE_S) as reply:
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=DEADLINE_S) as reply:
             return reply.status, reply.headers["Content-Type"], reply.read().decode()
     except urllib.error.HTTPError as reply:
         return reply.code, reply.headers["Content-Type"], reply.read().decode()
@@ -178,6 +181,43 @@ class PrometheusTest(unittest.TestCase):
         bad = "# TYPE jobs_total gauge\njobs_total 1\n"
         check = subprocess.run(["promtool", "check", "metrics"], input=bad, capture_output=True, text=True, timeout=DEADLINE_S)
         self.assertNotEqual(check.returncode, 0)
+
+    def test_openmetrics_says_the_same_to_another_parser(self):
+        """That parser is strict: the end, names of counters, units, bounds, no name twice."""
+        status, content_type, text = http_get(self.url + "/metrics", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        self.assertEqual((status, content_type), (200, "application/openmetrics-text; version=1.0.0; charset=utf-8"))
+        plain = http_get(self.url + "/metrics")
+        self.assertEqual(plain[1], "text/plain; version=0.0.4; charset=utf-8")
+        mine, known = (list(parser.text_string_to_metric_families(page)) for parser, page in ((openmetrics_parser, text), (plain_parser, plain[2])))
+
+        def series(families):
+            """Name and labels to type and help; bounds as numbers, which each format writes in its own way."""
+            result = {}
+            for family in families:
+                for sample in family.samples:
+                    labels = {name: float(value) if name == "le" else value for name, value in sample.labels.items()}
+                    result[(sample.name, *sorted(labels.items()))] = (family.type, family.documentation)
+            return result
+
+        self.assertGreater(len(series(mine)), 400)
+        self.assertEqual(series(mine), series(known))
+        # What nobody changes meanwhile.
+        values = [{(sample.name, *sorted(sample.labels.items())): sample.value for family in page for sample in family.samples} for page in (mine, known)]
+        for name in (("locksley_jobs_total", ("handler", "echo"), ("status", "ok")), ("locksley_max_queued_bytes",), ("locksley_job_duration_seconds_sum", ("handler", "sleep"))):
+            self.assertEqual(values[0][name], values[1][name], name)
+        units = {family.name: family.unit for family in mine}
+        self.assertEqual((units["locksley_queued_bytes"], units["locksley_job_duration_seconds"], units["locksley_jobs"]), ("bytes", "seconds", ""))
+
+    def test_that_parser_would_complain(self):
+        """That silence means something."""
+        for bad in (
+            "x 1\n",
+            "# TYPE x_total counter\nx_total 1\n# EOF\n",
+            "# TYPE x gauge\n# UNIT x seconds\nx 1\n# EOF\n",
+            '# TYPE x histogram\nx_bucket{le="1.0"} 1\nx_count 1\nx_sum 1\n# EOF\n',
+        ):
+            with self.assertRaises(ValueError, msg=bad):
+                list(openmetrics_parser.text_string_to_metric_families(bad))
 
     def test_a_server_that_scrapes_has_the_right_numbers(self):
         process, api = start_prometheus(self.folder, self.url.removeprefix("http://"))

@@ -73,6 +73,12 @@ TEST(HttpRequestTest, RefusesWrongFields) {
   EXPECT_EQ(refused("GET / HTTP/1.1\r\n\r\n"), HttpStatus::bad_request) << "no Host";
 }
 
+TEST(HttpRequestTest, HasTheFirstFieldAccept) {
+  EXPECT_EQ(parse_head(with_field("ACCEPT: text/plain;q=0.5 , */*\r\nAccept: b"))->accept,
+            "text/plain;q=0.5 , */*");
+  EXPECT_EQ(parse_head("GET / HTTP/1.1\r\nHost: h\r\n\r\n")->accept, "");
+}
+
 TEST(HttpRequestTest, HasTheFieldAuthorizationOnceAtMost) {
   const std::string head = with_field("authoriZation:  Basic YTpi ");
   EXPECT_EQ(parse_head(head)->authorization, "Basic YTpi");

@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+"""Series of /metrics are bounded: whatever clients do, none comes and none goes."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import wait_for
+from resp import encode
+from users import UsersTest
+
+FOR_EVER_MS = 3_600_000
+
+
+def tenants(series):
+    """The values of the label."""
+    return {key.partition('tenant="')[2].partition('"')[0] for key in series if key.startswith("locksley_tenant_queued_jobs{")}
+
+
+class Series(UsersTest):
+    def test_none_is_added_by_what_clients_do(self):
+        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
+        self.addCleanup(folder.cleanup)
+        daemon = self.start({"store": {"path": folder.name}, "handlers": {"cat": {"command": ["cat"]}}})
+        connection = self.connect(daemon)
+        connection.wait(connection("SUBMIT", "echo", "JOBS", "x"))  # the tenant has been seen
+        before = set(daemon.metrics())
+        self.assertGreater(len(before), 400)
+        connection("SUBMIT", "sleep", "ID", "hold", "JOBS", *[FOR_EVER_MS] * 2)
+        wait_for("the workers to be held", lambda: connection.status("hold")["running"] == 2)
+        for number in range(300):
+            connection.send(
+                encode("SUBMIT", "echo", "ID", f"mine-{number}", "NAME", f"name-{number}", "JOBS", "x")
+                + encode("SUBMIT", "fail", "EPHEMERAL", "RETRIES", 2, "JOBS", "x", "y")
+                + encode("SUBMIT", "cat", "DELAY", FOR_EVER_MS, "JOBS", "x")
+                + encode("SUBMIT", f"nobody-{number}", "JOBS", "x")
+                + encode(f"COMMAND-{number}")
+                + encode("CLIENT", "SETNAME", f"client-{number}")
+                + encode("CANCEL", f"mine-{number - 100}")
+            )
+            for _ in range(7):
+                connection.read()
+        others = [self.connect(daemon) for _ in range(50)]
+        for number, other in enumerate(others):
+            other("SUBSCRIBE", f"batch:mine-{number}")
+        self.assertEqual(connection.status("mine-299")["state"], "queued")
+        self.assertEqual(set(daemon.metrics()), before)
+        connection("CANCEL", "hold")
+        connection.wait("mine-299")
+        self.assertEqual(set(daemon.metrics()), before)
+
+    def test_tenants_beyond_the_limit_share_one(self):
+        names = [f"user{number}" for number in range(12)]
+        everybody = {name: {} for name in names}
+        daemon = self.start_with({"metrics": {"tenants": 3}, "http": {"login": "none"}}, **everybody)
+        connections = [self.log_in(daemon, name) for name in names]
+        connections[0]("SUBMIT", "sleep", "ID", "hold", "JOBS", *[FOR_EVER_MS] * 2)
+        wait_for("the workers to be held", lambda: connections[0].status("hold")["running"] == 2)
+        counts = []
+        for number, connection in enumerate(connections):
+            for _ in range(5):
+                connection("SUBMIT", "echo", "JOBS", "x")
+            counts.append((len(daemon.metrics()), tenants(daemon.metrics())))
+            self.assertLessEqual(len(counts[-1][1]), 4, counts[-1])
+        self.assertEqual(counts[-1], counts[4], "series grow with users")
+        self.assertEqual(len(counts[-1][1]), 4, counts[-1])
+        self.assertIn("other", counts[-1][1])
+        metrics = daemon.metrics()
+        self.assertEqual(sum(value for key, value in metrics.items() if key.startswith("locksley_tenant_queued_jobs{")), 60)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""proto/PROTOCOL.md tells the truth: replays its `resp-session` blocks against a daemon. Its first section says how a block is read."""
+"""proto/PROTOCOL.md tells the truth: replays its `resp-session` blocks against a daemon. Its first section says how a block is read. And the whole of
+it: it has a word on each command that the daemon tells of."""
 
 import pathlib
 import re
@@ -138,6 +139,19 @@ class ProtocolExamples(unittest.TestCase):
                         raise AssertionError(f"PROTOCOL.md:{number}: {line}\n  {error}") from None
                 if lines[-1] != "< closed":
                     session.check_nothing_is_left()
+
+    def test_every_command_is_there(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.close)
+        with daemon.connect() as connection:
+            commands = connection("COMMAND")
+        names = [name for command in commands for name in (command[0], *(subcommand[0] for subcommand in command[9]))]
+        self.assertGreater(len(names), 50, "where are the commands?")
+        text = DOCUMENT.read_text()
+        # In a heading, in the first column of a table, or at the beginning of a paragraph.
+        place = r"^(### ([^\n]*\b)?|\|([^|\n]|\\\|)*`|`([^\n]*`)?)"
+        missing = [name for name in names if not re.search(rf"{place}{name.replace('|', ' ')}\b", text, re.IGNORECASE | re.MULTILINE)]
+        self.assertEqual(missing, [])
 
     def test_the_reader_of_sessions_finds_what_is_wrong(self):
         self.assertTrue(matches('["0", [[*, "ok", "a\\x00\\""]]]', ["0", [[0, "ok", 'a\0"']]]))

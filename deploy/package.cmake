@@ -5,6 +5,8 @@
 # For other projects find_package(locksley) gives
 #   locksley::plugin   headers for plugins; nothing to link
 #   locksley::core     the scheduler as a library, with its headers
+# and find_package(locksley COMPONENTS client), which looks for Asio and OpenSSL too,
+#   locksley::client   the client library, with its headers
 include(CMakePackageConfigHelpers)
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/locksley)
 
@@ -13,6 +15,14 @@ install(TARGETS locksley_options locksley_core locksley_plugin EXPORT locksley C
 install(DIRECTORY core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/locksley/core COMPONENT development
   FILES_MATCHING PATTERN "*.h")
 install(EXPORT locksley NAMESPACE locksley:: FILE locksley-targets.cmake DESTINATION ${config_folder} COMPONENT development)
+
+# Apart, because of what it needs itself.
+install(TARGETS locksley_asio locksley_proto locksley_client EXPORT locksley-client COMPONENT development
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY proto/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/locksley/proto COMPONENT development
+  FILES_MATCHING PATTERN "*.h")
+install(EXPORT locksley-client NAMESPACE locksley:: FILE locksley-client-targets.cmake DESTINATION ${config_folder}
+  COMPONENT development)
 
 configure_package_config_file(deploy/locksley-config.cmake.in locksley-config.cmake INSTALL_DESTINATION ${config_folder})
 # While the first number is 0, the second counts changes that break users of locksley::core. The ABI of plugins has a number of its own.
@@ -96,5 +106,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME locksley-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_DESCRIPTION "This package has what projects of others build with: by find_package(locksley)
 CMake gives locksley::plugin, the headers that a plugin in C or C++ needs, and
-locksley::core, the scheduler as a library.")
+locksley::core, the scheduler as a library; if asked for the component client,
+locksley::client, the library of the client, which needs Asio and OpenSSL.")
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libasio-dev, libssl-dev")
 include(CPack)

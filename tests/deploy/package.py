@@ -57,7 +57,8 @@ class Packages(unittest.TestCase):
             "/usr/share/doc/locksley/examples/grafana/locksley.json",
         ):
             self.assertIn(path, self.files("locksley"))
-        self.assertIn("/usr/include/locksley/core/plugin.h", self.files("locksley-dev"))
+        for path in ("core/plugin.h", "core/pool.h", "proto/client/client.h"):
+            self.assertIn(f"/usr/include/locksley/{path}", self.files("locksley-dev"))
         self.assertEqual(self.files("locksley") & self.files("locksley-dev"), set())
 
     def test_what_the_unit_and_the_pages_name_is_in_the_package(self):

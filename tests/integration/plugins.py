@@ -56,6 +56,32 @@ add_executable(user user.cc)
 target_link_libraries(user PRIVATE locksley::core)
 """
 
+# Uses locksley::client: prints the results of two jobs, by the daemon whose port is the argument.
+CLIENT_USER = """
+#include <cstdio>
+#include <cstdlib>
+
+#include "proto/client/client.h"
+
+int main(int, char** arguments) {
+  using namespace locksley::client;
+  const auto port = static_cast<std::uint16_t>(std::atoi(arguments[1]));
+  auto client = Client::connect({.host = "127.0.0.1", .port = port});
+  if (!client) return std::puts(client.error().message.c_str()), 1;
+  const std::string_view jobs[] = {"a", "b"};
+  const auto results = client->run("echo", {}, jobs);
+  if (!results) return std::puts(results.error().message.c_str()), 1;
+  for (const JobResult& result : *results) std::printf("%s\\n", result.output.c_str());
+}
+"""
+CLIENT_USER_CMAKE = """
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES CXX)
+find_package(locksley REQUIRED COMPONENTS core client)
+add_executable(user user.cc)
+target_link_libraries(user PRIVATE locksley::client)
+"""
+
 
 def run(*words):
     """A command that must succeed; what it said."""
@@ -99,7 +125,16 @@ def build(source, name):
     return into
 
 
-class Package(unittest.TestCase):
+def build_user(name, cmake, text):
+    """A program that uses a library of the package."""
+    source = pathlib.Path(scratch.name, name)
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(cmake)
+    (source / "user.cc").write_text(text)
+    return build(source, name) / "user"
+
+
+class Package(DaemonTest):
     def test_the_example_was_built_from_what_is_installed_alone(self):
         commands = run("cmake", "--build", pathlib.Path(scratch.name, "pricing-build"), "--clean-first", "--verbose")
         self.assertIn(str(prefix / "include/locksley"), commands)
@@ -108,11 +143,11 @@ class Package(unittest.TestCase):
         self.assertNotIn("locksley", needed.replace(str(pricing), ""), "a plugin links nothing of the daemon")
 
     def test_core_is_a_library_for_other_programs(self):
-        source = pathlib.Path(scratch.name, "user")
-        source.mkdir()
-        (source / "CMakeLists.txt").write_text(CORE_USER_CMAKE)
-        (source / "user.cc").write_text(CORE_USER)
-        self.assertEqual(run(build(source, "user") / "user"), "1000\n")
+        self.assertEqual(run(build_user("core-user", CORE_USER_CMAKE, CORE_USER)), "1000\n")
+
+    def test_client_is_a_library_for_other_programs(self):
+        user = build_user("client-user", CLIENT_USER_CMAKE, CLIENT_USER)
+        self.assertEqual(run(user, self.start().port), "a\nb\n")
 
 
 class Jobs(DaemonTest):

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Locksley and the peers that Debian carries, over loopback, in turns: jobs per second, latency one at a time, PING.
 README.md says what each does. Prints a report in Markdown; figures of one run may be compared with each other, and with
-nothing else."""
+nothing else. With --readme it also writes the table of the README.md at the root."""
 
 import argparse
 import contextlib
 import csv
 import dataclasses
+import datetime
 import fnmatch
 import io
 import json
@@ -108,6 +109,7 @@ def parse_arguments():
     parser.add_argument("--only", default="*", help="names, or patterns such as '*-latency', with commas between")
     parser.add_argument("--install", action="store_true", help="install missing peers from the distribution, as root")
     parser.add_argument("--json", metavar="FILE", help="write the raw figures too")
+    parser.add_argument("--readme", action="store_true", help="write the table of README.md; all jobs and latencies must be measured")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
@@ -266,6 +268,42 @@ def write_report(machine, arguments, candidates, raw, left_out):
     print("\n".join(lines))
 
 
+README = report.ROOT / "README.md"
+README_BEGIN, README_END = "<!-- compare.py --readme writes this -->\n", "<!-- to here -->\n"
+# Who takes jobs in batches, and who is its like with one at a time.
+README_ROWS = [
+    ("Locksley", "locksley", "locksley-latency"),
+    ("Redis lists, 1,000 jobs a command", "redis-1000", None),
+    ("Redis lists, a command a job", "redis-1", "redis-latency"),
+    ("gearmand", "gearmand", "gearmand-latency"),
+    ("beanstalkd", "beanstalkd", "beanstalkd-latency"),
+]
+
+
+def readme_part(machine, arguments, raw):
+    """What stands between README_BEGIN and README_END."""
+    of = {candidate.name: candidate for candidate in CANDIDATES}
+    median = lambda name, key: statistics.median(column(raw, of[name], key))
+    rows = []
+    for title, batched, single in README_ROWS:
+        times = [f"{median(single, key):,.0f}" for key in ("p50_us", "p99_us")] if single else ["", ""]
+        rows.append([title, f"{median(batched, 'jobs_per_second'):,.0f}", compared(raw, of[batched], "jobs_per_second")[1], cpu_column(raw, of[batched]), *times])
+    heads = ["", "jobs/s", "÷ Locksley", "CPU us a job, server + clients", "one at a time: p50, us", "p99, us"]
+    lines = [
+        report.table(heads, rows),
+        "",
+        f"{report.cpu_model()}, {os.cpu_count()} virtual cores, {datetime.date.today()}, commit {report.commit()}; medians of {arguments.rounds} rounds in turns; other programs "
+        f"used {machine.others():.0%} of the processors.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_readme(part):
+    before, rest = README.read_text(encoding="utf-8").split(README_BEGIN)
+    after = rest.split(README_END)[1]
+    README.write_text(before + README_BEGIN + part + README_END + after, encoding="utf-8")
+
+
 def main():
     arguments = parse_arguments()
     servers.unwind_on_signals()
@@ -284,6 +322,11 @@ def main():
     began = time.time()
     raw = measure_in_turns([c for c in candidates if c.name not in left_out], paths, arguments.rounds)
     write_report(machine, arguments, candidates, raw, left_out)
+    if arguments.readme:
+        lacking = sorted(name for row in README_ROWS for name in row[1:] if name and name not in raw)
+        if lacking:
+            raise SystemExit(f"README.md is left as it is: not measured: {', '.join(lacking)}")
+        write_readme(readme_part(machine, arguments, raw))
     if arguments.json:
         everything = {"began": began, "machine": machine.lines(arguments.build), "left_out": left_out, "figures": raw}
         pathlib.Path(arguments.json).write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")

@@ -87,7 +87,7 @@ class Client {
 };
 
 // Handlers: echo; fail; hold, which holds its worker until the test ends or the job should stop.
-class ServerFixture : public testing::Test {
+class ServerFixture : public ::testing::Test {
  protected:
   ServerFixture() {
     for (const auto* handler : {&echo_, &hold_, &fail_}) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tests/support/gate.h"
 #include "tests/support/server_fixture.h"
 
 namespace locksley::daemon {
@@ -34,6 +35,7 @@ class ServerHandlersTest : public ServerFixture {
         [&] { return (*server_->batches().find(*server_->users().everybody(), id))->status().holds; });
   }
 
+  testing::Gate gate_;
   Lane other_{"other", {}};
   Handler& late_ = handlers_.handler_of("late");
 };
@@ -102,21 +104,25 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
 }
 
 TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
-  handlers_.add({.handler = hold_, .lane = lane_, .kind = "plugin"});
+  // The test ends after its jobs, which hold on to the gate.
+  late_.run_with([this](JobContext&, std::string_view) { gate_.pass(); });
   start();
   Client client(port_);
-  client.send("SUBMIT hold ID b JOBS x y z\r\n");
+  client.send("SUBMIT late ID b JOBS x y z\r\n");
   EXPECT_EQ(client.bulk(), "b");
-  const auto running = [&] { return on_io_thread([&] { return server_->batches().has_running("hold"); }); };
-  while (!running()) std::this_thread::yield();
-  change([](Batches& batches) { batches.hold_handler("hold"); });
+  const auto running = [&] { return on_io_thread([&] { return server_->batches().has_running("late"); }); };
+  // Not only claimed: a worker that has not begun would hand back what it has claimed of a batch that is
+  // held.
+  gate_.await(1);
   EXPECT_TRUE(running());
-  release_ = true;
+  change([](Batches& batches) { batches.hold_handler("late"); });
+  EXPECT_TRUE(running());
+  gate_.open();
   while (running()) std::this_thread::yield();
   EXPECT_LT(on_io_thread(
                 [&] { return (*server_->batches().find(*server_->users().everybody(), "b"))->status().ok; }),
             3u);
-  change([](Batches& batches) { batches.release_handler("hold"); });
+  change([](Batches& batches) { batches.release_handler("late"); });
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
 }
 

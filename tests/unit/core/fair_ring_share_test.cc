@@ -100,7 +100,7 @@ TEST(FairRingShareTest, EmptyingAndRefillingEarnsNothing) {
   Batch& greedy = simulator.submit(
       {.cost_hint = milliseconds(1)}, 1,
       [](std::uint64_t i) { return i % 3 == 0 ? microseconds(900) : microseconds(5); }, true);
-  for (int i = 0; i < 20'000; ++i) {
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
     simulator.run_for(microseconds(37));
     if (simulator.ring.view(greedy.queue, simulator.now()).queued == 0) simulator.add(greedy, 1 + i % 3);
   }

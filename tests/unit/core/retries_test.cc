@@ -77,7 +77,7 @@ TEST(RetriesTest, GivesWhatIsDueOnceInTheOrderOfTheIndexes) {
   Retries retries(1);
   const Nanoseconds now = seconds(100);
   EXPECT_EQ(retries.next_due().count(), 0);
-  for (const std::uint64_t low : {20, 0, 10}) retries.wait({{low, low + 5}, {1, 0}}, now);
+  for (const std::uint64_t low : {20u, 0u, 10u}) retries.wait({{low, low + 5}, {1, 0}}, now);
   retries.wait({{40, 50}, {20, 0}}, now + minutes(10));
   EXPECT_EQ(retries.waiting(), 25u);
   EXPECT_GE(retries.next_due(), now);

@@ -182,7 +182,7 @@ TEST_F(MetricsPageTest, CountsWhatThePoolDid) {
 TEST_F(MetricsPageTest, RanksTheDeepestBatches) {
   pool.stop();  // so that nothing is claimed
   std::vector<std::shared_ptr<Batch>> batches;
-  for (const std::uint64_t jobs : {5, 50}) batches.push_back(submit_range(*run, jobs));
+  for (const std::uint64_t jobs : {5u, 50u}) batches.push_back(submit_range(*run, jobs));
   const Page read(page.text());
   EXPECT_EQ(read.at(R"(locksley_batch_queue_depth{lane="cpu",rank="1"})"), 50);
   EXPECT_EQ(read.at(R"(locksley_batch_queue_depth{lane="cpu",rank="2"})"), 5);

@@ -24,7 +24,7 @@ class Listener final : public Subscriber {
   nlohmann::json last;
 };
 
-class EventsTest : public testing::Test {
+class EventsTest : public ::testing::Test {
  protected:
   static BatchOptions options() {
     BatchOptions options;

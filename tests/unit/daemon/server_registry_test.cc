@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::seconds;
 
-class RegistryTest : public testing::Test {
+class RegistryTest : public ::testing::Test {
  protected:
   std::shared_ptr<BatchRecord> add(const std::string& id, const std::string& tenant = "default") {
     BatchOptions options;

@@ -46,7 +46,7 @@ TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
 
 TEST(RetainedBatchesTest, IdsOfOneHashAreAllFound) {
   RetainedBatches all(1);
-  for (const std::uint64_t sequence : {1, 2, 3}) {
+  for (const std::uint64_t sequence : {1u, 2u, 3u}) {
     RetainedBatch each = batch(all, sequence);
     each.id_hash = 42;
     all.add(each);

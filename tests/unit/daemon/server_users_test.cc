@@ -21,7 +21,7 @@ config::User with(std::vector<CommandGroup> commands) {
   return user;
 }
 
-class UsersTest : public testing::Test {
+class UsersTest : public ::testing::Test {
  protected:
   Tenants tenants_;
   Users users_{tenants_};

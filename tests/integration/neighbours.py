@@ -40,7 +40,7 @@ class Beside(DaemonTest):
         self.daemon = self.start(self.settings)
         self.command = self.connect(self.daemon)
         self.command("RUN", "echo", "JOBS", "a")
-        self.neighbour = Neighbour(self.daemon)
+        self.neighbour = Neighbour(self.daemon, seconds=0.5)
         self.addCleanup(self.neighbour.close)
         self.rss = self.daemon.resident_bytes()
         self.most_rss = self.rss
@@ -122,7 +122,7 @@ class Beside(DaemonTest):
 
     def flood_with_pings(self):
         """What a flood is compared with: an I/O thread that never rests gets what the machine has left, and that is not its fault."""
-        with self.neighbour.beside(MEASURE_S) as self.busy:
+        with self.neighbour.beside(MEASURE_S / 2) as self.busy:
             self.flood(encode("PING"), pipeline=500)
         self.close_all()
         print(f"a flood of PING: {text(self.busy)}", flush=True)

@@ -12,12 +12,14 @@
 #include "daemon/exit_codes.h"
 
 namespace locksley::cli {
+
+using Align = Table::Align;
+
 namespace {
 
 using client::Client;
 using client::Expected;
 using proto::Reply;
-using Align = Table::Align;
 
 int print_line(const std::string& text) {
   return print(text + "\n") ? daemon::kExitOk : daemon::kExitIoError;

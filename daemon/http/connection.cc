@@ -1,7 +1,13 @@
 #include "daemon/http/connection.h"
 
+#include <algorithm>
 #include <array>
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -15,6 +21,14 @@ namespace {
 // What a closing connection may still have sent and is read to no purpose: without it the kernel would reset
 // the connection and the client might lose the reply. A guess.
 constexpr std::size_t kMaxLingerBytes = 256 * 1024;
+
+// Whatever is shown in a browser is ours alone, nobody frames it, and no other page reads it.
+constexpr std::string_view kSecurityFields =
+    "\r\nX-Content-Type-Options: nosniff"
+    "\r\nContent-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
+    "'none'"
+    "\r\nReferrer-Policy: no-referrer"
+    "\r\nCross-Origin-Resource-Policy: same-origin";
 
 HttpReply refusal(HttpStatus status) {
   return {.status = status, .body = std::string(reason_phrase(status)) + "\n"};
@@ -81,10 +95,18 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   if (length) request = parse_head(std::string_view(received_).substr(0, *length));
   if (request) {
     request_ = *std::move(request);
-    reply = co_await answer();
-    if (request_.method == "HEAD") body = Body::omitted;
-    // A refused method may have a body that nobody asked for.
-    const bool is_clean = reply.status != HttpStatus::method_not_allowed;
+    const std::optional<HttpStatus> has_body = co_await read_body(*length);
+    if (!has_body) co_return false;
+    // What nobody takes lies unread, and what follows it would be taken for a request.
+    bool is_clean = *has_body == HttpStatus::ok && request_.body.size() == request_.content_length;
+    if (*has_body == HttpStatus::ok) {
+      reply = co_await answer();
+    } else {
+      reply = refusal(*has_body);
+    }
+    if (request_.method == "HEAD" || reply.status == HttpStatus::not_modified) body = Body::omitted;
+    // A refused method may have a body whose length it does not say.
+    if (reply.status == HttpStatus::method_not_allowed) is_clean = false;
     if (request_.keep_alive && is_clean && !stopped_) then = Then::keep_alive;
     if (!request_.authorization.empty()) wipe_bytes(received_.data(), *length);
     received_.erase(0, *length);
@@ -112,16 +134,59 @@ asio::awaitable<std::expected<std::size_t, HttpConnection::NoHead>> HttpConnecti
   }
 }
 
+asio::awaitable<std::optional<HttpStatus>> HttpConnection::read_body(std::size_t head_length) {
+  const std::size_t size = request_.content_length;
+  if (size == 0 || !router_.takes_body(request_.method, request_.path)) co_return HttpStatus::ok;
+  if (size > limits_.max_body_bytes) co_return HttpStatus::content_too_large;
+  // What came with the head; behind it may be the next request.
+  const std::size_t here = std::min(size, received_.size() - head_length);
+  body_.assign(received_, head_length, here);
+  received_.erase(head_length, here);
+  body_.resize(size);
+  allow(limits_.head_timeout);
+  if (request_.wants_continue && here == 0) {
+    const bool told = co_await stream_.write("HTTP/1.1 100 Continue\r\n\r\n", {});
+    if (!told) co_return std::nullopt;
+  }
+  for (std::size_t read = here; read < size;) {
+    const auto count = co_await stream_.read_some(std::as_writable_bytes(std::span(body_).subspan(read)));
+    if (!count) co_return std::nullopt;
+    read += *count;
+  }
+  request_.body = body_;
+  co_return HttpStatus::ok;
+}
+
 asio::awaitable<HttpReply> HttpConnection::answer() {
+  std::error_code ignored;
+  request_.peer = stream_.socket().remote_endpoint(ignored).address();
   if (HttpLogin* const login = router_.login_for(request_.path)) {
     allow(limits_.login_timeout);
-    std::error_code ignored;
-    const asio::ip::address source = stream_.socket().remote_endpoint(ignored).address();
-    HttpLogin::Identity identity = co_await login->identify(request_.authorization, source);
+    HttpLogin::Identity identity = co_await login->identify(request_.authorization, request_.peer);
     if (identity.status != HttpStatus::ok) co_return HttpLogin::refusal(identity.status);
     request_.caller = std::move(identity.caller);
   }
-  co_return route(router_, request_);
+  HttpReply reply = route(router_, request_);
+  if (!reply.later) co_return reply;
+  allow(limits_.answer_timeout);
+  // In two statements, as in login.cc.
+  asio::awaitable<HttpReply> coming = come(std::move(reply.later));
+  reply = co_await std::move(coming);
+  co_return reply;
+}
+
+asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::Answer)> later) {
+  auto begin = [](auto handler, std::function<void(HttpReply::Answer)> ask) {
+    // Functions can be copied, which the handler cannot. If nobody answers, the coroutine ends with it.
+    auto waiting = std::make_shared<decltype(handler)>(std::move(handler));
+    ask([waiting](HttpReply reply) {
+      const auto executor = asio::get_associated_executor(*waiting);
+      asio::post(executor,
+                 [waiting, reply = std::move(reply)]() mutable { std::move (*waiting)(std::move(reply)); });
+    });
+  };
+  return asio::async_initiate<const asio::use_awaitable_t<>&, void(HttpReply)>(
+      std::move(begin), asio::use_awaitable, std::move(later));
 }
 
 asio::awaitable<bool> HttpConnection::send(HttpReply reply, Body body, Then then) {
@@ -143,9 +208,10 @@ std::string HttpConnection::head_of(const HttpReply& reply, Then then) {
   head += reason_phrase(reply.status);
   head += "\r\nContent-Type: " + reply.content_type;
   head += "\r\nContent-Length: " + std::to_string(reply.body.size());
-  head += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff";
+  head += reply.etag.empty() ? "\r\nCache-Control: no-store"
+                             : "\r\nCache-Control: private, no-cache\r\nETag: " + reply.etag;
+  head += kSecurityFields;
   for (const std::string& field : reply.fields) head += "\r\n" + field;
-  if (reply.status == HttpStatus::method_not_allowed) head += "\r\nAllow: GET, HEAD";
   head += then == Then::keep_alive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
   return head;
 }

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <expected>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/http/limits.h"
@@ -53,8 +55,11 @@ class HttpConnection {
   asio::awaitable<bool> serve_one();
   // The length of the head that `received_` now begins with.
   asio::awaitable<std::expected<std::size_t, NoHead>> read_head();
+  // The body of `request_`, into `body_`. Ok; the status to refuse with; or none: the client has gone.
+  asio::awaitable<std::optional<HttpStatus>> read_body(std::size_t head_length);
   // What the router says to `request_`, once it is known who asks.
   asio::awaitable<HttpReply> answer();
+  static asio::awaitable<HttpReply> come(std::function<void(HttpReply::Answer)> later);
   asio::awaitable<bool> send(HttpReply reply, Body body, Then then);
   // Lets the client close first, so that it gets all that was sent.
   asio::awaitable<void> linger();
@@ -71,7 +76,8 @@ class HttpConnection {
   const Router& router_;
   const HttpLimits& limits_;
   std::string received_;  // and not yet consumed
-  HttpRequest request_;   // that is being answered; refers to received_
+  HttpRequest request_;   // that is being answered; refers to received_ and body_
+  std::string body_;
   Phase phase_ = Phase::idle;
   bool stopped_ = false;
   std::chrono::steady_clock::time_point idle_since_;

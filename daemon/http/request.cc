@@ -1,6 +1,10 @@
 #include "daemon/http/request.h"
 
 #include <algorithm>
+#include <bitset>
+#include <charconv>
+#include <iterator>
+#include <system_error>
 
 #include "daemon/http/header_text.h"
 
@@ -70,12 +74,70 @@ std::expected<RequestLine, HttpStatus> parse_request_line(std::string_view line)
   return result;
 }
 
+// Fields that may be there once: of two nobody knows which a proxy has looked at.
+struct SingleField {
+  std::string_view name;  // lower case
+  std::string_view HttpRequest::* value;
+};
+constexpr SingleField kSingleFields[] = {
+    {"host", &HttpRequest::host},
+    {"authorization", &HttpRequest::authorization},
+    {"origin", &HttpRequest::origin},
+    {"content-type", &HttpRequest::content_type},
+    {"if-none-match", &HttpRequest::if_none_match},
+    {"sec-fetch-site", &HttpRequest::sec_fetch_site},
+    {"x-locksley-request", &HttpRequest::x_locksley_request},
+};
+constexpr std::size_t kHost = 0;
+constexpr std::size_t kLength = std::size(kSingleFields);
+constexpr std::size_t kExpect = kLength + 1;
+using Seen = std::bitset<kExpect + 1>;
+
+// Bytes of a body; more digits than any body has are too many.
+std::expected<std::size_t, HttpStatus> parse_length(std::string_view value) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (value.empty() || !std::ranges::all_of(value, is_digit)) return std::unexpected(HttpStatus::bad_request);
+  std::size_t length = 0;
+  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), length);
+  if (parsed.ec != std::errc()) return std::unexpected(HttpStatus::content_too_large);
+  return length;
+}
+
+std::expected<void, HttpStatus> take_field(HttpRequest& request, Seen& seen, std::string_view name,
+                                           std::string_view value) {
+  const auto single = std::ranges::find_if(
+      kSingleFields, [name](const SingleField& one) { return equal_ignoring_case(name, one.name); });
+  std::size_t place = static_cast<std::size_t>(single - std::begin(kSingleFields));
+  if (single == std::end(kSingleFields)) {
+    if (equal_ignoring_case(name, "expect")) {
+      place = kExpect;
+    } else if (!equal_ignoring_case(name, "content-length")) {
+      return {};
+    }
+  }
+  if (seen.test(place)) return std::unexpected(HttpStatus::bad_request);
+  seen.set(place);
+  if (place == kLength) {
+    const auto length = parse_length(value);
+    if (!length) return std::unexpected(length.error());
+    request.content_length = *length;
+  } else if (place == kExpect) {
+    if (!equal_ignoring_case(value, "100-continue")) return std::unexpected(HttpStatus::expectation_failed);
+    request.wants_continue = true;
+  } else {
+    request.*single->value = value;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string_view reason_phrase(HttpStatus status) {
   switch (status) {
     case HttpStatus::ok:
       return "OK";
+    case HttpStatus::not_modified:
+      return "Not Modified";
     case HttpStatus::bad_request:
       return "Bad Request";
     case HttpStatus::unauthorized:
@@ -86,10 +148,16 @@ std::string_view reason_phrase(HttpStatus status) {
       return "Not Found";
     case HttpStatus::method_not_allowed:
       return "Method Not Allowed";
+    case HttpStatus::length_required:
+      return "Length Required";
     case HttpStatus::content_too_large:
       return "Content Too Large";
     case HttpStatus::uri_too_long:
       return "URI Too Long";
+    case HttpStatus::unsupported_media_type:
+      return "Unsupported Media Type";
+    case HttpStatus::expectation_failed:
+      return "Expectation Failed";
     case HttpStatus::header_fields_too_large:
       return "Request Header Fields Too Large";
     case HttpStatus::internal_error:
@@ -114,10 +182,10 @@ std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head) {
   std::string_view rest = head;
   auto line = parse_request_line(take_line(rest));
   if (!line) return std::unexpected(line.error());
+  HttpRequest& request = line->request;
 
   std::size_t fields = 0;
-  std::size_t hosts = 0;
-  std::size_t lengths = 0;
+  Seen seen;
   bool wants_close = false;
   bool wants_keep_alive = false;
   while (!rest.empty()) {
@@ -132,13 +200,7 @@ std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head) {
     const std::string_view value = trimmed(field.substr(colon + 1));
     if (!std::ranges::all_of(value, is_value_char)) return std::unexpected(HttpStatus::bad_request);
 
-    if (equal_ignoring_case(name, "host")) {
-      ++hosts;
-    } else if (equal_ignoring_case(name, "authorization")) {
-      // Of two nobody knows which a proxy has looked at.
-      if (!line->request.authorization.empty()) return std::unexpected(HttpStatus::bad_request);
-      line->request.authorization = value;
-    } else if (equal_ignoring_case(name, "accept")) {
+    if (equal_ignoring_case(name, "accept")) {
       // Several are one list; those who ask us send one.
       if (line->request.accept.empty()) line->request.accept = value;
     } else if (equal_ignoring_case(name, "connection")) {
@@ -146,20 +208,17 @@ std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head) {
       wants_keep_alive = wants_keep_alive || list_holds(value, "keep-alive");
     } else if (equal_ignoring_case(name, "transfer-encoding")) {
       return std::unexpected(HttpStatus::not_implemented);
-    } else if (equal_ignoring_case(name, "content-length")) {
-      const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-      if (++lengths > 1 || value.empty() || !std::ranges::all_of(value, is_digit)) {
-        return std::unexpected(HttpStatus::bad_request);
-      }
-      if (value.find_first_not_of('0') != std::string_view::npos) {
-        return std::unexpected(HttpStatus::content_too_large);
-      }
+    } else if (auto taken = take_field(request, seen, name, value); !taken) {
+      return std::unexpected(taken.error());
     }
   }
-  if (hosts > 1 || (line->is_1_1 && hosts == 0)) return std::unexpected(HttpStatus::bad_request);
-
-  line->request.keep_alive = !wants_close && (line->is_1_1 || wants_keep_alive);
-  return line->request;
+  if (line->is_1_1 && !seen.test(kHost)) return std::unexpected(HttpStatus::bad_request);
+  if (request.method == "POST" && !seen.test(kLength)) return std::unexpected(HttpStatus::length_required);
+  if ((request.method == "GET" || request.method == "HEAD") && request.content_length != 0) {
+    return std::unexpected(HttpStatus::content_too_large);
+  }
+  request.keep_alive = !wants_close && (line->is_1_1 || wants_keep_alive);
+  return request;
 }
 
 }  // namespace locksley::daemon

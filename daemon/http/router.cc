@@ -1,6 +1,9 @@
 #include "daemon/http/router.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "core/check.h"
 
 namespace locksley::daemon {
 
@@ -10,6 +13,13 @@ void Router::get(std::string path, Access access, Page page) {
 
 void Router::get_below(std::string prefix, Access access, Page page) {
   entries_.push_back({std::move(prefix), true, access, std::move(page)});
+}
+
+void Router::post_below(std::string_view prefix, Page page) {
+  const auto known = std::ranges::find_if(
+      entries_, [prefix](const Entry& entry) { return entry.below && entry.path == prefix; });
+  check(known != entries_.end(), "POST below a prefix that nobody answers");
+  known->post = std::move(page);
 }
 
 const Router::Entry* Router::find(std::string_view path) const {
@@ -26,13 +36,22 @@ const Router::Entry* Router::find(std::string_view path) const {
 HttpReply Router::route(const HttpRequest& request) const {
   const Entry* entry = find(request.path);
   if (!entry) return {.status = HttpStatus::not_found, .body = "not found\n"};
-  if (request.method != "GET" && request.method != "HEAD") {
-    return {.status = HttpStatus::method_not_allowed, .body = "only GET and HEAD\n"};
+  const bool is_post = request.method == "POST" && entry->post;
+  if (!is_post && request.method != "GET" && request.method != "HEAD") {
+    const std::string allowed = entry->post ? "GET, HEAD, POST" : "GET, HEAD";
+    return {.status = HttpStatus::method_not_allowed,
+            .body = "only " + allowed + "\n",
+            .fields = {"Allow: " + allowed}};
   }
   if (entry->access == Access::operators && !request.caller.sees_all()) {
     return {.status = HttpStatus::forbidden, .body = "for the token, and users with the group admin\n"};
   }
-  return entry->page(request);
+  return is_post ? entry->post(request) : entry->page(request);
+}
+
+bool Router::takes_body(std::string_view method, std::string_view path) const {
+  const Entry* entry = find(path);
+  return method == "POST" && entry && entry->post;
 }
 
 HttpLogin* Router::login_for(std::string_view path) const {

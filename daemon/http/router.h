@@ -17,6 +17,12 @@ struct HttpReply {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body = {};
   std::vector<std::string> fields = {};  // of the head, beside the usual ones: "Retry-After: 1"
+  // Not empty: who has it may keep it and ask whether it still holds. Else nobody keeps the reply.
+  std::string etag = {};
+  // Set: this is no reply yet. It is called once, and gives the reply, from within or later, on the same
+  // thread; or never, if the daemon ends: then `answer` is destroyed.
+  using Answer = std::function<void(HttpReply)>;
+  std::function<void(Answer)> later = {};
 };
 
 // Who gets a page, where `http.login` asks for a login at all.
@@ -29,7 +35,7 @@ enum class Access {
 // Pages by path. Built by main() before the server listens, constant afterwards, outlives the server.
 //
 // A page is called on the thread that serves the HTTP side, one at a time, and must not block: it reads
-// snapshots. What it throws becomes a 500 whose body says no more than that.
+// snapshots, or has its reply come later. What it throws becomes a 500 whose body says no more than that.
 class Router {
  public:
   // `login` outlives it; null: nobody is asked who it is.
@@ -42,10 +48,14 @@ class Router {
   // … of `prefix` and of everything below it; `prefix` ends in '/'. An exact path wins, then the longest
   // prefix.
   void get_below(std::string prefix, Access access, Page page);
+  // `page` answers POST of everything below a prefix that get_below() knows, to the same callers.
+  void post_below(std::string_view prefix, Page page);
 
-  // 404 for a path that nobody answers, 405 for a method other than GET and HEAD on one that somebody does.
-  // 403 if the caller may not see it.
+  // 404 for a path that nobody answers, 405 for a method that the path does not take. 403 if the caller may
+  // not see it.
   HttpReply route(const HttpRequest& request) const;
+  // Whether a request to this path may have a body: if it is a POST, and some page answers that.
+  bool takes_body(std::string_view method, std::string_view path) const;
 
   // Who has to say who asks, before a request for this path is routed; null: nobody.
   HttpLogin* login_for(std::string_view path) const;
@@ -56,6 +66,7 @@ class Router {
     bool below;
     Access access;
     Page page;
+    Page post = nullptr;  // none: only GET and HEAD
   };
   const Entry* find(std::string_view path) const;
 

@@ -1,4 +1,4 @@
-// The HTTP side's server: HTTP/1.1, GET and HEAD, on the daemon's own io_context.
+// The HTTP side's server: HTTP/1.1, GET, HEAD and POST, on the daemon's own io_context.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -94,14 +94,44 @@ TEST(HttpRequestTest, RefusesTooManyFields) {
 }
 
 // What smuggles requests past a proxy: a body whose length two readers may see differently.
-TEST(HttpRequestTest, RefusesBodiesAndAmbiguousLengths) {
-  EXPECT_EQ(refused(with_field("Content-Length: 1")), HttpStatus::content_too_large);
-  EXPECT_EQ(refused(with_field("Content-Length: 99999999999999999999999999")), HttpStatus::content_too_large);
+TEST(HttpRequestTest, RefusesAmbiguousLengths) {
   EXPECT_EQ(refused(with_field("Transfer-Encoding: chunked")), HttpStatus::not_implemented);
-  for (const char* length : {"", "-1", "+0", "0x0", "0, 0", "0\r\nContent-Length: 0"}) {
+  EXPECT_EQ(refused(with_field("Content-Length: 0\r\nTransfer-Encoding: identity")),
+            HttpStatus::not_implemented);
+  EXPECT_EQ(refused(with_field("Content-Length: 99999999999999999999999999")), HttpStatus::content_too_large);
+  for (const char* length :
+       {"", "-1", "+0", "0x0", "0, 0", "0 0", "1e1", "0\r\nContent-Length: 0", "0\r\ncontent-length: 1"}) {
     EXPECT_EQ(refused(with_field(std::string("Content-Length: ") + length)), HttpStatus::bad_request)
         << length;
   }
+}
+
+TEST(HttpRequestTest, OnlyAPostHasABodyAndItSaysHowLong) {
+  EXPECT_EQ(refused(with_field("Content-Length: 1")), HttpStatus::content_too_large);
+  const std::string post = "POST / HTTP/1.1\r\nHost: h\r\n";
+  EXPECT_EQ(refused(post + "\r\n"), HttpStatus::length_required);
+  EXPECT_EQ(parse_head(post + "Content-Length: 012\r\n\r\n")->content_length, 12u);
+  EXPECT_EQ(parse_head(post + "Content-Length: 0\r\n\r\n")->content_length, 0u);
+}
+
+TEST(HttpRequestTest, KnowsOfOneExpectationAlone) {
+  EXPECT_TRUE(parse_head(with_field("Expect: 100-Continue"))->wants_continue);
+  EXPECT_FALSE(parse_head(with_field("X: y"))->wants_continue);
+  EXPECT_EQ(refused(with_field("Expect: a rain of gold")), HttpStatus::expectation_failed);
+}
+
+TEST(HttpRequestTest, HasFieldsThatMatterOnceAtMost) {
+  for (const char* name : {"Host", "Authorization", "Origin", "Content-Type", "If-None-Match",
+                           "Sec-Fetch-Site", "X-Locksley-Request", "Expect"}) {
+    const std::string field = std::string(name) + ": 100-continue";
+    EXPECT_EQ(refused("GET / HTTP/1.0\r\n" + field + "\r\n\r\n"), HttpStatus::ok) << name;
+    EXPECT_EQ(refused("GET / HTTP/1.0\r\n" + field + "\r\n" + field + "\r\n\r\n"), HttpStatus::bad_request)
+        << name;
+  }
+  const auto request = parse_head(with_field("Origin: null\r\nX-LOCKSLEY-REQUEST: 1"));
+  EXPECT_EQ(request->origin, "null");
+  EXPECT_EQ(request->x_locksley_request, "1");
+  EXPECT_EQ(request->content_type, "");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <asio/io_context.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/http/login.h"
 
@@ -21,6 +22,7 @@ class HttpRouterTest : public ::testing::Test {
     router.get("/metrics", Access::operators, page("metrics"));
     router.get_below("/", Access::everybody, page("site"));
     router.get_below("/api/", Access::users, page("api"));
+    router.post_below("/api/", page("changed"));
     router.get("/api/version", Access::everybody, page("version"));
   }
   std::string body(std::string_view path) const { return router.route({.method = "GET", .path = path}).body; }
@@ -44,6 +46,17 @@ TEST_F(HttpRouterTest, KnownPathsTakeGetAndHeadOnly) {
     EXPECT_EQ(router.route({.method = method, .path = "/metrics"}).status, HttpStatus::method_not_allowed)
         << method;
   }
+}
+
+TEST_F(HttpRouterTest, APostGoesWhereOneIsTaken) {
+  EXPECT_EQ(router.route({.method = "POST", .path = "/api/batches/1/pause"}).body, "changed");
+  EXPECT_TRUE(router.takes_body("POST", "/api/x"));
+  EXPECT_FALSE(router.takes_body("PUT", "/api/x"));
+  EXPECT_FALSE(router.takes_body("POST", "/api/version")) << "an exact path wins";
+  EXPECT_FALSE(router.takes_body("POST", "/x"));
+  const HttpReply refused = router.route({.method = "OPTIONS", .path = "/api/x"});
+  EXPECT_EQ(refused.status, HttpStatus::method_not_allowed);
+  EXPECT_EQ(refused.fields, std::vector<std::string>{"Allow: GET, HEAD, POST"});
 }
 
 TEST_F(HttpRouterTest, WhatIsOfAllIsForOperatorsAlone) {

@@ -191,7 +191,7 @@ TEST_F(HttpServerTest, SaysWhatIsWrongAndCloses) {
       {std::string(100'000, 'a'), "431"},
       {"GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(100'000, 'a') + "\r\n\r\n", "431"},
       {"GET /" + std::string(5'000, 'a') + " HTTP/1.1\r\nHost: h\r\n\r\n", "414"},
-      {"POST /page HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'b'), "413"},
+      {"POST /page HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'b'), "405"},
       {"POST /page HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "501"},
       {"GET /page HTTP/3.0\r\nHost: h\r\n\r\n", "505"},
       {"PING\r\n\r\n", "400"},

@@ -183,6 +183,19 @@ std::vector<WorkerSnapshot> Pool::snapshot() const {
   return result;
 }
 
+std::vector<Pool::StealPair> Pool::steal_pairs() const {
+  std::vector<StealPair> result;
+  const std::uint32_t count = workers_.load();
+  if (count > Worker::kMostVictims) return result;
+  for (std::uint32_t thief = 0; thief < count; ++thief) {
+    for (std::uint32_t victim = 0; victim < count; ++victim) {
+      const std::uint64_t steals = slots_[thief].load()->steals_from(victim);
+      if (steals != 0) result.push_back({thief, victim, steals});
+    }
+  }
+  return result;
+}
+
 Pool::Progress Pool::progress() const {
   Progress result{lane_.ring().has_work(), {}};
   for (std::uint32_t i = 0, count = slot_count_.load(); i < count; ++i) {

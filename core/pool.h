@@ -64,6 +64,14 @@ class Pool {
   void post(std::move_only_function<void(Context&)> function);
 
   std::vector<WorkerSnapshot> snapshot() const;
+  // How often one worker's steal from another got something: pairs that have any. None in a pool of more than
+  // 64 workers, where nobody could follow them.
+  struct StealPair {
+    std::uint32_t thief;
+    std::uint32_t victim;
+    std::uint64_t steals;
+  };
+  std::vector<StealPair> steal_pairs() const;
 
   // The instant (steady clock) at which a worker last ended a piece of work, and whether any has work now:
   // what a health check needs. A pool with work whose `last_progress` stands still is stuck, or runs long

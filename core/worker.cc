@@ -336,8 +336,7 @@ Worker::Found Worker::steal_from(Worker& victim) {
   stats_.steal_attempts.add(1);
   if (!victim.deque_.empty()) {
     if (const auto stolen = victim.deque_.thief().steal(); stolen.stolen()) {
-      stats_.steals.add(1);
-      stats_.stolen.add(1);
+      count_steal(victim, 1);
       stop_searching();
       run_stolen_tasks(victim, stolen.value);
       return Found::something;
@@ -346,8 +345,7 @@ Worker::Found Worker::steal_from(Worker& victim) {
   if (!victim.range_.empty()) {
     if (const auto stolen = victim.range_.thief().steal(); stolen.stolen()) {
       const IndexRange range = stolen.value.range;
-      stats_.steals.add(1);
-      stats_.stolen.add(range.size());
+      count_steal(victim, range.size());
       stop_searching();
       Batch& batch = *stolen.value.payload.batch;
       arrivals_ = lane_.ring().arrivals();

@@ -1,6 +1,7 @@
 // One thread of the pool. Internal to core: programs use core/pool.h and, in handlers, core/context.h.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -49,6 +50,9 @@ class Worker {
   // ---- Any thread ----
 
   WorkerSnapshot snapshot() const;
+  // Steals that got something, by victim; of those with a small number only.
+  static constexpr std::uint32_t kMostVictims = 64;  // guess: as many as a picture can show
+  std::uint64_t steals_from(std::uint32_t victim) const { return steals_from_[victim].get(); }
   std::uint32_t number() const { return number_; }
   // Pieces of claims that it has begun: a number that stands still while has_unpublished() means that results
   // wait for the piece to end.
@@ -102,6 +106,12 @@ class Worker {
   bool turn_is_over(Nanoseconds began, Nanoseconds until, Nanoseconds now) const;
   Found steal();
   Found steal_from(Worker& victim);
+  // A steal that got so many jobs or tasks.
+  void count_steal(const Worker& victim, std::uint64_t got) {
+    stats_.steals.add(1);
+    stats_.stolen.add(got);
+    if (victim.number_ < kMostVictims) steals_from_[victim.number_].add(1);
+  }
   void run_stolen_tasks(Worker& victim, Task* task);
   void run_task(Task* task);
   void wait_for_thieves(TaskCount& count, const JobFrame& frame);
@@ -159,8 +169,9 @@ class Worker {
 
   // Written by the worker's thread, read by any.
   WorkerStats stats_;
-  OwnedCounter last_progress_;  // nanoseconds of the steady clock
-  OwnedCounter busy_;           // 1 while it runs a turn
+  std::array<OwnedCounter, kMostVictims> steals_from_;  // the same
+  OwnedCounter last_progress_;                          // nanoseconds of the steady clock
+  OwnedCounter busy_;                                   // 1 while it runs a turn
   OwnedCounter pieces_;
   OwnedCounter unpublished_;  // 1 while results may wait behind a job
 };

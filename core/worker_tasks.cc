@@ -124,8 +124,7 @@ Task* Worker::steal_task_of(const Batch* batch) {
     // batch's tasks: it is run all the same, since it cannot be put back; this worker's own deque is empty,
     // so the invariant holds.
     if (const auto stolen = victim.deque_.thief().steal(); stolen.stolen()) {
-      stats_.steals.add(1);
-      stats_.stolen.add(1);
+      count_steal(victim, 1);
       return stolen.value;
     }
   }
@@ -149,8 +148,7 @@ void Worker::run_stolen_tasks(Worker& victim, Task* task) {
     const auto stolen = victim.task_batch_.load() == &batch ? victim.deque_.thief().steal() : Steal<Task*>{};
     stats_.steal_attempts.add(1);
     if (!stolen.stolen()) break;
-    stats_.steals.add(1);
-    stats_.stolen.add(1);
+    count_steal(victim, 1);
     task = stolen.value;
   }
   now_ = steady_now();

@@ -6,11 +6,13 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "core/check.h"
 #include "core/handler.h"
+#include "daemon/server/inspection.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -39,11 +41,6 @@ char* put_bulk(char* out, std::string_view bytes) {
 
 constexpr std::size_t kRowHead = 40;               // of RESULTS, about what surrounds an output
 constexpr std::uint64_t kMostPassedOver = 10'000;  // of RESULTS in one page; guess: a millisecond
-
-// Whether a row tells of a failure that has been queued again: a later row tells how that ended.
-bool is_superseded(std::uint64_t place, const ResultRow& row, std::uint64_t superseded) {
-  return place < superseded && row.status != JobStatus::ok && row.status != JobStatus::cancelled;
-}
 
 // Which rows a page takes: those that are shown, as many as the demand allows, and what lies between them.
 class PageRows {
@@ -91,31 +88,15 @@ char* put_pair(char* out, const ResultRow& row) {
 }  // namespace
 
 void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const BatchStatus& status) {
-  const auto number = [&](std::string_view key, std::uint64_t value) {
+  reply.map(kStatusMembers);
+  visit_members(record, status, [&]<class Value>(std::string_view key, const Value& value) {
     reply.bulk(key);
-    reply.integer(static_cast<std::int64_t>(value));
-  };
-  const auto text = [&](std::string_view key, std::string_view value) {
-    reply.bulk(key);
-    reply.bulk(value);
-  };
-  reply.map(16);
-  text("id", record.id());
-  text("name", record.options().name);
-  text("handler", record.handler().name());
-  text("tenant", record.options().tenant);
-  text("state", to_string(status.state));
-  number("weight", status.weight);
-  number("jobs", status.jobs);
-  number("queued", status.queued);
-  number("running", status.running);
-  number("ok", status.ok);
-  number("failed", status.failed);
-  number("cancelled", status.cancelled);
-  number("retried", status.retried);
-  number("submitted_at", static_cast<std::uint64_t>(status.submitted_at));
-  number("started_at", static_cast<std::uint64_t>(status.started_at));
-  number("finished_at", static_cast<std::uint64_t>(status.finished_at));
+    if constexpr (std::is_convertible_v<Value, std::string_view>) {
+      reply.bulk(value);
+    } else {
+      reply.integer(static_cast<std::int64_t>(value));
+    }
+  });
 }
 
 std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, const BatchRecord& record,
@@ -205,12 +186,18 @@ void write_results(proto::ReplyWriter& reply, const ResultsPage& page) {
   reply.array(2);
   reply.bulk_integer(page.is_end ? 0 : static_cast<std::int64_t>(page.first + page.rows + 1));
   reply.array(page.shown);
-  std::uint64_t place = page.first;
-  ResultLog::visit(page.pieces, page.first, page.rows, [&](const ResultRow& row) {
-    if (is_superseded(place++, row, page.superseded)) return true;
+  visit_results(page, [&](std::uint64_t, const ResultRow& row) {
     reply.result_row(row.index, to_string(row.status), row.output);
     return true;
   });
+}
+
+std::string not_stored(std::string_view why) {
+  return fmt::format(
+      "STORE the disk did not take it: nothing was accepted, try again later; a change of what is there "
+      "already "
+      "holds, and is written later ({})",
+      why);
 }
 
 std::string no_such_batch(std::string_view id) {

@@ -35,6 +35,19 @@ struct ResultsPage {
   bool is_end = false;           // the batch is over, and there are no more
   std::vector<ResultLog::Piece> pieces;
 };
+// Whether the row at `place` tells of a failure that has been queued again: a later row tells how that ended.
+inline bool is_superseded(std::uint64_t place, const ResultRow& row, std::uint64_t superseded) {
+  return place < superseded && row.status != JobStatus::ok && row.status != JobStatus::cancelled;
+}
+// Calls visit(place, row) for each row that is shown, until it returns false.
+template <class Visit>
+void visit_results(const ResultsPage& page, const Visit& visit) {
+  std::uint64_t place = page.first;
+  ResultLog::visit(page.pieces, page.first, page.rows, [&](const ResultRow& row) {
+    const std::uint64_t here = place++;
+    return is_superseded(here, row, page.superseded) || visit(here, row);
+  });
+}
 struct ResultsDemand {
   std::uint64_t cursor = 0;
   std::uint64_t count = 0;
@@ -54,5 +67,7 @@ void write_results(proto::ReplyWriter& reply, const ResultsPage& page);
 constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
 
 std::string no_such_batch(std::string_view id);
+// What the store refused, and why.
+std::string not_stored(std::string_view why);
 
 }  // namespace locksley::daemon

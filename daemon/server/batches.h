@@ -132,7 +132,9 @@ class Batches {
     bool is_done = false;
     std::expected<ResultsPage, std::string> page;  // once it is done; the error says why they cannot be read
   };
-  std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand);
+  // `told` is called then, too, if it is not empty.
+  std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
+                                            std::function<void(const ReadRows&)> told = {});
 
   // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is called
   // once, when no batch has anything left to do.

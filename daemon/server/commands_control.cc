@@ -3,6 +3,7 @@
 
 #include "daemon/server/batch_replies.h"
 #include "daemon/server/commands.h"
+#include "daemon/server/control.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
 #include "proto/read_options.h"
@@ -15,27 +16,37 @@ void reply_ok(Session& session, const BatchRecord& record) {
   session.reply_when_stored(record.ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
 }
 
+void reply_count(Session& session, const BatchRecord& record, std::uint64_t count) {
+  session.reply_when_stored(
+      record.ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); });
+}
+
+// Null after an error reply.
+struct Changed {
+  BatchRecord* record = nullptr;
+  std::uint64_t count = 0;
+};
+Changed change(Session& session, std::string_view id, Control what, std::uint32_t weight = 0) {
+  BatchRecord* record = batch_of(session, id);
+  if (record == nullptr) return {};
+  const auto count = control(session.server().batches(), session.user(), *record, what, weight);
+  if (!count) {
+    session.fail(count.error());
+    return {};
+  }
+  return {record, *count};
+}
+
 }  // namespace
 
 void cancel_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) return;
-  const std::uint64_t count =
-      record->is_over() ? 0 : session.server().batches().cancel(*record, "cancelled by request");
-  session.reply_when_stored(
-      record->ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); });
+  const Changed changed = change(session, command.arguments[1], Control::kCancel);
+  if (changed.record != nullptr) reply_count(session, *changed.record, changed.count);
 }
 
 void retry_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) return;
-  if (const std::string& handler = record->handler().name(); !session.user().may_use(handler)) {
-    return session.fail(no_handler_permission_error(session.user(), handler));
-  }
-  const auto count = session.server().batches().retry(*record);
-  if (!count) return session.fail(count.error());
-  session.reply_when_stored(
-      record->ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(*count)); });
+  const Changed changed = change(session, command.arguments[1], Control::kRetry);
+  if (changed.record != nullptr) reply_count(session, *changed.record, changed.count);
 }
 
 void forget_command(Session& session, proto::Command& command) {
@@ -57,24 +68,18 @@ void forget_command(Session& session, proto::Command& command) {
 void weight_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_weight(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) return;
-  if (!record->is_over()) session.server().batches().set_weight(*record, parsed->weight);
-  reply_ok(session, *record);
+  const Changed changed = change(session, command.arguments[1], Control::kWeight, parsed->weight);
+  if (changed.record != nullptr) reply_ok(session, *changed.record);
 }
 
 void pause_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) return;
-  if (!record->is_over()) session.server().batches().pause(*record);
-  reply_ok(session, *record);
+  const Changed changed = change(session, command.arguments[1], Control::kPause);
+  if (changed.record != nullptr) reply_ok(session, *changed.record);
 }
 
 void resume_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) return;
-  if (!record->is_over()) session.server().batches().resume(*record);
-  reply_ok(session, *record);
+  const Changed changed = change(session, command.arguments[1], Control::kResume);
+  if (changed.record != nullptr) reply_ok(session, *changed.record);
 }
 
 }  // namespace locksley::daemon

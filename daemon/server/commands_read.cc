@@ -2,35 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "daemon/server/batch_replies.h"
 #include "daemon/server/commands.h"
+#include "daemon/server/listing.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
-#include "proto/glob.h"
 #include "proto/read_options.h"
 
 namespace locksley::daemon {
 
 namespace {
-
-// Of LIST: how many batches one page may look at, with a filter that little passes, and for how long. Then it
-// ends short; without a filter not before it has some hundred.
-constexpr std::size_t kMaxLooked = 10'000;
-constexpr auto kListTime = std::chrono::microseconds(300);
-constexpr std::size_t kListAtLeast = 250;
-
-// Of this thread. Time in which others have the processor does not count: what is listed does not depend on
-// them.
-std::chrono::nanoseconds processor_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
 
 void write_page(Session& session, const ResultsPage& page) {
   const std::size_t before = session.output_size();
@@ -123,38 +106,25 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
 void list_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_list(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  const bool active_only = parsed->state == to_string(BatchState::open) ||
-                           parsed->state == to_string(BatchState::queued) ||
-                           parsed->state == to_string(BatchState::running);
-  const bool is_filtered = parsed->match || !parsed->state.empty();
-  const auto until = processor_time() + kListTime;
-  std::size_t looked = 0;
-  // Held: those that are loaded for it have no other owner.
-  std::vector<std::pair<std::shared_ptr<const BatchRecord>, BatchStatus>> page;
-  const auto next = session.server().batches().registry().list(
-      {.cursor = parsed->cursor,
-       .active_only = active_only,
-       .tenant = session.user().is_admin() ? nullptr : &session.user().tenant(),
-       .most = kMaxLooked},
-      [&](BatchRecord& record) {
-        if (page.size() == parsed->count) return false;
-        const bool may_end = ++looked % 8 == 0 && (is_filtered || page.size() >= kListAtLeast);
-        if (may_end && processor_time() > until) return false;
-        if (parsed->match && !proto::glob_match(*parsed->match, record.id()) &&
-            !proto::glob_match(*parsed->match, record.options().name)) {
-          return true;
-        }
-        const BatchStatus status = record.status();
-        if (!parsed->state.empty() && parsed->state != to_string(status.state)) return true;
-        page.emplace_back(shared(record), status);
-        return true;
-      });
-  if (!next) return session.fail(fmt::format("STORE a batch cannot be read: {}", next.error()));
+  ListDemand demand{.cursor = parsed->cursor,
+                    .count = parsed->count,
+                    .active_only = parsed->state == to_string(BatchState::open) ||
+                                   parsed->state == to_string(BatchState::queued) ||
+                                   parsed->state == to_string(BatchState::running),
+                    .tenant = session.user().is_admin() ? nullptr : &session.user().tenant()};
+  if (parsed->match) {
+    demand.is_named = [&](const BatchRecord& record) { return is_named_like(record, *parsed->match); };
+  }
+  if (!parsed->state.empty()) {
+    demand.is_so = [&](const BatchStatus& status) { return parsed->state == to_string(status.state); };
+  }
+  const auto page = list_page(session.server().batches().registry(), demand);
+  if (!page) return session.fail(page.error());
   proto::ReplyWriter reply = session.reply();
   reply.array(2);
-  reply.bulk_integer(static_cast<std::int64_t>(*next));
-  reply.array(page.size());
-  for (const auto& [record, status] : page) write_status(reply, *record, status);
+  reply.bulk_integer(static_cast<std::int64_t>(page->next));
+  reply.array(page->batches.size());
+  for (const auto& [record, status] : page->batches) write_status(reply, *record, status);
 }
 
 }  // namespace locksley::daemon

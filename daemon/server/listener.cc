@@ -61,4 +61,11 @@ void Listener::close() {
   pause_.cancel();
 }
 
+bool is_loopback(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+  }
+  return address.is_loopback();
+}
+
 }  // namespace locksley::daemon

@@ -39,4 +39,7 @@ class Listener {
   std::function<void(Socket)> accepted_;
 };
 
+// Whether a peer is on this machine.
+bool is_loopback(const asio::ip::address& address);
+
 }  // namespace locksley::daemon

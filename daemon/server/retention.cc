@@ -61,17 +61,19 @@ Registry::Loaded Batches::load(std::uint64_t sequence) {
 }
 
 std::shared_ptr<const Batches::ReadRows> Batches::read_rows(std::shared_ptr<BatchRecord> record,
-                                                            const ResultsDemand& demand) {
+                                                            const ResultsDemand& demand,
+                                                            std::function<void(const ReadRows&)> told) {
   auto read = std::make_shared<ReadRows>();
-  store_->read([&io = io_, record = std::move(record), read, demand]() mutable {
+  store_->read([&io = io_, record = std::move(record), read, demand, told = std::move(told)]() mutable {
     try {
       read->page = read_results(*record, demand);
     } catch (const std::runtime_error& error) {
       read->page = std::unexpected(error.what());
     }
     // What is shared goes along, so that it ends on the I/O thread, where it belongs.
-    asio::post(io, [record = std::move(record), read = std::move(read)] {
+    asio::post(io, [record = std::move(record), read = std::move(read), told = std::move(told)] {
       read->is_done = true;
+      if (told) told(*read);
       for (const BatchRecord::Waiter& waiter : record->waiters) {
         if (waiter.row == BatchRecord::kReadRows) waiter.who->wakeup.wake();
       }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/auth/authenticator.h"
+#include "daemon/server/batch_replies.h"
 #include "daemon/server/session.h"
 #include "proto/command_reader.h"
 
@@ -22,13 +23,6 @@ std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
   const bool is_v6 = endpoint.address().is_v6();
   return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", endpoint.address().to_string(), is_v6 ? "]" : "",
                      endpoint.port());
-}
-
-bool is_loopback(const asio::ip::address& address) {
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
-  }
-  return address.is_loopback();
 }
 }  // namespace
 
@@ -140,6 +134,18 @@ void Server::tell_holding(const Outcome& outcome) {
   for (const std::uint64_t id : std::exchange(holding_, {})) {
     if (Session* session = this->session(id)) session->stored(outcome);
   }
+  for (auto& [ticket, told] : std::exchange(awaiting_, {})) {
+    if (ticket > outcome.up_to) {
+      awaiting_.emplace_back(ticket, std::move(told));
+    } else {
+      told(outcome.error.empty() ? std::string() : not_stored(outcome.error));
+    }
+  }
+}
+
+void Server::when_stored(Ticket ticket, StoreTold told) {
+  if (batches_.is_settled(ticket)) return told({});
+  awaiting_.emplace_back(ticket, std::move(told));
 }
 
 std::uint64_t Server::batches_accepted() const {

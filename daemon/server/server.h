@@ -100,6 +100,7 @@ class Server {
   ServerStats& stats() { return stats_; }
   const ServerStats& stats() const { return stats_; }
   Batches& batches() { return batches_; }
+  const Store* store() const { return parts_.store; }
   const Users& users() const { return users_; }
   Authenticator& authenticator() const { return parts_.authenticator; }
   const HandlerDirectory& handlers() const { return parts_.handlers; }
@@ -122,6 +123,10 @@ class Server {
 
   // A connection has replies that wait for the store: it wants to hear of the next outcome.
   void holds_replies(std::uint64_t session) { holding_.push_back(session); }
+  // Calls `told` once the writes up to this ticket are on the disk, with an empty text, or were refused, with
+  // the error reply: at once if that is known. Never, if this ends before.
+  using StoreTold = std::function<void(std::string error)>;
+  void when_stored(Ticket ticket, StoreTold told);
   // A connection's memory for input changed. False if all together hold more than limits.max_queued_bytes,
   // and this one more than its share.
   bool account_input(std::uint64_t memory, std::uint64_t before);
@@ -137,7 +142,7 @@ class Server {
   void count_subscriber(int change);
   void count_blocked(int change);
   // Whether a client waits in a blocking command.
-  bool has_blocked() const { return stats_.blocked.get() != 0 || !holding_.empty(); }
+  bool has_blocked() const { return stats_.blocked.get() != 0 || !holding_.empty() || !awaiting_.empty(); }
   void warn_sometimes(Warning kind, std::string_view peer, std::string_view what);
 
  private:
@@ -159,7 +164,8 @@ class Server {
   HandshakeQueue handshakes_;
   std::uint16_t port_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
-  std::vector<std::uint64_t> holding_;  // connections with replies that wait for the store
+  std::vector<std::uint64_t> holding_;                  // connections with replies that wait for the store
+  std::vector<std::pair<Ticket, StoreTold>> awaiting_;  // of the HTTP side, the same
   std::uint64_t next_session_ = 1;
   std::uint64_t input_memory_ = 0;
   std::uint64_t output_memory_ = 0;

@@ -7,6 +7,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "daemon/server/batch_replies.h"
 #include "daemon/server/dispatch.h"
 #include "daemon/server/server.h"
 #include "proto/glob.h"
@@ -150,11 +151,7 @@ void Session::stored(const Outcome& outcome) {
       continue;
     }
     const std::string bytes = held.bytes.to_string();
-    const std::string error = fmt::format(
-        "STORE the disk did not take it: nothing was accepted, try again later; a change of what is there "
-        "already "
-        "holds, and is written later ({})",
-        outcome.error);
+    const std::string error = not_stored(outcome.error);
     std::size_t at = 0;
     for (const Held::Part part : held.parts) {
       output_.append(std::string_view(bytes).substr(at, part.begin - at));

@@ -1,0 +1,117 @@
+// What can be seen of the scheduler and of batches: what commands of the wire and the JSON of the HTTP side
+// have in common, so that both say the same in the same words.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/ring_view.h"
+#include "core/worker_stats.h"
+#include "daemon/server/batch_record.h"
+#include "daemon/server/handler_directory.h"
+
+namespace locksley::daemon {
+
+class Server;
+class User;
+
+// The answer of EXPLAIN.
+struct Explanation {
+  BatchState state;
+  std::string_view reason;
+  std::uint64_t ahead;
+  double share;
+  double received;
+  double jobs_per_second;
+  std::int64_t eta_ms;  // -1: nobody knows
+};
+// `status`: that of the batch. Looks at up to 65,536 queues of a batch that waits: 0.1 ms.
+Explanation explain(const Server& server, BatchRecord& record, const BatchStatus& status);
+
+// What the user may see of TENANTS, by name: of a tenant that is in several lanes the sums, and the largest
+// fractions.
+using TenantViews = std::map<std::string, TenantView>;
+TenantViews tenants_seen_by(const Server& server, const User& user);
+// The same with the user's own tenant, which is there before its first batch, too.
+TenantViews tenants_with_own(const Server& server, const User& user);
+
+// Jobs of a handler that run at once.
+std::uint32_t concurrency_of(const Server& server, const HandlerDirectory::Entry& entry);
+
+// The members of the wire's maps, in their order: `visit` is called with each key and its value, which is a
+// text, a number or a fraction.
+
+inline constexpr std::size_t kStatusMembers = 16;
+template <class Visit>
+void visit_members(const BatchRecord& record, const BatchStatus& status, const Visit& visit) {
+  visit("id", std::string_view(record.id()));
+  visit("name", std::string_view(record.options().name));
+  visit("handler", std::string_view(record.handler().name()));
+  visit("tenant", std::string_view(record.options().tenant));
+  visit("state", to_string(status.state));
+  visit("weight", std::uint64_t{status.weight});
+  visit("jobs", status.jobs);
+  visit("queued", status.queued);
+  visit("running", status.running);
+  visit("ok", status.ok);
+  visit("failed", status.failed);
+  visit("cancelled", status.cancelled);
+  visit("retried", status.retried);
+  visit("submitted_at", status.submitted_at);
+  visit("started_at", status.started_at);
+  visit("finished_at", status.finished_at);
+}
+
+inline constexpr std::size_t kExplanationMembers = 7;
+template <class Visit>
+void visit_members(const Explanation& explanation, const Visit& visit) {
+  visit("state", to_string(explanation.state));
+  visit("reason", explanation.reason);
+  visit("ahead", explanation.ahead);
+  visit("share", explanation.share);
+  visit("received", explanation.received);
+  visit("jobs_per_second", explanation.jobs_per_second);
+  visit("eta_ms", explanation.eta_ms);
+}
+
+inline constexpr std::size_t kTenantMembers = 8;
+template <class Visit>
+void visit_members(const TenantView& tenant, const Visit& visit) {
+  visit("tenant", std::string_view(tenant.tenant));
+  visit("weight", std::uint64_t{tenant.weight});
+  visit("batches", tenant.queues);
+  visit("queued", tenant.queued);
+  visit("running", std::uint64_t{tenant.executors});
+  visit("busy_us", static_cast<std::uint64_t>(tenant.busy.count() / 1000));
+  visit("share", tenant.share);
+  visit("received", tenant.received);
+}
+
+inline constexpr std::size_t kWorkerMembers = 8;
+template <class Visit>
+void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
+  visit("worker", std::uint64_t{worker.worker});
+  visit("queue_depth", worker.queue_depth);
+  visit("executed", worker.jobs);
+  visit("steals", worker.steals);
+  visit("steal_attempts", worker.steal_attempts);
+  visit("stolen", worker.stolen);
+  visit("parks", worker.parks);
+  visit("busy_us", worker.busy_ns / 1000);
+}
+
+inline constexpr std::size_t kHandlerMembers = 4;
+template <class Visit>
+void visit_members(const Server& server, const HandlerDirectory::Entry& entry, const Visit& visit) {
+  visit("name", std::string_view(entry.handler.name()));
+  visit("kind", std::string_view(entry.kind));
+  visit("description", std::string_view(entry.handler.description()));
+  visit("concurrency", std::uint64_t{concurrency_of(server, entry)});
+}
+
+// Four digits: what lies behind them is noise, and different at each look.
+double rounded(double fraction);
+
+}  // namespace locksley::daemon

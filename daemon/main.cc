@@ -30,6 +30,7 @@
 #include "daemon/exit_codes.h"
 #include "daemon/handler_set.h"
 #include "daemon/handlers/plugin_worker.h"
+#include "daemon/http/api.h"
 #include "daemon/http/assets.h"
 #include "daemon/http/build_info.h"
 #include "daemon/http/health.h"
@@ -231,6 +232,8 @@ int serve(const config::Config& config, const std::string& config_file) {
   Router router(&http_login);
   add_operator_pages(router, metrics, health);
   add_assets(router, dashboard_assets());
+  Api api(server, health);
+  api.add_to(router);
   HttpServer http(io, router);
   metrics.add([&](Families& families) { read_tls_metrics(server.tls(), http.tls(), families); });
   server.use_tls(std::move(tls->listen));

@@ -3,17 +3,13 @@
 
 #include <gmock/gmock.h>
 
-#include <array>
-#include <asio/buffer.hpp>
-#include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
-#include <asio/write.hpp>
 #include <future>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/http_fixture.h"
 
 namespace locksley::daemon {
 namespace {
@@ -32,59 +28,9 @@ const std::string kGetLarge = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
 const std::string kGet = "GET /page HTTP/1.1\r\nHost: h\r\n\r\n";
 const std::string kGetAndClose = "GET /page HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-// A blocking client. A read that gets nothing fails after 20 s, so that a server that hangs fails the test.
-class Client {
- public:
-  // `receive_buffer`: bytes that the kernel takes in before the program reads; 0: as many as it likes.
-  explicit Client(const tcp::endpoint& server, int receive_buffer = 0) : socket_(io_, tcp::v4()) {
-    if (receive_buffer > 0) socket_.set_option(asio::socket_base::receive_buffer_size(receive_buffer));
-    socket_.connect(server);
-    const timeval limit{.tv_sec = 20, .tv_usec = 0};
-    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  }
-  void send(const std::string& bytes) {
-    std::error_code error;  // the server may have closed already
-    asio::write(socket_, asio::buffer(bytes), error);
-  }
-  // All that comes until the server closes; whether it closed orderly or by reset is written behind it.
-  std::string read_to_end() {
-    std::string all = std::move(rest_);
-    std::array<char, 4096> block;
-    for (;;) {
-      std::error_code error;
-      const std::size_t count = socket_.read_some(asio::buffer(block), error);
-      all.append(block.data(), count);
-      if (error == asio::error::eof) return all;
-      if (error) return all + "[" + error.message() + "]";
-    }
-  }
-  void read_first_byte() {
-    if (rest_.empty()) read_more();
-  }
-  // One reply with its body.
-  std::string read_reply() {
-    while (rest_.find("\r\n\r\n") == std::string::npos) read_more();
-    const std::size_t head = rest_.find("\r\n\r\n") + 4;
-    const std::size_t length = rest_.find("Content-Length: ");
-    const std::size_t size = head + std::stoul(rest_.substr(length + 16));
-    while (rest_.size() < size) read_more();
-    std::string reply = rest_.substr(0, size);
-    rest_.erase(0, size);
-    return reply;
-  }
+using Client = HttpClient;
 
- private:
-  void read_more() {
-    std::array<char, 4096> block;
-    rest_.append(block.data(), socket_.read_some(asio::buffer(block)));
-  }
-
-  asio::io_context io_;
-  tcp::socket socket_;
-  std::string rest_;
-};
-
-class HttpServerTest : public ::testing::Test {
+class HttpServerTest : public HttpServerFixture {
  protected:
   HttpServerTest() {
     router_.get("/page", Access::everybody, [](const HttpRequest&) { return HttpReply{.body = "hello\n"}; });
@@ -93,28 +39,6 @@ class HttpServerTest : public ::testing::Test {
     router_.get("/throws", Access::everybody,
                 [](const HttpRequest&) -> HttpReply { throw std::runtime_error("a secret"); });
   }
-  ~HttpServerTest() override {
-    if (server_) server_->stop();
-    if (thread_.joinable()) thread_.join();  // returns because nothing is left to do
-  }
-
-  tcp::endpoint start(HttpLimits limits = {}) {
-    server_.emplace(io_, router_, limits);
-    const auto endpoint = server_->listen("127.0.0.1", 0);
-    if (!endpoint) throw std::runtime_error(endpoint.error());
-    thread_ = std::thread([this] { io_.run(); });
-    return *endpoint;
-  }
-  std::string ask(const tcp::endpoint& server, const std::string& bytes) {
-    Client client(server);
-    client.send(bytes);
-    return client.read_to_end();
-  }
-
-  asio::io_context io_;
-  Router router_;
-  std::optional<HttpServer> server_;
-  std::thread thread_;
 };
 
 TEST_F(HttpServerTest, ReportsTheRealPortAndServesOnIt) {

@@ -84,6 +84,7 @@ class SaysWhatTheWireSays(UsersTest):
                 self.wire.wait(id_)
             row = get(self.daemon, "/api/batches/" + urllib.parse.quote(id_, safe=""))
             status, explained = self.wire.status(id_), self.wire.explain(id_)
+            status["name"] = status["name"].encode("latin-1").decode()
             self.assertEqual(parts(row, status), status)
             explained.pop("eta_ms")  # that of a delayed batch runs down
             self.assertEqual({name: str(value) for name, value in parts(row, explained).items()}, {name: str(value) for name, value in explained.items()} | {

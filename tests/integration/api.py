@@ -139,8 +139,12 @@ class SaysWhatTheWireSays(UsersTest):
         self.assertIsNone(overview["limits"]["store_max_bytes"])
 
     def test_steals_add_up(self):
-        self.wire.wait(self.wire("SUBMIT", "fib", "JOBS", "27"))
-        overview = get(self.daemon, "/api/overview")
+        def stolen():
+            self.wire.wait(self.wire("SUBMIT", "fib", "JOBS", "20"))
+            overview = get(self.daemon, "/api/overview")
+            return overview if overview["steals"] else None
+
+        overview = wait_for("a worker to steal", stolen)
         for worker in overview["workers"]:
             self.assertEqual(worker["steals"], sum(pair["steals"] for pair in overview["steals"] if pair["thief"] == worker["worker"]))
         self.assertTrue(all(pair["thief"] != pair["victim"] for pair in overview["steals"]))

@@ -1,0 +1,101 @@
+// What the daemon is asked (daemon/http/API.md), and the loop that asks it again and again.
+
+const ANSWER_WITHIN_MS = 8000;
+const EVERY_MS = 1000;
+const LONGEST_PAUSE_MS = 15000;
+
+// The daemon answered, and said no. `status` is that of HTTP.
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+async function ask(path, options = {}, signal = undefined) {
+  const limit = AbortSignal.timeout(ANSWER_WITHIN_MS);
+  const reply = await fetch(path, {
+    ...options,
+    cache: 'no-store',
+    signal: signal ? AbortSignal.any([signal, limit]) : limit,
+  });
+  const text = await reply.text();
+  let body = null;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // A refusal before anybody logged in is plain text.
+  }
+  if (reply.status === 401) throw new Refused(401, 'it does not know who asks; load the page again to log in');
+  if (!reply.ok || body === null) throw new Refused(reply.status, body?.error ?? `status ${reply.status}, ${text.slice(0, 200).trim()}`);
+  return body;
+}
+
+function query(fields) {
+  const kept = Object.entries(fields).filter(([, value]) => value !== '' && value !== null && value !== undefined);
+  return kept.length ? `?${new URLSearchParams(kept)}` : '';
+}
+
+// A batch is found by its id and its tenant, {id, tenant}: two tenants may have batches of one id. Both are names of other people, in
+// which any character may be.
+const pathOf = ({ id, tenant }, part = '', fields = {}) => `api/batches/${encodeURIComponent(id)}${part}${query({ tenant, ...fields })}`;
+
+export const api = {
+  session: (signal) => ask('api/session', {}, signal),
+  overview: (signal) => ask('api/overview', {}, signal),
+  batches: (fields, signal) => ask(`api/batches${query(fields)}`, {}, signal),
+  batch: (batch, signal) => ask(pathOf(batch), {}, signal),
+  failures: (batch, fields, signal) => ask(pathOf(batch, '/failures', fields), {}, signal),
+  act: (batch, what, body = {}) =>
+    ask(pathOf(batch, `/${what}`), {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-Locksley-Request': '1' },
+      body: JSON.stringify(body),
+    }),
+};
+
+// Calls `poll(signal)` once a second while the page can be seen; less and less often while the daemon does not answer.
+// `changed(state)` is told how it went: {answers, error, again_ms}. Only one call is under way at a time.
+export class Poller {
+  #poll;
+  #changed;
+  #timer = null;
+  #under_way = null;
+  #failures = 0;
+
+  constructor(poll, changed) {
+    this.#poll = poll;
+    this.#changed = changed;
+    document.addEventListener('visibilitychange', () => (document.hidden ? this.#pause() : this.now()));
+    window.addEventListener('online', () => this.now());
+  }
+
+  // At once, and whatever was under way is forgotten: it was asked before what happened now.
+  now() {
+    this.#pause();
+    if (!document.hidden) this.#run();
+  }
+
+  #pause() {
+    clearTimeout(this.#timer);
+    this.#under_way?.abort();
+    this.#under_way = null;
+  }
+
+  async #run() {
+    const mine = (this.#under_way = new AbortController());
+    let next = EVERY_MS;
+    try {
+      await this.#poll(mine.signal);
+      if (mine !== this.#under_way) return;
+      this.#failures = 0;
+      this.#changed({ answers: true, error: null, again_ms: next });
+    } catch (error) {
+      if (mine !== this.#under_way) return;
+      this.#failures += 1;
+      next = Math.min(EVERY_MS * 2 ** (this.#failures - 1), LONGEST_PAUSE_MS);
+      this.#changed({ answers: error instanceof Refused, error, again_ms: next });
+    }
+    this.#timer = setTimeout(() => this.#run(), next);
+  }
+}

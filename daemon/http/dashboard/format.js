@@ -1,0 +1,102 @@
+// Numbers, times and words as people read them. Absent (null, undefined) is a dash everywhere.
+
+export const NONE = '–';
+const exactly = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
+const absent = (value) => value === null || value === undefined || Number.isNaN(value);
+
+// Three digits that count: 1.23, 12.3, 123.
+function threeDigits(value) {
+  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return value.toFixed(digits).replace(/\.0+$|(\.\d*?)0+$/, '$1');
+}
+
+// 0 … 9,999 as they are, then 12.3 k, 1.2 M, 3 G.
+export function count(value) {
+  if (absent(value)) return NONE;
+  if (value < 9999.5) return exactly.format(Math.round(value));
+  const units = ['k', 'M', 'G', 'T', 'P'];
+  let at = -1;
+  while (value >= 999.5 && at < units.length - 1) {
+    value /= 1000;
+    at += 1;
+  }
+  return `${threeDigits(value)} ${units[at]}`;
+}
+
+export const exact = (value) => (absent(value) ? '' : exactly.format(value));
+
+export function rate(perSecond) {
+  if (absent(perSecond)) return NONE;
+  if (perSecond === 0) return '0/s';
+  if (perSecond < 0.01) return `${threeDigits(perSecond * 3600)}/h`;
+  return perSecond < 99.5 ? `${threeDigits(perSecond)}/s` : `${count(perSecond)}/s`;
+}
+
+export function bytes(value) {
+  if (absent(value)) return NONE;
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let at = 0;
+  while (value >= 1023.5 && at < units.length - 1) {
+    value /= 1024;
+    at += 1;
+  }
+  return at === 0 ? `${Math.round(value)} B` : `${threeDigits(value)} ${units[at]}`;
+}
+
+// What rounds to 100% without being all of it stays below, and what is not nothing is not 0%.
+export function percent(fraction) {
+  if (absent(fraction)) return NONE;
+  if (fraction > 0 && fraction < 0.01) return '<1%';
+  if (fraction < 1 && fraction > 0.99) return '>99%';
+  return `${Math.round(fraction * 100)}%`;
+}
+
+// Two units at most: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 4 d 3 h.
+export function duration(seconds) {
+  if (absent(seconds)) return NONE;
+  if (seconds < 0.0995) return `${threeDigits(seconds * 1000)} ms`;
+  if (seconds < 9.95) return `${threeDigits(Math.round(seconds * 10) / 10)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const parts = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]];
+  const first = parts.findIndex(([, size]) => whole >= size);
+  const [unit, size] = parts[first];
+  const text = `${Math.floor(whole / size)} ${unit}`;
+  const [nextUnit, nextSize] = parts[first + 1];
+  const rest = Math.floor((whole % size) / nextSize);
+  return rest ? `${text} ${rest} ${nextUnit}` : text;
+}
+
+export function ago(at_ms, now_ms) {
+  if (!at_ms) return NONE;
+  const seconds = (now_ms - at_ms) / 1000;
+  if (Math.abs(seconds) < 1) return 'now';
+  const [size, unit] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']].find(([least]) => Math.abs(seconds) >= least);
+  const text = `${Math.floor(Math.abs(seconds) / size)} ${unit}`;
+  return seconds < 0 ? `in ${text}` : `${text} ago`;
+}
+
+const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+
+export function exactTime(at_ms) {
+  if (!at_ms) return '';
+  const date = new Date(at_ms);
+  return `${local.format(date)} (${date.toISOString()})`;
+}
+
+// What EXPLAIN calls `reason`.
+const REASONS = {
+  'running': 'It is running.',
+  'waiting-its-turn': 'It waits for its turn: others are owed more at the moment.',
+  'paused': 'It is paused: no job starts until it is resumed.',
+  'delayed': 'It was submitted with a delay, which is not over.',
+  'after-batch': 'It waits for another batch to be over.',
+  'open-and-empty': 'It is open and all the jobs that it was given have been taken: it waits for more.',
+  'handler-at-limit': 'Its handler runs as many jobs as it may at a time.',
+  'rate-limited': 'Its handler has a rate, which is used up for the moment.',
+  'handler-missing': 'Its handler is not configured, or is just being replaced. It goes on when the handler is there.',
+  'tenant-at-limit': 'Its tenant runs as many jobs as it may at a time.',
+  'ended': 'It is over.',
+};
+export const reason = (word) => REASONS[word] ?? (word ? `${word}.` : NONE);
+export const words = (code) => (code ? code.replaceAll('-', ' ') : NONE);

@@ -1,0 +1,179 @@
+// The first page: what the daemon does now.
+import { bytes, count, duration, exact, percent, rate } from './format.js';
+import { h, keyed, setNumber, setText, setTitle, show, table } from './dom.js';
+import { ended, failed } from './rates.js';
+import { meter, sparkline } from './charts.js';
+import { workersChart } from './workers.js';
+
+const batchesOf = (fields) => `#/batches?${new URLSearchParams(fields)}`;
+
+function card(title, ...content) {
+  const note = h('span', { class: 'note' });
+  const element = h('section', { class: 'card' }, h('h2', {}, title, note), ...content);
+  return { element, note };
+}
+
+// A number that matters, with a line of its past or a meter of its limit.
+function tile(title) {
+  const value = h('span', { class: 'value' });
+  const note = h('span', { class: 'note' });
+  const line = sparkline();
+  const bar = meter();
+  const element = h('div', { class: 'tile' }, h('h2', {}, title), value, note, line.element, bar.element);
+  const set = (text, exactly, about) => {
+    setNumber(value, text, exactly);
+    setText(note, about);
+  };
+  return {
+    element,
+    past(text, about, values, most) {
+      set(text, '', about);
+      show(bar.element, false);
+      line.update(values, most);
+    },
+    of(value_now, limit, print, otherwise = 'no limit') {
+      set(print(value_now), exact(value_now), limit === null ? otherwise : `of ${print(limit)}, ${percent(value_now / limit)}`);
+      line.element.setAttribute('hidden', '');
+      show(bar.element, limit !== null);
+      if (limit !== null) bar.update(value_now / limit, title, `${exact(value_now)} of ${exact(limit)}`);
+    },
+  };
+}
+
+function tiles() {
+  const parts = {
+    jobs: tile('Jobs ended'), busy: tile('Workers busy'), queued: tile('Queued jobs'), bytes: tile('Queued payloads'),
+    batches: tile('Active batches'), clients: tile('Connections'), stored: tile('Store'),
+  };
+  const element = h('div', { class: 'tiles' }, Object.values(parts).map((part) => part.element));
+  const update = ({ totals, limits, workers, stored_bytes }, recent) => {
+    const perSecond = recent.jobsPerSecond;
+    show(parts.jobs.element, recent.jobs.length > 0 || perSecond !== null);
+    parts.jobs.past(rate(perSecond), `${count(totals.running_jobs)} running`, recent.jobs);
+    show(parts.busy.element, workers.length > 0);
+    parts.busy.past(percent(recent.busy.at(-1)), workers.length === 1 ? 'of 1 worker' : `of ${workers.length} workers`, recent.busy, 1);
+    parts.queued.of(totals.queued_jobs, limits.max_queued_jobs, count);
+    parts.bytes.of(totals.queued_bytes, limits.max_queued_bytes, bytes);
+    parts.batches.of(totals.active_batches, limits.max_batches, count, totals.retained_batches === null ? 'no limit' : `${count(totals.retained_batches)} are over, and kept`);
+    parts.clients.of(totals.connections, limits.max_clients, count);
+    show(parts.stored.element, stored_bytes !== null);
+    if (stored_bytes !== null) parts.stored.of(stored_bytes, limits.store_max_bytes, bytes);
+  };
+  return { element, update };
+}
+
+function lanes() {
+  const list = table('Lanes', [['lane', 'Lane', 'name'], ['slots', 'Slots in use', 'wide'], ['queued', 'Queued', 'number'], ['batches', 'Batches', 'number']]);
+  const { element } = card('Lanes', list.element);
+  const make = () => {
+    const row = list.row();
+    const bar = meter();
+    const text = h('span', { class: 'beside' });
+    row.cells.slots.append(h('span', { class: 'with-meter' }, bar.element, text));
+    return { ...row, bar, text };
+  };
+  const update = ({ lanes: rows }) =>
+    keyed(list.body, rows, (row) => row.lane, make, (row, { cells, bar, text }) => {
+      setText(cells.lane, row.lane);
+      setText(text, `${row.running} of ${row.slots}`);
+      bar.update(row.slots ? row.running / row.slots : 0, `slots of ${row.lane}`, `${row.running} of ${row.slots}`);
+      setNumber(cells.queued, count(row.queued), exact(row.queued));
+      setNumber(cells.batches, count(row.batches), exact(row.batches));
+    });
+  return { element, update };
+}
+
+function tenants() {
+  const list = table('Tenants', [
+    ['tenant', 'Tenant', 'name'], ['share', 'Share: due, received', 'wide'], ['weight', 'Weight', 'number'],
+    ['queued', 'Queued', 'number'], ['running', 'Running', 'number'], ['batches', 'Batches', 'number'], ['busy', 'Busy time', 'number'],
+  ]);
+  const { element } = card('Tenants', list.element, h('p', { class: 'key' },
+    h('span', { class: 'entry' }, h('span', { class: 'swatch due', 'aria-hidden': 'true' }), 'share due'),
+    h('span', { class: 'entry' }, h('span', { class: 'swatch busy', 'aria-hidden': 'true' }), 'share received lately')));
+  const make = () => {
+    const row = list.row();
+    const link = h('a');
+    row.cells.tenant.append(link);
+    const due = meter('due');
+    const received = meter();
+    const dueText = h('span', { class: 'beside' });
+    const receivedText = h('span', { class: 'beside' });
+    row.cells.share.append(h('span', { class: 'with-meter' }, due.element, dueText), h('span', { class: 'with-meter' }, received.element, receivedText));
+    return { ...row, link, due, received, dueText, receivedText };
+  };
+  const update = ({ tenants: rows }) =>
+    keyed(list.body, rows, (row) => row.tenant, make, (row, { element: line, cells, link, due, received, dueText, receivedText }) => {
+      setText(link, row.tenant);
+      link.href = batchesOf({ tenant: row.tenant });
+      due.update(row.share, `share due to ${row.tenant}`, percent(row.share));
+      received.update(row.received, `share received by ${row.tenant}`, percent(row.received));
+      setText(dueText, `due ${percent(row.share)}`);
+      setText(receivedText, `got ${percent(row.received)}`);
+      line.classList.toggle('short', row.share > 0 && row.queued > 0 && row.received < row.share / 2);
+      for (const name of ['weight', 'queued', 'running', 'batches']) setNumber(cells[name], count(row[name]), exact(row[name]));
+      setNumber(cells.busy, duration(row.busy_us / 1e6), `${exact(row.busy_us)} us`);
+    });
+  return { element, update };
+}
+
+function handlers() {
+  const list = table('Handlers', [
+    ['handler', 'Handler', 'name'], ['kind', 'Kind'], ['lane', 'Lane'], ['rate', 'Rate', 'number'],
+    ['ok', 'Ok', 'number'], ['failed', 'Failed', 'number'], ['cancelled', 'Cancelled', 'number'],
+  ]);
+  const unused = h('p', { class: 'quiet' });
+  const { element } = card('Handlers', list.element, unused);
+  const make = () => {
+    const row = list.row();
+    const link = h('a');
+    row.cells.handler.append(link);
+    return { ...row, link };
+  };
+  const update = ({ handlers: rows }, recent) => {
+    const rates = recent.rates('handlers', (row) => row.name, ended);
+    // Those that have done nothing yet are only named.
+    const used = rows.filter((row) => !row.jobs || ended(row) + row.jobs.cancelled > 0);
+    const others = rows.filter((row) => !used.includes(row));
+    show(list.element, used.length > 0);
+    show(unused, others.length > 0);
+    setText(unused, `Not used yet: ${others.map((row) => row.name).join(', ')}`);
+    keyed(list.body, used, (row) => row.name, make, (row, { cells, link }) => {
+      setText(link, row.name);
+      link.href = batchesOf({ handler: row.name });
+      setTitle(cells.handler, row.description);
+      setText(cells.kind, row.kind);
+      setText(cells.lane, row.lane);
+      setText(cells.rate, rate(rates.get(row.name)));
+      const numbers = { ok: row.jobs?.ok, failed: failed(row), cancelled: row.jobs?.cancelled };
+      for (const [name, value] of Object.entries(numbers)) setNumber(cells[name], count(value), exact(value));
+      cells.failed.classList.toggle('some', numbers.failed > 0);
+      if (row.jobs) setTitle(cells.failed, `error ${exact(row.jobs.error)}, timeout ${exact(row.jobs.timeout)}, crashed ${exact(row.jobs.crashed)}`);
+    });
+  };
+  return { element, update };
+}
+
+export function overviewView() {
+  const heading = h('h1', { tabindex: -1 }, 'Overview');
+  const numbers = tiles();
+  const chart = workersChart();
+  const workers = card('Workers', chart.element);
+  const parts = [lanes(), tenants(), handlers()];
+  const [laneCard, tenantCard, handlerCard] = parts;
+  const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'Look at the batches'), ' that are over, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
+  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), tenantCard.element, handlerCard.element);
+  return {
+    element,
+    title: 'Overview',
+    wantsOverview: true,
+    async load() {},
+    overview(overview, recent) {
+      numbers.update(overview, recent);
+      show(workers.element, overview.workers.length > 0);
+      if (overview.workers.length) chart.update(overview, recent);
+      for (const part of parts) part.update(overview, recent);
+      show(quiet, overview.totals.active_batches === 0);
+    },
+  };
+}

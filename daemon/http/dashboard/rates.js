@@ -1,0 +1,84 @@
+// Rates out of totals: what two polls differ by, over the time between them by the daemon's clock.
+
+const WINDOW_MS = 5000;
+const HISTORY = 60; // samples: a minute
+
+const indexed = (rows, keyOf) => new Map((rows ?? []).map((row) => [keyOf(row), row]));
+const pair = (row) => `${row.victim}>${row.thief}`;
+
+const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
+
+// Jobs that ran to an end, of one handler; null where the caller may not know.
+export const ended = (handler) => (handler.jobs ? handler.jobs.ok + failed(handler) : null);
+export const failed = (handler) => (handler.jobs ? handler.jobs.error + handler.jobs.timeout + handler.jobs.crashed : null);
+const allEnded = (overview) => (overview.handlers.some((row) => row.jobs) ? sum(overview.handlers.map((row) => ended(row) ?? 0)) : null);
+const busySeconds = (overview) => sum(overview.workers.map((row) => row.busy_us)) / 1e6;
+
+// The overviews of the last seconds. A daemon that was started again begins anew: its counters did too.
+export class Recent {
+  #kept = [];
+  jobs = []; // per second, of the last polls; empty where nobody may know
+  busy = []; // share of all workers, of the last polls
+
+  push(overview) {
+    const last = this.#kept.at(-1);
+    const seconds = last ? (overview.server.now - last.server.now) / 1000 : 0;
+    if (last && seconds <= 0 && last.server.started_at === overview.server.started_at) return;
+    // After a restart, or a while in which nobody looked, there is nothing to compare with.
+    if (last && (last.server.started_at !== overview.server.started_at || seconds > (3 * WINDOW_MS) / 1000)) this.#clear();
+    this.#kept.push(overview);
+    if (this.#kept.length < 2) return;
+    // The oldest that is kept may be just outside the window, so that there is always one.
+    while (this.#kept.length > 2 && this.#kept[1].server.now <= overview.server.now - WINDOW_MS) this.#kept.shift();
+    const note = (list, value) => {
+      list.push(Math.max(0, value));
+      if (list.length > HISTORY) list.shift();
+    };
+    if (allEnded(overview) !== null) note(this.jobs, (allEnded(overview) - allEnded(last)) / seconds);
+    if (overview.workers.length) note(this.busy, Math.min(1, (busySeconds(overview) - busySeconds(last)) / seconds / overview.workers.length));
+  }
+
+  #clear() {
+    this.#kept = [];
+    this.jobs = [];
+    this.busy = [];
+  }
+
+  get #then() {
+    return this.#kept.length > 1 ? this.#kept[0] : null;
+  }
+
+  // Between the samples that are compared; 0 while there is only one.
+  get seconds() {
+    return this.#then ? (this.#kept.at(-1).server.now - this.#then.server.now) / 1000 : 0;
+  }
+
+  // Of each row of the list `name`, by its key: by how much `total(row)` grew a second; null where there is nothing to compare with.
+  rates(name, keyOf, total) {
+    const before = indexed(this.#then?.[name], keyOf);
+    const result = new Map();
+    for (const row of this.#kept.at(-1)?.[name] ?? []) {
+      const then = before.get(keyOf(row));
+      const grown = then && total(row) !== null ? total(row) - total(then) : null;
+      result.set(keyOf(row), grown === null || grown < 0 ? null : grown / this.seconds);
+    }
+    return result;
+  }
+
+  // [{victim, thief, rate}] of the pairs between which something was stolen lately, the busiest first. A pair that was not listed
+  // before had nothing.
+  steals() {
+    if (!this.#then) return [];
+    const before = indexed(this.#then.steals, pair);
+    return this.#kept
+      .at(-1)
+      .steals.map((row) => ({ victim: row.victim, thief: row.thief, rate: (row.steals - (before.get(pair(row))?.steals ?? 0)) / this.seconds }))
+      .filter((row) => row.rate > 0)
+      .sort((a, b) => b.rate - a.rate);
+  }
+
+  get jobsPerSecond() {
+    if (!this.#then || allEnded(this.#then) === null) return null;
+    return Math.max(0, allEnded(this.#kept.at(-1)) - allEnded(this.#then)) / this.seconds;
+  }
+}

@@ -6,7 +6,7 @@ import { batchView } from './batch.js';
 import { duration } from './format.js';
 import { setAttribute, setText, setTitle, show } from './dom.js';
 import { overviewView } from './overview.js';
-import { Recent } from './rates.js';
+import { Recent, restarted } from './rates.js';
 
 const OVERVIEW_EVERY = 5; // polls, on pages that do not show it
 const SESSION_EVERY = 30;
@@ -76,12 +76,12 @@ async function poll(signal) {
   polls += 1;
   if (mine !== view) return;
   if (seen) {
-    const restarted = overview !== null && overview.server.started_at !== seen.server.started_at;
+    const again = overview !== null && restarted(overview, seen);
     overview = seen;
     skew_ms = seen.server.now - Date.now();
     recent.push(seen);
     mine.overview(seen, recent);
-    if (restarted) {
+    if (again) {
       session = null;
       say('The daemon was started again: its counters begin anew.');
     }

@@ -54,7 +54,7 @@ function tiles() {
     parts.busy.past(percent(recent.busy.at(-1)), workers.length === 1 ? 'of 1 worker' : `of ${workers.length} workers`, recent.busy, 1);
     parts.queued.of(totals.queued_jobs, limits.max_queued_jobs, count);
     parts.bytes.of(totals.queued_bytes, limits.max_queued_bytes, bytes);
-    parts.batches.of(totals.active_batches, limits.max_batches, count, totals.retained_batches === null ? 'no limit' : `${count(totals.retained_batches)} are over, and kept`);
+    parts.batches.of(totals.active_batches, limits.max_batches, count, totals.retained_batches === null ? 'no limit' : `${count(totals.retained_batches)} over, and kept`);
     parts.clients.of(totals.connections, limits.max_clients, count);
     show(parts.stored.element, stored_bytes !== null);
     if (stored_bytes !== null) parts.stored.of(stored_bytes, limits.store_max_bytes, bytes);

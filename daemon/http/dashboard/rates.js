@@ -3,6 +3,14 @@
 const WINDOW_MS = 5000;
 const HISTORY = 60; // samples: a minute
 
+// Milliseconds since the daemon's start, by a clock that is not set.
+const uptime = ({ server }) => server.now - server.started_at;
+
+// The start is known to a millisecond or so.
+export function restarted(before, now) {
+  return uptime(now) < uptime(before) || Math.abs(now.server.started_at - before.server.started_at) > 1000;
+}
+
 const indexed = (rows, keyOf) => new Map((rows ?? []).map((row) => [keyOf(row), row]));
 const pair = (row) => `${row.victim}>${row.thief}`;
 
@@ -22,14 +30,14 @@ export class Recent {
 
   push(overview) {
     const last = this.#kept.at(-1);
-    const seconds = last ? (overview.server.now - last.server.now) / 1000 : 0;
-    if (last && seconds <= 0 && last.server.started_at === overview.server.started_at) return;
+    const seconds = last ? (uptime(overview) - uptime(last)) / 1000 : 0;
     // After a restart, or a while in which nobody looked, there is nothing to compare with.
-    if (last && (last.server.started_at !== overview.server.started_at || seconds > (3 * WINDOW_MS) / 1000)) this.#clear();
+    if (last && (restarted(last, overview) || seconds > (3 * WINDOW_MS) / 1000)) this.#clear();
+    else if (last && seconds === 0) return;
     this.#kept.push(overview);
     if (this.#kept.length < 2) return;
     // The oldest that is kept may be just outside the window, so that there is always one.
-    while (this.#kept.length > 2 && this.#kept[1].server.now <= overview.server.now - WINDOW_MS) this.#kept.shift();
+    while (this.#kept.length > 2 && uptime(this.#kept[1]) <= uptime(overview) - WINDOW_MS) this.#kept.shift();
     const note = (list, value) => {
       list.push(Math.max(0, value));
       if (list.length > HISTORY) list.shift();
@@ -50,7 +58,7 @@ export class Recent {
 
   // Between the samples that are compared; 0 while there is only one.
   get seconds() {
-    return this.#then ? (this.#kept.at(-1).server.now - this.#then.server.now) / 1000 : 0;
+    return this.#then ? (uptime(this.#kept.at(-1)) - uptime(this.#then)) / 1000 : 0;
   }
 
   // Of each row of the list `name`, by its key: by how much `total(row)` grew a second; null where there is nothing to compare with.

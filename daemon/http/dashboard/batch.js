@@ -126,6 +126,7 @@ export function batchView(batch, { clock, session, say, again }) {
   const left = h('span', { class: 'note' });
   const speed = sparkline();
   const speedText = h('span', { class: 'note' });
+  const pace = h('div', { class: 'speed' }, speedText, speed.element);
   const tally = facts('tally');
   const about = facts('about');
   const submitted = h('time');
@@ -137,7 +138,7 @@ export function batchView(batch, { clock, session, say, again }) {
   const gone = h('p', { class: 'quiet', hidden: '' });
   const body = h('div', { class: 'view', hidden: '' },
     controls,
-    h('section', { class: 'card' }, h('h2', {}, 'Progress'), h('div', { class: 'large' }, over, left), bar.element, tally.element, h('div', { class: 'speed' }, speedText, speed.element)),
+    h('section', { class: 'card' }, h('h2', {}, 'Progress'), h('div', { class: 'large' }, over, left), bar.element, tally.element, pace),
     h('div', { class: 'halves' }, h('section', { class: 'card' }, h('h2', {}, 'Why'), why.element), timeline.element),
     failed.element,
     h('section', { class: 'card' }, h('h2', {}, 'About it'), about.element));
@@ -164,8 +165,9 @@ export function batchView(batch, { clock, session, say, again }) {
     setText(over, row.jobs ? percent(fractionOver(row)) : NONE);
     setText(left, ended ? 'over' : timeLeft(row) === null ? 'time left unknown' : `about ${duration(timeLeft(row))} left`);
     tally.update([['Jobs', row.jobs], ['Ok', row.ok], ['Failed', row.failed], ['Cancelled', row.cancelled], ['Running', row.running], ['Queued', row.queued], ['Tried again', row.retried]].map(([label, value]) => [label, count(value), exact(value)]));
-    setText(speedText, ended ? '' : rate(row.jobs_per_second));
-    speed.update(ended ? [] : past);
+    show(pace, !ended);
+    setText(speedText, rate(row.jobs_per_second));
+    speed.update(past);
     why.update(row);
     timeline.update(row, now);
     failed.update(row);

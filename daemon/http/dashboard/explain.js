@@ -33,7 +33,7 @@ export function explanation() {
     setText(after, `It waits for: ${(batch.after ?? []).join(', ')}`);
     const over = batch.finished_at > 0;
     list.update([
-      ['Reason', batch.reason],
+      ['Reason', over ? null : batch.reason],
       ['Served before it', over ? null : batch.ahead === 1 ? '1 batch' : `${count(batch.ahead)} batches`, exact(batch.ahead)],
       ['Share due', over ? null : percent(batch.share), exact(batch.share)],
       ['Share received', over ? null : percent(batch.received), exact(batch.received)],

@@ -148,7 +148,7 @@ function handlers() {
       const numbers = { ok: row.jobs?.ok, failed: failed(row), cancelled: row.jobs?.cancelled };
       for (const [name, value] of Object.entries(numbers)) setNumber(cells[name], count(value), exact(value));
       cells.failed.classList.toggle('some', numbers.failed > 0);
-      if (row.jobs) setTitle(cells.failed, `error ${exact(row.jobs.error)}, timeout ${exact(row.jobs.timeout)}, crashed ${exact(row.jobs.crashed)}`);
+      if (row.jobs) setTitle(cells.failed, `${exact(numbers.failed)}: error ${exact(row.jobs.error)}, timeout ${exact(row.jobs.timeout)}, crashed ${exact(row.jobs.crashed)}`);
     });
   };
   return { element, update };

@@ -15,7 +15,7 @@ function layout(workers, room, pairs) {
   const roomy = pitch >= 44;
   const [most, busy, label, queue, foot] = rows === 1 ? [96, 104, 18, 40, roomy ? 18 : 4] : [30, 44, 15, 20, 4];
   const arcs = pairs ? most : 8;
-  const above = arcs + (roomy ? 18 : 4);
+  const above = arcs + (roomy ? 26 : 7);
   const every = pitch >= 24 ? 1 : [2, 4, 8, 16, 32].find((step) => step * pitch >= 26) ?? 64;
   const height = above + busy + label + queue + foot;
   const left = rows === 1 ? (room - pitch * columns) / 2 : 0;
@@ -31,7 +31,7 @@ function layout(workers, room, pairs) {
 function arc(plan, victim, thief) {
   const from = plan.place(victim);
   const to = plan.place(thief);
-  const lift = plan.roomy ? 16 : 3;
+  const lift = plan.roomy ? 24 : 6;
   const half = plan.bar / 2;
   const aside = Math.min(half * 0.6, 14);
   const rightwards = to.x > from.x || (to.x === from.x && to.y > from.y);
@@ -42,7 +42,7 @@ function arc(plan, victim, thief) {
   const far = Math.abs(x2 - x1) / (plan.columns * plan.pitch);
   const rise = plan.arcs * Math.min(1, 0.35 + 0.65 * far) * (rightwards ? 1 : 0.6);
   const top = Math.min(y1, y2) - rise * 1.25;
-  return { path: `M${x1.toFixed(1)} ${y1.toFixed(1)}C${x1.toFixed(1)} ${top.toFixed(1)} ${x2.toFixed(1)} ${top.toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}`, x: (x1 + x2) / 2, y: (y1 + y2) / 2 - (Math.min(y1, y2) - top) * 0.75 + (rightwards ? -5 : 13) };
+  return { path: `M${x1.toFixed(1)} ${y1.toFixed(1)}C${x1.toFixed(1)} ${top.toFixed(1)} ${x2.toFixed(1)} ${top.toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}`, x: (x1 + x2) / 2, y: (y1 + y2) / 2 - (Math.min(y1, y2) - top) * 0.75 + (rightwards ? -6 : 16) };
 }
 
 function column(index) {
@@ -62,7 +62,7 @@ function column(index) {
 export function workersChart() {
   const arcs = svg('g', { class: 'arcs' });
   const columns = svg('g');
-  const head = svg('marker', { id: 'arrow', viewBox: '0 0 8 8', refX: 6, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: 'userSpaceOnUse', orient: 'auto' }, svg('path', { d: 'M0 0.6L8 4L0 7.4Z' }));
+  const head = svg('marker', { id: 'arrow', viewBox: '0 0 8 8', refX: 3, refY: 4, markerWidth: 2.6, markerHeight: 2.6, orient: 'auto' }, svg('path', { d: 'M0 0.6L8 4L0 7.4Z' }));
   const picture = svg('svg', { class: 'workers', role: 'img' }, svg('defs', {}, head), columns, arcs);
   const key = h('p', { class: 'key' });
   const host = h('div', { class: 'workers-host' }, picture);
@@ -74,6 +74,7 @@ export function workersChart() {
   const element = h('div', {}, host, key, details);
   let last = null;
   let deepestYet = 8;
+  let drawnFor = '';
 
   function draw() {
     const room = Math.floor(host.clientWidth);
@@ -81,6 +82,10 @@ export function workersChart() {
     const { workers, steals, seconds } = last;
     const plan = layout(workers.length, room, last.pairs);
     const height = plan.height * plan.rows;
+    // Bars grow and shrink smoothly; on other room they are at once where they belong.
+    const form = `${room} ${workers.length} ${last.pairs}`;
+    picture.classList.toggle('moves', form === drawnFor);
+    drawnFor = form;
     setAttribute(picture, 'viewBox', `0 0 ${room} ${height}`);
     setAttribute(picture, 'width', room);
     setAttribute(picture, 'height', height);
@@ -116,7 +121,7 @@ export function workersChart() {
     }, (row, part) => {
       const { path, x, y } = arc(plan, row.victim, row.thief);
       setAttribute(part.path, 'd', path);
-      setAttribute(part.path, 'stroke-width', Math.min(plan.roomy ? 8 : 4, 1 + 1.6 * Math.log10(1 + row.rate)).toFixed(2));
+      setAttribute(part.path, 'stroke-width', Math.min(plan.roomy ? 5 : 3, 1.2 + 1.1 * Math.log10(1 + row.rate)).toFixed(2));
       setAttribute(part.text, 'x', x.toFixed(1));
       setAttribute(part.text, 'y', y.toFixed(1));
       setText(part.text, few ? rate(row.rate) : '');

@@ -81,7 +81,13 @@ WorkerSnapshot Worker::snapshot() const {
           .empty_wakes = stats_.empty_wakes.get(),
           .claims = stats_.claims.get(),
           .busy_ns = stats_.busy_ns.get(),
+          .turn_ns = turn_ns(steady_now()),
           .ring_wait = stats_.ring_wait.snapshot()};
+}
+
+std::uint64_t Worker::turn_ns(Nanoseconds now) const {
+  const auto began = static_cast<std::int64_t>(turn_began_.get());
+  return began == 0 ? 0 : static_cast<std::uint64_t>(std::max<std::int64_t>(now.count() - began, 1));
 }
 
 std::uint32_t Worker::pool_workers() const { return pool_.workers(); }
@@ -180,12 +186,12 @@ std::optional<Claim> Worker::settle(Batch& batch, const Settlement& settlement) 
 }
 
 Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge) {
-  busy_.set(1);
+  now_ = steady_now();
+  const Nanoseconds began = now_;
+  turn_began_.set(static_cast<std::uint64_t>(began.count()));
   batch.executor_joined();
   writer_.begin_batch(batch);
-  now_ = steady_now();
   unpublished_since_ = now_;
-  const Nanoseconds began = now_;
   const Nanoseconds until = began + std::max(charge.time, lane_.quantum());
   Nanoseconds mean = charge.time / static_cast<std::int64_t>(range.size());
   TurnDurations durations(batch.handler().stats.job_duration);
@@ -249,7 +255,7 @@ Settlement Worker::run_turn(Batch& batch, IndexRange range, const Charge& charge
   unpublished_.set(0);
   settlement.actual = now_ - began;
   stats_.busy_ns.add(static_cast<std::uint64_t>(settlement.actual.count()));
-  busy_.set(0);
+  turn_began_.set(0);
   return settlement;
 }
 

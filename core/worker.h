@@ -60,7 +60,7 @@ class Worker {
   // The piece that it runs takes too long: the rest of it is to go back to the ring. For the monitor.
   void cut_piece() { overdue_.store(true); }
   Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
-  bool is_busy() const { return busy_.get() != 0; }
+  bool is_busy() const { return turn_began_.get() != 0; }
   bool has_unpublished() const { return unpublished_.get() != 0; }
   ResultWriter& writer() { return writer_; }
 
@@ -92,6 +92,7 @@ class Worker {
   void run_claims(Claim claim);
   // Settles a turn and claims the next, unless the worker is to leave.
   std::optional<Claim> settle(Batch& batch, const Settlement& settlement);
+  std::uint64_t turn_ns(Nanoseconds now) const;
   ClaimFilter filter() const { return reserved_ ? ClaimFilter::brief : ClaimFilter::any; }
   // Runs the jobs of a turn until they have ended, the quantum is over, or the worker is to leave; returns
   // the account.
@@ -171,7 +172,7 @@ class Worker {
   WorkerStats stats_;
   std::array<OwnedCounter, kMostVictims> steals_from_;  // the same
   OwnedCounter last_progress_;                          // nanoseconds of the steady clock
-  OwnedCounter busy_;                                   // 1 while it runs a turn
+  OwnedCounter turn_began_;  // steady instant at which its turn began; 0: it runs none
   OwnedCounter pieces_;
   OwnedCounter unpublished_;  // 1 while results may wait behind a job
 };

@@ -48,6 +48,8 @@ struct WorkerSnapshot {
   std::uint32_t worker;
   std::uint64_t queue_depth;  // jobs of its claim not started, and tasks in its deque
   std::uint64_t jobs, tasks, steals, steal_attempts, stolen, parks, empty_wakes, claims, busy_ns;
+  // For how long it has been at its present turn, which busy_ns does not have yet; 0: it runs none.
+  std::uint64_t turn_ns;
   DurationHistogram::Snapshot ring_wait;
 };
 

@@ -135,9 +135,9 @@ void Worker::run_stolen_tasks(Worker& victim, Task* task) {
   Batch& batch = *task->frame->batch;
   arrivals_ = lane_.ring().arrivals();
   const Charge charge = lane_.ring().join(batch.ring_queue(), steady_now());
-  busy_.set(1);
-  batch.executor_joined();
   const Nanoseconds began = steady_now();
+  turn_began_.set(static_cast<std::uint64_t>(began.count()));
+  batch.executor_joined();
   const Nanoseconds until = began + lane_.quantum();
   for (;;) {
     run_task(task);
@@ -154,7 +154,7 @@ void Worker::run_stolen_tasks(Worker& victim, Task* task) {
   now_ = steady_now();
   last_progress_.set(static_cast<std::uint64_t>(now_.count()));
   stats_.busy_ns.add(static_cast<std::uint64_t>((now_ - began).count()));
-  busy_.set(0);
+  turn_began_.set(0);
   batch.executor_left();
   const Settlement settlement{.charged = charge, .actual = now_ - began};
   if (const auto next = settle(batch, settlement)) run_claims(*next);

@@ -71,6 +71,7 @@ Explanation explain(const Server& server, BatchRecord& record, const BatchStatus
   const double start_ms = std::max(0.0, std::chrono::duration<double, std::milli>(until_start).count());
   return {.state = status.state,
           .reason = reason_of(status, view, is_over, entry),
+          .is_paused = !is_over && status.paused,
           .ahead = view.ahead,
           .share = view.share,
           .received = view.received,

@@ -21,6 +21,7 @@ class User;
 struct Explanation {
   BatchState state;
   std::string_view reason;
+  bool is_paused;
   std::uint64_t ahead;
   double share;
   double received;
@@ -64,11 +65,12 @@ void visit_members(const BatchRecord& record, const BatchStatus& status, const V
   visit("finished_at", status.finished_at);
 }
 
-inline constexpr std::size_t kExplanationMembers = 7;
+inline constexpr std::size_t kExplanationMembers = 8;
 template <class Visit>
 void visit_members(const Explanation& explanation, const Visit& visit) {
   visit("state", to_string(explanation.state));
   visit("reason", explanation.reason);
+  visit("paused", std::uint64_t{explanation.is_paused});
   visit("ahead", explanation.ahead);
   visit("share", explanation.share);
   visit("received", explanation.received);
@@ -89,7 +91,7 @@ void visit_members(const TenantView& tenant, const Visit& visit) {
   visit("received", tenant.received);
 }
 
-inline constexpr std::size_t kWorkerMembers = 8;
+inline constexpr std::size_t kWorkerMembers = 9;
 template <class Visit>
 void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
   visit("worker", std::uint64_t{worker.worker});
@@ -100,6 +102,7 @@ void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
   visit("stolen", worker.stolen);
   visit("parks", worker.parks);
   visit("busy_us", worker.busy_ns / 1000);
+  visit("turn_us", (worker.turn_ns + 999) / 1000);
 }
 
 inline constexpr std::size_t kHandlerMembers = 4;

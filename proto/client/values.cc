@@ -70,6 +70,9 @@ Expected<Explanation> to_explanation(const Reply& reply) {
   Explanation explanation;
   take(reply, "state", explanation.state);
   take(reply, "reason", explanation.reason);
+  std::uint64_t paused = 0;
+  take(reply, "paused", paused);
+  explanation.is_paused = paused != 0;
   take(reply, "ahead", explanation.ahead);
   take(reply, "share", explanation.share);
   take(reply, "received", explanation.received);
@@ -131,6 +134,7 @@ Expected<std::vector<WorkerInfo>> to_workers(const Reply& reply) {
     take(map, "stolen", info.stolen);
     take(map, "parks", info.parks);
     take(map, "busy_us", info.busy_us);
+    take(map, "turn_us", info.turn_us);
     return info;
   });
 }

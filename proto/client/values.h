@@ -25,6 +25,7 @@ struct BatchStatus {
 
 struct Explanation {
   std::string state, reason;
+  bool is_paused = false;
   std::uint64_t ahead = 0;
   double share = 0, received = 0, jobs_per_second = 0;
   std::int64_t eta_ms = -1;  // -1: unknown
@@ -43,7 +44,8 @@ struct TenantInfo {
 
 struct WorkerInfo {
   std::uint64_t worker = 0, queue_depth = 0, executed = 0, steals = 0, steal_attempts = 0, stolen = 0,
-                parks = 0, busy_us = 0;
+                parks = 0, busy_us = 0,
+                turn_us = 0;  // of the turn that it is at, which busy_us does not have yet; 0: none
 };
 
 struct BatchList {

@@ -12,6 +12,7 @@ namespace locksley::daemon {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class SessionTest : public ServerFixture {};
@@ -177,6 +178,32 @@ TEST_F(SessionTest, InfoTellsStockClientsThatThisIsAReadyMaster) {
   }
   client.send("INFO replication\r\n");
   EXPECT_EQ(client.bulk(), "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
+}
+
+TEST_F(SessionTest, InfoHasLanesForWhoAsksForThem) {
+  start();
+  Client client(port_);
+  client.send("INFO lanes\r\n");
+  EXPECT_EQ(client.bulk(), "# Lanes\r\nlane_cpu:slots=2,running=0,queued=0,batches=0\r\n");
+  client.send("INFO\r\n");
+  EXPECT_THAT(client.bulk(), Not(HasSubstr("lane_")));
+  client.send("INFO default\r\n");
+  EXPECT_THAT(client.bulk(), Not(HasSubstr("lane_")));
+  client.send("INFO everything\r\n");
+  EXPECT_THAT(client.bulk(), HasSubstr("lane_cpu:"));
+}
+
+TEST_F(SessionTest, InfoSaysWhoAsksAndWhatThatOneMayDo) {
+  start();
+  Client client(port_);
+  client.send("INFO locksley\r\n");
+  const std::string info = client.bulk();
+  for (const char* line : {"user:default\r\n", "groups:submit,read,control,admin\r\n", "ended_jobs:0\r\n",
+                           "max_queued_jobs:100000000\r\n"}) {
+    EXPECT_THAT(info, HasSubstr(line));
+  }
+  client.send("INFO persistence\r\n");
+  EXPECT_EQ(client.bulk(), "# Persistence\r\nloading:0\r\nstore:memory\r\n");
 }
 
 }  // namespace

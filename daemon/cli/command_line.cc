@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -131,6 +132,7 @@ class Parser {
     add_batch_commands();
     add_weight();
     add_server_commands();
+    add_top();
     add_bench();
     add_hash_password();
     app_.require_subcommand(1);
@@ -287,6 +289,32 @@ class Parser {
         ->add_option("SECTION", section_, "One part of it");
   }
 
+  void add_top() {
+    auto* command = add("top",
+                        "Show what the daemon does, live: workers, lanes, tenants, batches. On a terminal, "
+                        "press h for the keys; else, and with -b, as text",
+                        "locksley top -d 0.5 --sort progress");
+    command
+        ->add_option_function<double>(
+            "-d,--interval",
+            [this](double seconds) { top_.interval = milliseconds(std::llround(seconds * 1000)); },
+            "Seconds from look to look")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->type_name("SECONDS")
+        ->default_str("1");
+    auto* frames = command->add_option("-b,--batch", top_.frames, "Print so many screens as text, and end")
+                       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+    command->add_flag_callback(
+               "--once", [this] { top_.frames = 1; }, "The same as --batch 1")
+        ->excludes(frames);
+    command->add_option("--sort", top_.order, "Sort the batches by this")
+        ->check(CLI::IsMember({"newest", "progress", "rate", "left", "jobs", "failed", "name", "tenant"}))
+        ->capture_default_str();
+    command->add_option("--filter", top_.filter,
+                        "Only batches with this in their name, id, handler, tenant or state");
+    command->callback([this] { line_.command = top_; });
+  }
+
   void add_bench() {
     auto* command =
         add("bench", "Load the daemon and measure it", "locksley bench --jobs 10000000 --batch 100000");
@@ -326,6 +354,7 @@ class Parser {
   WaitArguments wait_;
   ListArguments list_;
   WeightArguments weight_;
+  TopArguments top_;
   BenchArguments bench_;
   std::string id_;
   std::string section_;

@@ -16,6 +16,7 @@ int run_list(Context& context, const ListArguments& arguments);
 int run_batch(Context& context, const BatchArguments& arguments);
 int run_weight(Context& context, const WeightArguments& arguments);
 int run_server(Context& context, const ServerArguments& arguments);
+int run_top(Context& context, const TopArguments& arguments);
 int run_bench(Context& context, const BenchArguments& arguments);
 // Speaks to no daemon.
 int run_hash_password(const HashPasswordArguments& arguments, bool json, Signals& signals);

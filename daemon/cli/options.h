@@ -77,6 +77,13 @@ struct BenchArguments {
   bool latency = false;
 };
 
+struct TopArguments {
+  std::chrono::milliseconds interval{1000};
+  std::optional<std::uint64_t> frames = {};  // printed as text; absent: as many as anybody looks at
+  std::string order = "newest";
+  std::string filter = {};
+};
+
 // The commands that take one batch and print what the daemon says.
 struct BatchArguments {
   enum class Command { kStatus, kExplain, kCancel, kRetry, kForget, kPause, kResume };
@@ -97,9 +104,9 @@ struct ServerArguments {
 
 struct HashPasswordArguments {};
 
-using Arguments =
-    std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
-                 BatchArguments, WeightArguments, ServerArguments, BenchArguments, HashPasswordArguments>;
+using Arguments = std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
+                               BatchArguments, WeightArguments, ServerArguments, TopArguments, BenchArguments,
+                               HashPasswordArguments>;
 
 struct CommandLine {
   GlobalOptions global;

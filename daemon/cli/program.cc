@@ -44,6 +44,7 @@ int run_program(std::vector<std::string> arguments) {
                         [&](BatchArguments& command) { return run_batch(context, command); },
                         [&](WeightArguments& command) { return run_weight(context, command); },
                         [&](ServerArguments& command) { return run_server(context, command); },
+                        [&](TopArguments& command) { return run_top(context, command); },
                         [&](BenchArguments& command) { return run_bench(context, command); },
                         [&](HashPasswordArguments&) -> int { std::unreachable(); },  // above
                     },

@@ -21,7 +21,8 @@ class RateMeter {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit RateMeter(Time start) : last_(start) {}
+  // `done`: how many there were at the start.
+  explicit RateMeter(Time start, std::uint64_t done = 0) : last_(start), last_done_(done) {}
   void update(std::uint64_t done, Time now);
   double per_second() const { return rate_; }
 
@@ -31,7 +32,7 @@ class RateMeter {
   static constexpr double kMemorySeconds = 3.0;
 
   Time last_;
-  std::uint64_t last_done_ = 0;
+  std::uint64_t last_done_;
   double rate_ = 0;
   bool has_rate_ = false;
 };

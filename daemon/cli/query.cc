@@ -6,6 +6,7 @@
 
 #include "daemon/cli/commands.h"
 #include "daemon/cli/figures.h"
+#include "daemon/cli/info_fields.h"
 #include "daemon/cli/json.h"
 #include "daemon/cli/status_text.h"
 #include "daemon/cli/table.h"
@@ -94,21 +95,13 @@ int show_ping(Context& context, Client& client) {
 int show_info(Context& context, Client& client, const std::string& section) {
   const auto reply = section.empty() ? client.call({"INFO"}) : client.call({"INFO", section});
   if (!reply) return context.fail(reply.error());
-  std::string text;
-  for (const char c : reply->text) {
-    if (c != '\r') text.push_back(c);
+  if (!context.json()) {
+    std::string text = reply->text;
+    std::erase(text, '\r');
+    return print_text(text);
   }
-  if (!context.json()) return print_text(text);
   std::vector<std::pair<std::string, JsonValue>> members;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    const auto colon = line.find(':');
-    if (!line.starts_with('#') && colon != std::string::npos) {
-      members.emplace_back(line.substr(0, colon), line.substr(colon + 1));
-    }
-    begin = end + 1;
-  }
+  for (auto& [key, value] : info_fields(reply->text)) members.emplace_back(key, value);
   return print_line(json_object(members));
 }
 

@@ -8,11 +8,11 @@
 namespace locksley::cli {
 namespace {
 
-int block_and_open() {
+int block_and_open(std::initializer_list<int> signals) {
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : signals) {
     // nohup and background jobs of a shell start with a signal ignored, and mean it.
     struct sigaction current{};
     if (::sigaction(signal, nullptr, &current) == 0 && current.sa_handler == SIG_IGN) continue;
@@ -24,7 +24,9 @@ int block_and_open() {
 
 }  // namespace
 
-Signals::Signals() : fd_(block_and_open()) {}
+Signals::Signals() : Signals({SIGINT, SIGTERM, SIGHUP}) {}
+
+Signals::Signals(std::initializer_list<int> signals) : fd_(block_and_open(signals)) {}
 
 Signals::~Signals() { ::close(fd_); }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 
 namespace locksley::cli {
@@ -7,11 +8,14 @@ namespace locksley::cli {
 // SIGINT, SIGTERM and SIGHUP as a descriptor that becomes readable, so that every wait of the program can be
 // interrupted by waiting for it as well; SIGPIPE becomes the error of the write.
 //
-// One in a process, made by main() before any thread starts, as threads inherit the blocked signals. Any
+// Made before any thread starts, as threads inherit the blocked signals, and no two for one signal. Any
 // thread may wait for fd(); one thread takes.
 class Signals {
  public:
+  // Those that end the program.
   Signals();
+  // Others.
+  explicit Signals(std::initializer_list<int> signals);
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace locksley::cli {
+
+// The `key:value` lines of INFO's text, in their order; headings and whatever else are passed over.
+std::vector<std::pair<std::string, std::string>> info_fields(std::string_view text);
+
+}  // namespace locksley::cli

@@ -1,0 +1,199 @@
+// top: figures, keys, the daemon and a terminal, brought together; or lines of text, where there is none.
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "daemon/cli/commands.h"
+#include "daemon/cli/figures.h"
+#include "daemon/cli/output.h"
+#include "daemon/cli/table.h"
+#include "daemon/cli/top_control.h"
+#include "daemon/cli/top_model.h"
+#include "daemon/cli/top_poller.h"
+#include "daemon/cli/top_terminal.h"
+#include "daemon/exit_codes.h"
+
+namespace locksley::cli {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How long something that was said stays: two or three glances. Guess.
+constexpr std::chrono::seconds kSaidFor{5};
+
+TopOrder order_named(std::string_view name) {
+  const auto found = std::ranges::find(kTopOrderNames, name);
+  return static_cast<TopOrder>(found - std::begin(kTopOrderNames));
+}
+
+// What both kinds of output share: they take the same news.
+class Top {
+ public:
+  Top(Context& context, const TopArguments& arguments, Charset charset)
+      : context_(context),
+        arguments_(arguments),
+        charset_(charset),
+        control_(context.address().text(), order_named(arguments.order), arguments.filter) {}
+
+  // Until the daemon has been seen once: where it cannot be reached at all, that is an error like any other
+  // command's. The exit status, if that is so.
+  std::optional<int> begin(TopPoller& poller);
+  int show(TopPoller& poller, Signals& of_terminal);
+  int print(TopPoller& poller);
+
+ private:
+  // Whether there are other figures.
+  bool take(TopPoller::News news);
+  bool press_all(TopTerminal& terminal, const TopPaper& paper, TopPoller& poller);
+  TopPaper paper_to_print() const;
+
+  Context& context_;
+  const TopArguments& arguments_;
+  const Charset charset_;
+  TopModel model_;
+  TopControl control_;
+  steady_clock::time_point said_at_{};
+};
+
+// Until one of them can be read; then the signal that came, if one did.
+template <std::size_t N>
+std::optional<int> wait_for(Context& context, pollfd (&entries)[N]) {
+  ::poll(entries, N, -1);
+  return context.signals().take();
+}
+
+std::optional<int> Top::begin(TopPoller& poller) {
+  for (;;) {
+    pollfd entries[] = {{.fd = poller.fd(), .events = POLLIN, .revents = 0},
+                        {.fd = context_.signals().fd(), .events = POLLIN, .revents = 0}};
+    if (const auto signal = wait_for(context_, entries)) return 128 + *signal;
+    for (TopPoller::News& news : poller.take()) {
+      if (const auto* lost = std::get_if<TopPoller::Lost>(&news)) return context_.fail(lost->error);
+      if (take(std::move(news))) return {};
+    }
+  }
+}
+
+bool Top::take(TopPoller::News news) {
+  if (auto* snapshot = std::get_if<TopSnapshot>(&news)) {
+    model_.take(std::move(*snapshot));
+    control_.connected();
+    control_.take(model_.figures());
+    if (steady_clock::now() - said_at_ > kSaidFor) control_.fall_silent();
+    return true;
+  }
+  if (auto* lost = std::get_if<TopPoller::Lost>(&news)) {
+    model_.forget_rates();
+    control_.lost(lost->error.message);
+  } else {
+    control_.say(std::get<TopAnswer>(std::move(news)));
+    said_at_ = steady_clock::now();
+  }
+  return false;
+}
+
+// False: the person has seen enough.
+bool Top::press_all(TopTerminal& terminal, const TopPaper& paper, TopPoller& poller) {
+  while (const auto key = terminal.read_key()) {
+    TopControl::Effect effect = control_.press(*key, model_.figures(), paper);
+    said_at_ = steady_clock::now();
+    if (effect.quits) return false;
+    if (effect.action) poller.act(std::move(*effect.action));
+  }
+  return true;
+}
+
+int Top::show(TopPoller& poller, Signals& of_terminal) {
+  TopTerminal terminal;
+  for (;;) {
+    const TopPaper paper{.size = terminal.size(), .charset = charset_};
+    const TopFrame frame = draw_top(model_.figures(), control_.screen(), paper);
+    terminal.draw(frame);
+    poller.look_at(control_.demand(frame));
+    pollfd entries[] = {{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
+                        {.fd = poller.fd(), .events = POLLIN, .revents = 0},
+                        {.fd = of_terminal.fd(), .events = POLLIN, .revents = 0},
+                        {.fd = context_.signals().fd(), .events = POLLIN, .revents = 0}};
+    if (const auto signal = wait_for(context_, entries)) return 128 + *signal;
+    while (const auto signal = of_terminal.take()) {
+      if (*signal == SIGTSTP) {
+        terminal.suspend();
+      } else {
+        terminal.resized();
+      }
+    }
+    for (TopPoller::News& news : poller.take()) take(std::move(news));
+    if (!press_all(terminal, paper, poller)) return daemon::kExitOk;
+    // It went away.
+    if ((entries[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) return 128 + SIGHUP;
+  }
+}
+
+TopPaper Top::paper_to_print() const {
+  constexpr std::size_t kColumns = 120;  // without anybody's word: names and reasons in full
+  constexpr std::size_t kRows = 1000;    // more than there is to say
+  std::size_t columns = 0;
+  if (const char* const text = std::getenv("COLUMNS"); text != nullptr)
+    std::from_chars(text, text + std::char_traits<char>::length(text), columns);
+  if (columns < 20 || columns > 1000) columns = kColumns;
+  return {.size = {.rows = kRows, .columns = columns}, .charset = charset_, .is_paper = true};
+}
+
+// Every look but the first, which tells no rates.
+int Top::print(TopPoller& poller) {
+  Output output(STDOUT_FILENO, context_.signals().fd());
+  const TopPaper paper = paper_to_print();
+  poller.look_at(control_.demand(draw_top(model_.figures(), control_.screen(), paper)));
+  std::string lost;
+  for (std::uint64_t printed = 0; !arguments_.frames || printed < *arguments_.frames;) {
+    pollfd entries[] = {{.fd = poller.fd(), .events = POLLIN, .revents = 0},
+                        {.fd = context_.signals().fd(), .events = POLLIN, .revents = 0}};
+    if (const auto signal = wait_for(context_, entries)) return 128 + *signal;
+    for (TopPoller::News& news : poller.take()) {
+      const bool is_new = take(std::move(news));
+      if (const std::string& why = control_.screen().lost; why != std::exchange(lost, why) && !why.empty())
+        std::fprintf(stderr, "locksley: %s; trying again\n", printable(why).c_str());
+      if (!is_new || !model_.figures().has_rates || (arguments_.frames && printed == *arguments_.frames))
+        continue;
+      const TopFrame frame = draw_top(model_.figures(), control_.screen(), paper);
+      poller.look_at(control_.demand(frame));
+      const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::chrono::system_clock::now().time_since_epoch());
+      output.append((printed++ == 0 ? "" : "\n") + local_time(now.count()) + "\n" + frame.text());
+      output.flush();
+      if (output.error() == EPIPE) return daemon::kExitBrokenPipe;
+      if (output.error() != 0) return daemon::kExitIoError;
+    }
+  }
+  return daemon::kExitOk;
+}
+
+}  // namespace
+
+int run_top(Context& context, const TopArguments& arguments) {
+  if (context.json()) {
+    std::fputs("locksley: top is for people; programs ask list, workers, tenants and info for --json\n",
+               stderr);
+    return daemon::kExitUsage;
+  }
+  Top top(context, arguments, charset_of_locale());
+  const bool is_screen = !arguments.frames && TopTerminal::is_there();
+  // Before the poller's thread, which is to have them blocked as well.
+  std::optional<Signals> of_terminal;
+  if (is_screen) of_terminal.emplace({SIGWINCH, SIGTSTP, SIGCONT});
+  TopPoller poller(context.address(), arguments.interval);
+  if (const auto failed = top.begin(poller)) return *failed;
+  return is_screen ? top.show(poller, *of_terminal) : top.print(poller);
+}
+
+}  // namespace locksley::cli

@@ -1,0 +1,326 @@
+#include "daemon/cli/top_control.h"
+
+#include <algorithm>
+
+#include "daemon/cli/figures.h"
+#include "proto/number.h"
+
+namespace locksley::cli {
+
+using Name = TopKey::Name;
+using Kind = TopAction::Kind;
+using Page = TopScreen::Page;
+
+namespace {
+
+constexpr std::uint64_t kMostWeight = 1000;
+constexpr std::size_t kLongestTyped = 200;
+
+std::vector<std::string> command_of(Kind kind, const std::string& wire) {
+  switch (kind) {
+    case Kind::kPause:
+      return {"PAUSE", wire};
+    case Kind::kResume:
+      return {"RESUME", wire};
+    case Kind::kWeight:
+      return {"WEIGHT", wire};
+    case Kind::kCancel:
+      return {"CANCEL", wire};
+    case Kind::kRetry:
+      break;
+  }
+  return {"RETRY", wire};
+}
+
+std::string jobs_text(std::int64_t count) {
+  return with_commas(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0))) +
+         (count == 1 ? " job" : " jobs");
+}
+
+}  // namespace
+
+TopAnswer to_answer(const TopAction& action, const proto::Reply& reply) {
+  if (reply.is_error()) return {action.batch + ": " + reply.text, true};
+  const std::string count = jobs_text(reply.to_integer().value_or(0));
+  switch (action.kind) {
+    case Kind::kPause:
+      return {"paused " + action.batch};
+    case Kind::kResume:
+      return {"resumed " + action.batch};
+    case Kind::kWeight:
+      return {"weight " + action.command.back() + " for " + action.batch};
+    case Kind::kCancel:
+      return {"cancelled " + action.batch + ": " + count + " will not run"};
+    case Kind::kRetry:
+      break;
+  }
+  return {"queued " + count + " of " + action.batch + " again"};
+}
+
+TopControl::TopControl(std::string address, TopOrder order, std::string filter)
+    : screen_{.address = std::move(address), .order = order, .filter = std::move(filter)} {}
+
+std::vector<const TopBatch*> TopControl::chosen(const TopFigures& figures) const {
+  return chosen_batches(figures, screen_.order, screen_.filter);
+}
+
+const TopBatch* TopControl::selected(const TopFigures& figures) const {
+  for (const TopBatch* batch : chosen(figures)) {
+    if (batch->name.key == screen_.selected) return batch;
+  }
+  return nullptr;
+}
+
+void TopControl::take(const TopFigures& figures) {
+  if (screen_.selected.empty() || screen_.page != Page::kBatches) return;
+  const auto batches = chosen(figures);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (batches[i]->name.key != screen_.selected) continue;
+    at_ = i;
+    return;
+  }
+  screen_.selected.clear();
+}
+
+void TopControl::say(TopAnswer answer) {
+  screen_.message = std::move(answer.text);
+  screen_.is_error = answer.is_error;
+}
+
+TopDemand TopControl::demand(const TopFrame& drawn) const {
+  TopDemand demand;
+  if (screen_.page == Page::kBatch) {
+    demand.detail = name_;
+    demand.explained = {name_};
+  } else {
+    demand.explained = drawn.shown;
+    if (demand.explained.size() > kMostExplained) demand.explained.resize(kMostExplained);
+  }
+  return demand;
+}
+
+TopControl::Effect TopControl::press(const TopKey& key, const TopFigures& figures, const TopPaper& paper) {
+  if (question_ != Question::kNone) return type(key);
+  fall_silent();
+  switch (key.name) {
+    case Name::kLetter:
+      if (key.letter == "j") {
+        move({Name::kDown}, figures, paper);
+      } else if (key.letter == "k") {
+        move({Name::kUp}, figures, paper);
+      } else if (key.letter == " ") {
+        move({Name::kPageDown}, figures, paper);
+      } else if (key.letter.size() == 1) {
+        return command(key.letter[0], figures);
+      }
+      return {};
+    case Name::kEnter:
+      if (screen_.page != Page::kBatches) return {};
+      if (selected(figures) == nullptr) {
+        say({"select a batch first, with the arrows", true});
+      } else {
+        show(Page::kBatch);
+      }
+      return {};
+    case Name::kEscape:
+    case Name::kErase:
+      show(Page::kBatches);
+      return {};
+    case Name::kUp:
+    case Name::kDown:
+    case Name::kPageUp:
+    case Name::kPageDown:
+    case Name::kHome:
+    case Name::kEnd:
+      move(key, figures, paper);
+      return {};
+    case Name::kOther:
+      break;
+  }
+  return {};
+}
+
+void TopControl::show(Page page) {
+  screen_.page = page;
+  screen_.scrolled = 0;
+}
+
+void TopControl::move(const TopKey& key, const TopFigures& figures, const TopPaper& paper) {
+  const std::size_t rows = paper.size.rows > 3 ? paper.size.rows - 3 : 1;
+  if (screen_.page != Page::kBatches) return scroll(key, page_length(figures, screen_, paper), rows);
+  const auto batches = chosen(figures);
+  if (batches.empty()) return;
+  const std::size_t last = batches.size() - 1;
+  const std::size_t page = std::max<std::size_t>(page_length(figures, screen_, paper), 1);
+  const bool is_selected = selected(figures) != nullptr;
+  std::size_t to = std::min(at_, last);
+  switch (key.name) {
+    case Name::kUp:
+      if (is_selected) to -= std::min<std::size_t>(to, 1);
+      break;
+    case Name::kDown:
+      if (is_selected) to = std::min(to + 1, last);
+      break;
+    case Name::kPageUp:
+      to -= std::min(to, page);
+      break;
+    case Name::kPageDown:
+      to = std::min(to + page, last);
+      break;
+    case Name::kHome:
+      to = 0;
+      break;
+    default:
+      to = last;
+      break;
+  }
+  at_ = to;
+  name_ = batches[to]->name;
+  screen_.selected = name_.key;
+}
+
+void TopControl::scroll(const TopKey& key, std::size_t length, std::size_t rows) {
+  const std::size_t last = length > rows ? length - rows : 0;
+  std::size_t to = std::min(screen_.scrolled, last);
+  switch (key.name) {
+    case Name::kUp:
+      to -= std::min<std::size_t>(to, 1);
+      break;
+    case Name::kDown:
+      ++to;
+      break;
+    case Name::kPageUp:
+      to -= std::min(to, rows);
+      break;
+    case Name::kPageDown:
+      to += rows;
+      break;
+    case Name::kHome:
+      to = 0;
+      break;
+    default:
+      to = last;
+      break;
+  }
+  screen_.scrolled = std::min(to, last);
+}
+
+TopControl::Effect TopControl::command(char letter, const TopFigures& figures) {
+  const auto turn_order = [&](std::size_t by) {
+    screen_.order = static_cast<TopOrder>((static_cast<std::size_t>(screen_.order) + by) % kTopOrders);
+    say({"sorted by " + std::string(to_string(screen_.order))});
+  };
+  switch (letter) {
+    case 'q':
+      return {.quits = true};
+    case 'h':
+    case '?':
+      show(screen_.page == Page::kHelp ? Page::kBatches : Page::kHelp);
+      return {};
+    case 's':
+      turn_order(1);
+      return {};
+    case 'S':
+      turn_order(kTopOrders - 1);
+      return {};
+    case '/':
+      filter_before_ = screen_.filter;
+      ask(Question::kFilter, "only batches with:");
+      screen_.typed = screen_.filter;
+      return {};
+    case 'p':
+    case 'w':
+    case 'c':
+    case 'r':
+      break;
+    default:
+      return {};
+  }
+  const TopBatch* const batch = selected(figures);
+  if (!figures.server.may("control")) {
+    say({"user " + figures.server.user + " has no permission to change batches", true});
+  } else if (batch == nullptr) {
+    say({screen_.page == Page::kBatch ? "the batch is not listed any more"
+                                      : "select a batch first, with the arrows",
+         true});
+  } else if (letter == 'r') {
+    if (batch->status.failed > 0) return act(Kind::kRetry, *batch);
+    say({batch->title() + " has no failed jobs", true});
+  } else if (batch->status.is_over()) {
+    say({batch->title() + " is over", true});
+  } else if (letter == 'p') {
+    return act(batch->is_paused() ? Kind::kResume : Kind::kPause, *batch);
+  } else if (letter == 'w') {
+    asked_ = act(Kind::kWeight, *batch).action;
+    ask(Question::kWeight,
+        "weight of " + batch->title() + ", 1 to 1000, now " + std::to_string(batch->status.weight) + ":");
+  } else {
+    asked_ = act(Kind::kCancel, *batch).action;
+    ask(Question::kCancel, "cancel " + batch->title() + "? y or n:");
+  }
+  return {};
+}
+
+TopControl::Effect TopControl::act(Kind kind, const TopBatch& batch) {
+  return {.action = TopAction{kind, batch.title(), command_of(kind, batch.name.wire)}};
+}
+
+void TopControl::ask(Question question, std::string prompt) {
+  question_ = question;
+  screen_.prompt = std::move(prompt);
+  screen_.typed.clear();
+}
+
+void TopControl::leave_question() {
+  question_ = Question::kNone;
+  screen_.prompt.clear();
+  screen_.typed.clear();
+}
+
+TopControl::Effect TopControl::type(const TopKey& key) {
+  switch (key.name) {
+    case Name::kEscape:
+      if (question_ == Question::kFilter) screen_.filter = filter_before_;
+      leave_question();
+      return {};
+    case Name::kEnter:
+      return answer();
+    case Name::kErase:
+      while (!screen_.typed.empty()) {
+        const auto last = static_cast<unsigned char>(screen_.typed.back());
+        screen_.typed.pop_back();
+        if ((last & 0xC0U) != 0x80U) break;
+      }
+      break;
+    case Name::kLetter:
+      if (screen_.typed.size() < kLongestTyped) screen_.typed += key.letter;
+      // One letter is the answer.
+      if (question_ == Question::kCancel) return answer();
+      break;
+    default:
+      return {};
+  }
+  if (question_ == Question::kFilter) screen_.filter = screen_.typed;
+  return {};
+}
+
+TopControl::Effect TopControl::answer() {
+  const std::string typed = screen_.typed;
+  const Question question = question_;
+  leave_question();
+  if (question == Question::kFilter) return {};
+  if (question == Question::kCancel) {
+    if (typed == "y" || typed == "Y") return {.action = std::exchange(asked_, {})};
+    say({"not cancelled"});
+    return {};
+  }
+  const auto weight = proto::parse_uint64(typed);
+  if (!weight || *weight < 1 || *weight > kMostWeight) {
+    say({"a weight is a number from 1 to 1000, not \"" + typed + "\"", true});
+    return {};
+  }
+  asked_->command.push_back(typed);
+  return {.action = std::exchange(asked_, {})};
+}
+
+}  // namespace locksley::cli

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/cli/top_view.h"
+#include "proto/reply.h"
+
+namespace locksley::cli {
+
+struct TopKey {
+  enum class Name { kLetter, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kErase, kOther };
+  Name name = Name::kOther;
+  std::string letter = {};  // of kLetter: what was typed, in UTF-8
+};
+
+// What somebody wants of a batch.
+struct TopAction {
+  enum class Kind { kPause, kResume, kWeight, kCancel, kRetry };
+  Kind kind;
+  std::string batch;  // its title
+  std::vector<std::string> command;
+};
+
+// What the daemon said to it, for people.
+struct TopAnswer {
+  std::string text;
+  bool is_error = false;
+};
+TopAnswer to_answer(const TopAction& action, const proto::Reply& reply);
+
+// What the keys do: which page is shown, which batch is selected, what is asked and what the daemon is told.
+// Knows neither a terminal nor a daemon. Used by one thread; nothing blocks.
+class TopControl {
+ public:
+  TopControl(std::string address, TopOrder order, std::string filter);
+
+  const TopScreen& screen() const { return screen_; }
+
+  struct Effect {
+    bool quits = false;
+    std::optional<TopAction> action = {};
+  };
+  Effect press(const TopKey& key, const TopFigures& figures, const TopPaper& paper);
+
+  // There are new figures. A batch that has gone is no longer selected: what is pressed in that moment must
+  // not befall another.
+  void take(const TopFigures& figures);
+  void connected() { screen_.lost.clear(); }
+  void lost(std::string why) { screen_.lost = std::move(why); }
+  void say(TopAnswer answer);
+  // What was said has been read.
+  void fall_silent() { screen_.message.clear(); }
+
+  TopDemand demand(const TopFrame& drawn) const;
+
+ private:
+  static constexpr std::size_t kMostExplained =
+      100;  // guess: a large screen's, and little work to the daemon
+
+  enum class Question { kNone, kFilter, kWeight, kCancel };
+
+  Effect type(const TopKey& key);
+  Effect answer();
+  Effect command(char letter, const TopFigures& figures);
+  Effect act(TopAction::Kind kind, const TopBatch& batch);
+  void ask(Question question, std::string prompt);
+  void leave_question();
+  void move(const TopKey& key, const TopFigures& figures, const TopPaper& paper);
+  void scroll(const TopKey& key, std::size_t length, std::size_t rows);
+  void show(TopScreen::Page page);
+  std::vector<const TopBatch*> chosen(const TopFigures& figures) const;
+  const TopBatch* selected(const TopFigures& figures) const;
+
+  TopScreen screen_;
+  TopBatchName name_;   // of the one that is selected
+  std::size_t at_ = 0;  // where it stands, or stood
+  Question question_ = Question::kNone;
+  std::optional<TopAction> asked_;  // what an answer is about
+  std::string filter_before_;
+};
+
+}  // namespace locksley::cli

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/cli/screen_text.h"
+#include "daemon/cli/top_snapshot.h"
+
+namespace locksley::cli {
+
+// What a piece of text is, which a terminal with colours shows by one.
+enum class TopStyle { kPlain, kDim, kStrong, kHead, kGood, kWarn, kBad, kSelected };
+
+struct TopSpan {
+  std::string text;  // harmless
+  TopStyle style = TopStyle::kPlain;
+};
+using TopLine = std::vector<TopSpan>;
+
+struct TopSize {
+  std::size_t rows = 24, columns = 80;
+};
+
+// A screen: at most as many lines as it has rows, none of more cells than it has columns.
+struct TopFrame {
+  std::vector<TopLine> lines;
+  std::vector<TopBatchName> shown;    // the batches on it
+  std::optional<std::size_t> cursor;  // the column where somebody types, in the last line
+  std::string text() const;           // without styles; no spaces at the end of a line
+};
+
+// One line in the making. Text is made harmless; what does not fit is cut off.
+class FrameLine {
+ public:
+  FrameLine(std::size_t columns, Charset charset) : room_(columns), charset_(charset) {}
+
+  FrameLine& text(std::string_view text, TopStyle style = TopStyle::kPlain);
+  // In so many cells, after a space unless it is the first.
+  FrameLine& cell(std::string_view text, std::size_t cells, Align align = Align::kLeft,
+                  TopStyle style = TopStyle::kPlain);
+  // Spaces up to a column.
+  FrameLine& skip_to(std::size_t column);
+  // All of what is there, and the rest of the line.
+  FrameLine& paint(TopStyle style);
+
+  std::size_t column() const { return column_; }
+  std::size_t room() const { return room_; }
+  Charset charset() const { return charset_; }
+  TopLine take() && { return std::move(spans_); }
+
+ private:
+  std::size_t room_;
+  std::size_t column_ = 0;
+  Charset charset_;
+  TopLine spans_;
+};
+
+}  // namespace locksley::cli

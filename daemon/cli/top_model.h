@@ -1,0 +1,84 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/cli/progress.h"
+#include "daemon/cli/top_snapshot.h"
+
+namespace locksley::cli {
+
+struct TopWorker {
+  std::uint64_t worker = 0, queue_depth = 0;
+  double busy = 0;  // fraction of the time between the last two looks, 0 to 1
+  double steals_per_second = 0;
+};
+
+struct TopBatch {
+  client::BatchStatus status;
+  TopBatchName name;
+  std::optional<client::Explanation> explanation;
+  double progress = 0;         // 0 to 1
+  double jobs_per_second = 0;  // that end
+  std::optional<std::chrono::milliseconds> left;
+
+  bool is_paused() const { return explanation && explanation->is_paused; }
+  // Its name, or where it has none its id.
+  const std::string& title() const { return status.name.empty() ? status.id : status.name; }
+};
+
+// What there is to show: what the daemon said, and what two looks at it together tell.
+struct TopFigures {
+  TopServer server;
+  bool has_rates = false;  // there were two looks at the same daemon
+  double busy = 0;         // of all workers
+  double steals_per_second = 0;
+  std::optional<double> jobs_per_second;  // of all handlers; absent: the daemon does not say
+  std::vector<TopWorker> workers;
+  std::vector<TopLane> lanes;               // those with most to do first
+  std::vector<client::TenantInfo> tenants;  // likewise
+  std::vector<TopBatch> batches;            // those that are not over first, of both the newest first
+  bool has_all_active = true;
+  std::optional<TopDetail> detail;
+  std::string refusal;
+};
+
+// Makes figures of looks at the daemon: rates from the last two, batches' from some seconds. Knows no clock
+// but that of the looks. Used by one thread; nothing blocks or fails.
+class TopModel {
+ public:
+  void take(TopSnapshot snapshot);
+  // The connection was lost: what comes next is not compared with what came before.
+  void forget_rates();
+  const TopFigures& figures() const { return figures_; }
+
+ private:
+  void take_workers(const TopSnapshot& snapshot, double seconds);
+  void take_batches(TopSnapshot& snapshot);
+  TopBatch to_batch(client::BatchStatus status, const TopSnapshot& snapshot);
+
+  TopFigures figures_;
+  std::optional<TopSnapshot> last_;  // its batches have been moved out
+  std::map<std::string, RateMeter> meters_;
+};
+
+// What batches are sorted by; equals stay as they are, and those that are over come behind the others.
+enum class TopOrder { kNewest, kProgress, kRate, kLeft, kJobs, kFailed, kName, kTenant };
+inline constexpr std::string_view kTopOrderNames[] = {"newest", "progress", "rate", "left",
+                                                      "jobs",   "failed",   "name", "tenant"};
+inline constexpr std::size_t kTopOrders = std::size(kTopOrderNames);
+std::string_view to_string(TopOrder order);
+
+// Those in whose name, id, handler, tenant, state or reason `filter` is found, in any case of letters; in
+// order. They are the figures' own, and live as long.
+std::vector<const TopBatch*> chosen_batches(const TopFigures& figures, TopOrder order,
+                                            std::string_view filter);
+
+// In a word or two: why it waits, or what became of it.
+std::string state_of(const TopBatch& batch);
+
+}  // namespace locksley::cli

@@ -1,0 +1,133 @@
+#include "daemon/cli/top_poller.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "proto/client/backoff.h"
+#include "proto/client/connection.h"
+#include "proto/client/deadline.h"
+
+namespace locksley::cli {
+
+TopPoller::TopPoller(client::Address address, std::chrono::milliseconds interval)
+    : address_(std::move(address)),
+      interval_(interval),
+      news_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+TopPoller::~TopPoller() {
+  thread_.request_stop();
+  stop_.raise();
+  thread_.join();
+  ::close(news_fd_);
+}
+
+std::vector<TopPoller::News> TopPoller::take() {
+  const std::scoped_lock lock(mutex_);
+  eventfd_t ignored = 0;
+  ::eventfd_read(news_fd_, &ignored);
+  std::vector<News> taken(std::make_move_iterator(news_.begin()), std::make_move_iterator(news_.end()));
+  news_.clear();
+  return taken;
+}
+
+void TopPoller::tell(News news) {
+  const std::scoped_lock lock(mutex_);
+  // Who does not look is not told everything.
+  if (std::holds_alternative<TopSnapshot>(news) && !news_.empty() &&
+      std::holds_alternative<TopSnapshot>(news_.back())) {
+    news_.pop_back();
+  }
+  news_.push_back(std::move(news));
+  ::eventfd_write(news_fd_, 1);
+}
+
+void TopPoller::look_at(TopDemand demand) {
+  const std::scoped_lock lock(mutex_);
+  if (demand.detail && demand.detail != demand_.detail) {
+    is_urgent_ = true;
+    changed_.notify_one();
+  }
+  demand_ = std::move(demand);
+}
+
+void TopPoller::act(TopAction action) {
+  const std::scoped_lock lock(mutex_);
+  actions_.push_back(std::move(action));
+  is_urgent_ = true;
+  changed_.notify_one();
+}
+
+void TopPoller::wait(const std::stop_token& stop, std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, stop, time, [this] { return is_urgent_; });
+  is_urgent_ = false;
+}
+
+void TopPoller::run(const std::stop_token& stop) {
+  client::Connection connection(stop_.fd());
+  TopReader reader(connection);
+  client::Backoff backoff(std::random_device{}());
+  while (!stop.stop_requested()) {
+    const bool is_new = !connection.is_open();
+    if (is_new) {
+      if (auto opened = connection.open(address_, "locksley-top", client::deadline_in(kConnectTime));
+          !opened) {
+        const bool is_refused = opened.error().kind == client::ClientError::Kind::kRefused;
+        tell(Lost{std::move(opened.error())});
+        drop_actions();
+        wait(stop, is_refused ? kAfterRefusal : backoff.next());
+        continue;
+      }
+      backoff.reset();
+    }
+    if (!perform_actions(reader)) continue;
+    TopDemand demand;
+    {
+      const std::scoped_lock lock(mutex_);
+      demand = demand_;
+    }
+    auto snapshot = reader.look(demand);
+    if (!snapshot) {
+      connection.close();
+      tell(Lost{std::move(snapshot.error())});
+      continue;
+    }
+    tell(std::move(*snapshot));
+    wait(stop, is_new ? std::min(kSecondLook, interval_) : interval_);
+  }
+}
+
+bool TopPoller::perform_actions(TopReader& reader) {
+  for (;;) {
+    std::optional<TopAction> action;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (actions_.empty()) return true;
+      action = std::move(actions_.front());
+      actions_.pop_front();
+    }
+    const auto reply = reader.ask(action->command);
+    if (!reply) {
+      tell(TopAnswer{action->batch + ": " + reply.error().message, true});
+      tell(Lost{reply.error()});
+      return false;
+    }
+    tell(to_answer(*action, *reply));
+  }
+}
+
+// What was asked for while nobody listened is not done later, when nobody thinks of it.
+void TopPoller::drop_actions() {
+  std::deque<TopAction> dropped;
+  {
+    const std::scoped_lock lock(mutex_);
+    dropped.swap(actions_);
+  }
+  for (const TopAction& action : dropped)
+    tell(TopAnswer{action.batch + ": not connected; nothing was done", true});
+}
+
+}  // namespace locksley::cli

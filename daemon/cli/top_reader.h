@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/cli/top_snapshot.h"
+#include "proto/client/error.h"
+#include "proto/reply.h"
+
+namespace locksley::client {
+class Connection;
+}
+
+namespace locksley::cli {
+
+// Looks at the daemon: all commands of a look go out at once, so that it costs little more than a round trip,
+// however far away the daemon is. Keeps how far it has read the results of the one batch that is looked at
+// closely, in search of failures.
+//
+// Borrows the connection, used by one thread. Each call blocks until its replies are there, kPatience at
+// most, and fails as Connection does, after which the connection is closed; what the daemon refuses is no
+// failure, but in the snapshot.
+class TopReader {
+ public:
+  explicit TopReader(client::Connection& connection) : connection_(connection) {}
+
+  client::Expected<TopSnapshot> look(const TopDemand& demand);
+  // One command's reply, whatever it says.
+  client::Expected<proto::Reply> ask(const std::vector<std::string>& command);
+
+  // Of a look: what is listed of those not over in each state, and of the newest.
+  static constexpr std::size_t kMostInState = 500;  // guess: more than anybody scrolls through
+  static constexpr std::size_t kNewest = 100;
+
+ private:
+  static constexpr std::chrono::seconds kPatience{30};  // a daemon that says nothing for so long is broken
+  static constexpr int kMostPages = 8;  // of one list, which may come in short pages: bounds a look
+  static constexpr std::uint64_t kRowsAtOnce = 1000;
+
+  using Command = std::vector<std::string>;
+  client::Expected<std::vector<proto::Reply>> ask_all(const std::vector<Command>& commands);
+  client::Expected<void> list_batches(TopSnapshot& snapshot);
+  client::Expected<void> explain(const TopDemand& demand, TopSnapshot& snapshot);
+  client::Expected<void> look_closely(const TopBatchName& batch, TopSnapshot& snapshot);
+  client::Expected<void> look_for_failures(const TopBatchName& batch);
+
+  client::Connection& connection_;
+  TopDetail detail_;
+  std::uint64_t cursor_ = 0;  // of its results
+};
+
+}  // namespace locksley::cli

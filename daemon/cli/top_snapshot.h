@@ -1,0 +1,86 @@
+// What `top` sees at one look at the daemon: plain values, as they came over the wire.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/client/values.h"
+
+namespace locksley::cli {
+
+// Of INFO. What the daemon did not say, because it is older or because the user is no admin, is absent.
+struct TopServer {
+  std::string version, user, groups, store;
+  std::uint64_t process_id = 0, uptime_s = 0, clients = 0, max_clients = 0;
+  std::uint64_t active_batches = 0, queued_jobs = 0, max_queued_jobs = 0, queued_bytes = 0,
+                max_queued_bytes = 0;
+  std::optional<std::uint64_t> retained_batches, ended_jobs, store_bytes, store_errors;
+  bool is_draining = false;
+
+  // A daemon that does not say what a user may lets it try.
+  bool may(std::string_view group) const;
+};
+
+struct TopLane {
+  std::string name;
+  std::uint64_t slots = 0, running = 0, queued = 0, batches = 0;
+};
+
+// Of text that INFO may have said; what is not understood is passed over.
+TopServer to_top_server(std::string_view info);
+std::vector<TopLane> to_top_lanes(std::string_view info);
+
+// A batch among those of all users, `tenant/id`.
+std::string key_of(const client::BatchStatus& status);
+
+// A batch as the view knows it, and as the daemon is asked about it.
+struct TopBatchName {
+  std::string key;   // key_of()
+  std::string wire;  // an id; to admins `tenant/id`
+  bool operator==(const TopBatchName&) const = default;
+};
+
+// What the view wants to know beside what everybody wants to know.
+struct TopDemand {
+  std::vector<TopBatchName> explained;  // those on the screen; EXPLAIN is not free
+  std::optional<TopBatchName> detail;
+};
+
+// A job that did not end ok.
+struct TopFailure {
+  std::uint64_t index = 0;
+  std::string status, text;
+};
+
+// One batch, looked at closely.
+struct TopDetail {
+  std::string key;
+  std::optional<client::BatchStatus> status;  // absent: it is not there, and `error` says so
+  std::optional<client::Explanation> explanation;
+  std::vector<TopFailure> failures;  // the first of them, kMostFailures at most
+  std::uint64_t rows_looked_at = 0;  // of its results, in search of failures
+  bool saw_all_rows = false;
+  std::string error;
+
+  static constexpr std::size_t kMostFailures = 100;  // guess: more than anybody reads
+};
+
+struct TopSnapshot {
+  std::chrono::steady_clock::time_point at;
+  TopServer server;
+  std::vector<TopLane> lanes;
+  std::vector<client::WorkerInfo> workers;
+  std::vector<client::TenantInfo> tenants;
+  std::vector<client::BatchStatus> batches;                 // no two of one key
+  bool has_all_active = true;                               // else the newest of those that are not over
+  std::map<std::string, client::Explanation> explanations;  // by key, of those that were asked for
+  std::optional<TopDetail> detail;
+  std::string refusal;  // why something is missing; empty: nothing is
+};
+
+}  // namespace locksley::cli

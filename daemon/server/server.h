@@ -106,7 +106,6 @@ class Server {
   const HandlerDirectory& handlers() const { return parts_.handlers; }
   const std::vector<Lane*>& lanes() const { return lanes_; }
   Pool& pool() const { return parts_.pool; }
-  const Store* store() const { return parts_.store; }  // null: all is in memory
   spdlog::logger& log() { return *parts_.log; }
   Instant started_at() const { return started_at_; }
   std::uint16_t port() const { return port_; }

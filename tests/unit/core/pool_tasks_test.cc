@@ -216,6 +216,29 @@ TEST_F(PoolTasksTest, AThiefVisitsTheRingBetweenSubJobsThatUsedUpItsQuantum) {
   EXPECT_EQ(begun_before_other, 1);
 }
 
+TEST_F(PoolTasksTest, EveryStealIsCountedWithItsVictim) {
+  Handler& run = handler([](JobContext& context, std::string_view) {
+    TaskGroup group(context);
+    std::atomic<bool> stolen{false};
+    group.spawn([&](Context&) { stolen = true; });
+    wait_until([&] { return stolen.load(); }, "the sub-job is stolen");
+    group.wait();
+  });
+  for (int i = 0; i < 3; ++i) wait_over(*submit_range(run, 1));
+  std::map<std::uint32_t, std::uint64_t> of_pairs;
+  for (const Pool::StealPair& pair : pool.steal_pairs()) {
+    EXPECT_NE(pair.thief, pair.victim);
+    EXPECT_GT(pair.steals, 0u);
+    of_pairs[pair.thief] += pair.steals;
+  }
+  std::uint64_t all = 0;
+  for (const WorkerSnapshot& worker : pool.snapshot()) {
+    EXPECT_EQ(of_pairs[worker.worker], worker.steals) << worker.worker;
+    all += worker.steals;
+  }
+  EXPECT_GE(all, 3u);
+}
+
 TEST_F(PoolTasksTest, AParallelLoopRunsInAPoolThatIsBeingStopped) {
   std::atomic<bool> started{false};
   std::atomic<bool> go{false};

@@ -19,6 +19,7 @@ from users import ALL, PASSWORD
 
 BUSY = "() => [...document.querySelectorAll('svg.workers .busy')].map((bar) => Number(bar.getAttribute('height')))"
 HOSTILE = "<img src=x onerror=alert(1)>"
+AWKWARD = "a/b%2F?tenant=x#&+\"'"  # an id
 
 
 class Shown(DashboardTest):
@@ -40,10 +41,10 @@ class Shown(DashboardTest):
         self.anna("SUBMIT", "spin", "ID", "big", "NAME", "nightly spin", "WEIGHT", 7, "RANGE", 0, 1_500_000, "20")
         self.anna("SUBMIT", "fail", "ID", "broken", "RETRIES", 0, "JOBS", "no space left on device", HOSTILE)
         self.anna("SUBMIT", "nap", "ID", "naps", "RANGE", 0, 5)
-        self.bob("SUBMIT", "echo", "ID", "greeting", "NAME", HOSTILE, "JOBS", "a", "b", "c")
+        self.bob("SUBMIT", "echo", "ID", AWKWARD, "NAME", HOSTILE, "JOBS", "a", "b", "c")
         self.bob("SUBMIT", "echo", "ID", "later", "DELAY", 3_600_000, "JOBS", "x")
         self.anna.wait("broken")
-        self.bob.wait("greeting")
+        self.bob.wait(AWKWARD)
         wait_for("some of the large batch to be done", lambda: self.anna.status("big")["ok"] > 100)
         self.anna("PAUSE", "big")
         wait_for("the workers to rest, and both processes to run", lambda: self.anna.status("big")["running"] == 0 and self.anna.status("naps")["running"] == 2)
@@ -84,6 +85,10 @@ class Shown(DashboardTest):
         self.assert_fits(page)
         self.assertEqual(page.run(FAINT), [])
         self.picture(page, "batches-phone")
+        # Whatever its id looks like, there is a way to its page.
+        page.click("td.name a >> text=<img")
+        page.wait_for_text(".tally", "3")
+        self.assertEqual((page.text("h1"), page.text(".subtitle")), (HOSTILE, f"{AWKWARD} · handler echo · tenant bob"))
 
     def test_filters_find_what_list_finds(self):
         page = self.open(self.daemon, "#/batches", "root")
@@ -226,7 +231,7 @@ class Shown(DashboardTest):
 
     def test_what_belongs_to_others_is_not_shown(self):
         page = self.open(self.daemon, "#/batches", "bob")
-        self.shows("bob's batches", lambda: sorted(row["Batch"][0].split("\n")[-1] for row in self.table(page, "Batches")), lambda: ["greeting", "later"])
+        self.shows("bob's batches", lambda: sorted(row["Batch"][0].split("\n")[-1] for row in self.table(page, "Batches")), lambda: sorted([AWKWARD, "later"]))
         self.assertFalse(page.at("#filter-tenant")("isVisible"))
         page("goto", f"{self.daemon.http}/#/batches/big?tenant=anna")
         page.wait_for_text("main", "There is no such batch")

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The JSON under /api/, as daemon/http/API.md has it: it says what the wire says, to whom the wire would say it, and changes what the wire would
-change, if a page of ours asks for it."""
+"""The JSON under /api/ (daemon/http/API.md): it says what the wire says, to whom the wire would say it, and changes what the wire would change."""
 
 import base64
 import http.client

@@ -86,7 +86,7 @@ std::size_t cell_count(std::string_view text) {
   return sum;
 }
 
-std::string fitted(std::string_view text, std::size_t cells, Charset charset, Align align) {
+std::string fitted(std::string_view text, std::size_t cells, Charset charset, Side align) {
   std::string shown = harmless(text, charset);
   std::size_t used = cell_count(shown);
   if (used > cells) {
@@ -102,7 +102,7 @@ std::string fitted(std::string_view text, std::size_t cells, Charset charset, Al
     shown = cut + (charset == Charset::kUtf8 ? "…" : "~");
   }
   const std::string fill(cells - used, ' ');
-  return align == Align::kRight ? fill + shown : shown + fill;
+  return align == Side::kRight ? fill + shown : shown + fill;
 }
 
 std::string bar(double fraction, std::size_t cells, Charset charset) {

@@ -17,9 +17,9 @@ std::string harmless(std::string_view text, Charset charset);
 // the program's locale.
 std::size_t cell_count(std::string_view text);
 
-enum class Align { kLeft, kRight };
+enum class Side { kLeft, kRight };
 // The text made harmless, in exactly so many cells: cut, with a mark at its end, or filled with spaces.
-std::string fitted(std::string_view text, std::size_t cells, Charset charset, Align align = Align::kLeft);
+std::string fitted(std::string_view text, std::size_t cells, Charset charset, Side align = Side::kLeft);
 
 // A fraction of so many cells, to an eighth of a cell where the charset has it.
 std::string bar(double fraction, std::size_t cells, Charset charset);

@@ -7,26 +7,26 @@
 
 namespace locksley::cli {
 
-using Name = TopKey::Name;
-using Kind = TopAction::Kind;
-using Page = TopScreen::Page;
+using KeyName = TopKey::Name;
+using ActionKind = TopAction::Kind;
+using ScreenPage = TopScreen::Page;
 
 namespace {
 
 constexpr std::uint64_t kMostWeight = 1000;
 constexpr std::size_t kLongestTyped = 200;
 
-std::vector<std::string> command_of(Kind kind, const std::string& wire) {
+std::vector<std::string> command_of(ActionKind kind, const std::string& wire) {
   switch (kind) {
-    case Kind::kPause:
+    case ActionKind::kPause:
       return {"PAUSE", wire};
-    case Kind::kResume:
+    case ActionKind::kResume:
       return {"RESUME", wire};
-    case Kind::kWeight:
+    case ActionKind::kWeight:
       return {"WEIGHT", wire};
-    case Kind::kCancel:
+    case ActionKind::kCancel:
       return {"CANCEL", wire};
-    case Kind::kRetry:
+    case ActionKind::kRetry:
       break;
   }
   return {"RETRY", wire};
@@ -43,15 +43,15 @@ TopAnswer to_answer(const TopAction& action, const proto::Reply& reply) {
   if (reply.is_error()) return {action.batch + ": " + reply.text, true};
   const std::string count = jobs_text(reply.to_integer().value_or(0));
   switch (action.kind) {
-    case Kind::kPause:
+    case ActionKind::kPause:
       return {"paused " + action.batch};
-    case Kind::kResume:
+    case ActionKind::kResume:
       return {"resumed " + action.batch};
-    case Kind::kWeight:
+    case ActionKind::kWeight:
       return {"weight " + action.command.back() + " for " + action.batch};
-    case Kind::kCancel:
+    case ActionKind::kCancel:
       return {"cancelled " + action.batch + ": " + count + " will not run"};
-    case Kind::kRetry:
+    case ActionKind::kRetry:
       break;
   }
   return {"queued " + count + " of " + action.batch + " again"};
@@ -72,7 +72,7 @@ const TopBatch* TopControl::selected(const TopFigures& figures) const {
 }
 
 void TopControl::take(const TopFigures& figures) {
-  if (screen_.selected.empty() || screen_.page != Page::kBatches) return;
+  if (screen_.selected.empty() || screen_.page != ScreenPage::kBatches) return;
   const auto batches = chosen(figures);
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (batches[i]->name.key != screen_.selected) continue;
@@ -89,7 +89,7 @@ void TopControl::say(TopAnswer answer) {
 
 TopDemand TopControl::demand(const TopFrame& drawn) const {
   TopDemand demand;
-  if (screen_.page == Page::kBatch) {
+  if (screen_.page == ScreenPage::kBatch) {
     demand.detail = name_;
     demand.explained = {name_};
   } else {
@@ -103,51 +103,51 @@ TopControl::Effect TopControl::press(const TopKey& key, const TopFigures& figure
   if (question_ != Question::kNone) return type(key);
   fall_silent();
   switch (key.name) {
-    case Name::kLetter:
+    case KeyName::kLetter:
       if (key.letter == "j") {
-        move({Name::kDown}, figures, paper);
+        move({KeyName::kDown}, figures, paper);
       } else if (key.letter == "k") {
-        move({Name::kUp}, figures, paper);
+        move({KeyName::kUp}, figures, paper);
       } else if (key.letter == " ") {
-        move({Name::kPageDown}, figures, paper);
+        move({KeyName::kPageDown}, figures, paper);
       } else if (key.letter.size() == 1) {
         return command(key.letter[0], figures);
       }
       return {};
-    case Name::kEnter:
-      if (screen_.page != Page::kBatches) return {};
+    case KeyName::kEnter:
+      if (screen_.page != ScreenPage::kBatches) return {};
       if (selected(figures) == nullptr) {
         say({"select a batch first, with the arrows", true});
       } else {
-        show(Page::kBatch);
+        show(ScreenPage::kBatch);
       }
       return {};
-    case Name::kEscape:
-    case Name::kErase:
-      show(Page::kBatches);
+    case KeyName::kEscape:
+    case KeyName::kErase:
+      show(ScreenPage::kBatches);
       return {};
-    case Name::kUp:
-    case Name::kDown:
-    case Name::kPageUp:
-    case Name::kPageDown:
-    case Name::kHome:
-    case Name::kEnd:
+    case KeyName::kUp:
+    case KeyName::kDown:
+    case KeyName::kPageUp:
+    case KeyName::kPageDown:
+    case KeyName::kHome:
+    case KeyName::kEnd:
       move(key, figures, paper);
       return {};
-    case Name::kOther:
+    case KeyName::kOther:
       break;
   }
   return {};
 }
 
-void TopControl::show(Page page) {
+void TopControl::show(ScreenPage page) {
   screen_.page = page;
   screen_.scrolled = 0;
 }
 
 void TopControl::move(const TopKey& key, const TopFigures& figures, const TopPaper& paper) {
   const std::size_t rows = paper.size.rows > 3 ? paper.size.rows - 3 : 1;
-  if (screen_.page != Page::kBatches) return scroll(key, page_length(figures, screen_, paper), rows);
+  if (screen_.page != ScreenPage::kBatches) return scroll(key, page_length(figures, screen_, paper), rows);
   const auto batches = chosen(figures);
   if (batches.empty()) return;
   const std::size_t last = batches.size() - 1;
@@ -155,19 +155,19 @@ void TopControl::move(const TopKey& key, const TopFigures& figures, const TopPap
   const bool is_selected = selected(figures) != nullptr;
   std::size_t to = std::min(at_, last);
   switch (key.name) {
-    case Name::kUp:
+    case KeyName::kUp:
       if (is_selected) to -= std::min<std::size_t>(to, 1);
       break;
-    case Name::kDown:
+    case KeyName::kDown:
       if (is_selected) to = std::min(to + 1, last);
       break;
-    case Name::kPageUp:
+    case KeyName::kPageUp:
       to -= std::min(to, page);
       break;
-    case Name::kPageDown:
+    case KeyName::kPageDown:
       to = std::min(to + page, last);
       break;
-    case Name::kHome:
+    case KeyName::kHome:
       to = 0;
       break;
     default:
@@ -183,19 +183,19 @@ void TopControl::scroll(const TopKey& key, std::size_t length, std::size_t rows)
   const std::size_t last = length > rows ? length - rows : 0;
   std::size_t to = std::min(screen_.scrolled, last);
   switch (key.name) {
-    case Name::kUp:
+    case KeyName::kUp:
       to -= std::min<std::size_t>(to, 1);
       break;
-    case Name::kDown:
+    case KeyName::kDown:
       ++to;
       break;
-    case Name::kPageUp:
+    case KeyName::kPageUp:
       to -= std::min(to, rows);
       break;
-    case Name::kPageDown:
+    case KeyName::kPageDown:
       to += rows;
       break;
-    case Name::kHome:
+    case KeyName::kHome:
       to = 0;
       break;
     default:
@@ -215,7 +215,7 @@ TopControl::Effect TopControl::command(char letter, const TopFigures& figures) {
       return {.quits = true};
     case 'h':
     case '?':
-      show(screen_.page == Page::kHelp ? Page::kBatches : Page::kHelp);
+      show(screen_.page == ScreenPage::kHelp ? ScreenPage::kBatches : ScreenPage::kHelp);
       return {};
     case 's':
       turn_order(1);
@@ -240,28 +240,28 @@ TopControl::Effect TopControl::command(char letter, const TopFigures& figures) {
   if (!figures.server.may("control")) {
     say({"user " + figures.server.user + " has no permission to change batches", true});
   } else if (batch == nullptr) {
-    say({screen_.page == Page::kBatch ? "the batch is not listed any more"
-                                      : "select a batch first, with the arrows",
+    say({screen_.page == ScreenPage::kBatch ? "the batch is not listed any more"
+                                            : "select a batch first, with the arrows",
          true});
   } else if (letter == 'r') {
-    if (batch->status.failed > 0) return act(Kind::kRetry, *batch);
+    if (batch->status.failed > 0) return act(ActionKind::kRetry, *batch);
     say({batch->title() + " has no failed jobs", true});
   } else if (batch->status.is_over()) {
     say({batch->title() + " is over", true});
   } else if (letter == 'p') {
-    return act(batch->is_paused() ? Kind::kResume : Kind::kPause, *batch);
+    return act(batch->is_paused() ? ActionKind::kResume : ActionKind::kPause, *batch);
   } else if (letter == 'w') {
-    asked_ = act(Kind::kWeight, *batch).action;
+    asked_ = act(ActionKind::kWeight, *batch).action;
     ask(Question::kWeight,
         "weight of " + batch->title() + ", 1 to 1000, now " + std::to_string(batch->status.weight) + ":");
   } else {
-    asked_ = act(Kind::kCancel, *batch).action;
+    asked_ = act(ActionKind::kCancel, *batch).action;
     ask(Question::kCancel, "cancel " + batch->title() + "? y or n:");
   }
   return {};
 }
 
-TopControl::Effect TopControl::act(Kind kind, const TopBatch& batch) {
+TopControl::Effect TopControl::act(ActionKind kind, const TopBatch& batch) {
   return {.action = TopAction{kind, batch.title(), command_of(kind, batch.name.wire)}};
 }
 
@@ -279,20 +279,20 @@ void TopControl::leave_question() {
 
 TopControl::Effect TopControl::type(const TopKey& key) {
   switch (key.name) {
-    case Name::kEscape:
+    case KeyName::kEscape:
       if (question_ == Question::kFilter) screen_.filter = filter_before_;
       leave_question();
       return {};
-    case Name::kEnter:
+    case KeyName::kEnter:
       return answer();
-    case Name::kErase:
+    case KeyName::kErase:
       while (!screen_.typed.empty()) {
         const auto last = static_cast<unsigned char>(screen_.typed.back());
         screen_.typed.pop_back();
         if ((last & 0xC0U) != 0x80U) break;
       }
       break;
-    case Name::kLetter:
+    case KeyName::kLetter:
       if (screen_.typed.size() < kLongestTyped) screen_.typed += key.letter;
       // One letter is the answer.
       if (question_ == Question::kCancel) return answer();

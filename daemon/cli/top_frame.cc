@@ -28,7 +28,7 @@ FrameLine& FrameLine::text(std::string_view text, TopStyle style) {
   return *this;
 }
 
-FrameLine& FrameLine::cell(std::string_view text, std::size_t cells, Align align, TopStyle style) {
+FrameLine& FrameLine::cell(std::string_view text, std::size_t cells, Side align, TopStyle style) {
   if (column_ > 0) this->text(" ");
   return this->text(fitted(text, std::min(cells, room_), charset_, align), style);
 }

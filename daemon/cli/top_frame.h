@@ -39,7 +39,7 @@ class FrameLine {
 
   FrameLine& text(std::string_view text, TopStyle style = TopStyle::kPlain);
   // In so many cells, after a space unless it is the first.
-  FrameLine& cell(std::string_view text, std::size_t cells, Align align = Align::kLeft,
+  FrameLine& cell(std::string_view text, std::size_t cells, Side align = Side::kLeft,
                   TopStyle style = TopStyle::kPlain);
   // Spaces up to a column.
   FrameLine& skip_to(std::size_t column);

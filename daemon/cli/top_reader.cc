@@ -21,8 +21,8 @@ bool is_refused(const Reply& reply, TopSnapshot& snapshot) {
 }
 
 template <class Value>
-Expected<void> take(const Reply& reply, Expected<Value> (*convert)(const Reply&), TopSnapshot& snapshot,
-                    Value& into) {
+Expected<void> take_value(const Reply& reply, Expected<Value> (*convert)(const Reply&), TopSnapshot& snapshot,
+                          Value& into) {
   if (is_refused(reply, snapshot)) return {};
   auto value = convert(reply);
   if (!value) return std::unexpected(std::move(value.error()));
@@ -71,9 +71,9 @@ Expected<TopSnapshot> TopReader::look(const TopDemand& demand) {
     snapshot.server = to_top_server(info.text);
     snapshot.lanes = to_top_lanes(info.text);
   }
-  if (auto taken = take((*replies)[1], &client::to_workers, snapshot, snapshot.workers); !taken)
+  if (auto taken = take_value((*replies)[1], &client::to_workers, snapshot, snapshot.workers); !taken)
     return std::unexpected(std::move(taken.error()));
-  if (auto taken = take((*replies)[2], &client::to_tenants, snapshot, snapshot.tenants); !taken)
+  if (auto taken = take_value((*replies)[2], &client::to_tenants, snapshot, snapshot.tenants); !taken)
     return std::unexpected(std::move(taken.error()));
   if (auto listed = list_batches(snapshot); !listed) return std::unexpected(std::move(listed.error()));
   if (auto explained = explain(demand, snapshot); !explained)

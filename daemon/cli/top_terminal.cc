@@ -23,7 +23,7 @@
 
 namespace locksley::cli {
 
-using Name = TopKey::Name;
+using KeyName = TopKey::Name;
 
 namespace {
 
@@ -41,24 +41,24 @@ bool wants_no_colour() {
 TopKey to_key(wint_t code) {
   switch (code) {
     case KEY_UP:
-      return {Name::kUp};
+      return {KeyName::kUp};
     case KEY_DOWN:
-      return {Name::kDown};
+      return {KeyName::kDown};
     case KEY_PPAGE:
-      return {Name::kPageUp};
+      return {KeyName::kPageUp};
     case KEY_NPAGE:
-      return {Name::kPageDown};
+      return {KeyName::kPageDown};
     case KEY_HOME:
-      return {Name::kHome};
+      return {KeyName::kHome};
     case KEY_END:
-      return {Name::kEnd};
+      return {KeyName::kEnd};
     case KEY_ENTER:
-      return {Name::kEnter};
+      return {KeyName::kEnter};
     case KEY_BACKSPACE:
     case KEY_LEFT:
-      return {Name::kErase};
+      return {KeyName::kErase};
     default:
-      return {Name::kOther};
+      return {KeyName::kOther};
   }
 }
 
@@ -66,21 +66,21 @@ TopKey to_letter(wint_t letter) {
   switch (letter) {
     case L'\r':
     case L'\n':
-      return {Name::kEnter};
+      return {KeyName::kEnter};
     case 0x1B:
-      return {Name::kEscape};
+      return {KeyName::kEscape};
     case 0x08:
     case 0x7F:
-      return {Name::kErase};
+      return {KeyName::kErase};
     default:
       break;
   }
-  if (letter < 0x20) return {Name::kOther};
+  if (letter < 0x20) return {KeyName::kOther};
   char bytes[MB_LEN_MAX];
   std::mbstate_t state{};
   const std::size_t length = std::wcrtomb(bytes, static_cast<wchar_t>(letter), &state);
-  if (length == static_cast<std::size_t>(-1)) return {Name::kOther};
-  return {Name::kLetter, std::string(bytes, length)};
+  if (length == static_cast<std::size_t>(-1)) return {KeyName::kOther};
+  return {KeyName::kLetter, std::string(bytes, length)};
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Columns columns_for(const TopFigures& figures, std::size_t columns) {
   return wide;
 }
 
-std::string whole_percent(double fraction) {
+std::string percent_so_far(double fraction) {
   // 100% is for what is over.
   return std::to_string(static_cast<int>(std::floor(fraction * 100))) + "%";
 }
@@ -67,14 +67,14 @@ TopLine batch_heading(const TopFigures& figures, const TopScreen& screen, std::s
   line.cell(screen.filter.empty() ? "BATCH" : "BATCH /" + screen.filter, wide.name);
   if (wide.tenant) line.cell("TENANT", wide.tenant);
   if (wide.handler) line.cell("HANDLER", wide.handler);
-  if (wide.weight) line.cell("WT", wide.weight, Align::kRight);
+  if (wide.weight) line.cell("WT", wide.weight, Side::kRight);
   if (wide.bar) line.cell("PROGRESS", wide.bar);
   line.cell("", kPercent);
-  if (wide.jobs) line.cell("JOBS", wide.jobs, Align::kRight);
-  if (wide.failed) line.cell("FAIL", wide.failed, Align::kRight);
-  if (wide.rate) line.cell("/S", wide.rate, Align::kRight);
-  line.cell("LEFT", wide.left, Align::kRight);
-  if (wide.share) line.cell("DUE  GOT", wide.share, Align::kRight);
+  if (wide.jobs) line.cell("JOBS", wide.jobs, Side::kRight);
+  if (wide.failed) line.cell("FAIL", wide.failed, Side::kRight);
+  if (wide.rate) line.cell("/S", wide.rate, Side::kRight);
+  line.cell("LEFT", wide.left, Side::kRight);
+  if (wide.share) line.cell("DUE  GOT", wide.share, Side::kRight);
   std::string state = "STATE";
   if (screen.order != TopOrder::kNewest) state = "by " + std::string(to_string(screen.order));
   line.cell(state, wide.state);
@@ -89,31 +89,31 @@ TopLine batch_line(const TopFigures& figures, const TopBatch& batch, std::size_t
   const bool is_over = status.is_over();
   const TopStyle plain = is_over ? TopStyle::kDim : TopStyle::kPlain;
   FrameLine line(columns, charset);
-  line.cell(batch.title(), wide.name, Align::kLeft, plain);
-  if (wide.tenant) line.cell(status.tenant, wide.tenant, Align::kLeft, plain);
-  if (wide.handler) line.cell(status.handler, wide.handler, Align::kLeft, plain);
-  if (wide.weight) line.cell(std::to_string(status.weight), wide.weight, Align::kRight, plain);
+  line.cell(batch.title(), wide.name, Side::kLeft, plain);
+  if (wide.tenant) line.cell(status.tenant, wide.tenant, Side::kLeft, plain);
+  if (wide.handler) line.cell(status.handler, wide.handler, Side::kLeft, plain);
+  if (wide.weight) line.cell(std::to_string(status.weight), wide.weight, Side::kRight, plain);
   // Of one that is open nobody knows what it will have.
   if (wide.bar) {
-    line.cell(status.state == "open" ? "" : bar(batch.progress, wide.bar, charset), wide.bar, Align::kLeft,
+    line.cell(status.state == "open" ? "" : bar(batch.progress, wide.bar, charset), wide.bar, Side::kLeft,
               style);
   }
-  line.cell(status.state == "open" ? "" : whole_percent(batch.progress), kPercent, Align::kRight, plain);
-  if (wide.jobs) line.cell(short_number(static_cast<double>(status.jobs)), wide.jobs, Align::kRight, plain);
+  line.cell(status.state == "open" ? "" : percent_so_far(batch.progress), kPercent, Side::kRight, plain);
+  if (wide.jobs) line.cell(short_number(static_cast<double>(status.jobs)), wide.jobs, Side::kRight, plain);
   if (wide.failed) {
     line.cell(status.failed == 0 ? "" : short_number(static_cast<double>(status.failed)), wide.failed,
-              Align::kRight, TopStyle::kBad);
+              Side::kRight, TopStyle::kBad);
   }
-  if (wide.rate) line.cell(is_over ? "" : short_number(batch.jobs_per_second), wide.rate, Align::kRight);
-  line.cell(batch.left ? short_duration(*batch.left) : "", wide.left, Align::kRight);
+  if (wide.rate) line.cell(is_over ? "" : short_number(batch.jobs_per_second), wide.rate, Side::kRight);
+  line.cell(batch.left ? short_duration(*batch.left) : "", wide.left, Side::kRight);
   if (wide.share) {
     const auto& why = batch.explanation;
-    line.cell(why && !is_over ? fitted(whole_percent(why->share), 4, charset, Align::kRight) + " " +
-                                    fitted(whole_percent(why->received), 4, charset, Align::kRight)
+    line.cell(why && !is_over ? fitted(percent_so_far(why->share), 4, charset, Side::kRight) + " " +
+                                    fitted(percent_so_far(why->received), 4, charset, Side::kRight)
                               : "",
-              wide.share, Align::kRight);
+              wide.share, Side::kRight);
   }
-  line.cell(state, wide.state, Align::kLeft, style);
+  line.cell(state, wide.state, Side::kLeft, style);
   return std::move(line).take();
 }
 

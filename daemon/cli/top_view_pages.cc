@@ -5,13 +5,13 @@
 namespace locksley::cli {
 namespace {
 
-class Page {
+class PageLines {
  public:
-  Page(std::size_t columns, Charset charset) : columns_(columns), charset_(charset) {}
+  PageLines(std::size_t columns, Charset charset) : columns_(columns), charset_(charset) {}
 
   void pair(std::string_view name, std::string_view value, TopStyle style = TopStyle::kPlain) {
     FrameLine line(columns_, charset_);
-    line.cell(name, 11, Align::kLeft, TopStyle::kDim).cell(value, line.room(), Align::kLeft, style);
+    line.cell(name, 11, Side::kLeft, TopStyle::kDim).cell(value, line.room(), Side::kLeft, style);
     lines_.push_back(std::move(line).take());
   }
   void text(std::string_view text, TopStyle style = TopStyle::kPlain) {
@@ -35,14 +35,14 @@ std::string reason_of(const client::Explanation& why) {
   return why.reason + ", " + with_commas(why.ahead) + " ahead";
 }
 
-const TopBatch* find(const TopFigures& figures, const std::string& key) {
+const TopBatch* batch_of(const TopFigures& figures, const std::string& key) {
   for (const TopBatch& batch : figures.batches) {
     if (batch.name.key == key) return &batch;
   }
   return nullptr;
 }
 
-void put_failures(Page& page, const TopDetail& detail) {
+void put_failures(PageLines& page, const TopDetail& detail) {
   const std::uint64_t failed = detail.status->failed;
   if (failed == 0) return;
   page.text("");
@@ -63,7 +63,7 @@ void put_failures(Page& page, const TopDetail& detail) {
 
 TopLines detail_lines(const TopFigures& figures, const TopScreen& screen, std::size_t columns,
                       Charset charset) {
-  Page page(columns, charset);
+  PageLines page(columns, charset);
   if (!figures.detail || figures.detail->key != screen.selected) {
     page.text("asking the daemon", TopStyle::kDim);
     return std::move(page).take();
@@ -89,7 +89,7 @@ TopLines detail_lines(const TopFigures& figures, const TopScreen& screen, std::s
   page.pair("ended", with_commas(status.ok) + " ok, " + with_commas(status.failed) + " failed, " +
                          with_commas(status.cancelled) + " cancelled, " + with_commas(status.retried) +
                          " retried");
-  const TopBatch* const batch = find(figures, detail.key);
+  const TopBatch* const batch = batch_of(figures, detail.key);
   if (!status.is_over() && batch != nullptr) {
     page.pair("rate", short_number(batch->jobs_per_second) + " jobs/s");
     page.pair("time left", batch->left ? short_duration(*batch->left) : "unknown");
@@ -107,7 +107,7 @@ TopLines detail_lines(const TopFigures& figures, const TopScreen& screen, std::s
 }
 
 TopLines help_lines(const TopFigures& figures, std::size_t columns, Charset charset) {
-  Page page(columns, charset);
+  PageLines page(columns, charset);
   const TopServer& server = figures.server;
   page.pair("up, down", "another batch; also k and j");
   page.pair("Enter", "what is known of a batch, its failures too");

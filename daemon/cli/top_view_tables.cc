@@ -14,7 +14,7 @@ constexpr std::size_t kNarrowCells = 18;
 
 TopStyle style_of(double busy) { return busy >= 0.9 ? TopStyle::kWarn : TopStyle::kGood; }
 
-std::string whole_percent(double fraction) { return std::to_string(std::lround(fraction * 100)) + "%"; }
+std::string rounded_percent(double fraction) { return std::to_string(std::lround(fraction * 100)) + "%"; }
 
 std::size_t lines_of(std::size_t count, std::size_t on_a_line) {
   return on_a_line == 0 ? count + 1 : (count + on_a_line - 1) / on_a_line;
@@ -22,9 +22,9 @@ std::size_t lines_of(std::size_t count, std::size_t on_a_line) {
 
 void put_full(FrameLine& line, const TopWorker& worker) {
   const std::size_t begin = line.column();
-  line.text(fitted(std::to_string(worker.worker), 3, line.charset(), Align::kRight)).text(" ");
+  line.text(fitted(std::to_string(worker.worker), 3, line.charset(), Side::kRight)).text(" ");
   line.text(bar(worker.busy, 11, line.charset()), style_of(worker.busy));
-  line.cell(whole_percent(worker.busy), 4, Align::kRight);
+  line.cell(rounded_percent(worker.busy), 4, Side::kRight);
   line.text(" q").text(fitted(short_number(static_cast<double>(worker.queue_depth)), 5, line.charset()));
   line.text(" s").text(fitted(short_number(worker.steals_per_second) + "/s", 7, line.charset()));
   line.skip_to(begin + kFullCells);
@@ -32,9 +32,9 @@ void put_full(FrameLine& line, const TopWorker& worker) {
 
 void put_narrow(FrameLine& line, const TopWorker& worker) {
   const std::size_t begin = line.column();
-  line.text(fitted(std::to_string(worker.worker), 3, line.charset(), Align::kRight)).text(" ");
+  line.text(fitted(std::to_string(worker.worker), 3, line.charset(), Side::kRight)).text(" ");
   line.text(bar(worker.busy, 8, line.charset()), style_of(worker.busy));
-  line.cell(whole_percent(worker.busy), 4, Align::kRight);
+  line.cell(rounded_percent(worker.busy), 4, Side::kRight);
   line.skip_to(begin + kNarrowCells);
 }
 
@@ -90,7 +90,7 @@ TopLines table(std::string_view title, std::span<const Column> numbers, std::siz
   const std::size_t wide = name_cells(columns, numbers);
   FrameLine heading(columns, charset);
   heading.cell(title, wide);
-  for (const Column& column : numbers) heading.cell(column.title, column.cells, Align::kRight);
+  for (const Column& column : numbers) heading.cell(column.title, column.cells, Side::kRight);
   lines.push_back(std::move(heading.paint(TopStyle::kHead)).take());
   const std::size_t room = rows - 1;
   const std::size_t shown = count <= room ? count : room - std::min<std::size_t>(room, 1);
@@ -114,11 +114,11 @@ TopLines lane_table(const TopFigures& figures, std::size_t rows, std::size_t col
                  const TopLane& lane = figures.lanes[i];
                  const bool is_full = lane.slots > 0 && lane.running >= lane.slots;
                  line.cell(lane.name, wide);
-                 line.cell(short_number(static_cast<double>(lane.slots)), 5, Align::kRight);
-                 line.cell(short_number(static_cast<double>(lane.running)), 5, Align::kRight,
+                 line.cell(short_number(static_cast<double>(lane.slots)), 5, Side::kRight);
+                 line.cell(short_number(static_cast<double>(lane.running)), 5, Side::kRight,
                            is_full ? TopStyle::kWarn : TopStyle::kPlain);
-                 line.cell(short_number(static_cast<double>(lane.queued)), 6, Align::kRight);
-                 line.cell(short_number(static_cast<double>(lane.batches)), 7, Align::kRight);
+                 line.cell(short_number(static_cast<double>(lane.queued)), 6, Side::kRight);
+                 line.cell(short_number(static_cast<double>(lane.batches)), 7, Side::kRight);
                });
 }
 
@@ -130,12 +130,12 @@ TopLines tenant_table(const TopFigures& figures, std::size_t rows, std::size_t c
                  // A fifth below its due, and of some weight: it is starved, or has just come.
                  const bool is_short = tenant.share > 0.02 && tenant.received < 0.8 * tenant.share;
                  line.cell(tenant.tenant, wide);
-                 line.cell(std::to_string(tenant.weight), 4, Align::kRight);
-                 line.cell(whole_percent(tenant.share), 4, Align::kRight);
-                 line.cell(whole_percent(tenant.received), 4, Align::kRight,
+                 line.cell(std::to_string(tenant.weight), 4, Side::kRight);
+                 line.cell(rounded_percent(tenant.share), 4, Side::kRight);
+                 line.cell(rounded_percent(tenant.received), 4, Side::kRight,
                            is_short ? TopStyle::kWarn : TopStyle::kPlain);
-                 line.cell(short_number(static_cast<double>(tenant.running)), 5, Align::kRight);
-                 line.cell(short_number(static_cast<double>(tenant.queued)), 6, Align::kRight);
+                 line.cell(short_number(static_cast<double>(tenant.running)), 5, Side::kRight);
+                 line.cell(short_number(static_cast<double>(tenant.queued)), 6, Side::kRight);
                });
 }
 

@@ -249,7 +249,7 @@ TEST(ScreenTextTest, CellsAreWhatATerminalGivesThem) {
   EXPECT_EQ(cell_count("e\u0301"), 1U);
   EXPECT_EQ(fitted("中文中", 5, Charset::kUtf8), "中文…");
   EXPECT_EQ(fitted("中文中", 4, Charset::kUtf8), "中… ");
-  EXPECT_EQ(fitted("abc", 5, Charset::kUtf8, Align::kRight), "  abc");
+  EXPECT_EQ(fitted("abc", 5, Charset::kUtf8, Side::kRight), "  abc");
   EXPECT_EQ(fitted("abcdef", 4, Charset::kAscii), "abc~");
   EXPECT_EQ(fitted("äb", 3, Charset::kAscii), "?b ");
   EXPECT_EQ(fitted("abc", 0, Charset::kUtf8), "");

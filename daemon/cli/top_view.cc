@@ -66,7 +66,7 @@ TopLine queue_line(const TopFigures& figures, const TopScreen& screen, std::size
   }
   if (!figures.refusal.empty()) line.text(figures.refusal + "  ", TopStyle::kWarn);
   const auto number = [](std::uint64_t value) { return short_number(static_cast<double>(value)); };
-  line.text(number(server.active_batches) + " batches  ");
+  line.text(number(server.active_batches) + (server.active_batches == 1 ? " batch  " : " batches  "));
   line.text(number(server.queued_jobs), style_near(server.queued_jobs, server.max_queued_jobs));
   if (server.max_queued_jobs > 0) line.text("/" + number(server.max_queued_jobs), TopStyle::kDim);
   line.text(" jobs queued  ");

@@ -61,7 +61,13 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 inline bool AtomicPair::compare_exchange(WordPair& expected, WordPair desired) {
   // The __sync form, not the __atomic one: g++ compiles the latter to a call into libatomic.
   const Bits wanted = bits_of(expected);
-  const Bits found = __sync_val_compare_and_swap(reinterpret_cast<Bits*>(&low_), wanted, bits_of(desired));
+  auto* pair = reinterpret_cast<Bits*>(&low_);
+#if defined(__clang__)
+  // In a register of its own: clang 19 would address a pair on the stack by rbx, where that is the base of
+  // the frame, and the instruction wants rbx for itself.
+  __asm__("" : "+r"(pair));
+#endif
+  const Bits found = __sync_val_compare_and_swap(pair, wanted, bits_of(desired));
   if (found == wanted) {
     return true;
   }

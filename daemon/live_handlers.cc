@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/http/scheduler_metrics.h"
+#include "daemon/log_line.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
@@ -79,13 +80,17 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
   tell(name);
   if (!is_there) {
     batches.hold_handler(name);
-    parts_.log->info("handler gone name={}", name);
+    LogLine("handler gone").with("handler", name).write(*parts_.log, spdlog::level::info);
     return;
   }
   const HandlerDirectory::Entry& entry = *parts_.handlers.directory().find(name);
   batches.move_handler(name, entry.lane);
   if (was_held) batches.release_handler(name);
-  parts_.log->info("handler in force name={} kind={} concurrency={}", name, entry.kind, entry.concurrency);
+  LogLine("handler in force")
+      .with("handler", name)
+      .with("kind", entry.kind)
+      .with("concurrency", entry.concurrency)
+      .write(*parts_.log, spdlog::level::info);
 }
 
 void LiveHandlers::tell(const std::string& name) {

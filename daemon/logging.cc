@@ -5,11 +5,14 @@
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+
+#include "daemon/log_line.h"
 
 namespace locksley::daemon {
 
@@ -19,6 +22,10 @@ namespace {
 std::atomic<std::uint64_t> lost_lines{0};
 
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  // Writable means, of a pipe, that it has room for 4 KiB: more could wait, so a longer line is cut.
+  static constexpr std::size_t kMostBytes = 4096;
+
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
@@ -38,9 +45,6 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
  private:
-  // Writable means, of a pipe, that it has room for 4 KiB: more could wait, so a longer line is cut.
-  static constexpr std::size_t kMostBytes = 4096;
-
   static bool write_line(const spdlog::memory_buf_t& line) {
     pollfd error_output{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
     if (::poll(&error_output, 1, 0) != 1 || (error_output.revents & POLLOUT) == 0) return false;
@@ -59,33 +63,76 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::uint64_t lost_here_ = 0;  // guarded by the base's mutex
 };
 
-// %* : the message as a JSON string, quotes included. (%v would not escape it.)
+// What a line may come to with all that is around it: a longer one would be cut, and no JSON any more.
+constexpr std::size_t kMostMembers = StderrSink::kMostBytes - 128;
+
+// `text` as a JSON string with its quotes, in `room` bytes: else without its end.
+std::string json_string(std::string_view text, std::size_t room) {
+  for (;;) {
+    std::string quoted = nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    if (quoted.size() <= room || text.empty()) return quoted;
+    text = text.substr(0, text.size() * room / (quoted.size() + 1));
+  }
+}
+
+// %* : the words as a JSON string, and the fields as members behind it.
 class JsonMessage final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
-    const nlohmann::json text(std::string(message.payload.data(), message.payload.size()));
-    const std::string escaped = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    out.append(escaped.data(), escaped.data() + escaped.size());
+    const LogParts parts = take_apart({message.payload.data(), message.payload.size()});
+    std::string text = json_string(parts.words, kMostMembers);
+    for (const LogParts::Field& field : parts.fields) {
+      const std::size_t around = field.name.size() + std::string_view(R"(,"":"")").size();
+      if (text.size() + around + field.value.size() > kMostMembers && field.is_number) break;
+      if (text.size() + around > kMostMembers) break;
+      text += ",\"";
+      text += field.name;
+      text += "\":";
+      text +=
+          field.is_number ? std::string(field.value) : json_string(field.value, kMostMembers - text.size());
+    }
+    out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
 };
 
-// %* : the message with control characters as \xHH, so that it stays one line.
+// %* : the words and the fields, with control characters as \xHH, so that it stays one line.
 class TextMessage final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    for (const char c : message.payload) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte >= 0x20 && byte != 0x7f) {
-        out.push_back(c);
-        continue;
-      }
-      const char escaped[] = {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-      out.append(escaped, escaped + sizeof escaped);
+    const LogParts parts = take_apart({message.payload.data(), message.payload.size()});
+    for (const char c : parts.words) put(c, out);
+    for (const LogParts::Field& field : parts.fields) {
+      out.push_back(' ');
+      out.append(field.name.data(), field.name.data() + field.name.size());
+      out.push_back('=');
+      put_value(field.value, out);
     }
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<TextMessage>(); }
+
+ private:
+  static void put(char c, spdlog::memory_buf_t& out) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) return out.push_back(c);
+    const char escaped[] = {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    out.append(escaped, escaped + sizeof escaped);
+  }
+  // Bare if it is one word; else in quotes, which cannot end early.
+  static void put_value(std::string_view value, spdlog::memory_buf_t& out) {
+    const auto is_plain = [](char c) { return c > ' ' && c < '\x7f' && c != '"' && c != '=' && c != '\\'; };
+    if (!value.empty() && std::ranges::all_of(value, is_plain)) {
+      out.append(value.data(), value.data() + value.size());
+      return;
+    }
+    out.push_back('"');
+    for (const char c : value) {
+      if (c == '"' || c == '\\') out.push_back('\\');
+      put(c, out);
+    }
+    out.push_back('"');
+  }
 };
 
 }  // namespace

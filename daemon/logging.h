@@ -16,7 +16,7 @@ namespace locksley::daemon {
 // nothing happens, and an idle daemon is to make no system call. Writing synchronously must not mean waiting
 // for whoever reads the log, so a line that standard error cannot take at once is dropped and counted, and
 // the next that goes through says so. What a peer sent cannot break a line: control characters are escaped in
-// both formats.
+// both formats. What a line is about it says in fields (log_line.h).
 //
 // Any thread may log. Level and format may be changed at any time.
 std::shared_ptr<spdlog::logger> make_log(const config::Log& settings);

@@ -213,7 +213,11 @@ int serve(const config::Config& config, const std::string& config_file) {
         if (user == server.config().users.end()) return std::nullopt;
         return HttpUser{.hash = user->second.password_hash, .groups = user->second.commands};
       },
-      [&server] { server.stats().authentication_failures.add(1); });
+      [&server](const std::string& source) {
+        server.stats().authentication_failures.add(1);
+        server.warn_sometimes(Warning::kWrongPassword, source,
+                              "wrong password or token by HTTP, or no such user");
+      });
   http_login.set(config.http.login, *std::move(token));
 
   Health health(pool, lane);

@@ -13,6 +13,7 @@
 #include "daemon/exit_codes.h"
 #include "daemon/http/health.h"
 #include "daemon/http/server.h"
+#include "daemon/log_line.h"
 #include "daemon/reconfiguration.h"
 #include "daemon/server/io_loop.h"
 #include "daemon/server/server.h"
@@ -123,15 +124,24 @@ void Service::log_what_is_left() {
   for (BatchRecord* record : left) {
     const BatchStatus status = record->status();
     if (++lines <= kMostLines) {
-      parts_.log->warn("batch left unfinished id={} handler={} jobs={} queued={} running={} ok={} failed={}",
-                       record->id(), record->handler().name(), status.jobs, status.queued, status.running,
-                       status.ok, status.failed);
+      LogLine("batch left unfinished")
+          .about(*record)
+          .with("jobs", status.jobs)
+          .with("queued", status.queued)
+          .with("running", status.running)
+          .with("ok", status.ok)
+          .with("failed", status.failed)
+          .write(*parts_.log, spdlog::level::warn);
     }
     // So that jobs that run hear that they should stop: the process waits for them. What is stored goes on at
     // the next start.
     if (!record->is_stored()) batches.cancel(*record, "the daemon ends");
   }
-  if (lines > kMostLines) parts_.log->warn("and {} more batches", lines - kMostLines);
+  if (lines > kMostLines) {
+    LogLine("more batches left unfinished")
+        .with("unlogged", lines - kMostLines)
+        .write(*parts_.log, spdlog::level::warn);
+  }
 }
 
 void Service::reload() {

@@ -59,7 +59,7 @@ asio::awaitable<HttpLogin::Identity> HttpLogin::identify(std::string_view author
   asio::awaitable<Verdict> answer =
       check(source.to_string(), given->user, std::move(hash), std::string(given->secret.view()));
   const Verdict verdict = co_await std::move(answer);
-  if (verdict == Verdict::kRefused) refused_();
+  if (verdict == Verdict::kRefused) refused_(source.to_string());
   if (verdict == Verdict::kBusy) identity.status = HttpStatus::unavailable;
   if (verdict == Verdict::kAccepted && user) {
     identity.status = HttpStatus::ok;

@@ -32,9 +32,11 @@ class HttpLogin {
  public:
   using Users = std::function<std::optional<HttpUser>(const std::string& name)>;
 
-  // `users` is asked at each request. `refused` is told of each wrong password and token.
+  // `users` is asked at each request. `refused` is told of each wrong password and token, and from
+  // which address it came.
   HttpLogin(
-      Authenticator& authenticator, Users users, std::function<void()> refused = [] {})
+      Authenticator& authenticator, Users users,
+      std::function<void(const std::string& source)> refused = [](const std::string&) {})
       : authenticator_(authenticator), users_(std::move(users)), refused_(std::move(refused)) {}
 
   // What is in force from now on; no token: none is right.
@@ -55,7 +57,7 @@ class HttpLogin {
 
   Authenticator& authenticator_;
   const Users users_;
-  const std::function<void()> refused_;
+  const std::function<void(const std::string&)> refused_;
   config::HttpLogin mode_ = config::HttpLogin::kNone;
   std::optional<Secret> token_;
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/log_line.h"
 #include "daemon/process/job_end.h"
 
 namespace locksley::daemon {
@@ -34,6 +35,7 @@ std::uint64_t CommandSlot::begin(std::uint64_t /*most*/) {
     slot_.end_turn();
     return 0;
   }
+  job_ = job->index;
   program_ = lane_.program();
   verdict_ = Verdict::none;
   output_.clear();
@@ -127,10 +129,22 @@ void CommandSlot::ended(const ProcessEnd& end) {
   error_reader_.finish();
   if (verdict_ != Verdict::handed_back) {
     const auto [status, output] = judge(end);
+    if (status == JobStatus::crashed) log_crash(output);
     slot_.end_job(status, output);
   }
   slot_.end_turn();
   lane_.slot_is_free(*this);
+}
+
+void CommandSlot::log_crash(std::string_view why) {
+  RateGate& gate = lane_.end_lines();
+  if (!gate.open(std::chrono::steady_clock::now())) return;
+  LogLine("command crashed")
+      .about(slot_.batch())
+      .with("job", job_)
+      .with("reason", why)
+      .with("unlogged", gate.held_back())
+      .write(*lane_.loop().log(), spdlog::level::warn);
 }
 
 std::pair<JobStatus, std::string> CommandSlot::judge(const ProcessEnd& end) {

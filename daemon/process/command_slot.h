@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/slot.h"
 #include "daemon/process/keeper_link.h"
@@ -39,10 +40,12 @@ class CommandSlot final : public ProcessSlot {
   void ended(const ProcessEnd& end);
   // How the job ended, and its output.
   std::pair<JobStatus, std::string> judge(const ProcessEnd& end);
+  void log_crash(std::string_view why);
 
   ProcessLane& lane_;
   Slot slot_;
   std::shared_ptr<const Program> program_;  // of the job
+  std::uint64_t job_ = 0;                   // its index
   std::uint64_t process_ = 0;               // the keeper's number
   Verdict verdict_ = Verdict::none;
   OutputReader output_reader_;

@@ -5,36 +5,30 @@
 #include <algorithm>
 #include <chrono>
 
-#include "proto/text.h"
+#include "daemon/log_line.h"
 
 namespace locksley::daemon {
 
-void LineLog::add(std::string_view bytes) {
+void LineLog::add(std::string_view bytes, const Batch* batch) {
   while (!bytes.empty()) {
     const std::size_t end = std::min(bytes.find('\n'), bytes.size());
     line_.append(bytes.substr(0, std::min(end, kLongestLine - std::min(kLongestLine, line_.size()))));
     if (end == bytes.size()) return;
-    write();
+    write(batch);
     bytes.remove_prefix(end + 1);
   }
 }
 
-void LineLog::end() {
-  if (!line_.empty()) write();
+void LineLog::end(const Batch* batch) {
+  if (!line_.empty()) write(batch);
 }
 
-void LineLog::write() {
-  const Nanoseconds now = steady_now();
-  if (now - second_ >= std::chrono::seconds(1)) {
-    second_ = now;
-    lines_ = 0;
-  }
-  if (lines_ == kMostLines) {
-    ++held_back_;
-  } else {
-    ++lines_;
-    log_->info("worker handler={} unlogged={} stderr=\"{}\"", handler_, std::exchange(held_back_, 0),
-               proto::printable(line_));
+void LineLog::write(const Batch* batch) {
+  if (lines_.open(std::chrono::steady_clock::now())) {
+    LogLine line("worker wrote");
+    batch != nullptr ? line.about(*batch) : line.with("handler", handler_);
+    line.with("unlogged", lines_.held_back()).with("stderr", line_);
+    line.write(*log_, spdlog::level::info);
   }
   line_.clear();
 }

@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/job.h"
+#include "core/batch.h"
+#include "daemon/rate_gate.h"
 
 namespace spdlog {
 class logger;
@@ -14,7 +15,7 @@ class logger;
 namespace locksley::daemon {
 
 // What a process writes to its standard error, into the daemon's log: line by line, kMostLines a second at
-// most, the rest counted. One thread at a time.
+// most, the rest counted, each with the batch whose jobs it has. One thread at a time.
 class LineLog {
  public:
   static constexpr std::uint32_t kMostLines = 20;
@@ -23,19 +24,18 @@ class LineLog {
   LineLog(std::shared_ptr<spdlog::logger> log, std::string handler)
       : log_(std::move(log)), handler_(std::move(handler)) {}
 
-  void add(std::string_view bytes);
+  // `batch`: null, if it has no jobs.
+  void add(std::string_view bytes, const Batch* batch);
   // The process has ended: what has no end of line is a line, too.
-  void end();
+  void end(const Batch* batch);
 
  private:
-  void write();
+  void write(const Batch* batch);
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::string handler_;
   std::string line_;
-  Nanoseconds second_{};
-  std::uint32_t lines_ = 0;  // in this second
-  std::uint64_t held_back_ = 0;
+  RateGate lines_{std::chrono::seconds(1), kMostLines};
 };
 
 }  // namespace locksley::daemon

@@ -14,6 +14,7 @@
 #include "daemon/process/process_loop.h"
 #include "daemon/process/program.h"
 #include "daemon/process/rate_limiter.h"
+#include "daemon/rate_gate.h"
 
 namespace locksley::daemon {
 
@@ -69,6 +70,8 @@ class ProcessLane {
   ProcessLoop& loop() { return loop_; }
   // While a slot is asked to begin there is one.
   const std::shared_ptr<const Program>& program() const { return program_; }
+  // For lines about processes that end in a way that they should not: of all slots together.
+  RateGate& end_lines() { return end_lines_; }
   // A slot that was busy is not any more.
   void slot_is_free(ProcessSlot& slot);
   void stop();
@@ -103,6 +106,7 @@ class ProcessLane {
   std::array<std::vector<ProcessSlot*>, Program::kKinds> resting_;  // by kind; not in use
   std::size_t in_use_ = 0;                                          // free, or busy
   bool is_stopping_ = false;
+  RateGate end_lines_{std::chrono::seconds(1), 5};  // guess: what somebody reads
   std::atomic<bool> pump_is_posted_{false};
   std::atomic<bool> look_is_posted_{false};
   std::atomic<bool> at_rate_{false};  // for people to see

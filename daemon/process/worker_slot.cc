@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "config/units.h"
+#include "daemon/log_line.h"
 #include "daemon/process/job_end.h"
 #include "proto/command_writer.h"
 #include "proto/text.h"
@@ -113,7 +114,7 @@ std::expected<void, std::string> WorkerSlot::start_process() {
       [this] { give_up("closed its standard output"); });
   error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
     error_tail_.add(bytes);
-    error_log_.add(bytes);
+    error_log_.add(bytes, slot_.has_turn() ? &slot_.batch() : nullptr);
     return true;
   });
   return {};
@@ -309,8 +310,17 @@ void WorkerSlot::condemn(Verdict verdict) {
   terminator_.begin(process_, program_->settings().grace);
 }
 
+void WorkerSlot::log_end(const char* what, std::string_view why) {
+  RateGate& gate = lane_.end_lines();
+  if (!gate.open(std::chrono::steady_clock::now())) return;
+  LogLine line(what);
+  slot_.has_turn() ? line.about(slot_.batch()) : line.with("handler", lane_.name());
+  line.with("pid", pid_).with("jobs_answered", answered_).with("reason", why);
+  line.with("unlogged", gate.held_back()).write(*lane_.loop().log(), spdlog::level::warn);
+}
+
 void WorkerSlot::refuse_answer(std::string why) {
-  lane_.loop().log()->warn("worker handler={} pid={} is ended: it {}", lane_.name(), pid_, why);
+  log_end("worker is ended", "it " + why);
   why_ = "its worker " + std::move(why);
   is_leaving_ = true;
   if (verdict_ != Verdict::none) return;
@@ -338,7 +348,7 @@ void WorkerSlot::ended(const ProcessEnd& end) {
   // What it had answered before it died counts.
   answer_reader_.finish();
   error_reader_.finish();
-  error_log_.end();
+  error_log_.end(slot_.has_turn() ? &slot_.batch() : nullptr);
   asio::error_code ignored;
   input_.close(ignored);
   is_writing_ = false;
@@ -346,12 +356,9 @@ void WorkerSlot::ended(const ProcessEnd& end) {
   const bool was_asked_to = is_leaving_;
   is_leaving_ = false;
   if (!was_asked_to) {
-    lane_.loop().log()->warn("worker handler={} pid={} has ended by itself: {}; jobs_answered={}",
-                             lane_.name(), pid_,
-                             !end.has_started ? end.why
-                             : end.has_exited ? fmt::format("exit status {}", end.status)
-                                              : killed_by(end.status),
-                             answered_);
+    log_end("worker has ended by itself", !end.has_started ? end.why
+                                          : end.has_exited ? fmt::format("exit status {}", end.status)
+                                                           : killed_by(end.status));
   }
   if (slot_.has_turn()) {
     if (slot_.running_jobs() != 0 && verdict_ != Verdict::handed_back) end_first_job(end);

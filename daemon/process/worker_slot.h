@@ -65,6 +65,7 @@ class WorkerSlot final : public ProcessSlot {
   bool has_grown() const;
   void ended(const ProcessEnd& end);
   void end_first_job(const ProcessEnd& end);
+  void log_end(const char* what, std::string_view why);
   // No process is started for a while.
   void pause();
 

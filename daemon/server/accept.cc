@@ -7,6 +7,7 @@
 
 #include "config/nearest.h"
 #include "core/payload.h"
+#include "daemon/log_line.h"
 #include "daemon/server/batches.h"
 #include "daemon/server/received_payloads.h"
 #include "daemon/server/streamed_payloads.h"
@@ -232,8 +233,9 @@ void Batches::enter(const std::shared_ptr<BatchRecord>& record, const proto::Bat
                          : std::chrono::duration_cast<std::chrono::milliseconds>(config_.store.retention);
     registry_.add(record);
     if (options.deadline) registry_.schedule(*record, Due::kDeadline, now() + *options.deadline);
-    log_->debug("batch accepted id={} handler={} jobs={} trace={}", record->id(), record->handler().name(),
-                jobs, options.trace);
+    if (log_->should_log(spdlog::level::debug)) {
+      LogLine("batch accepted").about(*record).with("jobs", jobs).write(*log_, spdlog::level::debug);
+    }
   }
   const std::string broken = order.broken;
   hold(*record, std::move(order), now() + options.delay.value_or(std::chrono::milliseconds(0)));

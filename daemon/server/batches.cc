@@ -7,6 +7,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "daemon/log_line.h"
 #include "daemon/server/received_payloads.h"
 #include "daemon/server/streamed_payloads.h"
 #include "daemon/server/wakeup.h"
@@ -147,17 +148,24 @@ void Batches::ended(BatchRecord& record, const BatchStatus& status) {
     if (streams_[record.opener].empty()) streams_.erase(record.opener);
   }
   release_payloads(record, status);
-  if (!record.is_rejected && log_->should_log(spdlog::level::info) && done_lines_.open(now())) {
-    log_->info(
-        "batch {} id={} name=\"{}\" handler={} jobs={} ok={} failed={} cancelled={} took_ms={} unlogged={}",
-        to_string(status.state), record.id(), record.options().name, record.handler().name(), status.jobs,
-        status.ok, status.failed, status.cancelled, status.finished_at - status.submitted_at,
-        done_lines_.held_back());
-  }
+  if (!record.is_rejected) log_end(record, status);
+}
+
+void Batches::log_end(const BatchRecord& record, const BatchStatus& status) {
+  if (!log_->should_log(spdlog::level::info)) return;
+  // Many that went well do not hide one that did not.
+  RateGate& gate = status.ok == status.jobs ? done_lines_ : failed_lines_;
+  if (!gate.open(now())) return;
+  LogLine line(status.state == BatchState::done ? "batch done" : "batch cancelled");
+  line.about(record).with("name", record.options().name).with("jobs", status.jobs).with("ok", status.ok);
+  line.with("failed", status.failed).with("cancelled", status.cancelled);
+  if (!record.stop_reason.empty()) line.with("reason", record.stop_reason);
+  line.with("took_ms", status.finished_at - status.submitted_at).with("unlogged", gate.held_back());
+  line.write(*log_, spdlog::level::info);
 }
 
 std::uint64_t Batches::cancel(BatchRecord& record, std::string reason) {
-  log_->debug("batch cancelled id={} reason=\"{}\"", record.id(), reason);
+  LogLine("batch is told to stop").about(record).with("reason", reason).write(*log_, spdlog::level::debug);
   record.stop_reason = reason;
   const std::uint64_t count = record.lane->cancel(record, std::move(reason));
   write_changes(record);
@@ -211,7 +219,7 @@ std::expected<std::uint64_t, Batches::Refusal> Batches::retry(BatchRecord& recor
   if (!record.is_active) follow_handler(record);
   const std::uint64_t count = record.lane->retry_failed(shared);
   if (count == 0) return 0;
-  log_->debug("failed jobs queued again batch={} jobs={}", record.id(), count);
+  LogLine("failed jobs queued again").about(record).with("jobs", count).write(*log_, spdlog::level::debug);
   if (!record.is_active) {
     record.has_no_deadline = true;
     retained_.erase(record.sequence);
@@ -298,9 +306,12 @@ void Batches::take_due() {
         break;
       case Due::kClose:
         if (record.status().state != BatchState::open) break;
-        log_->info(
-            "open batch closed id={} reason=\"its connection has gone, and limits.open_timeout passed\"",
-            record.id());
+        if (closed_lines_.open(std::chrono::steady_clock::now())) {
+          LogLine("open batch closed: its connection has gone, and limits.open_timeout passed")
+              .about(record)
+              .with("unlogged", closed_lines_.held_back())
+              .write(*log_, spdlog::level::info);
+        }
         close(record);
         break;
       case Due::kForget:

@@ -14,6 +14,7 @@
 
 #include "config/config.h"
 #include "core/batch.h"
+#include "daemon/rate_gate.h"
 #include "daemon/server/batch_id.h"
 #include "daemon/server/batch_record.h"
 #include "daemon/server/batch_replies.h"
@@ -22,7 +23,6 @@
 #include "daemon/server/events.h"
 #include "daemon/server/handler_directory.h"
 #include "daemon/server/io.h"
-#include "daemon/server/rate_gate.h"
 #include "daemon/server/registry.h"
 #include "daemon/server/server_stats.h"
 #include "daemon/server/users.h"
@@ -185,8 +185,7 @@ class Batches {
   };
   std::expected<void, Refusal> check_limits(const Demand& demand);
   std::expected<void, Refusal> check_quotas(const Demand& demand);
-  Refusal queue_full(const std::string& handler, std::string_view limit, std::uint64_t most,
-                     std::uint64_t queued);
+  Refusal queue_full(const Demand& demand, std::string_view limit, std::uint64_t most, std::uint64_t queued);
   // Whether the memory has room for these payloads; those of batches in the store need none.
   bool has_memory_for(const proto::ArgumentList& payloads) const;
   Accepted refuse(const std::string& handler, Refusal why);
@@ -234,6 +233,7 @@ class Batches {
   void wake_waiters(BatchRecord& record, std::uint64_t rows);
   void tell_subscribers(BatchRecord& record, const BatchStatus& status, Instant now);
   void ended(BatchRecord& record, const BatchStatus& status);
+  void log_end(const BatchRecord& record, const BatchStatus& status);
   Instant next_due();
   void take_due();
   void free_payloads(BatchRecord& record, const BatchStatus& status);
@@ -283,6 +283,8 @@ class Batches {
   bool draining_ = false;
   std::function<void()> on_idle_;
   RateGate done_lines_{std::chrono::milliseconds(100)};
+  RateGate failed_lines_{std::chrono::seconds(1), 10};
+  RateGate closed_lines_{std::chrono::milliseconds(100)};
   RateGate full_lines_{std::chrono::minutes(1)};
   // Frees what is large, so that nobody waits for it: ten million rows take 12 ms and more. The last member:
   // what it holds goes first.

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "proto/text.h"
+#include "daemon/log_line.h"
 
 namespace locksley::daemon {
 
@@ -33,15 +33,35 @@ void ChangeQueue::batch_changed(const std::shared_ptr<Batch>& batch) {
 }
 
 void ChangeQueue::handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) {
-  log_->debug("handler threw batch={} job={} what=\"{}\"", batch.id(), index, what);
+  if (!log_->should_log(spdlog::level::warn)) return;
+  if (const auto held_back = open(threw_)) {
+    LogLine("handler threw")
+        .about(batch)
+        .with("job", index)
+        .with("what", what)
+        .with("unlogged", *held_back)
+        .write(*log_, spdlog::level::warn);
+  }
+}
+
+std::optional<std::uint64_t> ChangeQueue::open(RateGate& gate) {
+  const std::lock_guard lock(gates_mutex_);
+  return gate.open(std::chrono::steady_clock::now()) ? std::optional(gate.held_back()) : std::nullopt;
 }
 
 void ChangeQueue::job_tried_in_vain(const Batch& batch, std::uint64_t index, JobStatus status,
                                     std::string_view output) {
   if (!log_->should_log(spdlog::level::debug)) return;
   constexpr std::size_t kMostBytes = 200;  // guess: what a line can bear
-  log_->debug("job failed and is tried again batch={} job={} status={} output=\"{}\"", batch.id(), index,
-              to_string(status), proto::printable(output, kMostBytes));
+  if (const auto held_back = open(tried_)) {
+    LogLine("job failed and is tried again")
+        .about(batch)
+        .with("job", index)
+        .with("status", to_string(status))
+        .with("output", output.substr(0, kMostBytes))
+        .with("unlogged", *held_back)
+        .write(*log_, spdlog::level::debug);
+  }
 }
 
 ChangeQueue::Taken ChangeQueue::take() {

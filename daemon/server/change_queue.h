@@ -4,10 +4,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "core/batch.h"
+#include "daemon/rate_gate.h"
 #include "daemon/server/batch_record.h"
 
 namespace spdlog {
@@ -45,9 +47,13 @@ class ChangeQueue final : public BatchObserver {
   Taken take();
 
   static constexpr std::chrono::milliseconds kHoldOff{2};
+  static constexpr std::uint32_t kMostLines = 20;  // a second, for people who look for something
 
  private:
   const std::function<void()> wake_;
+  // How many were held back since the last; nothing: this one is, too.
+  std::optional<std::uint64_t> open(RateGate& gate);
+
   const std::shared_ptr<spdlog::logger> log_;
   std::mutex mutex_;
   // Guarded by mutex_:
@@ -55,6 +61,10 @@ class ChangeQueue final : public BatchObserver {
   bool goes_on_ = false;      // one of them was not over when it was queued
   bool woken_ = false;        // the I/O thread is on its way to take()
   bool holding_off_ = false;  // it comes by itself, in kHoldOff at most
+  std::mutex gates_mutex_;
+  // Guarded by gates_mutex_:
+  RateGate threw_{std::chrono::seconds(1)};
+  RateGate tried_{std::chrono::seconds(1), kMostLines};
 };
 
 }  // namespace locksley::daemon

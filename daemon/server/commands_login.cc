@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/log_line.h"
 #include "daemon/server/client_name.h"
 #include "daemon/server/commands.h"
 #include "daemon/server/info.h"
@@ -63,7 +64,7 @@ void refuse(Session& session, std::string_view user) {
   server.stats().authentication_failures.add(1);
   server.warn_sometimes(
       Warning::kWrongPassword, session.peer(),
-      fmt::format("wrong password, or no such user user=\"{}\"", proto::printable(user, kMostShown)));
+      LogLine("wrong password, or no such user").with("user", proto::printable(user, kMostShown)));
   session.fail(kWrongPass);
 }
 

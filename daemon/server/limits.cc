@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "daemon/log_line.h"
+
 #include "daemon/server/batches.h"
 
 namespace locksley::daemon {
@@ -25,11 +27,16 @@ std::string quota(const Tenant& tenant, std::string_view key) {
 
 }  // namespace
 
-Batches::Refusal Batches::queue_full(const std::string& handler, std::string_view limit, std::uint64_t most,
+Batches::Refusal Batches::queue_full(const Demand& demand, std::string_view limit, std::uint64_t most,
                                      std::uint64_t queued) {
   if (full_lines_.open(std::chrono::steady_clock::now())) {
-    log_->warn("queue full handler={} limit={} ({}) unlogged={}", handler, limit, most,
-               full_lines_.held_back());
+    LogLine("queue full")
+        .with("tenant", demand.tenant.name)
+        .with("handler", demand.handler)
+        .with("limit", limit)
+        .with("most", most)
+        .with("unlogged", full_lines_.held_back())
+        .write(*log_, spdlog::level::warn);
   }
   return fmt::format("QUEUEFULL {} is {}, and {} are queued: nothing was accepted, try again", limit, most,
                      queued);
@@ -67,15 +74,15 @@ std::expected<void, Batches::Refusal> Batches::check_limits(const Demand& demand
   if (!jobs_fit() || !bytes_fit()) apply_changes();
   if (!jobs_fit()) {
     return std::unexpected(
-        queue_full(handler, "limits.max_queued_jobs", limits.max_queued_jobs, registry_.queued_jobs()));
+        queue_full(demand, "limits.max_queued_jobs", limits.max_queued_jobs, registry_.queued_jobs()));
   }
   if (!bytes_fit()) {
-    return std::unexpected(queue_full(handler, "limits.max_queued_bytes", limits.max_queued_bytes.count,
+    return std::unexpected(queue_full(demand, "limits.max_queued_bytes", limits.max_queued_bytes.count,
                                       registry_.queued_bytes()));
   }
   if (is_stored && !make_room(bytes + kRowBytes)) {
     return std::unexpected(
-        queue_full(handler, "store.max_bytes", config_.store.max_bytes.count, stored_bytes_));
+        queue_full(demand, "store.max_bytes", config_.store.max_bytes.count, stored_bytes_));
   }
   return {};
 }
@@ -104,7 +111,7 @@ std::expected<void, Batches::Refusal> Batches::check_quotas(const Demand& demand
     // As in check_limits().
     if (!std::exchange(is_up_to_date, true)) apply_changes();
     if (fits(rule.more, rule.there, rule.most)) continue;
-    return std::unexpected(queue_full(demand.handler, quota(tenant, rule.key), rule.most, rule.there));
+    return std::unexpected(queue_full(demand, quota(tenant, rule.key), rule.most, rule.there));
   }
   return {};
 }

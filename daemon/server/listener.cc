@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "daemon/log_line.h"
+
 namespace locksley::daemon {
 
 Listener::Listener(asio::io_context& io, std::shared_ptr<spdlog::logger> log)
@@ -47,7 +49,12 @@ void Listener::accept_next() {
       accept_next();
       return;
     }
-    log_->warn("cannot accept a connection: {}", error.message());
+    if (refused_.open(std::chrono::steady_clock::now())) {
+      LogLine("cannot accept a connection")
+          .with("reason", error.message())
+          .with("unlogged", refused_.held_back())
+          .write(*log_, spdlog::level::warn);
+    }
     pause_.expires_after(std::chrono::milliseconds(100));  // guess: until a descriptor is free
     pause_.async_wait([this](const asio::error_code& stopped) {
       if (!stopped) accept_next();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/rate_gate.h"
 #include "daemon/server/io.h"
 
 namespace spdlog {
@@ -36,6 +37,7 @@ class Listener {
   Acceptor acceptor_;
   Timer pause_;
   const std::shared_ptr<spdlog::logger> log_;
+  RateGate refused_{std::chrono::minutes(1)};
   std::function<void(Socket)> accepted_;
 };
 

@@ -209,10 +209,10 @@ void Server::count_blocked(int change) {
   stats_.blocked.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(change)));
 }
 
-void Server::warn_sometimes(Warning kind, std::string_view peer, std::string_view what) {
+void Server::warn_sometimes(Warning kind, std::string_view peer, LogLine what) {
   RateGate& gate = warnings_[static_cast<std::size_t>(kind)];
   if (gate.open(std::chrono::steady_clock::now())) {
-    log().warn("{} peer={} unlogged={}", what, peer, gate.held_back());
+    what.with("peer", peer).with("unlogged", gate.held_back()).write(log(), spdlog::level::warn);
   }
 }
 

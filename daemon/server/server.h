@@ -14,12 +14,13 @@
 #include "config/config.h"
 #include "core/lane.h"
 #include "core/pool.h"
+#include "daemon/log_line.h"
+#include "daemon/rate_gate.h"
 #include "daemon/server/batches.h"
 #include "daemon/server/config_changes.h"
 #include "daemon/server/handler_directory.h"
 #include "daemon/server/io.h"
 #include "daemon/server/listener.h"
-#include "daemon/server/rate_gate.h"
 #include "daemon/server/server_stats.h"
 #include "daemon/server/users.h"
 #include "daemon/tls/context.h"
@@ -143,7 +144,7 @@ class Server {
   void count_blocked(int change);
   // Whether a client waits in a blocking command.
   bool has_blocked() const { return stats_.blocked.get() != 0 || !holding_.empty() || !awaiting_.empty(); }
-  void warn_sometimes(Warning kind, std::string_view peer, std::string_view what);
+  void warn_sometimes(Warning kind, std::string_view peer, LogLine what);
 
  private:
   void look_whether_closed();

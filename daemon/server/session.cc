@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/server/batch_replies.h"
+#include "daemon/log_line.h"
 #include "daemon/server/dispatch.h"
 #include "daemon/server/server.h"
 #include "proto/glob.h"
@@ -39,8 +40,11 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
   try {
     co_await self->converse();
   } catch (const std::exception& error) {
-    self->server_.log().error("connection ended peer={} client={} reason=\"{}\"", self->peer_, self->id_,
-                              error.what());
+    LogLine("connection ended by an error")
+        .with("peer", self->peer_)
+        .with("client", self->id_)
+        .with("reason", error.what())
+        .write(self->server_.log(), spdlog::level::err);
   }
   self->end();
 }
@@ -108,7 +112,11 @@ Session::Turn Session::refuse_stream() {
     closing_ = true;
     return Turn::kClose;
   }
-  server_.log().debug("protocol error peer={} client={} error=\"{}\"", peer_, id_, error.message);
+  LogLine("protocol error")
+      .with("peer", peer_)
+      .with("client", id_)
+      .with("reason", error.message)
+      .write(server_.log(), spdlog::level::debug);
   reply_mode = ReplyMode::kOn;
   fail(error.message);
   closing_ = true;
@@ -172,7 +180,11 @@ void Session::fail(std::string_view text) {
 
 void Session::drop(std::string_view reason) {
   if (std::exchange(dropped_, true)) return;
-  server_.log().debug("connection dropped peer={} client={} reason=\"{}\"", peer_, id_, reason);
+  LogLine("connection dropped")
+      .with("peer", peer_)
+      .with("client", id_)
+      .with("reason", reason)
+      .write(server_.log(), spdlog::level::debug);
   wakeup_.wake();
 }
 

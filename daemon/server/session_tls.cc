@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/log_line.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session.h"
 
@@ -37,15 +38,18 @@ Coroutine<bool> Session::shake_hands() {
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       server_.stats().tls_failures.add(1);
-      server_.log().debug("TLS handshake unfinished after limits.login_timeout peer={} client={}", peer_,
-                          id_);
+      LogLine("TLS handshake unfinished after limits.login_timeout")
+          .with("peer", peer_)
+          .with("client", id_)
+          .write(server_.log(), spdlog::level::debug);
       co_return false;
     }
     if (is_tls) then = transport_.handshake();
   }
   if (then != Then::kDone) {
     server_.stats().tls_failures.add(1);
-    server_.warn_sometimes(Warning::kHandshake, peer_, "TLS handshake failed: " + transport_.tls().error());
+    server_.warn_sometimes(Warning::kHandshake, peer_,
+                           LogLine("TLS handshake failed").with("reason", transport_.tls().error()));
     transport_.become_plain();
     closing_ = true;
     co_return true;

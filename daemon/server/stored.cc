@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/log_line.h"
 #include "daemon/server/batches.h"
 #include "daemon/server/received_payloads.h"
 #include "daemon/server/streamed_payloads.h"
@@ -203,10 +204,9 @@ std::expected<void, std::string> Batches::restore_all() {
 
 const HandlerDirectory::Entry& Batches::entry_for(const std::string& handler) {
   if (const HandlerDirectory::Entry* entry = handlers_.find_any(handler)) return *entry;
-  log_->warn(
-      "store: there are batches for the handler '{}', which is not configured: they are kept, and wait for "
-      "it",
-      handler);
+  LogLine("store: there are batches for a handler that is not configured: they are kept, and wait for it")
+      .with("handler", handler)
+      .write(*log_, spdlog::level::warn);
   return handlers_.for_batch(handler);
 }
 

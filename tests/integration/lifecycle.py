@@ -109,7 +109,7 @@ class Running(DaemonTest):
         lines = daemon.log().splitlines()
         self.assertGreater(len(lines), 4, lines)
         for line in lines:
-            self.assertEqual(set(json.loads(line)), {"time", "level", "message"}, line)
+            self.assertEqual(list(json.loads(line))[:3], ["time", "level", "message"], line)
 
     def test_a_good_file_changes_what_is_in_force_and_a_bad_one_nothing(self):
         daemon = self.start({"limits": {"max_payload": "10B"}})
@@ -194,7 +194,7 @@ class TheEnd(DaemonTest):
         self.drain(daemon)
         daemon.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.wait_end(), TERMINATED)
-        self.assertRegex(daemon.log(), rf"batch left unfinished id={batch} handler=sleep jobs=5")
+        self.assertRegex(daemon.log(), rf"batch left unfinished batch={batch} tenant=default handler=sleep jobs=5")
 
     def test_the_time_to_drain_runs_out(self):
         daemon = self.start({"shutdown": {"drain_timeout": "300ms"}})

@@ -153,7 +153,7 @@ class Replacement(LaneTest):
     def test_standard_error_of_a_worker_is_logged_within_bounds(self):
         connection = self.serve(py=worker())
         self.assertEqual(connection("RUN", "py", "JOBS", "os.write(2, b'a line\\nwith \"quotes\" \\x1b[31m\\n'); answer(1)"), [["ok", "1"]])
-        self.daemon.wait_for_log('worker handler=py .*stderr="a line"')
+        self.daemon.wait_for_log('worker wrote batch=.* tenant=default handler=py .*stderr="a line"')
         self.assertNotIn("\x1b", self.daemon.log())
         connection("RUN", "py", "JOBS", "[os.write(2, b'flood\\n' * 1000) for i in range(100)]; answer(2)")
         connection("RUN", "py", "JOBS", "os.write(2, b'z' * 3000000); os._exit(0)")

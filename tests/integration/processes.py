@@ -88,7 +88,7 @@ class Ends(ProcessTest):
         })  # fmt: skip
         # One at a time: who says too much is not asked again.
         pid = connection("RUN", "py", "JOBS", "answer(os.getpid()); raw('+more\\r\\n')")[0][1]
-        self.daemon.wait_for_log(f"pid={pid} is ended: it answered though it was not asked")
+        self.daemon.wait_for_log(f'worker is ended .*handler=py pid={pid} .*reason="it answered though it was not asked"')
         self.assert_ends(connection, "py", {"answer(3)": ("ok", "3")})
 
     def test_half_an_answer_runs_into_the_time_limit(self):
@@ -104,7 +104,7 @@ class Ends(ProcessTest):
             self.assert_ends(connection, "py", {"answer(2)": ("crashed", "the worker closed its standard input, with jobs to come")})
         # One that has read all may answer in its own time.
         self.assert_ends(connection, "py", {"os.close(0); time.sleep(0.8); answer(4); flush(); os._exit(0)": ("ok", "4")})
-        self.daemon.wait_for_log("exit status 0; jobs_answered=1")
+        self.daemon.wait_for_log('worker has ended by itself .*handler=py pid=\\d+ jobs_answered=1 reason="exit status 0"')
         self.assert_ends(connection, "py", {"answer(5)": ("ok", "5")})
 
     def test_timeout(self):

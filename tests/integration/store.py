@@ -431,7 +431,7 @@ class CleanEnd(StoreTest):
         wait_for("some jobs to end", lambda: self.status(batch)["ok"] >= 10)
         seen, rows = self.status(batch)["ok"], self.command("RESULTS", batch)[1]
         self.stop(TEMPORARY)
-        left = re.search(rf"batch left unfinished id={batch} .*queued=(\d+).* ok=(\d+)", self.daemon.log())
+        left = re.search(rf"batch left unfinished batch={batch} .*queued=(\d+).* ok=(\d+)", self.daemon.log())
         self.assertTrue(left, self.daemon.log())
         self.begin_and_hold_queue(batch)
         status = self.status(batch)

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/handler.h"
+#include "daemon/rate_gate.h"
 #include "daemon/server/batch_id.h"
-#include "daemon/server/rate_gate.h"
 
 namespace locksley::daemon {
 namespace {
@@ -131,6 +131,18 @@ TEST(RateGateTest, OpensOnceAPeriodAndCountsWhatItHeldBack) {
   EXPECT_FALSE(gate.open(start + std::chrono::seconds(59)));
   EXPECT_TRUE(gate.open(start + std::chrono::seconds(60)));
   EXPECT_EQ(gate.held_back(), 2u);
+}
+
+TEST(RateGateTest, MayOpenSeveralTimesAPeriod) {
+  RateGate gate(std::chrono::seconds(1), 3);
+  const RateGate::Instant start{std::chrono::seconds(100)};
+  int opened = 0;
+  for (int i = 0; i < 10; ++i) opened += gate.open(start + std::chrono::milliseconds(i)) ? 1 : 0;
+  EXPECT_EQ(opened, 3);
+  EXPECT_TRUE(gate.open(start + std::chrono::seconds(1)));
+  EXPECT_EQ(gate.held_back(), 7u);
+  EXPECT_TRUE(gate.open(start + std::chrono::seconds(1)));
+  EXPECT_EQ(gate.held_back(), 0u) << "told once";
 }
 
 TEST(ServerStatsTest, KnowsTheCodeThatAnErrorStartsWith) {

@@ -131,6 +131,15 @@ class Ends(ProcessTest):
         polite = "import os, signal, time; signal.signal(signal.SIGTERM, lambda *_: (os.write(2, b'bye'), os._exit(0))); time.sleep(1000)"
         self.assert_ends(connection, "deaf", {polite: ("timeout", "timed out after 1s: bye")}, "TIMEOUT", 1000)
 
+    def test_a_worker_is_written_three_things_whatever_the_batch_has(self):
+        """Programs rely on it; a trace is for commands, handlers and the log."""
+        shows = "import os\nwhile asked := os.read(0, 4096): shown = asked.hex().encode(); os.write(1, b'$%d\\r\\n%b\\r\\n' % (len(shown), shown))"
+        connection = self.serve(shows={"worker": [PYTHON, "-c", shows]})
+        batch = connection("SUBMIT", "shows", "ID", "mine", "TRACE", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "JOBS", "a")
+        connection.wait(batch)
+        ((_, status, output),) = connection.results(batch)
+        self.assertEqual((status, bytes.fromhex(output)), ("ok", b"*3\r\n$1\r\na\r\n$1\r\n0\r\n$4\r\nmine\r\n"))
+
     def test_cancel_reaches_what_runs(self):
         mark = new_mark()
         connection = self.serve(deaf={"command": [PYTHON, "-c", DEAF, mark], "grace": "100ms", "concurrency": 2}, py=worker(mark))

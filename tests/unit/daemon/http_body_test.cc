@@ -61,12 +61,12 @@ TEST_F(HttpBodyTest, HasALimitThatIsExact) {
   HttpClient client(server);
   client.send(post("/api/now", std::string(100, 'x')));
   EXPECT_THAT(client.read_reply(), EndsWith("now " + std::string(100, 'x')));
-  EXPECT_THAT(ask(server, post("/api/now", std::string(101, 'x'))),
+  EXPECT_THAT(ask(server, post("/api/now", std::string(101, 'x'), "Connection: close\r\n")),
               AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("Connection: close\r\n"), Not(HasSubstr("now"))));
 }
 
 TEST_F(HttpBodyTest, IsNotTakenForTheNextRequestWhereNobodyReadsIt) {
-  const std::string smuggled = "GET /page HTTP/1.1\r\nHost: h\r\n\r\n";
+  const std::string smuggled = "GET /page HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
   const auto server = start();
   for (const std::string& request :
        {post("/page", smuggled), post("/nothing", smuggled),

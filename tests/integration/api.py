@@ -27,8 +27,7 @@ def ask(daemon, method, path, body=None, headers=None, user=None):
     connection = http.client.HTTPConnection(daemon.http.removeprefix("http://"), timeout=DEADLINE_S)
     fields = dict(headers or {})
     if user is not None:
-        word = f"Bearer {TOKEN}" if user == "token" else "Basic " + base64.b64encode(f"{user}:{PASSWORD.format(user)}".encode()).decode()
-        fields["Authorization"] = word
+        fields["Authorization"] = f"Bearer {TOKEN}" if user == "token" else "Basic " + base64.b64encode(f"{user}:{PASSWORD.format(user)}".encode()).decode()
     try:
         connection.request(method, path, body=body, headers=fields)
         reply = connection.getresponse()
@@ -282,7 +281,7 @@ class Changes(UsersTest):
 
 
 class Permissions(UsersTest):
-    NEEDS = {"pause": "control", "resume": "control", "cancel": "control", "retry": "control", "weight": "control"}
+    ACTIONS = ("pause", "resume", "cancel", "retry", "weight")
 
     def start_with_login(self, **named):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="locksley-api-")))
@@ -297,7 +296,7 @@ class Permissions(UsersTest):
         owner = self.log_in(daemon, "owner")
         theirs = owner("SUBMIT", "sleep", "ID", "theirs", "DELAY", HOUR_MS, "JOBS", "1")
         for user in [*groups, "owner", "token"]:
-            for action in self.NEEDS:
+            for action in self.ACTIONS:
                 body = '{"weight": 2}' if action == "weight" else "{}"
                 status, reply = post(daemon, theirs, "resume" if action == "cancel" else action, body, user=user)
                 if user == "token":

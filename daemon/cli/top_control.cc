@@ -1,6 +1,7 @@
 #include "daemon/cli/top_control.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/cli/figures.h"
 #include "proto/number.h"

@@ -3,7 +3,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <random>
+#include <utility>
 
 #include "proto/client/backoff.h"
 #include "proto/client/connection.h"

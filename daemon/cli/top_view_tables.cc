@@ -1,6 +1,8 @@
 // Workers, lanes and tenants.
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "daemon/cli/figures.h"
 #include "daemon/cli/top_view_parts.h"

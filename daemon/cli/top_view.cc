@@ -53,7 +53,9 @@ TopLine head_line(const TopFigures& figures, const TopScreen& screen, std::size_
     line.text("  up " + up_since(server.uptime_s));
   }
   if (!server.user.empty()) line.text("  user " + server.user, TopStyle::kDim);
-  line.text("  " + short_number(static_cast<double>(server.clients)) + " connections", TopStyle::kDim);
+  line.text("  " + short_number(static_cast<double>(server.clients)) +
+                (server.clients == 1 ? " connection" : " connections"),
+            TopStyle::kDim);
   return std::move(line).take();
 }
 

@@ -7,8 +7,8 @@
 #include <asio/post.hpp>
 #include <utility>
 
-#include "daemon/server/batch_replies.h"
 #include "daemon/log_line.h"
+#include "daemon/server/batch_replies.h"
 #include "daemon/server/dispatch.h"
 #include "daemon/server/server.h"
 #include "proto/glob.h"

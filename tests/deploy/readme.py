@@ -2,6 +2,7 @@
 """README.md: every command in it is carried out, each block in a folder that looks like a clone in which `deploy/demo` has built, with what the text
 around it gives: configurations, a worker, a plugin, pictures. The two commands at its beginning are deploy.demo and what runs all tests."""
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -77,7 +78,9 @@ class Readme(unittest.TestCase):
     def stop(self):
         for daemon in self.daemons:
             daemon.terminate()
-            daemon.terminate()  # not to wait for what is queued
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                daemon.wait(1)
+            daemon.terminate()  # not to wait for what is queued; of two at once it would see one
             daemon.wait(DEADLINE_S)
 
     def carry_out(self, command):

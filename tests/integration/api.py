@@ -85,6 +85,7 @@ class SaysWhatTheWireSays(UsersTest):
             status["name"] = status["name"].encode("latin-1").decode()
             self.assertEqual(parts(row, status), status)
             explained.pop("eta_ms")  # that of a delayed batch runs down
+            self.assertEqual(explained.pop("paused"), 0)
             self.assertEqual({name: str(value) for name, value in parts(row, explained).items()}, {name: str(value) for name, value in explained.items()} | {
                 name: str(float(explained[name])) for name in ("share", "received", "jobs_per_second")})  # fmt: skip
             self.assertEqual((row["lane"], row["paused"], row["after"]), ("cpu", False, []))
@@ -390,6 +391,7 @@ class Stored(StoreTest):
         id_ = self.command("SUBMIT", "fail", "RANGE", 0, 250)
         self.command.wait(id_)
         self.kill_and_begin()
+        self.command.wait(id_)  # its last steps need not have been on the disk
         found = pages(self.daemon, f"/api/batches/{id_}/failures", "failures", count=100)
         self.assertEqual([[row["index"], row["status"], row["output"]] for row in found], self.command.results(id_))
         self.assertEqual(len(found), 250)

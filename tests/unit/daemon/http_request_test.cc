@@ -128,7 +128,8 @@ TEST(HttpRequestTest, HasFieldsThatMatterOnceAtMost) {
     EXPECT_EQ(refused("GET / HTTP/1.0\r\n" + field + "\r\n" + field + "\r\n\r\n"), HttpStatus::bad_request)
         << name;
   }
-  const auto request = parse_head(with_field("Origin: null\r\nX-LOCKSLEY-REQUEST: 1"));
+  const std::string head = with_field("Origin: null\r\nX-LOCKSLEY-REQUEST: 1");
+  const auto request = parse_head(head);
   EXPECT_EQ(request->origin, "null");
   EXPECT_EQ(request->x_locksley_request, "1");
   EXPECT_EQ(request->content_type, "");

@@ -36,6 +36,8 @@ bool is_plain_host(std::string_view host) {
   if (host.starts_with('[')) {
     const std::size_t end = host.find(']');
     if (end == std::string_view::npos || !is_port(host.substr(end + 1))) return false;
+    // A zone's name may be anything, and browsers send none.
+    if (host.find('%') != std::string_view::npos) return false;
     asio::ip::make_address_v6(std::string(host.substr(1, end - 1)), error);
     return !error;
   }

@@ -78,9 +78,9 @@ TEST(PlainHostTest, IsAnAddressOrLocalhost) {
     EXPECT_TRUE(is_plain_host(host)) << host;
   }
   for (const char* host :
-       {"", "evil.example", "evil.example:9770", "localhost.evil.example", "127.0.0.1.evil.example", "127.1",
-        "0x7f.1", "::1", "[::1", "[localhost]", "[127.0.0.1]", "127.0.0.1:", "127.0.0.1:x",
-        "localhost:9770@evil.example", " localhost"}) {
+       {"[fe80::1%eth0]", "[::1%a/b]:9770", "", "evil.example", "evil.example:9770", "localhost.evil.example",
+        "127.0.0.1.evil.example", "127.1", "0x7f.1", "::1", "[::1", "[localhost]", "[127.0.0.1]",
+        "127.0.0.1:", "127.0.0.1:x", "localhost:9770@evil.example", " localhost"}) {
     EXPECT_FALSE(is_plain_host(host)) << host;
   }
 }

@@ -14,24 +14,22 @@
 
 namespace locksley {
 
-// The queue of single pieces of work: a batch like any other, that stays open, whose jobs are closures. It is
-// in the ring from the first piece on.
+// The queue of single pieces of work: a batch like any other, that stays open, whose jobs are closures.
 class Pool::DefaultQueue {
  public:
   explicit DefaultQueue(Lane& lane)
       : lane_(lane),
         handler_("post", "single pieces of work",
                  [this](JobContext& context, std::string_view) { take()(context); }),
-        batch_(std::make_shared<Batch>(default_options(), handler_, std::make_unique<NoPayloads>())) {}
-  ~DefaultQueue() {
-    if (is_submitted_) lane_.cancel(*batch_, "the pool has stopped");
+        batch_(std::make_shared<Batch>(default_options(), handler_, std::make_unique<NoPayloads>())) {
+    lane_.submit(batch_, 0, /*open=*/true);
   }
+  ~DefaultQueue() { lane_.cancel(*batch_, "the pool has stopped"); }
 
   void post(std::move_only_function<void(Context&)> function) {
     {
       const std::lock_guard lock(mutex_);
       functions_.push_back(std::move(function));
-      if (!std::exchange(is_submitted_, true)) lane_.submit(batch_, 0, /*open=*/true);
     }
     lane_.add_jobs(*batch_, 1);
   }
@@ -63,9 +61,8 @@ class Pool::DefaultQueue {
   Handler handler_;
   const std::shared_ptr<Batch> batch_;
   std::mutex mutex_;
-  // Guarded by mutex_.
-  std::deque<std::move_only_function<void(Context&)>> functions_;  // one for each job not started
-  bool is_submitted_ = false;
+  std::deque<std::move_only_function<void(Context&)>>
+      functions_;  // guarded by mutex_; one for each job not started
 };
 
 Pool::Pool(Lane& lane)

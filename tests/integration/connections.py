@@ -80,12 +80,9 @@ class Blocked(DaemonTest):
         return dict(zip(tenant[::2], tenant[1::2]))
 
     def test_a_batch_that_was_submitted_outlives_its_connection(self):
-        self.assertEqual(self.tenant()["batches"], 0)
         with self.daemon.connect() as connection:
             batch = connection("SUBMIT", "sleep", "JOBS", 100, 100)
-        self.assertEqual(self.tenant()["batches"], 1)
         self.assertEqual(self.command.wait(batch)["ok"], 2)
-        wait_for("it to leave the ring", lambda: self.tenant()["batches"] == 0)
 
     def test_jobs_of_a_stream_run_while_more_arrive(self):
         stream = self.command("OPEN", "echo")

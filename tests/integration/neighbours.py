@@ -134,7 +134,7 @@ class Connections(Beside):
     def test_ten_thousand_that_sit_there(self):
         with self.abused("10,000 idle clients", mebibytes=128):
             self.open(CROWD)
-            self.assertEqual(self.daemon.metrics()["locksley_connections"], CROWD + 2)
+            wait_for("all to be taken in", lambda: self.daemon.metrics()["locksley_connections"] == CROWD + 2, every=0.1)
         self.settles()
 
     def test_thousands_that_send_a_byte_at_a_time(self):

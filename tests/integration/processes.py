@@ -86,6 +86,7 @@ class Ends(ProcessTest):
             "raw('*1\\r\\n+x\\r\\n')": ("error", something_else),
             "answer(2)": ("ok", "2"),
         })  # fmt: skip
+        time.sleep(1)  # the log takes five ends a second of one handler's workers
         # One at a time: who says too much is not asked again.
         pid = connection("RUN", "py", "JOBS", "answer(os.getpid()); raw('+more\\r\\n')")[0][1]
         self.daemon.wait_for_log(f'worker is ended .*handler=py pid={pid} .*reason="it answered though it was not asked"')

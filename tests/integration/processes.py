@@ -126,7 +126,7 @@ class Ends(ProcessTest):
         # What a process says on SIGTERM is heard; one that has left its group hears it, too.
         self.assert_ends(connection, "deaf", {
             DEAF: ("timeout", "timed out after 1s"),
-            "import os, time; p = os.fork()\nif p: time.sleep(0.1); os.setpgid(0, p)\nelse: os.setpgid(0, 0)\ntime.sleep(1000)":
+            "import os, time; p = os.fork()\nif not p: os.setpgid(0, 0); time.sleep(1000)\nwhile os.getpgid(p) != p: time.sleep(0.01)\nos.setpgid(0, p); time.sleep(1000)":
                 ("timeout", "timed out after 1s"),
         }, "TIMEOUT", 1000)  # fmt: skip
         polite = "import os, signal, time; signal.signal(signal.SIGTERM, lambda *_: (os.write(2, b'bye'), os._exit(0))); time.sleep(1000)"

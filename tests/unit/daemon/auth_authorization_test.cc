@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -89,7 +90,7 @@ class TokenTest : public testing::Test {
     return token ? std::string(token->view()) : token.error();
   }
 
-  const std::string file_ = testing::TempDir() + "auth_token_test";
+  const std::string file_ = testing::TempDir() + ("auth_token_test" + std::to_string(::getpid()));
 };
 
 TEST_F(TokenTest, ItIsTheFileWithoutTheSpaceAtItsEnd) {

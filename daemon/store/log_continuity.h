@@ -16,7 +16,8 @@ namespace locksley::daemon {
 // end or the beginning of one of the log's blocks it takes the rest of the block for empty, and goes on
 // behind it.
 //
-// What it does not see is that the whole of the first log is missing.
+// What it does not see: that the whole of the first log is missing; zeros in the last block, which are the
+// log's end to RocksDB (after a power loss they are: what was synced is not zeros).
 //
 // For one opening of a database, which it must outlive; RocksDB calls it from the thread that opens.
 class LogContinuity final : public rocksdb::WalFilter {

@@ -38,6 +38,24 @@ std::string jobs_text(std::int64_t count) {
          (count == 1 ? " job" : " jobs");
 }
 
+// Where a key leads from row `from` of 0 to `last`, with `page` rows on a page.
+std::size_t moved(KeyName key, std::size_t from, std::size_t page, std::size_t last) {
+  switch (key) {
+    case KeyName::kUp:
+      return from - std::min<std::size_t>(from, 1);
+    case KeyName::kDown:
+      return std::min(from + 1, last);
+    case KeyName::kPageUp:
+      return from - std::min(from, page);
+    case KeyName::kPageDown:
+      return std::min(from + page, last);
+    case KeyName::kHome:
+      return 0;
+    default:
+      return last;
+  }
+}
+
 }  // namespace
 
 TopAnswer to_answer(const TopAction& action, const proto::Reply& reply) {
@@ -106,11 +124,11 @@ TopControl::Effect TopControl::press(const TopKey& key, const TopFigures& figure
   switch (key.name) {
     case KeyName::kLetter:
       if (key.letter == "j") {
-        move({KeyName::kDown}, figures, paper);
+        move(KeyName::kDown, figures, paper);
       } else if (key.letter == "k") {
-        move({KeyName::kUp}, figures, paper);
+        move(KeyName::kUp, figures, paper);
       } else if (key.letter == " ") {
-        move({KeyName::kPageDown}, figures, paper);
+        move(KeyName::kPageDown, figures, paper);
       } else if (key.letter.size() == 1) {
         return command(key.letter[0], figures);
       }
@@ -133,7 +151,7 @@ TopControl::Effect TopControl::press(const TopKey& key, const TopFigures& figure
     case KeyName::kPageDown:
     case KeyName::kHome:
     case KeyName::kEnd:
-      move(key, figures, paper);
+      move(key.name, figures, paper);
       return {};
     case KeyName::kOther:
       break;
@@ -146,64 +164,23 @@ void TopControl::show(ScreenPage page) {
   screen_.scrolled = 0;
 }
 
-void TopControl::move(const TopKey& key, const TopFigures& figures, const TopPaper& paper) {
-  const std::size_t rows = paper.size.rows > 3 ? paper.size.rows - 3 : 1;
-  if (screen_.page != ScreenPage::kBatches) return scroll(key, page_length(figures, screen_, paper), rows);
+void TopControl::move(KeyName key, const TopFigures& figures, const TopPaper& paper) {
+  const std::size_t length = page_length(figures, screen_, paper);
+  if (screen_.page != ScreenPage::kBatches) {
+    const std::size_t rows = paper.size.rows > 3 ? paper.size.rows - 3 : 1;
+    const std::size_t last = length > rows ? length - rows : 0;
+    screen_.scrolled = moved(key, std::min(screen_.scrolled, last), rows, last);
+    return;
+  }
   const auto batches = chosen(figures);
   if (batches.empty()) return;
   const std::size_t last = batches.size() - 1;
-  const std::size_t page = std::max<std::size_t>(page_length(figures, screen_, paper), 1);
-  const bool is_selected = selected(figures) != nullptr;
-  std::size_t to = std::min(at_, last);
-  switch (key.name) {
-    case KeyName::kUp:
-      if (is_selected) to -= std::min<std::size_t>(to, 1);
-      break;
-    case KeyName::kDown:
-      if (is_selected) to = std::min(to + 1, last);
-      break;
-    case KeyName::kPageUp:
-      to -= std::min(to, page);
-      break;
-    case KeyName::kPageDown:
-      to = std::min(to + page, last);
-      break;
-    case KeyName::kHome:
-      to = 0;
-      break;
-    default:
-      to = last;
-      break;
-  }
-  at_ = to;
-  name_ = batches[to]->name;
+  const std::size_t from = std::min(at_, last);
+  // The first step selects what stands there.
+  const bool is_first = (key == KeyName::kUp || key == KeyName::kDown) && selected(figures) == nullptr;
+  at_ = is_first ? from : moved(key, from, std::max<std::size_t>(length, 1), last);
+  name_ = batches[at_]->name;
   screen_.selected = name_.key;
-}
-
-void TopControl::scroll(const TopKey& key, std::size_t length, std::size_t rows) {
-  const std::size_t last = length > rows ? length - rows : 0;
-  std::size_t to = std::min(screen_.scrolled, last);
-  switch (key.name) {
-    case KeyName::kUp:
-      to -= std::min<std::size_t>(to, 1);
-      break;
-    case KeyName::kDown:
-      ++to;
-      break;
-    case KeyName::kPageUp:
-      to -= std::min(to, rows);
-      break;
-    case KeyName::kPageDown:
-      to += rows;
-      break;
-    case KeyName::kHome:
-      to = 0;
-      break;
-    default:
-      to = last;
-      break;
-  }
-  screen_.scrolled = std::min(to, last);
 }
 
 TopControl::Effect TopControl::command(char letter, const TopFigures& figures) {

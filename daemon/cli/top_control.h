@@ -68,8 +68,7 @@ class TopControl {
   Effect act(TopAction::Kind kind, const TopBatch& batch);
   void ask(Question question, std::string prompt);
   void leave_question();
-  void move(const TopKey& key, const TopFigures& figures, const TopPaper& paper);
-  void scroll(const TopKey& key, std::size_t length, std::size_t rows);
+  void move(TopKey::Name key, const TopFigures& figures, const TopPaper& paper);
   void show(TopScreen::Page page);
   std::vector<const TopBatch*> chosen(const TopFigures& figures) const;
   const TopBatch* selected(const TopFigures& figures) const;

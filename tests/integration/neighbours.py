@@ -122,7 +122,7 @@ class Beside(DaemonTest):
 
     def flood_with_pings(self):
         """What a flood is compared with: an I/O thread that never rests gets what the machine has left, and that is not its fault."""
-        with self.neighbour.beside(MEASURE_S / 2) as self.busy:
+        with self.neighbour.beside(MEASURE_S) as self.busy:
             self.flood(encode("PING"), pipeline=500)
         self.close_all()
         print(f"a flood of PING: {text(self.busy)}", flush=True)

@@ -162,7 +162,6 @@ def main():
     arguments = parser.parse_args()
     if arguments.self_test:
         return self_test()
-    os.nice(10)  # tests run beside the compilers
     build = arguments.build.resolve()
     work = sources(build, arguments.folders or FOLDERS)
     if not work:

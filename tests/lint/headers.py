@@ -143,7 +143,6 @@ def main():
     arguments = parser.parse_args()
     if arguments.self_test:
         return self_test()
-    os.nice(10)  # tests run beside the compilers
     build = arguments.build.resolve()
     by_folder = flags_by_folder(build)
     built = {folder.split("/")[0] for folder in by_folder}

@@ -130,7 +130,7 @@ TEST(ClientTest, SilenceIsATimeoutAndTheNextCommandGetsItsOwnReply) {
   FakeServer server([&](const Words&) {
     return std::exchange(silent, false) ? Answer::silence() : Answer::text(status_map("b", "done", 1, 1));
   });
-  Client client = connected(server, {.reply_timeout = milliseconds(20)});
+  Client client = connected(server, {.reply_timeout = milliseconds(1000)});
   EXPECT_EQ(client.ping().error().kind, Kind::kTimeout);
   EXPECT_EQ(client.status("b").value().id, "b");
   EXPECT_EQ(server.connections(), 2);

@@ -32,7 +32,6 @@ Json row_of(const Server& server, BatchRecord& record, const BatchStatus& status
   visit_members(record, status, JsonMembers(row));
   visit_members(explain(server, record, status), JsonMembers(row));
   row["lane"] = record.lane->name();
-  row["paused"] = status.paused;
   return row;
 }
 

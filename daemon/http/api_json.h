@@ -42,6 +42,7 @@ class JsonMembers {
   void operator()(const char* key, std::string_view value) const { object_[key] = std::string(value); }
   void operator()(const char* key, std::uint64_t value) const { object_[key] = value; }
   void operator()(const char* key, std::int64_t value) const { object_[key] = value; }
+  void operator()(const char* key, bool value) const { object_[key] = value; }
   void operator()(const char* key, double value) const { object_[key] = rounded(value); }
 
  private:

@@ -5,8 +5,6 @@
 
 namespace locksley::daemon {
 
-bool equal_ignoring_case(std::string_view a, std::string_view b);
-
 // Without the blanks and tabs around it.
 std::string_view trimmed(std::string_view text);
 

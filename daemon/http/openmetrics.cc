@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/http/header_text.h"
+#include "proto/text.h"
 
 namespace locksley::daemon {
 namespace {
@@ -136,9 +137,9 @@ std::optional<MediaRange> parse_range(std::string_view text) {
     if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"')) {
       value = value.substr(1, value.size() - 2);
     }
-    if (equal_ignoring_case(name, "version")) {
+    if (proto::equals_ignoring_case(name, "version")) {
       range.version = value;
-    } else if (equal_ignoring_case(name, "q")) {
+    } else if (proto::equals_ignoring_case(name, "q")) {
       const std::optional<double> quality = parse_quality(value);
       if (!quality) return std::nullopt;
       range.quality = *quality;
@@ -166,11 +167,11 @@ bool wants_openmetrics(std::string_view accept) {
     const auto is_version = [&](std::string_view ours) {
       return range->version.empty() || range->version == ours;
     };
-    if (equal_ignoring_case(range->type, "application/openmetrics-text") && is_version("1.0.0")) {
+    if (proto::equals_ignoring_case(range->type, "application/openmetrics-text") && is_version("1.0.0")) {
       openmetrics = std::max(openmetrics, range->quality);
     }
     for (std::size_t i = 0; i < std::size(kOfText); ++i) {
-      if (equal_ignoring_case(range->type, kOfText[i]) && is_version("0.0.4")) {
+      if (proto::equals_ignoring_case(range->type, kOfText[i]) && is_version("0.0.4")) {
         by_text[i] = std::max(by_text[i].value_or(0), range->quality);
       }
     }

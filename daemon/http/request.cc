@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "daemon/http/header_text.h"
+#include "proto/text.h"
 
 namespace locksley::daemon {
 namespace {
@@ -30,7 +31,7 @@ bool is_value_char(char c) {
 // Whether a comma-separated list holds `word`.
 bool list_holds(std::string_view list, std::string_view word) {
   while (!list.empty()) {
-    if (equal_ignoring_case(take_part(list, ','), word)) return true;
+    if (proto::equals_ignoring_case(take_part(list, ','), word)) return true;
   }
   return false;
 }
@@ -106,12 +107,12 @@ std::expected<std::size_t, HttpStatus> parse_length(std::string_view value) {
 std::expected<void, HttpStatus> take_field(HttpRequest& request, Seen& seen, std::string_view name,
                                            std::string_view value) {
   const auto single = std::ranges::find_if(
-      kSingleFields, [name](const SingleField& one) { return equal_ignoring_case(name, one.name); });
+      kSingleFields, [name](const SingleField& one) { return proto::equals_ignoring_case(name, one.name); });
   std::size_t place = static_cast<std::size_t>(single - std::begin(kSingleFields));
   if (single == std::end(kSingleFields)) {
-    if (equal_ignoring_case(name, "expect")) {
+    if (proto::equals_ignoring_case(name, "expect")) {
       place = kExpect;
-    } else if (!equal_ignoring_case(name, "content-length")) {
+    } else if (!proto::equals_ignoring_case(name, "content-length")) {
       return {};
     }
   }
@@ -122,7 +123,8 @@ std::expected<void, HttpStatus> take_field(HttpRequest& request, Seen& seen, std
     if (!length) return std::unexpected(length.error());
     request.content_length = *length;
   } else if (place == kExpect) {
-    if (!equal_ignoring_case(value, "100-continue")) return std::unexpected(HttpStatus::expectation_failed);
+    if (!proto::equals_ignoring_case(value, "100-continue"))
+      return std::unexpected(HttpStatus::expectation_failed);
     request.wants_continue = true;
   } else {
     request.*single->value = value;
@@ -200,13 +202,13 @@ std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head) {
     const std::string_view value = trimmed(field.substr(colon + 1));
     if (!std::ranges::all_of(value, is_value_char)) return std::unexpected(HttpStatus::bad_request);
 
-    if (equal_ignoring_case(name, "accept")) {
+    if (proto::equals_ignoring_case(name, "accept")) {
       // Several are one list; those who ask us send one.
       if (line->request.accept.empty()) line->request.accept = value;
-    } else if (equal_ignoring_case(name, "connection")) {
+    } else if (proto::equals_ignoring_case(name, "connection")) {
       wants_close = wants_close || list_holds(value, "close");
       wants_keep_alive = wants_keep_alive || list_holds(value, "keep-alive");
-    } else if (equal_ignoring_case(name, "transfer-encoding")) {
+    } else if (proto::equals_ignoring_case(name, "transfer-encoding")) {
       return std::unexpected(HttpStatus::not_implemented);
     } else if (auto taken = take_field(request, seen, name, value); !taken) {
       return std::unexpected(taken.error());

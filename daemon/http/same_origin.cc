@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <system_error>
 
+#include "daemon/http/header_text.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -16,8 +17,7 @@ bool is_port(std::string_view text) {
 }
 
 bool is_json(std::string_view content_type) {
-  const std::string_view type = content_type.substr(0, content_type.find(';'));
-  return proto::equals_ignoring_case(type.substr(0, type.find_last_not_of(" \t") + 1), "application/json");
+  return proto::equals_ignoring_case(take_part(content_type, ';'), "application/json");
 }
 
 bool is_of_host(std::string_view origin, std::string_view host) {

@@ -27,6 +27,7 @@ class Members {
     reply_.bulk(key);
     reply_.integer(value);
   }
+  void operator()(std::string_view key, bool value) const { (*this)(key, static_cast<std::int64_t>(value)); }
   void operator()(std::string_view key, double value) const {
     reply_.bulk(key);
     reply_.real(rounded(value));

@@ -70,7 +70,7 @@ template <class Visit>
 void visit_members(const Explanation& explanation, const Visit& visit) {
   visit("state", to_string(explanation.state));
   visit("reason", explanation.reason);
-  visit("paused", std::uint64_t{explanation.is_paused});
+  visit("paused", explanation.is_paused);
   visit("ahead", explanation.ahead);
   visit("share", explanation.share);
   visit("received", explanation.received);

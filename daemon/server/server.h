@@ -101,6 +101,7 @@ class Server {
   ServerStats& stats() { return stats_; }
   const ServerStats& stats() const { return stats_; }
   Batches& batches() { return batches_; }
+  // Null: all is in memory only.
   const Store* store() const { return parts_.store; }
   const Users& users() const { return users_; }
   Authenticator& authenticator() const { return parts_.authenticator; }

@@ -298,6 +298,7 @@ class Ledger:
         self.random = random.Random(seed)
         self.clients = [Client(number, random.Random(f"{seed}/{number}"), self) for number in range(CLIENTS)]
         self.gone = set()  # names that must not come again
+        self.was_draining = False  # the last daemon, when it was killed
         self.count = collections.Counter()
 
     def check(self, daemon, settled_before, budget=ROWS_CHECKED):
@@ -318,7 +319,7 @@ class Ledger:
                         self.count["unacknowledged and there" if status else "unacknowledged and not there"] += 1
                     if batch.pending:
                         self.count["unacknowledged ADDs"] += len(batch.pending)
-                    if check_presence(batch, status):
+                    if check_presence(batch, status, self.was_draining):
                         kept.append(batch)
                     else:
                         self.gone.add(batch.name)
@@ -363,8 +364,8 @@ def load(ledger, daemon, seconds):
     for thread in threads:
         thread.start()
     time.sleep(seconds)
-    if ledger.random.random() < 0.15:
-        # Killed while it drains.
+    ledger.was_draining = ledger.random.random() < 0.15
+    if ledger.was_draining:
         daemon.send_signal(signal.SIGTERM)
         time.sleep(ledger.random.random() * 0.1)
     exchanges = [time.monotonic() - began for client in ledger.clients if (began := client.in_flight_since) is not None]

@@ -117,8 +117,9 @@ class Batch:
 # What is there after a start.
 
 
-def check_presence(batch, status):
-    """`status`: its row of LIST, or None. False if it is not there, and need not be. Settles what was open."""
+def check_presence(batch, status, was_draining=False):
+    """`status`: its row of LIST, or None. `was_draining`: the daemon was when it ended, and refused each ADD, but no CLOSE. False if it is not there, and
+    need not be. Settles what was open."""
     if batch.forgotten == ACKNOWLEDGED:
         wrong_unless(status is None, batch, f"forgotten, and there again: {status}")
         return False
@@ -139,7 +140,7 @@ def check_presence(batch, status):
     elif not batch.closed and not batch.may_be_cancelled():
         wrong_unless(is_open, batch, say("nobody has closed it"))
     if batch.closed == SENT and not is_open and not batch.may_be_cancelled():
-        wrong_unless(not batch.pending, batch, say("closed, without ADDs that were sent before CLOSE"))
+        wrong_unless(was_draining or not batch.pending, batch, say("closed, without ADDs that were sent before CLOSE"))
     batch.pending = []
     batch.closed = None if is_open else ACKNOWLEDGED
     wrong_unless(status["weight"] in batch.weights, batch, say(f"weight is none of {batch.weights}"))

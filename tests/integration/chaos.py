@@ -192,8 +192,12 @@ def storm(daemon, connection, mark, seconds, seed, count):
     threads = [threading.Thread(target=client.work, daemon=True) for client in clients]
     for thread in threads:
         thread.start()
-    stop.wait(seconds)
-    shares = {handler: [(connection.status(batch), float(connection.explain(batch)["received"])) for batch in batches] for handler, batches in good.items()}
+    received = collections.Counter()
+    for _ in range(round(seconds)):
+        stop.wait(1)
+        for batch in sum(good.values(), []):
+            received[batch] += float(connection.explain(batch)["received"]) / round(seconds)
+    shares = {handler: [(connection.status(batch), received[batch]) for batch in batches] for handler, batches in good.items()}
     stop.set()
     for thread in threads:
         thread.join(120)
@@ -203,8 +207,9 @@ def storm(daemon, connection, mark, seconds, seed, count):
             raise client.trouble
     for handler, ((first, first_share), (second, second_share)) in shares.items():
         print(f"good jobs of {handler}: {first['ok']} and {second['ok']}, which had {first_share:.1%} and {second_share:.1%} of the lane")
-        # Equal weights: equal time. How many jobs fit into it depends on the workers that they met, and on what bombs beside them leave of the processor.
-        if not 0.8 < first_share / second_share < 1 / 0.8 or min(first["ok"], second["ok"]) == 0:
+        # Equal weights: equal time, to within a turn, which bombs beside it can hold up for a second. How many jobs fit into it depends on the workers that
+        # they met.
+        if not 0.6 < first_share / second_share < 1 / 0.6 or min(first["ok"], second["ok"]) == 0:
             raise Wrong(f"two batches of equal jobs on lane {handler} got {first_share} and {second_share} of it, and {first['ok']} and {second['ok']} done")
         if first["failed"] + second["failed"] != 0:
             raise Wrong(f"good jobs of {handler} failed: {first}, {second}")

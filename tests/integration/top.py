@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, end_with_parent, program, wait_for
+from programs import grandchildren_ended
 from users import PASSWORD, UsersTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -76,8 +77,9 @@ class Terminal:
         os.close(tty)
 
     def close(self):
-        self.server.terminate()
-        self.server.wait(DEADLINE_S)
+        with grandchildren_ended(self.server.pid):
+            self.server.terminate()
+            self.server.wait(DEADLINE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -1,7 +1,11 @@
 """Handlers for tests, and what the tests ask of the processes that they start: found by a mark in their arguments, never by a name."""
 
+import contextlib
 import os
 import pathlib
+import select
+import signal
+import time
 import uuid
 
 WORKER = str(pathlib.Path(__file__).with_name("python_worker.py"))
@@ -46,6 +50,23 @@ def marked(mark):
         except OSError:
             pass  # it has ended
     return sorted(found)
+
+
+@contextlib.contextmanager
+def grandchildren_ended(pid):
+    """Those of before are killed if they run 5 s longer than what is inside: LeakSanitizer's look at a program's end may take for ever, and all of a
+    processor, when its terminal goes away meanwhile."""
+    with contextlib.ExitStack() as open_:
+        programs = []
+        for each in (grandchild for child in children(pid) for grandchild in children(child)):
+            with contextlib.suppress(ProcessLookupError):
+                programs.append(os.pidfd_open(each))
+                open_.callback(os.close, programs[-1])
+        yield
+        end = time.monotonic() + 5
+        for program in programs:
+            if not select.select([program], [], [], max(0, end - time.monotonic()))[0]:
+                signal.pidfd_send_signal(program, signal.SIGKILL)
 
 
 def children(pid):

@@ -144,16 +144,18 @@ class Ends(ProcessTest):
     def test_cancel_reaches_what_runs(self):
         mark = new_mark()
         connection = self.serve(deaf={"command": [PYTHON, "-c", DEAF, mark], "grace": "100ms", "concurrency": 2}, py=worker(mark))
-        for handler, payload in (("deaf", "x"), ("py", "time.sleep(1000)")):
+        at_work = "open('/proc/self/comm', 'w').write('at-work'); "
+        for handler, payload, name in (("deaf", "x", None), ("py", at_work + "time.sleep(1000)", "at-work\n")):
             batch = connection("SUBMIT", handler, "JOBS", *[payload] * 5)
-            wait_for("its process", lambda: marked(mark))
+            # A command is its job; a worker is there before it has one.
+            wait_for("its process", lambda: any(name in (None, pathlib.Path(f"/proc/{pid}/comm").read_text()) for pid in marked(mark)))
             self.assertIn(connection("CANCEL", batch), range(5))
             status = connection.wait(batch)
             self.assertEqual((status["state"], status["cancelled"]), ("cancelled", 5))
             wait_for("no process of it any more", lambda: not marked(mark))
         # A worker that is nearly done is not killed for it.
         pid = connection("RUN", "py", "JOBS", "answer(os.getpid())")[0][1]
-        batch = connection("SUBMIT", "py", "JOBS", "open('/proc/self/comm', 'w').write('at-work'); time.sleep(0.03); answer(1)")
+        batch = connection("SUBMIT", "py", "JOBS", at_work + "time.sleep(0.03); answer(1)")
         wait_for("the job to run", lambda: pathlib.Path(f"/proc/{pid}/comm").read_text() == "at-work\n")
         connection("CANCEL", batch)
         connection.wait(batch)

@@ -246,6 +246,7 @@ class Ends(CliTest):
         self.daemon.wait_for_log("draining")
         self.assertIn(b"shutting down", self.run_cli("submit", "echo", "a", code=UNAVAILABLE).stderr)
         self.command("CANCEL", blocker)
+        self.assertEqual(self.daemon.wait_end(), 0)
 
 
 class Full(CliTest):

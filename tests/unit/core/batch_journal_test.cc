@@ -298,7 +298,7 @@ TEST_F(BatchJournalTest, ARestoredBatchThatWasCancelledDropsWhatIsLeft) {
   batch->restore(history);
   const IndexRange left{0, 10};
   lane.enqueue(batch, {&left, 1}, /*open=*/false);
-  EXPECT_TRUE(batch->is_over());
+  wait_over(*batch);
   EXPECT_EQ(batch->status().cancelled, 10u);
 }
 

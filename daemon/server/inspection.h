@@ -42,7 +42,7 @@ TenantViews tenants_with_own(const Server& server, const User& user);
 std::uint32_t concurrency_of(const Server& server, const HandlerDirectory::Entry& entry);
 
 // The members of the wire's maps, in their order: `visit` is called with each key and its value, which is a
-// text, a number or a fraction.
+// text, a number, a fraction or a truth.
 
 inline constexpr std::size_t kStatusMembers = 16;
 template <class Visit>

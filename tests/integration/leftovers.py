@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
-from programs import PYTHON, children, descriptors, keeper_of, marked, new_mark, resident_kib, shell, worker
+from programs import PYTHON, children, keeper_of, marked, new_mark, resident_kib, settled_descriptors, shell, worker
 
 SOON_S = 10  # it takes 20 ms, on a machine that has time
 STAY = "time.sleep(1000)"
@@ -175,13 +175,12 @@ class Resources(LeftoverTest):
                 connection("FORGET", batch)
             keeper = keeper_of(self.daemon)
             wait_for("the keeper to have no child", lambda: not children(keeper), SOON_S)
-            return [(pid, descriptors(pid), resident_kib(pid)) for pid in (self.daemon.pid, keeper)]
+            return [(settled_descriptors(pid), resident_kib(pid)) for pid in (self.daemon.pid, keeper)]
 
         before = run()
         after = run()
-        for (pid, fds, kib_before), (_, _, kib_after) in zip(before, after):
-            # Those of the last process may be open for a moment longer than it lives.
-            wait_for(f"no more than {fds} descriptors to be open", lambda: descriptors(pid) <= fds, SOON_S)
+        for (fds_before, kib_before), (fds_after, kib_after) in zip(before, after):
+            self.assertEqual(fds_after, fds_before)
             self.assertLess(kib_after, kib_before + 2048)
 
     def test_outputs_that_were_large(self):

@@ -117,7 +117,7 @@ class Batch:
 # What is there after a start.
 
 
-def check_presence(batch, status, was_draining=False):
+def check_presence(batch, status, was_draining):
     """`status`: its row of LIST, or None. `was_draining`: the daemon was when it ended, and refused each ADD, but no CLOSE. False if it is not there, and
     need not be. Settles what was open."""
     if batch.forgotten == ACKNOWLEDGED:

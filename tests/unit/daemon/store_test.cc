@@ -1,5 +1,4 @@
 // What becomes of a batch in the store.
-// Length: one claim after the other about the same few calls.
 // Length: one claim a test; what they share is short and used throughout.
 #include "daemon/store/store.h"
 

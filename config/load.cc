@@ -163,6 +163,21 @@ std::unexpected<Problems> at_position(const std::string& file, Position position
   return std::unexpected(Problems{{file, position.line, position.column, "", std::move(message), ""}});
 }
 
+// An escape that YAML does not know, up to the first byte of its character; the library shows that byte as it
+// is, be it a piece of a character or its own sign for the end of the text.
+std::unexpected<Problems> at_escape(std::string_view text, const LineIndex& lines, const std::string& file,
+                                    std::size_t behind) {
+  if (behind >= text.size() && text.ends_with('\\')) {
+    return at_position(file, lines.at(behind), "expected a closing quote, found the end of the file");
+  }
+  const std::size_t start = behind - std::string_view("\\q").size();
+  std::size_t end = behind;
+  while (end < text.size() && continues_character(text[end])) ++end;
+  return at_position(file, lines.at(start),
+                     "not valid YAML: unknown escape " + in_quotes(text.substr(start, end - start)) +
+                         ": in double quotes a backslash is written twice");
+}
+
 std::expected<Node, Problems> parse_document(std::string_view text, const std::string& file) {
   const LineIndex lines(text);
   if (const auto offset = find_unreadable(text)) {
@@ -182,8 +197,9 @@ std::expected<Node, Problems> parse_document(std::string_view text, const std::s
     return at_position(file, lines.at(static_cast<std::size_t>(error.mark.pos)),
                        "expected sections with keys in them, found nesting without end");
   } catch (const YAML::Exception& error) {
-    const Position position =
-        error.mark.is_null() ? Position{1, 1} : lines.at(static_cast<std::size_t>(error.mark.pos));
+    const auto offset = static_cast<std::size_t>(error.mark.pos);
+    if (error.msg.starts_with(YAML::ErrorMsg::INVALID_ESCAPE)) return at_escape(text, lines, file, offset);
+    const Position position = error.mark.is_null() ? Position{1, 1} : lines.at(offset);
     const std::string hint = is_indented_by_tab(lines.from(position.line))
                                  ? " (the line is indented with a tab, which YAML does not allow)"
                                  : "";

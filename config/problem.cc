@@ -1,11 +1,11 @@
 #include "config/problem.h"
 
+#include "config/utf8.h"
+
 namespace locksley::config {
 namespace {
 
 constexpr std::size_t kLongestQuote = 60;  // bytes; a message should fit on a line
-
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 // A key may come from the file, so it is shown with the same care as a value.
 std::string escaped(std::string_view text) {

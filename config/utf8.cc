@@ -5,8 +5,6 @@
 namespace locksley::config {
 namespace {
 
-bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
-
 // Length of the character at the start of `text`, 0 if there is none. The limits of the second byte are those
 // of table 3-7 of the Unicode standard: they shut out overlong forms, surrogates and what is beyond U+10FFFF.
 std::size_t character_length(std::string_view text) {
@@ -19,7 +17,7 @@ std::size_t character_length(std::string_view text) {
                                                               : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
-    if (!is_continuation(byte(i))) return 0;
+    if (!continues_character(text[i])) return 0;
   }
   const unsigned char second = byte(1);
   if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
@@ -47,7 +45,7 @@ std::optional<std::size_t> find_unreadable(std::string_view text) {
 
 std::size_t count_characters(std::string_view text) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return !is_continuation(static_cast<unsigned char>(c)); }));
+      std::ranges::count_if(text, [](char c) { return !continues_character(c); }));
 }
 
 }  // namespace locksley::config

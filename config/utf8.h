@@ -10,6 +10,9 @@ namespace locksley::config {
 // surrogates included), or a control character other than tab, line feed and carriage return.
 std::optional<std::size_t> find_unreadable(std::string_view text);
 
+// Whether the byte is one of a character's bytes but its first.
+constexpr bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
 // Number of characters (code points) in a text that is UTF-8.
 std::size_t count_characters(std::string_view text);
 

@@ -3,6 +3,7 @@
 #include "config/dump.h"
 #include "config/load.h"
 #include "config/reload.h"
+#include "config/utf8.h"
 #include "config/validate.h"
 #include "tests/fuzz/target.h"
 
@@ -15,7 +16,7 @@ using fuzz::require;
 // Characters of UTF-8, one for each byte that is no continuation.
 std::size_t characters_in(std::string_view line) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+      std::ranges::count_if(line, [](char c) { return !config::continues_character(c); }));
 }
 
 // The line's length in characters; none if there is no such line. Behind the last line break a line begins,
@@ -49,6 +50,7 @@ void check_problems(const std::vector<config::Problem>& problems, std::string_vi
     claim(problem.line >= line, "problems are in the order of the lines");
     claim(std::ranges::none_of(said, [](char c) { return static_cast<unsigned char>(c) < ' '; }),
           "a problem is one line");
+    claim(!config::find_unreadable(said), "a problem is readable text");
     line = problem.line;
   }
 }

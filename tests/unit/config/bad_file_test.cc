@@ -176,6 +176,17 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:2:10: log.level: expected a closing quote, found the end of the file\n"},
         BadFile{"ClosingApostropheMissing", "log:\n  level: 'it''s\n",
                 "f:2:10: log.level: expected a closing quote, found the end of the file\n"},
+        BadFile{"ClosingQuoteMissingBehindABackslash", "log:\n  level: \"info\\",
+                "f:2:16: expected a closing quote, found the end of the file\n"},
+        BadFile{"UnknownEscape", "store: {path: \"C:\\data\"}\n",
+                "f:1:18: not valid YAML: unknown escape \"\\d\": in double quotes a backslash is written "
+                "twice\n"},
+        BadFile{"UnknownEscapeOfACharacterOfTwoBytes", "store: {path: \"a\\é\"}\n",
+                "f:1:17: not valid YAML: unknown escape \"\\é\": in double quotes a backslash is written "
+                "twice\n"},
+        BadFile{"UnknownEscapeAtTheEnd", "store: {path: \"a\\q",
+                "f:1:17: not valid YAML: unknown escape \"\\q\": in double quotes a backslash is written "
+                "twice\n"},
         BadFile{"BracketMissing", "pool: {workers: 1\n",
                 "f:2:1: not valid YAML: end of map flow not found\n"},
         BadFile{"ColonTwice", "pool: workers: 1\n", "f:1:14: not valid YAML: illegal map value\n"},

@@ -54,6 +54,7 @@ struct BatchOptions {
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;             // of a failed job, before its failure is its result
   Keep keep = Keep::all;
+  bool is_internal = false;  // the pool's own: no view counts it among the tenant's batches
 };
 
 // The batch as it stood at one moment. jobs = queued + running + ok + failed + cancelled, always.

@@ -28,6 +28,8 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   queue.previous_ = nullptr;
   if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
   ++tenant.queues;
+  queue.internal_ = options.is_internal;
+  if (queue.internal_) ++tenant.internal_queues;
 
   queue.fair.key = tenant.level.now();
   queue.fair.weight = std::max(options.weight, 1U);
@@ -323,6 +325,7 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   (queue.previous_ != nullptr ? queue.previous_->next_ : tenant.first) = queue.next_;
   if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
   queue.previous_ = queue.next_ = nullptr;
+  if (queue.internal_) --tenant.internal_queues;
   if (--tenant.queues == 0) {
     retired_.push(tenant, tenant.fair.key);
     remove_settled_tenants();

@@ -38,6 +38,7 @@ struct QueueOptions {
   std::uint32_t slots = 0;   // executors at once; 0: no cap
   Nanoseconds cost_hint{0};  // what a job is expected to cost; 0: unknown
   void* owner = nullptr;     // RingQueue::owner()
+  bool is_internal = false;  // nobody's batch: views do not count it among the queues
 };
 
 // What an executor owes for its turn. Made by the ring, handed back to it unchanged in the settlement.

@@ -89,12 +89,12 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
     }
   }
   for (const auto& [name, tenant] : tenants_) {
-    result.queues += tenant->queues;
+    result.queues += tenant->queues - tenant->internal_queues;
     if (tenant->queues == 0) continue;  // only remembered for what it is ahead
     result.tenants.push_back(
         {.tenant = name,
          .weight = tenant->fair.weight,
-         .queues = tenant->queues,
+         .queues = tenant->queues - tenant->internal_queues,
          .queued = tenant->queued,
          .executors = tenant->fair.executors,
          .busy = tenant->busy,

@@ -32,7 +32,8 @@ void Lane::attach(const std::shared_ptr<Batch>& batch) {
                {.tenant = options.tenant,
                 .weight = batch->status().weight,
                 .slots = options.slots,
-                .owner = batch.get()},
+                .owner = batch.get(),
+                .is_internal = options.is_internal},
                batch);
   if (batch->is_held()) ring_.pause(batch->ring_queue(), steady_now());
 }

@@ -39,6 +39,7 @@ class Pool::DefaultQueue {
     BatchOptions options;
     options.id = "post";
     options.keep = Keep::none;
+    options.is_internal = true;
     return options;
   }
 

@@ -67,6 +67,7 @@ class RingQueue {
   bool closed_ = false;
   bool cancelled_ = false;
   bool paused_ = false;
+  bool internal_ = false;
 };
 
 }  // namespace locksley

@@ -19,8 +19,9 @@ struct RingTenant {
   FairLevel<RingQueue> level;
   RingQueue* first = nullptr;  // all its queues, ready or not
   std::uint64_t queues = 0;
-  std::uint64_t queued = 0;  // jobs
-  Nanoseconds busy{};        // settled since it was made
+  std::uint64_t internal_queues = 0;  // of these
+  std::uint64_t queued = 0;           // jobs
+  Nanoseconds busy{};                 // settled since it was made
   std::uint32_t retired_place = FairNode::kNotInHeap;
 };
 

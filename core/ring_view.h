@@ -12,7 +12,7 @@ namespace locksley {
 struct TenantView {
   std::string tenant;
   std::uint32_t weight = 1;
-  std::uint64_t queues = 0;
+  std::uint64_t queues = 0;  // attached, but for internal ones
   std::uint64_t queued = 0;  // jobs
   std::uint32_t executors = 0;
   Nanoseconds busy{};   // worker time used and settled since the tenant came
@@ -24,7 +24,7 @@ struct RingSnapshot {
   std::uint64_t queued = 0;   // jobs
   std::uint64_t claimed = 0;  // jobs claimed and not settled
   std::uint32_t executors = 0;
-  std::uint64_t queues = 0;  // attached
+  std::uint64_t queues = 0;  // attached, but for internal ones
   // With jobs queued (paused ones too) or with executors.
   std::uint64_t active_queues = 0;
   std::uint64_t claims_total = 0;

@@ -96,7 +96,7 @@ class SaysWhatTheWireSays(UsersTest):
         for id_ in ids:
             self.wire.wait(id_)
         listed = lambda **parameters: [row["id"] for row in pages(self.daemon, "/api/batches", "batches", **parameters)]
-        wire = lambda *options: [pairs(row)["id"] for row in self.wire("LIST", "COUNT", 1000, *options)[1]]
+        wire = lambda *options: [row["id"] for row in self.wire.listed(*options)]
         for count in (1, 7, 200):
             self.assertEqual(listed(count=count), wire())
         self.assertEqual(listed(), [paused, *ids[::-1]])
@@ -114,6 +114,7 @@ class SaysWhatTheWireSays(UsersTest):
     def test_overview(self):
         self.wire.wait(self.wire("SUBMIT", "echo", "RANGE", 0, 1000))
         self.wire("SUBMIT", "echo", "DELAY", HOUR_MS, "JOBS", "x")
+        wait_for("the worker of the first to have left it", lambda: [(row["batches"], row["running"]) for row in map(pairs, self.wire("TENANTS"))] == [(1, 0)])
         before = time.time() * 1000
         overview = get(self.daemon, "/api/overview")
         for mine, theirs, changing in (("workers", "WORKERS", {"parks", "steal_attempts", "busy_us", "turn_us"}), ("tenants", "TENANTS", {"received", "share"})):
@@ -387,8 +388,7 @@ class Stored(StoreTest):
 
     def test_failures_are_read_from_the_disk(self):
         self.begin()
-        id_ = self.command("SUBMIT", "fail", "RANGE", 0, 250)
-        self.command.wait(id_)
+        self.command.wait(id_ := self.command("SUBMIT", "fail", "RANGE", 0, 250))
         self.kill_and_begin()
         self.command.wait(id_)  # its last steps need not have been on the disk
         found = pages(self.daemon, f"/api/batches/{id_}/failures", "failures", count=100)

@@ -63,7 +63,7 @@ class Options(BatchTest):
         wait_for("the batch to be there", lambda: self.is_known("once"))
         self.assertEqual(self.command("SUBMIT", "echo", "ID", "once", "JOBS", "a", "b"), "once")
         self.assertEqual(self.command.wait("once")["ok"], 2)
-        self.assertEqual(len(self.command("LIST")[1]), 1)
+        self.assertEqual(len(self.command.listed()), 1)
 
     def test_slots_bound_what_runs_at_once(self):
         batch = self.command("SUBMIT", "sleep", "SLOTS", 1, "JOBS", *[30] * 10)
@@ -110,7 +110,7 @@ class Options(BatchTest):
         wait_for("the batch to be gone", lambda: not self.is_known(short))
         self.assertGreaterEqual(time.time() * 1000 - finished, 990)
         self.assertEqual(self.status(long)["state"], "done")
-        self.assertEqual(len(self.command("LIST")[1]), 1)
+        self.assertEqual(len(self.command.listed()), 1)
 
     def test_keep_says_which_results_stay(self):
         jobs = ("1", "not a number", "2")
@@ -220,7 +220,7 @@ class Reading(BatchTest):
             if cursor == "0":
                 break
         self.assertEqual(seen, [opened, *reversed(ids)])
-        listed = lambda *words: {dict(zip(row[::2], row[1::2]))["id"] for row in self.command("LIST", *words)[1]}
+        listed = lambda *words: {row["id"] for row in self.command.listed(*words)}
         self.assertEqual(listed("STATE", "open"), {opened})
         self.assertEqual(listed("MATCH", "name-1"), {f"b{i}" for i in range(25) if i % 3 == 1})
         self.assertEqual(listed("MATCH", "b2?"), {f"b{i}" for i in range(20, 25)})

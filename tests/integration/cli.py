@@ -200,7 +200,7 @@ class Ends(CliTest):
         self.assertEqual(self.command.wait(self.only_batch())["state"], "cancelled")
 
     def only_batch(self):
-        (batch,) = [dict(zip(row[::2], row[1::2]))["id"] for row in self.command("LIST")[1]]
+        (batch,) = [row["id"] for row in self.command.listed()]
         return batch
 
     def test_an_output_that_cannot_be_written(self):
@@ -231,7 +231,7 @@ class Ends(CliTest):
 
     def test_the_daemon_ends_in_the_middle(self):
         process = self.popen("run", "sleep", HOUR_MS, stdin=subprocess.DEVNULL)
-        wait_for("its job to run", lambda: any(dict(zip(row[::2], row[1::2]))["running"] for row in self.command("LIST")[1]))
+        wait_for("its job to run", lambda: any(row["running"] for row in self.command.listed()))
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait_for_log("draining")
         self.daemon.send_signal(signal.SIGTERM)

@@ -50,7 +50,7 @@ class Shown(DashboardTest):
         wait_for("the workers to rest, and both processes to run", lambda: self.anna.status("big")["running"] == 0 and self.anna.status("naps")["running"] == 2)
 
     def listed(self, connection, *options):
-        return {(row["tenant"], row["id"]): row for row in map(pairs, connection("LIST", *options)[1])}
+        return {(row["tenant"], row["id"]): row for row in connection.listed(*options)}
 
     def rows(self, page):
         """What the list of batches shows, in the words of STATUS."""

@@ -28,7 +28,7 @@ class QueueLimits(DaemonTest):
         return daemon, connection, blocker
 
     def assert_nothing_came_of_it(self, connection, batches):
-        self.assertEqual([dict(zip(s[::2], s[1::2]))["id"] for s in connection("LIST")[1]], list(reversed(batches)))
+        self.assertEqual([row["id"] for row in connection.listed()], list(reversed(batches)))
 
     def test_queued_jobs(self):
         daemon, connection, blocker = self.stuck({"max_queued_jobs": 100})

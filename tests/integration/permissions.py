@@ -193,7 +193,7 @@ class OwnBatches(UsersTest):
         for connection, payload, name in ((self.alice, "of alice", "alice"), (self.bob, "of bob", "bob")):
             self.assertEqual(connection.wait("same")["tenant"], name)
             self.assertEqual(connection.results("same"), [[0, "ok", payload]])
-            self.assertEqual([pairs(status)["tenant"] for status in connection("LIST")[1]], [name])
+            self.assertEqual([status["tenant"] for status in connection.listed()], [name])
         # An admin says whose.
         error = self.root.ask("STATUS", "same")
         self.assert_error("ERR", error)
@@ -223,7 +223,7 @@ class OwnBatches(UsersTest):
     def test_an_admin_sees_and_controls_all(self):
         for connection, batch in ((self.alice, "a"), (self.bob, "b")):
             connection("OPEN", "echo", "ID", batch)
-        self.assertEqual({pairs(status)["tenant"] for status in self.root("LIST")[1]}, {"alice", "bob"})
+        self.assertEqual({status["tenant"] for status in self.root.listed()}, {"alice", "bob"})
         self.assertEqual(self.root("ADD", "a", "x"), 1)
         self.assertEqual(self.root("PAUSE", "b"), "OK")
         self.assertEqual(self.root("CLOSE", "alice/a"), 1)

@@ -160,8 +160,8 @@ class AfterARestart(StoreTest):
         self.assertEqual(alice.status("over")["tenant"], "alice")
         self.assertEqual(bob.results("over"), [[0, "ok", "of bob"]])
         self.assert_error("NOBATCH", alice.ask("STATUS", "blocker"))
-        self.assertEqual([row[1] for row in alice("LIST", "STATE", "queued")[1]], ["over"])
-        self.assertEqual(len(root("LIST")[1]), 4)
+        self.assertEqual([row["id"] for row in alice.listed("STATE", "queued")], ["over"])
+        self.assertEqual(len(root.listed()), 4)
         # 4 jobs of 80 bytes in 2 batches.
         error = alice.ask("ADD", "stream", *["x"] * 7)
         self.assert_error("QUEUEFULL", error)

@@ -96,6 +96,15 @@ class Connection:
             raise AssertionError(f"waited {seconds} s for batch {batch} to be over; it is {status}")
         return status
 
+    def listed(self, *options):
+        """The status of each batch that LIST names, newest first. A page of it ends when it has been looked for long enough: there may be several."""
+        rows, cursor = [], "0"
+        while True:
+            cursor, page = self("LIST", "CURSOR", cursor, "COUNT", 10_000, *options)
+            rows += map(pairs, page)
+            if cursor == "0":
+                return rows
+
     def results(self, batch, count=1000):
         """All rows, in the order of completion, of a batch that is over."""
         rows, cursor = [], "0"

@@ -10,7 +10,6 @@ import threading
 import time
 
 from locksley_daemon import DEADLINE_S, DEFAULTS, Daemon, DaemonTest, end_with_parent, merged, program, wait_for
-from resp import pairs
 
 HOUR_MS = 3_600_000
 
@@ -122,13 +121,8 @@ class StoreTest(DaemonTest):
         self.command("OPEN", "echo", "NAME", "settle")
 
     def listed(self):
-        """All batches by id, newest first. A page may be shorter than it was asked to be."""
-        known, cursor = {}, "0"
-        while True:
-            cursor, page = self.command("LIST", "CURSOR", cursor, "COUNT", 10_000)
-            known |= {status["id"]: status for status in map(pairs, page) if status["name"] != "settle"}
-            if cursor == "0":
-                return known
+        """All batches by id, newest first."""
+        return {status["id"]: status for status in self.command.listed() if status["name"] != "settle"}
 
     def assert_known(self, *batches):
         self.assertEqual(sorted(self.listed()), sorted(batches))

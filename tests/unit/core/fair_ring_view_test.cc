@@ -15,6 +15,22 @@ using Batch = RingSimulator::Batch;
 
 constexpr Nanoseconds kViewedAt{1'000};
 
+TEST(FairRingViewTest, WhatIsNobodysBatchIsNotCounted) {
+  FairRing ring({});
+  RingQueue internal;
+  RingQueue batch;
+  ring.attach(internal, {.is_internal = true}, nullptr);
+  EXPECT_EQ(ring.snapshot(0, kViewedAt).queues, 0U);
+  ASSERT_EQ(ring.snapshot(0, kViewedAt).tenants.size(), 1U);  // its time is the tenant's all the same
+  ring.attach(batch, {}, nullptr);
+  for (RingQueue* const leaves : {&internal, &batch}) {
+    EXPECT_EQ(ring.snapshot(0, kViewedAt).queues, 1U);
+    EXPECT_EQ(ring.snapshot(0, kViewedAt).tenants[0].queues, 1U);
+    ring.close(*leaves, kViewedAt);
+  }
+  EXPECT_EQ(ring.snapshot(0, kViewedAt).queues, 0U);
+}
+
 TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {
   RingSimulator simulator({.parallelism = 2}, 2);
   simulator.ring.set_tenant_weight("a", 3);

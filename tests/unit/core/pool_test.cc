@@ -1,5 +1,4 @@
-// The pool and what runs on it: batches, results, cancellation, and its own life. Sub-jobs:
-// pool_tasks_test.cc.
+// The pool: batches, results, cancellation, and its own life. Sub-jobs: pool_tasks_test.cc.
 #include "core/pool.h"
 
 #include <gmock/gmock.h>
@@ -217,6 +216,7 @@ TEST_F(PoolTest, SingleWorkIsRunInTurnWithTheBatches) {
     });
   }
   wait_until([&] { return runs == 3000; }, "all posted work has run");
+  EXPECT_EQ(lane.ring().snapshot(0, steady_now()).queues, 0u) << "which is nobody's batch";
 }
 
 TEST_F(PoolTest, WorkersComeAndGoWhileItRuns) {

@@ -83,6 +83,19 @@ TopKey to_letter(wint_t letter) {
   return {KeyName::kLetter, std::string(bytes, length)};
 }
 
+// Never runs: the signal is blocked. To curses a handler says that the signal is somebody else's business.
+// Else curses ignores SIGTSTP while it draws, and the system drops one that waits to be taken once it is
+// ignored.
+void never_runs(int) {}
+
+SCREEN* open_screen() {
+  struct sigaction current{};
+  if (::sigaction(SIGTSTP, nullptr, &current) == 0 && current.sa_handler == SIG_DFL) {
+    std::signal(SIGTSTP, never_runs);
+  }
+  return ::newterm(nullptr, stdout, stdin);
+}
+
 }  // namespace
 
 Charset charset_of_locale() {
@@ -99,7 +112,7 @@ bool TopTerminal::is_there() {
   return can_move;
 }
 
-TopTerminal::TopTerminal() : screen_(::newterm(nullptr, stdout, stdin)) {
+TopTerminal::TopTerminal() : screen_(open_screen()) {
   if (screen_ == nullptr) throw std::runtime_error("the terminal cannot be used as a screen");
   ::set_term(screen_);
   ::cbreak();
@@ -185,7 +198,7 @@ void TopTerminal::resized() {
 
 void TopTerminal::suspend() {
   ::endwin();
-  // Its own effect, once: curses' handler would do what was just done.
+  // Its own effect, once.
   struct sigaction usual{};
   struct sigaction before{};
   usual.sa_handler = SIG_DFL;

@@ -209,7 +209,7 @@ class Ends(Tops, DaemonTest):
         terminal.run("clear; echo was here before")
         terminal.run(f"{program('LOCKSLEY')} top -d 0.1")
         terminal.wait_for_line("the first screen", r"^locksley ")
-        for _ in range(2):
+        for _ in range(5):
             terminal.keys("C-z")
             terminal.wait_for_line("the shell", r"Stopped")
             self.assertIn("was here before", terminal.screen())

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "daemon/cli/top_control.h"
+#include "daemon/cli/top/control.h"
 #include "tests/unit/daemon/cli_top_support.h"
 
 namespace locksley::cli {

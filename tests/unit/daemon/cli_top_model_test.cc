@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "daemon/cli/top_snapshot.h"
+#include "daemon/cli/top/snapshot.h"
 #include "tests/unit/daemon/cli_top_support.h"
 
 namespace locksley::cli {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "daemon/cli/top_poller.h"
-#include "daemon/cli/top_reader.h"
+#include "daemon/cli/top/poller.h"
+#include "daemon/cli/top/reader.h"
 #include "proto/client/connection.h"
 #include "tests/support/fake_server.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/cli/top_model.h"
+#include "daemon/cli/top/model.h"
 
 namespace locksley::testing {
 

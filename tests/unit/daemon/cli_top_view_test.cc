@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "daemon/cli/screen_text.h"
-#include "daemon/cli/top_view.h"
+#include "daemon/cli/top/view.h"
 #include "tests/unit/daemon/cli_top_support.h"
 
 namespace locksley::cli {

@@ -1,4 +1,4 @@
-#include "daemon/cli/top_reader.h"
+#include "daemon/cli/top/reader.h"
 
 #include <algorithm>
 #include <set>

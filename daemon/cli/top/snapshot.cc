@@ -1,4 +1,4 @@
-#include "daemon/cli/top_snapshot.h"
+#include "daemon/cli/top/snapshot.h"
 
 #include <algorithm>
 

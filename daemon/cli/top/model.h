@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/cli/progress.h"
-#include "daemon/cli/top_snapshot.h"
+#include "daemon/cli/top/snapshot.h"
 
 namespace locksley::cli {
 

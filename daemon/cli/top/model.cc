@@ -1,4 +1,4 @@
-#include "daemon/cli/top_model.h"
+#include "daemon/cli/top/model.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/cli/screen_text.h"
-#include "daemon/cli/top_snapshot.h"
+#include "daemon/cli/top/snapshot.h"
 
 namespace locksley::cli {
 

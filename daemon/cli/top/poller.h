@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "daemon/cli/event.h"
-#include "daemon/cli/top_control.h"
-#include "daemon/cli/top_reader.h"
+#include "daemon/cli/top/control.h"
+#include "daemon/cli/top/reader.h"
 #include "proto/client/error.h"
 #include "proto/client/url.h"
 

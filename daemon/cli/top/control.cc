@@ -1,4 +1,4 @@
-#include "daemon/cli/top_control.h"
+#include "daemon/cli/top/control.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "daemon/cli/top_frame.h"
+#include "daemon/cli/top/frame.h"
 
 #include <algorithm>
 

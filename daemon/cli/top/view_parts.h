@@ -1,17 +1,17 @@
-// The parts of a screen, each as lines; see top_view.h. All are functions of their arguments alone.
+// The parts of a screen, each as lines; see view.h. All are functions of their arguments alone.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "daemon/cli/top_view.h"
+#include "daemon/cli/top/view.h"
 
 namespace locksley::cli {
 
 using TopLines = std::vector<TopLine>;
 
-// ---- top_view_tables.cc ----
+// ---- view_tables.cc ----
 
 // What workers do, in at most `rows` lines, at least one: a bar for each, a narrower one where they are many,
 // one cell where they are very many.
@@ -20,13 +20,13 @@ TopLines worker_lines(const TopFigures& figures, std::size_t rows, std::size_t c
 TopLines lane_and_tenant_lines(const TopFigures& figures, std::size_t rows, std::size_t columns,
                                Charset charset);
 
-// ---- top_view_batches.cc ----
+// ---- view_batches.cc ----
 
 TopLine batch_heading(const TopFigures& figures, const TopScreen& screen, std::size_t columns,
                       Charset charset);
 TopLine batch_line(const TopFigures& figures, const TopBatch& batch, std::size_t columns, Charset charset);
 
-// ---- top_view_pages.cc ----
+// ---- view_pages.cc ----
 
 TopLines detail_lines(const TopFigures& figures, const TopScreen& screen, std::size_t columns,
                       Charset charset);

@@ -1,6 +1,6 @@
 // One batch, looked at closely; and the help.
 #include "daemon/cli/figures.h"
-#include "daemon/cli/top_view_parts.h"
+#include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {
 namespace {

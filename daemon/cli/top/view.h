@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "daemon/cli/top_frame.h"
-#include "daemon/cli/top_model.h"
+#include "daemon/cli/top/frame.h"
+#include "daemon/cli/top/model.h"
 
 namespace locksley::cli {
 

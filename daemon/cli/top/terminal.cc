@@ -1,4 +1,4 @@
-#include "daemon/cli/top_terminal.h"
+#include "daemon/cli/top/terminal.h"
 
 // Functions, not macros, where there are both.
 #define NCURSES_NOMACROS 1

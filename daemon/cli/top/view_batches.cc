@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "daemon/cli/figures.h"
-#include "daemon/cli/top_view_parts.h"
+#include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {
 namespace {

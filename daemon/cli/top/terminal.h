@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "daemon/cli/top_control.h"
-#include "daemon/cli/top_frame.h"
+#include "daemon/cli/top/control.h"
+#include "daemon/cli/top/frame.h"
 
 struct screen;  // of curses
 

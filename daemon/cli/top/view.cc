@@ -1,5 +1,5 @@
 // Which parts a screen has, and how many lines each may take.
-#include "daemon/cli/top_view.h"
+#include "daemon/cli/top/view.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "daemon/cli/figures.h"
-#include "daemon/cli/top_view_parts.h"
+#include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {
 

@@ -1,4 +1,4 @@
-#include "daemon/cli/top_poller.h"
+#include "daemon/cli/top/poller.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

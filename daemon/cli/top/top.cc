@@ -19,10 +19,10 @@
 #include "daemon/cli/figures.h"
 #include "daemon/cli/output.h"
 #include "daemon/cli/table.h"
-#include "daemon/cli/top_control.h"
-#include "daemon/cli/top_model.h"
-#include "daemon/cli/top_poller.h"
-#include "daemon/cli/top_terminal.h"
+#include "daemon/cli/top/control.h"
+#include "daemon/cli/top/model.h"
+#include "daemon/cli/top/poller.h"
+#include "daemon/cli/top/terminal.h"
 #include "daemon/exit_codes.h"
 
 namespace locksley::cli {

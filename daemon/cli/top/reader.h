@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/top_snapshot.h"
+#include "daemon/cli/top/snapshot.h"
 #include "proto/client/error.h"
 #include "proto/reply.h"
 

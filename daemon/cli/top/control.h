@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/top_view.h"
+#include "daemon/cli/top/view.h"
 #include "proto/reply.h"
 
 namespace locksley::cli {

@@ -89,14 +89,13 @@ int serve_plugin(const PluginFile& plugin, int requests, int answers) {
   constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   proto::CommandReader reader(proto::Limits{.max_bulk_bytes = kAny, .max_command_bytes = kAny});
   proto::Command request;
+  set_termination(SIG_BLOCK);
   for (;;) {
-    set_termination(SIG_BLOCK);
     const std::span<std::byte> space = reader.prepare();
     const ssize_t got = ::read(requests, space.data(), space.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return give_up(kExitIoError, "its jobs cannot be read: " + text_of(errno));
     if (got == 0) return kExitOk;
-    set_termination(SIG_UNBLOCK);
     reader.commit(static_cast<std::size_t>(got));
     proto::ReadStatus status = reader.next(request);
     for (; status == proto::ReadStatus::kComplete; status = reader.next(request)) {
@@ -107,8 +106,11 @@ int serve_plugin(const PluginFile& plugin, int requests, int answers) {
         return give_up(kExitProtocol, "a job is not an array of payload, index and batch");
       }
       job.batch_id = request.arguments[2];
+      set_termination(SIG_UNBLOCK);
       const LoneResult result =
           run_plugin_job_alone(plugin.plugin(), plugin.state(), job, request.arguments[0]);
+      // Before the answer, since whoever has that may end the process.
+      set_termination(SIG_BLOCK);
       if (!write_answer(answers, result)) {
         return give_up(kExitIoError, "an answer cannot be written: " + text_of(errno));
       }

@@ -230,5 +230,41 @@ TEST(PluginWorkerTest, AnAnswerIsWrittenBeforeTheNextJobBegins) {
             "$5\r\nfirst\r\n");
 }
 
+// Ends with what the worker ends with, to which SIGTERM comes in the middle of its answer, and then the end
+// of its input.
+[[noreturn]] void serve_until_ended_behind_a_job(const PluginFile& plugin) {
+  Pipe in;
+  Pipe out;
+  sigset_t termination;
+  ::sigemptyset(&termination);
+  ::sigaddset(&termination, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &termination, nullptr);
+  std::thread asking([&] {
+    const std::string job = request("echo " + std::string(1'000'000, 'x'), 0);  // more than a pipe holds
+    for (std::size_t at = 0; at < job.size();) {
+      const ssize_t wrote = ::write(in.ends[1], job.data() + at, job.size() - at);
+      if (wrote <= 0) ::_exit(99);
+      at += static_cast<std::size_t>(wrote);
+    }
+    char byte = 0;
+    if (::read(out.ends[0], &byte, 1) != 1) ::_exit(99);
+    ::kill(::getpid(), SIGTERM);
+    in.close_write();
+    std::array<char, 65'536> bytes;
+    while (::read(out.ends[0], bytes.data(), bytes.size()) > 0) {
+    }
+  });
+  const int exit_code = serve_plugin(plugin, in.ends[0], out.ends[1]);
+  out.close_write();
+  asking.join();
+  ::_exit(exit_code);
+}
+
+// It could not be torn down if the signal ended it, and whoever has an answer may send one.
+TEST(PluginWorkerTest, TerminationBehindAJobWaitsForTheEndOfTheInput) {
+  const PluginFile plugin = open_plugin("in_c");
+  EXPECT_EXIT(serve_until_ended_behind_a_job(plugin), ::testing::ExitedWithCode(kExitOk), "");
+}
+
 }  // namespace
 }  // namespace locksley::daemon

@@ -60,7 +60,8 @@ LOST = (Closed, OSError, ssl.SSLError)  # the connection: killed, refused, or cl
 def settings(folder, live=0):
     """`live` varies what a running daemon takes over."""
     worker = folder / "soak_worker.py"
-    worker.write_text(WORKER)
+    if not worker.exists():  # nor is it written again: a worker that starts meanwhile would find an empty program, and end
+        worker.write_text(WORKER)
     return {
         "limits": {"max_clients": 2000, "output_buffer": "4MiB", "client_memory": "64MiB", "max_queued_jobs": 1_000_000 + live, "idle_timeout": "60s"},
         "store": {"path": str(folder / "store"), "durability": "async"},

@@ -68,6 +68,26 @@ bool is_quote_closed(std::string_view text, std::size_t open) {
   return false;
 }
 
+// The library takes \N and \_ for a byte each, 0x85 and 0xA0: they are U+0085 and U+00A0, whose second bytes
+// these are. Nothing else makes a byte that continues nothing: the text is UTF-8, and other escapes become
+// whole characters.
+std::string with_whole_characters(std::string_view value) {
+  std::string result;
+  std::size_t to_come = 0;
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (!continues_character(c)) {
+      to_come = byte >= 0xF0 ? 3 : byte >= 0xE0 ? 2 : byte >= 0xC0 ? 1 : 0;
+    } else if (to_come > 0) {
+      --to_come;
+    } else {
+      result += '\xC2';
+    }
+    result += c;
+  }
+  return result;
+}
+
 bool is_indented_by_tab(std::string_view line) {
   const std::size_t content = line.find_first_not_of(" \t");
   return line.substr(0, content).find('\t') != std::string_view::npos;
@@ -95,7 +115,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     Node scalar = node(Node::Kind::kScalar, mark, tag, anchor);
-    scalar.text = value;
+    scalar.text = with_whole_characters(value);
     scalar.is_quoted = tag == "!";
     const auto at = static_cast<std::size_t>(mark.pos);
     scalar.is_unclosed =

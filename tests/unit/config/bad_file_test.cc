@@ -187,6 +187,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"UnknownEscapeAtTheEnd", "store: {path: \"a\\q",
                 "f:1:17: not valid YAML: unknown escape \"\\q\": in double quotes a backslash is written "
                 "twice\n"},
+        BadFile{"EscapesOfSpacesAreCharacters", "log: {level: \"\\N\\_é\\xe9\"}\n",
+                "f:1:14: log.level: expected trace, debug, info, warn or error, found "
+                "\"\u0085\u00a0éé\"\n"},
         BadFile{"BracketMissing", "pool: {workers: 1\n",
                 "f:2:1: not valid YAML: end of map flow not found\n"},
         BadFile{"ColonTwice", "pool: workers: 1\n", "f:1:14: not valid YAML: illegal map value\n"},

@@ -13,19 +13,13 @@ namespace {
 using fuzz::fail;
 using fuzz::require;
 
-// Characters of UTF-8, one for each byte that is no continuation.
-std::size_t characters_in(std::string_view line) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(line, [](char c) { return !config::continues_character(c); }));
-}
-
 // The line's length in characters; none if there is no such line. Behind the last line break a line begins,
 // too.
 std::vector<std::size_t> line_lengths(std::string_view text) {
   std::vector<std::size_t> lengths;
   for (;;) {
     const std::size_t end = text.find('\n');
-    lengths.push_back(characters_in(text.substr(0, end)));
+    lengths.push_back(config::count_characters(text.substr(0, end)));
     if (end == std::string_view::npos) return lengths;
     text.remove_prefix(end + 1);
   }

@@ -33,7 +33,8 @@ std::vector<Problem> find_unavailable(const Config& config, const Origins& origi
       const auto origin = origins.find(key);
       const Position position = origin == origins.end() ? Position{} : origin->second.position;
       problems.push_back({"", position.line, position.column, key,
-                          "not available in this build: " + std::string(feature.instead), ""});
+                          "not available in this build: " + std::string(feature.instead) + "; remove the key",
+                          ""});
     }
   }
   return problems;

@@ -8,42 +8,41 @@
 
 #include "config/units.h"
 
-// The configuration as plain values: one struct a section, one member a key, named as in the file, each with
-// its default. deploy/locksley.yaml explains every key to the person who writes the file, and a test holds
-// the two together. schema.h lists the keys with their bounds.
+// The configuration as plain values: a struct for each section, a member for each key, named as in the
+// file and with its default. deploy/locksley.yaml explains every key to the author of a file; a test
+// compares the two. schema.h lists the keys with their bounds.
 //
-// A Config is an ordinary value: copy it, compare it, share a const one between threads. It owns everything
-// it names and refers to nothing, the file included. One that came from load_file() or load_text() is valid;
-// one built in code is valid if check() in validate.h says so.
+// A Config is an ordinary value: copy it, compare it, share a const one between threads. It refers to nothing
+// outside itself. A Config from load_file() or load_text() is valid; one built in code is valid if check() in
+// validate.h reports no problem.
 
 namespace locksley::config {
 
-// Whether a client has to show a certificate that `client_ca` signed, or may do without and give a password.
+// Whether a client must show a certificate that `client_ca` signed, or may give a password instead.
 enum class ClientCertificates { kRequired, kOptional };
 
-// Certificate chain and private key in PEM files; all empty: plain TCP. The files are read again at every
-// reload.
+// Certificate chain and private key in PEM files; all empty: plain TCP. Every reload reads the files again.
 struct Tls {
   std::string certificate;
   std::string key;
   std::string client_ca;  // not empty: clients are asked for a certificate that this authority signed
-  ClientCertificates clients = ClientCertificates::kRequired;  // without client_ca: nobody is asked
+  ClientCertificates clients = ClientCertificates::kRequired;  // without client_ca: not used
   bool operator==(const Tls&) const = default;
 };
 
 // The wire protocol's socket.
 struct Listen {
   std::string address = "127.0.0.1";  // IPv4 or IPv6, numeric
-  std::uint16_t port = 7770;          // 0: any free port
-  std::uint32_t threads = 1;          // that serve connections
+  std::uint16_t port = 7770;          // 0: a free port
+  std::uint32_t threads = 1;          // threads that serve connections
   Tls tls;
   bool operator==(const Listen&) const = default;
 };
 
-// Who is served by the HTTP side.
+// Whom the HTTP side serves.
 enum class HttpLogin {
-  kNone,   // everybody
-  kUsers,  // users with their passwords (basic authentication), and whoever has the token
+  kNone,   // every client
+  kUsers,  // users with their passwords (basic authentication), and holders of the token
 };
 
 // Metrics, health and the dashboard.
@@ -51,13 +50,15 @@ struct Http {
   std::string address = "127.0.0.1";
   std::uint16_t port = 9770;
   HttpLogin login = HttpLogin::kNone;
-  std::string token_file;  // holds the token of `Authorization: Bearer`; empty: there is none
+  std::string token_file;  // file with the token for `Authorization: Bearer`; empty: no token
+  // Names under which the pages are served without a login, beside addresses, localhost and the machine's name.
+  std::vector<std::string> hosts;
   Tls tls;
   bool operator==(const Http&) const = default;
 };
 
 struct Pool {
-  std::uint32_t workers = 0;  // 0: one per CPU that the process may use; whoever builds the pool counts them
+  std::uint32_t workers = 0;  // 0: one for each CPU that the process may use
   bool operator==(const Pool&) const = default;
 };
 
@@ -79,26 +80,28 @@ struct Limits {
   Bytes max_payload = mebibytes(64);
   Bytes max_command = gibibytes(1);
   std::uint64_t max_queued_jobs = 100'000'000;
-  Bytes max_queued_bytes = gibibytes(8);
-  Duration idle_timeout{0};                           // 0: connections may be silent for ever
-  Duration login_timeout = std::chrono::seconds{10};  // for a connection's TLS handshake and password
-  Duration open_timeout = std::chrono::hours{1};      // an open batch that nothing is added to closes itself
-  Bytes output_buffer = mebibytes(64);                // replies that wait for one slow reader
-  Bytes client_memory = gibibytes(2);                 // replies and subscriptions of all connections together
+  Limit max_queued_bytes = auto_limit(gibibytes(8).count);  // payloads in memory
+  Limit max_result_bytes = auto_limit(gibibytes(4).count);  // results in memory
+  Limit max_record_bytes = auto_limit(gibibytes(2).count);  // what is known of batches besides these
+  Duration idle_timeout{0};                                 // 0: no limit
+  Duration login_timeout = std::chrono::seconds{10};        // for a connection's TLS handshake and password
+  Duration open_timeout = std::chrono::hours{1};            // of an open batch without its client
+  Bytes output_buffer = mebibytes(64);                      // unread replies of one connection
+  Limit client_memory = auto_limit(gibibytes(2).count);     // replies and subscriptions of all connections
   bool operator==(const Limits&) const = default;
 };
 
 enum class Durability {
   kFsync,  // accepted means on disk
-  kAsync,  // accepted means with the operating system, and on disk a second later
-  kNone,   // accepted means with the operating system
+  kAsync,  // accepted means passed to the operating system, and on disk within a second
+  kNone,   // accepted means passed to the operating system
 };
 
 struct Store {
   std::string path = "./locksley-data";  // "": memory only
   Durability durability = Durability::kFsync;
   Duration retention = std::chrono::hours{24};  // of finished batches
-  Bytes max_bytes{0};                           // 0: bounded by age alone
+  Limit max_bytes = auto_limit();               // 0: limited only by age
   bool operator==(const Store&) const = default;
 };
 
@@ -108,20 +111,20 @@ enum class Input {
   kFile,      // {} in the arguments is replaced by the name of a file that holds it
 };
 
-// Whether a plugin's jobs run in processes of their own, where a crash is one job's.
+// Whether a plugin's jobs run in processes of their own, where a crash fails only one job.
 enum class Isolate { kNo, kYes };
 
 enum class Network { kYes, kNo };
 
-// What a process of a handler may reach. Both lists empty: all files.
+// What a process of a handler can reach. Both lists empty: all files.
 struct Confine {
   std::vector<std::string> read;    // files and folders that it may read and run
-  std::vector<std::string> write;   // that it may write, too
+  std::vector<std::string> write;   // files and folders that it may also write
   Network network = Network::kYes;  // TCP
   bool operator==(const Confine&) const = default;
 };
 
-// What the kernel holds a process of a handler to; 0: no limit of its own.
+// The kernel's limits of a process of a handler; 0: no limit of its own.
 struct ProcessLimits {
   Duration cpu{0};              // processor time, whole seconds
   Bytes memory{0};              // address space
@@ -133,7 +136,7 @@ struct ProcessLimits {
 
 // A handler outside the daemon. Exactly one of command, worker and plugin is set.
 struct Handler {
-  std::vector<std::string> command;  // program and arguments: one process a job
+  std::vector<std::string> command;  // program and arguments: one process for each job
   std::vector<std::string> worker;   // program and arguments: long-lived processes
   std::string plugin;                // shared object
   Input input = Input::kStdin;
@@ -141,19 +144,19 @@ struct Handler {
   std::optional<Rate> rate;
   Duration timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;
-  // Of processes only: commands, workers and plugins with `isolate`; as concurrency and rate are.
-  std::string directory;                     // that they work in; empty: the daemon's
-  std::vector<std::string> environment;      // NAME=value each; beside it they get PATH and what the job is
-  std::string user;                          // that they run as; empty: process.user
-  Bytes max_output = mebibytes(16);          // of a job; more ends it
+  // Only for processes (commands, workers and plugins with `isolate`), like concurrency and rate.
+  std::string directory;                     // working directory; empty: the daemon's
+  std::vector<std::string> environment;      // NAME=value each, in addition to PATH and LOCKSLEY_...
+  std::string user;                          // user of the processes; empty: process.user
+  Bytes max_output = mebibytes(16);          // of a job; more fails the job
   Duration grace = std::chrono::seconds{5};  // from SIGTERM to SIGKILL
   ProcessLimits limits;
   Confine confine;
-  // Of workers and plugins with `isolate` only: a process is replaced after so many jobs, or when it takes so
-  // much memory; 0: never.
+  // Only for workers and plugins with `isolate`: a process is replaced after this many jobs, or when it uses
+  // more memory than this; 0: never.
   std::uint64_t max_jobs = 0;
   Bytes max_memory{0};
-  Isolate isolate = Isolate::kNo;  // of plugin only
+  Isolate isolate = Isolate::kNo;  // only for plugins
   bool operator==(const Handler&) const = default;
 };
 
@@ -165,19 +168,23 @@ enum class CommandGroup {
   kAdmin,  // all batches, other clients, the configuration
 };
 
-// Whoever may submit, and the tenant that the batches then belong to. At least one of password_hash and
-// certificate is set.
+// A user who may log in; the name is also that of the tenant to which the user's batches belong. At least one
+// of password_hash and certificate is set.
 struct User {
   std::string password_hash;          // argon2id, encoded
-  std::string certificate;            // common name of the client certificate that stands for the user
-  std::uint32_t weight = 1;           // share against other users
-  std::vector<std::string> handlers;  // that the user may submit to; empty: all
+  std::string certificate;            // common name of the client certificate that identifies the user
+  std::uint32_t weight = 1;           // share compared with other users
+  std::vector<std::string> handlers;  // handlers that the user may use; empty: all but `sleep` and `spin`
   std::vector<CommandGroup> commands{CommandGroup::kSubmit, CommandGroup::kRead, CommandGroup::kControl};
-  // Of all the user's batches or connections together; 0: only what `limits` says.
-  std::uint64_t max_queued_jobs = 0;
-  Bytes max_queued_bytes{0};
-  std::uint64_t max_batches = 0;  // that are not over
-  std::uint64_t max_clients = 0;
+  // Sums over the user's batches or connections. 0: only the limit of all applies; `auto`: half of that.
+  Limit max_queued_jobs = auto_limit();
+  Limit max_queued_bytes = auto_limit();
+  Limit max_result_bytes = auto_limit();
+  Limit max_record_bytes = auto_limit();
+  Limit max_stored_bytes = auto_limit();
+  Limit client_memory = auto_limit();
+  std::uint64_t max_batches = 0;  // unfinished ones
+  Limit max_clients = auto_limit();
   bool operator==(const User&) const = default;
 };
 
@@ -197,18 +204,18 @@ struct Log {
   bool operator==(const Log&) const = default;
 };
 
-// Whether the kernel may write the daemon's memory to a file when it crashes, and other processes of its user
-// may look into it.
+// Whether the kernel may write the daemon's memory to a file after a crash, and other processes of the same
+// user may read it.
 enum class CoreDumps { kNo, kYes };
 
 struct Process {
-  std::string user;  // that the daemon runs as once it has its ports; empty: as it was started
+  std::string user;  // user to which the daemon changes after it has its ports; empty: no change
   CoreDumps core_dumps = CoreDumps::kNo;
   bool operator==(const Process&) const = default;
 };
 
 struct Shutdown {
-  Duration drain_timeout = std::chrono::seconds{30};  // then what still runs is stopped
+  Duration drain_timeout = std::chrono::seconds{30};  // then running jobs are stopped
   bool operator==(const Shutdown&) const = default;
 };
 
@@ -220,7 +227,7 @@ struct Config {
   Limits limits;
   Store store;
   std::map<std::string, Handler> handlers;  // by name
-  std::map<std::string, User> users;        // by name; empty: no authentication, loopback peers only
+  std::map<std::string, User> users;        // by name; empty: no authentication, clients on loopback only
   Metrics metrics;
   Log log;
   Process process;

@@ -8,9 +8,9 @@
 
 namespace locksley::config {
 
-// A YAML document as it was written: entries in their order, those that are there twice included, aliases not
-// followed. It is what the YAML library's events say and no more, so that the traps of YAML are met here and
-// not inside the library. A tree in the plain sense: its size is bounded by the file's.
+// A YAML document as written: entries in their order, duplicates included, aliases not followed. It has
+// exactly the content of the YAML library's events, so that our code, not the library, handles the traps
+// of YAML. It is a tree, and its size is proportional to the size of the file.
 struct Node {
   enum class Kind { kNull, kScalar, kList, kMap, kAlias };
 
@@ -19,8 +19,8 @@ struct Node {
   std::string text;          // of a scalar, quotes and escapes undone
   bool is_quoted = false;    // the scalar was written in quotes or as a block
   bool is_unclosed = false;  // its closing quote is missing
-  bool has_anchor = false;   // &name stood before it
-  bool has_tag = false;      // !tag stood before it
+  bool has_anchor = false;   // it was preceded by &name
+  bool has_tag = false;      // it was preceded by !tag
   std::vector<Node> keys;    // of a map; keys[i] belongs to items[i]
   std::vector<Node> items;   // of a list or a map
 
@@ -31,9 +31,9 @@ struct Node {
 // "nothing", "a list", "a mapping", "an alias", or the scalar in quotes, shortened: completes "found ...".
 std::string describe(const Node& node);
 
-// What YAML allows and a configuration must not have, because readers of YAML disagree about it or because it
-// can grow without bound: a key twice, keys that are no scalars, anchors, aliases, merge keys, tags, and
-// closing quotes that the library does not miss. The problems name no file.
+// Finds the forms that YAML allows and a configuration must not have, because readers of YAML disagree about
+// them or because they can grow without bound: duplicate keys, keys that are not scalars, anchors, aliases,
+// merge keys, tags, and missing closing quotes that the library accepts. The problems name no file.
 std::vector<Problem> find_forbidden_forms(const Node& root);
 
 }  // namespace locksley::config

@@ -11,7 +11,7 @@
 namespace locksley::config {
 namespace {
 
-// Texts that YAML reads as themselves without quotes, and nobody takes for something else.
+// Texts that need no quotes: every YAML reader reads them as the same text.
 bool is_plain(std::string_view text) {
   const auto ordinary = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -58,7 +58,7 @@ std::string written(const std::vector<T>& list) {
   return result + "]";
 }
 
-// Walks what is written: the values that there are, each once. Line is where they go.
+// Visits the values that are written, each once, and passes them to Line.
 template <class Line>
 class ValueVisitor {
  public:
@@ -96,8 +96,11 @@ class ValueVisitor {
 
   template <class T, class Rule>
   void key(Key key, const std::vector<T>& value, const Rule&) {
-    if (!value.empty()) line_.value(key.name, written(value));
+    if (!is_in_entry_ || !value.empty()) line_.value(key.name, written(value));
   }
+
+  void key(Key key, Limit value, const LimitRule<std::uint64_t>&) { limit(key, value, written(value.count)); }
+  void key(Key key, Limit value, const LimitRule<Bytes>&) { limit(key, value, written(Bytes{value.count})); }
 
   template <class T, class Rule>
   void key(Key key, const std::optional<T>& value, const Rule&) {
@@ -105,6 +108,13 @@ class ValueVisitor {
   }
 
  private:
+  void limit(Key key, Limit value, const std::string& text) {
+    if (!value.is_auto) return line_.value(key.name, text);
+    // 0: no limit, or not derived.
+    if (value.count == 0) return line_.value(key.name, std::string(kAuto));
+    line_.derived(key.name, text);
+  }
+
   Line& line_;
   bool is_in_entry_ = false;
 };
@@ -118,6 +128,9 @@ class YamlLines {
   }
   void end_section() { --depth_; }
   void value(std::string_view name, const std::string& text) { line(std::string(name) + ": " + text); }
+  void derived(std::string_view name, const std::string& text) {
+    line(std::string(name) + ": " + std::string(kAuto) + "  # " + text);
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -135,6 +148,7 @@ class DottedPairs {
   void value(std::string_view name, const std::string& text) {
     if (name != "password_hash") pairs_.emplace_back(dotted(path(), name), text);
   }
+  void derived(std::string_view name, const std::string&) { value(name, std::string(kAuto)); }
   std::vector<std::pair<std::string, std::string>> take() { return std::move(pairs_); }
 
  private:

@@ -8,12 +8,13 @@
 
 namespace locksley::config {
 
-// The configuration as YAML, every key with the value in force, defaults included. load_text() of it gives an
-// equal Config, provided that the configuration is valid. Password hashes are in it as they were in the file.
+// The configuration as YAML, every key with the value in force, defaults included; behind `auto`, in a
+// comment, what it comes to. load_text() of it gives an
+// equal Config, provided that the configuration is valid. It contains the password hashes.
 std::string dump(const Config& config);
 
-// The same as pairs of dotted key and value, in the order of the file; but for what is secret: the hashes of
-// passwords. What dump() leaves out is not there.
+// The same as pairs of dotted key and value, in the order of the file, without the secret hashes of
+// passwords. Keys that dump() leaves out are left out here, too.
 std::vector<std::pair<std::string, std::string>> list_values(const Config& config);
 
 }  // namespace locksley::config

@@ -53,8 +53,8 @@ class LineIndex {
   std::vector<std::size_t> starts_{0};
 };
 
-// Whether the quoted scalar that starts at `open` has its closing quote: the library takes the end of the
-// text for it.
+// Whether the quoted scalar that starts at `open` has a closing quote. The library accepts the end of the
+// text in its place.
 bool is_quote_closed(std::string_view text, std::size_t open) {
   const char quote = text[open];
   for (std::size_t i = open + 1; i < text.size(); ++i) {
@@ -68,9 +68,9 @@ bool is_quote_closed(std::string_view text, std::size_t open) {
   return false;
 }
 
-// The library takes \N and \_ for a byte each, 0x85 and 0xA0: they are U+0085 and U+00A0, whose second bytes
-// these are. Nothing else makes a byte that continues nothing: the text is UTF-8, and other escapes become
-// whole characters.
+// The library reads the escapes \N and \_ as one byte each, 0x85 and 0xA0. They mean U+0085 and U+00A0, and
+// these bytes are the second ones of their UTF-8. No other continuation byte stands alone: the text is UTF-8,
+// and all other escapes become whole characters.
 std::string with_whole_characters(std::string_view value) {
   std::string result;
   std::size_t to_come = 0;
@@ -183,8 +183,8 @@ std::unexpected<Problems> at_position(const std::string& file, Position position
   return std::unexpected(Problems{{file, position.line, position.column, "", std::move(message), ""}});
 }
 
-// An escape that YAML does not know, up to the first byte of its character; the library shows that byte as it
-// is, be it a piece of a character or its own sign for the end of the text.
+// The error for an escape that YAML does not know. The library's own message shows one byte after the
+// backslash, which may be part of a character, or the library's mark for the end of the text.
 std::unexpected<Problems> at_escape(std::string_view text, const LineIndex& lines, const std::string& file,
                                     std::size_t behind) {
   if (behind >= text.size() && text.ends_with('\\')) {
@@ -215,7 +215,7 @@ std::expected<Node, Problems> parse_document(std::string_view text, const std::s
     }
   } catch (const YAML::DeepRecursion& error) {
     return at_position(file, lines.at(static_cast<std::size_t>(error.mark.pos)),
-                       "expected sections with keys in them, found nesting without end");
+                       "expected sections with keys in them, found too many levels of nesting");
   } catch (const YAML::Exception& error) {
     const auto offset = static_cast<std::size_t>(error.mark.pos);
     if (error.msg.starts_with(YAML::ErrorMsg::INVALID_ESCAPE)) return at_escape(text, lines, file, offset);
@@ -246,8 +246,8 @@ std::expected<Config, Problems> checked(const Node& document) {
   return std::unexpected(std::move(problems));
 }
 
-// Puts a value where the dotted key says. False if there is no such section; what is no key there, the reader
-// finds.
+// Sets the value of a dotted key. False if there is no such section. The reader reports a key that the section
+// does not have.
 bool put_at(Node& root, std::string_view key, Node value) {
   Node* map = &root;
   for (std::size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.')) {
@@ -307,7 +307,8 @@ std::expected<Config, std::vector<Problem>> with_values(
 
 std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name) {
   if (text.size() > kMaxFileBytes) {
-    return whole_file(file_name, "expected at most " + to_string(Bytes{kMaxFileBytes}) + ", found more");
+    return whole_file(
+        file_name, "expected a file of at most " + to_string(Bytes{kMaxFileBytes}) + ", found a larger one");
   }
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
@@ -331,7 +332,7 @@ std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::pat
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return whole_file(name, "cannot be opened: " + std::generic_category().message(errno));
-  std::string text(kMaxFileBytes + 1, '\0');  // one more than allowed, so that a longer file shows
+  std::string text(kMaxFileBytes + 1, '\0');  // one more than allowed, to detect a longer file
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) return whole_file(name, "cannot be read: " + std::generic_category().message(errno));
   text.resize(static_cast<std::size_t>(stream.gcount()));

@@ -17,17 +17,17 @@ namespace locksley::config {
 // and the YAML library needs half a second for each.
 constexpr std::size_t kMaxFileBytes = std::size_t{4} << 20;
 
-// Reads, checks and returns a configuration. An empty file is fine: everything has a default. Anything else
-// that is not wholly right gives all problems of the file at once, in the order of their lines, never a part
-// of a configuration; only a syntax error hides what comes after it. The vector is never empty. Any thread;
-// reads the file and nothing else; throws nothing but std::bad_alloc.
+// Reads, checks and returns a configuration. An empty file is valid: all keys have defaults. Otherwise
+// returns all problems of the file, in the order of their lines, never a part of a configuration; only a
+// syntax error hides the problems after it. The vector is never empty. Any thread. Reads no other file.
+// Throws nothing but std::bad_alloc.
 std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::path& path);
 
-// The same for a text. `file_name` stands in the problems only.
+// The same for a text. `file_name` is used only in the problems.
 std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name);
 
-// `config`, but for some values by dotted key, written as dump() writes them; held to the same rules as a
-// file, and again all of it or nothing. The problems name no file. Any thread.
+// `config` with other values for some dotted keys, written as dump() writes them and checked by the rules
+// of a file: all values are accepted, or none. The problems name no file. Any thread.
 std::expected<Config, std::vector<Problem>> with_values(
     const Config& config, std::span<const std::pair<std::string, std::string>> values);
 

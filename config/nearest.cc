@@ -36,7 +36,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view written, std::span<const std::string> names) {
   if (written.empty() || written.size() > kLongestGuess) return {};
-  // A third of the letters may be wrong, one at least: "prot" is port, "cat" is not any key.
+  // A third of the letters may be wrong, and at least one: "prot" means port, "cat" means no key.
   std::size_t best = std::max<std::size_t>(1, written.size() / 3) + 1;
   std::string_view found;
   for (const std::string& name : names) {

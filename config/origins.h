@@ -8,7 +8,7 @@
 
 namespace locksley::config {
 
-// Where a key was written, and what.
+// The position and the text of a key's value in the file.
 struct Origin {
   Position position;
   std::string text;      // as in "found ..."

@@ -34,7 +34,7 @@ class Scanner {
     if (text.find_first_not_of(kDigits) != std::string_view::npos) return false;
     const std::size_t bytes = text.size() * 3 / 4;
     if (bytes < least_bytes || bytes > most_bytes) return false;
-    // The last digit has bits that belong to no byte; they are 0, or there would be two ways to write it.
+    // The last digit has bits that belong to no byte. They must be 0, so that a hash has only one form.
     const std::size_t left_over = text.size() * 6 % 8;
     return left_over < 6 && (kDigits.find(text.back()) & ((1U << left_over) - 1)) == 0;
   }
@@ -60,7 +60,7 @@ std::optional<std::string> fault_of_hash(std::string_view text) {
   const auto passes = scanner.take_number();
   if (!passes || !scanner.take(",p=")) return other;
   const auto lanes = scanner.take_number();
-  // At least what RFC 9106 asks of a salt, and what libraries ask of a hash.
+  // At least the lengths that RFC 9106 requires of a salt, and libraries of a hash.
   if (!lanes || !scanner.take("$") || !scanner.take_base64(8, 64)) return other;
   if (!scanner.take("$") || !scanner.take_base64(16, 64) || !scanner.is_at_end()) return other;
 

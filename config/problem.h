@@ -6,21 +6,20 @@
 
 namespace locksley::config {
 
-// Place in a text, both from 1; column in characters. Line 0: nowhere.
+// A position in a text, both from 1; column in characters. Line 0: no position.
 struct Position {
   std::size_t line = 0;
   std::size_t column = 0;
 };
 
-// One thing that is wrong with a configuration, said so that the person who wrote it can go there and mend
-// it.
+// One error of a configuration, with its position and what was expected, so that its author can correct it.
 struct Problem {
   std::string file;        // as it was named to the loader
   std::size_t line = 0;    // from 1; 0: the file as a whole
   std::size_t column = 0;  // from 1, in characters (a tab is one); 0 with line 0
-  std::string key;         // dotted, such as handlers.lines.timeout; empty: no key in particular
+  std::string key;         // dotted, such as handlers.lines.timeout; empty: no single key
   std::string message;     // "expected a duration such as 10ms, found "ten""
-  std::string suggestion;  // what was probably meant; empty: no idea
+  std::string suggestion;  // what was probably meant; empty: unknown
   bool operator==(const Problem&) const = default;
 };
 

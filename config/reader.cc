@@ -13,7 +13,7 @@
 namespace locksley::config {
 namespace {
 
-// A text that does not become a value.
+// Why a text is not a valid value.
 struct Mismatch {
   std::string expected;
   std::string suggestion;
@@ -23,8 +23,8 @@ struct Mismatch {
 template <class T>
 using Parsed = std::expected<T, Mismatch>;
 
-// What the message says for a text that is no value of the kind at all, and for one with leading zeros; one
-// that is too large for the type is out of the key's bounds first of all.
+// What was expected, for a text that is not a value of this kind, and for one with leading zeros. A number that
+// is too large for the type is reported as out of the key's bounds.
 struct Wording {
   std::string_view syntax;
   std::string_view leading_zero;
@@ -69,6 +69,23 @@ Parsed<Rate> parse(const Node& node, const Bounds<Rate>& bounds) {
                  bounds);
 }
 
+// "auto", or the same as the others.
+template <class T>
+Parsed<Limit> parse(const Node& node, const LimitRule<T>& rule) {
+  if (node.text == kAuto && !node.is_quoted) return auto_limit();
+  const auto value = parse(node, rule.bounds);
+  if (!value) {
+    Mismatch mismatch = value.error();
+    mismatch.expected += ", or auto";
+    return std::unexpected(std::move(mismatch));
+  }
+  if constexpr (std::same_as<T, Bytes>) {
+    return Limit{.count = value->count};
+  } else {
+    return Limit{.count = *value};
+  }
+}
+
 Parsed<std::string> parse(const Node& node, const TextRule& rule) {
   if (const auto expected = fault(rule, node.text)) return std::unexpected(Mismatch{*expected, ""});
   return node.text;
@@ -107,7 +124,7 @@ Parsed<E> parse_word(const Node& node) {
   return std::unexpected(Mismatch{joined(choices), nearest_name(node.text, choices)});
 }
 
-// Where a key of this name belongs, for one that stands at the wrong depth; empty: nowhere.
+// The dotted key of this name in another section, for a key at the wrong depth; empty: there is none.
 std::string place_of(const std::string& name) {
   for (const std::string& path : all_keys()) {
     if (path.ends_with("." + name)) return path;
@@ -179,6 +196,14 @@ class Reader {
     scalar(key, value, describe(bounds), [&](const Node& node) { return parse(node, bounds); });
   }
 
+  template <class T>
+  void key(Key key, Limit& value, const LimitRule<T>& rule) {
+    const std::uint64_t before = value.count;
+    scalar(key, value, describe(rule), [&](const Node& node) { return parse(node, rule); });
+    // As in a file that does not have the key, until derive_limits() is called.
+    if (value.is_auto) value.count = before;
+  }
+
   void key(Key key, std::optional<Rate>& value, const Bounds<Rate>& bounds) {
     scalar(key, value, describe(bounds), [&](const Node& node) { return parse(node, bounds); });
   }
@@ -197,13 +222,13 @@ class Reader {
   }
 
   void key(Key key, std::vector<std::string>& value, const ListRule& rule) {
-    list(key, value, "a list such as [first, second]",
+    list(key, value, "a list such as [first, second]", rule.empty,
          [&](const Node& node) { return parse(node, rule.item); });
   }
 
   template <Worded E>
   void key(Key key, std::vector<E>& value, WordRule) {
-    list(key, value, "a list of " + joined(all_words<E>()),
+    list(key, value, "a list of " + joined(all_words<E>()), ListRule::Empty::kRefused,
          [](const Node& node) { return parse_word<E>(node); });
   }
 
@@ -213,13 +238,13 @@ class Reader {
     const Node* value = nullptr;  // null: the file does not have the key
   };
 
-  // Keys that find_forbidden_forms() has spoken about.
+  // Keys that find_forbidden_forms() has reported.
   static bool is_forbidden_key(const Node& key) {
     return (key.kind != Node::Kind::kScalar && key.kind != Node::Kind::kNull) ||
            (key.text == "<<" && !key.is_quoted);
   }
 
-  // The first of its name: what follows is reported as there twice.
+  // The first entry of this name. find_forbidden_forms() reports the others as duplicates.
   Found find(std::string_view name) {
     known_.emplace_back(name);
     if (map_ == nullptr) return {};
@@ -229,7 +254,7 @@ class Reader {
     return {&*key, &map_->items[static_cast<std::size_t>(key - map_->keys.begin())]};
   }
 
-  // A value that is not there has no position worth showing.
+  // An empty value has no position worth showing.
   static Position position_of(const Found& found) {
     return found.value->kind == Node::Kind::kNull ? found.key->position : found.value->position;
   }
@@ -276,14 +301,16 @@ class Reader {
   }
 
   template <class T, class Parse>
-  void list(Key key, std::vector<T>& value, const std::string& expected, const Parse& parse_node) {
+  void list(Key key, std::vector<T>& value, const std::string& expected, ListRule::Empty empty,
+            const Parse& parse_node) {
     const Found found = find(key.name);
     if (found.value == nullptr) return;
     const std::string path = dotted(path_, key.name);
     const Node& node = *found.value;
     const bool is_list = node.kind == Node::Kind::kList;
-    bool is_valid = is_list && !node.items.empty();
-    if (is_list && node.items.empty()) {
+    const bool has_too_few = is_list && node.items.empty() && empty == ListRule::Empty::kRefused;
+    bool is_valid = is_list && !has_too_few;
+    if (has_too_few) {
       report(position_of(found), path, {expected + ", with one item at least", ""}, "an empty list");
     } else if (!is_valid && !node.is_unreadable()) {
       report(position_of(found), path, {expected, ""}, node);
@@ -350,7 +377,7 @@ class Reader {
 
   const Node* map_;  // whose keys are being read; null: the file does not have it
   std::string path_;
-  std::vector<std::string> known_;  // names asked for in map_ so far
+  std::vector<std::string> known_;  // names that were looked up in map_ so far
   Reading reading_;
 };
 

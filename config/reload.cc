@@ -61,7 +61,7 @@ class Merger final : public PathVisitor {
     merge(key, value);
   }
 
-  // Entry by entry: those that came, went or changed.
+  // Compares the entries: added, removed and changed ones.
   template <class Entries, class Walk>
   void entries(Key key, Entries& entries, const TextRule&, const Walk& walk) {
     const std::string path = path_to(key);

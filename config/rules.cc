@@ -7,7 +7,7 @@
 namespace locksley::config {
 namespace {
 
-// A NUL would end the text early for the operating system, whatever the text is for.
+// The operating system would end the text at a NUL.
 bool has_no_nul(std::string_view text) { return text.find('\0') == std::string_view::npos; }
 
 bool is_text(std::string_view text) { return !text.empty() && has_no_nul(text); }
@@ -19,7 +19,7 @@ bool is_address(std::string_view text) {
   return inet_pton(AF_INET, copy.c_str(), &parsed) == 1 || inet_pton(AF_INET6, copy.c_str(), &parsed) == 1;
 }
 
-// Names stand in commands, metric labels and dotted keys, so they have no dot and no space.
+// Names are used in commands, metric labels and dotted keys, so they contain no dot and no space.
 constexpr std::size_t kLongestName = 64;
 
 bool is_name(std::string_view text) {
@@ -27,6 +27,17 @@ bool is_name(std::string_view text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   };
   return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, ordinary);
+}
+
+// The longest name in the DNS.
+constexpr std::size_t kLongestHost = 253;
+
+bool is_host(std::string_view text) {
+  const auto ordinary = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !text.empty() && text.size() <= kLongestHost && std::ranges::all_of(text, ordinary);
 }
 
 bool is_absolute(std::string_view text) { return text.starts_with('/') && has_no_nul(text); }
@@ -53,6 +64,8 @@ const TextRule kName{"a name of at most 64 letters, digits, - and _", is_name};
 const TextRule kText{"a text that is not empty", is_text};
 const TextRule kFileName{"the name of a file", has_no_nul};
 const TextRule kUser{"the name of a user of this machine", has_no_nul};
+const ListRule kHosts{{"the name of a host, without a port, such as locksley.example", is_host},
+                      ListRule::Empty::kAllowed};
 const ListRule kArguments{{"a program and its arguments", has_no_nul}};
 const ListRule kNames{kName};
 const ListRule kPaths{{"the absolute name of a file or folder", is_absolute}};
@@ -72,6 +85,9 @@ std::string describe(const Bounds<Rate>& bounds) {
          std::to_string(bounds.high.count);
 }
 
+std::string describe(const LimitRule<std::uint64_t>& rule) { return describe(rule.bounds) + ", or auto"; }
+std::string describe(const LimitRule<Bytes>& rule) { return describe(rule.bounds) + ", or auto"; }
+
 std::optional<std::string> fault(const Bounds<std::uint64_t>& bounds, std::uint64_t value) {
   return outside(bounds, value);
 }
@@ -82,6 +98,14 @@ std::optional<std::string> fault(const Bounds<Bytes>& bounds, Bytes value) { ret
 std::optional<std::string> fault(const Bounds<Rate>& bounds, Rate value) {
   if (value.count < bounds.low.count || value.count > bounds.high.count) return describe(bounds);
   return std::nullopt;
+}
+std::optional<std::string> fault(const LimitRule<std::uint64_t>& rule, Limit value) {
+  if (value.is_auto || !fault(rule.bounds, value.count)) return std::nullopt;
+  return describe(rule);
+}
+std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value) {
+  if (value.is_auto || !fault(rule.bounds, Bytes{value.count})) return std::nullopt;
+  return describe(rule);
 }
 std::optional<std::string> fault(const TextRule& rule, const std::string& value) {
   if (!rule.accepts(value)) return std::string(rule.expected);

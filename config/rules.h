@@ -7,9 +7,9 @@
 
 #include "config/config.h"
 
-// What a value may be. A rule belongs to a key (schema.h says which); it is applied when the key is read, so
-// that the message can show what was written, and again to the finished Config, so that one built in code is
-// held to the same.
+// Which values a key may have. schema.h gives each key its rule. A rule is applied when the key is read, so
+// that the message can quote the file, and again to the finished Config, so that it also covers a Config
+// built in code.
 
 namespace locksley::config {
 
@@ -20,23 +20,31 @@ struct Bounds {
   T high;
 };
 
+// A Limit: `auto`, or a value within the bounds, whose type says how it is written.
+template <class T>
+struct LimitRule {
+  Bounds<T> bounds;
+};
+
 struct TextRule {
   std::string_view expected;  // completes "expected ..."
   bool (*accepts)(std::string_view text);
 };
 
-// An item of a list; a list that is written has at least one.
+// An item of a list. A list in the file must have at least one, unless kAllowed.
 struct ListRule {
+  enum class Empty { kRefused, kAllowed };
+
   TextRule item;
+  Empty empty = Empty::kRefused;
 };
 
-// The hash of a password; password_hash.h says what that is. What is none may be a password, and is not
-// shown.
+// The hash of a password; see password_hash.h. A text that is not a hash may be a password, and is not shown.
 struct HashRule {
   static constexpr std::string_view kExpected = "the argon2id hash that `locksley hash-password` prints";
 };
 
-// Enumerations have no rule but their table of words.
+// The only rule of an enumeration is its table of words.
 struct WordRule {};
 
 extern const TextRule kAddress;   // IPv4 or IPv6, numeric
@@ -44,6 +52,7 @@ extern const TextRule kName;      // of a handler or a user
 extern const TextRule kText;      // at least one character
 extern const TextRule kFileName;  // or empty
 extern const TextRule kUser;      // likewise; of the machine
+extern const ListRule kHosts;     // names, without a port; or empty
 extern const ListRule kArguments;
 extern const ListRule kNames;
 extern const ListRule kPaths;
@@ -54,12 +63,16 @@ std::string describe(const Bounds<std::uint64_t>& bounds);
 std::string describe(const Bounds<Duration>& bounds);
 std::string describe(const Bounds<Bytes>& bounds);
 std::string describe(const Bounds<Rate>& bounds);
+std::string describe(const LimitRule<std::uint64_t>& rule);
+std::string describe(const LimitRule<Bytes>& rule);
 
-// What was expected instead, if the value breaks the rule.
+// If the value breaks the rule: what was expected.
 std::optional<std::string> fault(const Bounds<std::uint64_t>& bounds, std::uint64_t value);
 std::optional<std::string> fault(const Bounds<Duration>& bounds, Duration value);
 std::optional<std::string> fault(const Bounds<Bytes>& bounds, Bytes value);
 std::optional<std::string> fault(const Bounds<Rate>& bounds, Rate value);
+std::optional<std::string> fault(const LimitRule<std::uint64_t>& rule, Limit value);
+std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value);
 std::optional<std::string> fault(const TextRule& rule, const std::string& value);
 std::optional<std::string> fault(const ListRule& rule, const std::vector<std::string>& value);
 

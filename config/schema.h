@@ -7,9 +7,9 @@
 #include "config/keys.h"
 #include "config/rules.h"
 
-// The one list of all keys: name, place in Config, what the value may be, and whether a change of it needs a
-// restart. Reading, checking, writing and comparing configurations are visitors that walk it, so a new key is
-// one member in config.h, one line here and its explanation in deploy/locksley.yaml (a test asks for it).
+// The only list of all keys: name, member of Config, rule of the value, and whether a change needs a restart.
+// Reading, checking, writing and comparing configurations are visitors of this list. So a new key is one
+// member in config.h, one line here and an explanation in deploy/locksley.yaml, which a test requires.
 //
 // A visitor has three members, called in the order of the file:
 //   section(name, walk)                      calls walk() for the keys inside
@@ -21,8 +21,8 @@ namespace locksley::config {
 
 enum class Change {
   kLive,     // takes effect at once
-  kFile,     // likewise, but the file alone says it: which programs run, as whom, and who may do what
-  kRestart,  // sockets, or what running batches already stand on
+  kFile,     // takes effect at once, but only the file may set it: programs, their users, and permissions
+  kRestart,  // sockets, and values on which queued batches depend
 };
 
 struct Key {
@@ -33,6 +33,7 @@ struct Key {
 constexpr Duration kLongestTime = std::chrono::hours{24 * 365};
 constexpr std::uint64_t kMostJobs = 1'000'000'000'000;  // guess: leaves index arithmetic far from 2^64
 constexpr Bytes kMostMemory = gibibytes(16 * 1024);     // guess: more than a machine has
+constexpr Bytes kMostDisk = gibibytes(1024 * 1024);     // likewise
 
 template <class Visitor, class HandlerT>
 void visit_handler(Visitor& v, HandlerT& handler) {
@@ -74,10 +75,17 @@ void visit_user(Visitor& v, UserT& user) {
   v.key(Key{"weight", Change::kFile}, user.weight, Count{1, 1'000});
   v.key(Key{"handlers", Change::kFile}, user.handlers, kNames);
   v.key(Key{"commands", Change::kFile}, user.commands, WordRule{});
-  v.key(Key{"max_queued_jobs", Change::kFile}, user.max_queued_jobs, Count{0, kMostJobs});
-  v.key(Key{"max_queued_bytes", Change::kFile}, user.max_queued_bytes, Bounds<Bytes>{Bytes{0}, kMostMemory});
+  const LimitRule<Bytes> memory{{Bytes{0}, kMostMemory}};
+  v.key(Key{"max_queued_jobs", Change::kFile}, user.max_queued_jobs,
+        LimitRule<std::uint64_t>{{0, kMostJobs}});
+  v.key(Key{"max_queued_bytes", Change::kFile}, user.max_queued_bytes, memory);
+  v.key(Key{"max_result_bytes", Change::kFile}, user.max_result_bytes, memory);
+  v.key(Key{"max_record_bytes", Change::kFile}, user.max_record_bytes, memory);
+  v.key(Key{"max_stored_bytes", Change::kFile}, user.max_stored_bytes,
+        LimitRule<Bytes>{{Bytes{0}, kMostDisk}});
+  v.key(Key{"client_memory", Change::kFile}, user.client_memory, memory);
   v.key(Key{"max_batches", Change::kFile}, user.max_batches, Count{0, kMostJobs});
-  v.key(Key{"max_clients", Change::kFile}, user.max_clients, Count{0, 1'000'000});
+  v.key(Key{"max_clients", Change::kFile}, user.max_clients, LimitRule<std::uint64_t>{{0, 1'000'000}});
 }
 
 template <class Visitor, class TlsT>
@@ -90,7 +98,7 @@ void visit_tls(Visitor& v, TlsT& tls) {
   });
 }
 
-// What most visitors have in common: they know where they are.
+// Base of most visitors: it knows the dotted key of the current position.
 class PathVisitor {
  public:
   template <class Walk>
@@ -108,7 +116,7 @@ class PathVisitor {
   std::string path_;
 };
 
-// ConfigT is Config or const Config, for visitors that fill it or only look.
+// ConfigT is Config, for visitors that fill it, or const Config, for visitors that only read.
 template <class Visitor, class ConfigT>
 void visit_keys(Visitor& v, ConfigT& config) {
   using Count = Bounds<std::uint64_t>;
@@ -127,11 +135,12 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"port", Change::kRestart}, config.http.port, Count{0, 65'535});
     v.key(Key{"login", Change::kFile}, config.http.login, WordRule{});
     v.key(Key{"token_file", Change::kFile}, config.http.token_file, kFileName);
+    v.key(Key{"hosts", Change::kFile}, config.http.hosts, kHosts);
     visit_tls(v, config.http.tls);
   });
   v.section("pool", [&] { v.key(Key{"workers", Change::kLive}, config.pool.workers, Count{0, 1'024}); });
   v.section("scheduling", [&] {
-    // Virtual times of the two kinds cannot be compared, so a change would be unfair to what is queued.
+    // Virtual times of the two kinds cannot be compared, so a change would be unfair to queued batches.
     v.key(Key{"share", Change::kRestart}, config.scheduling.share, WordRule{});
     v.key(Key{"quantum", Change::kLive}, config.scheduling.quantum, Time{microseconds{10}, seconds{1}});
     v.key(Key{"reserved_workers", Change::kRestart}, config.scheduling.reserved_workers, Count{0, 1'023});
@@ -143,7 +152,11 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"max_command", Change::kLive}, config.limits.max_command, Size{kibibytes(1), gibibytes(64)});
     v.key(Key{"max_queued_jobs", Change::kLive}, config.limits.max_queued_jobs, Count{1, kMostJobs});
     v.key(Key{"max_queued_bytes", Change::kLive}, config.limits.max_queued_bytes,
-          Size{kibibytes(1), kMostMemory});
+          LimitRule<Bytes>{{kibibytes(1), kMostMemory}});
+    v.key(Key{"max_result_bytes", Change::kLive}, config.limits.max_result_bytes,
+          LimitRule<Bytes>{{kibibytes(1), kMostMemory}});
+    v.key(Key{"max_record_bytes", Change::kLive}, config.limits.max_record_bytes,
+          LimitRule<Bytes>{{kibibytes(1), kMostMemory}});
     v.key(Key{"idle_timeout", Change::kLive}, config.limits.idle_timeout, Time{Duration{0}, kLongestTime});
     v.key(Key{"login_timeout", Change::kLive}, config.limits.login_timeout,
           Time{milliseconds{1}, kLongestTime});
@@ -151,13 +164,14 @@ void visit_keys(Visitor& v, ConfigT& config) {
           Time{milliseconds{1}, kLongestTime});
     v.key(Key{"output_buffer", Change::kLive}, config.limits.output_buffer,
           Size{kibibytes(1), gibibytes(64)});
-    v.key(Key{"client_memory", Change::kLive}, config.limits.client_memory, Size{mebibytes(1), kMostMemory});
+    v.key(Key{"client_memory", Change::kLive}, config.limits.client_memory,
+          LimitRule<Bytes>{{mebibytes(1), kMostMemory}});
   });
   v.section("store", [&] {
     v.key(Key{"path", Change::kRestart}, config.store.path, kFileName);
     v.key(Key{"durability", Change::kRestart}, config.store.durability, WordRule{});
     v.key(Key{"retention", Change::kLive}, config.store.retention, Time{Duration{0}, kLongestTime});
-    v.key(Key{"max_bytes", Change::kLive}, config.store.max_bytes, Size{Bytes{0}, gibibytes(1024 * 1024)});
+    v.key(Key{"max_bytes", Change::kLive}, config.store.max_bytes, LimitRule<Bytes>{{Bytes{0}, kMostDisk}});
   });
   v.entries(Key{"handlers", Change::kFile}, config.handlers, kName,
             [](auto& inner, auto& handler) { visit_handler(inner, handler); });

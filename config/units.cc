@@ -32,7 +32,7 @@ constexpr std::array kPeriods{
     Unit{"/h", 3'600'000'000ULL},
 };
 
-// What people write for the units above, in lower case.
+// Other common spellings of the units above, in lower case.
 struct Alias {
   std::string_view written;
   std::string_view unit;

@@ -13,7 +13,7 @@ namespace locksley::config {
 // durations; a millisecond count needs an explicit duration_cast.
 using Duration = std::chrono::microseconds;
 
-// A number of bytes, which no plain count is taken for by accident.
+// A number of bytes. A plain count does not convert to it by accident.
 struct Bytes {
   std::uint64_t count = 0;
   auto operator<=>(const Bytes&) const = default;
@@ -23,6 +23,26 @@ constexpr Bytes kibibytes(std::uint64_t n) { return {n << 10}; }
 constexpr Bytes mebibytes(std::uint64_t n) { return {n << 20}; }
 constexpr Bytes gibibytes(std::uint64_t n) { return {n << 30}; }
 
+// A limit in bytes or in a number of something: a value, or `auto`, which stands for a value that follows
+// from the machine or from another limit (config/auto_limits.h).
+struct Limit {
+  std::uint64_t count = 0;  // what is in force; of `auto`, as derive_limits() has set it
+  bool is_auto = false;
+  // A size is a limit.
+  constexpr Limit& operator=(Bytes bytes) {
+    count = bytes.count;
+    is_auto = false;
+    return *this;
+  }
+  // Of two that are `auto` the values do not count: they follow from the rest.
+  bool operator==(const Limit& other) const {
+    return is_auto == other.is_auto && (is_auto || count == other.count);
+  }
+};
+constexpr Limit fixed_limit(Bytes bytes) { return {.count = bytes.count}; }
+// `count` is in force until derive_limits() is called.
+constexpr Limit auto_limit(std::uint64_t count = 0) { return {.count = count, .is_auto = true}; }
+
 // At most `count` starts in each `period`.
 struct Rate {
   std::uint64_t count = 0;
@@ -30,16 +50,16 @@ struct Rate {
   bool operator==(const Rate&) const = default;
 };
 
-// Why a text is not a value.
+// Why a text is not a valid value.
 enum class UnitFault {
   kSyntax,
-  kLeadingZero,  // which some readers of YAML take for octal
+  kLeadingZero,  // some readers of YAML take the number for octal
   kTooLarge,     // does not fit the type
 };
 
 struct UnitError {
   UnitFault fault = UnitFault::kSyntax;
-  std::string suggestion;  // what was probably meant, e.g. 512MiB for 512MB; empty: no idea
+  std::string suggestion;  // what was probably meant, such as 512MiB for 512MB; empty: unknown
 };
 
 // Text to value. Digits, then one unit, with nothing between or around them: no sign, fraction or leading
@@ -53,7 +73,7 @@ std::expected<Bytes, UnitError> parse_bytes(std::string_view text);
 std::expected<Rate, UnitError> parse_rate(std::string_view text);
 std::expected<std::uint64_t, UnitError> parse_count(std::string_view text);
 
-// Value to text, in the largest unit that loses nothing; each parses back to the same value.
+// Value to text, in the largest unit that represents it exactly; the text parses back to the same value.
 std::string to_string(Duration duration);
 std::string to_string(Bytes bytes);
 std::string to_string(Rate rate);

@@ -1,8 +1,12 @@
 #include "config/validate.h"
 
 #include <algorithm>
+#include <concepts>
 #include <initializer_list>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "config/keys.h"
 #include "config/password_hash.h"
@@ -18,7 +22,7 @@ std::string shown(Bytes value) { return in_quotes(to_string(value)); }
 std::string shown(Rate value) { return in_quotes(to_string(value)); }
 std::string shown(const std::string& value) { return in_quotes(value); }
 
-// Holds each value to its key's rule.
+// Checks each value by its key's rule.
 class RuleChecker final : public PathVisitor {
  public:
   RuleChecker(const Origins& origins, std::vector<Problem>& problems)
@@ -41,7 +45,7 @@ class RuleChecker final : public PathVisitor {
     if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));
   }
 
-  // Absent texts and lists are empty; whether they may be is a question of the entry as a whole.
+  // Absent texts and lists are empty; CrossChecker decides which of them an entry needs.
   void key(Key key, const std::string& value, const TextRule& rule) {
     if (value.empty() && rule.expected == kText.expected) return;
     if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));
@@ -64,6 +68,17 @@ class RuleChecker final : public PathVisitor {
   }
 
   template <class T>
+  void key(Key key, const Limit& value, const LimitRule<T>& rule) {
+    const auto expected = fault(rule, value);
+    if (!expected) return;
+    if constexpr (std::same_as<T, Bytes>) {
+      report(path_to(key), *expected, shown(Bytes{value.count}));
+    } else {
+      report(path_to(key), *expected, shown(value.count));
+    }
+  }
+
+  template <class T>
   void key(Key, const T&, WordRule) {}
 
  private:
@@ -78,7 +93,7 @@ class RuleChecker final : public PathVisitor {
   std::vector<Problem>& problems_;
 };
 
-// Holds values to one another.
+// Checks values that must agree with each other.
 class CrossChecker {
  public:
   CrossChecker(const Config& config, const Origins& origins, std::vector<Problem>& problems)
@@ -95,10 +110,24 @@ class CrossChecker {
                "a password_hash or a certificate", "none");
       }
     }
+    check_certificates();
     check_http_login();
   }
 
  private:
+  // A certificate that belongs to two users would log in one of them only.
+  void check_certificates() {
+    std::map<std::string_view, std::string> paths;  // by common name
+    for (const auto& [name, user] : config_.users) {
+      if (user.certificate.empty()) continue;
+      const std::string path = "users." + name + ".certificate";
+      const auto [other, is_new] = paths.emplace(user.certificate, path);
+      if (is_new) continue;
+      report(path, {path, other->second}, "a common name that no other user has",
+             shown(user.certificate) + ", as in " + other->second);
+    }
+  }
+
   void check_sockets() {
     const Listen& listen = config_.listen;
     const Http& http = config_.http;
@@ -116,7 +145,7 @@ class CrossChecker {
              tls.key.empty() ? "certificate alone" : "key alone");
     } else if (tls.certificate.empty() && !tls.client_ca.empty()) {
       report(path, {path + ".certificate", path + ".key", path + ".client_ca"},
-             "certificate and key beside client_ca", "client_ca alone");
+             "certificate and key together with client_ca", "client_ca alone");
     }
   }
 
@@ -124,11 +153,11 @@ class CrossChecker {
     const Http& http = config_.http;
     if (http.login == HttpLogin::kUsers && config_.users.empty() && http.token_file.empty()) {
       report("http.login", {"http.login", "http.token_file", "users"},
-             "users or http.token_file beside it: nobody could log in", "neither");
+             "users or http.token_file as well, because otherwise no client could log in", "neither");
     }
     if (http.login == HttpLogin::kNone && !http.token_file.empty()) {
-      report("http.token_file", {"http.token_file", "http.login"}, "http.login: users beside it",
-             "login: none, which asks nobody");
+      report("http.token_file", {"http.token_file", "http.login"},
+             "http.login: users together with a token file", "login: none, which asks for no password");
     }
   }
 
@@ -141,11 +170,15 @@ class CrossChecker {
     }
   }
 
-  // What could never be accepted would be turned away with "try again" for ever.
+  // A payload or a batch above the second limit could never be accepted, yet the daemon would answer "try
+  // again" each time.
   void check_limits() {
     const Limits& limits = config_.limits;
     at_most("limits.max_payload", limits.max_payload, "limits.max_command", limits.max_command);
-    at_most("limits.max_payload", limits.max_payload, "limits.max_queued_bytes", limits.max_queued_bytes);
+    if (!limits.max_queued_bytes.is_auto) {
+      at_most("limits.max_payload", limits.max_payload, "limits.max_queued_bytes",
+              Bytes{limits.max_queued_bytes.count});
+    }
     at_most("limits.max_batch_jobs", limits.max_batch_jobs, "limits.max_queued_jobs", limits.max_queued_jobs);
   }
 
@@ -156,22 +189,26 @@ class CrossChecker {
     const int kinds = int{has_command} + int{has_worker} + int{has_plugin};
     if (kinds != 1) {
       report(path, {path + ".command", path + ".worker", path + ".plugin"},
-             "one of command, worker and plugin", kinds == 0 ? "none" : std::to_string(kinds));
+             "exactly one of command, worker and plugin", kinds == 0 ? "none" : std::to_string(kinds));
       return;
     }
-    // As batches say it: what is finer would be no limit at all.
+    // Batches count the limit in milliseconds; less than one would be no limit at all.
     if (handler.timeout % std::chrono::milliseconds(1) != Duration(0)) {
       report(path + ".timeout", {path + ".timeout"}, "whole milliseconds", shown(handler.timeout));
     }
     check_program(path + ".command", handler.command);
     check_program(path + ".worker", handler.worker);
     const bool runs_processes = !has_plugin || handler.isolate == Isolate::kYes;
+    const std::string_view kind = has_command      ? "a command"
+                                  : has_worker     ? "a worker"
+                                  : runs_processes ? "an isolated plugin"
+                                                   : "a plugin that is not isolated";
     const Handler usual;
     const auto refuse = [&](std::string_view key, bool is_usual, bool has_effect, std::string_view takers) {
       if (is_usual || has_effect) return;
       const std::string key_path = dotted(path, key);
       report(key_path, {key_path}, std::string(key) + " with " + std::string(takers) + " only",
-             "it with another kind");
+             "it with " + std::string(kind));
     };
     const std::string_view processes = "a command, a worker or an isolated plugin";
     refuse("concurrency", handler.concurrency == usual.concurrency, runs_processes, processes);
@@ -218,8 +255,8 @@ class CrossChecker {
   static std::string unquoted(std::uint64_t value) { return std::to_string(value); }
   static std::string unquoted(Bytes value) { return to_string(value); }
 
-  // `keys`: what the check looked at. If one of them is wrong by itself, the check looked at a default that
-  // nobody asked for.
+  // `keys`: the keys that the check compared. If one of them is wrong by itself, the check compared a default
+  // in its place, so there is nothing to report.
   void report(const std::string& path, std::initializer_list<std::string> keys, const std::string& expected,
               const std::string& found) {
     for (const std::string& key : keys) {
@@ -262,8 +299,10 @@ void settle(T& inner, bool is_inner_set, T& outer, bool is_outer_set) {
 void settle_limits(Limits& limits, const Origins& origins) {
   const bool has_payload = is_set(origins, "limits.max_payload");
   settle(limits.max_payload, has_payload, limits.max_command, is_set(origins, "limits.max_command"));
-  settle(limits.max_payload, has_payload, limits.max_queued_bytes,
-         is_set(origins, "limits.max_queued_bytes"));
+  // `auto` follows max_payload by itself (auto_limits.h).
+  if (!limits.max_queued_bytes.is_auto && !has_payload) {
+    limits.max_payload = std::min(limits.max_payload, Bytes{limits.max_queued_bytes.count});
+  }
   settle(limits.max_batch_jobs, is_set(origins, "limits.max_batch_jobs"), limits.max_queued_jobs,
          is_set(origins, "limits.max_queued_jobs"));
 }

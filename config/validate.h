@@ -8,16 +8,17 @@
 
 namespace locksley::config {
 
-// Limits that contain one another: where the file sets one and not the other, the one that it does not set
-// gives way, so that `max_queued_jobs: 1000` alone is not a contradiction. What the file sets stays as it is.
+// Adjusts limits of which one must not exceed the other. If the file sets only one of them, the other
+// follows, so that `max_queued_jobs: 1000` alone is not a contradiction. A value in the file is never
+// changed.
 void settle_limits(Limits& limits, const Origins& origins);
 
-// Programs of handlers without a user of their own run as the daemon does.
+// Programs of handlers without a user of their own run as the daemon's user.
 void settle_users(Config& config);
 
-// What is impossible in a Config: values out of their bounds, and values that contradict each other.
-// `origins` gives the positions of the problems and holds back those that follow from a problem already
-// reported; it is empty for a Config that was built in code. The problems name no file.
+// Finds values out of their bounds, and values that contradict each other. `origins` gives the positions
+// of the problems, and suppresses problems that follow from a reported one; it is empty for a Config that
+// was built in code. The problems name no file.
 std::vector<Problem> check(const Config& config, const Origins& origins = {});
 
 }  // namespace locksley::config

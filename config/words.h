@@ -7,8 +7,7 @@
 
 namespace locksley::config {
 
-// How the values of each enumeration are written in the file: reading, writing and the messages all use these
-// tables.
+// The words for the values of each enumeration. Reading, writing and messages use these tables.
 template <class E>
 struct Word {
   std::string_view word;
@@ -58,6 +57,9 @@ constexpr auto words(LogLevel) {
 constexpr auto words(LogFormat) {
   return std::array{Word{"text", LogFormat::kText}, Word{"json", LogFormat::kJson}};
 }
+
+// How a Limit is written that follows from another value.
+inline constexpr std::string_view kAuto = "auto";
 
 template <class E>
 concept Worded = requires(E value) { words(value); };

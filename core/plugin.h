@@ -1,32 +1,32 @@
-/* The C ABI of plugins: what a shared object exports to run a handler's jobs, and what it is given for it.
- * C99. C++ plugins include core/plugin_cxx.h, which is written over this.
+/* The C ABI of plugins: the function that a shared object exports to run a handler's jobs, and the functions
+ * that the host offers it. C99. C++ plugins include core/plugin_cxx.h, a layer over this header.
  *
  * A plugin exports one function, locksley_plugin_entry, which returns its description: a locksley_plugin that
- * stays valid and unchanged as long as the process lives. It links against nothing of Locksley: all that it
- * may ask of its host comes as pointers to functions, by way of each locksley_context.
+ * stays valid and unchanged as long as the process lives. It links against nothing of Locksley: it reaches the
+ * host's functions through pointers in each locksley_context.
  *
- * Versions. `abi` and `size` are the first members of each table for ever. The number changes when an old
- * plugin could not run any more; then it is refused at the start, with both numbers. Tables grow at their
- * ends only, and `size` says how far a table reaches: use a member that version 1 of the ABI did not have
- * from its beginning only where LOCKSLEY_HAS(table, member).
+ * Versions. `abi` and `size` are the first members of each table for ever. `abi` changes when old plugins can
+ * no longer run; the host then refuses them at the start, and names both numbers. Tables grow at their ends
+ * only, and `size` is the length of a table in bytes. Before using a member that was added to version 1 of the
+ * ABI later, check LOCKSLEY_HAS(table, member).
  *
- * Memory. Texts are bytes with a length, not ended by a zero. Who passes one keeps it, and it must last for
- * the call only; one that is returned by the host lasts as long as the context that it was asked of. Nobody
- * frees what the other has allocated.
+ * Memory. Texts are bytes with a length, without a zero at the end. The side that passes a text owns it, and
+ * the text is valid only during the call. A text that the host returns is valid as long as the context of that
+ * call. Neither side frees memory that the other has allocated.
  *
  * Threads. The host calls `run` from any of its threads, from many at once, and `init` and `teardown` from
- * one, before the first job and after the last. A context belongs to the thread that it was handed to, until
- * the function that it was handed to returns; so does a group. Where more is allowed, the function says so.
+ * one, before the first job and after the last. A context belongs to the thread that received it, until the
+ * function that received it returns; so does a group. Functions that allow more say so.
  *
  * Processes. A handler with `isolate` in its configuration has processes for its jobs, each with an `init`
- * and a `teardown` of its own and a thread that runs one job at a time; that the host can start is found out
- * by a process which does nothing else. There sub-jobs and loops run on that thread too; jobs are stopped by
- * ending the process, so `stop_reason` says LOCKSLEY_GO_ON and `time_left` -1; `attempt` is 1, `tenant` and
- * `trace` are nothing; standard input is empty, and what is printed to standard output goes to the host's
- * log.
+ * and a `teardown` of its own and a thread that runs one job at a time. When the host starts, one more process
+ * checks that `init` succeeds; it runs no jobs. In these processes sub-jobs and loops run on the one thread,
+ * too. The host stops a job by ending its process, so `stop_reason` returns LOCKSLEY_GO_ON and `time_left` -1.
+ * `attempt` returns 1; `tenant` and `trace` are empty. Standard input is empty, and standard output goes to
+ * the host's log.
  *
  * Errors. No exception may leave a function, in either direction, nor a longjmp. Functions return
- * LOCKSLEY_OK, or something else after telling the text to `fail`.
+ * LOCKSLEY_OK; or they pass the reason to `fail` and return another number.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ extern "C" {
 
 #define LOCKSLEY_PLUGIN_ABI 1u
 
-/* Whether a table has a member, given that it was written by somebody with an older header perhaps. */
+/* Whether a table has a member, given that an older header may have declared the table. */
 #define LOCKSLEY_HAS(table, member) \
   ((table)->size >= (size_t)((const char*)(&(table)->member + 1) - (const char*)(table)))
 
@@ -48,7 +48,7 @@ typedef struct locksley_text {
   size_t size;
 } locksley_text;
 
-/* What functions return. */
+/* The results of functions. */
 enum {
   LOCKSLEY_OK = 0,
   LOCKSLEY_FAILED = 1, /* and any number that is not listed here */
@@ -63,25 +63,24 @@ enum { LOCKSLEY_MOST_ARGUMENT = 64 };
 
 typedef struct locksley_host locksley_host;
 
-/* The place of some code on a thread of the host: for which job it runs, and where. More of the host's own
- * follows. */
+/* For which job some code runs, and on which thread of the host. Members of the host's own follow. */
 typedef struct locksley_context {
   const locksley_host* host;
 } locksley_context;
 
-/* Sub-jobs that are waited for together. The plugin provides the memory, usually on its stack, and looks at
- * nothing in it. */
+/* Sub-jobs for which a plugin waits together. The plugin provides the memory, usually on its stack, and does not
+ * read it. */
 typedef struct locksley_group {
   void* of_the_host[16];
 } locksley_group;
 
 /* A sub-job. `argument`: a copy of the bytes given to `spawn`, aligned to 16; the sub-job's own. */
 typedef int32_t (*locksley_task)(locksley_context* context, void* argument);
-/* A piece of a loop: the indexes from low to high - 1. `argument` as given to `parallel_for`, the same for
+/* A burst of a loop: the indexes from low to high - 1. `argument` as given to `parallel_for`, the same for
  * all. */
 typedef int32_t (*locksley_body)(locksley_context* context, void* argument, uint64_t low, uint64_t high);
 
-/* What the host does for a plugin. Contexts are those of jobs, sub-jobs and pieces of loops. */
+/* What the host does for a plugin. Contexts are those of jobs, sub-jobs and bursts of loops. */
 struct locksley_host {
   uint32_t abi;
   uint32_t size;
@@ -94,66 +93,65 @@ struct locksley_host {
   locksley_text (*tenant)(const locksley_context* context);
   locksley_text (*trace)(const locksley_context* context);
 
-  /* Whether the job should stop, and why. Some nanoseconds; with a time limit, some tens. Long jobs look now
-   * and then, return from everything, and `run` returns LOCKSLEY_GAVE_UP. Any thread may ask while `run` has
-   * not returned. */
+  /* Whether the job should stop, and why. Takes some nanoseconds; with a time limit, some tens. A long job calls
+   * it from time to time; once the job should stop, its `run` returns LOCKSLEY_GAVE_UP. Any thread may call
+   * it until `run` returns. */
   int32_t (*stop_reason)(const locksley_context* context);
-  /* Nanoseconds until the job's time is up, not below 0; -1: it has no limit. */
+  /* Nanoseconds until the job's time limit, not below 0; -1: it has none. */
   int64_t (*time_left)(const locksley_context* context);
-  /* Holds the thread so many nanoseconds, or until the job should stop. */
+  /* Blocks the thread for so many nanoseconds, or until the job should stop. */
   void (*sleep)(const locksley_context* context, uint64_t nanoseconds);
 
   /* Appends to the job's output. In the context of `run` only. */
   int32_t (*write)(locksley_context* context, locksley_text bytes);
-  /* Says why the function that the context was handed to is about to return LOCKSLEY_FAILED, which is also
-   * what it returns. The last call counts. From `run` it is the text of the job's error. From a sub-job or a
-   * piece of a loop it passes to the context that waits for it, where it counts as if it had been said there.
-   */
+  /* Says why the function that received the context is about to return LOCKSLEY_FAILED. Returns
+   * LOCKSLEY_FAILED itself. The last call counts. In `run` the text becomes the job's error. In a sub-job or a
+   * burst of a loop it passes to the context that waits for it, as if `fail` had been called there. */
   int32_t (*fail)(locksley_context* context, locksley_text why);
-  /* What `fail` was last told here, by the plugin or by a function of this table that failed. Valid until the
-   * next failure. */
+  /* The last text that `fail` received in this context, from the plugin or from a function of this table that
+   * failed. Valid until the next failure. */
   locksley_text (*failure)(const locksley_context* context);
 
-  /* A group begins, lets sub-jobs be spawned and waited for as often as one likes, and ends, which waits once
-   * more. A function must have ended its groups when it returns. */
+  /* Between group_begin and group_end a plugin may spawn sub-jobs and wait for them any number of times.
+   * group_end waits once more. A function must end its groups before it returns. */
   void (*group_begin)(locksley_context* context, locksley_group* group);
   void (*group_end)(locksley_group* group);
   /* Queues a sub-job of this job for this thread: run by `wait`, last in first out, unless another thread
    * takes it before, oldest first. The `size` bytes of the argument, at most LOCKSLEY_MOST_ARGUMENT, are
-   * copied. If it fails, nothing was queued; else the sub-job will run, also when the job should stop. */
+   * copied. If it fails, nothing was queued. Otherwise the sub-job will run, even if the job should stop. */
   int32_t (*spawn)(locksley_group* group, locksley_task task, const void* argument, size_t size);
   /* Runs sub-jobs until all of the group have ended. Fails if one of them did, with the text of the first. */
   int32_t (*wait)(locksley_group* group);
 
-  /* Runs body for pieces that together are the indexes from low to high - 1, here and on whatever threads
-   * have nothing better to do, and returns when all are done. A piece is at most `grain` long; 0 lets the
-   * host choose. If a piece fails, or the job should stop, the rest is dropped; in the first case the loop
-   * fails, with that piece's text. */
+  /* Runs `body` for bursts that together are the indexes from low to high - 1, on this thread and on idle
+   * ones, and returns when all are done. A burst is at most `grain` long; 0 lets the
+   * host choose. If a burst fails, or the job should stop, the rest is dropped; in the first case the loop
+   * fails, with that burst's text. */
   int32_t (*parallel_for)(locksley_context* context, uint64_t low, uint64_t high, uint64_t grain,
                           locksley_body body, void* argument);
 };
 
-/* What `init` is given; valid until it returns. */
+/* The argument of `init`; valid until it returns. */
 typedef struct locksley_setup locksley_setup;
 struct locksley_setup {
   uint32_t abi;
   uint32_t size;
   locksley_text handler; /* the name in the configuration: one plugin may serve several handlers */
-  /* Says why `init` is about to return LOCKSLEY_FAILED, which is also what it returns. */
+  /* Says why `init` is about to return LOCKSLEY_FAILED. Returns LOCKSLEY_FAILED itself. */
   int32_t (*fail)(locksley_setup* setup, locksley_text why);
 };
 
-/* What a plugin is. Constant. */
+/* The description of a plugin. Constant. */
 typedef struct locksley_plugin {
   uint32_t abi;  /* LOCKSLEY_PLUGIN_ABI */
   uint32_t size; /* sizeof(locksley_plugin) */
   locksley_text name;
   locksley_text description; /* a line, for people */
-  /* Once for each handler that names this plugin. What it leaves in *state is passed to the others. Null:
-   * nothing to prepare. If it fails, the host does not start, and `teardown` is not called. */
+  /* Called once for each handler that names this plugin. The functions below get the pointer that it stores in
+   * *state. Null: nothing to prepare. If it fails, the host does not start, and `teardown` is not called. */
   int32_t (*init)(locksley_setup* setup, void** state);
-  /* When no job will come any more. The plugin's own threads must have ended when it returns. It is not
-   * called when the process has to end before its jobs have. A process of a handler with `isolate` has the
+  /* Called after the last job. The plugin's own threads must have ended when it returns. The host does not call
+   * it if the process must end before its jobs have ended. A process of a handler with `isolate` has the
    * handler's `grace` for it, and 2 s at most when the host ends. May be null. */
   void (*teardown)(void* state);
   /* Runs one job. The payload is valid until it returns. */
@@ -166,7 +164,7 @@ typedef struct locksley_plugin {
 #define LOCKSLEY_PLUGIN_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* What a plugin defines. A host finds it by name. */
+/* The function that a plugin defines. A host finds it by its name. */
 LOCKSLEY_PLUGIN_EXPORT const locksley_plugin* locksley_plugin_entry(void);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 //                     job.write(std::string(payload.rbegin(), payload.rend()));
 //                   })
 //
-// What a job throws becomes its error. Threads and lifetimes are those of core/plugin.h.
+// An exception of a job becomes its error. Threads and lifetimes are those of core/plugin.h.
 #pragma once
 
 #include <atomic>
@@ -34,12 +34,12 @@ inline std::string_view view(locksley_text text) {
 }
 inline locksley_text text(std::string_view view) { return {view.data(), view.size()}; }
 
-// What the host could not do, in its words.
+// A function of the host failed; what() is the host's text.
 class HostError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class StopReason : std::uint8_t { none, cancelled, timeout };
+enum class StopReason : std::uint8_t { kNone, kCancelled, kTimeout };
 
 // [low, high).
 struct IndexRange {
@@ -53,18 +53,18 @@ class FirstException {
   void keep() noexcept {
     if (!is_kept_.exchange(true)) exception_ = std::current_exception();
   }
-  // Throws it, once; else does nothing.
+  // Throws the exception that was kept, once. Without one it does nothing.
   void rethrow() {
     if (is_kept_.exchange(false)) std::rethrow_exception(std::exchange(exception_, nullptr));
   }
 
  private:
   std::atomic<bool> is_kept_{false};
-  std::exception_ptr exception_;  // written by the one that set is_kept_
+  std::exception_ptr exception_;  // written by the thread that set is_kept_
 };
 
-// The place of some code on a thread of the host. Handed to jobs, sub-jobs and pieces of loops; valid until
-// they return, and only on their thread.
+// For which job some code runs, and on which thread of the host. Jobs, sub-jobs and bursts of loops each receive
+// one; it is valid until they return, and only on their thread.
 class Context {
  public:
   explicit Context(locksley_context& context) : context_(context) {}
@@ -77,25 +77,24 @@ class Context {
   std::string_view tenant() const { return view(host().tenant(&context_)); }
   std::string_view trace() const { return view(host().trace(&context_)); }
 
-  // Whether the job's batch was cancelled or its time is up; any thread may ask while the job runs. Long jobs
-  // look now and then, and call give_up() or simply return.
+  // Whether the job's batch was cancelled or its time limit has passed. Any thread may call it while the job
+  // runs. A long job calls it from time to time, and then calls give_up() or returns.
   StopReason stop_reason() const { return static_cast<StopReason>(host().stop_reason(&context_)); }
-  bool should_stop() const { return stop_reason() != StopReason::none; }
-  // Until the job's time is up; nanoseconds::max() if it has no limit.
+  bool should_stop() const { return stop_reason() != StopReason::kNone; }
+  // Time until the job's limit; nanoseconds::max() if it has none.
   std::chrono::nanoseconds time_left() const {
     const std::int64_t left = host().time_left(&context_);
     return left < 0 ? std::chrono::nanoseconds::max() : std::chrono::nanoseconds(left);
   }
-  // Holds the thread, but no longer than until the job should stop.
+  // Blocks the thread for `duration`, or until the job should stop.
   void sleep_for(std::chrono::nanoseconds duration) const {
     if (duration.count() > 0) host().sleep(&context_, static_cast<std::uint64_t>(duration.count()));
   }
 
-  // Calls body(i) for every i in [low, high), on this thread and on every other that has nothing better to
-  // do; or body(IndexRange), or body(Context&, IndexRange), for ranges that together are [low, high). Returns
-  // when all are done. The first exception that a body throws is thrown again here, after the rest was
-  // dropped. If the job should stop, the rest is dropped and it returns. `grain`: the most indexes of a
-  // range; 0 lets the host choose.
+  // Calls body(i) for every i in [low, high), on this thread and on idle ones; or body(IndexRange), or
+  // body(Context&, IndexRange), for ranges that together are [low, high). Returns when all are done. The first
+  // exception that a body throws is thrown again here, after the rest was dropped. If the job should stop, the
+  // rest is dropped, and this returns. `grain`: the most indexes of a range; 0 lets the host choose.
   template <class Body>
   void parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain = 0);
 
@@ -114,7 +113,8 @@ class Context {
   locksley_context& context_;
 };
 
-// What a job has beside: an output, and a way to fail without an exception.
+// The context of a job itself, as opposed to its sub-jobs: it also has an output, and can fail without an
+// exception.
 class Job : public Context {
  public:
   using Context::Context;
@@ -123,7 +123,7 @@ class Job : public Context {
   void write(std::string_view bytes) { expect(host().write(&abi(), text(bytes))); }
   // The job ends `error` with this text in place of its output, whatever it writes. The last call counts.
   void fail(std::string_view message) { outcome_ = host().fail(&abi(), text(message)); }
-  // The job ends because it was asked to stop: `cancelled`, or `timeout`. Does nothing if it was not asked.
+  // The job ends with the status `cancelled` or `timeout`. No effect if it was not asked to stop.
   void give_up() {
     if (should_stop()) outcome_ = LOCKSLEY_GAVE_UP;
   }
@@ -134,8 +134,8 @@ class Job : public Context {
   std::int32_t outcome_ = LOCKSLEY_OK;
 };
 
-// Sub-jobs of one job that are waited for together. Lives on the stack of the code that spawns and waits;
-// only that thread calls it. The destructor waits, so no sub-job outlives what it refers to.
+// Sub-jobs of one job, and the wait for all of them. Lives on the stack of the code that spawns and waits;
+// only that thread calls it. The destructor waits, so no sub-job outlives the variables that it uses.
 class TaskGroup {
  public:
   explicit TaskGroup(Context& context) : context_(context) {
@@ -146,8 +146,8 @@ class TaskGroup {
   TaskGroup& operator=(const TaskGroup&) = delete;
 
   // Queues `function(Context&)` on this thread: run by wait(), last in first out, unless another thread takes
-  // it before, oldest first. No allocation for closures that can be copied as bytes and are small: references
-  // and numbers, 56 bytes of them.
+  // it before, oldest first. Does not allocate for closures of up to 56 bytes that can be copied as bytes, such
+  // as references and numbers.
   template <class F>
   void spawn(F&& function);
 
@@ -178,7 +178,7 @@ class TaskGroup {
   FirstException first_;
 };
 
-// What a plugin's class is given when it is made, before the first job.
+// The argument of the constructor of a plugin's class. The host constructs it before the first job.
 class Setup {
  public:
   explicit Setup(locksley_setup& setup) : setup_(setup) {}
@@ -229,7 +229,7 @@ void TaskGroup::spawn(F&& function) {
     const Held held{&first_, std::forward<F>(function)};
     const locksley_task run = [](locksley_context* context, void* argument) noexcept -> std::int32_t {
       (*std::launder(static_cast<Held*>(argument)))(*context);
-      return LOCKSLEY_OK;  // what it threw is kept here, as it is
+      return LOCKSLEY_OK;  // its exception is in first_
     };
     context_.expect(host.spawn(&group_, run, &held, sizeof(held)));
   } else {
@@ -242,12 +242,13 @@ void TaskGroup::spawn(F&& function) {
       return LOCKSLEY_OK;
     };
     context_.expect(host.spawn(&group_, run, static_cast<const void*>(&pointer), sizeof(pointer)));
-    (void)held.release();  // the sub-job's
+    (void)held.release();  // the sub-job owns it
   }
 }
 
-// The functions of a plugin whose jobs an object runs: made by init, from a Setup& if it takes one, and
-// called as `object(Job&, std::string_view)`, which is const because many threads do so at once.
+// The functions of a plugin whose jobs an object runs. init() constructs the object, from a Setup& if its
+// constructor takes one. run() calls `object(Job&, std::string_view)`, which is const because many threads call
+// it at once.
 template <class Object>
 struct Functions {
   static std::int32_t init(locksley_setup* setup, void** state) noexcept {
@@ -305,8 +306,8 @@ locksley_plugin describe(std::string_view name, std::string_view description, co
     return &plugin;                                                                                   \
   }
 
-// The same with a class: made once for each handler, before its first job, and destroyed after its last. What
-// its constructor throws keeps the host from starting.
+// The same with a class: made once for each handler, before its first job, and destroyed after its last. An
+// exception of its constructor keeps the host from starting.
 #define LOCKSLEY_PLUGIN_CLASS(name, description, ...)                                                 \
   extern "C" const locksley_plugin* locksley_plugin_entry() {                                         \
     static const locksley_plugin plugin = locksley::plugin::describe<__VA_ARGS__>(name, description); \

@@ -2,20 +2,20 @@
 
 #include <CLI/CLI.hpp>
 
-#include "daemon/exit_codes.h"
+#include "daemon/base/exit_codes.h"
 
 namespace locksley::daemon {
 
 ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& version) {
   CommandLine command_line;
   CLI::App app("Locksley: runs batches of jobs, and is fair about it", "locksleyd");
-  app.add_option("--config", command_line.config_file, "Configuration file (YAML); none: all defaults")
+  app.add_option("--config", command_line.config_file,
+                 "Configuration file (YAML); without it all keys have their defaults")
       ->type_name("FILE");
   app.add_flag("--check-config", command_line.check_config,
-               "Validate the configuration, print what would be in force, and exit");
-  app.add_flag("--repair", command_line.repair,
-               "Make what can still be read of a damaged store a sound one, and exit");
-  // How the daemon starts other processes.
+               "Check the configuration, print it with all defaults, and exit");
+  app.add_flag("--repair", command_line.repair, "Repair a damaged store: keep what can be read, and exit");
+  // For processes that the daemon starts itself.
   app.add_flag("--keeper", command_line.keeper)->group("");
   app.add_option("--keeper-users", command_line.keeper_users)->group("");
   app.add_option("--plugin-worker", command_line.plugin_worker)->group("");
@@ -24,10 +24,11 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
   app.set_version_flag("--version", "locksleyd " + version);
   app.footer(
       "Signals: TERM or INT drains and ends, a second one ends at once; HUP reads the configuration again.\n"
-      "Ends with 0 after a clean drain, 2: wrong options, 69: an address cannot be listened on, or the "
-      "store\n"
-      "cannot be opened, 75: jobs were left when the time to drain ran out, 78: the configuration is wrong,\n"
-      "143: ended at once.");
+      "Exit codes: 0 after a clean drain; 2: wrong options; 69: cannot listen on an address, or cannot open "
+      "the\n"
+      "store; 75: jobs were left when shutdown.drain_timeout passed; 78: the configuration is wrong; 143: "
+      "ended "
+      "at once.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

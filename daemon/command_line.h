@@ -10,16 +10,15 @@ struct CommandLine {
   bool check_config = false;
   bool repair = false;
 
-  // Not for people: how the daemon starts other processes.
-  bool keeper = false;        // that which keeps the others, of daemon/process
-  std::string keeper_users;   // as whom alone it may run them; empty: no matter
-  std::string plugin_worker;  // not empty: the file of a plugin, whose jobs the process is to run
-  std::string handler;        // for which it does
-  bool check = false;         // it only tries the plugin out
+  // For processes that the daemon starts itself; not shown in --help.
+  bool keeper = false;        // the keeper of daemon/process
+  std::string keeper_users;   // the users as whom alone it may run programs; empty: any
+  std::string plugin_worker;  // not empty: the process runs the jobs of this plugin file
+  std::string handler;        // the handler for which it does
+  bool check = false;         // it only loads the plugin and exits
 };
 
-// What was asked for; or, if there is nothing to run, what to exit with: help or version were printed, or an
-// error was.
+// The options; or, if help, the version or an error was printed instead, the exit code.
 struct ParsedCommandLine {
   std::optional<CommandLine> command_line;
   int exit_code = 0;

@@ -34,7 +34,7 @@ std::expected<ProcessHandler, std::string> prepare(const std::string& name, cons
                                                    bool looks_for_program) {
   auto made = prepare_process_handler(name, settings);
   if (!made || !looks_for_program || !settings.plugin.empty()) return made;
-  if (auto found = made->program->look_for_file(name); !found) return std::unexpected(found.error());
+  if (auto found = made->program->look_up_file(name); !found) return std::unexpected(found.error());
   return made;
 }
 

@@ -1,4 +1,4 @@
-// Every handler that there is: built in, plugins, commands, workers; and the lanes that run their jobs.
+// All handlers (built in, plugins, commands, workers) and the lanes that run their jobs.
 #pragma once
 
 #include <expected>
@@ -10,64 +10,72 @@
 #include <vector>
 
 #include "config/config.h"
-#include "core/handler.h"
-#include "core/lane.h"
+#include "core/batch/handler.h"
+#include "core/lane/lane.h"
+#include "daemon/base/io_thread.h"
 #include "daemon/handlers/plugin.h"
 #include "daemon/process/handler_lanes.h"
-#include "daemon/process/keeper.h"
-#include "daemon/server/handler_directory.h"
+#include "daemon/process/keeper/keeper.h"
+#include "daemon/server/batches/handler_directory.h"
 
 namespace locksley::daemon {
 
-// The way from the handlers of one configuration to those of another, made ready so that nothing of it can
-// fail any more.
+// The differences between the handlers of two configurations, prepared so that putting them in force cannot
+// fail.
 struct HandlerChanges {
   struct Change {
-    std::optional<config::Handler> settings;  // none: it is there no more
-    std::optional<ProcessHandler> process;    // that runs its jobs from now on
-    std::unique_ptr<PluginHandler> plugin;    // likewise; neither: as before
+    std::optional<config::Handler> settings;  // none: the handler is removed
+    // What runs its jobs from now on; if both are empty, what ran them before.
+    std::optional<ProcessHandler> process;
+    std::unique_ptr<PluginHandler> plugin;
   };
-  std::map<std::string, Change> changes;  // by name; those that stay as they are are not in it
+  std::map<std::string, Change> changes;  // by name; unchanged handlers are not in it
 };
 
 // One sentence each.
 using HandlerProblems = std::vector<std::string>;
 
-// All of it but for the plugins that run in this process. `looks_for_programs`: one that cannot be found is a
-// problem, too; else it will be an error of each job. Any thread, which must not end meanwhile; takes as long
-// as isolated plugins take to start.
+// Prepares the changes, but for plugins that run in this process (HandlerSet::load()). `looks_for_programs`: a
+// program that cannot be found is a problem; else it will be an error of each job. Any thread, which must not
+// end meanwhile. Blocks for as long as isolated plugins take to start.
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
     const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
     bool looks_for_programs);
 
-// Owned by main(); outlives server and batches. The I/O thread, or the one that starts it.
+// All handlers, and their lanes.
+//
+// Owned by main(); outlives server and batches. The I/O thread, or main's before that runs. Only load() blocks,
+// while plugins initialise. Only load() and the static make() fail.
 class HandlerSet {
  public:
-  // `cpu`: the pool's lane, which outlives this; `ring`: what the rings of all lanes have in common. The
-  // errors are sentences that name the key and say what to do.
-  static std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> make(
-      const config::Config& config, Lane& cpu, const FairRing::Options& ring,
-      std::shared_ptr<spdlog::logger> log);
+  // `cpu`: the pool's lane, which outlives this; `ring`: options of all lanes' rings. Each error is a sentence
+  // that names the key and says what to do.
+  static std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> make(const config::Config& config,
+                                                                          Lane& cpu,
+                                                                          const FairRing::Options& ring,
+                                                                          std::shared_ptr<spdlog::logger> log)
+      LOCKSLEY_REQUIRES(kIoThread);
 
   HandlerDirectory& directory() { return directory_; }
-  std::vector<const Handler*> handlers() const;
+  std::vector<const Handler*> handlers() const LOCKSLEY_REQUIRES(kIoThread);
   // The pool's first.
   const std::vector<Lane*>& lanes() const { return lanes_; }
   HandlerLanes& processes() { return processes_; }
-  // As whom programs run, of the handlers that there were at the start.
+  // The users as whom programs run, of the handlers at the start.
   const std::set<KeeperUser>& program_users() const { return program_users_; }
-  // Of lanes to come.
+  // For lanes that are made later.
   void set_quantum(Nanoseconds quantum) { ring_.quantum = quantum; }
 
-  // Loads the plugins among `changes` that run in this process, and looks whether all names are free. None of
-  // it is in force then. Waits for their init.
+  // Loads the plugins among `changes` that run in this process, and checks that all names are free. Puts
+  // nothing in force. Blocks while the plugins initialise.
   std::expected<void, HandlerProblems> load(const std::map<std::string, config::Handler>& before,
-                                            HandlerChanges& changes);
-  // Whether the change may be made only while nothing of the handler runs: code that runs in this process
-  // goes, or the batches change their lane.
-  bool needs_standstill(const std::string& name, const HandlerChanges::Change& change) const;
-  // The change is in force. Where it needs a standstill, there is one; the batches are still where they were.
-  void make(const std::string& name, HandlerChanges::Change change);
+                                            HandlerChanges& changes) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the change may be made only while no job of the handler runs: because code in this process is
+  // removed, or because the batches change their lane.
+  bool needs_standstill(const std::string& name, const HandlerChanges::Change& change) const
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Puts the change in force. Needs: a standstill, if needs_standstill(). Leaves the batches in their lane.
+  void make(const std::string& name, HandlerChanges::Change change) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   HandlerSet(Lane& cpu, const FairRing::Options& ring, std::shared_ptr<spdlog::logger> log)

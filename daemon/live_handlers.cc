@@ -6,24 +6,24 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/http/scheduler_metrics.h"
-#include "daemon/log_line.h"
+#include "daemon/base/log_line.h"
+#include "daemon/metrics/scheduler_metrics.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
 
 namespace {
-// How often it is looked for a standstill. Guess: what a change of the configuration may take.
+// How often it looks for a standstill. Guess: how long a change of the configuration may take.
 constexpr auto kLookPeriod = std::chrono::milliseconds(10);
 }  // namespace
 
 LiveHandlers::LiveHandlers(const Parts& parts) : parts_(parts), timer_(parts.io) {
-  for (const auto& [name, entry] : parts_.handlers.directory().entries()) tell(name);
+  for (const auto& [name, entry] : parts_.handlers.directory().entries()) publish(name);
 }
 
 void LiveHandlers::apply(HandlerChanges changes) {
   for (auto& [name, change] : changes.changes) begin(name, std::move(change));
-  if (!waiting_.empty()) look();
+  if (!waiting_.empty()) finish_waiting();
 }
 
 void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change) {
@@ -31,7 +31,7 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
   HandlerDirectory& directory = parts_.handlers.directory();
   auto waits = waiting_.find(name);
   if (waits != waiting_.end() && change.settings && !change.process && change.plugin == nullptr) {
-    // Only what its batches are given has changed; how its jobs are run is still to come.
+    // Only the settings of new batches have changed; how its jobs run is what still waits.
     waits->second.settings = std::move(change.settings);
     return;
   }
@@ -39,7 +39,7 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
     return finish(name, std::move(change));
   }
   if (change.settings) {
-    // It is there from now on, where its batches are.
+    // The handler exists from now on, in the lane where its batches are.
     const HandlerDirectory::Entry now = *directory.find_any(name);
     directory.add({.handler = now.handler,
                    .lane = now.lane,
@@ -54,7 +54,7 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
   waiting_.insert_or_assign(name, std::move(change));
 }
 
-void LiveHandlers::look() {
+void LiveHandlers::finish_waiting() {
   Batches& batches = parts_.server.batches();
   for (auto waits = waiting_.begin(); waits != waiting_.end();) {
     if (batches.has_running(waits->first)) {
@@ -67,7 +67,8 @@ void LiveHandlers::look() {
   if (waiting_.empty()) return;
   timer_.expires_after(kLookPeriod);
   timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) look();
+    kIoThread.assert_held();
+    if (!error) finish_waiting();
   });
 }
 
@@ -77,7 +78,7 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
   const HandlerDirectory::Entry* const before = parts_.handlers.directory().find_any(name);
   const bool was_held = before != nullptr && before->is_held;
   parts_.handlers.make(name, std::move(change));
-  tell(name);
+  publish(name);
   if (!is_there) {
     batches.hold_handler(name);
     LogLine("handler gone").with("handler", name).write(*parts_.log, spdlog::level::info);
@@ -93,7 +94,7 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
       .write(*parts_.log, spdlog::level::info);
 }
 
-void LiveHandlers::tell(const std::string& name) {
+void LiveHandlers::publish(const std::string& name) {
   const HandlerDirectory::Entry* const entry = parts_.handlers.directory().find(name);
   if (entry != nullptr) {
     parts_.server.add_handler(name);

@@ -1,4 +1,4 @@
-// Handlers that come, change and go while the daemon serves.
+// Handlers that are added, changed and removed while the daemon serves.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
 #include "daemon/handler_set.h"
-#include "daemon/server/io.h"
 
 namespace spdlog {
 class logger;
@@ -18,11 +19,12 @@ namespace locksley::daemon {
 class SchedulerMetrics;
 class Server;
 
-// Puts changes of handlers in force, and tells all who have to do with handlers. Jobs that run end as they
-// began. Most changes are made at once. Those that need a standstill of the handler (HandlerSet) wait for it:
-// meanwhile its batches are held, those that come in too, so that it comes.
+// Puts changes of handlers in force, in the directory, the batches, the lanes and the metrics. Running jobs end
+// as they began. Most changes are made at once. A change that needs a standstill of its handler (HandlerSet)
+// waits for it: meanwhile the handler's batches are held, new ones, too, so that its jobs run out.
 //
-// Owned by main(); all parts outlive it. The I/O thread only; nothing blocks but a plugin's teardown.
+// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but a plugin's teardown. Nothing
+// fails: what can fail was prepared before.
 class LiveHandlers {
  public:
   struct Parts {
@@ -33,23 +35,25 @@ class LiveHandlers {
     std::shared_ptr<spdlog::logger> log;
   };
 
-  // Tells `metrics` of the lanes that there are.
+  // Adds the handlers and lanes that exist to `metrics`.
   explicit LiveHandlers(const Parts& parts);
 
-  // Those of HandlerSet::load().
-  void apply(HandlerChanges changes);
+  // `changes` have been through HandlerSet::load().
+  void apply(HandlerChanges changes) LOCKSLEY_REQUIRES(kIoThread);
   // No handler waits for its standstill.
   bool is_settled() const { return waiting_.empty(); }
 
  private:
-  void begin(const std::string& name, HandlerChanges::Change change);
-  // Its standstill has come, or is not needed.
-  void finish(const std::string& name, HandlerChanges::Change change);
-  void look();
-  void tell(const std::string& name);
+  void begin(const std::string& name, HandlerChanges::Change change) LOCKSLEY_REQUIRES(kIoThread);
+  // The handler is at a standstill, or needs none.
+  void finish(const std::string& name, HandlerChanges::Change change) LOCKSLEY_REQUIRES(kIoThread);
+  // Makes the changes whose handlers have come to a standstill.
+  void finish_waiting() LOCKSLEY_REQUIRES(kIoThread);
+  // Adds a handler and its lane to counters and metrics.
+  void publish(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
-  std::map<std::string, HandlerChanges::Change> waiting_;  // for a standstill
+  std::map<std::string, HandlerChanges::Change> waiting_;  // for a standstill, by handler
   Timer timer_;
 };
 

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <exception>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/program.h"
-#include "daemon/exit_codes.h"
 
 int main(int argc, char** argv) {
   try {

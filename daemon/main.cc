@@ -1,56 +1,40 @@
-// locksleyd: the table of contents. Loads the configuration, builds each part by hand, runs, and takes down
-// in reverse.
+// locksleyd: loads the configuration, builds each part by hand, runs, and takes the parts down in reverse.
 #include <fmt/format.h>
-#include <sys/resource.h>
+#include <malloc.h>
+#include <spdlog/logger.h>
 
-#include <algorithm>
 #include <asio/io_context.hpp>
-#include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <expected>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "config/auto_limits.h"
 #include "config/dump.h"
 #include "config/load.h"
 #include "config/words.h"
-#include "core/lane.h"
-#include "core/pool.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
+#include "daemon/base/exit_codes.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/logging.h"
 #include "daemon/command_line.h"
-#include "daemon/cpu_count.h"
-#include "daemon/exit_codes.h"
+#include "daemon/forced_exit.h"
 #include "daemon/handler_set.h"
 #include "daemon/handlers/plugin_worker.h"
-#include "daemon/http/api.h"
-#include "daemon/http/assets.h"
-#include "daemon/http/build_info.h"
-#include "daemon/http/health.h"
-#include "daemon/http/limit_metrics.h"
-#include "daemon/http/login.h"
-#include "daemon/http/metrics_page.h"
-#include "daemon/http/operator_pages.h"
-#include "daemon/http/process_metrics.h"
-#include "daemon/http/scheduler_metrics.h"
-#include "daemon/http/server.h"
-#include "daemon/http/server_metrics.h"
-#include "daemon/http/store_metrics.h"
-#include "daemon/http/tls_metrics.h"
+#include "daemon/http_port.h"
 #include "daemon/live_handlers.h"
-#include "daemon/logging.h"
+#include "daemon/metrics/build_info.h"
 #include "daemon/privileges.h"
-#include "daemon/process/keeper.h"
+#include "daemon/process/keeper/keeper.h"
 #include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
+#include "daemon/startup.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/context.h"
 
@@ -63,262 +47,164 @@ std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-// One descriptor a client, and some for everything else.
-void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
-  constexpr rlim_t kOthers = 128;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur < clients + kOthers) {
-    log.warn("limits.max_clients is {}, but the process may have only {} descriptors", clients,
-             limit.rlim_cur);
-  }
-}
+using Prepared = std::expected<Reconfiguration::Commit, std::vector<std::string>>;
 
-Store::Options store_options(const config::Config& config) {
-  return {.path = config.store.path, .durability = config.store.durability};
-}
-
-// Jobs that run while the daemon ends, and whose batches are stored, are left to the next process where they
-// take longer than this.
-constexpr auto kJobsGrace = std::chrono::seconds(2);
-
-// While it lives the workers have kJobsGrace to end their jobs. Then what they have published is written, and
-// the process ends without them.
-class LastWord {
- public:
-  LastWord(Store* store, int exit_code, std::shared_ptr<spdlog::logger> log) {
-    if (store == nullptr) return;
-    thread_ = std::jthread([store, exit_code, log = std::move(log)](const std::stop_token& ended) {
-      std::mutex mutex;
-      std::unique_lock lock(mutex);
-      std::condition_variable_any woken;
-      if (woken.wait_for(lock, ended, kJobsGrace, [&] { return ended.stop_requested(); })) return;
-      store->stop();
-      log->warn("ended while jobs ran: they will run again at the next start");
-      log->flush();
-      std::_Exit(exit_code);
-    });
-  }
-
- private:
-  std::jthread thread_;
-};
-
-std::expected<Reconfiguration::Commit, std::vector<std::string>> prepare_login(HttpLogin& login,
-                                                                               const config::Config& config) {
+Prepared prepare_http(HttpPort& http, const config::Config& config) {
   auto token = read_http_token(config.http);
   if (!token) return std::unexpected(std::vector{token.error()});
-  return [&login, mode = config.http.login, token = *std::move(token)]() mutable {
-    login.set(mode, std::move(token));
+  return [&http, mode = config.http.login, hosts = config.http.hosts, token = *std::move(token)]() mutable {
+    http.login().set(mode, std::move(token));
+    http.hosts().set(std::move(hosts));
   };
 }
 
-// Connections that there are go on with what they began with.
-std::expected<Reconfiguration::Commit, std::vector<std::string>> prepare_tls(
-    Server& server, HttpServer& http, const std::shared_ptr<spdlog::logger>& log,
-    const config::Config& config) {
+void use_tls(Server& server, HttpServer& http, TlsContexts contexts) {
+  server.use_tls(std::move(contexts.listen));
+  http.use_tls(std::move(contexts.http), server.state().handshakes());
+}
+
+// Connections that exist keep the certificate with which they began.
+Prepared prepare_tls(Server& server, HttpServer& http, const std::shared_ptr<spdlog::logger>& log,
+                     const config::Config& config) {
   auto contexts = load_tls(config);
   if (!contexts) return std::unexpected(std::move(contexts.error()));
   return [&server, &http, log, contexts = *std::move(contexts)]() mutable {
     log_warnings(contexts, *log);
-    server.use_tls(std::move(contexts.listen));
-    http.use_tls(std::move(contexts.http), server.handshakes());
+    use_tls(server, http, std::move(contexts));
   };
 }
 
-// Keeps what only root can do later, as far as the configuration asks for it, and is the user then.
-std::expected<void, std::string> lower(const Privileges& privileges, HandlerSet& handlers,
-                                       const config::Config& config) {
-  if (!privileges.will_drop()) return {};
-  auto kept = handlers.processes().keep_root_for_others(privileges.user(), handlers.program_users());
-  if (!kept) return kept;
-  if (!config.store.path.empty()) {
-    if (auto made = privileges.make_folder(config.store.path); !made) return made;
-  }
-  return privileges.lower();
-}
+// The table of contents. Each part is built here, in this order; one that cannot be built throws StartFailure.
+int build_and_run(const config::Config& config, const config::Machine& machine,
+                  const std::string& config_file, const std::shared_ptr<spdlog::logger>& log) {
+  const ThreadRoleScope role(kIoThread);
 
-int serve(const config::Config& config, const std::string& config_file) {
-  forbid_new_privileges(config.process.core_dumps);
-  const auto log = make_log(config.log);
-  const auto privileges = Privileges::make(config.process);
-  if (!privileges) {
-    log->error("{}", privileges.error());
-    return kExitConfig;
-  }
+  // What is read before root is given up: users, tokens, programs, certificates.
+  const Privileges privileges = or_fail(Privileges::make(config.process), kExitConfig);
   raise_descriptor_limit(config.limits.max_clients, *log);
-  std::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write
+  // Lists of millions of payloads grow by moving pages, not bytes. By itself the limit would rise to 32 MiB, and
+  // growing copy so much; 1 MiB blocks, which are used again and again, stay below it.
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 8 << 20);  // twice as much, as malloc would have it
+  std::signal(SIGPIPE, SIG_IGN);         // a peer that has gone is an error of the write
+  auto token = or_fail(read_http_token(config.http), kExitConfig);
 
-  const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
-  const FairRing::Options ring{
-      .share = config.scheduling.share == config::Share::kTime ? Share::time : Share::jobs,
-      .quantum = config.scheduling.quantum,
-      .parallelism = workers};
+  // The scheduler.
+  const WorkerCounts counts = worker_counts(config, *log);
+  const FairRing::Options ring = ring_options(config, counts.workers);
   Lane lane("cpu", ring);
   Pool pool(lane);
+  const auto handlers = or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig);
 
-  auto token = read_http_token(config.http);
-  if (!token) {
-    log->error("{}", token.error());
-    return kExitConfig;
-  }
+  TlsContexts tls = or_fail(load_tls(config), kExitConfig);
+  log_warnings(tls, *log);
 
-  const auto made = HandlerSet::make(config, lane, ring, log);
-  if (!made) {
-    for (const std::string& problem : made.error()) log->error("{}", problem);
-    return kExitConfig;
-  }
-  HandlerSet& handlers = **made;
+  // What is made and opened from here on belongs to the user; only the ports are bound by root.
+  or_fail(lower_privileges(privileges, *handlers, config), kExitUnavailable);
+  const std::unique_ptr<Store> store = or_fail(open_store(config, log), kExitUnavailable);
 
-  auto tls = load_tls(config);
-  if (!tls) {
-    for (const std::string& problem : tls.error()) log->error("{}", problem);
-    return kExitConfig;
-  }
-  log_warnings(*tls, *log);
-
-  // What is made and opened from here on is the user's; but for the ports, which are root's to bind.
-  if (auto lowered = lower(*privileges, handlers, config); !lowered) {
-    log->error("{}", lowered.error());
-    return kExitUnavailable;
-  }
-  std::unique_ptr<Store> store;
-  if (!config.store.path.empty()) {
-    auto opened = Store::open(store_options(config), log);
-    if (!opened) {
-      log->error("{}", opened.error());
-      return kExitUnavailable;
-    }
-    store = std::move(*opened);
-  }
-
+  // The two ports.
   asio::io_context io(1);  // one thread runs it: fewer locks
   Authenticator authenticator(io.get_executor());
   Server server({.io = io,
-                 .handlers = handlers.directory(),
-                 .lanes = handlers.lanes(),
+                 .handlers = handlers->directory(),
+                 .lanes = handlers->lanes(),
                  .pool = pool,
                  .store = store.get(),
                  .authenticator = authenticator,
                  .log = log,
                  .version = kBuildVersion},
                 config);
-
-  HttpLogin http_login(
-      authenticator,
-      [&server](const std::string& name) -> std::optional<HttpUser> {
-        const auto user = server.config().users.find(name);
-        if (user == server.config().users.end()) return std::nullopt;
-        return HttpUser{.hash = user->second.password_hash, .groups = user->second.commands};
-      },
-      [&server](const std::string& source) {
-        server.stats().authentication_failures.add(1);
-        server.warn_sometimes(Warning::kWrongPassword, source,
-                              "wrong password or token by HTTP, or no such user");
-      });
-  http_login.set(config.http.login, *std::move(token));
-
-  Health health(pool, lane);
-  SchedulerMetrics scheduler_metrics(
-      pool, lane, handlers.handlers(),
-      {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
+  HttpPort http({.io = io,
+                 .authenticator = authenticator,
+                 .handlers = *handlers,
+                 .lane = lane,
+                 .pool = pool,
+                 .store = store.get(),
+                 .server = server},
+                config, std::move(token));
+  use_tls(server, http.http(), std::move(tls));
   LiveHandlers live_handlers(
-      {.io = io, .handlers = handlers, .server = server, .metrics = scheduler_metrics, .log = log});
-  MetricsPage metrics;
-  metrics.add([&](Families& families) { scheduler_metrics.read(families); });
-  metrics.add([&](Families& families) { read_server_metrics(server.stats(), families); });
-  metrics.add([&](Families& families) { read_limit_metrics(server.config(), families); });
-  if (store != nullptr) metrics.add([&](Families& families) { read_store_metrics(*store, families); });
-  metrics.add([](Families& families) { read_process_metrics(families); });
-  metrics.add([](Families& families) { read_build_info(families); });
-  Router router(&http_login);
-  add_operator_pages(router, metrics, health);
-  add_assets(router, dashboard_assets());
-  Api api(server, health);
-  api.add_to(router);
-  HttpServer http(io, router);
-  metrics.add([&](Families& families) { read_tls_metrics(server.tls(), http.tls(), families); });
-  server.use_tls(std::move(tls->listen));
-  http.use_tls(std::move(tls->http), server.handshakes());
+      {.io = io, .handlers = *handlers, .server = server, .metrics = http.scheduler_metrics(), .log = log});
+  or_fail(server.batches().restore_all(), kExitUnavailable);
 
-  if (auto restored = server.batches().restore_all(); !restored) {
-    log->error("{}", restored.error());
-    return kExitUnavailable;
-  }
+  // Clients. The HTTP port is opened first: a client that can connect to the other finds everything there.
+  or_fail(privileges.raise(), kExitUnavailable);
+  const std::string http_at =
+      to_text(or_fail(in_section("http", http.listen(config.http)), kExitUnavailable));
+  const std::string listen_at = to_text(or_fail(in_section("listen", server.listen()), kExitUnavailable));
+  or_fail(privileges.drop(), kExitUnavailable);
 
-  if (auto raised = privileges->raise(); !raised) {
-    log->error("{}", raised.error());
-    return kExitUnavailable;
-  }
-  // The HTTP side first: that a client can connect means that all is there.
-  const auto http_at = http.listen(config.http.address, config.http.port);
-  if (!http_at) {
-    log->error("http: {}", http_at.error());
-    return kExitUnavailable;
-  }
-  const auto listen_at = server.listen();
-  if (!listen_at) {
-    log->error("listen: {}", listen_at.error());
-    return kExitUnavailable;
-  }
-  if (auto dropped = privileges->drop(); !dropped) {
-    log->error("{}", dropped.error());
-    return kExitUnavailable;
-  }
-  // One worker at least serves everybody.
-  const std::uint32_t reserved = std::min(config.scheduling.reserved_workers, workers - 1);
-  if (reserved != config.scheduling.reserved_workers) {
-    log->warn("scheduling.reserved_workers is {}, but there are {} workers: {} reserved",
-              config.scheduling.reserved_workers, workers, reserved);
-  }
-  pool.start(workers, reserved);
-  handlers.processes().start();
-
+  // Jobs.
+  pool.start(counts.workers, counts.reserved);
+  if (store != nullptr) handlers->processes().set_store([&store] { return store->has_room(); });
+  handlers->processes().start();
   log->info("locksleyd {} ({}) listen={} http={} workers={} handlers={} config={} store={}", kBuildVersion,
-            kBuildRevision, to_text(*listen_at), to_text(*http_at), workers,
-            handlers.directory().entries().size(), config_file.empty() ? "(defaults)" : config_file,
+            kBuildRevision, listen_at, http_at, counts.workers, handlers->directory().entries().size(),
+            config_file.empty() ? "(defaults)" : config_file,
             store == nullptr
                 ? std::string("memory")
                 : fmt::format("{} ({})", config.store.path, config::word_of(config.store.durability)));
+
+  // Service, until a signal ends it.
   int exit_code = kExitSoftware;
   {
     Reconfiguration reconfiguration({.io = io,
                                      .pool = pool,
                                      .server = server,
-                                     .handlers = handlers,
+                                     .handlers = *handlers,
                                      .live_handlers = live_handlers,
-                                     .metrics = scheduler_metrics,
+                                     .metrics = http.scheduler_metrics(),
+                                     .machine = machine,
                                      .log = log},
                                     config_file);
-    server.on_config(
-        {.reload = [&](auto done) { reconfiguration.reload(std::move(done)); },
-         .set = [&](auto values, auto done) { reconfiguration.set(std::move(values), std::move(done)); }});
-    reconfiguration.add_part([&](const config::Config& next) { return prepare_login(http_login, next); });
+    server.on_config({.reload =
+                          [&](auto done) {
+                            kIoThread.assert_held();
+                            reconfiguration.reload(std::move(done));
+                          },
+                      .set =
+                          [&](auto values, auto done) {
+                            kIoThread.assert_held();
+                            reconfiguration.set(std::move(values), std::move(done));
+                          }});
+    reconfiguration.add_part([&](const config::Config& next) { return prepare_http(http, next); });
     reconfiguration.add_part(
-        [&](const config::Config& next) { return prepare_tls(server, http, log, next); });
+        [&](const config::Config& next) { return prepare_tls(server, http.http(), log, next); });
     Service service({.io = io,
                      .pool = pool,
                      .server = server,
-                     .http = http,
-                     .health = health,
+                     .http = http.http(),
+                     .health = http.health(),
                      .reconfiguration = reconfiguration,
                      .log = log});
-    exit_code = service.run(fmt::format("ready listen={} http={}", to_text(*listen_at), to_text(*http_at)));
+    exit_code = service.run(fmt::format("ready listen={} http={}", listen_at, http_at));
   }
-  // Each worker ends the job that it runs; then nobody calls into the server any more, and what is left lets
-  // go of its batches.
-  handlers.processes().stop();
+
+  // The end, in reverse: each worker ends the job that it runs, after which no thread calls into the server;
+  // then the rings drop what is left, and the parts are destroyed.
+  handlers->processes().stop();
   {
-    const LastWord last_word(store.get(), exit_code, log);
+    const ForcedExit forced_exit(store.get(), exit_code, log);
     pool.stop();
   }
   if (store != nullptr) store->stop();
-  for (Lane* each : handlers.lanes()) each->ring().detach_all();
+  for (Lane* each : handlers->lanes()) each->detach_all();
   log->info("ended exit_code={} connections={} batches={} lost_log_lines={}", exit_code,
-            server.stats().connections_accepted.get(), server.batches_accepted(), lost_log_lines());
+            server.state().stats().connections_accepted.get(), server.state().batches_accepted(),
+            lost_log_lines());
   return exit_code;
+}
+
+int serve(const config::Config& config, const config::Machine& machine, const std::string& config_file) {
+  forbid_new_privileges(config.process.core_dumps);
+  const auto log = make_log(config.log);
+  try {
+    return build_and_run(config, machine, config_file, log);
+  } catch (const StartFailure& failure) {
+    for (const std::string& problem : failure.problems()) log->error("{}", problem);
+    return failure.exit_code();
+  }
 }
 
 int repair(const config::Config& config) {
@@ -326,7 +212,7 @@ int repair(const config::Config& config) {
     std::fputs("--repair: store.path is empty, so there is nothing to repair\n", stderr);
     return kExitConfig;
   }
-  // Files that root makes, the daemon could not open.
+  // The daemon could not open files that belong to root.
   const auto privileges = Privileges::make(config.process);
   if (const auto dropped = privileges ? privileges->drop() : std::unexpected(privileges.error()); !dropped) {
     std::fprintf(stderr, "%s\n", dropped.error().c_str());
@@ -362,12 +248,14 @@ int run(int argc, char** argv) {
     }
     config = std::move(*loaded);
   }
+  const config::Machine machine = this_machine(config);
+  config::derive_limits(config, machine);
   if (parsed.command_line->check_config) {
     std::fputs(config::dump(config).c_str(), stdout);
     return kExitOk;
   }
   if (parsed.command_line->repair) return repair(config);
-  return serve(config, parsed.command_line->config_file);
+  return serve(config, machine, parsed.command_line->config_file);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::unexpected<std::string> refused(std::string_view name, std::string_view ste
   return std::unexpected(fmt::format("process.user: cannot become '{}': {}: {}", name, step, why()));
 }
 
-// Capabilities are what root consists of to the kernel.
+// To the kernel, root is a set of capabilities.
 bool has_capabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
@@ -45,8 +45,8 @@ void forbid_new_privileges(config::CoreDumps core_dumps) {
   if (core_dumps == config::CoreDumps::kYes) return;
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE,
-              &none);           // a handler of core dumps that is a program hears of a crash in spite of it
-  ::prctl(PR_SET_DUMPABLE, 0);  // and of this it does not; nor may others of the same user trace it
+              &none);           // does not stop a core-dump handler that is a program
+  ::prctl(PR_SET_DUMPABLE, 0);  // stops that, too, and tracing by other processes of the user
 }
 
 std::expected<Privileges, std::string> Privileges::make(const config::Process& settings) {
@@ -75,8 +75,8 @@ std::expected<Privileges, std::string> Privileges::make(const config::Process& s
 }
 
 std::expected<void, std::string> Privileges::make_folder(const std::string& path) const {
-  if (!drops_ || ::mkdir(path.c_str(), kOwnerOnly) != 0) return {};  // there, or the store says what is wrong
-  // By descriptor, and no link: what the name leads to may have been replaced since.
+  if (!drops_ || ::mkdir(path.c_str(), kOwnerOnly) != 0) return {};  // exists, or the store reports the error
+  // By descriptor, and not through a link: the name may lead elsewhere by now.
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   const bool is_given = folder >= 0 && ::fchown(folder, user_, group_) == 0;
   const std::string reason = why();
@@ -105,7 +105,7 @@ std::expected<void, std::string> Privileges::drop() const {
   if (::initgroups(name_.c_str(), group_) != 0) return refused(name_, "its groups");
   if (::setresgid(group_, group_, group_) != 0) return refused(name_, "its group");
   if (::setresuid(user_, user_, user_) != 0) return refused(name_, "the user");
-  // The kernel's word for it, not the library's.
+  // Asks the kernel, not the library.
   uid_t real = 0;
   uid_t effective = 0;
   uid_t saved = 0;
@@ -116,7 +116,7 @@ std::expected<void, std::string> Privileges::drop() const {
   if (!is_user || comes_back || has_capabilities()) {
     return std::unexpected(fmt::format("process.user: '{}' could become root again", name_));
   }
-  // A change of user has switched them off.
+  // The change of the user has switched core dumps off.
   if (core_dumps_ == config::CoreDumps::kYes) ::prctl(PR_SET_DUMPABLE, 1);
   return {};
 }

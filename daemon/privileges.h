@@ -1,4 +1,4 @@
-// As whom the daemon runs: the way from root to an ordinary user, and what no process here may ever get.
+// The user as whom the daemon runs: the steps from root to an ordinary user.
 #pragma once
 
 #include <sys/types.h>
@@ -10,16 +10,18 @@
 
 namespace locksley::daemon {
 
-// The calling process, and all that it starts, gets no privileges by starting a program (set-user-id files,
-// file capabilities); and, unless core dumps are asked for, its memory is neither written to a file when it
-// crashes nor read by other processes of its user. While there is one thread, which the others take after.
+// Keeps this process and its children from gaining privileges by starting a program (set-user-id files, file
+// capabilities). Unless core dumps are configured, it also keeps the memory of the process from being written to
+// a file in a crash and from being read by other processes of its user. To be called while there is one thread,
+// from which the others inherit.
 void forbid_new_privileges(config::CoreDumps core_dumps);
 
 // From root to `process.user`, in steps: what belongs to the user is made and opened as the user, ports are
-// bound as root, and then root is given up. Where there is nothing to give up, all of it does nothing.
+// bound as root, and then root is given up. Without `process.user` every step does nothing.
 //
-// Owned by main(). Each step holds for all threads of the process, whoever calls it; no job and no byte from
-// the network comes before drop().
+// Owned by main(), on its thread. Each step takes effect for all threads of the process. No job runs and no byte
+// is read from the network before drop(). Nothing blocks. A step that fails says why; then the daemon must not
+// start.
 class Privileges {
  public:
   // The error is a sentence: there is no such user, or it is root, or the process is neither root nor that
@@ -30,14 +32,14 @@ class Privileges {
   uid_t user() const { return user_; }
   gid_t group() const { return group_; }
 
-  // The folder, if it is not there: for the user alone. As root, since the user may not write in the folder
-  // around it; it must be there. The error names the folder.
+  // Makes the folder for the user alone, unless it exists. As root, since the user may lack the right to write
+  // in the parent folder, which must exist. The error names the folder.
   std::expected<void, std::string> make_folder(const std::string& path) const;
-  // What is opened from now on, is opened as the user; until raise().
+  // Files are opened as the user from now on, until raise().
   std::expected<void, std::string> lower() const;
   std::expected<void, std::string> raise() const;
-  // For good: groups, group, user, in that order. An error also if root could be had back afterwards; then
-  // the process must end.
+  // Gives root up for good: groups, group, user, in that order. Fails also if the process could become root
+  // again; then it must end.
   std::expected<void, std::string> drop() const;
 
  private:

@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
-#include <mutex>
 #include <system_error>
 #include <utility>
 
 #include "config/load.h"
-#include "daemon/cpu_count.h"
-#include "daemon/http/scheduler_metrics.h"
+#include "core/sync/mutex.h"
+#include "core/sync/thread_annotations.h"
+#include "daemon/base/cpu_count.h"
+#include "daemon/base/logging.h"
 #include "daemon/live_handlers.h"
-#include "daemon/logging.h"
+#include "daemon/metrics/scheduler_metrics.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
@@ -28,28 +29,31 @@ std::vector<std::string> sentences(const std::vector<config::Problem>& problems)
 
 }  // namespace
 
-// Shared with the thread, which may be at work when the process ends.
+// Shared with the thread, which may still run when the process ends.
 struct Reconfiguration::Mailbox {
-  std::mutex mutex;
-  Reconfiguration* owner;  // guarded by mutex; null: there is nobody any more
+  Mutex mutex;
+  Reconfiguration* owner LOCKSLEY_GUARDED_BY(mutex);  // null: it has been destroyed
+
+  explicit Mailbox(Reconfiguration& of) : owner(&of) {}
 
   void post(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (owner == nullptr) return;
     asio::post(owner->parts_.io,
                [owner = owner, reload = std::move(reload), changes = std::move(changes)]() mutable {
+                 kIoThread.assert_held();
                  owner->prepared(std::move(reload), std::move(changes));
                });
   }
 };
 
 Reconfiguration::Reconfiguration(Parts parts, std::string config_file)
-    : parts_(std::move(parts)), config_file_(std::move(config_file)), mailbox_(std::make_shared<Mailbox>()) {
-  mailbox_->owner = this;
-}
+    : parts_(std::move(parts)),
+      config_file_(std::move(config_file)),
+      mailbox_(std::make_shared<Mailbox>(*this)) {}
 
 Reconfiguration::~Reconfiguration() {
-  const std::lock_guard lock(mailbox_->mutex);
+  const MutexLock lock(mailbox_->mutex);
   mailbox_->owner = nullptr;
 }
 
@@ -100,9 +104,10 @@ void Reconfiguration::ask(Request request) {
 void Reconfiguration::begin_next() {
   auto reload = requests_.front().read();
   if (!reload) return end(std::unexpected(std::move(reload.error())));
+  config::derive_limits(reload->effective, parts_.machine);
   const std::map<std::string, config::Handler>& before = parts_.server.config().handlers;
   if (reload->effective.handlers == before) return prepared(std::move(*reload), HandlerChanges{});
-  // Not joined: it may wait for a plugin that hangs, and the process may end all the same.
+  // Not joined: it may wait for a plugin that hangs, and that must not keep the process from ending.
   std::thread([mailbox = mailbox_, before, reload = std::move(*reload)]() mutable {
     auto changes = prepare_handlers(before, reload.effective.handlers, true);
     mailbox->post(std::move(reload), std::move(changes));
@@ -122,7 +127,7 @@ void Reconfiguration::prepared(config::Reload reload,
     }
   }
   if (!changes) std::ranges::move(changes.error(), std::back_inserter(problems));
-  // Last: what it loads runs code of its own.
+  // Last, because loading a plugin runs its code.
   if (problems.empty()) {
     if (auto loaded = parts_.handlers.load(parts_.server.config().handlers, *changes); !loaded) {
       problems = std::move(loaded.error());
@@ -157,13 +162,13 @@ void Reconfiguration::set_workers(const config::Config& config) {
   const std::uint32_t workers =
       std::max(config.pool.workers != 0 ? config.pool.workers : usable_cpus(), parts_.pool.reserved() + 1);
   if (workers == parts_.pool.workers()) return;
-  // After the one before it, which may still wait for its workers to leave.
+  // After the resize before it, which may still wait for workers to leave.
   const auto resize = [&pool = parts_.pool, log = parts_.log, workers](std::jthread before) {
     if (before.joinable()) before.join();
     try {
       pool.set_workers(workers);
     } catch (const std::system_error& error) {
-      log->error("pool.workers: {} threads cannot be had ({}): {} run", workers, error.what(),
+      log->error("pool.workers: could not start {} threads ({}): {} run", workers, error.what(),
                  pool.workers());
     }
   };
@@ -182,7 +187,11 @@ void Reconfiguration::end(const Result& result) {
   }
   request.done(result);
   requests_.pop_front();
-  if (!requests_.empty()) asio::post(parts_.io, [this] { begin_next(); });
+  if (!requests_.empty())
+    asio::post(parts_.io, [this] {
+      kIoThread.assert_held();
+      begin_next();
+    });
 }
 
 }  // namespace locksley::daemon

@@ -9,12 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "config/auto_limits.h"
 #include "config/config.h"
 #include "config/reload.h"
-#include "core/pool.h"
+#include "core/pool/pool.h"
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
 #include "daemon/handler_set.h"
-#include "daemon/server/config_changes.h"
-#include "daemon/server/io.h"
+#include "daemon/server/state/config_changes.h"
 
 namespace spdlog {
 class logger;
@@ -26,11 +28,13 @@ class LiveHandlers;
 class SchedulerMetrics;
 class Server;
 
-// Puts another configuration in force, all of it or nothing: reads it, has everybody who has to do with it
-// prepare, and only when nobody objects has them take it. One at a time, in the order in which they are asked
-// for. What takes long (isolated plugins are tried out) has a thread of its own, while the daemon serves on.
+// Puts another configuration in force, all of it or nothing: reads it, has each part prepare for it, and only if
+// all parts agree has them commit it. One at a time, in the order of the requests. Starting isolated plugins
+// takes long, and has a thread of its own, while the daemon serves.
 //
-// Owned by main(); all parts outlive it. The I/O thread only. What waits when it is destroyed never comes.
+// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but what loading a plugin blocks. A
+// configuration with a problem changes nothing; the request gets the problems. Requests that wait when it is
+// destroyed get no answer.
 class Reconfiguration {
  public:
   using Result = ConfigChanges::Result;
@@ -43,6 +47,7 @@ class Reconfiguration {
     HandlerSet& handlers;
     LiveHandlers& live_handlers;
     SchedulerMetrics& metrics;
+    config::Machine machine;  // as it was at the start
     std::shared_ptr<spdlog::logger> log;
   };
 
@@ -51,40 +56,42 @@ class Reconfiguration {
   Reconfiguration(const Reconfiguration&) = delete;
   Reconfiguration& operator=(const Reconfiguration&) = delete;
 
-  // One more who has to do with the configuration: is asked with what would be in force, changes nothing, and
-  // returns what puts it in force, or what is wrong with it. At every change, whether it concerns him or not.
+  // Adds a part that has a say in every configuration. `prepare` gets the one that would be in force, changes
+  // nothing, and returns a function that commits it, or the problems.
   using Commit = std::move_only_function<void()>;
   using Prepare = std::function<std::expected<Commit, std::vector<std::string>>(const config::Config&)>;
   void add_part(Prepare prepare) { parts_to_ask_.push_back(std::move(prepare)); }
 
-  // The file is read again.
-  void reload(Done done);
-  // These values, until the file is read again.
-  void set(ConfigChanges::Values values, Done done);
+  // Reads the file again.
+  void reload(Done done) LOCKSLEY_REQUIRES(kIoThread);
+  // Sets these values until the file is read again.
+  void set(ConfigChanges::Values values, Done done) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   struct Request {
-    bool is_by_client;  // who hears of problems, so that they need not be in the log
+    bool is_by_client;  // a client gets the problems, so that they need not be logged
     std::function<std::expected<config::Reload, std::vector<std::string>>()> read;
     Done done;
   };
-  // Where the thread leaves what it has made, if there is somebody yet.
+  // The thread's way back to this object, if it still exists.
   struct Mailbox;
 
   std::expected<config::Reload, std::vector<std::string>> read_file() const;
   std::expected<config::Reload, std::vector<std::string>> read_values(
       const ConfigChanges::Values& values) const;
-  void ask(Request request);
-  void begin_next();
-  void prepared(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes);
-  void take(const config::Reload& reload, HandlerChanges changes, std::vector<Commit> commits);
+  void ask(Request request) LOCKSLEY_REQUIRES(kIoThread);
+  void begin_next() LOCKSLEY_REQUIRES(kIoThread);
+  void prepared(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes)
+      LOCKSLEY_REQUIRES(kIoThread);
+  void take(const config::Reload& reload, HandlerChanges changes, std::vector<Commit> commits)
+      LOCKSLEY_REQUIRES(kIoThread);
   void set_workers(const config::Config& config);
   void end(const Result& result);
 
   const Parts parts_;
   const std::string config_file_;
   std::vector<Prepare> parts_to_ask_;
-  std::deque<Request> requests_;  // the first is being dealt with
+  std::deque<Request> requests_;  // the first is being served
   std::shared_ptr<Mailbox> mailbox_;
   std::jthread resizing_;
 };

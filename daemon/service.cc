@@ -10,19 +10,20 @@
 #include <cstdio>
 #include <utility>
 
-#include "daemon/exit_codes.h"
-#include "daemon/http/health.h"
+#include "daemon/base/exit_codes.h"
+#include "daemon/base/io_loop.h"
+#include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
+#include "daemon/http/pages/health.h"
 #include "daemon/http/server.h"
-#include "daemon/log_line.h"
 #include "daemon/reconfiguration.h"
-#include "daemon/server/io_loop.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
 namespace {
 
-// From the end of the drain to that of the process, generously: connections have one second, programs and
-// jobs two each, and the store must be written.
+// A generous bound from the end of the drain to the end of the process: connections have one second, programs
+// and jobs two each, and the store must be written.
 constexpr auto kClosingTime = std::chrono::seconds(15);
 
 }  // namespace
@@ -35,14 +36,16 @@ Service::Service(Parts parts)
 
 int Service::run(const std::string& ready_line) {
   wait_for_signal();
-  parts_.health.set_phase(Health::Phase::serving);
+  parts_.health.set_phase(Health::Phase::kServing);
   std::fputs((ready_line + "\n").c_str(), stdout);
   std::fflush(stdout);
   ::sd_notify(0, "READY=1");
   start_watchdog();
-  run_io_loop(parts_.io, {.may_poll = [this] { return parts_.pool.has_free_worker(); },
-                          .awaits_worker = [this] { return parts_.server.has_blocked(); }});
-  // From here on a signal has its usual effect: it ends the process, whatever a worker is still doing.
+  run_io_loop(parts_.io,
+              {.may_poll = [this] { return parts_.pool.has_free_worker(); },
+               .awaits_worker = [this] { return parts_.server.state().has_waiting_clients(); }},
+              parts_.server.state().stats().stretches);
+  // From here on a signal ends the process, whatever a worker is doing.
   asio::error_code ignored;
   signals_.clear(ignored);
   return exit_code_;
@@ -50,6 +53,7 @@ int Service::run(const std::string& ready_line) {
 
 void Service::wait_for_signal() {
   signals_.async_wait([this](const asio::error_code& error, int signal) {
+    kIoThread.assert_held();
     if (error) return;
     if (signal == SIGHUP) {
       reload();
@@ -70,8 +74,8 @@ void Service::start_watchdog() {
 }
 
 void Service::feed_watchdog() {
-  // A daemon that has work, and nobody who does it, is as good as dead: it is not fed, and systemd starts
-  // another.
+  // A daemon whose work is not done by any worker is as good as dead: it stops reporting, and systemd restarts
+  // it.
   if (const auto trouble = parts_.health.trouble()) {
     parts_.log->error("no sign of life for systemd: {}", *trouble);
   } else {
@@ -85,9 +89,9 @@ void Service::feed_watchdog() {
 
 void Service::begin_drain() {
   draining_ = true;
-  parts_.health.set_phase(Health::Phase::draining);
+  parts_.health.set_phase(Health::Phase::kDraining);
   const auto limit = parts_.server.config().shutdown.drain_timeout;
-  // systemd waits for as long as the configuration says, whatever its own file says.
+  // systemd waits as long as this configuration says, even if its own timeout is shorter.
   const auto patience = std::chrono::duration_cast<std::chrono::microseconds>(limit + kClosingTime);
   ::sd_notify(0, fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", patience.count()).c_str());
   parts_.log->info("draining: nothing new is accepted; active_batches={} queued_jobs={} drain_timeout={}",
@@ -95,9 +99,13 @@ void Service::begin_drain() {
                    config::to_string(limit));
   drain_timer_.expires_after(limit);
   drain_timer_.async_wait([this](const asio::error_code& error) {
+    kIoThread.assert_held();
     if (!error) begin_close(kExitTemporary, "shutdown.drain_timeout passed");
   });
-  parts_.server.drain([this] { begin_close(kExitOk, "nothing is left to do"); });
+  parts_.server.drain([this] {
+    kIoThread.assert_held();
+    begin_close(kExitOk, "nothing is left to do");
+  });
 }
 
 void Service::begin_close(int exit_code, const char* why) {
@@ -115,7 +123,7 @@ void Service::log_what_is_left() {
   int lines = 0;
   Batches& batches = parts_.server.batches();
   std::vector<BatchRecord*> left;
-  // Those that are active are in memory: so nothing can fail.
+  // Active batches are in memory, so the listing cannot fail.
   static_cast<void>(
       batches.registry().list({.active_only = true, .most = batches.active()}, [&](BatchRecord& record) {
         left.push_back(&record);
@@ -133,9 +141,9 @@ void Service::log_what_is_left() {
           .with("failed", status.failed)
           .write(*parts_.log, spdlog::level::warn);
     }
-    // So that jobs that run hear that they should stop: the process waits for them. What is stored goes on at
-    // the next start.
-    if (!record->is_stored()) batches.cancel(*record, "the daemon ends");
+    // Tells running jobs to stop, since the process waits for them. Batches in the store go on at the next
+    // start.
+    if (!record->is_stored()) batches.changes().cancel(*record, "the daemon ends");
   }
   if (lines > kMostLines) {
     LogLine("more batches left unfinished")
@@ -145,8 +153,7 @@ void Service::log_what_is_left() {
 }
 
 void Service::reload() {
-  const auto monotonic = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::steady_clock::now().time_since_epoch());
+  const auto monotonic = std::chrono::duration_cast<std::chrono::microseconds>(now().time_since_epoch());
   ::sd_notify(0, fmt::format("RELOADING=1\nMONOTONIC_USEC={}", monotonic.count()).c_str());
   parts_.reconfiguration.reload([](const Reconfiguration::Result&) { ::sd_notify(0, "READY=1"); });
 }

@@ -5,8 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "core/pool.h"
-#include "daemon/server/io.h"
+#include "core/pool/pool.h"
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
 
 namespace spdlog {
 class logger;
@@ -19,14 +20,15 @@ class HttpServer;
 class Reconfiguration;
 class Server;
 
-// The daemon as its operator and systemd see it: says when it is ready and, if systemd watches, that it is
-// alive; drains and ends on signals, re-reads its configuration on another.
+// The daemon as its operator and systemd see it. Reports that it is ready and, if systemd asks for it, that it
+// is alive; drains and ends on SIGTERM and SIGINT, reads its configuration again on SIGHUP.
 //
 //   serving --TERM/INT--> draining --nothing left, or shutdown.drain_timeout--> closing --no connection
 //   left--> run() returns
 // A second TERM or INT goes to closing at once.
 //
-// Owned by main(); all parts outlive it. Everything runs on the thread that calls run().
+// Owned by main(); all parts outlive it. The I/O thread only, which is the one that calls run(). Only run()
+// blocks: until the daemon ends.
 class Service {
  public:
   struct Parts {
@@ -41,22 +43,22 @@ class Service {
 
   explicit Service(Parts parts);
 
-  // Serves until a signal ends it; `ready_line` goes to standard output first. Returns the exit code.
+  // Writes `ready_line` to standard output and serves until a signal ends it. Returns the exit code.
   int run(const std::string& ready_line);
 
  private:
   void wait_for_signal();
   void start_watchdog();
   void feed_watchdog();
-  void begin_drain();
-  void begin_close(int exit_code, const char* why);
-  void reload();
-  void log_what_is_left();
+  void begin_drain() LOCKSLEY_REQUIRES(kIoThread);
+  void begin_close(int exit_code, const char* why) LOCKSLEY_REQUIRES(kIoThread);
+  void reload() LOCKSLEY_REQUIRES(kIoThread);
+  void log_what_is_left() LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
   asio::basic_signal_set<IoExecutor> signals_;
   Timer drain_timer_;
-  Timer watchdog_timer_;  // never armed unless systemd asks for signs of life
+  Timer watchdog_timer_;  // armed only if systemd asks for it
   std::chrono::microseconds watchdog_interval_{};
   bool draining_ = false;
   bool closing_ = false;

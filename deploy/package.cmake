@@ -1,34 +1,14 @@
-# What `cmake --install` leaves, and Debian packages of it. Components: `runtime` (programs, unit, manual pages, completions), `development`
-# (headers, libraries), and `debian` and `debian-dev`, which only packages have. The programs' own rules are beside their targets. Included by
-# the root, after the folders.
-#
-# For other projects find_package(locksley) gives
-#   locksley::plugin   headers for plugins; nothing to link
-#   locksley::core     the scheduler as a library, with its headers
-# and find_package(locksley COMPONENTS client), which looks for Asio and OpenSSL too,
-#   locksley::client   the client library, with its headers
-include(CMakePackageConfigHelpers)
-set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/locksley)
+# What `cmake --install` leaves beside deploy/install.cmake, and Debian packages of it all. Components: `runtime` (programs, unit, manual pages,
+# completions), `client` (the client library), and `debian` and `debian-dev`, which only packages have. The programs' own rules are beside their
+# targets. Included by the root, after the folders.
 
-install(TARGETS locksley_options locksley_core locksley_plugin EXPORT locksley COMPONENT development
+# Apart from core, because of what it needs itself.
+install(TARGETS locksley_asio locksley_proto locksley_client EXPORT locksley-client COMPONENT client
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/locksley/core COMPONENT development
-  FILES_MATCHING PATTERN "*.h")
-install(EXPORT locksley NAMESPACE locksley:: FILE locksley-targets.cmake DESTINATION ${config_folder} COMPONENT development)
-
-# Apart, because of what it needs itself.
-install(TARGETS locksley_asio locksley_proto locksley_client EXPORT locksley-client COMPONENT development
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY proto/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/locksley/proto COMPONENT development
+install(DIRECTORY proto/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/locksley/proto COMPONENT client
   FILES_MATCHING PATTERN "*.h")
 install(EXPORT locksley-client NAMESPACE locksley:: FILE locksley-client-targets.cmake DESTINATION ${config_folder}
-  COMPONENT development)
-
-configure_package_config_file(deploy/locksley-config.cmake.in locksley-config.cmake INSTALL_DESTINATION ${config_folder})
-# While the first number is 0, the second counts changes that break users of locksley::core. The ABI of plugins has a number of its own.
-write_basic_package_version_file(locksley-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/locksley-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/locksley-config-version.cmake
-  DESTINATION ${config_folder} COMPONENT development)
+  COMPONENT client)
 
 # locksley_compressed(file destination component): installs it as gzip makes it; Debian wants that of manual pages and changelogs.
 function(locksley_compressed file destination component)
@@ -76,11 +56,12 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 # A package of what is built, and not of all that could be.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
-set(CPACK_COMPONENTS_ALL runtime debian development debian-dev)
+set(CPACK_COMPONENTS_ALL runtime debian core client debian-dev)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_COMPONENT_RUNTIME_GROUP main)
 set(CPACK_COMPONENT_DEBIAN_GROUP main)
-set(CPACK_COMPONENT_DEVELOPMENT_GROUP dev)
+set(CPACK_COMPONENT_CORE_GROUP dev)
+set(CPACK_COMPONENT_CLIENT_GROUP dev)
 set(CPACK_COMPONENT_DEBIAN-DEV_GROUP dev)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

@@ -13,7 +13,7 @@ constexpr std::size_t kFirstSlices = 16;   // a status command with room to spar
 constexpr std::size_t kSlicesKept = 1024;  // guess: clear() keeps 8 KiB for the next command, no more
 constexpr std::size_t kSegmentsKept = 64;  // likewise 1 KiB
 constexpr std::size_t kFramingAllowance =
-    16;  // per argument, of what compact() takes for well used: "$32\r\n…\r\n"
+    16;  // bytes of protocol for each argument that compact() counts as used: "$32\r\n…\r\n"
 
 }  // namespace
 
@@ -108,14 +108,14 @@ void ArgumentList::clear() {
   }
   begin_ = 0;
   end_ = 0;
-  payload_bytes_ = 0;
+  payload_bytes_ = longest_bound_ = 0;
 }
 
 void ArgumentList::open_segment(const BlockRef& block) {
   if (!segments_.empty()) {
     Segment& last = segments_.back();
     if (last.block == block) return;
-    if (last.first == end_) {  // nothing was found in it
+    if (last.first == end_) {  // no argument begins in it
       last.block = block;
       return;
     }

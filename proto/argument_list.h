@@ -14,13 +14,14 @@
 
 namespace locksley::proto {
 
-// The arguments of a command, left where they were received: 8 bytes (offset, length) an argument, in one
-// array, and one share of each block that they lie in. No allocation per argument and no copy of its bytes.
+// The arguments of a command, left where they were received: one array with 8 bytes (offset, length) for each
+// argument, and one reference to each block that contains them. No allocation for an argument and no copy of
+// its bytes.
 //
-// A value that can be moved, not copied: the reader fills one, a command owns it, a batch may take it over
-// and keep it for as long as its jobs need their payloads. All const members may be called by any number of
-// threads at once as long as nobody moves, drops or compacts; views stay valid until the list is changed or
-// destroyed (moving the list leaves them valid). Nothing blocks. Only allocation can fail (std::bad_alloc).
+// A value that can be moved, not copied: the reader fills it, a command owns it, and a batch may take it over
+// and keep it for as long as its jobs need their payloads. Any number of threads may call the const members
+// at once while no thread calls another one. Views stay valid until the list is changed or destroyed; moving
+// the list leaves them valid. Nothing blocks. Only allocation can fail (std::bad_alloc).
 class ArgumentList {
  public:
   class Iterator;
@@ -42,8 +43,8 @@ class ArgumentList {
   std::size_t size() const { return end_ - begin_; }
   bool empty() const { return begin_ == end_; }
 
-  // The i-th argument, i < size(). One comparison while all lie in one block, else a binary search over the
-  // blocks.
+  // The i-th argument, i < size(). One comparison if all arguments are in one block, else a binary search
+  // over the blocks.
   std::string_view operator[](std::size_t i) const {
     const std::size_t index = begin_ + i;
     const Segment& segment = segments_.size() == 1 ? segments_.front() : *segment_of(index);
@@ -51,29 +52,32 @@ class ArgumentList {
   }
 
   // Writes the arguments first, first + 1, … into `out`, as many as there are and fit; returns how many.
-  // Finds the block once for each run of arguments: the way to read many.
+  // Faster than operator[] for many arguments: it searches once for each block.
   std::size_t fetch(std::size_t first, std::span<std::string_view> out) const;
 
   Iterator begin() const;
   Iterator end() const;
 
-  // Sum of the arguments' lengths; kept, not counted.
+  // Sum of the arguments' lengths, in constant time.
   std::size_t payload_bytes() const { return payload_bytes_; }
+
+  // No argument is longer than this; in constant time. One of those that were dropped may have been.
+  std::size_t longest_bound() const { return longest_bound_; }
 
   // Memory that this list keeps from being freed: whole blocks (also those that it shares with others) and
   // its own arrays.
   std::size_t memory_bytes() const;
 
-  // Forgets the first n <= size() arguments, and the blocks in which no other lies.
+  // Removes the first n <= size() arguments, and the references to blocks that contain no other.
   void drop_front(std::size_t n);
 
-  // Copies what is left into a block of its own where the list would otherwise keep more than twice that in
-  // blocks: call it before keeping a list for long, as a small command may lie in a block of 1 MiB. True if
+  // Copies the arguments into a block of their own if the list would otherwise keep blocks of more than twice
+  // their size. Call it before keeping a list for long: a small command may be in a block of 1 MiB. True if
   // it copied.
   bool compact();
 
-  // Overwrites the bytes of the i-th argument, a secret: nobody finds them in memory that is used again. What
-  // it shows from now on is zeros.
+  // Overwrites the bytes of the i-th argument, a secret, with zeros, so that they are not in memory that is
+  // used again.
   void wipe(std::size_t i);
 
   // Empty again; keeps the array of slices for re-use if it is small, and no block.
@@ -86,6 +90,7 @@ class ArgumentList {
     std::swap(end_, other.end_);
     std::swap(capacity_, other.capacity_);
     std::swap(payload_bytes_, other.payload_bytes_);
+    std::swap(longest_bound_, other.longest_bound_);
   }
 
  private:
@@ -114,14 +119,14 @@ class ArgumentList {
 
   // The slices appended from now on lie in `block`.
   void open_segment(const BlockRef& block);
-  // Room for more slices than now: twice as many, but never more than `most` in all unless that is too few
-  // already.
+  // Doubles the room for slices, up to `most` unless more than that is needed already.
   void grow(std::size_t most);
-  // One more slice, in the segment opened last; `most` as in grow().
+  // Appends a slice to the segment that was opened last; `most` as in grow().
   void append(Slice slice, std::size_t most) {
     if (end_ == capacity_) grow(most);
     slices_[end_++] = slice;
     payload_bytes_ += slice.length;
+    if (slice.length > longest_bound_) longest_bound_ = slice.length;
   }
 
   std::unique_ptr<Slice[], Free> slices_;  // by malloc: growing by realloc moves pages, not bytes
@@ -130,6 +135,7 @@ class ArgumentList {
   std::size_t end_ = 0;
   std::size_t capacity_ = 0;
   std::size_t payload_bytes_ = 0;
+  std::size_t longest_bound_ = 0;
 };
 
 // Forward iterator; steps from block to block without searching.

@@ -8,13 +8,12 @@
 
 namespace locksley::proto {
 
-// A piece of received memory: a header and, behind it in the same allocation, `capacity` bytes.
+// A block of received memory: a header, and after it in the same allocation `capacity` bytes.
 //
-// Owned by the BlockRefs that point to it; the last one to go frees it, on whichever thread that is. One
-// CommandReader appends to a block while others read the parts that were handed out before: a byte, once it
-// is part of an argument that was handed out, is never written again for as long as any other BlockRef
-// exists; but for a secret's, by its only reader, to wipe it. Nothing here blocks. Allocation throws
-// std::bad_alloc.
+// Owned by the BlockRefs that point to it; the last one frees it, on any thread. One CommandReader appends to
+// a block while other threads read the arguments that were handed out before. A byte of such an argument is
+// not written again while another BlockRef exists, with one exception: the only reader of a secret overwrites
+// it. Nothing here blocks. Allocation throws std::bad_alloc.
 class alignas(16) Block {
  public:
   static constexpr std::size_t kMaxCapacity = 0xFFFF'FFF0;  // offsets into a block are 32 bits wide
@@ -32,20 +31,20 @@ class alignas(16) Block {
   ~Block() = default;
 
   // Written by every BlockRef's copies and destructions, on any thread. Read by is_unique(): the value 1 lets
-  // the only owner left assume that all other readers of the bytes have finished.
+  // the remaining owner assume that all other readers of the bytes have finished.
   std::atomic<std::uint32_t> references_{1};
   const std::uint32_t capacity_;
 };
 
-// One share in a Block; empty by default. Copying costs one atomic addition. A BlockRef itself belongs to one
-// thread at a time; different BlockRefs to one block may be used on different threads.
+// A counted reference to a Block; empty by default. Copying costs one atomic addition. A BlockRef itself
+// belongs to one thread at a time; different BlockRefs to one block may be used on different threads.
 class BlockRef {
  public:
   BlockRef() = default;
   BlockRef(const BlockRef& other) : block_(other.block_) {
     if (block_ != nullptr) {
-      // [block-count] relaxed: the copier holds a share, so the count cannot reach 0 meanwhile, and nothing
-      // is published by it.
+      // [block-count] relaxed: the copier holds a reference, so the count cannot reach 0 meanwhile, and
+      // nothing is published by it.
       block_->references_.fetch_add(1, std::memory_order_relaxed);
     }
   }
@@ -66,17 +65,19 @@ class BlockRef {
   void reset() noexcept {
     Block* block = std::exchange(block_, nullptr);
     if (block == nullptr) return;
-    // [block-count] acq_rel: release hands this owner's reads of the bytes to whoever frees or re-uses the
-    // block; acquire takes the others' before it is freed here. Pairs with itself and with is_unique().
+    // [block-count] acq_rel: release orders this owner's reads of the bytes before the thread that frees
+    // or re-uses the block; acquire orders the other owners' reads before the block is freed here. Pairs
+    // with itself and with is_unique().
     if (block->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       block->~Block();
       ::operator delete(block);
     }
   }
 
-  // True if this is the only share, so that the bytes may be written anew.
+  // True if this is the only reference, so that the bytes may be overwritten.
   bool is_unique() const {
-    // [block-count] acquire: pairs with the release of the shares that went; their reads are over.
+    // [block-count] acquire: pairs with the release of the references that were dropped; their reads are
+    // over.
     return block_ != nullptr && block_->references_.load(std::memory_order_acquire) == 1;
   }
 

@@ -77,9 +77,10 @@ void write_arguments(ReplyWriter& reply, std::span<const ArgumentDoc> arguments)
     }
     if (has_flags) {
       reply.bulk("flags");
-      reply.array((one.optional ? 1u : 0u) + (one.multiple ? 1u : 0u));
+      reply.array((one.optional ? 1u : 0u) + (one.multiple ? 1u : 0u) + (one.multiple_token ? 1u : 0u));
       if (one.optional) reply.simple("optional");
       if (one.multiple) reply.simple("multiple");
+      if (one.multiple_token) reply.simple("multiple_token");
     }
     if (!one.arguments.empty()) {
       reply.bulk("arguments");
@@ -111,7 +112,8 @@ void write_docs(ReplyWriter& reply, std::string_view summary, CommandGroup group
   }
 }
 
-// The commands named from the third argument on, without the unknown ones; all if none is named.
+// The commands that the arguments name, from the third argument on, without the unknown ones. All commands if
+// the arguments name none.
 std::vector<const CommandSpec*> named_commands(const ArgumentList& arguments) {
   std::vector<const CommandSpec*> found;
   if (arguments.size() <= 2) {

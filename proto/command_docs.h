@@ -5,7 +5,7 @@
 
 namespace locksley::proto {
 
-// The replies of COMMAND and its subcommands, written from the command table. `arguments` is the whole
+// Write the replies of COMMAND and its subcommands from the table of commands. `arguments` is the whole
 // command, its name and subcommand included. Called by the connection's thread; nothing blocks.
 
 void write_command_all(ReplyWriter& reply);    // COMMAND

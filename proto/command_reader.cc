@@ -11,19 +11,18 @@ namespace {
 
 constexpr std::size_t kBlockGrowth = 4;
 constexpr std::size_t kTerminatorBytes = 2;
-// A bulk larger than this gets a block of its own size: else what it leaves unused at a block's end is too
-// much.
+// A bulk larger than this gets a block of its own size. Otherwise too many bytes at a block's end would stay
+// unused.
 constexpr std::size_t kOwnBlockBytes = CommandReader::kBlockBytes / 4;
 
 struct Header {
   ReadStatus status;
   std::int64_t value = 0;
-  std::size_t bytes = 0;  // with its type byte and its end
+  std::size_t bytes = 0;  // with its type byte and its line end
 };
 
-// "<type><number>\r\n", the type being checked already. An error is found at the first byte that cannot be
-// right, so that a header is never longer than 18 digits, and the outcome does not depend on how the bytes
-// were split.
+// Reads "<type><number>\r\n"; the caller has checked the type. The first byte that cannot be right is an error.
+// So a header has at most 18 digits, and the result does not depend on how the bytes were split.
 Header parse_header(const char* begin, const char* end) {
   constexpr int kMaxDigits = 18;
   const char* p = begin + 1;
@@ -225,7 +224,7 @@ ReadStatus CommandReader::parse_bulk_header() {
 }
 
 ReadStatus CommandReader::parse_bulk_body() {
-  // As Redis does, the two bytes behind a bulk are skipped unseen: its length alone says where it ends.
+  // As in Redis, the two bytes after a bulk are skipped without a check: its length alone says where it ends.
   if (written_ - read_ < bulk_bytes_ + kTerminatorBytes) return ReadStatus::kNeedMore;
   pending_.open_segment(block_);
   pending_.append({static_cast<std::uint32_t>(read_), static_cast<std::uint32_t>(bulk_bytes_)}, announced_);
@@ -268,6 +267,8 @@ void CommandReader::parse_short_bulks() {
   }
   pending_.end_ = count;
   pending_.payload_bytes_ += payload;
+  constexpr std::size_t kTwoDigits = 99;  // what this loop reads
+  if (payload != 0 && pending_.longest_bound_ < kTwoDigits) pending_.longest_bound_ = kTwoDigits;
   advance(static_cast<std::size_t>(p - begin));
 }
 
@@ -278,7 +279,7 @@ ReadStatus CommandReader::parse_inline() {
   const auto* newline =
       static_cast<const char*>(std::memchr(line + line_scanned_, '\n', looked_at - line_scanned_));
   const std::size_t length = newline != nullptr ? static_cast<std::size_t>(newline - line) : looked_at;
-  // Found at once, not at the end of the line: a TLS client on the plain port would never send one.
+  // Reported at once, not at the end of the line: a TLS client on the plain port would never send one.
   if (std::memchr(line + line_scanned_, '\0', length - line_scanned_) != nullptr) {
     return fail("unexpected NUL in inline request");
   }
@@ -295,7 +296,7 @@ ReadStatus CommandReader::parse_inline() {
   return ReadStatus::kComplete;
 }
 
-// Decodes in place: what is decoded is never longer than what it stands for.
+// Decodes in place: the decoded text is never longer than its escapes.
 ReadStatus CommandReader::split_line(char* line, char* end) {
   const char* in = line;
   char* out = line;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "proto/batch_options.h"
+#include "proto/name_table.h"
 #include "proto/text.h"
 
 namespace locksley::proto {
@@ -35,26 +37,29 @@ constexpr ArgumentDoc kKeepWords[] = {
     {.name = "none", .type = Type::kPureToken, .token = "NONE"},
 };
 
-constexpr std::array<ArgumentDoc, 12> kBatchOptions{{
-    {.name = "handler"},
-    {.name = "id", .token = "ID", .optional = true},
-    {.name = "text", .token = "NAME", .optional = true},
-    {.name = "weight", .type = Type::kInteger, .token = "WEIGHT", .optional = true},
-    {.name = "timeout-ms", .type = Type::kInteger, .token = "TIMEOUT", .optional = true},
-    {.name = "deadline-ms", .type = Type::kInteger, .token = "DEADLINE", .optional = true},
-    {.name = "keep", .type = Type::kOneOf, .token = "KEEP", .optional = true, .arguments = kKeepWords},
-    {.name = "retain-s", .type = Type::kInteger, .token = "RETAIN", .optional = true},
-    {.name = "slots", .type = Type::kInteger, .token = "SLOTS", .optional = true},
-    {.name = "max-fails", .type = Type::kInteger, .token = "MAXFAILS", .optional = true},
-    {.name = "ephemeral", .type = Type::kPureToken, .token = "EPHEMERAL", .optional = true},
-    {.name = "traceparent", .token = "TRACE", .optional = true},
-}};
+consteval ArgumentDoc doc_of(const BatchOption& option) {
+  ArgumentDoc doc{.name = option.value_name, .token = option.name, .optional = true};
+  if (std::holds_alternative<KeepValue>(option.value)) {
+    doc.type = Type::kOneOf;
+    doc.arguments = kKeepWords;
+  } else if (std::holds_alternative<FlagValue>(option.value)) {
+    doc.type = Type::kPureToken;
+  } else if (std::holds_alternative<AfterValue>(option.value)) {
+    doc.multiple = true;
+    doc.multiple_token = true;
+  } else if (!std::holds_alternative<TextValue>(option.value)) {
+    doc.type = Type::kInteger;
+  }
+  return doc;
+}
 
-// The options of a batch, and `last` behind them.
-consteval auto options_and(const ArgumentDoc& last) {
-  std::array<ArgumentDoc, kBatchOptions.size() + 1> all{};
-  std::ranges::copy(kBatchOptions, all.begin());
-  all.back() = last;
+// The handler, the options of a batch, and the `last` arguments.
+template <class... Last>
+consteval auto batch_arguments(const Last&... last) {
+  std::array<ArgumentDoc, 1 + kBatchOptions.size() + sizeof...(last)> all{{{.name = "handler"}}};
+  std::ranges::transform(kBatchOptions, all.begin() + 1, doc_of);
+  std::size_t next = 1 + kBatchOptions.size();
+  ((all[next++] = last), ...);
   return all;
 }
 
@@ -67,8 +72,10 @@ constexpr ArgumentDoc kSources[] = {
     {.name = "payload", .token = "JOBS", .multiple = true},
     {.name = "range", .type = Type::kBlock, .token = "RANGE", .arguments = kRangeParts},
 };
-constexpr auto kSubmit = options_and({.name = "jobs", .type = Type::kOneOf, .arguments = kSources});
-constexpr auto kRun = options_and({.name = "payload", .token = "JOBS", .multiple = true});
+constexpr auto kSubmit =
+    batch_arguments(ArgumentDoc{.name = "jobs", .type = Type::kOneOf, .arguments = kSources});
+constexpr auto kOpen = batch_arguments();
+constexpr auto kRun = batch_arguments(ArgumentDoc{.name = "payload", .token = "JOBS", .multiple = true});
 
 constexpr ArgumentDoc kAdd[] = {{.name = "id"}, {.name = "payload", .multiple = true}};
 constexpr ArgumentDoc kWait[] = {{.name = "id"},
@@ -124,8 +131,7 @@ constexpr ArgumentDoc kFilter[] = {{.name = "filterby",
 
 // Flags.
 
-// Of commands that answer for each of their arguments, at more length than these have: more than there are
-// names.
+// Most arguments of a command that replies to each argument with a longer text. More than the table has names.
 constexpr std::int32_t kMaxNames = 100;
 
 constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
@@ -135,37 +141,37 @@ constexpr CommandSpec kCommands[] = {
     {Id::kAdd, "add", 3, kNoMaximum, kWrite, Group::kSubmit, "Adds jobs to an open batch", kAdd},
     {Id::kAuth, "auth", 2, 3, kBeforeAuth, Group::kConnection, "Authenticates the connection", kAuth},
     {Id::kCancel, "cancel", 2, 2, kWrite, Group::kControl,
-     "Cancels what of a batch has not ended; returns the number of jobs that will not run", kId},
+     "Cancels the jobs of a batch that have not ended; returns how many will not run", kId},
     {Id::kClient, "client", 2, kNoMaximum, kNoFlags, Group::kConnection, "Commands about client connections"},
     {Id::kClose, "close", 2, 2, kWrite, Group::kSubmit,
-     "Closes an open batch: no jobs can be added; returns how many it has", kId},
+     "Closes an open batch, so that no jobs can be added; returns its number of jobs", kId},
     {Id::kCommand, "command", 1, kNoMaximum, kNoFlags, Group::kConnection, "Describes the commands"},
     {Id::kConfig, "config", 2, kNoMaximum, kBlocking, Group::kConnection, "Commands about the configuration"},
     {Id::kEcho, "echo", 2, 2, kNoFlags, Group::kConnection, "Returns the given string", kMessage},
     {Id::kExplain, "explain", 2, 2, kNoFlags, Group::kRead,
-     "Says why a batch is not running, and when it will be over", kId},
-    {Id::kForget, "forget", 2, 2, kWrite, Group::kControl, "Drops a finished batch and its results", kId},
+     "Explains why a batch is not running, and when it will be over", kId},
+    {Id::kForget, "forget", 2, 2, kWrite, Group::kControl, "Removes a finished batch and its results", kId},
     {Id::kHandlers, "handlers", 1, 1, kNoFlags, Group::kRead, "Lists the handlers"},
     {Id::kHello, "hello", 1, kNoMaximum, kBeforeAuth, Group::kConnection,
-     "Chooses the protocol version; may authenticate and name the connection too", kHello},
+     "Chooses the protocol version; may also authenticate and name the connection", kHello},
     {Id::kInfo, "info", 1, kMaxNames, kNoFlags, Group::kConnection,
      "Returns information and counters of the daemon, as text", kInfo},
     {Id::kList, "list", 1, 9, kNoFlags, Group::kRead, "Lists batches, newest first", kList},
-    {Id::kOpen, "open", 2, kNoMaximum, kWrite, Group::kSubmit, "Opens a batch that jobs are added to", kBatchOptions},
-    {Id::kPause, "pause", 2, 2, kWrite, Group::kControl, "Starts no more jobs of a batch until it is resumed", kId},
+    {Id::kOpen, "open", 2, kNoMaximum, kWrite, Group::kSubmit, "Opens a batch that jobs are added to", kOpen},
+    {Id::kPause, "pause", 2, 2, kWrite, Group::kControl, "Pauses a batch: no more of its jobs start until RESUME", kId},
     {Id::kPing, "ping", 1, 2, kWhileSubscribed, Group::kConnection, "Returns PONG, or the given string",
      kOptionalMessage},
     {Id::kPsubscribe, "psubscribe", 2, kNoMaximum, kWhileSubscribed, Group::kRead,
-     "Listens to the events of all channels that match a pattern", kPatterns},
+     "Subscribes to all channels that match a pattern", kPatterns},
     {Id::kPunsubscribe, "punsubscribe", 1, kNoMaximum, kWhileSubscribed, Group::kConnection,
-     "Stops listening to patterns", kOptionalPatterns},
+     "Unsubscribes from patterns", kOptionalPatterns},
     {Id::kQuit, "quit", 1, kNoMaximum, kAnytime, Group::kConnection, "Closes the connection"},
-    {Id::kReset, "reset", 1, 1, kAnytime, Group::kConnection, "Makes the connection as good as new"},
+    {Id::kReset, "reset", 1, 1, kAnytime, Group::kConnection, "Resets the connection to its initial state"},
     {Id::kResults, "results", 2, 8, kBlocking, Group::kRead,
      "Returns results of a batch in the order of completion, from a cursor on", kResults},
-    {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Lets a paused batch run again", kId},
+    {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Resumes a paused batch", kId},
     {Id::kRetry, "retry", 2, 2, kWrite, Group::kControl,
-     "Queues all jobs of a batch that have failed again; returns their number", kId},
+     "Queues the failed jobs of a batch again; returns their number", kId},
     {Id::kRun, "run", 4, kNoMaximum, kWrite | kBlocking, Group::kSubmit,
      "Runs jobs, waits, and returns their results in the order of the jobs", kRun},
     {Id::kSelect, "select", 2, 2, kNoFlags, Group::kConnection, "Accepts database 0, as there is no other", kSelect},
@@ -173,13 +179,13 @@ constexpr CommandSpec kCommands[] = {
     {Id::kSubmit, "submit", 4, kNoMaximum, kWrite, Group::kSubmit,
      "Submits a batch of jobs for a handler; returns its id", kSubmit},
     {Id::kSubscribe, "subscribe", 2, kNoMaximum, kWhileSubscribed, Group::kRead,
-     "Listens to events: channel batch:<id> for one batch, batches for all", kChannels},
+     "Subscribes to channels of events: batch:<id> for one batch, batches for all", kChannels},
     {Id::kTenants, "tenants", 1, 1, kNoFlags, Group::kRead, "Lists the tenants with their shares"},
     {Id::kUnsubscribe, "unsubscribe", 1, kNoMaximum, kWhileSubscribed, Group::kConnection,
-     "Stops listening to channels", kOptionalChannels},
+     "Unsubscribes from channels", kOptionalChannels},
     {Id::kWait, "wait", 2, 3, kBlocking, Group::kRead,
-     "Returns the status of a batch once it is over, or at the timeout", kWait},
-    {Id::kWeight, "weight", 3, 3, kWrite, Group::kControl, "Changes the weight of a batch, at once", kWeight},
+     "Returns the status of a batch as soon as it is over, or at the timeout", kWait},
+    {Id::kWeight, "weight", 3, 3, kWrite, Group::kControl, "Changes the weight of a batch", kWeight},
     {Id::kWorkers, "workers", 1, 1, kNoFlags, Group::kRead, "Lists the workers of the pool with their counters"},
 };
 
@@ -188,15 +194,15 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kClientId, Id::kClient, "id", 2, 2, Group::kConnection, "Returns the number of the connection"},
     {Sub::kClientInfo, Id::kClient, "info", 2, 2, Group::kConnection, "Describes this connection"},
     {Sub::kClientKill, Id::kClient, "kill", 4, 4, Group::kConnection,
-     "Closes a connection of the same user; admins: any", kKill},
+     "Closes a connection of the user; an admin can close any", kKill},
     {Sub::kClientList, Id::kClient, "list", 2, kNoMaximum, Group::kConnection,
-     "Describes the user's connections; to admins: all"},
+     "Describes the user's connections; for an admin all connections"},
     {Sub::kClientNoEvict, Id::kClient, "no-evict", 3, 3, Group::kConnection,
-     "Accepted, and changes nothing", kOnOff},
+     "Accepted without effect", kOnOff},
     {Sub::kClientNoTouch, Id::kClient, "no-touch", 3, 3, Group::kConnection,
-     "Accepted, as reading changes nothing", kOnOff},
+     "Accepted without effect: there are no keys to touch", kOnOff},
     {Sub::kClientReply, Id::kClient, "reply", 3, 3, Group::kConnection,
-     "Turns replies off, or off for one command, or on", kReply},
+     "Turns replies on, off, or off for the next command", kReply},
     {Sub::kClientSetinfo, Id::kClient, "setinfo", 4, 4, Group::kConnection, "Names the client library", kSetinfo},
     {Sub::kClientSetname, Id::kClient, "setname", 3, 3, Group::kConnection, "Names the connection", kName},
     {Sub::kCommandCount, Id::kCommand, "count", 2, 2, Group::kConnection, "Returns the number of commands"},
@@ -207,9 +213,9 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kCommandList, Id::kCommand, "list", 2, 5, Group::kConnection, "Returns the names of the commands", kFilter},
     {Sub::kConfigGet, Id::kConfig, "get", 3, kMaxNames, Group::kConnection,
      "Returns the keys that match a pattern, with their values", kPatterns},
-    {Sub::kConfigReload, Id::kConfig, "reload", 2, 2, Group::kAdmin, "Reads the configuration's file again"},
+    {Sub::kConfigReload, Id::kConfig, "reload", 2, 2, Group::kAdmin, "Reads the configuration file again"},
     {Sub::kConfigSet, Id::kConfig, "set", 4, kNoMaximum, Group::kAdmin,
-     "Changes values until the configuration's file is read again", kSettings},
+     "Changes values until the configuration file is read again", kSettings},
 };
 // clang-format on
 
@@ -228,42 +234,7 @@ static_assert(is_in_order(std::span<const SubcommandSpec>(kSubcommands),
                           static_cast<std::size_t>(Sub::kCount)));
 static_assert(std::ranges::is_sorted(kCommands, {}, &CommandSpec::name));
 
-// Perfect hash of the names: over their length and four of their letters, with a multiplier that the compiler
-// finds so that no two names share a slot.
-constexpr std::size_t kSlots = 256;
-constexpr std::uint8_t kNoCommand = 0xFF;
-
-constexpr std::size_t slot_of(std::string_view name, std::uint32_t multiplier) {
-  const auto letter = [&](std::size_t i) { return static_cast<std::uint32_t>(to_lower(name[i])) & 0x1F; };
-  const std::size_t n = name.size();
-  const std::uint32_t key = letter(0) | letter(n / 2) << 5 | letter(n - 1) << 10 |
-                            letter(n > 1 ? 1 : 0) << 15 | static_cast<std::uint32_t>(n & 0x1F) << 20;
-  return (key * multiplier) >> 24;
-}
-
-consteval std::uint32_t find_multiplier() {
-  for (std::uint32_t multiplier = 0x9E3779B1;; multiplier += 2) {
-    std::array<bool, kSlots> is_taken{};
-    bool is_perfect = true;
-    for (const CommandSpec& spec : kCommands) {
-      bool& taken = is_taken[slot_of(spec.name, multiplier)];
-      is_perfect = is_perfect && !taken;
-      taken = true;
-    }
-    if (is_perfect) return multiplier;
-  }
-}
-constexpr std::uint32_t kMultiplier = find_multiplier();
-
-consteval std::array<std::uint8_t, kSlots> fill_slots() {
-  std::array<std::uint8_t, kSlots> slots{};
-  slots.fill(kNoCommand);
-  for (const CommandSpec& spec : kCommands) {
-    slots[slot_of(spec.name, kMultiplier)] = static_cast<std::uint8_t>(spec.id);
-  }
-  return slots;
-}
-constexpr std::array<std::uint8_t, kSlots> kSlotTable = fill_slots();
+constexpr auto kCommandNames = name_table(kCommands);
 
 std::string wrong_number(std::string_view name) {
   std::string text = "ERR wrong number of arguments for '";
@@ -300,10 +271,8 @@ std::span<const SubcommandSpec> CommandSpec::subcommands() const {
 }
 
 const CommandSpec* find_command(std::string_view name) {
-  if (name.empty()) return nullptr;
-  const std::uint8_t index = kSlotTable[slot_of(name, kMultiplier)];
-  if (index == kNoCommand || !equals_ignoring_case(kCommands[index].name, name)) return nullptr;
-  return &kCommands[index];
+  const std::size_t index = kCommandNames.find(name);
+  return index == kCommandNames.kNone ? nullptr : &kCommands[index];
 }
 
 const SubcommandSpec* find_subcommand(CommandId container, std::string_view name) {

@@ -69,7 +69,7 @@ enum class SubcommandId : std::uint8_t {
   kCount,  // not a subcommand
 };
 
-// What permissions are given by: `connection` always; the others can be granted to a user.
+// The unit of permissions: every user has `connection`; the other groups can be granted to a user.
 enum class CommandGroup : std::uint8_t { kConnection, kSubmit, kRead, kControl, kAdmin };
 std::string_view to_string(CommandGroup group);
 
@@ -86,9 +86,10 @@ struct ArgumentDoc {
   enum class Type : std::uint8_t { kString, kInteger, kPureToken, kOneOf, kBlock };
   std::string_view name;
   Type type = Type::kString;
-  std::string_view token = {};  // the word in front of it, if any
+  std::string_view token = {};  // the word before it, if any
   bool optional = false;
   bool multiple = false;
+  bool multiple_token = false;                  // with `multiple`: the token is repeated before each value
   std::span<const ArgumentDoc> arguments = {};  // of kOneOf and kBlock
 };
 
@@ -139,14 +140,14 @@ struct CommandSpec {
 // As Redis says it: "client|setname".
 std::string full_name(const SubcommandSpec& subcommand);
 
-// The one table, in the order of CommandId, which is that of the names. Constant data; every function below
-// may be called by any thread.
+// The table of commands, in the order of CommandId, which is that of the names. Constant data; any thread may
+// call each function below.
 std::span<const CommandSpec> commands();
 const CommandSpec& command(CommandId id);
 
-// The command of this name, in any case; null if there is none. Some nanoseconds: one hash, one comparison.
+// The command of this name, in any case; null if there is none. One hash and one comparison.
 const CommandSpec* find_command(std::string_view name);
-// The subcommand of this name, in any case; null if there is none, or if the command has none at all.
+// The subcommand of this name, in any case; null if there is none.
 const SubcommandSpec* find_subcommand(CommandId container, std::string_view name);
 
 // Error replies without their '-', worded as Redis words them, because stock clients match on some.

@@ -9,8 +9,8 @@ namespace locksley::proto {
 // Most bytes that write_decimal() writes: "-9223372036854775808".
 inline constexpr std::size_t kMaxDecimalBytes = 20;
 
-// Writes the decimal of `value` to `to`, where kMaxDecimalBytes fit; returns where it ends. Short numbers, of
-// which framing is made, take a path of their own.
+// Writes the decimal of `value` to `to`, which has room for kMaxDecimalBytes; returns the end. Numbers of one
+// or two digits, the most frequent ones in framing, have a faster path.
 template <std::integral Integer>
 char* write_decimal(char* to, Integer value) {
   if (value >= 0 && value < 10) {

@@ -7,7 +7,7 @@
 namespace locksley::proto {
 namespace {
 
-// One element of a pattern against one byte: whether they match, and where the next element starts.
+// Whether one element of a pattern matches one byte, and where the next element starts.
 std::pair<bool, std::size_t> match_one(std::string_view pattern, std::size_t at, char byte) {
   const char kind = pattern[at++];
   if (kind == '?') return {true, at};
@@ -42,8 +42,8 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::size_t p = 0;
   std::size_t t = 0;
-  // Behind the last `*`, and where in the text what it stands for ends. Only the last one need be tried anew:
-  // an earlier one that stands for more could not help it.
+  // The position after the last `*`, and the end of the text that this `*` matches so far. Only the last `*` is
+  // retried: an earlier one that matched more text would leave less for the elements after it.
   std::size_t star = kNone;
   std::size_t star_text = 0;
   while (t < text.size()) {

@@ -5,14 +5,12 @@
 
 namespace locksley::proto {
 
-// What a pattern from a peer may have, so that matching it with a name takes some microseconds at most;
-// guess.
+// Longest pattern that a peer may send. Guess: a match with a name takes some microseconds at most.
 inline constexpr std::size_t kMaxGlobBytes = 256;
 
-// Whether the whole of `text` matches `pattern`, as in Redis: `*` any run of bytes, `?` one byte, `[abc]`,
-// `[a-z]`,
-// `[^a]` one byte of a set, `\x` the byte x itself. Bytes, case-sensitive. Time is at most the product of the
-// lengths, whatever the pattern; no memory.
+// True if the whole of `text` matches `pattern`, as in Redis: `*` any run of bytes, `?` one byte,
+// `[abc]`, `[a-z]`, `[^a]` one byte of a set, `\x` the byte x itself. Bytes, case-sensitive. For every
+// pattern the time is at most proportional to the product of the lengths. No allocation.
 bool glob_match(std::string_view pattern, std::string_view text);
 
 }  // namespace locksley::proto

@@ -4,10 +4,10 @@
 
 namespace locksley::proto {
 
-// What a peer may make the command reader hold. A plain value, copied into the reader; the reader checks
-// every announced length against it before it keeps a byte for it.
+// How much memory a peer may make the command reader use. A plain value that the reader copies. The reader
+// checks every announced length against it before it stores a byte.
 //
-// The figures of the first group are those of Redis, which stock clients are written against.
+// The defaults of the first group are those of Redis, for which stock clients are written.
 struct Limits {
   static constexpr std::size_t kKiB = 1024;
   static constexpr std::size_t kMiB = 1024 * kKiB;
@@ -18,7 +18,8 @@ struct Limits {
   std::size_t max_command_bytes =
       1024 * kMiB;  // of one command with its framing; Redis: client-query-buffer-limit
 
-  // Tighter, and with other error texts, until the peer has shown who it is (Redis PR 9588, CVE-2021-32675).
+  // False: tighter limits, with other error texts, until the peer is authenticated (Redis PR 9588,
+  // CVE-2021-32675).
   // The longest command that a stock client sends before it is authenticated has 7 arguments.
   bool authenticated = true;
 

@@ -13,7 +13,7 @@ constexpr std::size_t kChunkGrowth = 4;
 constexpr std::size_t kPages = 64 * 1024;  // chunks from this size on are pages of the system's
 constexpr std::size_t kKept = 8;  // free chunks of the usual size: what one busy connection goes through
 
-// Pages that were just given back, for the same thread's next chunks: fresh ones cost a fault each.
+// Chunks that were just freed, for the same thread's next buffers: each fresh page costs a page fault.
 class KeptChunks {
  public:
   KeptChunks() { free_.reserve(kKept); }
@@ -84,7 +84,7 @@ void OutputBuffer::append(OutputBuffer&& other) {
 }
 
 void OutputBuffer::append(std::string_view bytes) {
-  // What fits goes into the last chunk, so that a large string leaves no gap.
+  // The bytes that fit go into the last chunk, so that a large string leaves no gap.
   const std::size_t head = std::min(bytes.size(), static_cast<std::size_t>(limit_ - next_));
   if (head > 0) {
     std::memcpy(next_, bytes.data(), head);
@@ -138,8 +138,8 @@ void OutputBuffer::consume(std::size_t n) {
   }
   chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(done));
   if (size_ > 0 || chunks_.empty()) return;
-  // All is written: the last chunk is used again from its start, unless one large string made it larger than
-  // usual.
+  // All bytes are written. The last chunk is used again from its start, unless one large string made it larger
+  // than usual.
   Chunk& last = chunks_.back();
   if (last.capacity > kChunkBytes) {
     clear();

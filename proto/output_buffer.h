@@ -9,16 +9,16 @@
 
 namespace locksley::proto {
 
-// Bytes on their way out: appended at the end, written to the socket from the front. A chain of chunks, so
-// that bytes do not move once they are appended: views from gather() stay valid while more is appended, until
-// consume() passes them or clear() is called.
+// Bytes to send: appended at the end, sent to the socket from the front. A chain of chunks, so that appended
+// bytes do not move: views from gather() stay valid while more bytes are appended, until consume() passes
+// them or clear() is called.
 //
-// Large chunks are pages of the system's, not of the heap, which would keep them among smaller things that
-// live longer: what a crowd of slow readers held is given back when they have gone. A thread keeps the last
-// few for its next ones.
+// Large chunks are mapped pages of the system, not of the heap, where smaller and longer-lived allocations
+// would keep them from being returned. So the memory of many slow readers is returned when they disconnect.
+// Each thread keeps a few free chunks for re-use.
 //
-// Owned by one connection, used by one thread at a time. Nothing blocks; only allocation fails
-// (std::bad_alloc). It has no limit of its own: its owner looks at size() and stops producing.
+// Owned by one connection, used by one thread at a time. Nothing blocks; only allocation can fail
+// (std::bad_alloc). It has no limit of its own: its owner checks size() and stops producing.
 class OutputBuffer {
  public:
   static constexpr std::size_t kFirstChunkBytes =
@@ -32,7 +32,7 @@ class OutputBuffer {
   OutputBuffer& operator=(OutputBuffer&& other) noexcept;
   ~OutputBuffer() = default;
 
-  // n bytes in one piece at the end, to be filled and then committed in part or whole. Valid until the next
+  // n contiguous bytes at the end, to be filled and then committed in part or whole. Valid until the next
   // call.
   char* reserve(std::size_t n) {
     if (static_cast<std::size_t>(limit_ - next_) < n) add_chunk(n);
@@ -43,7 +43,7 @@ class OutputBuffer {
     size_ += n;
   }
   void append(std::string_view bytes);
-  // Its bytes; without a copy if this buffer is empty.
+  // Takes over the bytes of `other`; without a copy if this buffer is empty.
   void append(OutputBuffer&& other);
 
   std::size_t size() const { return size_; }
@@ -52,18 +52,18 @@ class OutputBuffer {
   // Fills `out` with views of the bytes from the front on, in order; returns how many views it used.
   std::size_t gather(std::span<std::string_view> out) const;
 
-  // The first n <= size() bytes are written out.
+  // Removes the first n <= size() bytes, which were sent.
   void consume(std::size_t n);
 
-  // Gives all memory back if empty(): for a connection that comes to rest.
+  // Frees all memory if empty(), for a connection that becomes idle.
   void release() {
     if (empty()) clear();
   }
 
-  // Drops everything and all memory.
+  // Removes all bytes and frees all memory.
   void clear();
 
-  // Everything as one string; for tests and small replies.
+  // All bytes as one string; for tests and small replies.
   std::string to_string() const;
 
   std::size_t memory_bytes() const;
@@ -80,7 +80,7 @@ class OutputBuffer {
     Bytes bytes;
     std::size_t capacity;
     std::size_t begin;  // first byte not yet consumed
-    std::size_t end;    // end of the bytes; of the last chunk next_ says it
+    std::size_t end;    // end of the bytes; for the last chunk it is next_
   };
   void add_chunk(std::size_t n);
   std::size_t end_of(std::size_t i) const;

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr std::array<std::string_view, 5> kStates = {"open", "queued", "running", "done", "cancelled"};
 constexpr auto kMaxMilliseconds = static_cast<std::uint64_t>(BatchOptions::kMaxDuration.count());
-// Cursors are written as signed integers of the wire.
+// The wire's integers are signed, so a cursor is at most this.
 constexpr std::uint64_t kMaxCursor = 0x7FFF'FFFF'FFFF'FFFF;
 
 std::string needs(std::string_view what, std::string_view expected, std::string_view found) {
@@ -35,13 +35,13 @@ std::expected<std::uint64_t, std::string> parse_number(std::string_view what, st
       needs(what, "an integer from " + std::to_string(least) + " to " + std::to_string(most), found));
 }
 
-// One option that takes a value: its name, and what is done with the value.
+// One option that takes a value: its name, and where its value goes.
 struct ValueOption {
   std::string_view name;
   std::uint64_t least;
   std::uint64_t most;
-  std::uint64_t* number;   // where a number goes
-  std::string_view* text;  // or, if it is none, the text
+  std::uint64_t* number;   // the number's place
+  std::string_view* text;  // or, for an option that is no number, the text's
   bool is_seen = false;
 };
 

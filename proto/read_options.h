@@ -19,7 +19,7 @@ struct ResultsCommand {
   std::string_view id;
   std::uint64_t from = 0;
   std::uint64_t count = kDefaultCount;
-  // Absent: answer at once. 0: wait for a result without limit, as Redis has it.
+  // Absent: reply at once. 0: wait for a result without limit, as in Redis.
   std::optional<std::chrono::milliseconds> block;
 };
 
@@ -46,8 +46,8 @@ struct WeightCommand {
   std::uint32_t weight;
 };
 
-// Each takes the whole command, its name included; views are into `arguments`. The error is the text of the
-// error reply without its '-'. The number of arguments has been checked against the command table. No side
+// Parse a whole command, its name included. Views refer to `arguments`. The error is the text of the error
+// reply without its '-'. The caller has checked the number of arguments against the command table. No side
 // effects, any thread.
 std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arguments);
 std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments);

@@ -12,7 +12,7 @@ namespace locksley::proto {
 namespace {
 
 constexpr std::size_t kFirstBytes = 64 * Limits::kKiB;  // guess: a socket buffer
-constexpr std::size_t kGrownBytes = Limits::kMiB;       // as far as full reads alone make the buffer grow
+constexpr std::size_t kGrownBytes = Limits::kMiB;  // full reads alone do not make the buffer grow beyond this
 constexpr std::size_t kMaxLineBytes = 64 * Limits::kKiB;
 
 }  // namespace
@@ -26,8 +26,8 @@ std::span<std::byte> ReplyReader::prepare(std::size_t min) {
     written_ = 0;
   }
   if (was_filled || capacity_ - written_ < min) {
-    // Moving what is unread to the front is enough if it then fills at most half; else the buffer doubles.
-    // Either way a byte is moved a bounded number of times.
+    // If the unread bytes fill at most half of the buffer, they move to its front; otherwise the buffer
+    // doubles. Either way a byte is moved a bounded number of times.
     const bool grows = was_filled || unread + min > capacity_ / 2;
     if (grows) {
       const std::size_t capacity = std::max({kFirstBytes, 2 * capacity_, unread + min});
@@ -67,8 +67,8 @@ ReadStatus ReplyReader::next(Reply& reply) {
   }
 }
 
-// A whole value: it goes to the aggregate around it, which it may complete, and so on outwards. False if
-// there is none left around it: then `value` is the reply.
+// Adds a whole value to the aggregate that contains it. This may complete the aggregate, which is then added to
+// its own, and so on. False if no aggregate contains the value: then `value` is the reply.
 bool ReplyReader::absorb(Reply& value, bool is_attribute) {
   while (!is_attribute && !stack_.empty()) {
     Frame& frame = stack_.back();
@@ -81,8 +81,8 @@ bool ReplyReader::absorb(Reply& value, bool is_attribute) {
   return is_attribute;
 }
 
-// A line without its end. `at` is behind the type. What decides is the first CR or LF, so that the outcome
-// does not depend on how much of what follows is there.
+// A line without its line end. `at` is the position after the type. The line ends at the first CR or LF, so that
+// the result does not depend on how many bytes after it have arrived.
 ReadStatus ReplyReader::read_line(const char*& at, std::string_view& line) {
   const auto available = static_cast<std::size_t>(end() - at);
   const auto* lf = static_cast<const char*>(std::memchr(at, '\n', available));
@@ -198,7 +198,7 @@ ReadStatus ReplyReader::read_value(Found& found) {
       break;
     }
     default: {
-      // Found at the first byte: what speaks another language may not end its line for long.
+      // Reported at the first byte: a peer that speaks another protocol may send no line end for long.
       if (std::string_view("+-(_#,").find(type) == std::string_view::npos) {
         return fail("unexpected '" + printable({&type, 1}) + "'");
       }
@@ -263,7 +263,7 @@ ReadStatus ReplyReader::begin_results(ResultsReply& results) {
   std::int64_t rows = 0;
   if (const ReadStatus status = read_number(at, '*', parts); status != ReadStatus::kComplete) return status;
   if (parts != 2) return fail("RESULTS answers two elements, not " + std::to_string(parts));
-  // As SCAN does, RESULTS answers the cursor as the string of its digits.
+  // Like SCAN, RESULTS replies with the cursor as a string of digits.
   std::string_view digits;
   if (const ReadStatus status = read_bulk(at, digits); status != ReadStatus::kComplete) return status;
   const auto cursor = parse_uint64(digits);

@@ -13,33 +13,33 @@
 
 namespace locksley::proto {
 
-// What a server may make a client hold.
+// How much memory a server may make a client use.
 struct ReplyLimits {
   std::size_t max_bulk_bytes = 512 * Limits::kMiB;
   std::size_t max_elements = 2147483647;  // of one aggregate
   std::size_t max_depth = 32;             // Locksley's replies have at most 5 levels (COMMAND DOCS)
 };
 
-// What a RESULTS reply says beside its rows.
+// The content of a RESULTS reply without its rows.
 struct ResultsReply {
   bool is_error = false;
   std::string error;         // is_error: the error reply's text
-  std::uint64_t cursor = 0;  // where to go on; 0: the end
+  std::uint64_t cursor = 0;  // of the next rows; 0: the end
   std::uint64_t rows = 0;    // rows delivered
 };
 
-// Turns received bytes into replies: RESP2 and RESP3, incrementally; a reply that came in part is never
-// parsed anew.
+// Turns received bytes into replies: RESP2 and RESP3, incrementally. The part of a reply that was parsed is
+// not parsed again when more bytes arrive.
 //
 //   auto space = reader.prepare();  n = read(fd, space);  reader.commit(n);
 //   while ((status = reader.next(reply)) == ReadStatus::kComplete) use(reply);
 //
-// Owned by one connection and used by one thread at a time. Nothing blocks; no I/O. What the server sends can
-// only end in kError, with error_message(); allocation failure is std::bad_alloc. Memory: the reply under
-// construction and a buffer that grows with what has really arrived.
+// Owned by one connection and used by one thread at a time. Nothing blocks; no I/O. Invalid input
+// ends in kError, with error_message(); a failed allocation is std::bad_alloc. Memory: the reply under
+// construction, and a buffer that grows with the bytes that have arrived.
 //
-// Attributes (`|`) are read and dropped. Streamed aggregates (`*?`) are refused: no server sends them
-// unasked.
+// Attributes (`|`) are read and ignored. Streamed aggregates (`*?`) are refused: no server sends them without
+// being asked.
 class ReplyReader {
  public:
   static constexpr std::size_t kMinimumRead = 16 * Limits::kKiB;
@@ -52,13 +52,13 @@ class ReplyReader {
   std::span<std::byte> prepare(std::size_t min = kMinimumRead);
   void commit(std::size_t n) { written_ += n; }
 
-  // The next reply. Pushes come as replies of type kPush; it is the caller who knows what they belong to.
+  // The next reply. A push is a reply of type kPush; only the caller knows to which command it belongs.
   ReadStatus next(Reply& reply);
 
-  // The next reply, which is to be that of RESULTS: calls visit(index, status, output) for each row as soon
-  // as it is whole, without building a tree, and returns kComplete when the reply ends. The views are valid
-  // during the call of `row` alone. After kNeedMore it must be next_results() that goes on, with the same
-  // `results`. An error reply is kComplete with is_error set; a reply of another shape is kError.
+  // The next reply, which must be that of RESULTS: calls visit(index, status, output) for each row as soon as
+  // it is whole, without building a tree, and returns kComplete at the end of the reply. The views are valid
+  // only during the call of `visit`. After kNeedMore call next_results() again, with the same `results`. An
+  // error reply is kComplete with is_error set; a reply of another shape is kError.
   template <typename RowVisitor>
   ReadStatus next_results(ResultsReply& results, RowVisitor&& visit);
 
@@ -67,7 +67,7 @@ class ReplyReader {
   std::size_t memory_bytes() const { return capacity_; }
 
  private:
-  // One aggregate whose elements are still coming.
+  // An aggregate of which elements are missing.
   struct Frame {
     Reply value;
     std::size_t missing;
@@ -78,7 +78,7 @@ class ReplyReader {
     std::string_view status;
     std::string_view output;
   };
-  // What read_value() found: a whole value, or the head of an aggregate with `missing` elements to come.
+  // The result of read_value(): a whole value, or the head of an aggregate with `missing` more elements.
   struct Found {
     Reply value;
     std::size_t missing = 0;
@@ -88,11 +88,11 @@ class ReplyReader {
   ReadStatus fail(std::string_view what);
   ReadStatus read_value(Found& found);
   bool absorb(Reply& value, bool is_attribute);
-  // A value of one line; false if it is none.
+  // Reads a value of one line; false if it is invalid.
   static bool read_line_value(char type, std::string_view line, Reply& value);
   ReadStatus begin_results(ResultsReply& results);
   ReadStatus read_row(Row& row);
-  // Each reads one element at `at`, which moves behind it if the element is whole.
+  // Each reads one element at `at`, and moves `at` to its end if the element is whole.
   ReadStatus read_line(const char*& at, std::string_view& line);
   ReadStatus read_number(const char*& at, char type, std::int64_t& number);
   ReadStatus read_bulk(const char*& at, std::string_view& bytes);
@@ -106,7 +106,7 @@ class ReplyReader {
   std::size_t capacity_ = 0;
   std::size_t read_ = 0;
   std::size_t written_ = 0;
-  std::size_t wanted_ = 0;  // bytes from read_ on without which nothing can go on; 0: not known
+  std::size_t wanted_ = 0;  // bytes from read_ on that the next step needs; 0: not known
   std::vector<Frame> stack_;
   bool is_in_rows_ = false;
   std::uint64_t rows_missing_ = 0;

@@ -10,12 +10,12 @@ namespace locksley::proto {
 
 enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 
-// Encodes replies at the end of an OutputBuffer, in the form that the connection's protocol version wants:
-// only the types that every stock client reads (+ - : $ * in RESP2; also _ % > = , in RESP3).
+// Encodes replies at the end of an OutputBuffer, in the connection's version of the protocol. It uses only
+// types that every stock client reads (+ - : $ * in RESP2; also _ % > = , in RESP3).
 //
-// A light value over a buffer that outlives it; made where it is needed, used by the buffer's thread. Nothing
-// blocks. Aggregates are written as a header that announces how many elements follow; writing exactly that
-// many is the caller's duty.
+// A small value that refers to a buffer, which must outlive it; made where it is needed, used by the buffer's
+// thread. Nothing blocks. An aggregate is a header that announces how many elements follow; the caller must
+// write exactly that many.
 class ReplyWriter {
  public:
   static constexpr std::size_t kMaxErrorBytes =
@@ -28,10 +28,10 @@ class ReplyWriter {
   OutputBuffer& buffer() const { return *out_; }
 
   void ok() { out_->append("+OK\r\n"); }
-  // `text` is ours and holds no CR or LF.
+  // `text` contains no CR or LF, so it must not contain bytes of a peer.
   void simple(std::string_view text);
-  // `text` starts with the upper-case code. What a peer sent may be quoted in it: control characters become
-  // spaces, and the whole is cut at kMaxErrorBytes.
+  // `text` starts with the upper-case code. It may quote bytes of a peer: control characters become spaces,
+  // and the whole is cut at kMaxErrorBytes.
   void error(std::string_view text);
   void integer(std::int64_t value);
   void bulk(std::string_view bytes);

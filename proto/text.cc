@@ -7,7 +7,7 @@ std::string printable(std::string_view text, std::size_t max) {
   for (char& c : result) {
     if (c == '\r' || c == '\n') {
       c = ' ';
-    } else if (c < 32 || c == 127) {  // bytes of UTF-8 are negative: they become '?' as well
+    } else if (c < 32 || c == 127) {  // bytes above ASCII are negative here, so they become '?' as well
       c = '?';
     }
   }

@@ -17,7 +17,7 @@ constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return true;
 }
 
-// What a peer sent, for quoting in an error: cut at `max` bytes, bytes outside printable ASCII replaced.
+// Received text for quotation in an error: cut at `max` bytes; bytes outside printable ASCII are replaced.
 std::string printable(std::string_view text, std::size_t max = 128);
 
 }  // namespace locksley::proto

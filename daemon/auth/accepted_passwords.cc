@@ -2,12 +2,14 @@
 
 #include <sodium.h>
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace locksley::daemon {
 
 AcceptedPasswords::AcceptedPasswords(std::size_t most) : most_(most), key_() {
-  if (sodium_init() < 0) throw std::runtime_error("there are no random numbers to make keys of");
+  if (sodium_init() < 0) throw std::runtime_error("the system provides no random numbers for a key");
   crypto_generichash_keygen(key_.data());
 }
 
@@ -17,7 +19,7 @@ AcceptedPasswords::Digest AcceptedPasswords::digest(std::string_view user, std::
                                                     std::string_view password) const {
   crypto_generichash_state state;
   crypto_generichash_init(&state, key_.data(), key_.size(), Digest{}.size());
-  // With their lengths, so that no two lists of texts are the same bytes.
+  // The lengths keep two different lists of texts from being the same bytes.
   for (const std::string_view text : {user, hash, password}) {
     const std::uint64_t size = text.size();
     crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(&size), sizeof size);
@@ -29,18 +31,34 @@ AcceptedPasswords::Digest AcceptedPasswords::digest(std::string_view user, std::
   return result;
 }
 
-void AcceptedPasswords::remember(const Digest& digest) {
-  if (knows(digest)) return;
-  if (accepted_.size() >= most_) {
-    accepted_.erase(by_use_.front());
-    by_use_.pop_front();
+void AcceptedPasswords::remember(const Digest& digest, const std::string& source) {
+  if (knows_from(digest, source)) return;
+  if (!knows(digest)) {
+    if (accepted_.size() >= most_) {
+      accepted_.erase(by_use_.front().digest);
+      by_use_.pop_front();
+    }
+    accepted_.emplace(digest, by_use_.insert(by_use_.end(), {digest, {}}));
   }
-  accepted_.emplace(digest, by_use_.insert(by_use_.end(), digest));
+  std::vector<std::string>& sources = by_use_.back().sources;
+  if (sources.size() >= kMostSources) sources.erase(sources.begin());
+  sources.push_back(source);
 }
 
 bool AcceptedPasswords::knows(const Digest& digest) {
   const auto found = accepted_.find(digest);
   if (found == accepted_.end()) return false;
+  by_use_.splice(by_use_.end(), by_use_, found->second);
+  return true;
+}
+
+bool AcceptedPasswords::knows_from(const Digest& digest, const std::string& source) {
+  const auto found = accepted_.find(digest);
+  if (found == accepted_.end()) return false;
+  std::vector<std::string>& sources = found->second->sources;
+  const auto place = std::ranges::find(sources, source);
+  if (place == sources.end()) return false;
+  std::rotate(place, std::next(place), sources.end());
   by_use_.splice(by_use_.end(), by_use_, found->second);
   return true;
 }

@@ -4,19 +4,24 @@
 #include <asio/ip/address.hpp>
 #include <asio/post.hpp>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <mutex>
+#include <deque>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "core/sync/mutex.h"
 #include "daemon/auth/check_queue.h"
 #include "daemon/auth/password.h"
+#include "daemon/base/time.h"
 
 namespace locksley::daemon {
 
 namespace {
+
+// The pause before an asker is told that too many checks wait: otherwise a client that guesses in a
+// loop would get thousands of these answers a second, each after a look-up of its guess. A guess.
+constexpr std::chrono::seconds kBusyDelay{1};
 
 std::string source_of(std::string peer) {
   asio::error_code error;
@@ -34,7 +39,7 @@ std::string source_of(std::string peer) {
 
 class Authenticator::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  explicit Impl(IoExecutor executor) : executor_(executor), timer_(executor) {}
+  explicit Impl(IoExecutor executor) : executor_(executor), timer_(executor), busy_timer_(executor) {}
 
   void check(std::string source, std::string user, std::string hash, std::string password, Done done);
   void set_hashes(std::vector<std::string> hashes) { hashes_ = std::move(hashes); }
@@ -42,18 +47,23 @@ class Authenticator::Impl : public std::enable_shared_from_this<Impl> {
   void stop();
 
  private:
-  // What the thread looks at: lies in queue_, which leaves it alone until it is finished.
+  // The check that the thread makes. Points into queue_, which does not touch it before finish().
   struct Work {
     const std::string* hash;
     const Secret* password;
   };
 
   std::string decoy_for(std::string_view user) const;
-  void go_on();
+  // Hands the next check to the thread if one is due; else sets the timer for the next that will
+  // be.
+  void start_next();
   void finish(Verdict verdict);
+  // Answers kBusy after kBusyDelay, or at once if too many wait for that already.
+  void turn_away(CheckQueue::Askers askers);
+  void answer_turned_away();
   void answer(const CheckQueue::Askers& askers, Verdict verdict);
-  void hand_over(Work work);
-  void run();
+  void hand_over(Work work) LOCKSLEY_EXCLUDES(mutex_);
+  void run() LOCKSLEY_EXCLUDES(mutex_);
 
   const IoExecutor executor_;
   // I/O thread only:
@@ -61,37 +71,71 @@ class Authenticator::Impl : public std::enable_shared_from_this<Impl> {
   CheckQueue queue_;
   std::vector<std::string> hashes_;
   const CheckQueue::Check* under_way_ = nullptr;
-  bool is_nobodys_ = false;  // what is under way has the hash of another
-  std::string decoy_;        // for it
+  bool is_decoy_ = false;  // under_way_ is of a user without a password: decoy_ is checked, and it is refused
+  std::string decoy_;
   std::uint64_t failures_ = 0;
-  Timer timer_;  // until a slowed source is due
+  Timer timer_;  // until the next check of a slowed source is due
+  struct TurnedAway {
+    Instant answered_at;
+    CheckQueue::Askers askers;
+  };
+  std::deque<TurnedAway> turned_away_;
+  std::size_t turned_away_askers_ = 0;
+  Timer busy_timer_;  // until the first of turned_away_ is answered; runs while there is one
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_:
-  std::optional<Work> work_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<Work> work_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
-  std::thread thread_;  // last: it uses the above
+  std::thread thread_;  // last: it uses all of the above
 };
 
 void Authenticator::Impl::check(std::string source, std::string user, std::string hash, std::string password,
                                 Done done) {
   Secret secret(std::move(password));
-  // Too long for anybody's, and too long to keep a while: the empty one is nobody's either.
+  // No hash is of so long a password, and the queue shall not hold it. The empty password is
+  // refused as well.
   if (secret.view().size() > kLongestPassword) secret = Secret();
   const AcceptedPasswords::Digest digest = accepted_.digest(user, hash, secret.view());
   source = source_of(std::move(source));
-  if (!hash.empty() && queue_.may_look_up(source, std::chrono::steady_clock::now()) &&
-      accepted_.knows(digest)) {
-    return done(Verdict::kAccepted);
+  if (!hash.empty()) {
+    if (accepted_.knows_from(digest, source)) return done(Verdict::kAccepted);
+    if (queue_.may_look_up(source, now()) && accepted_.knows(digest)) {
+      accepted_.remember(digest, source);
+      return done(Verdict::kAccepted);
+    }
   }
+  if (user.size() > CheckQueue::kLongestUser) user.resize(CheckQueue::kLongestUser + 1);
   CheckQueue::Askers asker;
   asker.push_back(std::move(done));
-  const CheckQueue::Askers displaced = queue_.put(
+  CheckQueue::Askers displaced = queue_.put(
       {std::move(source), std::move(user), std::move(hash), std::move(secret), digest, std::move(asker)});
-  go_on();
-  answer(displaced, Verdict::kBusy);
+  start_next();
+  turn_away(std::move(displaced));
+}
+
+void Authenticator::Impl::turn_away(CheckQueue::Askers askers) {
+  if (askers.empty()) return;
+  if (turned_away_askers_ + askers.size() > CheckQueue::kMostAskers) return answer(askers, Verdict::kBusy);
+  turned_away_askers_ += askers.size();
+  turned_away_.push_back({now() + kBusyDelay, std::move(askers)});
+  if (turned_away_.size() == 1) answer_turned_away();
+}
+
+void Authenticator::Impl::answer_turned_away() {
+  while (!turned_away_.empty() && turned_away_.front().answered_at <= now()) {
+    const TurnedAway first = std::move(turned_away_.front());
+    turned_away_.pop_front();
+    turned_away_askers_ -= first.askers.size();
+    answer(first.askers, Verdict::kBusy);
+  }
+  if (turned_away_.empty()) return;
+  busy_timer_.expires_at(turned_away_.front().answered_at);
+  busy_timer_.async_wait([self = weak_from_this()](asio::error_code error) {
+    if (error) return;
+    if (const auto impl = self.lock()) impl->answer_turned_away();
+  });
 }
 
 std::string Authenticator::Impl::decoy_for(std::string_view user) const {
@@ -102,15 +146,14 @@ std::string Authenticator::Impl::decoy_for(std::string_view user) const {
   return hashes_[number % hashes_.size()];
 }
 
-// The next check to the thread, if one is due; the timer, if one will be.
-void Authenticator::Impl::go_on() {
+void Authenticator::Impl::start_next() {
   if (under_way_ != nullptr) return;
   timer_.cancel();
-  under_way_ = queue_.take(std::chrono::steady_clock::now());
+  under_way_ = queue_.take(now());
   if (under_way_ != nullptr) {
-    is_nobodys_ = under_way_->hash.empty();
-    if (is_nobodys_) decoy_ = decoy_for(under_way_->user);
-    hand_over({is_nobodys_ ? &decoy_ : &under_way_->hash, &under_way_->password});
+    is_decoy_ = under_way_->hash.empty();
+    if (is_decoy_) decoy_ = decoy_for(under_way_->user);
+    hand_over({is_decoy_ ? &decoy_ : &under_way_->hash, &under_way_->password});
     return;
   }
   const auto due = queue_.next_due();
@@ -118,16 +161,16 @@ void Authenticator::Impl::go_on() {
   timer_.expires_at(*due);
   timer_.async_wait([self = weak_from_this()](asio::error_code error) {
     if (error) return;
-    if (const auto impl = self.lock()) impl->go_on();
+    if (const auto impl = self.lock()) impl->start_next();
   });
 }
 
 void Authenticator::Impl::finish(Verdict verdict) {
-  if (is_nobodys_) verdict = Verdict::kRefused;
-  if (verdict == Verdict::kAccepted) accepted_.remember(under_way_->digest);
+  if (is_decoy_) verdict = Verdict::kRefused;
+  if (verdict == Verdict::kAccepted) accepted_.remember(under_way_->digest, under_way_->source);
   under_way_ = nullptr;
-  const CheckQueue::Askers askers = queue_.finish(verdict, std::chrono::steady_clock::now());
-  go_on();
+  const CheckQueue::Askers askers = queue_.finish(verdict, now());
+  start_next();
   answer(askers, verdict);
 }
 
@@ -138,7 +181,7 @@ void Authenticator::Impl::answer(const CheckQueue::Askers& askers, Verdict verdi
 
 void Authenticator::Impl::hand_over(Work work) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work_ = work;
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
@@ -147,7 +190,7 @@ void Authenticator::Impl::hand_over(Work work) {
 
 void Authenticator::Impl::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_one();
@@ -155,9 +198,9 @@ void Authenticator::Impl::stop() {
 }
 
 void Authenticator::Impl::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || work_; });
+    while (!stopping_ && !work_) changed_.wait(mutex_);
     if (stopping_) return;
     const Work work = *std::exchange(work_, std::nullopt);
     lock.unlock();

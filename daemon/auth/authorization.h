@@ -1,4 +1,4 @@
-// What the field `Authorization` of an HTTP request says.
+// The credentials in the field `Authorization` of an HTTP request.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,13 @@ struct HttpCredentials {
   Secret secret = {};     // password or token
 };
 
-// What may stand behind a scheme (RFC 9110, 11.2): letters, digits and - . _ ~ + / =; at least one.
+// Whether the text is a token68 (RFC 9110, "HTTP Semantics", 11.2), as it follows a scheme: one or
+// more of letters, digits and - . _ ~ + / =.
 bool is_token68(std::string_view text);
 
-// `Basic <base64 of user:password>` or `Bearer <token>`; nothing for whatever else. Strict: one space or more
-// between the two, base64 with its padding and nothing behind it. User and password are any bytes; the first
-// colon ends the user's name.
+// Parses `Basic <base64 of user:password>` and `Bearer <token>`; nothing for any other text.
+// Strict: one space or more after the scheme, base64 with its padding, and nothing after it. User
+// and password may be any bytes; the first colon ends the user's name.
 std::optional<HttpCredentials> parse_authorization(std::string_view field);
 
 }  // namespace locksley::daemon

@@ -1,4 +1,4 @@
-// Passwords that wait to be checked, and whose turn it is.
+// Passwords that wait to be checked, and the order of their checks.
 #pragma once
 
 #include <cstddef>
@@ -16,61 +16,93 @@
 
 namespace locksley::daemon {
 
-// Sources are served in turn, one check each, so that one that tries passwords in a loop delays itself alone.
-// Of a source that failed, nothing is taken before its time (Slowdown). Connections of one source that ask
-// the same, as those of a client that comes back do, wait for one check together.
+// A bounded queue of checks. It serves the sources round-robin, one check each, and the users of a
+// source round-robin, too. So a source that guesses passwords in a loop delays only itself; and
+// where many clients share a source, such as a proxy, guesses for one user delay another user's
+// check by one check. Equal checks of one source, such as those of a client's many connections, are
+// one check.
 //
-// At kMostOfSource checks, and at kMost in all, somebody is told that it is too much: at the latter the
-// source with the longest queue, which need not be the one that asks. Time is passed in. I/O thread.
+// After a failure, the next check for the same user from the same source is delayed, longer each
+// time (Slowdown). The next check of the source for any user is delayed by Slowdown::kFirst, so
+// that one source cannot keep the thread busy with guesses for many users.
+//
+// A user may have kMostOfUser waiting checks from one source; a further one is refused. When a
+// source has kMostOfSource, its user with the longest queue loses the last check. When kMost wait in
+// total, the source with the longest queue does. If no queue is longer, the new check is refused.
+//
+// Owned by the Authenticator; not synchronised: the I/O thread. Nothing blocks. The caller passes
+// the time.
 class CheckQueue {
  public:
   using Time = Slowdown::Time;
   using Done = std::function<void(Verdict)>;
   using Askers = std::vector<Done>;
 
-  // Both so that the last is answered before limits.login_timeout, 10 s, ends its connection: at 1.6 s each
-  // for one source that is slowed, at 100 ms each for many sources.
-  static constexpr std::size_t kMostOfSource = 6;
+  // All three are chosen so that the last check ends before limits.login_timeout, 10 s, closes its
+  // connection: at 1.6 s a check for one slowed user, at 200 ms for one slowed source, and at 100 ms
+  // for many sources.
+  static constexpr std::size_t kMostOfUser = 6;
+  static constexpr std::size_t kMostOfSource = 32;
   static constexpr std::size_t kMost = 64;
   static constexpr std::size_t kMostAskers = 20'000;  // guess: more than a daemon has connections
+  // The longest name that a user can have (config/rules.cc). The caller cuts longer names to one
+  // character more, which keeps them apart from all users, and bounds what the queue keeps of them.
+  static constexpr std::size_t kLongestUser = 64;
 
   struct Check {
     std::string source;
     std::string user;
-    std::string hash;  // empty: nobody's
+    std::string hash;  // empty: the user is unknown or has no password
     Secret password;
     AcceptedPasswords::Digest digest;
     Askers askers;
   };
 
-  // Whether a password of this source may be looked up among those that are remembered, and answered without
-  // a turn. Not while another of its own waits, which may be the first of many that are tried at once.
+  // Whether a password that was accepted from other sources only may be looked up for this source
+  // now. Not while another check of the source waits: that may be the first of many guesses sent at
+  // once.
   bool may_look_up(const std::string& source, Time now);
 
-  // `check.askers` are those who ask now. Returns whom there is no room for.
+  // Adds a check, whose `askers` are the callers that want its verdict now. Returns the askers that
+  // the queue has no room for.
   [[nodiscard]] Askers put(Check check);
 
-  // The next that is due, which stays here until finish(); null if none is, or if one has been taken.
+  // The next check that is due. It stays in the queue until finish(). Null if none is due, or one
+  // is taken.
   const Check* take(Time now);
-  // When the next will be due; nothing if none waits, or if one has been taken.
+  // When the next check will be due; nothing if none waits, or one is taken.
   std::optional<Time> next_due() const;
-  // What was taken is answered. If it was accepted, so are all that wait with the same password.
+  // Removes the check that was taken, and returns its askers. If it was accepted, also removes all
+  // equal checks of other sources, and returns their askers.
   [[nodiscard]] Askers finish(Verdict verdict, Time now);
 
-  std::size_t size() const { return size_; }  // that wait
+  std::size_t size() const { return size_; }  // waiting checks
 
  private:
-  using Waiting = std::map<std::string, std::deque<Check>>;  // by source; none is empty
+  using Users = std::map<std::string, std::deque<Check>>;  // by name; none is empty
+  struct Source {
+    Users users;                    // not empty
+    std::deque<std::string> round;  // the keys of `users`, in the order of service
+    std::size_t size = 0;           // checks of all users
+  };
+  using Sources = std::map<std::string, Source>;
 
   Check* find_same(const Check& check);
-  Askers remove(Waiting::iterator source, std::size_t index);
+  // The source that gives way to a new check of `own`, which has so many checks now, and so many for
+  // the check's user; end(): the new check gives way.
+  Sources::iterator find_victim(Sources::iterator own, std::size_t of_source, std::size_t of_user);
+  static Users::iterator longest_of(Source& source);
+  Askers remove(Sources::iterator source, Users::iterator user, std::size_t index);
+  // The user of this source whose check is due; end() of its round: none is.
+  std::deque<std::string>::iterator find_due(const std::string& name, Source& source, Time now) const;
 
-  Waiting waiting_;
-  std::deque<std::string> turns_;  // the keys of waiting_
+  Sources waiting_;
+  std::deque<std::string> round_;  // the keys of waiting_, in the order of service
   std::optional<Check> taken_;
-  Slowdown slowdown_;
+  Slowdown by_user_;  // of a source: see key_of()
+  Slowdown by_source_{Slowdown::kMost, Slowdown::kFirst};
   std::size_t size_ = 0;
-  std::size_t askers_ = 0;  // of all that wait, and of what was taken
+  std::size_t askers_ = 0;  // of all waiting checks, and of the one that is taken
 };
 
 }  // namespace locksley::daemon

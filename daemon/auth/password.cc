@@ -12,12 +12,11 @@ std::expected<std::string, std::string> hash_password(std::string_view password,
   if (password.size() > kLongestPassword) {
     return std::unexpected(fmt::format("the password is longer than {} bytes", kLongestPassword));
   }
-  if (sodium_init() < 0) return std::unexpected("there are no random numbers for a salt");
+  if (sodium_init() < 0) return std::unexpected("the system provides no random numbers for a salt");
   std::array<char, crypto_pwhash_STRBYTES> encoded{};
   if (crypto_pwhash_str_alg(encoded.data(), password.data(), password.size(), cost.passes,
                             std::size_t{cost.memory_kib} * 1024, crypto_pwhash_ALG_ARGON2ID13) != 0) {
-    return std::unexpected(
-        fmt::format("there is not enough memory for it: it takes {} KiB", cost.memory_kib));
+    return std::unexpected(fmt::format("not enough memory for the hash: it takes {} KiB", cost.memory_kib));
   }
   return encoded.data();
 }

@@ -1,4 +1,4 @@
-// Passwords in memory: for as short a time as can be, and wiped after it.
+// Passwords in memory: kept as briefly as possible, then wiped.
 #pragma once
 
 #include <sodium.h>
@@ -13,15 +13,15 @@ namespace locksley::daemon {
 
 inline void wipe_bytes(char* bytes, std::size_t size) { sodium_memzero(bytes, size); }
 
-// Overwrites what `text` holds, which the compiler may not leave out, and empties it.
+// Overwrites the bytes of `text`, in a way that the compiler cannot optimise away, and empties it.
 inline void wipe(std::string& text) {
   text.resize(text.capacity());
   sodium_memzero(text.data(), text.size());
   text.clear();
 }
 
-// A password, or what else nobody should find in the memory later. It lies in one place, which is wiped when
-// the Secret is destroyed; moving it moves no bytes.
+// A password or token. Its bytes are at one address, which is wiped when the Secret is destroyed; a
+// move copies no bytes. A value: not synchronised; nothing blocks.
 class Secret {
  public:
   Secret() = default;
@@ -42,7 +42,7 @@ class Secret {
     if (bytes_) sodium_memzero(bytes_.get(), size_);
   }
 
-  // Never null, which libraries may take no account of.
+  // The view's pointer is never null: some libraries do not expect that.
   std::string_view view() const {
     return bytes_ ? std::string_view(bytes_.get(), size_) : std::string_view("");
   }

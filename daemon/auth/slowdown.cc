@@ -12,7 +12,7 @@ void Slowdown::failed(const std::string& source, Time now) {
   const auto found = by_name_.find(source);
   if (found != by_name_.end()) {
     Slowed& slowed = *found->second;
-    slowed.delay = std::min(2 * slowed.delay, kLongest);
+    slowed.delay = std::min(2 * slowed.delay, longest_);
     slowed.failed = now;
     slowed_.splice(slowed_.end(), slowed_, found->second);
     return;

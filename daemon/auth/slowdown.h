@@ -6,32 +6,40 @@
 #include <map>
 #include <string>
 
+#include "daemon/base/time.h"
+
 namespace locksley::daemon {
 
-// Sources that gave wrong passwords, and how long each waits until its next one is looked at: twice as long
-// for each failure, up to a bound, until a quiet minute is over. Nobody is locked out: a stock redis-py with
-// a wrong password tries 11 times in 3.5 s, and with the right one afterwards it is served after kLongest.
+// The sources that gave wrong passwords, and how long each must wait before its next check: twice
+// as long after each failure, up to `longest`, until kForgotten has passed without a failure. No
+// source is locked out: a stock redis-py with a wrong password makes 11 attempts in 3.5 s; with the
+// right one it is then served within kLongest. A source is a text: an address, or an address and a
+// user.
 //
-// A success changes nothing, or else who has a password of his own could try those of others at full speed.
-// A password that is remembered as right is not slowed, but for a bound on look-ups.
+// A success does not clear a source's failures: otherwise a user with a password could guess those
+// of others at full speed. A password that is remembered as right is not slowed, except by the
+// bound on look-ups of passwords that were accepted from other sources.
 //
-// The table is bounded; the source whose failure is longest ago goes first. Time is passed in. I/O thread.
+// Owned by the CheckQueue; not synchronised: the I/O thread. Nothing blocks. The caller passes the
+// time. The table is bounded: when it is full, the source whose last failure is oldest is
+// forgotten.
 class Slowdown {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Instant;
   static constexpr std::chrono::milliseconds kFirst{100};
   static constexpr std::chrono::milliseconds kLongest{1600};
   static constexpr std::chrono::seconds kForgotten{60};
   static constexpr std::size_t kMost = 4096;  // guess: some 600 KB
 
-  explicit Slowdown(std::size_t most = kMost) : most_(most) {}
+  explicit Slowdown(std::size_t most = kMost, std::chrono::milliseconds longest = kLongest)
+      : most_(most), longest_(longest) {}
 
   void failed(const std::string& source, Time now);
-  // When the next password of this source may be looked at; for most that is long ago.
+  // When the next password of this source may be checked; in the past for most sources.
   Time due(const std::string& source) const;
-  // Whether a password of this source may be looked up among those that are remembered. A look-up is so fast
-  // that whoever tries passwords could try thousands a second; so a source that failed may do it only once in
-  // kFirst.
+  // Whether a password of this source may be looked up now among those that were accepted from other
+  // sources. A look-up takes microseconds, so unlimited ones would allow thousands of guesses a
+  // second: a source that failed has one in kFirst.
   bool may_look_up(const std::string& source, Time now);
   std::size_t size() const { return by_name_.size(); }
 
@@ -44,7 +52,8 @@ class Slowdown {
   };
 
   const std::size_t most_;
-  std::list<Slowed> slowed_;  // the last failure that is longest ago first
+  const std::chrono::milliseconds longest_;
+  std::list<Slowed> slowed_;  // in the order of their last failures, oldest first
   std::map<std::string, std::list<Slowed>::iterator> by_name_;
 };
 

@@ -13,7 +13,7 @@
 namespace locksley::daemon {
 namespace {
 
-// Closes it.
+// An open file, closed by its destructor.
 class File {
  public:
   explicit File(const std::string& name) : fd_(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}

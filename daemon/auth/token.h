@@ -1,4 +1,4 @@
-// A secret of its own that stands for a program, in a file.
+// Bearer tokens: a secret in a file, by which a program authenticates.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace locksley::daemon {
 
-// Shorter ones could be guessed: a right token is answered at once, so nothing slows down who tries.
+// Shorter tokens could be guessed, because attempts are not slowed down.
 inline constexpr std::size_t kShortestToken = 16;
 inline constexpr std::size_t kLongestToken = 4096;
 
-// The token that a file holds, without the white space at its end. The error names the file and says what to
-// do: it cannot be read, everybody can read it, it holds nothing, or what no request could carry. Blocks as
-// long as the file takes.
+// Reads a token from a file, without the white space at its end. The error names the file and says
+// what to do: the file is unreadable, every user can read it, it is empty, or the token is too
+// short, too long or not a token68. Blocks on the file.
 std::expected<Secret, std::string> read_token(const std::string& file);
 
-// Takes a time that does not tell where they differ.
+// Compares in a time that does not depend on where the two differ.
 bool is_same(const Secret& token, std::string_view given);
 
 }  // namespace locksley::daemon

@@ -4,12 +4,13 @@
 
 namespace locksley::daemon {
 
-// What becomes of a password that was given.
+// The outcome of the check of a password.
 enum class Verdict : std::uint8_t {
   kAccepted,
-  kRefused,  // wrong password, no such user, or a user without password: nobody can tell which, by time
-             // either
-  kBusy,     // too many wait to be checked: try again
+  // Wrong password, no such user, or a user without password. The client cannot tell which, nor can
+  // it by the time that the check took.
+  kRefused,
+  kBusy,  // too many checks wait: retry later
 };
 
 }  // namespace locksley::daemon

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "config/units.h"
-#include "daemon/exit_codes.h"
+#include "daemon/base/exit_codes.h"
 
 namespace locksley::cli {
 namespace {
@@ -46,53 +46,69 @@ void add_duration(CLI::App& command, const std::string& name, std::optional<Unit
       ->type_name("DURATION");
 }
 
-// Ids of batches, one for each time that the option is given.
-void add_after(CLI::App& command, const std::string& name, proto::BatchOptions& batch,
-               const std::string& help) {
-  command
-      .add_option_function<std::vector<std::string>>(
-          name,
-          [&batch, only_if_ok = name == "--afterok"](const std::vector<std::string>& ids) {
-            for (const std::string& id : ids) batch.after.push_back({id, only_if_ok});
-          },
-          help)
-      ->allow_extra_args(false)
-      ->type_name("ID");
-}
+// Adds the option of one row of proto's table, by the kind of its value.
+class BatchOptionAdder {
+ public:
+  BatchOptionAdder(CLI::App& group, proto::BatchOptions& batch) : group_(group), batch_(batch) {}
+
+  void add(const proto::BatchOption& option) {
+    std::visit(
+        [&](const auto& value) { add("--" + std::string(option.flag), std::string(option.help), value); },
+        option.value);
+  }
+
+ private:
+  void add(const std::string& flag, const std::string& help, const proto::TextValue& value) {
+    group_.add_option(flag, batch_.*value.member, help);
+  }
+  template <class Member>
+  void add(const std::string& flag, const std::string& help, const proto::NumberValue<Member>& value) {
+    group_.add_option(flag, batch_.*value.member, help)
+        ->check(CLI::Range(static_cast<std::uint32_t>(value.least), static_cast<std::uint32_t>(value.most)));
+  }
+  template <class Unit>
+  void add(const std::string& flag, const std::string& help, const proto::DurationValue<Unit>& value) {
+    add_duration(group_, flag, batch_.*value.member, help);
+  }
+  void add(const std::string& flag, const std::string& help, const proto::KeepValue& value) {
+    group_
+        .add_option_function<std::string>(
+            flag, [&keep = batch_.*value.member](const std::string& which) { keep = kKeep.at(which); }, help)
+        ->check(CLI::IsMember(kKeep))
+        ->type_name("WHICH");
+  }
+  void add(const std::string& flag, const std::string& help, const proto::FlagValue& value) {
+    group_.add_flag(flag, batch_.*value.member, help);
+  }
+  // One id for each time that the option is given.
+  void add(const std::string& flag, const std::string& help, const proto::AfterValue& value) {
+    group_
+        .add_option_function<std::vector<std::string>>(
+            flag,
+            [&after = batch_.*value.member,
+             only_if_ok = value.only_if_ok](const std::vector<std::string>& ids) {
+              for (const std::string& id : ids) after.push_back({id, only_if_ok});
+            },
+            help)
+        ->allow_extra_args(false)
+        ->type_name("ID");
+  }
+
+  CLI::App& group_;
+  proto::BatchOptions& batch_;
+};
 
 void add_batch_options(CLI::App& command, proto::BatchOptions& batch) {
-  auto* group = command.add_option_group("Batch", "How the batch is run and kept");
-  group->add_option("--id", batch.id, "Its id, to make sending it again harmless; default: a random one");
-  group->add_option("--name", batch.name, "A name for people");
-  group->add_option("--weight", batch.weight, "Share against other batches, 1 to 1000")
-      ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
-  add_duration(*group, "--timeout", batch.timeout, "Longest time for one job");
-  add_duration(*group, "--deadline", batch.deadline, "What has not started by then ends cancelled");
-  add_duration(*group, "--delay", batch.delay, "Start no job before this time has passed");
-  add_after(*group, "--after", batch, "Start when that batch is over; may be repeated");
-  add_after(*group, "--afterok", batch, "The same; cancelled if not every job of that batch was ok");
-  group
-      ->add_option("--retries", batch.retries,
-                   "Try a failed job so often again; default: as its handler has it")
-      ->check(CLI::Range(0U, proto::BatchOptions::kMaxRetries));
-  group
-      ->add_option_function<std::string>(
-          "--keep", [&batch](const std::string& which) { batch.keep = kKeep.at(which); },
-          "Which outputs are kept: all, failures, none")
-      ->check(CLI::IsMember(kKeep))
-      ->type_name("WHICH");
-  add_duration(*group, "--retain", batch.retain, "How long the finished batch stays");
-  group->add_option("--slots", batch.slots, "At most so many of its jobs at once");
-  group->add_option("--max-fails", batch.max_fails, "After so many failed jobs the rest is cancelled");
-  group->add_flag("--ephemeral", batch.ephemeral, "Do not write it to the store");
-  group->add_option("--trace", batch.trace, "W3C traceparent, handed to handlers and the log");
+  BatchOptionAdder adder(*command.add_option_group("Batch", "How the batch is run and kept"), batch);
+  for (const proto::BatchOption& option : proto::kBatchOptions) adder.add(option);
 }
 
 void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
   auto* group = command.add_option_group("Payloads", "Where the jobs come from");
   group->add_option("PAYLOAD", payloads.arguments,
-                    "One job each; none: one job for each line of standard input");
-  group->add_flag("-0,--null", payloads.nul_separated, "Standard input is separated by NUL, not by newline");
+                    "One job each; without PAYLOADs one job for each line of standard input");
+  group->add_flag("-0,--null", payloads.nul_separated,
+                  "Payloads on standard input are separated by NUL, not by newline");
   group->add_flag("--files", payloads.files,
                   "Each argument (or line) names a file whose content is the payload");
   using Range = std::pair<std::int64_t, std::int64_t>;
@@ -119,7 +135,7 @@ void check_payloads(const PayloadOptions& payloads) {
   }
 }
 
-// The sub-commands; each fills its struct and, if it is the one that was called, hands it to `chosen`.
+// The sub-commands. Each fills its struct; the one that was called passes it to `chosen`.
 class Parser {
  public:
   std::expected<CommandLine, CommandLineEnd> parse(std::vector<std::string> arguments) {
@@ -152,7 +168,7 @@ class Parser {
   CLI::App* add(const std::string& name, const std::string& description, const std::string& example) {
     CLI::App* command = app_.add_subcommand(name, description);
     command->footer("Example:\n  " + example);
-    // So that --json and --server may stand behind the command too.
+    // So that --json and --server may also follow the command.
     command->fallthrough();
     return command;
   }
@@ -161,30 +177,32 @@ class Parser {
     app_.description("Runs batches of jobs on a Locksley daemon.");
     app_.name("locksley");
     app_.footer(
-        "The address comes from --server or --url, else from LOCKSLEY_URL, else it is 127.0.0.1:7770. The "
-        "password comes\n"
-        "from --password-file or from LOCKSLEY_PASSWORD.\n\nExample:\n  find . -name '*.log' | locksley run "
+        "The address is that of --server or --url, else of LOCKSLEY_URL, else 127.0.0.1:7770. The password "
+        "is "
+        "that of\n"
+        "--password-file or of LOCKSLEY_PASSWORD.\n\nExample:\n  find . -name '*.log' | locksley run "
         "--files sha256");
-    auto* server = app_.add_option("--server", line_.global.server, "HOST:PORT of the daemon");
-    app_.add_option("--url", line_.global.url, "The same as redis://[user@]host[:port]; rediss:// with TLS")
+    auto* server = app_.add_option("--server", line_.global.server, "Address of the daemon as HOST:PORT");
+    app_.add_option("--url", line_.global.url, "Address as redis://[user@]host[:port]; rediss:// with TLS")
         ->excludes(server);
-    app_.add_option("--ca-file", line_.global.ca_file,
-                    "PEM file of the authority that signed the daemon's certificate; else LOCKSLEY_CA_FILE, "
-                    "else those that this machine trusts");
+    app_.add_option(
+        "--ca-file", line_.global.ca_file,
+        "PEM file of the authority that signed the daemon's certificate; default: LOCKSLEY_CA_FILE, "
+        "else the authorities that this machine trusts");
     auto* certificate = app_.add_option("--cert", line_.global.certificate,
                                         "PEM file of the certificate to show to the daemon");
-    auto* key = app_.add_option("--key", line_.global.key, "PEM file of its private key");
+    auto* key = app_.add_option("--key", line_.global.key, "PEM file of the certificate's private key");
     certificate->needs(key);
     key->needs(certificate);
-    app_.add_option("--password-file", line_.global.password_file, "A file whose first line is the password");
-    app_.add_flag("--json", line_.global.json, "Output for programs");
+    app_.add_option("--password-file", line_.global.password_file, "File whose first line is the password");
+    app_.add_flag("--json", line_.global.json, "Print JSON, for programs");
     app_.set_version_flag("--version", "locksley " LOCKSLEY_VERSION);
   }
 
   void add_submit() {
     auto* command =
         add("submit", "Submit a batch and print its id", "id=$(seq 1000 | locksley submit fib --weight 3)");
-    command->add_option("HANDLER", submit_.handler, "What runs the jobs; see `locksley handlers`")
+    command->add_option("HANDLER", submit_.handler, "Handler that runs the jobs; see `locksley handlers`")
         ->required();
     add_payload_options(*command, submit_.payloads);
     add_batch_options(*command, submit_.batch);
@@ -197,9 +215,9 @@ class Parser {
   void add_run() {
     auto* command = add("run", "Submit a batch, show its progress, print the outputs as they complete",
                         "find . -name '*.log' | locksley run --files sha256");
-    command->add_option("HANDLER", run_.submit.handler, "What runs the jobs; see `locksley handlers`")
+    command->add_option("HANDLER", run_.submit.handler, "Handler that runs the jobs; see `locksley handlers`")
         ->required();
-    command->add_flag("--ordered", run_.ordered, "Outputs in the order of the input");
+    command->add_flag("--ordered", run_.ordered, "Print outputs in the order of the input");
     command
         ->add_option("--results", run_.results_directory,
                      "Write each job's output to a file in DIR, named by the job's index")
@@ -207,7 +225,7 @@ class Parser {
     command
         ->add_option_function<std::string>(
             "--progress", [this](const std::string& when) { run_.progress = kWhenProgress.at(when); },
-            "The progress bar: auto (on a terminal), always (lines, if there is none), never")
+            "The progress bar: auto (on a terminal), always (as lines without a terminal), never")
         ->check(CLI::IsMember(kWhenProgress))
         ->type_name("WHEN");
     add_payload_options(*command, run_.submit.payloads);
@@ -215,19 +233,20 @@ class Parser {
     command->callback([this] {
       check_payloads(run_.submit.payloads);
       if (run_.ordered && !run_.results_directory.empty()) {
-        throw CLI::ValidationError("--ordered", "has no meaning with --results");
+        throw CLI::ValidationError("--ordered", "cannot be combined with --results");
       }
       line_.command = run_;
     });
   }
 
   void add_results() {
-    auto* command = add("results", "Print the outputs of a batch, and its failures to standard error",
+    auto* command = add("results", "Print the outputs of a batch; failures go to standard error",
                         "locksley results $id --follow");
     command->add_option("ID", results_.id, "The batch")->required();
-    command->add_flag("--follow", results_.follow, "Wait for more until the batch is over");
-    command->add_flag("--ordered", results_.ordered, "In the order of the jobs, not of completion");
-    command->add_flag("--failed", results_.failed, "Only the jobs that did not end ok, to standard output");
+    command->add_flag("--follow", results_.follow, "Wait for more outputs until the batch is over");
+    command->add_flag("--ordered", results_.ordered, "Print in the order of the jobs, not of completion");
+    command->add_flag("--failed", results_.failed,
+                      "Print only the jobs that did not end ok, to standard output");
     command->callback([this] { line_.command = results_; });
   }
 
@@ -241,11 +260,13 @@ class Parser {
   }
 
   void add_list() {
-    auto* command = add("list", "List the batches, newest first", "locksley list --state running");
-    command->add_option("--state", list_.state, "Only those open, queued, running, done or cancelled")
+    auto* command = add("list", "List batches, newest first", "locksley list --state running");
+    command
+        ->add_option("--state", list_.state,
+                     "Only batches in this state: open, queued, running, done or cancelled")
         ->check(CLI::IsMember({"open", "queued", "running", "done", "cancelled"}));
-    command->add_option("--match", list_.match, "Only those whose id or name matches this glob");
-    command->add_option("--limit", list_.limit, "At most so many");
+    command->add_option("--match", list_.match, "Only batches whose id or name matches this glob pattern");
+    command->add_option("--limit", list_.limit, "List at most this many");
     command->callback([this] { line_.command = list_; });
   }
 
@@ -256,8 +277,8 @@ class Parser {
       command->add_option("ID", id_, "The batch")->required();
       command->callback([this, kind] { line_.command = BatchArguments{kind, id_}; });
     };
-    one("status", Command::kStatus, "Show how far a batch is");
-    one("explain", Command::kExplain, "Say why a batch is not running, and when it will be over");
+    one("status", Command::kStatus, "Show the progress of a batch");
+    one("explain", Command::kExplain, "Explain why a batch is not running, and when it will be over");
     one("cancel", Command::kCancel, "Cancel what has not run; prints how many jobs that are");
     one("retry", Command::kRetry, "Queue all its failed jobs again; prints how many they are");
     one("forget", Command::kForget, "Drop a finished batch and its results");
@@ -266,7 +287,7 @@ class Parser {
   }
 
   void add_weight() {
-    auto* command = add("weight", "Change a batch's share, at once", "locksley weight $id 10");
+    auto* command = add("weight", "Change the share of a batch, at once", "locksley weight $id 10");
     command->add_option("ID", weight_.id, "The batch")->required();
     command->add_option("N", weight_.weight, "1 to 1000")
         ->required()
@@ -281,12 +302,12 @@ class Parser {
       command->callback([this, kind] { line_.command = ServerArguments{kind, section_}; });
       return command;
     };
-    one("handlers", Command::kHandlers, "List what can run jobs");
-    one("tenants", Command::kTenants, "List the tenants and the shares they get");
-    one("workers", Command::kWorkers, "List the pool's workers and what they did");
-    one("ping", Command::kPing, "Say whether the daemon answers, and how fast");
-    one("info", Command::kInfo, "Print the daemon's own account of itself")
-        ->add_option("SECTION", section_, "One part of it");
+    one("handlers", Command::kHandlers, "List the handlers, which run jobs");
+    one("tenants", Command::kTenants, "List the tenants and their shares");
+    one("workers", Command::kWorkers, "List the workers of the pool and their counters");
+    one("ping", Command::kPing, "Measure how fast the daemon replies");
+    one("info", Command::kInfo, "Print the daemon's information and counters")
+        ->add_option("SECTION", section_, "Only this section");
   }
 
   void add_top() {
@@ -298,42 +319,41 @@ class Parser {
         ->add_option_function<double>(
             "-d,--interval",
             [this](double seconds) { top_.interval = milliseconds(std::llround(seconds * 1000)); },
-            "Seconds from look to look")
+            "Seconds between two updates")
         ->check(CLI::Range(0.1, 3600.0))
         ->type_name("SECONDS")
         ->default_str("1");
-    auto* frames = command->add_option("-b,--batch", top_.frames, "Print so many screens as text, and end")
+    auto* frames = command->add_option("-b,--batch", top_.frames, "Print this many screens as text, and exit")
                        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-    command->add_flag_callback(
-               "--once", [this] { top_.frames = 1; }, "The same as --batch 1")
-        ->excludes(frames);
-    command->add_option("--sort", top_.order, "Sort the batches by this")
+    command->add_flag_callback("--once", [this] { top_.frames = 1; }, "Same as --batch 1")->excludes(frames);
+    command->add_option("--sort", top_.order, "Sort the batches by this column")
         ->check(CLI::IsMember({"newest", "progress", "rate", "left", "jobs", "failed", "name", "tenant"}))
         ->capture_default_str();
     command->add_option("--filter", top_.filter,
-                        "Only batches with this in their name, id, handler, tenant or state");
+                        "Only batches with this text in their name, id, handler, tenant or state");
     command->callback([this] { line_.command = top_; });
   }
 
   void add_bench() {
-    auto* command =
-        add("bench", "Load the daemon and measure it", "locksley bench --jobs 10000000 --batch 100000");
-    command->add_option("--handler", bench_.handler, "What runs the jobs")->capture_default_str();
-    command->add_option("--jobs", bench_.jobs, "How many jobs in all; default: 1000000, with --latency 50000")
+    auto* command = add("bench", "Put load on the daemon and measure it",
+                        "locksley bench --jobs 10000000 --batch 100000");
+    command->add_option("--handler", bench_.handler, "Handler that runs the jobs")->capture_default_str();
+    command
+        ->add_option("--jobs", bench_.jobs, "Number of jobs in all; default: 1000000, with --latency 50000")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
     auto* payload = command->add_option("--payload", bench_.payload_bytes, "Bytes of each job's payload")
                         ->check(CLI::Range(std::size_t{0}, std::size_t{64} << 20))
                         ->capture_default_str();
-    command->add_option("--text", bench_.text, "The payload itself, e.g. 50 for `spin`")->excludes(payload);
+    command->add_option("--text", bench_.text, "The payload of every job, e.g. 50 for `spin`")
+        ->excludes(payload);
     command->add_option("--batch", bench_.batch, "Jobs in one batch")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10'000'000}))
         ->capture_default_str();
     command->add_option("--connections", bench_.connections, "Connections, each with a thread of its own")
         ->check(CLI::Range(1U, 1024U))
         ->capture_default_str();
-    command->add_flag(
-        "--latency", bench_.latency,
-        "One job at a time on each connection, by RUN: prints percentiles of the time it takes");
+    command->add_flag("--latency", bench_.latency,
+                      "Run one job at a time on each connection, by RUN, and print percentiles of the time");
     command->callback([this] { line_.command = bench_; });
   }
 

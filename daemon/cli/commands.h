@@ -6,7 +6,7 @@
 namespace locksley::cli {
 
 // One function for each command, in the file of its name; the short ones are in query.cc and control.cc. Each
-// blocks until the command is done, prints what there is to print, errors too, and returns the exit status.
+// blocks until the command is done, prints its output and its errors, and returns the exit status.
 
 int run_submit(Context& context, SubmitArguments arguments);
 int run_run(Context& context, RunArguments arguments);
@@ -18,7 +18,7 @@ int run_weight(Context& context, const WeightArguments& arguments);
 int run_server(Context& context, const ServerArguments& arguments);
 int run_top(Context& context, const TopArguments& arguments);
 int run_bench(Context& context, const BenchArguments& arguments);
-// Speaks to no daemon.
+// Connects to no daemon.
 int run_hash_password(const HashPasswordArguments& arguments, bool json, Signals& signals);
 
 }  // namespace locksley::cli

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/table.h"
-#include "daemon/exit_codes.h"
 
 namespace locksley::cli {
 

@@ -5,23 +5,23 @@
 
 #include "daemon/cli/options.h"
 #include "daemon/cli/signals.h"
-#include "proto/client/client.h"
-#include "proto/client/error.h"
+#include "proto/clients/cpp/client.h"
+#include "proto/clients/cpp/error.h"
 
 namespace locksley::cli {
 
-// What every command has at hand: where the daemon is, how to speak to people, and the signals. Made by
-// main(), lives as long as the program; its members may be called from the main thread alone.
+// What every command needs: the daemon's address, the format of the output, and the signals. Made by main(),
+// lives as long as the program. Only the main thread may call its members.
 class Context {
  public:
   Context(GlobalOptions global, client::Address address, Signals& signals)
       : global_(std::move(global)), address_(std::move(address)), signals_(&signals) {}
 
-  // A connection of its own; `interrupt_fd` is the signals' unless the caller has a better one.
+  // A new connection. `interrupt_fd` is the descriptor of the signals unless the caller gives another.
   client::Expected<client::Client> connect() const { return connect(signals_->fd()); }
   client::Expected<client::Client> connect(int interrupt_fd) const;
 
-  // Prints the error, and returns the exit status that says it.
+  // Prints the error, and returns its exit status.
   int fail(const client::ClientError& error) const;
 
   bool json() const { return global_.json; }
@@ -40,7 +40,7 @@ client::Expected<client::Address> choose_address(const GlobalOptions& global, En
 
 int exit_code_of(const client::ClientError& error);
 
-// Writes all of it to standard output; false if that fails.
+// Writes the whole text to standard output; false if that fails.
 bool print(std::string_view text);
 
 }  // namespace locksley::cli

@@ -1,11 +1,11 @@
-// status, explain, cancel, retry, forget, pause, resume, weight: what concerns one batch.
+// status, explain, cancel, retry, forget, pause, resume, weight: the commands for one batch.
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
-#include "daemon/cli/figures.h"
 #include "daemon/cli/json.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/status_text.h"
 #include "daemon/cli/table.h"
-#include "daemon/exit_codes.h"
 
 namespace locksley::cli {
 namespace {
@@ -28,7 +28,7 @@ std::string explanation_text(const std::string& id, const client::Explanation& e
   return table.text();
 }
 
-// What people see of a batch command's reply; an empty text: nothing need be said.
+// The reply to a batch command as a text for people; empty: there is nothing to print.
 Expected<std::string> text_of(BatchArguments::Command command, const std::string& id, const Reply& reply) {
   using Command = BatchArguments::Command;
   switch (command) {

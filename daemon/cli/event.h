@@ -7,8 +7,7 @@
 
 namespace locksley::cli {
 
-// Something that happens once, to be waited for with poll() beside other descriptors. Any thread may call
-// anything; nothing blocks.
+// An event that happens once, as a descriptor for poll(). Any thread may call its members; nothing blocks.
 class Event {
  public:
   Event() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}

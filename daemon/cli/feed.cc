@@ -1,5 +1,7 @@
 #include "daemon/cli/feed.h"
 
+#include <unistd.h>
+
 #include <string_view>
 #include <vector>
 
@@ -11,11 +13,11 @@ using Outcome = PayloadSource::Outcome;
 
 namespace {
 
-// Input that pauses this long is sent on as it is, so that a slow producer's jobs start at once. Guess: below
-// what a person notices.
+// After a pause of this length the jobs that were read so far are sent, so that a slow producer's jobs start at
+// once. Guess: shorter than a person notices.
 constexpr std::chrono::milliseconds kPause{100};
 
-// A stream waits for room in the daemon's queues as long as it takes: that is its back-pressure.
+// A stream waits without a limit for room in the daemon's queues: that is its back-pressure.
 constexpr std::chrono::milliseconds kFullPatience = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -85,6 +87,30 @@ Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
   if (!total) return std::unexpected(total.error());
   on_jobs_(*total);
   return {};
+}
+
+FeedThread::FeedThread(const Context& context, const SubmitArguments& arguments)
+    : thread_([this, &context, &arguments] { run(context, arguments); }) {}
+
+void FeedThread::run(const Context& context, const SubmitArguments& arguments) {
+  auto client = context.connect(stop_.fd());
+  if (client) {
+    Feed feed(*client, arguments, STDIN_FILENO, stop_.fd(), [this](std::uint64_t jobs) {
+      jobs_ = jobs;
+      begun_ = true;
+      settled_.raise();
+    });
+    if (auto fed = feed.run(); !fed) error_ = std::move(fed.error());
+  } else {
+    error_ = std::move(client.error());
+  }
+  over_ = true;
+  settled_.raise();
+}
+
+void FeedThread::stop() {
+  stop_.raise();
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace locksley::cli

@@ -1,28 +1,33 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "daemon/cli/context.h"
+#include "daemon/cli/event.h"
 #include "daemon/cli/options.h"
 #include "daemon/cli/payload_source.h"
-#include "proto/client/batch_stream.h"
-#include "proto/client/client.h"
+#include "proto/clients/cpp/batch_stream.h"
+#include "proto/clients/cpp/client.h"
 
 namespace locksley::cli {
 
-// Brings the payloads of a command line to the daemon as one batch: input that fits one chunk by SUBMIT, a
-// range by SUBMIT RANGE, anything longer, or that pauses, as a stream, whose jobs run while the rest arrives.
+// Sends the payloads of a command line to the daemon as one batch. Input that fits one chunk goes by SUBMIT,
+// and a range by SUBMIT RANGE. Input that is longer, or pauses, goes as a stream, whose jobs run while the
+// rest arrives.
 //
-// Made and used by one thread. run() blocks for input, for the
-// daemon, and for room in its queues; it fails as BatchStream and PayloadSource do, and then leaves the batch
-// as it is.
+// Made and used by one thread. run() blocks for input, for the daemon, and for room in the daemon's
+// queues. It fails as BatchStream and PayloadSource do, and then leaves the batch as it is.
 class Feed {
  public:
-  // The batch's id is arguments.batch.id, which must not be empty: so the batch can be cancelled whatever
-  // happens. Borrows everything. `on_jobs` is called by run() as soon as the daemon knows the batch, and then
-  // as its jobs grow, with their number.
+  // Borrows all arguments. arguments.batch.id must not be empty, so that the caller can cancel the batch
+  // after any failure. run() calls `on_jobs` with the number of jobs as soon as the daemon has the batch,
+  // and each time the number grows.
   Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd,
        std::function<void(std::uint64_t)> on_jobs);
 
@@ -36,6 +41,45 @@ class Feed {
   const SubmitArguments& arguments_;
   PayloadSource source_;
   std::function<void(std::uint64_t)> on_jobs_;
+};
+
+// A Feed on a thread and a connection of its own, so that `run` can read results while it submits: on one
+// connection, unread results would block the input.
+//
+// Made and used by one thread. stop() and the destructor join the feed's thread; each of its waits ends at a
+// stop.
+class FeedThread {
+ public:
+  // Borrows both. Starts at once.
+  FeedThread(const Context& context, const SubmitArguments& arguments);
+  ~FeedThread() { stop(); }
+  FeedThread(const FeedThread&) = delete;
+  FeedThread& operator=(const FeedThread&) = delete;
+
+  // Readable as soon as the daemon has the batch, or the feed has failed.
+  int settled_fd() const { return settled_.fd(); }
+  bool has_begun() const { return begun_; }
+  bool is_over() const { return over_; }
+  // Jobs that the daemon has confirmed.
+  std::uint64_t jobs() const { return jobs_; }
+
+  // Ends the input at its current position, and joins the thread.
+  void stop();
+  // Why the input ended early. Call it only after is_over().
+  const std::optional<client::ClientError>& error() const { return error_; }
+
+ private:
+  void run(const Context& context, const SubmitArguments& arguments);
+
+  Event stop_;
+  Event settled_;
+  // Written by the feed's thread, read by the other; each true is final, and over_ publishes error_.
+  std::atomic<bool> begun_{false};
+  std::atomic<bool> over_{false};
+  // Written by the feed's thread through Feed; only the progress reads it.
+  std::atomic<std::uint64_t> jobs_{0};
+  std::optional<client::ClientError> error_;
+  std::thread thread_;  // the last member: it uses all the others
 };
 
 }  // namespace locksley::cli

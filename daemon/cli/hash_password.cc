@@ -11,11 +11,11 @@
 
 #include "daemon/auth/password.h"
 #include "daemon/auth/secret.h"
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/json.h"
-#include "daemon/exit_codes.h"
 
-// The password comes by the terminal or by standard input, and stays in memory that is wiped.
+// Reads the password from the terminal or from standard input. Its memory is overwritten afterwards.
 
 namespace locksley::cli {
 namespace {
@@ -24,17 +24,17 @@ using daemon::Secret;
 
 struct Failure {
   int exit_code;
-  std::string message;  // empty: nothing to say
+  std::string message;  // empty: there was no error
 };
 
-// The terminal shows nothing of what is typed while this lives.
+// Switches the terminal's echo off, for the life of this object.
 class EchoOff {
  public:
   explicit EchoOff(int terminal) : terminal_(terminal) {
     is_off_ = ::tcgetattr(terminal_, &before_) == 0;
     termios without = before_;
     without.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    // What was typed before the question was seen is no answer to it.
+    // Input from before the question is no answer to it.
     if (is_off_) is_off_ = ::tcsetattr(terminal_, TCSAFLUSH, &without) == 0;
   }
   ~EchoOff() {
@@ -51,10 +51,10 @@ class EchoOff {
   bool is_off_ = false;
 };
 
-// One line, without its end; or what there is before the end of the input.
+// One line without its line end; or the rest of the input, if that has none.
 std::expected<Secret, Failure> read_line(int input, Signals& signals) {
   std::string line;
-  line.reserve(daemon::kLongestPassword + 2);  // so that no copy is left behind
+  line.reserve(daemon::kLongestPassword + 2);  // so that the text never moves and leaves a copy
   for (;;) {
     pollfd entries[] = {{.fd = input, .events = POLLIN, .revents = 0},
                         {.fd = signals.fd(), .events = POLLIN, .revents = 0}};
@@ -72,7 +72,7 @@ std::expected<Secret, Failure> read_line(int input, Signals& signals) {
       return std::unexpected(
           Failure{daemon::kExitNoInput, std::string("the password cannot be read: ") + std::strerror(errno)});
     }
-    // A longer line is too long whatever follows.
+    // The line is too long already; its rest does not matter.
     if (count == 0 || next == '\n' || line.size() > daemon::kLongestPassword) return Secret(std::move(line));
     line.push_back(next);
   }

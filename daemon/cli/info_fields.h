@@ -7,7 +7,7 @@
 
 namespace locksley::cli {
 
-// The `key:value` lines of INFO's text, in their order; headings and whatever else are passed over.
+// The `key:value` lines of INFO's text, in their order; all other lines are ignored.
 std::vector<std::pair<std::string, std::string>> info_fields(std::string_view text);
 
 }  // namespace locksley::cli

@@ -7,14 +7,14 @@
 #include <variant>
 #include <vector>
 
-#include "proto/client/values.h"
+#include "proto/clients/cpp/values.h"
 #include "proto/reply.h"
 
 namespace locksley::cli {
 
-// JSON text for --json, on one line without its newline. JSON is UTF-8: in a reply's strings, bytes that are
-// not become U+FFFD; a job's output, whose bytes matter, is then given as "output_base64" in place of
-// "output".
+// JSON text for --json, on one line without its newline. JSON is UTF-8: in the strings of a reply, invalid
+// bytes become U+FFFD. A job's output with invalid bytes is "output_base64" instead of "output", so that no
+// byte is lost.
 
 // Maps become objects with the daemon's order of keys, [key, value, ...] only where the daemon sends a map.
 std::string json_text(const proto::Reply& reply);

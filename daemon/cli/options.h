@@ -12,7 +12,7 @@
 
 namespace locksley::cli {
 
-// A command line as plain values: what command_line.h makes of argv, and all that a command sees of it.
+// A command line as plain values: command_line.h makes it from argv, and a command sees only these values.
 
 struct GlobalOptions {
   std::string server = {};   // HOST:PORT
@@ -79,12 +79,12 @@ struct BenchArguments {
 
 struct TopArguments {
   std::chrono::milliseconds interval{1000};
-  std::optional<std::uint64_t> frames = {};  // printed as text; absent: as many as anybody looks at
+  std::optional<std::uint64_t> frames = {};  // printed as text; absent: no limit
   std::string order = "newest";
   std::string filter = {};
 };
 
-// The commands that take one batch and print what the daemon says.
+// The commands that take one batch and print the daemon's reply.
 struct BatchArguments {
   enum class Command { kStatus, kExplain, kCancel, kRetry, kForget, kPause, kResume };
   Command command;

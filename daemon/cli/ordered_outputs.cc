@@ -76,7 +76,7 @@ void OrderedOutputs::show(std::uint64_t index, Held& held) {
   } else {
     show_({index, "lost", "the temporary file that held its output cannot be read"});
   }
-  // Nothing in it is needed any more: it starts anew.
+  // All outputs in the file have been written: it starts again, empty.
   if (--in_file_ == 0 && ::ftruncate(::fileno(file_.get()), 0) == 0) file_end_ = 0;
 }
 

@@ -9,25 +9,25 @@
 #include <string>
 #include <string_view>
 
-#include "proto/client/values.h"
+#include "proto/clients/cpp/values.h"
 
 namespace locksley::cli {
 
-// Puts results that come in the order of completion into the order of the jobs. What cannot be shown yet is
-// held: in memory up to `memory_bytes` of outputs, beyond that in a temporary file without a name, and some
-// 40 bytes a job in memory whatever happens.
+// Puts results that arrive in the order of completion into the order of the jobs. Results that cannot be
+// shown yet are held: up to `memory_bytes` of outputs in memory, the others in a temporary file without a
+// name. Each held result also takes about 40 bytes of memory.
 //
-// Used by one thread. Blocks for the temporary file alone. If that cannot be made or written, outputs stay in
-// memory: order is kept, the bound is not.
+// Used by one thread. Blocks only for the temporary file. If the file cannot be created or written, the
+// outputs stay in memory beyond the bound.
 class OrderedOutputs {
  public:
   using Show = std::function<void(const client::ResultRow&)>;
 
   OrderedOutputs(std::size_t memory_bytes, Show show) : memory_bytes_(memory_bytes), show_(std::move(show)) {}
 
-  // Takes a job's end; shows it and those behind it as far as there is no gap. An index comes once.
+  // Takes the result of a job, and shows all results up to the next gap. Each index comes once.
   void add(const client::ResultRow& row);
-  // Shows what is left in order, gaps or not: a cancelled batch has some.
+  // Shows the remaining results in order, in spite of gaps: a cancelled batch has some.
   void finish();
 
   std::size_t held() const { return held_; }  // jobs not yet shown

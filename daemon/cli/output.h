@@ -6,11 +6,11 @@
 
 namespace locksley::cli {
 
-// Standard output (or another descriptor) with a buffer, that never holds up a Ctrl-C: where the reader of a
-// pipe does not read, writing is put off once `stop_fd` is readable, and what is left stays in the buffer.
+// Standard output, or another descriptor, with a buffer. A pipe whose reader does not read does not delay a
+// Ctrl-C: as soon as `stop_fd` is readable, writing stops and the rest stays in the buffer.
 //
-// Used by one thread; borrows both descriptors. append() and flush() block while the reader is slow. A write
-// that fails is remembered: everything after it is dropped, and error() says why.
+// Used by one thread; borrows both descriptors. append() and flush() block while the reader is slow. After a
+// failed write all further bytes are dropped, and error() has the reason.
 class Output {
  public:
   Output(int fd, int stop_fd);
@@ -20,11 +20,11 @@ class Output {
 
   void append(std::string_view bytes);
   void flush();
-  // 0, or the errno of the write that failed; EPIPE: the reader has gone.
+  // 0, or the errno of the failed write; EPIPE: the reader has closed the pipe.
   int error() const { return error_; }
 
  private:
-  static constexpr std::size_t kBufferBytes = std::size_t{64} << 10;  // what a pipe holds
+  static constexpr std::size_t kBufferBytes = std::size_t{64} << 10;  // the capacity of a pipe
 
   const int fd_;
   const int stop_fd_;

@@ -24,7 +24,7 @@ Expected<void> read_file(const std::string& name, std::string& content) {
   if (fd < 0) return client_error(Kind::kInput, name + ": " + reason());
   struct stat about{};
   std::size_t room = 64 << 10;
-  // One byte more than the size, so that the read that finds the end needs no growth.
+  // One byte more than the file's size, so that the read that finds the end needs no larger buffer.
   if (::fstat(fd, &about) == 0 && about.st_size > 0) room = static_cast<std::size_t>(about.st_size) + 1;
   std::size_t used = 0;
   for (;;) {

@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "daemon/cli/options.h"
-#include "proto/client/error.h"
+#include "proto/clients/cpp/error.h"
 
 namespace locksley::cli {
 
-// Records of a descriptor, each ended by `separator`; a last one without it counts too. Holds one record and
-// a read buffer. Used by one thread. next() blocks for input, but no longer than it is told, and not once
-// `stop_fd` is readable: then it fails with kInterrupted. A descriptor that cannot be read is kInput.
+// Reads records from a descriptor, each ended by `separator`; the last one may be without it. Holds one
+// record and a read buffer. Used by one thread. next() blocks for input, at most for the given time, and
+// fails with kInterrupted as soon as `stop_fd` is readable. A descriptor that cannot be read is kInput.
 class RecordReader {
  public:
-  enum class Outcome { kRecord, kEnd, kIdle };  // kIdle: nothing came in the time given
+  enum class Outcome { kRecord, kEnd, kIdle };  // kIdle: no record in the given time
 
   // Borrows both descriptors.
   RecordReader(int fd, char separator, int stop_fd) : fd_(fd), stop_fd_(stop_fd), separator_(separator) {}
@@ -33,18 +33,18 @@ class RecordReader {
   std::vector<char> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::string partial_;  // the start of a record whose end has not been read
+  std::string partial_;  // the start of a record whose end has not arrived
   bool at_end_ = false;
 };
 
-// The payloads that the command line asks for: its arguments, or standard input's records, or the contents of
-// the files that either names. Blocks and fails like RecordReader; a file that cannot be read is kInput and
-// named.
+// The payloads of a command line: its arguments, the records of standard input, or the contents of the files
+// that either of them names. Blocks and fails like RecordReader; a file that cannot be read is kInput, with
+// its name.
 class PayloadSource {
  public:
   using Outcome = RecordReader::Outcome;
 
-  // Not for --range, which needs no payloads. Borrows the descriptors.
+  // Not for --range, which has no payloads. Borrows the descriptors.
   PayloadSource(const PayloadOptions& options, int input_fd, int stop_fd);
 
   client::Expected<Outcome> next(std::string& payload, std::chrono::milliseconds patience);

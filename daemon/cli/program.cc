@@ -5,11 +5,11 @@
 #include <utility>
 #include <variant>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/context.h"
 #include "daemon/cli/signals.h"
-#include "daemon/exit_codes.h"
 
 namespace locksley::cli {
 namespace {

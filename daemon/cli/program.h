@@ -5,8 +5,8 @@
 
 namespace locksley::cli {
 
-// The whole program but for the process: arguments in (without the program's name), exit status out, as
-// daemon/exit_codes.h has them. To be called once, from the main thread, before any other is started.
+// Runs the program: takes the arguments without the program's name, and returns the exit status, one of
+// daemon/base/exit_codes.h. Call it once, from the main thread, before any other thread is started.
 int run_program(std::vector<std::string> arguments);
 
 }  // namespace locksley::cli

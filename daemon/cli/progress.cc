@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "daemon/cli/figures.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/table.h"
 
 namespace locksley::cli {
@@ -26,7 +26,7 @@ void RateMeter::update(std::uint64_t done, Time now) {
 }
 
 std::string progress_line(const ProgressCounts& counts, double jobs_per_second, std::size_t width) {
-  // What is done cannot be more than there is, whatever order the numbers came in.
+  // The numbers may come in any order, but no more jobs can be done than there are.
   const std::uint64_t total = std::max(counts.total, counts.done);
   std::string figures = with_commas(counts.done) + "/" + with_commas(total) + (counts.is_open ? "+" : "");
   const double fraction = total == 0 ? 1.0 : static_cast<double>(counts.done) / static_cast<double>(total);
@@ -35,7 +35,7 @@ std::string progress_line(const ProgressCounts& counts, double jobs_per_second, 
   figures += "  " + short_number(jobs_per_second) + " jobs/s";
   if (!counts.is_open && jobs_per_second > 0 && counts.done < total) {
     const double left = static_cast<double>(total - counts.done) / jobs_per_second;
-    // Beyond a year it is no information.
+    // An estimate of more than a year says nothing.
     if (left < 365.0 * 86400) {
       figures += "  " + short_duration(std::chrono::milliseconds(std::llround(left * 1000))) + " left";
     }

@@ -1,16 +1,16 @@
-// list, handlers, tenants, workers, ping, info: what only asks. With --json, what the daemon said, so that
-// nothing is lost that this client does not know yet.
+// list, handlers, tenants, workers, ping, info: commands that only read. With --json they print the daemon's
+// whole reply, members that this client does not know included.
 
 #include <chrono>
 #include <string>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
-#include "daemon/cli/figures.h"
 #include "daemon/cli/info_fields.h"
 #include "daemon/cli/json.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/status_text.h"
 #include "daemon/cli/table.h"
-#include "daemon/exit_codes.h"
 
 namespace locksley::cli {
 
@@ -105,10 +105,10 @@ int show_info(Context& context, Client& client, const std::string& section) {
   return print_line(json_object(members));
 }
 
-// What one LIST asks for: a page that is quickly made and quickly read. Guess.
+// Batches in one LIST: a page that is quickly made and quickly read. Guess.
 constexpr std::uint64_t kPage = 1000;
 
-// All of `reply`'s rows as JSON, behind those of earlier pages.
+// Appends all rows of `reply` as JSON to those of earlier pages.
 void add_rows(std::string& rows, const Reply& batches, std::uint64_t& room) {
   for (const Reply& batch : batches.elements) {
     if (room == 0) return;

@@ -3,9 +3,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/row_sink.h"
-#include "daemon/exit_codes.h"
 
 namespace locksley::cli {
 
@@ -43,7 +43,7 @@ int run_results(Context& context, const ResultsArguments& arguments) {
       return context.fail(
           {Kind::kLocal, "", std::string("standard output: ") + std::strerror(output.error())});
     }
-    // Without --follow: what there is now.
+    // Without --follow: the results that exist now.
     if (!arguments.follow && sink.rows() == before) break;
   }
   sink.finish();

@@ -10,8 +10,8 @@
 namespace locksley::cli {
 namespace {
 
-// Outputs held in memory by --ordered before they go to a temporary file. Guess: no burden on a small
-// machine.
+// Bytes of outputs that --ordered keeps in memory before it writes them to a temporary file. Guess: little for
+// a small machine.
 constexpr std::size_t kOrderedMemoryBytes = std::size_t{64} << 20;
 
 }  // namespace
@@ -55,7 +55,7 @@ void RowSink::show(const client::ResultRow& row) {
     write_file(row);
   } else if (is_ok) {
     output_.append(row.output);
-    // What ends its own line (as programs' outputs do) gets no empty one behind it.
+    // An output that ends with a line end, as programs' outputs do, gets no second one.
     if (!row.output.ends_with('\n')) output_.append("\n");
   } else if (options_.failed_only) {
     output_.append(failure_line(row) + "\n");

@@ -7,12 +7,12 @@
 
 #include "daemon/cli/ordered_outputs.h"
 #include "daemon/cli/output.h"
-#include "proto/client/values.h"
+#include "proto/clients/cpp/values.h"
 
 namespace locksley::cli {
 
-// What `run` and `results` do with each job's end: outputs to standard output, one per line, or each to a
-// file; failures to standard error as `job 17: error: text`; or every row as a line of JSON.
+// Writes the results of `run` and `results`: outputs to standard output, one on each line, or each to a file;
+// failures to standard error as `job 17: error: text`; or every row as a line of JSON.
 //
 // Used by one thread. Blocks like Output, and for the files of `directory`.
 class RowSink {
@@ -20,13 +20,11 @@ class RowSink {
   struct Options {
     bool json = false;
     bool ordered = false;
-    bool failed_only = false;  // only the failures, and to standard output
-    std::string directory =
-        {};  // outputs to files in it, named by the job's index; empty: to standard output
+    bool failed_only = false;    // only the failures, and to standard output
+    std::string directory = {};  // for files of outputs, named by the job's index; empty: standard output
   };
 
-  // Borrows `output`. `before_message` is called before anything is written to standard error, to take a
-  // progress bar away.
+  // Borrows `output`. Calls `before_message` before each write to standard error, to remove a progress bar.
   RowSink(Options options, Output& output, std::function<void()> before_message);
 
   void add(const client::ResultRow& row);
@@ -35,8 +33,7 @@ class RowSink {
 
   std::uint64_t rows() const { return rows_; }
   std::uint64_t failed() const { return failed_; }
-  // Why an output could not be written; empty: all is well. A reader that went away is for Output::error() to
-  // tell.
+  // Why an output could not be written; empty: no failure. A closed pipe is reported by Output::error().
   const std::string& problem() const { return problem_; }
 
  private:

@@ -2,21 +2,21 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/cli/ask.h"
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
-#include "daemon/cli/feed_thread.h"
-#include "daemon/cli/figures.h"
+#include "daemon/cli/feed.h"
 #include "daemon/cli/json.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/row_sink.h"
-#include "daemon/exit_codes.h"
-#include "proto/client/batch_id.h"
+#include "proto/clients/cpp/batch_id.h"
 
 namespace locksley::cli {
 namespace {
@@ -26,8 +26,52 @@ using client::ClientError;
 using Kind = client::ClientError::Kind;
 using std::chrono::steady_clock;
 
-// How long one question for results waits: the progress shown is never older.
+// How long one RESULTS blocks. The progress on the screen is never older than this.
 constexpr std::chrono::milliseconds kRowsSlice{500};
+
+enum class Answer { kCancel, kLeave, kGoOn };
+
+Answer ask_on(int terminal, Signals& signals, const std::string& batch) {
+  for (;;) {
+    std::fprintf(stderr, "\nInterrupted. Batch %s: (c)ancel it, (l)eave it to run, or Enter to go on? ",
+                 batch.c_str());
+    std::fflush(stderr);
+    pollfd entries[] = {{.fd = terminal, .events = POLLIN, .revents = 0},
+                        {.fd = signals.fd(), .events = POLLIN, .revents = 0}};
+    ::poll(entries, 2, -1);
+    if (signals.take()) {
+      std::fputs("\n", stderr);
+      return Answer::kLeave;
+    }
+    std::array<char, 256> line{};
+    const ssize_t count = ::read(terminal, line.data(), line.size());
+    if (count <= 0) return Answer::kLeave;  // the terminal went away
+    switch (line[0]) {
+      case 'c':
+      case 'C':
+        return Answer::kCancel;
+      case 'l':
+      case 'L':
+        return Answer::kLeave;
+      case '\n':
+        return Answer::kGoOn;
+      default:
+        break;
+    }
+  }
+}
+
+// After Ctrl-C in `run`: asks on the terminal whether to cancel the batch, leave it or go on. Another signal
+// while it asks means leave. Without a terminal the answer is cancel. Blocks until there is an answer.
+Answer ask_after_interrupt(Signals& signals, const std::string& batch) {
+  if (::isatty(STDERR_FILENO) != 1) return Answer::kCancel;
+  // Not standard input, which may be the payloads.
+  const int terminal = ::open("/dev/tty", O_RDWR | O_CLOEXEC);
+  if (terminal < 0) return Answer::kCancel;
+  const Answer answer = ask_on(terminal, signals, batch);
+  ::close(terminal);
+  return answer;
+}
 
 // One `locksley run`: the steps in the order in which they happen.
 class Run {
@@ -75,7 +119,7 @@ class Run {
     while (!position.at_end) {
       const auto read = client_->results(id_, position, Client::kRowsAtOnce, kRowsSlice,
                                          [this](const client::ResultRow& row) {
-                                           // On one screen the bar must make way for the outputs.
+                                           // On one screen the bar is removed before outputs are printed.
                                            if (shares_the_screen_) progress_.clear();
                                            sink_.add(row);
                                          });
@@ -111,7 +155,7 @@ class Run {
         .done = sink_.rows(), .failed = sink_.failed(), .total = feed_->jobs(), .is_open = !feed_->is_over()};
   }
 
-  // The exit status, if a signal came and the user, where there is one to ask, does not want to go on.
+  // The exit status if a signal came and the user, if there is one to ask, does not want to go on.
   std::optional<int> interruption() {
     const auto signal = context_.signals().take();
     if (!signal) return {};
@@ -151,7 +195,7 @@ class Run {
                  id_.c_str());
   }
 
-  // Nobody wants the outputs any more, as after `| head`: the rest need not run, and nothing need be said.
+  // The reader of the outputs has gone, as after `| head`: cancels the rest, without a message.
   int after_broken_pipe() {
     progress_.clear();
     feed_->stop();
@@ -159,7 +203,7 @@ class Run {
     return daemon::kExitBrokenPipe;
   }
 
-  // Our side cannot keep the outputs, but the daemon does: the batch is left.
+  // This side cannot write the outputs, but the daemon keeps them: the batch goes on.
   int after_local_error(const std::string& what) {
     progress_.clear();
     feed_->stop();
@@ -209,7 +253,8 @@ class Run {
       std::fprintf(stderr, "locksley: the results stay with the daemon as batch %s\n", id_.c_str());
       return daemon::kExitJobsFailed;
     }
-    // Everything was delivered: the daemon need not keep it, unless it was told to. Not worth an error.
+    // All results were delivered, so the daemon may forget the batch, unless the user set RETAIN. A failure is
+    // not worth an error.
     if (!arguments_.submit.batch.retain) (void)client_->forget(id_);
     return daemon::kExitOk;
   }

@@ -20,7 +20,7 @@ char32_t code_point(std::string_view sequence) {
   return point;
 }
 
-// The C library's tables, as they are for UTF-8; while it lives, this thread's functions go by them.
+// Selects the C library's tables for UTF-8, for this thread and for the life of this object.
 class Utf8Locale {
  public:
   Utf8Locale() : before_(::uselocale(utf8())) {}
@@ -29,7 +29,7 @@ class Utf8Locale {
   Utf8Locale& operator=(const Utf8Locale&) = delete;
 
  private:
-  // Built into the C library, so it is there; else 0, which changes nothing.
+  // Built into the C library. Where it is missing the result is 0, which changes nothing.
   static locale_t utf8() {
     static const locale_t locale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
     return locale;
@@ -37,7 +37,7 @@ class Utf8Locale {
   const locale_t before_;
 };
 
-// Cells; -1: it is not to be shown.
+// How many cells it takes; -1: it must not be shown.
 int width_of(char32_t point) {
   const bool turns = point == 0x061C || point == 0x200E || point == 0x200F ||
                      (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
@@ -117,7 +117,7 @@ std::string bar(double fraction, std::size_t cells, Charset charset) {
   for (std::size_t i = 0; i < eighths / 8; ++i) out += "█";
   out += kEighths[eighths % 8];
   const std::size_t used = (eighths + 7) / 8;
-  // Dots, so that it is seen where the bar ends.
+  // Dots, so that the end of the bar is visible.
   for (std::size_t i = used; i < cells; ++i) out += "·";
   return out;
 }

@@ -1,4 +1,4 @@
-// Text for a grid of cells: what a terminal may be shown, and how many cells that takes.
+// Text for a grid of cells: harmless text, and the number of cells that it takes.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@ namespace locksley::cli {
 
 enum class Charset { kUtf8, kAscii };
 
-// `text` as it may be shown: what a terminal would obey (control characters, what turns the direction of
-// writing) and what is no UTF-8 becomes '?'; for kAscii all but ASCII does.
+// `text` made harmless: control characters, characters that change the direction of writing and invalid UTF-8
+// become '?'; for kAscii all characters but ASCII do.
 std::string harmless(std::string_view text, Charset charset);
 
-// Of harmless text: the cells that it takes; East Asian letters take two, accents of their own none. Whatever
-// the program's locale.
+// The number of cells of harmless text: East Asian letters take two, combining accents none. Independent of
+// the locale.
 std::size_t cell_count(std::string_view text);
 
 enum class Side { kLeft, kRight };
-// The text made harmless, in exactly so many cells: cut, with a mark at its end, or filled with spaces.
+// The harmless text in exactly `cells` cells: cut, with a mark at its end, or padded with spaces.
 std::string fitted(std::string_view text, std::size_t cells, Charset charset, Side align = Side::kLeft);
 
 // A fraction of so many cells, to an eighth of a cell where the charset has it.

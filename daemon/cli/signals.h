@@ -5,23 +5,23 @@
 
 namespace locksley::cli {
 
-// SIGINT, SIGTERM and SIGHUP as a descriptor that becomes readable, so that every wait of the program can be
-// interrupted by waiting for it as well; SIGPIPE becomes the error of the write.
+// SIGINT, SIGTERM and SIGHUP as a descriptor that becomes readable, so that a signal can interrupt every
+// wait of the program. SIGPIPE is ignored, so that a write to a closed pipe fails with EPIPE.
 //
-// Made before any thread starts, as threads inherit the blocked signals, and no two for one signal. Any
-// thread may wait for fd(); one thread takes.
+// Made before any thread starts, because threads inherit the blocked signals; no two objects for one signal.
+// Any thread may wait for fd(); one thread calls take().
 class Signals {
  public:
-  // Those that end the program.
+  // The signals that end the program.
   Signals();
-  // Others.
+  // Other signals.
   explicit Signals(std::initializer_list<int> signals);
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
   int fd() const { return fd_; }
-  // The next signal that came, and makes fd() quiet if it was the last; nothing if none came. Never blocks.
+  // The next pending signal, or none. After the last one fd() is no longer readable. Never blocks.
   std::optional<int> take();
 
  private:

@@ -1,7 +1,7 @@
 #include "daemon/cli/status_text.h"
 
-#include "daemon/cli/figures.h"
 #include "daemon/cli/json.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/table.h"
 
 namespace locksley::cli {

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "proto/client/values.h"
+#include "proto/clients/cpp/values.h"
 
 namespace locksley::cli {
 

@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <optional>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/feed.h"
 #include "daemon/cli/json.h"
-#include "daemon/exit_codes.h"
-#include "proto/client/batch_id.h"
+#include "proto/clients/cpp/batch_id.h"
 
 namespace locksley::cli {
 
@@ -21,7 +21,7 @@ int run_submit(Context& context, SubmitArguments arguments) {
             [&](std::uint64_t count) { jobs = count; });
   if (auto fed = feed.run(); !fed) {
     const int code = context.fail(fed.error());
-    // A part of the input is no batch that anybody asked for.
+    // The batch has only a part of the input, which the user has not asked for.
     if (jobs && client->cancel(id)) {
       std::fprintf(stderr, "locksley: batch %s was cancelled, as its input did not arrive whole\n",
                    id.c_str());

@@ -6,7 +6,8 @@
 
 namespace locksley::cli {
 
-// Rows for people: columns as wide as their widest cell, numbers to the right, two spaces between.
+// A table for people: each column as wide as its widest cell, numbers right-aligned, two spaces between
+// columns.
 class Table {
  public:
   enum class Align { kLeft, kRight };
@@ -17,11 +18,11 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // As many cells as there are columns.
+  // `cells`: one for each column.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
-  // Title line and rows, each with its newline; no spaces at the end of a line. Bytes that are no printable
-  // UTF-8 (a batch may be named by a stranger) are shown as '?', so that no output can command the terminal.
+  // Title line and rows, each with its newline; no spaces at the end of a line. Bytes that are not printable
+  // UTF-8 are shown as '?': a batch's name may come from a stranger, and must not control the terminal.
   std::string text() const;
 
  private:
@@ -29,10 +30,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// `text` without what a terminal would obey: control characters and invalid UTF-8 become '?'.
+// `text` made harmless for a terminal: control characters and invalid UTF-8 become '?'.
 std::string printable(const std::string& text);
 
-// Of UTF-8 text: its code points, which is the width for all but double-width scripts.
+// The number of code points of UTF-8 text, which is its width except for double-width scripts.
 std::size_t display_width(const std::string& text);
 
 }  // namespace locksley::cli

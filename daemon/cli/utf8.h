@@ -5,8 +5,8 @@
 
 namespace locksley::cli {
 
-// How many bytes the well-formed UTF-8 sequence at the start of `text` has; 0: there is none (truncated,
-// overlong, a surrogate, beyond U+10FFFF, or `text` is empty).
+// The length of the well-formed UTF-8 sequence at the start of `text`; 0 if there is none: truncated,
+// overlong, a surrogate, beyond U+10FFFF, or `text` is empty.
 std::size_t utf8_sequence(std::string_view text);
 
 bool is_utf8(std::string_view text);

@@ -1,9 +1,9 @@
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
-#include "daemon/cli/figures.h"
 #include "daemon/cli/json.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/status_text.h"
-#include "daemon/exit_codes.h"
 
 namespace locksley::cli {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 using client::BatchStatus;
 using client::Deadline;
 
-// How old the progress shown may be.
+// The progress on the screen is never older than this.
 constexpr std::chrono::milliseconds kStatusSlice{250};
 
 ProgressCounts counts(const BatchStatus& status) {

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/context.h"
+#include "core/tasks/context.h"
 #include "daemon/handlers/fib.h"
 #include "daemon/handlers/sha256.h"
 #include "daemon/handlers/waiting.h"

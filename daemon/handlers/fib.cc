@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/tasks/task_group.h"
 #include "daemon/handlers/payload_number.h"
 
 namespace locksley::daemon {
@@ -11,7 +12,7 @@ constexpr std::uint64_t kMaxFib = 50;
 
 std::uint64_t fib_here(std::uint64_t n) { return n < 2 ? n : fib_here(n - 1) + fib_here(n - 2); }
 
-// Wrong, but quick, once the job should stop.
+// The result is wrong, but quick, once the job should stop.
 std::uint64_t fib_spawning(Context& context, std::uint64_t n) {
   if (n < kFibCutoff) return fib_here(n);
   if (context.should_stop()) return 0;

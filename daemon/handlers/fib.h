@@ -4,17 +4,17 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/context.h"
+#include "core/tasks/context.h"
 
 namespace locksley::daemon {
 
-// Below this the recursion is an ordinary one: fib(15) is 1,973 calls and takes 2 us (measured, g++ 12 at
-// -O2), many times what a spawn costs.
+// Below this the recursion spawns nothing: fib(15) is 1,973 calls and takes 2 us (measured, g++ 12
+// at -O2), many times the cost of a spawn.
 inline constexpr std::uint64_t kFibCutoff = 16;
 
-// Writes the payload's Fibonacci number (0 to 50) in decimal, computed the wasteful way: fib(n) spawns fib(n
-// - 1) as a sub-job, computes fib(n - 2) itself and waits. It is there to show and to load spawning and
-// stealing.
+// Writes the Fibonacci number of the payload (0 to 50) in decimal, by the naive recursion: fib(n)
+// spawns fib(n - 1) as a sub-job, computes fib(n - 2) itself and waits. It demonstrates and loads
+// spawning and stealing.
 void fib_job(JobContext& context, std::string_view payload);
 
 }  // namespace locksley::daemon

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxExcerpt = 40;  // bytes of a wrong payload that its error quotes; a guess
 
-// The payload's beginning, fit for a log: one line, printable.
+// The beginning of the payload, as one printable line.
 std::string excerpt(std::string_view payload) {
   std::string text(payload.substr(0, kMaxExcerpt));
   for (char& c : text) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/context.h"
+#include "core/tasks/context.h"
 #include "daemon/handlers/plugin_host.h"
 
 namespace locksley::daemon {

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "config/config.h"
-#include "core/handler.h"
-#include "daemon/handlers/plugin_file.h"
+#include "core/batch/handler.h"
+#include "daemon/base/plugin_file.h"
 
 namespace locksley::daemon {
 
-// A handler whose jobs a plugin runs, on the pool. As long-lived as any handler: from before the first batch
-// that uses it until after the last.
+// A handler whose jobs a plugin runs on the pool. Owned by main(), and lives like any handler: from
+// before the first batch that uses it until after the last. Constant: any thread. The plugin's jobs
+// may block their worker; their failures end these jobs.
 class PluginHandler {
  public:
   PluginHandler(const std::string& name, PluginFile file);
@@ -31,9 +32,10 @@ class PluginHandler {
 
 using PluginHandlers = std::vector<std::unique_ptr<PluginHandler>>;
 
-// Loads the plugins that the configuration names, but for those with `isolate`, in the order of their
-// handlers' names; the caller owns them. If one cannot be had, or has the name of a handler that is built in:
-// a sentence for each, which names the configuration's key, the file and what to do, and none is loaded.
+// Loads the plugins of the configuration, except those with `isolate`, in the order of their
+// handlers' names. The caller owns them. If a plugin cannot be loaded, or its handler has the name
+// of a built-in one, none is returned; the errors are a sentence for each, which names the
+// configuration's key, the file and what to do.
 std::expected<PluginHandlers, std::vector<std::string>> load_plugins(
     const std::map<std::string, config::Handler>& handlers,
     const std::vector<std::unique_ptr<Handler>>& builtins);

@@ -10,7 +10,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "daemon/handlers/plugin_text.h"
+#include "core/tasks/parallel_for.h"
+#include "core/tasks/task_group.h"
+#include "daemon/base/plugin_text.h"
 
 namespace locksley::daemon {
 namespace {
@@ -24,14 +26,14 @@ struct Place : locksley_context {
   std::string reason() const { return failure.empty() ? std::string(kNoReason) : failure; }
 
   Context& here;
-  JobContext* job;      // null in a sub-job or in a piece of a loop
-  std::string failure;  // what fail() was last told
+  JobContext* job;      // null in a sub-job or in a burst of a loop
+  std::string failure;  // of the last fail()
 };
 
 Place& place(locksley_context* context) { return *static_cast<Place*>(context); }
 const Place& place(const locksley_context* context) { return *static_cast<const Place*>(context); }
 
-// Calls into the core, whose exceptions end here.
+// Calls the core, and turns its exceptions into failures: none may cross the ABI.
 template <class Call>
 std::int32_t guarded(Place& place, const Call& call) {
   try {
@@ -40,20 +42,20 @@ std::int32_t guarded(Place& place, const Call& call) {
   } catch (const std::exception& exception) {
     place.failure = exception.what();
   } catch (...) {
-    place.failure = "something that is no std::exception was thrown";
+    place.failure = "an exception was thrown that is no std::exception";
   }
   return LOCKSLEY_FAILED;
 }
 
-// A sub-job, or a piece of a loop: its failure goes on as an exception, on our side of the ABI, to whoever
-// waits.
+// Runs a sub-job, or a burst of a loop. Its failure becomes an exception on our side of the ABI,
+// which reaches the waiting caller.
 template <class Call>
 void run_below(Context& context, const Call& call) {
   Place below(context, nullptr);
   if (call(&below) != LOCKSLEY_OK) throw std::runtime_error(below.reason());
 }
 
-// A group in the memory that the plugin provides.
+// A group, in memory that the plugin provides.
 struct Group {
   explicit Group(Place& of) : place(of), tasks(of.here) {}
   Place& place;
@@ -63,7 +65,7 @@ static_assert(sizeof(Group) <= sizeof(locksley_group) && alignof(Group) <= align
 
 Group& group_in(locksley_group* memory) { return *std::launder(reinterpret_cast<Group*>(memory)); }
 
-// The closure of a sub-job; with its argument, it lies inside the task.
+// The closure of a sub-job, stored in its task together with its argument.
 struct Spawned {
   Spawned(locksley_task task, const void* from, std::size_t size) : run(task) {
     if (size != 0) std::memcpy(argument.data(), from, size);
@@ -84,23 +86,23 @@ locksley_text trace(const locksley_context* context) { return text(place(context
 
 std::int32_t stop_reason(const locksley_context* context) {
   switch (place(context).here.stop_reason()) {
-    case StopReason::none:
+    case StopReason::kNone:
       return LOCKSLEY_GO_ON;
-    case StopReason::cancelled:
+    case StopReason::kCancelled:
       return LOCKSLEY_CANCELLED;
-    case StopReason::timeout:
+    case StopReason::kTimeout:
       break;
   }
   return LOCKSLEY_TIMED_OUT;
 }
 
 std::int64_t time_left(const locksley_context* context) {
-  const Nanoseconds limit = place(context).here.frame().time_limit;
-  return limit.count() == 0 ? -1 : std::max<std::int64_t>((limit - steady_now()).count(), 0);
+  const Instant limit = place(context).here.frame().time_limit;
+  return limit == kNever ? -1 : std::max<std::int64_t>(Nanoseconds(limit - Instant::clock::now()).count(), 0);
 }
 
 void sleep(const locksley_context* context, std::uint64_t nanoseconds) {
-  // So that it can be added to the time; longer than any job.
+  // Longer than any job, and can still be added to the current time.
   constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
   place(context).here.sleep_for(Nanoseconds(std::min(nanoseconds, kLongest)));
 }
@@ -137,10 +139,10 @@ std::int32_t wait(locksley_group* memory) {
 
 std::int32_t parallel_for(locksley_context* context, std::uint64_t low, std::uint64_t high,
                           std::uint64_t grain, locksley_body body, void* argument) {
-  const auto piece = [&](Context& there, IndexRange range) {
+  const auto burst = [&](Context& there, IndexRange range) {
     run_below(there, [&](locksley_context* below) { return body(below, argument, range.low, range.high); });
   };
-  return guarded(place(context), [&] { place(context).here.parallel_for(low, high, piece, grain); });
+  return guarded(place(context), [&] { place(context).here.parallel_for(low, high, burst, grain); });
 }
 
 const locksley_host kHost = {

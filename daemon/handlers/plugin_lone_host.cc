@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/handlers/plugin_text.h"
+#include "daemon/base/plugin_text.h"
 
 namespace locksley::daemon {
 namespace {
@@ -21,14 +21,14 @@ extern const locksley_host kLoneHost;
 
 struct Group;
 
-// A sub-job that nobody has run yet.
+// A sub-job that has not run.
 struct Queued {
   Group* group;
   locksley_task run;
   alignas(16) std::array<std::byte, LOCKSLEY_MOST_ARGUMENT> argument;
 };
 
-// The job, for whatever runs below it.
+// The running job, shared by its sub-jobs.
 struct Running {
   const LoneJob& job;
   std::string output;
@@ -42,26 +42,26 @@ struct Place : locksley_context {
   std::string reason() const { return failure.empty() ? std::string(kNoReason) : failure; }
 
   Running& running;
-  const bool is_job;    // and neither a sub-job nor a piece of a loop
-  std::string failure;  // what fail() was last told
+  const bool is_job;    // false: a sub-job or a burst of a loop
+  std::string failure;  // of the last fail()
 };
 
 Place& place(locksley_context* context) { return *static_cast<Place*>(context); }
 const Place& place(const locksley_context* context) { return *static_cast<const Place*>(context); }
 
-// A group in the memory that the plugin provides.
+// A group, in memory that the plugin provides.
 struct Group {
   explicit Group(Place& of) : place(of) {}
   Place& place;
   std::uint64_t queued = 0;
   bool has_failed = false;
-  std::string failure;  // of the first that failed
+  std::string failure;  // of the first sub-job that failed
 };
 static_assert(sizeof(Group) <= sizeof(locksley_group) && alignof(Group) <= alignof(locksley_group));
 
 Group& group_in(locksley_group* memory) { return *std::launder(reinterpret_cast<Group*>(memory)); }
 
-// What is above the group's own sub-jobs in the queue is run as well, as a worker of the pool does.
+// Also runs the sub-jobs above the group's own in the queue, as a worker of the pool does.
 void run_all(Group& group) {
   Running& running = group.place.running;
   while (group.queued != 0) {
@@ -74,7 +74,7 @@ void run_all(Group& group) {
   }
 }
 
-// What only memory can keep from being done.
+// Makes a call that can fail only for lack of memory.
 template <class Call>
 std::int32_t guarded(Place& place, const Call& call) {
   try {
@@ -94,7 +94,7 @@ std::int32_t stop_reason(const locksley_context*) { return LOCKSLEY_GO_ON; }
 std::int64_t time_left(const locksley_context*) { return -1; }
 
 void sleep(const locksley_context*, std::uint64_t nanoseconds) {
-  // So that it can be added to the time; longer than any job.
+  // Longer than any job, and can still be added to the current time.
   constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
   std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(nanoseconds, kLongest)));
 }

@@ -15,20 +15,21 @@
 #include <string_view>
 #include <system_error>
 
-#include "daemon/exit_codes.h"
+#include "daemon/base/exit_codes.h"
 #include "daemon/handlers/plugin_lone_host.h"
 #include "proto/command_reader.h"
 
 namespace locksley::daemon {
 namespace {
 
-// The ends of the protocol.
+// The descriptors of the protocol.
 struct Channel {
   int requests;
   int answers;
 };
 
-// Moves them away from where the plugin, and what it starts, would read and print.
+// Moves the protocol away from standard input and output, which the plugin and its child processes
+// may use.
 Channel take_channel() {
   const Channel channel{::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3),
                         ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)};
@@ -36,7 +37,8 @@ Channel take_channel() {
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(null, STDIN_FILENO);
   ::close(null);
-  // What it prints is of use now, and not when the process ends, if it lives to see that.
+  // Line buffering, so that the plugin's output is logged at once, even if the process crashes
+  // later.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   return channel;
 }
@@ -52,21 +54,21 @@ bool write_all(int descriptor, std::span<iovec> parts) {
   while (!parts.empty()) {
     const ssize_t wrote = ::writev(descriptor, parts.data(), static_cast<int>(parts.size()));
     if (wrote < 0 && errno != EINTR) return false;
-    auto gone = static_cast<std::size_t>(wrote < 0 ? 0 : wrote);
-    while (!parts.empty() && gone >= parts.front().iov_len) {
-      gone -= parts.front().iov_len;
+    auto left_of_written = static_cast<std::size_t>(wrote < 0 ? 0 : wrote);
+    while (!parts.empty() && left_of_written >= parts.front().iov_len) {
+      left_of_written -= parts.front().iov_len;
       parts = parts.subspan(1);
     }
     if (parts.empty()) break;
-    parts.front().iov_base = static_cast<char*>(parts.front().iov_base) + gone;
-    parts.front().iov_len -= gone;
+    parts.front().iov_base = static_cast<char*>(parts.front().iov_base) + left_of_written;
+    parts.front().iov_len -= left_of_written;
   }
   return true;
 }
 
 iovec part(std::string_view text) { return {const_cast<char*>(text.data()), text.size()}; }
 
-// A bulk string; or a blob error, which unlike a simple one carries any bytes.
+// Writes a bulk string, or a blob error, which unlike a simple error may contain any bytes.
 bool write_answer(int descriptor, const LoneResult& result) {
   std::array<char, 32> head;
   const auto end = fmt::format_to(head.begin(), "{}{}\r\n", result.is_ok ? '$' : '!', result.text.size());
@@ -85,7 +87,7 @@ int give_up(int exit_code, std::string_view why) {
 }  // namespace
 
 int serve_plugin(const PluginFile& plugin, int requests, int answers) {
-  // Who asks has bounded the payloads already.
+  // The daemon has bounded the payloads already.
   constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   proto::CommandReader reader(proto::Limits{.max_bulk_bytes = kAny, .max_command_bytes = kAny});
   proto::Command request;
@@ -94,7 +96,7 @@ int serve_plugin(const PluginFile& plugin, int requests, int answers) {
     const std::span<std::byte> space = reader.prepare();
     const ssize_t got = ::read(requests, space.data(), space.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return give_up(kExitIoError, "its jobs cannot be read: " + text_of(errno));
+    if (got < 0) return give_up(kExitIoError, "cannot read a job: " + text_of(errno));
     if (got == 0) return kExitOk;
     reader.commit(static_cast<std::size_t>(got));
     proto::ReadStatus status = reader.next(request);
@@ -109,10 +111,10 @@ int serve_plugin(const PluginFile& plugin, int requests, int answers) {
       set_termination(SIG_UNBLOCK);
       const LoneResult result =
           run_plugin_job_alone(plugin.plugin(), plugin.state(), job, request.arguments[0]);
-      // Before the answer, since whoever has that may end the process.
+      // Before the answer, after which the daemon may end the process.
       set_termination(SIG_BLOCK);
       if (!write_answer(answers, result)) {
-        return give_up(kExitIoError, "an answer cannot be written: " + text_of(errno));
+        return give_up(kExitIoError, "cannot write an answer: " + text_of(errno));
       }
     }
     if (status == proto::ReadStatus::kError) return give_up(kExitProtocol, reader.error().message);
@@ -121,7 +123,8 @@ int serve_plugin(const PluginFile& plugin, int requests, int answers) {
 
 int run_plugin_worker(const std::string& file, const std::string& handler) {
   const Channel channel = take_channel();
-  // Before the plugin begins threads of its own, which would take it in this one's place.
+  // Before the plugin starts threads, which would otherwise receive the signal instead of this
+  // thread.
   set_termination(SIG_BLOCK);
   const auto plugin = PluginFile::open(file, handler);
   if (!plugin) return give_up(kExitConfig, plugin.error());
@@ -130,15 +133,15 @@ int run_plugin_worker(const std::string& file, const std::string& handler) {
 
 int check_plugin(const std::string& file, const std::string& handler) {
   const Channel channel = take_channel();
-  std::string said;
+  std::string answer;
   int exit_code = kExitOk;
   if (const auto plugin = PluginFile::open(file, handler); plugin) {
-    said = plugin->description();
+    answer = plugin->description();
   } else {
-    said = plugin.error();
+    answer = plugin.error();
     exit_code = kExitConfig;
   }
-  std::array<iovec, 1> parts{part(said)};
+  std::array<iovec, 1> parts{part(answer)};
   return write_all(channel.answers, parts) ? exit_code : kExitIoError;
 }
 

@@ -1,29 +1,29 @@
-// A plugin in a process of its own: `locksleyd --plugin-worker=FILE --handler=NAME`, a worker as any other
-// program could be one.
+// A plugin in a process of its own: `locksleyd --plugin-worker=FILE --handler=NAME`, which to the
+// daemon is a worker like any other program.
 #pragma once
 
 #include <string>
 
-#include "daemon/handlers/plugin_file.h"
+#include "daemon/base/plugin_file.h"
 
 namespace locksley::daemon {
 
-// Runs the plugin's jobs as they come on standard input, and answers on standard output, until the input
-// ends. Returns the exit code of the process, whose only thread this is, but for those of the plugin.
+// Runs the plugin's jobs from standard input, and answers on standard output, until the input ends.
+// Returns the exit code of the process. This is its only thread, besides those of the plugin.
 //
-// The plugin finds standard input empty, and what it prints goes to standard error. SIGTERM ends the process
-// while a job runs; between jobs it waits, because the end of the input comes with it and lets the plugin be
-// torn down.
+// For the plugin, standard input is empty, and its output goes to standard error. SIGTERM ends the
+// process while a job runs. Between jobs it is blocked: the daemon also closes the input, and then
+// the plugin is torn down.
 int run_plugin_worker(const std::string& file, const std::string& handler);
 
-// Whether the plugin can be had: starts it and takes it down again. Writes its description to standard
-// output, or the sentence that says why not; returns the exit code.
+// Checks that the plugin can be loaded, initialised and torn down. Writes its description to
+// standard output, or a sentence that says why not; returns the exit code.
 int check_plugin(const std::string& file, const std::string& handler);
 
-// The worker behind its descriptors: arrays [payload, index, batch-id] in, a bulk string or a blob error for
-// each out. Each answer is written before the next job begins, because whoever reads must know which job it
-// was that crashed or took too long. Leaves SIGTERM blocked. Returns an exit code, with a line to standard
-// error unless that is 0.
+// The worker's loop on given descriptors: reads arrays [payload, index, batch-id], and writes a
+// bulk string or a blob error for each. It writes each answer before the next job begins, because
+// the daemon must know which job crashed or took too long. Leaves SIGTERM blocked. Returns an exit
+// code, after a line to standard error unless that is 0.
 int serve_plugin(const PluginFile& plugin, int requests, int answers);
 
 }  // namespace locksley::daemon

@@ -9,13 +9,14 @@ namespace locksley::daemon {
 namespace {
 
 constexpr std::size_t kDigestBytes = 32;
-constexpr std::size_t kPieceBytes = 1 << 20;  // between two looks at cancellation: about a millisecond's work
+constexpr std::size_t kPieceBytes = 1 << 20;  // between two checks for cancellation: about a millisecond
 
 struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
 
-// A thread's own, made at its first digest and kept: a context costs two allocations.
+// The calling thread's context, created at its first digest and kept: a context costs two
+// allocations.
 EVP_MD_CTX* thread_context() {
   thread_local const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
   return context.get();

@@ -8,10 +8,10 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::uint64_t kMaxSleepMilliseconds = 24ULL * 60 * 60 * 1000;
-constexpr std::uint64_t kMaxSpinMicroseconds = 60ULL * 60 * 1000 * 1000;
+constexpr std::uint64_t kMaxSleepMilliseconds = std::chrono::milliseconds(kLongestWait).count();
+constexpr std::uint64_t kMaxSpinMicroseconds = std::chrono::microseconds(kLongestWait).count();
 
-// CPU time of the calling thread. A system call.
+// The CPU time of the calling thread. Makes a system call.
 Nanoseconds thread_cpu_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -24,15 +24,15 @@ void sleep_job(JobContext& context, std::string_view payload) {
   const auto milliseconds = parse_number(payload, kMaxSleepMilliseconds);
   if (!milliseconds) return context.fail(milliseconds.error());
   context.sleep_for(std::chrono::milliseconds(*milliseconds));
-  context.give_up();  // without effect if nobody asked for it
+  context.give_up();  // without effect if the job was not asked to stop
 }
 
 void spin_job(JobContext& context, std::string_view payload) {
   const auto microseconds = parse_number(payload, kMaxSpinMicroseconds);
   if (!microseconds) return context.fail(microseconds.error());
   const Nanoseconds end = thread_cpu_time() + std::chrono::microseconds(*microseconds);
-  // CPU time never passes faster than time, so what is missing is spun off by the cheap clock, and the
-  // expensive one says whether the processor was ours all the while.
+  // CPU time never passes faster than real time. So the loop spins by the steady clock, which is
+  // cheap, and then asks the CPU clock, which needs a system call, how much is still missing.
   for (Nanoseconds left = end - thread_cpu_time(); left > Nanoseconds(0); left = end - thread_cpu_time()) {
     const Nanoseconds until = steady_now() + left;
     while (steady_now() < until) {

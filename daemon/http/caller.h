@@ -1,4 +1,4 @@
-// Who asks for a page.
+// The caller of a page.
 #pragma once
 
 #include <algorithm>
@@ -9,31 +9,32 @@
 
 namespace locksley::daemon {
 
-// What a page may show and do for whoever asks.
+// The identity of a caller, which decides what a page may show and do. A value.
 struct HttpCaller {
   enum class Kind {
-    anybody,  // nobody was asked to log in: as on the wire, who gets here may do all
-    user,
-    token,  // a program with the token: it may see everything, and change nothing
+    kAnybody,  // no login is configured: as on the wire, every caller may do everything
+    kUser,
+    kToken,  // a program with the token: sees everything, changes nothing
   };
-  Kind kind = Kind::anybody;
+  Kind kind = Kind::kAnybody;
   std::string user = {};                          // by name
   std::vector<config::CommandGroup> groups = {};  // of the user
 
   bool may(config::CommandGroup group) const {
     switch (kind) {
-      case Kind::anybody:
+      case Kind::kAnybody:
         return true;
-      case Kind::token:
+      case Kind::kToken:
         return group == config::CommandGroup::kRead;
-      case Kind::user:
+      case Kind::kUser:
         break;
     }
     return std::ranges::find(groups, group) != groups.end();
   }
 
-  // What is everybody's: all batches, all tenants' numbers. Others see what is theirs.
-  bool sees_all() const { return kind != Kind::user || may(config::CommandGroup::kAdmin); }
+  // Whether the caller sees all batches and the numbers of all tenants. Other callers see only
+  // their own.
+  bool sees_all() const { return kind != Kind::kUser || may(config::CommandGroup::kAdmin); }
 };
 
 }  // namespace locksley::daemon

@@ -13,16 +13,18 @@
 #include <utility>
 
 #include "daemon/auth/secret.h"
+#include "daemon/base/time.h"
 #include "daemon/http/login.h"
 
 namespace locksley::daemon {
 namespace {
 
-// What a closing connection may still have sent and is read to no purpose: without it the kernel would reset
-// the connection and the client might lose the reply. A guess.
+// Bytes that are read and discarded from a connection that is being closed. If they stayed unread,
+// the kernel would reset the connection and the client might lose the reply. A guess.
 constexpr std::size_t kMaxLingerBytes = 256 * 1024;
 
-// Whatever is shown in a browser is ours alone, nobody frames it, and no other page reads it.
+// A browser loads and runs our own files only; no page can frame ours, and no other page can read
+// them.
 constexpr std::string_view kSecurityFields =
     "\r\nX-Content-Type-Options: nosniff"
     "\r\nContent-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
@@ -34,28 +36,36 @@ HttpReply refusal(HttpStatus status) {
   return {.status = status, .body = std::string(reason_phrase(status)) + "\n"};
 }
 
+HttpReply crowded() {
+  return {.status = HttpStatus::kUnavailable,
+          .body = "too many connections: only /healthz and /readyz are served; retry later\n",
+          .fields = {"Retry-After: 1"}};
+}
+
 HttpReply route(const Router& router, const HttpRequest& request) {
   try {
     return router.route(request);
   } catch (...) {
-    return refusal(HttpStatus::internal_error);
+    return refusal(HttpStatus::kInternalError);
   }
 }
 
 }  // namespace
 
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
-                               HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits)
+                               HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits,
+                               ServedPages served_pages)
     : stream_(std::move(socket), std::move(tls), handshakes),
       timer_(stream_.socket().get_executor()),
       router_(router),
-      limits_(limits) {
+      limits_(limits),
+      served_pages_(served_pages) {
   wait_for_request();
   allow(limits_.head_timeout);
 }
 
-// An await stands in a statement of its own in this file: as the condition of a loop inside a try block,
-// g++ 12.2 compiled it to a coroutine that cannot be resumed.
+// In this file, each await is a statement of its own: when it was the condition of a loop inside a
+// try block, g++ 12.2 compiled the coroutine to one that cannot be resumed.
 asio::awaitable<void> HttpConnection::serve() {
   bool goes_on = co_await begin();
   while (goes_on) {
@@ -66,57 +76,64 @@ asio::awaitable<void> HttpConnection::serve() {
 
 void HttpConnection::stop() {
   stopped_ = true;
-  if (phase_ != Phase::replying) close();
+  if (phase_ == Phase::kIdle || phase_ == Phase::kReading) close();
+}
+
+void HttpConnection::give_way() {
+  stopped_ = true;
+  close();
 }
 
 asio::awaitable<bool> HttpConnection::begin() {
   const HttpStream::Begun begun = co_await stream_.begin();
   if (begun == HttpStream::Begun::kNoTls) {
-    HttpReply reply = refusal(HttpStatus::bad_request);
-    reply.body = "this port speaks TLS: https:// in place of http://\n";
-    const bool sent = co_await send(std::move(reply), Body::sent, Then::close);
+    HttpReply reply = refusal(HttpStatus::kBadRequest);
+    reply.body = "this port speaks TLS: use https:// instead of http://\n";
+    const bool sent = co_await send(std::move(reply), Body::kSent, Then::kClose);
     if (!sent) co_return false;
   }
   if (begun == HttpStream::Begun::kReady) co_return true;
-  // A handshake that failed has left an alert for the client.
+  // A failed handshake has sent the client an alert.
   co_await linger();
   co_return false;
 }
 
 asio::awaitable<bool> HttpConnection::serve_one() {
   const auto length = co_await read_head();
-  if (!length && length.error() == NoHead::gone) co_return false;
-  phase_ = Phase::replying;
+  if (!length && length.error() == NoHead::kGone) co_return false;
 
   HttpReply reply;
-  Body body = Body::sent;
-  Then then = Then::close;
-  std::expected<HttpRequest, HttpStatus> request = std::unexpected(HttpStatus::header_fields_too_large);
+  Body body = Body::kSent;
+  Then then = Then::kClose;
+  std::expected<HttpRequest, HttpStatus> request = std::unexpected(HttpStatus::kHeaderFieldsTooLarge);
   if (length) request = parse_head(std::string_view(received_).substr(0, *length));
   if (request) {
     request_ = *std::move(request);
     const std::optional<HttpStatus> has_body = co_await read_body(*length);
     if (!has_body) co_return false;
-    // What nobody takes lies unread, and what follows it would be taken for a request.
-    bool is_clean = *has_body == HttpStatus::ok && request_.body.size() == request_.content_length;
-    if (*has_body == HttpStatus::ok) {
+    phase_ = Phase::kReplying;
+    // The body is not read, so its bytes would be taken for the next request.
+    bool is_clean = *has_body == HttpStatus::kOk && request_.body.size() == request_.content_length;
+    if (*has_body == HttpStatus::kOk) {
       reply = co_await answer();
     } else {
-      reply = refusal(*has_body);
+      reply = is_admitted() ? refusal(*has_body) : crowded();
     }
-    if (request_.method == "HEAD" || reply.status == HttpStatus::not_modified) body = Body::omitted;
-    // A refused method may have a body whose length it does not say.
-    if (reply.status == HttpStatus::method_not_allowed) is_clean = false;
-    if (request_.keep_alive && is_clean && !stopped_) then = Then::keep_alive;
+    if (request_.method == "HEAD" || reply.status == HttpStatus::kNotModified) body = Body::kOmitted;
+    // A request with a refused method may have a body of unknown length.
+    if (reply.status == HttpStatus::kMethodNotAllowed) is_clean = false;
+    if (request_.keep_alive && is_clean && !stopped_ && served_pages_ == ServedPages::kAll)
+      then = Then::kKeepAlive;
     if (!request_.authorization.empty()) wipe_bytes(received_.data(), *length);
     received_.erase(0, *length);
   } else {
+    phase_ = Phase::kReplying;
     reply = refusal(request.error());
   }
   const bool sent = co_await send(std::move(reply), body, then);
   if (!sent) co_return false;
-  if (then == Then::close) co_await linger();
-  co_return then == Then::keep_alive && !stopped_;
+  if (then == Then::kClose) co_await linger();
+  co_return then == Then::kKeepAlive && !stopped_;
 }
 
 asio::awaitable<std::expected<std::size_t, HttpConnection::NoHead>> HttpConnection::read_head() {
@@ -124,29 +141,33 @@ asio::awaitable<std::expected<std::size_t, HttpConnection::NoHead>> HttpConnecti
   for (;;) {
     const auto length = head_length(received_);
     if (length.value_or(received_.size()) > limits_.max_head_bytes)
-      co_return std::unexpected(NoHead::too_long);
+      co_return std::unexpected(NoHead::kTooLong);
     if (length) co_return *length;
     const auto count = co_await stream_.read_some(block);
-    if (!count) co_return std::unexpected(NoHead::gone);
-    if (phase_ == Phase::idle) allow(limits_.head_timeout);
-    phase_ = Phase::reading;
+    if (!count) co_return std::unexpected(NoHead::kGone);
+    if (phase_ == Phase::kIdle) {
+      phase_ = Phase::kReading;
+      waiting_since_ = now();
+      allow(limits_.head_timeout);
+    }
     received_.append(reinterpret_cast<const char*>(block.data()), *count);
   }
 }
 
 asio::awaitable<std::optional<HttpStatus>> HttpConnection::read_body(std::size_t head_length) {
+  if (!is_admitted()) co_return HttpStatus::kUnavailable;
   const std::size_t size = request_.content_length;
-  if (size == 0 || !router_.takes_body(request_.method, request_.path)) co_return HttpStatus::ok;
-  if (size > limits_.max_body_bytes) co_return HttpStatus::content_too_large;
-  // What came with the head; behind it may be the next request.
+  if (size == 0 || !router_.takes_body(request_.method, request_.path)) co_return HttpStatus::kOk;
+  if (size > limits_.max_body_bytes) co_return HttpStatus::kContentTooLarge;
+  // The part of the body that arrived with the head; the next request may follow it.
   const std::size_t here = std::min(size, received_.size() - head_length);
   body_.assign(received_, head_length, here);
   received_.erase(head_length, here);
   body_.resize(size);
   allow(limits_.head_timeout);
   if (request_.wants_continue && here == 0) {
-    const bool told = co_await stream_.write("HTTP/1.1 100 Continue\r\n\r\n", {});
-    if (!told) co_return std::nullopt;
+    const bool is_sent = co_await stream_.write("HTTP/1.1 100 Continue\r\n\r\n", {});
+    if (!is_sent) co_return std::nullopt;
   }
   for (std::size_t read = here; read < size;) {
     const auto count = co_await stream_.read_some(std::as_writable_bytes(std::span(body_).subspan(read)));
@@ -154,7 +175,11 @@ asio::awaitable<std::optional<HttpStatus>> HttpConnection::read_body(std::size_t
     read += *count;
   }
   request_.body = body_;
-  co_return HttpStatus::ok;
+  co_return HttpStatus::kOk;
+}
+
+bool HttpConnection::is_admitted() const {
+  return served_pages_ == ServedPages::kAll || router_.is_for_everybody(request_.path);
 }
 
 asio::awaitable<HttpReply> HttpConnection::answer() {
@@ -163,13 +188,13 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
   if (HttpLogin* const login = router_.login_for(request_.path)) {
     allow(limits_.login_timeout);
     HttpLogin::Identity identity = co_await login->identify(request_.authorization, request_.peer);
-    if (identity.status != HttpStatus::ok) co_return HttpLogin::refusal(identity.status);
+    if (identity.status != HttpStatus::kOk) co_return HttpLogin::refusal(identity.status);
     request_.caller = std::move(identity.caller);
   }
   HttpReply reply = route(router_, request_);
   if (!reply.later) co_return reply;
   allow(limits_.answer_timeout);
-  // In two statements, as in login.cc.
+  // Two statements, as in login.cc.
   asio::awaitable<HttpReply> coming = come(std::move(reply.later));
   reply = co_await std::move(coming);
   co_return reply;
@@ -177,7 +202,8 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
 
 asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::Answer)> later) {
   auto begin = [](auto handler, std::function<void(HttpReply::Answer)> ask) {
-    // Functions can be copied, which the handler cannot. If nobody answers, the coroutine ends with it.
+    // The handler cannot be copied, but a std::function must be copyable. If `later` destroys it
+    // without a call, the coroutine is destroyed with it.
     auto waiting = std::make_shared<decltype(handler)>(std::move(handler));
     ask([waiting](HttpReply reply) {
       const auto executor = asio::get_associated_executor(*waiting);
@@ -191,7 +217,7 @@ asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::An
 
 asio::awaitable<bool> HttpConnection::send(HttpReply reply, Body body, Then then) {
   const std::string head = head_of(reply, then);
-  const std::string_view content = body == Body::sent ? std::string_view(reply.body) : std::string_view();
+  const std::string_view content = body == Body::kSent ? std::string_view(reply.body) : std::string_view();
   allow(limits_.write_timeout);
   const bool sent = co_await stream_.write(head, content);
   co_return sent;
@@ -199,6 +225,8 @@ asio::awaitable<bool> HttpConnection::send(HttpReply reply, Body body, Then then
 
 asio::awaitable<void> HttpConnection::linger() {
   stream_.shut();
+  phase_ = Phase::kLingering;
+  waiting_since_ = now();
   allow(limits_.linger_timeout);
   co_await stream_.discard(kMaxLingerBytes);
 }
@@ -212,14 +240,14 @@ std::string HttpConnection::head_of(const HttpReply& reply, Then then) {
                              : "\r\nCache-Control: private, no-cache\r\nETag: " + reply.etag;
   head += kSecurityFields;
   for (const std::string& field : reply.fields) head += "\r\n" + field;
-  head += then == Then::keep_alive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
+  head += then == Then::kKeepAlive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
   return head;
 }
 
 void HttpConnection::wait_for_request() {
   const bool is_idle_now = received_.empty();
-  phase_ = is_idle_now ? Phase::idle : Phase::reading;
-  idle_since_ = std::chrono::steady_clock::now();
+  phase_ = is_idle_now ? Phase::kIdle : Phase::kReading;
+  waiting_since_ = now();
   allow(is_idle_now ? limits_.idle_timeout : limits_.head_timeout);
 }
 

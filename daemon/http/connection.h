@@ -1,4 +1,4 @@
-// One client of the HTTP side.
+// One connection of the HTTP side.
 #pragma once
 
 #include <asio/awaitable.hpp>
@@ -11,63 +11,80 @@
 #include <optional>
 #include <string>
 
+#include "daemon/base/time.h"
 #include "daemon/http/limits.h"
 #include "daemon/http/router.h"
 #include "daemon/http/stream.h"
 
 namespace locksley::daemon {
 
-// Reads requests and writes replies until one of the two sides has had enough, or a limit is reached.
+// The pages that a connection may ask for. kHealth: one page with Access::kEverybody; then the
+// connection closes.
+enum class ServedPages { kAll, kHealth };
+
+// Reads requests and writes replies until one side closes the connection, or a limit is reached.
 //
-// Owned by the server, which runs serve() and destroys it afterwards; `router` and `limits` outlive it. Every
-// call, and all that serve() does, is made on the server's strand. Nothing blocks. Whatever goes wrong ends
-// serve().
+// Owned by the server, which runs serve() and destroys the connection afterwards; `router` and
+// `limits` outlive it. All calls, and serve() itself, are on the server's strand. Nothing blocks.
+// Every failure ends serve().
 class HttpConnection {
  public:
   HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
-                 HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits);
+                 HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits,
+                 ServedPages served_pages);
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   asio::awaitable<void> serve();
 
-  // Waits for the first byte of a request, and since when.
-  bool is_idle() const { return phase_ == Phase::idle && !stopped_; }
-  std::chrono::steady_clock::time_point idle_since() const { return idle_since_; }
+  ServedPages served_pages() const { return served_pages_; }
+  bool is_stopped() const { return stopped_; }
+  // Whether it waits for its client: for a request or the rest of one, or for the client to close.
+  bool is_waiting() const { return phase_ != Phase::kReplying && !stopped_; }
+  // When the connection began or the last reply ended; or when the request began of which a part has
+  // arrived. Further parts do not count: a client that sends a byte at a time waits as long as one
+  // that sends none. Needs: is_waiting().
+  Instant waiting_since() const { return waiting_since_; }
 
-  // serve() ends: at once, unless a reply is being written, which is finished before.
+  // Ends serve(): at once, or after the reply that is being written.
   void stop();
+  // Ends serve() at once, to make room. Needs: is_waiting().
+  void give_way();
 
  private:
-  // Waits for the first byte of a request; for the rest of its head; is being answered.
-  enum class Phase { idle, reading, replying };
+  // Waiting for the first byte of a request; for the rest of it; replying; waiting for the client to
+  // close after the last reply.
+  enum class Phase { kIdle, kReading, kReplying, kLingering };
   // Whether a reply's body is sent, or only its length (HEAD).
-  enum class Body { sent, omitted };
-  // What becomes of the connection after a reply.
-  enum class Then { keep_alive, close };
-  // Why no head was read: it is longer than allowed; or the client has gone or let its time pass, so that
-  // nobody is there to be told.
-  enum class NoHead { too_long, gone };
+  enum class Body { kSent, kOmitted };
+  // Whether the connection stays open after a reply.
+  enum class Then { kKeepAlive, kClose };
+  // Why no head was read: it is too long; or the client has closed, or was too slow, and gets no
+  // reply.
+  enum class NoHead { kTooLong, kGone };
 
-  // The TLS handshake. False: the connection is over.
+  // Makes the TLS handshake. False: the connection has ended.
   asio::awaitable<bool> begin();
-  // Whether there may be a next request.
+  // Serves one request. Returns whether another may follow.
   asio::awaitable<bool> serve_one();
-  // The length of the head that `received_` now begins with.
+  // Reads a head. Returns its length: `received_` then begins with it.
   asio::awaitable<std::expected<std::size_t, NoHead>> read_head();
-  // The body of `request_`, into `body_`. Ok; the status to refuse with; or none: the client has gone.
+  // Reads the body of `request_` into `body_`. Returns kOk; the status to refuse with; or none: the
+  // client has closed.
   asio::awaitable<std::optional<HttpStatus>> read_body(std::size_t head_length);
-  // What the router says to `request_`, once it is known who asks.
+  // Whether this connection may ask for the page of `request_`.
+  bool is_admitted() const;
+  // The router's reply to `request_`, after the caller has been identified.
   asio::awaitable<HttpReply> answer();
   static asio::awaitable<HttpReply> come(std::function<void(HttpReply::Answer)> later);
   asio::awaitable<bool> send(HttpReply reply, Body body, Then then);
-  // Lets the client close first, so that it gets all that was sent.
+  // Waits for the client to close first, so that it gets everything that was sent.
   asio::awaitable<void> linger();
 
   static std::string head_of(const HttpReply& reply, Then then);
   void wait_for_request();
-  // Closes the socket when `limit` has passed, unless it is called again before; what runs on the socket then
-  // fails.
+  // Closes the socket after `limit`, unless it is called again before. Operations on the socket
+  // then fail.
   void allow(std::chrono::milliseconds limit);
   void close();
 
@@ -75,13 +92,14 @@ class HttpConnection {
   asio::steady_timer timer_;
   const Router& router_;
   const HttpLimits& limits_;
-  std::string received_;  // and not yet consumed
-  HttpRequest request_;   // that is being answered; refers to received_ and body_
+  const ServedPages served_pages_;
+  std::string received_;  // bytes not yet consumed
+  HttpRequest request_;   // the current one; its views are into received_ and body_
   std::string body_;
-  Phase phase_ = Phase::idle;
+  Phase phase_ = Phase::kIdle;
   bool stopped_ = false;
-  std::chrono::steady_clock::time_point idle_since_;
-  // A handler of the timer that is on its way when the connection is destroyed looks here first.
+  Instant waiting_since_;
+  // Null after destruction: a handler of the timer that runs later checks it.
   const std::shared_ptr<HttpConnection*> alive_ = std::make_shared<HttpConnection*>(this);
 };
 

@@ -1,4 +1,4 @@
-// Bounds on what a client of the HTTP side may cost.
+// Bounds on the resources of a client of the HTTP side.
 #pragma once
 
 #include <chrono>
@@ -6,21 +6,26 @@
 
 namespace locksley::daemon {
 
-// All guesses: wide for people and scrapers, narrow for abuse.
+// All values are guesses: wide for people and scrapers, narrow for abuse.
 struct HttpLimits {
-  std::size_t max_connections = 64;    // one more closes the one that has been idle longest, else is refused
+  // Another closes the one that has waited longest for its client, or is one of the next.
+  std::size_t max_connections = 64;
+  // Beyond max_connections, for /healthz and /readyz only.
+  std::size_t reserved_connections = 8;
   std::size_t max_head_bytes = 16384;  // request line and fields
-  std::size_t max_body_bytes = 4096;   // of a change that a page asks for: a few words of JSON
-  // From the first byte of a head to its last; for a new connection, from its start. The same for a body.
+  std::size_t max_body_bytes = 4096;   // of a change: a few words of JSON
+  // From the first byte of a head to its last; for a new connection, from its start. Also for a
+  // body.
   std::chrono::milliseconds head_timeout{10'000};
-  // To find out who asks: as long as passwords may wait for their turn (daemon/auth/check_queue.h), and more.
+  // To identify the caller: longer than passwords may wait for their check
+  // (daemon/auth/check_queue.h).
   std::chrono::milliseconds login_timeout{15'000};
-  // For a reply that comes later: a store that takes longer is as good as failing.
+  // For a page that replies later: a store that takes longer counts as failing.
   std::chrono::milliseconds answer_timeout{30'000};
-  // Between requests. Prometheus scrapes each minute or oftener.
+  // Between requests. Prometheus scrapes at least once a minute.
   std::chrono::milliseconds idle_timeout{120'000};
-  std::chrono::milliseconds write_timeout{30'000};  // to take a whole reply
-  std::chrono::milliseconds linger_timeout{1'000};  // to close after our last byte
+  std::chrono::milliseconds write_timeout{30'000};  // for the client to take a whole reply
+  std::chrono::milliseconds linger_timeout{1'000};  // for the client to close after our last byte
 };
 
 }  // namespace locksley::daemon

@@ -15,15 +15,15 @@ namespace {
 using Scheme = HttpCredentials::Scheme;
 
 HttpReply unauthorized() {
-  return {.status = HttpStatus::unauthorized,
+  return {.status = HttpStatus::kUnauthorized,
           .body = "log in with a user's name and password, or with the token\n",
           .fields = {R"(WWW-Authenticate: Basic realm="Locksley", charset="UTF-8")",
                      R"(WWW-Authenticate: Bearer realm="Locksley")"}};
 }
 
 HttpReply busy() {
-  return {.status = HttpStatus::unavailable,
-          .body = "too many passwords wait to be checked\n",
+  return {.status = HttpStatus::kUnavailable,
+          .body = "too many passwords wait to be checked: retry later\n",
           .fields = {"Retry-After: 1"}};
 }
 
@@ -35,36 +35,40 @@ void HttpLogin::set(config::HttpLogin mode, std::optional<Secret> token) {
 }
 
 HttpReply HttpLogin::refusal(HttpStatus status) {
-  return status == HttpStatus::unavailable ? busy() : unauthorized();
+  return status == HttpStatus::kUnavailable ? busy() : unauthorized();
 }
 
 asio::awaitable<HttpLogin::Identity> HttpLogin::identify(std::string_view authorization,
                                                          asio::ip::address source) {
   Identity identity;
   if (mode_ == config::HttpLogin::kNone) co_return identity;
-  identity.status = HttpStatus::unauthorized;
+  identity.status = HttpStatus::kUnauthorized;
   const auto given = parse_authorization(authorization);
   if (!given) co_return identity;
   const bool is_token = given->scheme == Scheme::kBearer;
   if (is_token && token_ && is_same(*token_, given->secret.view())) {
-    identity.status = HttpStatus::ok;
-    identity.caller.kind = HttpCaller::Kind::token;
+    identity.status = HttpStatus::kOk;
+    identity.caller.kind = HttpCaller::Kind::kToken;
     co_return identity;
   }
   std::optional<HttpUser> user;
   if (!is_token) user = users_(given->user);
   std::string hash;
   if (user) hash = user->hash;
-  // In two statements, and without a conditional: g++ 12.2 destroys temporaries of such an await twice.
+  const std::string checked = hash;
+  // Two statements and no conditional: g++ 12.2 destroys the temporaries of such an await twice.
   asio::awaitable<Verdict> answer =
       check(source.to_string(), given->user, std::move(hash), std::string(given->secret.view()));
   const Verdict verdict = co_await std::move(answer);
   if (verdict == Verdict::kRefused) refused_(source.to_string());
-  if (verdict == Verdict::kBusy) identity.status = HttpStatus::unavailable;
+  // The configuration may have changed meanwhile.
+  if (user) user = users_(given->user);
+  if (user && user->hash != checked) user.reset();
+  if (verdict == Verdict::kBusy) identity.status = HttpStatus::kUnavailable;
   if (verdict == Verdict::kAccepted && user) {
-    identity.status = HttpStatus::ok;
+    identity.status = HttpStatus::kOk;
     identity.caller = {
-        .kind = HttpCaller::Kind::user, .user = given->user, .groups = std::move(user->groups)};
+        .kind = HttpCaller::Kind::kUser, .user = given->user, .groups = std::move(user->groups)};
   }
   co_return identity;
 }
@@ -72,7 +76,8 @@ asio::awaitable<HttpLogin::Identity> HttpLogin::identify(std::string_view author
 asio::awaitable<Verdict> HttpLogin::check(std::string source, std::string user, std::string hash,
                                           std::string password) {
   auto begin = [this](auto handler, std::string from, std::string name, std::string of, std::string secret) {
-    // Functions can be copied, which the handler cannot. If nobody answers, the coroutine ends with it.
+    // The handler cannot be copied, but a std::function must be copyable. If the check is dropped,
+    // the coroutine is destroyed with it.
     auto waiting = std::make_shared<decltype(handler)>(std::move(handler));
     authenticator_.check(std::move(from), std::move(name), std::move(of), std::move(secret),
                          [waiting](Verdict verdict) {

@@ -1,4 +1,4 @@
-// Who asks a page of the HTTP side, and whether it is who it says.
+// Authenticates the callers of the HTTP side.
 #pragma once
 
 #include <asio/awaitable.hpp>
@@ -18,37 +18,41 @@
 
 namespace locksley::daemon {
 
-// What has to be known of a user.
+// A user, as far as the login needs it.
 struct HttpUser {
-  std::string hash;  // empty: none with a password
+  std::string hash;  // empty: the user has no password
   std::vector<config::CommandGroup> groups;
 };
 
-// Basic authentication by the users of the configuration, and `Authorization: Bearer` with a token; see
-// `http.login`. A wrong token takes its turn like a wrong password, and slows its sender down as much.
+// Basic authentication with the users of the configuration, and `Authorization: Bearer` with a
+// token, as `http.login` says. A wrong token is queued like a wrong password, and slows its sender
+// down as much.
 //
-// Owned by main(); the authenticator outlives it, and it every connection. I/O thread. Nothing blocks.
+// Owned by main(). The authenticator outlives it, and it outlives every connection. The I/O thread
+// only. Nothing blocks: identify() suspends its caller. If too many passwords wait, it returns
+// kUnavailable.
 class HttpLogin {
  public:
   using Users = std::function<std::optional<HttpUser>(const std::string& name)>;
 
-  // `users` is asked at each request. `refused` is told of each wrong password and token, and from
-  // which address it came.
+  // `users` is called for each request. `refused` is called for each wrong password and token, with
+  // the address from which it came.
   HttpLogin(
       Authenticator& authenticator, Users users,
       std::function<void(const std::string& source)> refused = [](const std::string&) {})
       : authenticator_(authenticator), users_(std::move(users)), refused_(std::move(refused)) {}
 
-  // What is in force from now on; no token: none is right.
+  // Sets the mode and the token for later requests. Without a token, every token is wrong.
   void set(config::HttpLogin mode, std::optional<Secret> token);
 
   struct Identity {
-    HttpStatus status = HttpStatus::ok;  // or unauthorized; unavailable, if too many passwords wait
-    HttpCaller caller = {};              // if ok
+    HttpStatus status = HttpStatus::kOk;  // or kUnauthorized; kUnavailable if too many passwords wait
+    HttpCaller caller = {};               // if kOk
   };
-  // `authorization`: the request's field, which stays until it is answered; `source`: the peer's address.
+  // `authorization`: the request's field, whose bytes the caller keeps until this returns.
+  // `source`: the peer's address.
   asio::awaitable<Identity> identify(std::string_view authorization, asio::ip::address source);
-  // The reply to who was not identified.
+  // The reply to a caller that was not identified.
   static HttpReply refusal(HttpStatus status);
 
  private:
@@ -62,8 +66,8 @@ class HttpLogin {
   std::optional<Secret> token_;
 };
 
-// The token that `http.token_file` names; none if it names none. The error names key and file. Blocks as long
-// as the file takes.
+// Reads the token of `http.token_file`; none if that is not set. The error names the key and the
+// file. Blocks on the file.
 std::expected<std::optional<Secret>, std::string> read_http_token(const config::Http& http);
 
 }  // namespace locksley::daemon

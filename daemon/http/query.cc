@@ -9,7 +9,7 @@
 namespace locksley::daemon {
 namespace {
 
-// The byte that two hexadecimal digits stand for.
+// The byte of two hexadecimal digits.
 std::optional<char> byte_of(std::string_view digits) {
   unsigned value = 0;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
@@ -47,14 +47,14 @@ std::expected<Query, std::string> Query::parse(std::string_view query,
     if (std::ranges::find(known, name) == known.end()) {
       std::string names;
       for (const std::string_view one : known) names += (names.empty() ? "" : ", ") + std::string(one);
-      return std::unexpected("parameters here are: " + (names.empty() ? "none" : names));
+      return std::unexpected("the parameters of this page are: " + (names.empty() ? "none" : names));
     }
     std::string encoded(pair.substr(std::min(equals + 1, pair.size())));
     std::ranges::replace(encoded, '+', ' ');
     auto value = percent_decoded(encoded);
-    if (!value) return std::unexpected("the parameter " + std::string(name) + " has a broken %");
+    if (!value) return std::unexpected("the parameter " + std::string(name) + " has a malformed %");
     if (!result.values_.emplace(name, *std::move(value)).second) {
-      return std::unexpected("the parameter " + std::string(name) + " is there twice");
+      return std::unexpected("the parameter " + std::string(name) + " appears twice");
     }
   }
   return result;

@@ -1,4 +1,4 @@
-// What is written in a target, behind its path.
+// The parameters of a target.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,21 @@
 
 namespace locksley::daemon {
 
-// Each %XX as its byte; none: one is broken.
+// The text with each %XX replaced by its byte; none if one is malformed.
 std::optional<std::string> percent_decoded(std::string_view text);
 
-// The parameters of a query: name=value, joined by '&'. Values are decoded, a '+' is a space.
+// The parameters of a query: name=value, separated by '&'. Values are decoded; a '+' is a space. A
+// value.
 class Query {
  public:
-  // Each of `known` at most once, and no other. The error is a sentence.
+  // Each name must be one of `known`, and appear at most once. The error is a sentence.
   static std::expected<Query, std::string> parse(std::string_view query,
                                                  std::span<const std::string_view> known);
 
-  // Null: it is not there.
+  // Null: there is no such parameter.
   const std::string* find(std::string_view name) const;
-  // A number of digits alone from `low` to `high`; `otherwise`, if it is not there. The error is a sentence.
+  // A number of digits only, from `low` to `high`; `otherwise` if there is no such parameter. The
+  // error is a sentence.
   struct Range {
     std::uint64_t low;
     std::uint64_t high;

@@ -6,13 +6,13 @@
 #include <iterator>
 #include <system_error>
 
-#include "daemon/http/header_text.h"
+#include "daemon/base/header_text.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
 namespace {
 
-// RFC 9110, 5.6.2.
+// A character of a token (RFC 9110, 5.6.2).
 bool is_token_char(char c) {
   if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return true;
   return std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -22,13 +22,14 @@ bool is_token(std::string_view text) { return !text.empty() && std::ranges::all_
 
 bool is_target_char(char c) { return c > ' ' && c < '\x7f'; }
 
-// A tab, and what is no control character; bytes above ASCII are let through, as the RFC has it.
+// A character of a field's value: a tab, or any that is not a control character, including bytes
+// above ASCII.
 bool is_value_char(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return c == '\t' || (byte >= 0x20 && byte != 0x7f);
 }
 
-// Whether a comma-separated list holds `word`.
+// Whether a comma-separated list contains `word`.
 bool list_holds(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     if (proto::equals_ignoring_case(take_part(list, ','), word)) return true;
@@ -36,7 +37,7 @@ bool list_holds(std::string_view list, std::string_view word) {
   return false;
 }
 
-// The next line without its CRLF, taken off `rest`.
+// Removes the next line from `rest`, and returns it without its CRLF.
 std::string_view take_line(std::string_view& rest) {
   const std::size_t end = std::min(rest.find("\r\n"), rest.size());
   const std::string_view line = rest.substr(0, end);
@@ -53,20 +54,20 @@ std::expected<RequestLine, HttpStatus> parse_request_line(std::string_view line)
   const std::size_t after_method = line.find(' ');
   const std::size_t after_target = line.rfind(' ');
   if (after_method == std::string_view::npos || after_target == after_method) {
-    return std::unexpected(HttpStatus::bad_request);
+    return std::unexpected(HttpStatus::kBadRequest);
   }
   const std::string_view method = line.substr(0, after_method);
   const std::string_view target = line.substr(after_method + 1, after_target - after_method - 1);
   const std::string_view version = line.substr(after_target + 1);
 
-  if (!is_token(method)) return std::unexpected(HttpStatus::bad_request);
-  if (target.size() > kMaxTargetBytes) return std::unexpected(HttpStatus::uri_too_long);
+  if (!is_token(method)) return std::unexpected(HttpStatus::kBadRequest);
+  if (target.size() > kMaxTargetBytes) return std::unexpected(HttpStatus::kUriTooLong);
   if (!target.starts_with('/') || !std::ranges::all_of(target, is_target_char)) {
-    return std::unexpected(HttpStatus::bad_request);
+    return std::unexpected(HttpStatus::kBadRequest);
   }
-  if (version.size() != 8 || !version.starts_with("HTTP/")) return std::unexpected(HttpStatus::bad_request);
+  if (version.size() != 8 || !version.starts_with("HTTP/")) return std::unexpected(HttpStatus::kBadRequest);
   if (version != "HTTP/1.1" && version != "HTTP/1.0")
-    return std::unexpected(HttpStatus::version_not_supported);
+    return std::unexpected(HttpStatus::kVersionNotSupported);
 
   RequestLine result{.request = {.method = method}, .is_1_1 = version == "HTTP/1.1"};
   const std::size_t question = std::min(target.find('?'), target.size());
@@ -75,7 +76,7 @@ std::expected<RequestLine, HttpStatus> parse_request_line(std::string_view line)
   return result;
 }
 
-// Fields that may be there once: of two nobody knows which a proxy has looked at.
+// Fields that may appear only once: if there were two, a proxy might have used the other one.
 struct SingleField {
   std::string_view name;  // lower case
   std::string_view HttpRequest::* value;
@@ -94,13 +95,13 @@ constexpr std::size_t kLength = std::size(kSingleFields);
 constexpr std::size_t kExpect = kLength + 1;
 using Seen = std::bitset<kExpect + 1>;
 
-// Bytes of a body; more digits than any body has are too many.
+// The value of a Content-Length. One with more digits than any body can need is refused.
 std::expected<std::size_t, HttpStatus> parse_length(std::string_view value) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (value.empty() || !std::ranges::all_of(value, is_digit)) return std::unexpected(HttpStatus::bad_request);
+  if (value.empty() || !std::ranges::all_of(value, is_digit)) return std::unexpected(HttpStatus::kBadRequest);
   std::size_t length = 0;
   const auto parsed = std::from_chars(value.data(), value.data() + value.size(), length);
-  if (parsed.ec != std::errc()) return std::unexpected(HttpStatus::content_too_large);
+  if (parsed.ec != std::errc()) return std::unexpected(HttpStatus::kContentTooLarge);
   return length;
 }
 
@@ -116,7 +117,7 @@ std::expected<void, HttpStatus> take_field(HttpRequest& request, Seen& seen, std
       return {};
     }
   }
-  if (seen.test(place)) return std::unexpected(HttpStatus::bad_request);
+  if (seen.test(place)) return std::unexpected(HttpStatus::kBadRequest);
   seen.set(place);
   if (place == kLength) {
     const auto length = parse_length(value);
@@ -124,7 +125,7 @@ std::expected<void, HttpStatus> take_field(HttpRequest& request, Seen& seen, std
     request.content_length = *length;
   } else if (place == kExpect) {
     if (!proto::equals_ignoring_case(value, "100-continue"))
-      return std::unexpected(HttpStatus::expectation_failed);
+      return std::unexpected(HttpStatus::kExpectationFailed);
     request.wants_continue = true;
   } else {
     request.*single->value = value;
@@ -136,39 +137,39 @@ std::expected<void, HttpStatus> take_field(HttpRequest& request, Seen& seen, std
 
 std::string_view reason_phrase(HttpStatus status) {
   switch (status) {
-    case HttpStatus::ok:
+    case HttpStatus::kOk:
       return "OK";
-    case HttpStatus::not_modified:
+    case HttpStatus::kNotModified:
       return "Not Modified";
-    case HttpStatus::bad_request:
+    case HttpStatus::kBadRequest:
       return "Bad Request";
-    case HttpStatus::unauthorized:
+    case HttpStatus::kUnauthorized:
       return "Unauthorized";
-    case HttpStatus::forbidden:
+    case HttpStatus::kForbidden:
       return "Forbidden";
-    case HttpStatus::not_found:
+    case HttpStatus::kNotFound:
       return "Not Found";
-    case HttpStatus::method_not_allowed:
+    case HttpStatus::kMethodNotAllowed:
       return "Method Not Allowed";
-    case HttpStatus::length_required:
+    case HttpStatus::kLengthRequired:
       return "Length Required";
-    case HttpStatus::content_too_large:
+    case HttpStatus::kContentTooLarge:
       return "Content Too Large";
-    case HttpStatus::uri_too_long:
+    case HttpStatus::kUriTooLong:
       return "URI Too Long";
-    case HttpStatus::unsupported_media_type:
+    case HttpStatus::kUnsupportedMediaType:
       return "Unsupported Media Type";
-    case HttpStatus::expectation_failed:
+    case HttpStatus::kExpectationFailed:
       return "Expectation Failed";
-    case HttpStatus::header_fields_too_large:
+    case HttpStatus::kHeaderFieldsTooLarge:
       return "Request Header Fields Too Large";
-    case HttpStatus::internal_error:
+    case HttpStatus::kInternalError:
       return "Internal Server Error";
-    case HttpStatus::not_implemented:
+    case HttpStatus::kNotImplemented:
       return "Not Implemented";
-    case HttpStatus::unavailable:
+    case HttpStatus::kUnavailable:
       return "Service Unavailable";
-    case HttpStatus::version_not_supported:
+    case HttpStatus::kVersionNotSupported:
       return "HTTP Version Not Supported";
   }
   return "";
@@ -193,31 +194,31 @@ std::expected<HttpRequest, HttpStatus> parse_head(std::string_view head) {
   while (!rest.empty()) {
     const std::string_view field = take_line(rest);
     if (field.empty()) break;
-    if (++fields > kMaxFields) return std::unexpected(HttpStatus::header_fields_too_large);
+    if (++fields > kMaxFields) return std::unexpected(HttpStatus::kHeaderFieldsTooLarge);
     const std::size_t colon = field.find(':');
     if (colon == std::string_view::npos || !is_token(field.substr(0, colon))) {
-      return std::unexpected(HttpStatus::bad_request);
+      return std::unexpected(HttpStatus::kBadRequest);
     }
     const std::string_view name = field.substr(0, colon);
     const std::string_view value = trimmed(field.substr(colon + 1));
-    if (!std::ranges::all_of(value, is_value_char)) return std::unexpected(HttpStatus::bad_request);
+    if (!std::ranges::all_of(value, is_value_char)) return std::unexpected(HttpStatus::kBadRequest);
 
     if (proto::equals_ignoring_case(name, "accept")) {
-      // Several are one list; those who ask us send one.
+      // Several fields would be one list; clients of this server send one.
       if (line->request.accept.empty()) line->request.accept = value;
     } else if (proto::equals_ignoring_case(name, "connection")) {
       wants_close = wants_close || list_holds(value, "close");
       wants_keep_alive = wants_keep_alive || list_holds(value, "keep-alive");
     } else if (proto::equals_ignoring_case(name, "transfer-encoding")) {
-      return std::unexpected(HttpStatus::not_implemented);
+      return std::unexpected(HttpStatus::kNotImplemented);
     } else if (auto taken = take_field(request, seen, name, value); !taken) {
       return std::unexpected(taken.error());
     }
   }
-  if (line->is_1_1 && !seen.test(kHost)) return std::unexpected(HttpStatus::bad_request);
-  if (request.method == "POST" && !seen.test(kLength)) return std::unexpected(HttpStatus::length_required);
+  if (line->is_1_1 && !seen.test(kHost)) return std::unexpected(HttpStatus::kBadRequest);
+  if (request.method == "POST" && !seen.test(kLength)) return std::unexpected(HttpStatus::kLengthRequired);
   if ((request.method == "GET" || request.method == "HEAD") && request.content_length != 0) {
-    return std::unexpected(HttpStatus::content_too_large);
+    return std::unexpected(HttpStatus::kContentTooLarge);
   }
   request.keep_alive = !wants_close && (line->is_1_1 || wants_keep_alive);
   return request;

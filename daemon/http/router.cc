@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
+#include "daemon/http/hosts.h"
 
 namespace locksley::daemon {
 
@@ -18,7 +19,7 @@ void Router::get_below(std::string prefix, Access access, Page page) {
 void Router::post_below(std::string_view prefix, Page page) {
   const auto known = std::ranges::find_if(
       entries_, [prefix](const Entry& entry) { return entry.below && entry.path == prefix; });
-  check(known != entries_.end(), "POST below a prefix that nobody answers");
+  check(known != entries_.end(), "POST below a prefix without a handler");
   known->post = std::move(page);
 }
 
@@ -35,18 +36,30 @@ const Router::Entry* Router::find(std::string_view path) const {
 
 HttpReply Router::route(const HttpRequest& request) const {
   const Entry* entry = find(request.path);
-  if (!entry) return {.status = HttpStatus::not_found, .body = "not found\n"};
+  if (!entry) return {.status = HttpStatus::kNotFound, .body = "not found\n"};
   const bool is_post = request.method == "POST" && entry->post;
   if (!is_post && request.method != "GET" && request.method != "HEAD") {
     const std::string allowed = entry->post ? "GET, HEAD, POST" : "GET, HEAD";
-    return {.status = HttpStatus::method_not_allowed,
+    return {.status = HttpStatus::kMethodNotAllowed,
             .body = "only " + allowed + "\n",
             .fields = {"Allow: " + allowed}};
   }
-  if (entry->access == Access::operators && !request.caller.sees_all()) {
-    return {.status = HttpStatus::forbidden, .body = "for the token, and users with the group admin\n"};
+  if (is_foreign_host(*entry, request)) {
+    return {.status = HttpStatus::kForbidden,
+            .body =
+                "DENIED without a login this is served under an IP address, localhost, the machine's name "
+                "and the names in http.hosts only\n"};
+  }
+  if (entry->access == Access::kOperators && !request.caller.sees_all()) {
+    return {.status = HttpStatus::kForbidden,
+            .body = "only for the token, and for users with the group admin\n"};
   }
   return is_post ? entry->post(request) : entry->page(request);
+}
+
+bool Router::is_foreign_host(const Entry& entry, const HttpRequest& request) const {
+  if (entry.access == Access::kEverybody || request.caller.kind != HttpCaller::Kind::kAnybody) return false;
+  return hosts_ != nullptr && !hosts_->accepts(request.host);
 }
 
 bool Router::takes_body(std::string_view method, std::string_view path) const {
@@ -54,9 +67,14 @@ bool Router::takes_body(std::string_view method, std::string_view path) const {
   return method == "POST" && entry && entry->post;
 }
 
+bool Router::is_for_everybody(std::string_view path) const {
+  const Entry* entry = find(path);
+  return entry && entry->access == Access::kEverybody;
+}
+
 HttpLogin* Router::login_for(std::string_view path) const {
   const Entry* entry = find(path);
-  return entry && entry->access != Access::everybody ? login_ : nullptr;
+  return entry && entry->access != Access::kEverybody ? login_ : nullptr;
 }
 
 }  // namespace locksley::daemon

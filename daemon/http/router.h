@@ -1,4 +1,4 @@
-// Which page answers which path.
+// The pages, by path.
 #pragma once
 
 #include <functional>
@@ -10,54 +10,66 @@
 
 namespace locksley::daemon {
 
+class HttpHosts;
 class HttpLogin;
 
 struct HttpReply {
-  HttpStatus status = HttpStatus::ok;
+  HttpStatus status = HttpStatus::kOk;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body = {};
-  std::vector<std::string> fields = {};  // of the head, beside the usual ones: "Retry-After: 1"
-  // Not empty: who has it may keep it and ask whether it still holds. Else nobody keeps the reply.
+  std::vector<std::string> fields = {};  // additional fields of the head: "Retry-After: 1"
+  // Not empty: a client may cache the reply, and revalidates it. Empty: the reply must not be
+  // cached.
   std::string etag = {};
-  // Set: this is no reply yet. It is called once, and gives the reply, from within or later, on the same
-  // thread; or never, if the daemon ends: then `answer` is destroyed.
+  // If set, this object is not the reply. The function is called once, and passes the reply to its
+  // argument, at once or later on the same thread. If the daemon ends before that, the argument is
+  // destroyed without a call.
   using Answer = std::function<void(HttpReply)>;
   std::function<void(Answer)> later = {};
 };
 
-// Who gets a page, where `http.login` asks for a login at all.
+// Who may access a page, if `http.login` demands a login.
 enum class Access {
-  everybody,  // without a login: what says nothing of what runs here
-  users,  // whoever has logged in; what it shows of others is the page's to decide, by HttpRequest::caller
-  operators,  // who may see what is everybody's: the token, or a user with the group `admin`
+  // No login: pages that reveal nothing about the jobs. They are served beyond the limit of
+  // connections, too: see HttpLimits::reserved_connections.
+  kEverybody,
+  kUsers,      // every user, and the token; the page decides by HttpRequest::caller what it shows
+  kOperators,  // callers that see everything: the token, or a user with the group `admin`
 };
 
-// Pages by path. Built by main() before the server listens, constant afterwards, outlives the server.
+// The table of pages. Owned by main(), which fills it before the server listens; outlives the
+// server. Constant afterwards: any thread.
 //
-// A page is called on the thread that serves the HTTP side, one at a time, and must not block: it reads
-// snapshots, or has its reply come later. What it throws becomes a 500 whose body says no more than that.
+// Pages are called on the HTTP side's thread, one at a time. A page must not block: it reads
+// snapshots, or replies later. An exception of a page becomes a 500 without details.
 class Router {
  public:
-  // `login` outlives it; null: nobody is asked who it is.
-  explicit Router(HttpLogin* login = nullptr) : login_(login) {}
+  // Both outlive it. `login`: null: no login. `hosts`: null: every Host is served.
+  explicit Router(HttpLogin* login = nullptr, const HttpHosts* hosts = nullptr)
+      : login_(login), hosts_(hosts) {}
 
   using Page = std::function<HttpReply(const HttpRequest&)>;
 
   // `page` answers GET and HEAD of exactly `path`.
   void get(std::string path, Access access, Page page);
-  // … of `prefix` and of everything below it; `prefix` ends in '/'. An exact path wins, then the longest
-  // prefix.
+  // `page` answers GET and HEAD of `prefix` and of all paths below it; `prefix` ends in '/'. An
+  // exact path takes precedence, then the longest prefix.
   void get_below(std::string prefix, Access access, Page page);
-  // `page` answers POST of everything below a prefix that get_below() knows, to the same callers.
+  // `page` answers POST of all paths below `prefix`, which must have been passed to get_below(),
+  // for the same callers.
   void post_below(std::string_view prefix, Page page);
 
-  // 404 for a path that nobody answers, 405 for a method that the path does not take. 403 if the caller may
-  // not see it.
+  // The reply of the page; or 404 for an unknown path, 405 for a method that the path does not
+  // take, 403 if the caller may not access it, or if no login is configured and the request's Host
+  // is none of ours. Pages with Access::kEverybody are served under every Host.
   HttpReply route(const HttpRequest& request) const;
-  // Whether a request to this path may have a body: if it is a POST, and some page answers that.
+  // Whether a request to this path may have a body: if it is a POST that a page answers.
   bool takes_body(std::string_view method, std::string_view path) const;
 
-  // Who has to say who asks, before a request for this path is routed; null: nobody.
+  // Whether the path has a page with Access::kEverybody.
+  bool is_for_everybody(std::string_view path) const;
+
+  // The login that must identify the caller before a request for this path is routed; null: none.
   HttpLogin* login_for(std::string_view path) const;
 
  private:
@@ -69,8 +81,10 @@ class Router {
     Page post = nullptr;  // none: only GET and HEAD
   };
   const Entry* find(std::string_view path) const;
+  bool is_foreign_host(const Entry& entry, const HttpRequest& request) const;
 
   HttpLogin* const login_;
+  const HttpHosts* const hosts_;
   std::vector<Entry> entries_;
 };
 

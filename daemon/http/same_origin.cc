@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <system_error>
 
-#include "daemon/http/header_text.h"
+#include "daemon/base/header_text.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -36,33 +36,36 @@ bool is_plain_host(std::string_view host) {
   if (host.starts_with('[')) {
     const std::size_t end = host.find(']');
     if (end == std::string_view::npos || !is_port(host.substr(end + 1))) return false;
-    // A zone's name may be anything, and browsers send none.
+    // Addresses with a zone are refused: its name may be any text, and browsers send none.
     if (host.find('%') != std::string_view::npos) return false;
     asio::ip::make_address_v6(std::string(host.substr(1, end - 1)), error);
     return !error;
   }
-  const std::size_t colon = std::min(host.find(':'), host.size());
-  if (!is_port(host.substr(colon))) return false;
-  const std::string name(host.substr(0, colon));
+  const std::string name(name_in(host));
   if (proto::equals_ignoring_case(name, "localhost")) return true;
   asio::ip::make_address_v4(name, error);
   return !error;
 }
 
+std::string_view name_in(std::string_view host) {
+  const std::size_t colon = std::min(host.find(':'), host.size());
+  return is_port(host.substr(colon)) ? host.substr(0, colon) : std::string_view();
+}
+
 std::optional<HttpRefusal> refuse_foreign(const HttpRequest& request) {
   if (!request.origin.empty() && !is_of_host(request.origin, request.host)) {
-    return HttpRefusal{HttpStatus::forbidden,
+    return HttpRefusal{HttpStatus::kForbidden,
                        "NOPERM the request comes from a page of another site (Origin)"};
   }
   if (!request.sec_fetch_site.empty() && request.sec_fetch_site != "same-origin") {
-    return HttpRefusal{HttpStatus::forbidden,
+    return HttpRefusal{HttpStatus::kForbidden,
                        "NOPERM the request comes from a page of another site (Sec-Fetch-Site)"};
   }
   if (request.x_locksley_request != "1") {
-    return HttpRefusal{HttpStatus::forbidden, "NOPERM a change needs the field X-Locksley-Request: 1"};
+    return HttpRefusal{HttpStatus::kForbidden, "NOPERM a change needs the field X-Locksley-Request: 1"};
   }
   if (!is_json(request.content_type)) {
-    return HttpRefusal{HttpStatus::unsupported_media_type,
+    return HttpRefusal{HttpStatus::kUnsupportedMediaType,
                        "ERR a change needs Content-Type: application/json"};
   }
   return std::nullopt;

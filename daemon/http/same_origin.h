@@ -1,5 +1,5 @@
-// Whether a request comes from a page of ours: browsers send logins by themselves, wherever a page comes
-// from.
+// Refuses requests that pages of other sites make a browser send. Browsers add logins to requests
+// by themselves, whichever page makes the request.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,22 @@ namespace locksley::daemon {
 
 struct HttpRefusal {
   HttpStatus status;
-  std::string error;  // as the wire would say it
+  std::string error;  // "CODE text", as on the wire
 };
 
-// Whether `host`, as the field of that name has it, is an address or `localhost`, with or without a port.
-// Names are what a page of the web can make resolve to this machine (DNS rebinding): where nobody logs in,
-// they are not served.
+// Whether the value of the field Host is an IP address or `localhost`, with or without a port. A
+// web page can make any other name resolve to this machine (DNS rebinding): see HttpHosts.
 bool is_plain_host(std::string_view host);
 
-// Why a request that changes something is refused; none: it is not. It needs what neither a form nor a
-// foreign page can send without asking first (CORS), which nobody answers: the media type of JSON, and a
-// field of our own; and what browsers add by themselves, `Origin` and `Sec-Fetch-Site`, must not name another
-// site. The scheme of the origin is not compared: a proxy may speak TLS for us, and no two schemes share a
-// port.
+// The name in the value of the field Host, without the port; empty if the value is an IPv6 address or
+// malformed.
+std::string_view name_in(std::string_view host);
+
+// Why a request that makes a change is refused; none: it is not. The request must have the media
+// type of JSON and a field of our own. A form cannot send these, and a page of another site only
+// after a preflight request (CORS), which this server refuses. `Origin` and `Sec-Fetch-Site`, which
+// browsers add, must not name another site. The scheme of the origin is not compared, because a
+// proxy may terminate TLS, and no two schemes share a port.
 std::optional<HttpRefusal> refuse_foreign(const HttpRequest& request);
 
 }  // namespace locksley::daemon

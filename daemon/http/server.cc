@@ -10,6 +10,7 @@
 #include <asio/use_awaitable.hpp>
 #include <iterator>
 #include <list>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -20,12 +21,14 @@ namespace {
 
 using asio::ip::tcp;
 
-// After accept() failed, most likely for want of descriptors. A guess.
+// The pause after accept() failed, most likely because the process has no descriptors left. A
+// guess.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
 }  // namespace
 
-// What the server's coroutines share. Everything but the constants is touched on the strand only.
+// The state that the server's coroutines share. Everything except the constants is used on the
+// strand only.
 class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
  public:
   Core(asio::io_context& io, const Router& router, HttpLimits limits)
@@ -45,22 +48,25 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const auto& strand() const { return strand_; }
 
  private:
-  // These two are where coroutines begin; `self` keeps the core alive while they and those that they await
-  // run.
+  // The two coroutines that are spawned. `self` keeps the core alive while they, and coroutines
+  // that they await, run.
   static asio::awaitable<void> accept_all(std::shared_ptr<Core> self);
   static asio::awaitable<void> serve(std::shared_ptr<Core> self, std::list<HttpConnection>::iterator place);
 
-  // False if it failed, so that a pause is due.
+  // False if accept() failed, so that a pause is needed.
   asio::awaitable<bool> accept_one();
-  // Whether there is a place for one more; if need be that of the client that has been idle longest.
-  bool make_room();
+  // Whether another connection is allowed, and for which pages. If there are too many, closes the one
+  // that has waited longest for its client; if none waits, only pages of health are left.
+  std::optional<ServedPages> admit();
+  // Whether there is room for another connection of this kind, which may be made.
+  bool make_room(ServedPages served_pages, std::size_t most);
 
   const Router& router_;
   const HttpLimits limits_;
   const asio::strand<asio::io_context::executor_type> strand_;
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
-  std::list<HttpConnection> connections_;  // an element is erased by its coroutine
+  std::list<HttpConnection> connections_;  // each is erased by its coroutine
   bool stopped_ = false;
   std::shared_ptr<const TlsContext> tls_;  // null: plain
   HandshakeQueue* handshakes_ = nullptr;   // not null with tls_
@@ -70,7 +76,7 @@ std::expected<tcp::endpoint, std::string> HttpServer::Core::listen(const std::st
                                                                    std::uint16_t port) {
   try {
     const tcp::endpoint wanted(asio::ip::make_address(address), port);
-    // Local until it listens: a failure leaves nothing behind.
+    // A local variable until it listens, so that a failure changes nothing.
     tcp::acceptor acceptor(strand_);
     acceptor.open(wanted.protocol());
     acceptor.set_option(tcp::acceptor::reuse_address(true));
@@ -107,23 +113,33 @@ asio::awaitable<bool> HttpServer::Core::accept_one() {
   std::error_code error;
   tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
   if (error || stopped_) co_return false;
-  if (!make_room()) co_return true;  // closes the socket
+  const std::optional<ServedPages> served_pages = admit();
+  if (!served_pages) co_return true;  // the socket is closed
   socket.set_option(tcp::no_delay(true), error);
-  connections_.emplace_back(std::move(socket), tls_, handshakes_, router_, limits_);
+  connections_.emplace_back(std::move(socket), tls_, handshakes_, router_, limits_, *served_pages);
   asio::co_spawn(strand_, serve(shared_from_this(), std::prev(connections_.end())), asio::detached);
   co_return true;
 }
 
-bool HttpServer::Core::make_room() {
-  if (connections_.size() < limits_.max_connections) return true;
+std::optional<ServedPages> HttpServer::Core::admit() {
+  if (make_room(ServedPages::kAll, limits_.max_connections)) return ServedPages::kAll;
+  if (make_room(ServedPages::kHealth, limits_.reserved_connections)) return ServedPages::kHealth;
+  return std::nullopt;
+}
+
+bool HttpServer::Core::make_room(ServedPages served_pages, std::size_t most) {
+  std::size_t count = 0;
   HttpConnection* longest = nullptr;
   for (HttpConnection& connection : connections_) {
-    if (!connection.is_idle()) continue;
-    if (!longest || connection.idle_since() < longest->idle_since()) longest = &connection;
+    // The coroutine of a connection that was stopped ends a moment later.
+    if (connection.served_pages() != served_pages || connection.is_stopped()) continue;
+    ++count;
+    if (!connection.is_waiting()) continue;
+    if (!longest || connection.waiting_since() < longest->waiting_since()) longest = &connection;
   }
+  if (count < most) return true;
   if (!longest) return false;
-  // Its coroutine ends a moment later; until then it is idle no more, so that it makes room for one only.
-  longest->stop();
+  longest->give_way();
   return true;
 }
 
@@ -132,7 +148,7 @@ asio::awaitable<void> HttpServer::Core::serve(std::shared_ptr<Core> self,
   try {
     co_await place->serve();
   } catch (...) {
-    // Out of memory: it costs the connection.
+    // Out of memory: the connection is closed.
   }
   self->connections_.erase(place);
 }

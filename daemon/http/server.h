@@ -1,4 +1,4 @@
-// The HTTP side's server: HTTP/1.1, GET, HEAD and POST, on the daemon's own io_context.
+// The HTTP server: HTTP/1.1 with GET, HEAD and POST, on the daemon's io_context.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -18,12 +18,14 @@ class TlsContext;
 
 // Serves the pages of a router.
 //
-// Owned by main(), and may be destroyed at any time: its connections then end as after stop(), and what is
-// left of them is released by the io_context. The router and the io_context outlive it, and the router every
-// run of the io_context. Threads: listen() before the io_context runs, or on its thread; stop() from any. The
-// rest runs on the io_context's threads, on one strand, one page at a time. It has no threads of its own, and
-// no timer runs while no connection is open. Blocks: never. Fails: listen() says why. Whatever a client sends
-// or does not send costs it its connection at most.
+// Owned by main(), and may be destroyed at any time: its connections then end as after stop(), and
+// the io_context releases their memory. The io_context outlives it; the router outlives it and
+// every run of the io_context.
+//
+// listen(): before the io_context runs, or on its thread. stop(): any thread. Everything else runs
+// on the io_context's threads, on one strand, one page at a time. The server has no threads of its
+// own, and no timer runs while no connection is open. Nothing blocks. listen() returns its error;
+// whatever a client does, at worst its own connection is closed.
 class HttpServer {
  public:
   HttpServer(asio::io_context& io, const Router& router, HttpLimits limits = {});
@@ -31,23 +33,23 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Binds to a numeric address and a port (0: any free one), listens, and returns where: from then on clients
-  // are served. Once only. The error names the address and what the system said.
+  // Binds to a numeric address and a port (0: any free one), begins to serve, and returns the
+  // endpoint. Call it once. The error names the address and the system's reason.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port);
 
-  // By TLS from now on, or another certificate; null: plain. Connections that there are stay as they are. On
+  // New connections use TLS with this context; null: plain. Existing connections do not change. On
   // the io_context's thread, or before it runs; `handshakes` outlives every run of the io_context.
   void use_tls(std::shared_ptr<const TlsContext> context, HandshakeQueue& handshakes);
-  // The same thread. Null: plain.
+  // On the same thread. Null: plain.
   const TlsContext* tls() const;
 
-  // Accepts nothing more and closes the connections; those that are being answered get their reply first.
-  // Afterwards no work of the server keeps the io_context running. May be called more than once.
+  // Stops accepting, and closes the connections; a reply that is being written is finished first.
+  // Afterwards the server does not keep the io_context running. May be called more than once.
   void stop();
 
  private:
   class Core;
-  std::shared_ptr<Core> core_;  // shared with its coroutines: the last of these drops it
+  std::shared_ptr<Core> core_;  // shared with its coroutines; the last of these drops it
 };
 
 }  // namespace locksley::daemon

@@ -22,12 +22,12 @@ HttpStream::HttpStream(tcp::socket socket, std::shared_ptr<const TlsContext> con
   if (!tls_) throw std::bad_alloc();
 }
 
-// An await stands in a statement of its own in this file, as in connection.cc.
+// In this file, each await is a statement of its own, as in connection.cc.
 asio::awaitable<std::error_code> HttpStream::wait_for(Then then) {
   std::error_code error;
   const auto what = then == Then::kWantWrite ? tcp::socket::wait_write : tcp::socket::wait_read;
   co_await socket_.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
-  // Closed meanwhile: the descriptor is nobody's now, or somebody else's.
+  // The socket has been closed meanwhile: the descriptor's number may belong to another file now.
   if (!error && !socket_.is_open()) error = asio::error::operation_aborted;
   co_return error;
 }
@@ -50,7 +50,7 @@ asio::awaitable<HttpStream::Begun> HttpStream::begin() {
         co_return Begun::kNoTls;
       }
     }
-    co_await handshakes_->turn(source, asio::use_awaitable);
+    co_await handshakes_->wait_for_step(source, asio::use_awaitable);
     if (!socket_.is_open()) co_return Begun::kFailed;
     then = tls_->handshake();
   }
@@ -91,7 +91,7 @@ asio::awaitable<bool> HttpStream::write(std::string_view head, std::string_view 
     if (moved.then == Then::kEnd || moved.then == Then::kFailed) co_return false;
     sent += moved.bytes;
     if (sent == head.size() + body.size()) break;
-    // kDone: so much at once, and then others have their turn.
+    // kDone with bytes left: other connections may run first.
     error = co_await wait_for(moved.then == Then::kWantRead ? Then::kWantRead : Then::kWantWrite);
     if (error) co_return false;
   }

@@ -1,4 +1,4 @@
-// The bytes of one client of the HTTP side, plain or by TLS.
+// The byte stream of one HTTP connection, plain or by TLS.
 #pragma once
 
 #include <asio/awaitable.hpp>
@@ -15,8 +15,9 @@
 
 namespace locksley::daemon {
 
-// A member of an HttpConnection, on whose strand every call is made. close() ends what waits; nothing else
-// does, so whoever calls has a timer.
+// Owned by an HttpConnection, on whose strand all calls are made. Nothing blocks: the coroutines
+// suspend. They have no timeouts, so the connection needs a timer that calls close(), which ends
+// them with an error.
 class HttpStream {
  public:
   // `context`: null: plain. `handshakes` outlives every run of the io_context.
@@ -27,18 +28,19 @@ class HttpStream {
 
   asio::ip::tcp::socket& socket() { return socket_; }
 
-  // What the handshake ended with. kNoTls: the peer speaks plainly; and so does the stream from here on.
+  // The outcome of the handshake. kNoTls: the peer does not use TLS; the stream is plain from now
+  // on.
   enum class Begun { kReady, kNoTls, kFailed };
-  // Before anything else. Ready at once without TLS.
+  // Call it first. Without TLS it returns kReady at once.
   asio::awaitable<Begun> begin();
 
-  // At least a byte, or an error: the end of the connection is one.
+  // Reads at least one byte, or returns an error; the end of the connection is an error.
   asio::awaitable<std::expected<std::size_t, std::error_code>> read_some(std::span<std::byte> into);
-  // All of it. False if the client has gone.
+  // Writes all bytes. False if the client has closed.
   asio::awaitable<bool> write(std::string_view head, std::string_view body);
-  // Says that nothing more comes.
+  // Tells the client that no more bytes follow.
   void shut();
-  // What comes is forgotten, `most` bytes of it, until the client has closed.
+  // Reads and discards up to `most` bytes, until the client has closed.
   asio::awaitable<void> discard(std::size_t most);
   void close();
 

@@ -10,7 +10,7 @@
 namespace locksley::daemon {
 namespace {
 
-// For HANDLERS: what a person would type.
+// The command as a person would type it, for the reply to HANDLERS.
 std::string joined(const std::vector<std::string>& words) {
   std::string result;
   for (const std::string& word : words) result += (result.empty() ? "" : " ") + word;

@@ -1,58 +1,67 @@
-// The lanes of all handlers that other processes run: commands, workers, and plugins with `isolate`.
+// The lanes of all handlers whose jobs run in other processes: commands, workers, and plugins with
+// `isolate`.
 #pragma once
 
 #include <sys/types.h>
 
 #include <expected>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "config/config.h"
-#include "core/fair_ring.h"
-#include "daemon/process/keeper.h"
+#include "core/ring/fair_ring.h"
+#include "daemon/process/keeper/keeper.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_loop.h"
 #include "daemon/process/program.h"
 
 namespace locksley::daemon {
 
-// Such a handler, as the configuration describes it, made ready.
+// Such a handler of the configuration, ready for its lane.
 struct ProcessHandler {
   std::string kind;  // "command", "worker" or "plugin"
   std::string description;
   std::shared_ptr<const Program> program;
 };
 
-// A plugin is tried out, which takes as long as it takes to start. Any thread. The error is a sentence that
-// names the key and says what to do.
+// Prepares a handler. Any thread. For a plugin, blocks until a process has loaded and checked it.
+// The error is a sentence that names the configuration's key and says what to do.
 std::expected<ProcessHandler, std::string> prepare_process_handler(const std::string& name,
                                                                    const config::Handler& settings);
 
-// Owned by main(). Its lanes outlive their batches, and the handlers that they are for; stop() before the
-// store. The I/O thread only.
+// All lanes of processes, by the name of their handler, and the loop on which they run.
+//
+// Owned by main(); call stop() before the store's. Lanes are never removed before that, so they
+// outlive their batches and handlers. The I/O thread only. Only stop() blocks, for at most about
+// ProcessLoop::kStopGrace.
 class HandlerLanes {
  public:
   explicit HandlerLanes(std::shared_ptr<spdlog::logger> log) : loop_(std::move(log)) {}
 
-  // The lane of that name; null if there never was one.
+  // The lane of this name; null if none was ever added.
   ProcessLane* find(const std::string& name) const;
-  // Another lane, without a program.
+  // Adds a lane, without a program.
   ProcessLane& add(const std::string& name, const FairRing::Options& ring);
 
-  // Before the process gives up root to be `user`, and before start(): where programs run as others, which
-  // `users` are, they will go on to. The error is a sentence.
+  // Call it before this process gives up root to become `user`, and before start(). If programs run
+  // as other users, the keeper stays root for them. The error is a sentence.
   std::expected<void, std::string> keep_root_for_others(uid_t user, const std::set<KeeperUser>& users);
 
-  // Jobs may run from now on. Without lanes there is no thread.
+  // As ProcessLoop::set_store().
+  void set_store(std::function<bool()> store_has_room) { loop_.set_store(std::move(store_has_room)); }
+  // Starts the thread, if there are lanes; later lanes start it.
   void start();
   void stop() { loop_.stop(); }
 
  private:
   ProcessLoop loop_;
   bool is_started_ = false;
-  std::map<std::string, std::unique_ptr<ProcessLane>, std::less<>> lanes_;  // after the loop: they go first
+  std::map<std::string, std::unique_ptr<ProcessLane>, std::less<>>
+      lanes_;  // after loop_: destroyed before it
 };
 
 }  // namespace locksley::daemon

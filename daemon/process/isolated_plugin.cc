@@ -11,11 +11,11 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/exit_codes.h"
-#include "daemon/handlers/plugin_file.h"
-#include "daemon/process/child.h"
-#include "daemon/process/job_end.h"
+#include "daemon/base/exit_codes.h"
+#include "daemon/base/plugin_file.h"
+#include "daemon/process/keeper/child.h"
 #include "daemon/process/process_pipes.h"
+#include "daemon/process/slots/job_end.h"
 
 namespace locksley::daemon {
 namespace {
@@ -31,7 +31,7 @@ std::string read_to_end(int descriptor) {
   }
 }
 
-// Its end; what it has left in its group ends with it.
+// Waits for the process's end, and kills what remains in its group.
 siginfo_t reap(pid_t pid) {
   siginfo_t end{};
   while (::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
@@ -41,7 +41,7 @@ siginfo_t reap(pid_t pid) {
   return end;
 }
 
-// The plugin's description.
+// Runs the check, and returns the plugin's description.
 std::expected<std::string, std::string> try_out(const Program& program, const std::string& file) {
   SpawnRequest request = program.request();
   request.arguments.emplace_back("--check");
@@ -52,23 +52,24 @@ std::expected<std::string, std::string> try_out(const Program& program, const st
   const std::array<int, 3> descriptors{null->get(), output->write.get(), STDERR_FILENO};
   Descriptor rules;
   if (request.confinement.is_needed()) {
-    auto made = make_confinement(request.confinement);
-    if (!made) return std::unexpected(std::move(made.error()));
-    rules = std::move(*made);
+    auto created = make_confinement(request.confinement);
+    if (!created) return std::unexpected(std::move(created.error()));
+    rules = std::move(*created);
   }
   const Started started = start_program(request, descriptors, rules.get());
   if (started.pid < 0) {
-    return std::unexpected(fmt::format("{}: its process cannot be started: {}", file,
+    return std::unexpected(fmt::format("{}: cannot start the process that checks it: {}", file,
                                        std::generic_category().message(started.error)));
   }
   output->write.close();
-  std::string said = read_to_end(output->read.get());
+  std::string answer = read_to_end(output->read.get());
   const siginfo_t end = reap(started.pid);
   const bool has_exited = end.si_code == CLD_EXITED;
-  if (has_exited && end.si_status == kExitOk) return said;
-  if (has_exited && end.si_status == kExitConfig && !said.empty()) return std::unexpected(std::move(said));
+  if (has_exited && end.si_status == kExitOk) return answer;
+  if (has_exited && end.si_status == kExitConfig && !answer.empty())
+    return std::unexpected(std::move(answer));
   return std::unexpected(
-      fmt::format("{}: the process that tried it out ended before it could say anything: {}", file,
+      fmt::format("{}: the process that checks it ended without a result: {}", file,
                   has_exited ? fmt::format("exit status {}", end.si_status) : killed_by(end.si_status)));
 }
 
@@ -79,14 +80,15 @@ std::expected<IsolatedPlugin, std::string> prepare_isolated_plugin(const std::st
   const auto refuse = [&](std::string_view why) {
     return std::unexpected(fmt::format("handlers.{}.plugin: {}", handler, why));
   };
-  // The processes may work in another directory.
+  // The worker may have another working directory.
   const auto file = PluginFile::locate(settings.plugin);
   if (!file) return refuse(file.error());
   config::Handler as_worker = settings;
-  // This program also when its file has been replaced since. In one word each, whatever they begin with.
+  // /proc/self/exe is this program even if its file has been replaced since. Each option and its
+  // value are one word, so that a value may begin with a dash.
   as_worker.worker = {"/proc/self/exe", "--plugin-worker=" + *file, "--handler=" + handler};
   if (config::Confine& confine = as_worker.confine; !confine.read.empty() || !confine.write.empty()) {
-    // What it consists of. Shared libraries are for the operator to name.
+    // The files that a worker always needs. The operator names further shared libraries.
     std::error_code error;
     confine.read.push_back(*file);
     confine.read.push_back(std::filesystem::read_symlink("/proc/self/exe", error));

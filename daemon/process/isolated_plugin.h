@@ -1,4 +1,5 @@
-// Plugins that run in worker processes: `handlers: {pricing: {plugin: ./libpricing.so, isolate: true}}`.
+// Plugins that run in worker processes: `handlers: {pricing: {plugin: ./libpricing.so, isolate:
+// true}}`.
 #pragma once
 
 #include <expected>
@@ -9,15 +10,15 @@
 
 namespace locksley::daemon {
 
-// What a lane of workers needs for one.
+// An isolated plugin, ready for a lane of workers.
 struct IsolatedPlugin {
-  Program program;          // this very program, as a worker
+  Program program;          // the daemon's own program, as a worker
   std::string description;  // the plugin's own
 };
 
-// Tries the plugin in a process like those that will run its jobs, and waits for that: its code never enters
-// this one. Any thread, which must not end meanwhile. The error is a sentence that names the
-// configuration's key, the file and what to do.
+// Checks the plugin in a process like those that will run its jobs, so that the plugin's code never
+// enters this process. Any thread; blocks until that process has ended, and the thread must not end
+// before. The error is a sentence that names the configuration's key, the file and what to do.
 std::expected<IsolatedPlugin, std::string> prepare_isolated_plugin(const std::string& handler,
                                                                    const config::Handler& settings);
 

@@ -4,16 +4,24 @@
 #include <asio/post.hpp>
 #include <utility>
 
-#include "daemon/process/command_slot.h"
-#include "daemon/process/worker_slot.h"
+#include "daemon/base/time.h"
+#include "daemon/process/slots/command_slot.h"
+#include "daemon/process/slots/worker_slot.h"
 
 namespace locksley::daemon {
 
 ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Options& options)
-    : loop_(loop), lane_(std::move(name), options), rate_timer_(loop.executor()) {
+    : loop_(loop),
+      lane_(std::move(name), options),
+      rate_timer_(loop.executor()),
+      backoff_timer_(loop.executor()),
+      room_timer_(loop.executor()) {
   lane_.on_work([this] { post_pump(); });
-  lane_.on_stop([this] { wake(look_is_posted_, &ProcessLane::look); });
-  asio::post(loop.executor(), [this] { loop_.add(*this); });
+  lane_.on_stop([this] { wake(check_is_posted_, &ProcessLane::check_cancelled); });
+  asio::post(loop.executor(), [this] {
+    kProcessThread.assert_held();
+    loop_.add(*this);
+  });
 }
 
 ProcessLane::~ProcessLane() {
@@ -24,15 +32,24 @@ ProcessLane::~ProcessLane() {
 void ProcessLane::wake(std::atomic<bool>& is_posted, void (ProcessLane::*what)()) {
   if (is_posted.exchange(true)) return;
   asio::post(loop_.executor(), [this, &is_posted, what] {
+    kProcessThread.assert_held();
     is_posted.store(false);
     (this->*what)();
   });
 }
 
 void ProcessLane::set_program(std::shared_ptr<const Program> program) {
-  if (program != nullptr) lane_.ring().set_parallelism(program->settings().concurrency);
-  asio::post(loop_.executor(),
-             [this, program = std::move(program)]() mutable { take_program(std::move(program)); });
+  if (program != nullptr) {
+    const config::Handler& settings = program->settings();
+    lane_.set_parallelism(settings.concurrency);
+    // A start uses up an interval of the rate, in which all slots could work.
+    lane_.set_start_cost(RateLimiter(settings.rate).interval() *
+                         static_cast<std::int64_t>(settings.concurrency));
+  }
+  asio::post(loop_.executor(), [this, program = std::move(program)]() mutable {
+    kProcessThread.assert_held();
+    take_program(std::move(program));
+  });
 }
 
 void ProcessLane::take_program(std::shared_ptr<const Program> program) {
@@ -46,14 +63,15 @@ void ProcessLane::take_program(std::shared_ptr<const Program> program) {
   }
   const bool starts_the_same =
       before != nullptr && program_ != nullptr && program_->starts_the_same_process_as(*before);
-  // Those that are busy come back by themselves; among the free are such that have become so.
+  // Busy slots come back by themselves. A free slot may have become busy, as its process died.
   for (ProcessSlot* slot : std::exchange(free_, {})) {
     if (slot->is_busy()) continue;
-    if (!starts_the_same) slot->let_process_go();
+    if (!starts_the_same) slot->release_process();
     if (!slot->is_busy()) take_back(*slot);
   }
   if (!starts_the_same) {
-    for (const auto& slot : slots_) slot->renew();
+    for (const auto& slot : slots_) slot->reset_failures();
+    end_backoffs(Nanoseconds::max());
   }
   fill();
   pump();
@@ -69,28 +87,28 @@ void ProcessLane::take_back(ProcessSlot& slot) {
     free_.push_back(&slot);
     return;
   }
-  slot.let_process_go();
-  if (slot.is_busy()) return;  // and comes here again without one
-  resting_[static_cast<std::size_t>(slot.kind())].push_back(&slot);
+  slot.release_process();
+  if (slot.is_busy()) return;  // it comes back when its process has ended
+  idle_[static_cast<std::size_t>(slot.kind())].push_back(&slot);
   --in_use_;
 }
 
 void ProcessLane::fill() {
   while (program_ != nullptr && in_use_ < program_->settings().concurrency) {
-    // Behind those whose processes are there.
+    // Slots without a process are used last.
     free_.insert(free_.begin(), &unused_slot(program_->kind()));
     ++in_use_;
   }
 }
 
 ProcessSlot& ProcessLane::unused_slot(Program::Kind kind) {
-  std::vector<ProcessSlot*>& resting = resting_[static_cast<std::size_t>(kind)];
-  if (!resting.empty()) {
-    ProcessSlot& slot = *resting.back();
-    resting.pop_back();
+  std::vector<ProcessSlot*>& idle = idle_[static_cast<std::size_t>(kind)];
+  if (!idle.empty()) {
+    ProcessSlot& slot = *idle.back();
+    idle.pop_back();
     return slot;
   }
-  if (kind == Program::Kind::command) {
+  if (kind == Program::Kind::kCommand) {
     slots_.push_back(std::make_unique<CommandSlot>(*this));
   } else {
     slots_.push_back(std::make_unique<WorkerSlot>(*this));
@@ -99,7 +117,7 @@ ProcessSlot& ProcessLane::unused_slot(Program::Kind kind) {
 }
 
 void ProcessLane::slot_is_free(ProcessSlot& slot) {
-  // A worker that died while it was idle is there still.
+  // A worker that died while its slot was free is in the list already.
   if (std::ranges::find(free_, &slot) == free_.end()) take_back(slot);
   fill();
   pump();
@@ -107,12 +125,17 @@ void ProcessLane::slot_is_free(ProcessSlot& slot) {
 
 void ProcessLane::pump() {
   if (is_stopping_) return;
-  // So many turns at a time, that jobs which end at once do not hold up the other lanes.
+  end_backoffs(steady_now());
+  // Bounds the turns of one call, so that jobs which end at once do not hold up the other lanes.
   constexpr int kMost = 64;
   bool waits_for_rate = false;
-  for (int turns = 0; !free_.empty() && lane_.ring().has_work(); ++turns) {
+  for (int turns = 0; !free_.empty() && lane_.has_work(); ++turns) {
     if (turns == kMost) {
       post_pump();
+      break;
+    }
+    if (!loop_.store_has_room()) {
+      arm_room_timer();
       break;
     }
     const Nanoseconds now = steady_now();
@@ -120,7 +143,7 @@ void ProcessLane::pump() {
     waits_for_rate = most == 0;
     if (waits_for_rate) break;
     ProcessSlot* const slot = free_.back();
-    if (slot->is_busy()) {  // it has lost its process meanwhile, and will come back
+    if (slot->is_busy()) {  // its process has died meanwhile; the slot will come back
       free_.pop_back();
       continue;
     }
@@ -137,18 +160,45 @@ void ProcessLane::pump() {
   if (waits_for_rate) arm_rate_timer();
 }
 
+void ProcessLane::end_backoffs(Nanoseconds until) {
+  const std::optional<Nanoseconds> next = lane_.end_backoffs(until);
+  if (!next || next == backoff_timer_at_) return;
+  backoff_timer_at_ = next;
+  backoff_timer_.expires_at(Instant(*next));
+  backoff_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kProcessThread.assert_held();
+    backoff_timer_at_.reset();
+    pump();
+  });
+}
+
 void ProcessLane::arm_rate_timer() {
   if (std::exchange(rate_timer_is_armed_, true)) return;
-  rate_timer_.expires_at(std::chrono::steady_clock::time_point(rate_.next_at()));
+  rate_timer_.expires_at(Instant(rate_.next_at()));
   rate_timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
+    kProcessThread.assert_held();
     rate_timer_is_armed_ = false;
     pump();
   });
 }
 
-void ProcessLane::look() {
-  for (const auto& slot : slots_) slot->look();
+void ProcessLane::arm_room_timer() {
+  // Polled: the store has no room only while the disk is slow, or fails.
+  constexpr auto kPeriod = std::chrono::milliseconds(20);
+  if (std::exchange(room_timer_is_armed_, true)) return;
+  room_timer_.expires_after(kPeriod);
+  room_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kProcessThread.assert_held();
+    room_timer_is_armed_ = false;
+    pump();
+  });
+}
+
+void ProcessLane::check_cancelled() {
+  for (const auto& slot : slots_) slot->check_cancelled();
 }
 
 void ProcessLane::stop() {
@@ -161,7 +211,10 @@ void ProcessLane::abandon() {
 }
 
 bool ProcessLane::is_stopped() const {
-  return std::ranges::all_of(slots_, [](const auto& slot) { return slot->is_stopped(); });
+  for (const auto& slot : slots_) {
+    if (!slot->is_stopped()) return false;
+  }
+  return true;
 }
 
 }  // namespace locksley::daemon

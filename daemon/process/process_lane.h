@@ -1,52 +1,59 @@
-// A lane whose jobs processes run: its slots, and when they are given work.
+// A lane whose jobs run in processes: its slots, and when they get jobs.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/handler.h"
-#include "core/lane.h"
-#include "core/slot.h"
+#include "core/batch/handler.h"
+#include "core/lane/external_executor.h"
+#include "core/lane/lane.h"
+#include "daemon/base/rate_gate.h"
 #include "daemon/process/process_loop.h"
 #include "daemon/process/program.h"
 #include "daemon/process/rate_limiter.h"
-#include "daemon/rate_gate.h"
 
 namespace locksley::daemon {
 
-// One of the lane's slots. Owned by its lane, for as long as that lives; the loop's thread.
+// A place in a lane, in which one process runs at a time. Owned by its lane, for the lane's whole
+// life, because Asio may hold callbacks for it. The process thread only, which the compiler checks;
+// nothing blocks. A process that cannot be started, or that fails, ends its job with that error.
 class ProcessSlot {
  public:
   virtual ~ProcessSlot() = default;
   virtual Program::Kind kind() const = 0;
-  // [free] Takes a turn of at most `most` jobs and begins with it; how many it has started. 0: there is
-  // nothing to do. Afterwards is_busy() says whether it has still to do with them, and will call
-  // ProcessLane::slot_is_free(), or is free.
-  virtual std::uint64_t begin(std::uint64_t most) = 0;
-  virtual bool is_busy() const = 0;
-  // [not free] The batch that it works on may have been told to stop.
-  virtual void look() = 0;
-  // [free] Its process, if it has one, is to end. Where that takes a while it is busy until then.
-  virtual void let_process_go() = 0;
-  // The lane's program is another: what it was waiting for with the old one is over.
-  virtual void renew() = 0;
-  // The daemon is about to end: what runs is asked to, and goes back to the ring. Soon.
-  virtual void stop() = 0;
-  // It has not ended soon enough: its process is forgotten, and its jobs go back to the ring.
-  virtual void abandon() = 0;
-  // It has no process any more.
-  virtual bool is_stopped() const = 0;
+  // Needs: not is_busy(). Takes a turn of at most `most` jobs and starts them. Returns how many it
+  // has started; 0: the lane has no jobs. If is_busy() afterwards, the slot will call
+  // ProcessLane::slot_is_free() later.
+  virtual std::uint64_t begin(std::uint64_t most) LOCKSLEY_REQUIRES(kProcessThread) = 0;
+  virtual bool is_busy() const LOCKSLEY_REQUIRES(kProcessThread) = 0;
+  // Ends the process if the batch whose jobs it runs has been cancelled. Does nothing if there is
+  // none.
+  virtual void check_cancelled() LOCKSLEY_REQUIRES(kProcessThread) = 0;
+  // Needs: not is_busy(). Ends the slot's process, if it has one. The slot is busy until it has
+  // ended.
+  virtual void release_process() LOCKSLEY_REQUIRES(kProcessThread) = 0;
+  // The lane has another program: ends a pause that the failures of the old one have caused.
+  virtual void reset_failures() LOCKSLEY_REQUIRES(kProcessThread) = 0;
+  // The daemon shuts down: asks the process to end. Its jobs return to the ring when it has.
+  virtual void stop() LOCKSLEY_REQUIRES(kProcessThread) = 0;
+  // The process has not ended in time: the slot forgets it, and its jobs return to the ring at
+  // once.
+  virtual void abandon() LOCKSLEY_REQUIRES(kProcessThread) = 0;
+  // Whether the slot has no process.
+  virtual bool is_stopped() const LOCKSLEY_REQUIRES(kProcessThread) = 0;
 };
 
-// The lane of one handler's name, whatever program runs its jobs at the moment: the lane, its batches and its
-// counters outlive every change of the configuration.
+// The lane of one handler's name. The lane, its batches and its counters outlive every change of
+// the configuration; the program that runs its jobs may change.
 //
-// Owned by HandlerLanes; outlives its batches. lane(), is_at_rate() and set_program(): any thread; the rest:
-// the loop's.
+// Owned by HandlerLanes; outlives its batches, and the process thread. lane(), name(), is_at_rate()
+// and set_program(): any thread; the rest: the process thread, which the compiler checks. Nothing
+// blocks. A program that cannot be started ends its jobs with an error.
 class ProcessLane {
  public:
   ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Options& options);
@@ -56,60 +63,76 @@ class ProcessLane {
 
   Lane& lane() { return lane_; }
   const std::string& name() const { return lane_.name(); }
-  // Jobs wait because the configuration's `rate` says so.
+  // Whether jobs wait because of the configuration's `rate`.
   bool is_at_rate() const {
-    // [lane-at-rate] relaxed: for people to see.
+    // [lane-at-rate] relaxed: for display only; nothing follows from a stale value.
     return at_rate_.load(std::memory_order_relaxed);
   }
-  // Soon, what begins is begun with this; what runs ends as it began. Null: nothing begins any more. Without
-  // a program at first.
+  // Later jobs are started with this program; running ones end with the program that they began
+  // with. Null, as at first: no job is started. Takes effect on the process thread, soon.
   void set_program(std::shared_ptr<const Program> program);
 
-  // ---- The loop's thread ----
-
   ProcessLoop& loop() { return loop_; }
-  // While a slot is asked to begin there is one.
-  const std::shared_ptr<const Program>& program() const { return program_; }
-  // For lines about processes that end in a way that they should not: of all slots together.
-  RateGate& end_lines() { return end_lines_; }
-  // A slot that was busy is not any more.
-  void slot_is_free(ProcessSlot& slot);
-  void stop();
-  // What stop() has not ended, is let go of.
-  void abandon();
-  bool is_stopped() const;
+  // Not null while a slot begins.
+  const std::shared_ptr<const Program>& program() const LOCKSLEY_REQUIRES(kProcessThread) { return program_; }
+  // Limits the log lines about processes that end unexpectedly: of all slots together.
+  RateGate& end_lines() LOCKSLEY_REQUIRES(kProcessThread) { return end_lines_; }
+  // A slot calls it when it is no longer busy.
+  void slot_is_free(ProcessSlot& slot) LOCKSLEY_REQUIRES(kProcessThread);
+  // Asks all processes to end, and starts no more.
+  void stop() LOCKSLEY_REQUIRES(kProcessThread);
+  // Forgets the processes that have not ended since stop(); their jobs return to the ring.
+  void abandon() LOCKSLEY_REQUIRES(kProcessThread);
+  bool is_stopped() const LOCKSLEY_REQUIRES(kProcessThread);
 
  private:
-  // From any thread; once for many calls.
+  // [any thread] Posts a call of `what`, unless one is posted already.
   void wake(std::atomic<bool>& is_posted, void (ProcessLane::*what)());
-  void take_program(std::shared_ptr<const Program> program);
-  // [not busy] It is among the free ones from now on, or rests.
-  void take_back(ProcessSlot& slot);
-  bool is_wanted(const ProcessSlot& slot) const;
-  // As many slots as the program may have are in use.
-  void fill();
-  ProcessSlot& unused_slot(Program::Kind kind);
-  void pump();
-  void look();
-  void arm_rate_timer();
+  void take_program(std::shared_ptr<const Program> program) LOCKSLEY_REQUIRES(kProcessThread);
+  // Needs: the slot is not busy. Adds it to the free slots, or to the idle ones if the program
+  // needs no more.
+  void take_back(ProcessSlot& slot) LOCKSLEY_REQUIRES(kProcessThread);
+  bool is_wanted(const ProcessSlot& slot) const LOCKSLEY_REQUIRES(kProcessThread);
+  // Adds free slots until as many are in use as the program may have.
+  void fill() LOCKSLEY_REQUIRES(kProcessThread);
+  ProcessSlot& unused_slot(Program::Kind kind) LOCKSLEY_REQUIRES(kProcessThread);
+  // Lets free slots begin while there are jobs and the rate allows it.
+  void pump() LOCKSLEY_REQUIRES(kProcessThread);
+  void check_cancelled() LOCKSLEY_REQUIRES(kProcessThread);
+  // Batches whose back-off has ended are served again; the timer pumps when the next one ends.
+  void end_backoffs(Nanoseconds until) LOCKSLEY_REQUIRES(kProcessThread);
+  void arm_rate_timer() LOCKSLEY_REQUIRES(kProcessThread);
+  // While the store has no room: pumps again soon.
+  void arm_room_timer() LOCKSLEY_REQUIRES(kProcessThread);
   void post_pump() { wake(pump_is_posted_, &ProcessLane::pump); }
 
   ProcessLoop& loop_;
   Lane lane_;
-  std::shared_ptr<const Program> program_;
-  RateLimiter rate_{std::nullopt};
-  ProcessTimer rate_timer_;
-  bool rate_timer_is_armed_ = false;
-  // Never fewer: what Asio has yet to call for one may come late.
-  std::vector<std::unique_ptr<ProcessSlot>> slots_;
-  std::vector<ProcessSlot*> free_;                                  // the last used last: its process is warm
-  std::array<std::vector<ProcessSlot*>, Program::kKinds> resting_;  // by kind; not in use
-  std::size_t in_use_ = 0;                                          // free, or busy
-  bool is_stopping_ = false;
-  RateGate end_lines_{std::chrono::seconds(1), 5};  // guess: what somebody reads
+
+  std::shared_ptr<const Program> program_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  RateLimiter rate_ LOCKSLEY_GUARDED_BY(kProcessThread){std::nullopt};
+  ProcessTimer rate_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  bool rate_timer_is_armed_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;
+  ProcessTimer backoff_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  std::optional<Nanoseconds> backoff_timer_at_ LOCKSLEY_GUARDED_BY(kProcessThread);  // none: not armed
+  ProcessTimer room_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  bool room_timer_is_armed_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;
+  // Never shrinks: Asio may hold callbacks for a slot.
+  std::vector<std::unique_ptr<ProcessSlot>> slots_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  // The slot used last is the last: its process is warm.
+  std::vector<ProcessSlot*> free_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  // Slots that are not in use, by kind.
+  std::array<std::vector<ProcessSlot*>, Program::kKinds> idle_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  std::size_t in_use_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;  // free or busy
+  bool is_stopping_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;
+  // The bound is a guess: as many lines as an operator reads.
+  RateGate end_lines_ LOCKSLEY_GUARDED_BY(kProcessThread){std::chrono::seconds(1), 5};
+
+  // Set by any thread that posts, cleared by the process thread before it acts.
   std::atomic<bool> pump_is_posted_{false};
-  std::atomic<bool> look_is_posted_{false};
-  std::atomic<bool> at_rate_{false};  // for people to see
+  std::atomic<bool> check_is_posted_{false};
+  // Written by the process thread, read by any for display.
+  std::atomic<bool> at_rate_{false};
 };
 
 }  // namespace locksley::daemon

@@ -1,9 +1,9 @@
 #include "daemon/process/process_loop.h"
 
-#include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
 
+#include "daemon/base/time.h"
 #include "daemon/process/process_lane.h"
 
 namespace locksley::daemon {
@@ -15,30 +15,36 @@ ProcessLoop::~ProcessLoop() { stop(); }
 
 void ProcessLoop::start() {
   if (thread_.joinable()) return;
-  thread_ = std::thread([this] { io_.run(); });
+  thread_ = std::thread([this] {
+    const ThreadRoleScope role(kProcessThread);
+    io_.run();
+  });
 }
 
 void ProcessLoop::stop() {
   if (!thread_.joinable()) return;
   asio::post(io_, [this] {
+    kProcessThread.assert_held();
     for (ProcessLane* lane : lanes_) lane->stop();
-    // Looked at now and then: it happens once in a process's life.
-    auto timer = std::make_shared<ProcessTimer>(io_.get_executor());
-    const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
-    const auto look = [this, timer, deadline](const auto& self) -> void {
-      const bool all =
-          std::ranges::all_of(lanes_, [](const ProcessLane* lane) { return lane->is_stopped(); });
-      if (all || std::chrono::steady_clock::now() >= deadline) {
-        // No slot may hold a turn beyond this. What still runs is killed with the keeper.
-        for (ProcessLane* lane : lanes_) lane->abandon();
-        return io_.stop();
-      }
-      timer->expires_after(std::chrono::milliseconds(2));
-      timer->async_wait([self](const asio::error_code&) { self(self); });
-    };
-    look(look);
+    stop_when_idle(std::make_shared<ProcessTimer>(io_.get_executor()), now() + kStopGrace);
   });
   thread_.join();
+}
+
+void ProcessLoop::stop_when_idle(std::shared_ptr<ProcessTimer> timer, Instant deadline) {
+  bool is_idle = true;
+  for (const ProcessLane* lane : lanes_) is_idle = is_idle && lane->is_stopped();
+  if (is_idle || now() >= deadline) {
+    // No slot may hold a turn after this. The processes that remain are killed with the keeper.
+    for (ProcessLane* lane : lanes_) lane->abandon();
+    return io_.stop();
+  }
+  // Polled: this happens once in the daemon's life.
+  timer->expires_after(std::chrono::milliseconds(2));
+  timer->async_wait([this, timer, deadline](const asio::error_code&) {
+    kProcessThread.assert_held();
+    stop_when_idle(timer, deadline);
+  });
 }
 
 }  // namespace locksley::daemon

@@ -11,7 +11,7 @@ namespace locksley::daemon {
 namespace {
 
 std::unexpected<std::string> no_descriptor() {
-  return std::unexpected("no descriptor could be had: " + std::generic_category().message(errno));
+  return std::unexpected("cannot open a descriptor: " + std::generic_category().message(errno));
 }
 
 void set_nonblocking(int descriptor) { ::fcntl(descriptor, F_SETFL, O_NONBLOCK); }
@@ -69,7 +69,7 @@ void OutputReader::wait() {
                            if (error || alive.expired()) return;
                            const Found found = read_some();
                            if (alive.expired()) return;
-                           if (found == Found::end) {
+                           if (found == Found::kEnd) {
                              close();
                              if (on_end_) on_end_();
                            } else {
@@ -79,26 +79,27 @@ void OutputReader::wait() {
 }
 
 OutputReader::Found OutputReader::read_some() {
-  // So much at a time at most, that one that floods leaves time for the others.
+  // Bounds the reads of one call, so that a process that writes without end does not hold up the
+  // others.
   constexpr int kMostReads = 4;
   static thread_local std::array<char, 64 * 1024> space;
   for (int i = 0; i < kMostReads; ++i) {
     const ssize_t got = ::read(descriptor_.native_handle(), space.data(), space.size());
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Found::nothing;
-    if (got <= 0) return Found::end;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Found::kNothing;
+    if (got <= 0) return Found::kEnd;
     const std::weak_ptr alive = alive_;
-    if (!on_bytes_({space.data(), static_cast<std::size_t>(got)}) || alive.expired()) return Found::end;
-    if (static_cast<std::size_t>(got) < space.size()) return Found::nothing;
+    if (!on_bytes_({space.data(), static_cast<std::size_t>(got)}) || alive.expired()) return Found::kEnd;
+    if (static_cast<std::size_t>(got) < space.size()) return Found::kNothing;
   }
-  return Found::more;
+  return Found::kMore;
 }
 
 void OutputReader::finish() {
   if (!descriptor_.is_open()) return;
-  // A pipe holds a megabyte at most; whoever may still write to it is about to be killed.
+  // A pipe holds a megabyte at most. Any process that can still write to it is about to be killed.
   constexpr int kMostTimes = 8;
   const std::weak_ptr alive = alive_;
-  for (int i = 0; i < kMostTimes && read_some() == Found::more; ++i) {
+  for (int i = 0; i < kMostTimes && read_some() == Found::kMore; ++i) {
   }
   if (!alive.expired()) close();
 }

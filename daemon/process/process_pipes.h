@@ -1,4 +1,4 @@
-// What goes between the daemon and a process: descriptors, and bytes from them within bounds.
+// Descriptors between the daemon and a process, and bounded reads from them.
 #pragma once
 
 #include <unistd.h>
@@ -16,7 +16,7 @@
 
 namespace locksley::daemon {
 
-// A descriptor that is closed when its owner goes.
+// Owns a file descriptor, and closes it in its destructor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -53,33 +53,36 @@ std::expected<Descriptor, std::string> make_memory_file(std::string_view bytes);
 // /dev/null, for reading.
 std::expected<Descriptor, std::string> open_null();
 
-// Reads what a process writes, as it comes, until the other end is closed, or it is told to stop. Owned by
-// what owns the process; its loop's thread.
+// Reads the output of a process as it arrives, until the other end is closed or the reader is told
+// to stop. Owned by the owner of the process; one thread, that of its executor. Nothing blocks. A
+// read error counts as the end.
 class OutputReader {
  public:
-  // Each piece; its bytes live until it returns. False: enough, nothing more is read.
+  // Gets the bytes of each read, which are valid until it returns. If it returns false, reading
+  // ends.
   using OnBytes = std::function<bool(std::string_view)>;
 
   explicit OutputReader(ProcessExecutor executor) : descriptor_(executor) {}
 
-  // `on_end`: the other end was closed; may be empty, and is not called by finish().
+  // `on_end` is called when the other end has been closed, but not by finish(). It may be empty.
   void begin(Descriptor descriptor, OnBytes on_bytes, std::function<void()> on_end = {});
-  // Takes what is there now, and closes.
+  // Reads the bytes that are in the pipe now, and closes it.
   void finish();
   void close();
 
  private:
   void wait();
-  enum class Found { more, nothing, end };
+  enum class Found { kMore, kNothing, kEnd };
   Found read_some();
 
   ProcessDescriptor descriptor_;
   OnBytes on_bytes_;
   std::function<void()> on_end_;
-  std::shared_ptr<char> alive_;  // of what was begun last
+  std::shared_ptr<char>
+      alive_;  // since the last begin(); callbacks of an earlier one see that it has expired
 };
 
-// The end of a text, so many bytes at most, for error messages: without the whitespace behind it.
+// Keeps the last kMost bytes of a text, for error messages, without trailing white space.
 class TextTail {
  public:
   static constexpr std::size_t kMost = 4096;

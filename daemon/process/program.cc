@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "daemon/process/child.h"
+#include "daemon/process/keeper/child.h"
 
 namespace locksley::daemon {
 namespace {
@@ -93,7 +93,8 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
 }
 
 bool Program::starts_the_same_process_as(const Program& other) const {
-  // What is looked at anew at each job, turn or end of a process.
+  // The settings that a running process does not depend on: they are read for each job, turn or
+  // end.
   const auto fixed = [](config::Handler settings) {
     const config::Handler usual;
     settings.concurrency = usual.concurrency;
@@ -108,9 +109,9 @@ bool Program::starts_the_same_process_as(const Program& other) const {
   return fixed(settings_) == fixed(other.settings_);
 }
 
-std::expected<void, std::string> Program::look_for_file(const std::string& handler) const {
+std::expected<void, std::string> Program::look_up_file(const std::string& handler) const {
   const std::string& name = base_.arguments.front();
-  // With {} in it each job decides.
+  // With {} in the name, each job has another program.
   if (name.find("{}") != std::string::npos) return {};
   int error = ENOENT;
   for (std::string file : programs_of(base_)) {
@@ -121,7 +122,7 @@ std::expected<void, std::string> Program::look_for_file(const std::string& handl
     if (is_folder || (errno != ENOENT && errno != ENOTDIR)) error = is_folder ? EACCES : errno;
   }
   return std::unexpected(fmt::format("handlers.{}.{}: the program '{}' cannot be started: {}", handler,
-                                     kind() == Kind::command ? "command" : "worker", name,
+                                     kind() == Kind::kCommand ? "command" : "worker", name,
                                      std::generic_category().message(error)));
 }
 

@@ -1,4 +1,4 @@
-// The program of a handler, as the configuration describes it, made ready to be started again and again.
+// The program of a handler, ready to be started any number of times.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "config/config.h"
-#include "daemon/process/spawn_request.h"
+#include "daemon/process/keeper/spawn_request.h"
 
 namespace locksley::daemon {
 
-// What a job tells its process by variables.
+// What a process learns of its job, by environment variables.
 struct JobVariables {
   std::string_view batch;
   std::uint64_t index = 0;
@@ -22,29 +22,31 @@ struct JobVariables {
   std::string_view trace;  // empty: there is none
 };
 
-// Constant after make(): any thread.
+// The program of a handler of the configuration: its arguments, environment, limits and user.
+// Shared by the lane and the slots whose processes it started. Constant after make(): any thread.
+// make() and look_up_file() read the file system.
 class Program {
  public:
-  // One process a job, or processes that take job after job.
-  enum class Kind : std::uint8_t { command, worker };
+  // One process for each job, or processes that take job after job.
+  enum class Kind : std::uint8_t { kCommand, kWorker };
   static constexpr std::size_t kKinds = 2;
 
-  // Looks up what can be looked up once: the user, the folders of programs. The error is for the operator.
+  // Looks up the user and the folders of programs. The error is for the operator.
   static std::expected<Program, std::string> make(const std::string& handler,
                                                   const config::Handler& settings);
 
-  // To be started for no job in particular.
+  // The request to start a process that is not for one job.
   const SpawnRequest& request() const { return base_; }
-  // To be started for this job. `replacement` takes the place of {} in the arguments.
+  // The request to start a process for this job. `replacement` replaces {} in the arguments.
   SpawnRequest request_for(const JobVariables& job, std::string_view replacement) const;
 
   const config::Handler& settings() const { return settings_; }
-  Kind kind() const { return settings_.command.empty() ? Kind::worker : Kind::command; }
-  // Whether a process that this one started could as well have been started by the other: the two differ in
-  // how many there are, how often, or for how long, at most.
+  Kind kind() const { return settings_.command.empty() ? Kind::kWorker : Kind::kCommand; }
+  // Whether a process of this program could also be one of the other: the two differ at most in the
+  // number of processes, their rate and their time limits.
   bool starts_the_same_process_as(const Program& other) const;
-  // Whether its file can be found, and run by somebody. The error is for the operator.
-  std::expected<void, std::string> look_for_file(const std::string& handler) const;
+  // Checks that the program's file exists and is executable. The error is for the operator.
+  std::expected<void, std::string> look_up_file(const std::string& handler) const;
 
  private:
   config::Handler settings_;

@@ -5,14 +5,16 @@
 #include <optional>
 
 #include "config/units.h"
-#include "core/job.h"
+#include "core/base/job.h"
 
 namespace locksley::daemon {
 
-// How many jobs may be started when: evenly spaced, but what a timer was late by is made up for. (The generic
-// cell rate algorithm, ITU-T I.371, with a tolerance of 10 ms where jobs come closer than that.)
+// Limits how many jobs start in a time: evenly spaced, but a late timer's delay is made up for.
+// This is the generic cell rate algorithm (ITU-T Recommendation I.371, "Traffic control and
+// congestion control in B-ISDN"), with a tolerance of 10 ms where the interval is shorter than
+// that.
 //
-// One thread at a time. `now` is any steady clock.
+// A value; one thread at a time. Nothing blocks or fails. `now` is the time of any steady clock.
 class RateLimiter {
  public:
   explicit RateLimiter(std::optional<config::Rate> rate) {
@@ -21,13 +23,15 @@ class RateLimiter {
     if (interval_ < kTolerance) tolerance_ = kTolerance;
   }
 
-  // So many may be started now.
+  // The number of jobs that may start now.
   std::uint64_t available(Nanoseconds now) const {
     if (interval_.count() == 0) return ~std::uint64_t{0};
     const Nanoseconds next = std::max(next_, now - tolerance_);
     return now < next ? 0 : static_cast<std::uint64_t>((now - next) / interval_) + 1;
   }
-  // When available() will not be 0 any more.
+  // From one start to the next; 0: there is no limit.
+  Nanoseconds interval() const { return interval_; }
+  // When available() will be above 0 again.
   Nanoseconds next_at() const { return next_; }
 
   void take(std::uint64_t count, Nanoseconds now) {

@@ -38,14 +38,16 @@ std::expected<void, CleanEndNote::Mismatch> CleanEndNote::check() const {
   if (env_->FileExists(path_of(kFile)).IsNotFound()) return {};
   std::string note;
   const rocksdb::Status read = rocksdb::ReadFileToString(env_, path_of(kFile), &note);
-  const std::size_t body = note.size() < 17 ? 0 : note.size() - 17;  // its checksum, and the end of the line
+  const std::size_t body =
+      note.size() < 17 ? 0 : note.size() - 17;  // without its checksum and the end of the line
   if (!read.ok() || !note.starts_with(kHead) || note.substr(body) != checksum({note.data(), body}) + "\n") {
     return std::unexpected(Mismatch{fmt::format("the file {} is damaged", kFile), true});
   }
   const auto found = describe();
   if (!found) return std::unexpected(Mismatch{found.error()});
   const std::string noted = note.substr(kHead.size(), body - kHead.size());
-  // RocksDB begins a manifest of another name whenever it opens: somebody has done so who knows no notes.
+  // RocksDB starts a manifest of another name whenever it opens a database: a program that does not
+  // write notes has opened this one since.
   if (noted.substr(0, noted.find(' ')) != found->substr(0, found->find(' '))) return {};
   if (noted != *found) {
     return std::unexpected(Mismatch{"its manifest is not the one with which it was closed"});
@@ -56,7 +58,7 @@ std::expected<void, CleanEndNote::Mismatch> CleanEndNote::check() const {
 std::expected<void, std::string> CleanEndNote::remove() const {
   if (env_->FileExists(path_of(kFile)).IsNotFound()) return {};
   auto status = env_->DeleteFile(path_of(kFile));
-  // Else it might be there again after a power failure.
+  // Otherwise the note might be there again after a power failure.
   if (status.ok()) status = sync_folder();
   if (!status.ok()) return std::unexpected(status.ToString());
   return {};

@@ -1,5 +1,5 @@
-// What a clean end leaves beside RocksDB's files, so that the next start can tell whether something is
-// missing. Internal to daemon/store.
+// The note that a clean shutdown leaves beside RocksDB's files, by which the next start detects
+// missing files. Internal to daemon/store.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -10,12 +10,13 @@
 
 namespace locksley::daemon {
 
-// A note, in a file of the store's folder, of what RocksDB's manifest was when everything was in tables.
-// RocksDB takes some damage of its manifest for the end of it, and then knows nothing of tables and logs that
-// were named behind it; with the note that is seen. While the store is open, and after a crash, there is
-// none.
+// A file in the store's folder with the name, size and checksum of RocksDB's manifest after all
+// rows had been flushed to tables. RocksDB takes some kinds of damage in its manifest for the
+// manifest's end, and then loses the tables and logs that are named after the damage; the note
+// detects that. There is no note while the store is open, nor after a crash.
 //
-// A value; used by the thread that opens and closes the database. Blocks on the disk.
+// A value, on the stack of the thread that opens or closes the database. All members block on the
+// disk.
 class CleanEndNote {
  public:
   static constexpr const char* kFile = "CLEAN_END";
@@ -25,19 +26,19 @@ class CleanEndNote {
 
   struct Mismatch {
     std::string what;
-    bool is_of_the_note = false;  // the note itself is damaged; of the rest nothing is known
+    bool is_of_the_note = false;  // the note itself is damaged: it says nothing about the manifest
   };
-  // Before the database is opened. No note, no mismatch.
+  // Call it before the database is opened. Without a note there is no mismatch.
   std::expected<void, Mismatch> check() const;
-  // Before anything is changed. The error is what the system said.
+  // Call it before anything is changed. The error is the system's.
   std::expected<void, std::string> remove() const;
-  // Once all is in tables and nothing changes them any more. Does without if the disk fails: that is as safe
-  // as a crash.
+  // Writes the note. Call it after the last flush and compaction. If the disk fails, there is no
+  // note: that is as safe as a crash.
   void leave() const;
 
  private:
   std::string path_of(const std::string& file) const { return folder_ + "/" + file; }
-  // The name of the manifest that counts, and what it is: "name size checksum"; the error says what is wrong.
+  // The current manifest as "name size checksum". The error says which file is missing.
   std::expected<std::string, std::string> describe() const;
   rocksdb::Status sync_folder() const;
 

@@ -1,4 +1,4 @@
-// How rows of the store are put into bytes and read back.
+// The encoding of the store's rows.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace locksley::daemon {
 
-// Appends to a string: unsigned integers as base-128 varints, signed ones zigzagged, texts behind their
-// length. (The encodings of protocol buffers.)
+// Appends to a string: unsigned integers as base-128 varints, signed integers in zigzag form, texts
+// after their length. These are the encodings of Protocol Buffers.
 class Encoder {
  public:
   explicit Encoder(std::string& out) : out_(out) {}
@@ -33,8 +33,9 @@ class Encoder {
   std::string& out_;
 };
 
-// Reads what an Encoder wrote. Whatever the bytes are, it never reads beyond them: after the first thing that
-// cannot be there, is_damaged() stays true and all values are 0 or empty. Views are into the bytes.
+// Reads what an Encoder wrote. It never reads beyond the bytes, whatever they are: after the first
+// invalid value, is_damaged() stays true and all values are 0 or empty. Returned views point into
+// the bytes.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : rest_(bytes) {}
@@ -73,7 +74,7 @@ class Decoder {
 
   std::size_t left() const { return rest_.size(); }
   bool is_damaged() const { return damaged_; }
-  // All was read, and it was right.
+  // Everything was read, and all of it was valid.
   bool is_at_end() const { return !damaged_ && rest_.empty(); }
 
  private:
@@ -87,7 +88,7 @@ class Decoder {
   bool damaged_ = false;
 };
 
-// Keys: a letter that says of what, then 64-bit numbers, big-endian, so that they sort as the numbers do.
+// Numbers in keys: 64 bits, big-endian, so that keys sort as their numbers do.
 inline void append_key_number(std::string& key, std::uint64_t number) {
   for (int shift = 56; shift >= 0; shift -= 8) key.push_back(static_cast<char>(number >> shift));
 }

@@ -2,7 +2,8 @@
 
 #include <spdlog/logger.h>
 
-#include "core/job.h"
+#include "core/base/job.h"
+#include "daemon/base/time.h"
 #include "daemon/store/database.h"
 
 namespace locksley::daemon {
@@ -14,46 +15,53 @@ void Compactor::start() {
 void Compactor::stop() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_one();
-  database_.give_up_merging();
+  database_.abort_compaction();
   thread_.join();
 }
 
 void Compactor::set_live_bytes(std::uint64_t bytes) {
   bool wakes = false;
   {
-    const std::lock_guard lock(mutex_);
-    // Growth needs no look: what is written is live.
-    wakes = bytes < live_bytes_ && !is_changed_;
-    is_changed_ = is_changed_ || wakes;
+    const MutexLock lock(mutex_);
+    // Growth needs no compaction: the new bytes are live.
+    wakes = bytes < live_bytes_ && !has_shrunk_;
+    has_shrunk_ = has_shrunk_ || wakes;
     live_bytes_ = bytes;
   }
   if (wakes) changed_.notify_one();
 }
 
 void Compactor::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_changed_ || stopping_; });
-    if (changed_.wait_for(lock, kPause, [this] { return stopping_; })) return;
-    is_changed_ = false;
-    const std::uint64_t live = live_bytes_;
-    lock.unlock();
-    if (const std::uint64_t before = database_.disk_bytes(); before > kMostRatio * live + kSlack) {
-      const Nanoseconds began = steady_now();
-      const auto merged = database_.merge();
-      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - began).count();
-      if (merged) {
-        log_->info("store: merged files of {} bytes, of which {} were live, into {} in {} ms", before, live,
-                   database_.disk_bytes(), took);
-      } else {
-        log_->warn("store: files could not be merged: {}", merged.error());
-      }
+    while (!has_shrunk_ && !stopping_) changed_.wait(mutex_);
+    const auto resume = now() + kPause;
+    while (!stopping_ && changed_.wait_until(mutex_, resume) == std::cv_status::no_timeout) {
     }
+    if (stopping_) return;
+    has_shrunk_ = false;
+    const std::uint64_t live_bytes = live_bytes_;
+    lock.unlock();
+    compact_if_worthwhile(live_bytes);
     lock.lock();
+  }
+}
+
+void Compactor::compact_if_worthwhile(std::uint64_t live_bytes) {
+  const std::uint64_t before = database_.disk_bytes();
+  if (before <= kMostRatio * live_bytes + kSlack) return;
+  const Nanoseconds began = steady_now();
+  const auto compacted = database_.compact();
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - began).count();
+  if (compacted) {
+    log_->info("store: compacted files of {} bytes, of which {} were live, into {} in {} ms", before,
+               live_bytes, database_.disk_bytes(), took);
+  } else {
+    log_->warn("store: compaction failed: {}", compacted.error());
   }
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
+#include <utility>
+
+#include "core/sync/mutex.h"
 
 namespace spdlog {
 class logger;
@@ -16,18 +16,20 @@ namespace locksley::daemon {
 
 class Database;
 
-// Keeps the store's files from growing beyond what is in them. RocksDB removes what was deleted when it
-// merges files, and does so when there are new writes; of a queue that fills and empties it may keep many
-// times what is live. So when the files take more than kMostRatio times what is live, and kSlack, it merges
-// them all: at that ratio a byte that is written is rewritten about once.
+// Compacts the store's files when deleted rows take too much space. RocksDB drops deleted rows only
+// when it compacts, and it compacts only when new rows are written: a queue that fills and empties
+// may leave files of many times the live bytes. So when the files are larger than kMostRatio times
+// the live bytes plus kSlack, this class compacts all of them. At that ratio, each byte written is
+// rewritten about once.
 //
-// Owned by the Store, with a thread of its own that sleeps until it is told of something. A failure is
-// logged, and tried again when the next change comes.
+// Owned by the Store; the Database outlives it. start() and stop(): one thread. set_live_bytes():
+// any thread. stop() blocks until the compaction under way has been aborted. A compaction that
+// fails is logged, and attempted again after the next deletion.
 class Compactor {
  public:
   static constexpr std::uint64_t kMostRatio = 2;
-  static constexpr std::uint64_t kSlack = 256U << 20;      // the log and the tables in memory, about
-  static constexpr auto kPause = std::chrono::seconds(2);  // between two looks at the disk
+  static constexpr std::uint64_t kSlack = 256U << 20;      // about what the log and the memtables take
+  static constexpr auto kPause = std::chrono::seconds(2);  // between two readings of the files' sizes
 
   Compactor(Database& database, std::shared_ptr<spdlog::logger> log)
       : database_(database), log_(std::move(log)) {}
@@ -36,23 +38,25 @@ class Compactor {
   Compactor& operator=(const Compactor&) = delete;
 
   void start();
-  // Gives up a merge that is under way.
-  void stop();
-  // [any thread] So many bytes are wanted.
-  void set_live_bytes(std::uint64_t bytes);
+  // Aborts a compaction that is under way and ends the thread.
+  void stop() LOCKSLEY_EXCLUDES(mutex_);
+  // The bytes of all rows that are not deleted. Only a smaller number than before wakes the thread.
+  void set_live_bytes(std::uint64_t bytes) LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  void run();
+  void run() LOCKSLEY_EXCLUDES(mutex_);
+  void compact_if_worthwhile(std::uint64_t live_bytes);
 
   Database& database_;
   const std::shared_ptr<spdlog::logger> log_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_:
-  std::uint64_t live_bytes_ = 0;
-  bool is_changed_ = false;
-  bool stopping_ = false;
-  std::thread thread_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::uint64_t live_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  bool has_shrunk_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // since the thread last measured
+  bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace locksley::daemon

@@ -15,23 +15,24 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/base/time.h"
 #include "daemon/store/clean_end.h"
 #include "daemon/store/log_continuity.h"
 
 namespace locksley::daemon {
 namespace {
 
-// The form of the rows. A store of another form is refused.
+// The format of the rows. A store of another format is refused.
 constexpr std::string_view kFormKey = "m";
 constexpr std::string_view kForm = "locksley 1";
 
 constexpr std::size_t kBlockCache = 32U << 20;
 constexpr std::size_t kMemtable = 64U << 20;
-constexpr std::size_t kMemtables = 192U << 20;  // of all families
+constexpr std::size_t kMemtables = 192U << 20;  // of all column families
 constexpr std::uint64_t kLog = 128U << 20;
 
-// RocksDB's own log, into ours: what it warns of. (Its usual one is a file in the store's folder, and ends
-// the process when the disk is full: an assertion of Debian's build.)
+// Forwards RocksDB's warnings to the daemon's log. (RocksDB's default is a log file in the store's
+// folder, which ends the process when the disk is full: an assertion of Debian's build.)
 class RocksLog final : public rocksdb::Logger {
  public:
   explicit RocksLog(std::shared_ptr<spdlog::logger> log)
@@ -56,9 +57,9 @@ rocksdb::DBOptions database_options(const Database::Options& options, LogContinu
   db.create_if_missing = true;
   db.create_missing_column_families = true;
   db.paranoid_checks = true;
-  // After a crash the last record of the log may be torn: it was not acknowledged. Where each was synced,
-  // damage anywhere else is damage; where they were not, power loss may leave gaps, and all behind the first
-  // is dropped.
+  // After a crash the last record of the log may be torn: it was not acknowledged. With durability
+  // fsync, damage before the last record is corruption; with the others, a power loss may leave
+  // gaps, and everything after the first gap is dropped.
   db.wal_recovery_mode = options.durability == config::Durability::kFsync
                              ? rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords
                              : rocksdb::WALRecoveryMode::kPointInTimeRecovery;
@@ -79,7 +80,7 @@ rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache
   family.write_buffer_size = kMemtable;
   family.max_write_buffer_number = 2;
   family.arena_block_size = 256U << 10;
-  family.level_compaction_dynamic_level_bytes = true;  // space: about 1.1 times what is live
+  family.level_compaction_dynamic_level_bytes = true;  // space: about 1.1 times the live bytes
   family.compression = rocksdb::kNoCompression;
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
@@ -106,15 +107,16 @@ std::expected<void, std::string> outcome(const rocksdb::Status& status) {
 }  // namespace
 
 std::string Database::explain(const rocksdb::Status& status) const {
-  const std::string said = status.ToString();
-  if (said.find("While lock file") != std::string::npos || said.find("lock hold by") != std::string::npos) {
+  const std::string reason = status.ToString();
+  if (reason.find("While lock file") != std::string::npos ||
+      reason.find("lock hold by") != std::string::npos) {
     return fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
-                       said);
+                       reason);
   }
   if (status.IsCorruption() || status.IsNotFound() || status.IsInvalidArgument() || status.IsPathNotFound()) {
-    return damage(said);
+    return damage(reason);
   }
-  return fmt::format("the store {} cannot be opened: {}", options_.path, said);
+  return fmt::format("cannot open the store {}: {}", options_.path, reason);
 }
 
 std::string Database::damage(std::string_view what) const {
@@ -125,8 +127,8 @@ std::string Database::damage(std::string_view what) const {
       options_.path, what);
 }
 
-// RocksDB takes a folder without CURRENT for a new one, and what is in it for rubbish. (When it makes a new
-// one, CURRENT is on the disk before the first log.)
+// RocksDB takes a folder without CURRENT for an empty one, and deletes the files in it. (When
+// RocksDB creates a database, CURRENT is on the disk before the first log.)
 bool Database::has_lost_its_index() const {
   std::error_code error;
   if (std::filesystem::exists(options_.path + "/CURRENT", error)) return false;
@@ -139,11 +141,12 @@ bool Database::has_lost_its_index() const {
 
 std::expected<std::unique_ptr<Database>, std::string> Database::open(Options options) {
   std::unique_ptr<Database> database(new Database(std::move(options)));
+  const ThreadRoleScope role(kStoreWriter);
   std::error_code error;
   std::filesystem::create_directories(database->options_.path, error);
   if (error) {
     return std::unexpected(
-        fmt::format("the store's folder {} cannot be made: {}", database->options_.path, error.message()));
+        fmt::format("cannot create the store's folder {}: {}", database->options_.path, error.message()));
   }
   if (auto opened = database->open_files(); !opened) return std::unexpected(std::move(opened.error()));
   return database;
@@ -153,9 +156,9 @@ std::expected<void, std::string> Database::open_files() {
   if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
   const CleanEndNote note(options_.env, options_.path);
   if (const auto whole = note.check(); !whole) return std::unexpected(damage(whole.error().what));
-  // Before RocksDB changes anything: a crash from here on leaves no note.
+  // The note is removed before RocksDB changes anything: after a crash there is none.
   if (const auto removed = note.remove(); !removed) {
-    return std::unexpected(fmt::format("the store {} cannot be opened: {}", options_.path, removed.error()));
+    return std::unexpected(fmt::format("cannot open the store {}: {}", options_.path, removed.error()));
   }
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -164,51 +167,60 @@ std::expected<void, std::string> Database::open_files() {
   if (drops_damaged_log_) options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, families(), &handles, &db);
   if (!status.ok()) return std::unexpected(explain(status));
-  {
-    const std::lock_guard lock(mutex_);
-    db_.reset(db);
-    families_ = std::move(handles);
-  }
+  files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
   std::string form;
-  rocksdb::Status read = db_->Get({}, index(), kFormKey, &form);
+  rocksdb::Status read = db->Get({}, index(), kFormKey, &form);
   if (read.IsNotFound()) {
     rocksdb::WriteOptions sync;
     sync.sync = true;
-    read = db_->Put(sync, index(), kFormKey, kForm);
+    read = db->Put(sync, index(), kFormKey, kForm);
     form = kForm;
   }
   if (!read.ok()) return std::unexpected(explain(read));
   if (form != kForm) {
     return std::unexpected(
-        fmt::format("the store {} was written by another version of Locksley (its form is '{}', this one's "
-                    "is '{}'): use that "
-                    "version, or another store.path",
+        fmt::format("the store {} was written by another version of Locksley (its format is '{}', this "
+                    "version's is '{}'): use that version, or another store.path",
                     options_.path, form, kForm));
   }
-  opened_.notify_all();
+  admit_readers();
   return {};
 }
 
+void Database::admit_readers() {
+  {
+    const MutexLock lock(mutex_);
+    opened_ = &files_;
+  }
+  changed_.notify_all();
+}
+
 void Database::close_files() {
-  const std::lock_guard lock(mutex_);
-  if (db_ == nullptr) return;
-  for (rocksdb::ColumnFamilyHandle* family : std::exchange(families_, {}))
-    db_->DestroyColumnFamilyHandle(family);
-  db_->Close();
-  db_.reset();
+  {
+    const MutexLock lock(mutex_);
+    opened_ = nullptr;
+    while (readings_ != 0) changed_.wait(mutex_);
+  }
+  if (files_.db == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* family : std::exchange(files_.families, {})) {
+    files_.db->DestroyColumnFamilyHandle(family);
+  }
+  files_.db->Close();
+  files_.db.reset();
 }
 
 Database::~Database() {
-  if (db_ != nullptr && !read_only_ && db_->Flush({}, families_).ok()) {
-    // While it is still locked against other daemons.
-    rocksdb::CancelAllBackgroundWork(db_.get(), true);
+  const ThreadRoleScope role(kStoreWriter);
+  if (files_.db != nullptr && !read_only_ && files_.db->Flush({}, files_.families).ok()) {
+    // Before close_files(): RocksDB's lock still keeps other daemons out.
+    rocksdb::CancelAllBackgroundWork(files_.db.get(), true);
     CleanEndNote(options_.env, options_.path).leave();
   }
   close_files();
 }
 
 std::expected<void, std::string> Database::reopen() {
-  give_up_merging();
+  abort_compaction();
   close_files();
   read_only_ = false;
   auto opened = open_files();
@@ -221,27 +233,26 @@ void Database::open_for_reading() {
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   if (!rocksdb::DB::OpenForReadOnly(database_options(options_), options_.path, families(), &handles, &db)
-           .ok())
+           .ok()) {
     return;
-  read_only_ = true;
-  {
-    const std::lock_guard lock(mutex_);
-    db_.reset(db);
-    families_ = std::move(handles);
   }
-  opened_.notify_all();
+  read_only_ = true;
+  files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
+  admit_readers();
 }
 
 std::expected<void, std::string> Database::repair(const Options& options) {
   Database database(options);
+  const ThreadRoleScope role(kStoreWriter);
   const CleanEndNote note(options.env, options.path);
   const auto whole = note.check();
   if (const auto removed = note.remove(); !removed) return std::unexpected(removed.error());
-  // Opened with a manifest that has lost its end, RocksDB would remove what that named.
+  // If RocksDB opened a manifest that has lost its end, it would delete the tables that the end
+  // named.
   const bool has_its_manifest = whole || whole.error().is_of_the_note;
   for (const bool drops_damaged_log : {false, true}) {
     database.drops_damaged_log_ = drops_damaged_log;
-    if (has_its_manifest && database.open_files()) return {};  // the destructor writes it out
+    if (has_its_manifest && database.open_files()) return {};  // the destructor flushes it
   }
   const rocksdb::Status status =
       rocksdb::RepairDB(options.path, database_options(options), families(), family_options(nullptr));
@@ -250,20 +261,20 @@ std::expected<void, std::string> Database::repair(const Options& options) {
 }
 
 std::expected<void, std::string> Database::write(rocksdb::WriteBatch& batch, bool sync) {
-  if (db_ == nullptr || read_only_) return std::unexpected("it is not open");
+  if (files_.db == nullptr || read_only_) return std::unexpected("the database is not open");
   rocksdb::WriteOptions options;
   options.sync = sync;
-  return outcome(db_->Write(options, &batch));
+  return outcome(files_.db->Write(options, &batch));
 }
 
 std::expected<void, std::string> Database::sync() {
-  if (db_ == nullptr || read_only_) return std::unexpected("it is not open");
-  return outcome(db_->SyncWAL());
+  if (files_.db == nullptr || read_only_) return std::unexpected("the database is not open");
+  return outcome(files_.db->SyncWAL());
 }
 
-std::expected<void, std::string> Database::merge() {
+std::expected<void, std::string> Database::compact() {
   const Reading reading(*this);
-  if (!reading.is_valid()) return std::unexpected("it is not open");
+  if (!reading.is_valid()) return std::unexpected("the database is not open");
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   for (rocksdb::ColumnFamilyHandle* family : {&reading.payloads(), &reading.results(), &reading.index()}) {
@@ -274,28 +285,41 @@ std::expected<void, std::string> Database::merge() {
   return {};
 }
 
-void Database::give_up_merging() {
-  const std::shared_lock lock(mutex_);
-  if (db_ != nullptr) db_->DisableManualCompaction();
+void Database::abort_compaction() {
+  const Reading reading(*this, Reading::Wait::kNot);
+  if (reading.is_valid()) reading.db().DisableManualCompaction();
 }
 
-Database::Reading::Reading(Database& database, Wait wait) : database_(database), lock_(database.mutex_) {
-  if (wait == Wait::briefly) {
-    // The time that it takes to open it; whoever asks has other things to do than to wait for a disk that
-    // fails.
-    database_.opened_.wait_for(lock_, std::chrono::milliseconds(200),
-                               [&] { return database_.db_ != nullptr; });
-    return;
+Database::Reading::Reading(Database& database, Wait wait) : database_(database) {
+  // About the time that opening takes: a caller that waits briefly must not be held up by a failing
+  // disk.
+  constexpr auto kBrief = std::chrono::milliseconds(200);
+  const MutexLock lock(database.mutex_);
+  if (wait == Wait::kUntilOpen) {
+    while (database.opened_ == nullptr && !database.abandoned_) database.changed_.wait(database.mutex_);
+  } else if (wait == Wait::kBriefly && database.opened_ == nullptr) {
+    const auto deadline = now() + kBrief;
+    while (database.opened_ == nullptr &&
+           database.changed_.wait_until(database.mutex_, deadline) == std::cv_status::no_timeout) {
+    }
   }
-  database_.opened_.wait(lock_, [&] { return database_.db_ != nullptr || database_.abandoned_; });
+  files_ = database.opened_;
+  if (files_ != nullptr) ++database.readings_;
+}
+
+Database::Reading::~Reading() {
+  if (files_ == nullptr) return;
+  const MutexLock lock(database_.mutex_);
+  // Under the mutex: the database may be destroyed as soon as it is released.
+  if (--database_.readings_ == 0 && database_.opened_ == nullptr) database_.changed_.notify_all();
 }
 
 void Database::abandon() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     abandoned_ = true;
   }
-  opened_.notify_all();
+  changed_.notify_all();
 }
 
 std::uint64_t Database::disk_bytes() const {
@@ -311,7 +335,7 @@ std::uint64_t Database::disk_bytes() const {
 std::expected<void, std::string> visit_prefix(
     const Database::Reading& reading, rocksdb::ColumnFamilyHandle& family, std::string_view prefix,
     const std::function<bool(std::string_view key, std::string_view value)>& visit) {
-  // The end, so that the iterator does not step over rows that are deleted behind it.
+  // The bound keeps the iterator from stepping over deleted rows after the prefix.
   std::string end(prefix);
   while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xFF) end.pop_back();
   if (!end.empty()) end.back() = static_cast<char>(static_cast<unsigned char>(end.back()) + 1);

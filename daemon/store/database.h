@@ -1,21 +1,23 @@
-// RocksDB as the store uses it: the one place that opens it, sets its options and words its errors. Internal
-// to daemon/store.
+// RocksDB as the store uses it: the only place that opens it, sets its options and words its
+// errors. Internal to daemon/store.
 #pragma once
 
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "config/config.h"
+#include "core/sync/mutex.h"
+#include "daemon/store/writer_thread.h"
 
 namespace spdlog {
 class logger;
@@ -23,12 +25,14 @@ class logger;
 
 namespace locksley::daemon {
 
-// Three families of rows: the index (all of it is read at start: one row a batch and a few more), payloads,
-// and results.
+// An open RocksDB database with three column families: the index (read as a whole at the start; one
+// row a batch, and a few more), payloads, and results.
 //
-// Owned by the Store. Any thread may read (Reading); one thread writes. A database that failed to write is
-// opened anew by reopen(): RocksDB then reads its log again and writes what it finds to new files, synced, so
-// that nothing rests on pages that the kernel may believe to be on the disk after a sync has failed.
+// Owned by the Store. Any thread may read, through a Reading; one thread writes (kStoreWriter).
+// Reads, writes, compact() and reopen() block on the disk; reopen() and the destructor also wait
+// for all Readings. After a write or a sync has failed, call reopen(): RocksDB then replays its log
+// and writes the rows to new files, synced. That is needed because after a failed fsync the kernel
+// may take pages for clean that never reached the disk.
 class Database {
  public:
   struct Options {
@@ -38,77 +42,100 @@ class Database {
     std::shared_ptr<spdlog::logger> log;
   };
 
-  // Creates it if there is none. The error names the path, says what is wrong, and what to do.
+  // Creates the database if there is none. The error names the path, says what is wrong, and what
+  // to do.
   static std::expected<std::unique_ptr<Database>, std::string> open(Options options);
-  // Makes what can still be read of a damaged one a sound one: of a damaged log what comes before the damage;
-  // of tables what their checksums vouch for. One that is sound stays as it is. The error as in open().
+  // Makes a sound database of what is still readable in a damaged one: the records of a log before
+  // the first damaged one, and the table blocks whose checksums match. A sound database stays as it
+  // is. The error is as in open().
   static std::expected<void, std::string> repair(const Options& options);
-  // Writes out what is in memory, so that the next start is quick, and closes.
+  // Flushes the memtables, so that the next start is quick, and closes the database. No Reading may
+  // exist.
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // [the writer] The error says what the system said.
-  std::expected<void, std::string> write(rocksdb::WriteBatch& batch, bool sync);
-  std::expected<void, std::string> sync();
-  // [any thread] Merges all files of payloads and results, so that what was deleted takes no space.
-  std::expected<void, std::string> merge();
-  // [any thread] A merge() under way returns, with an error, and no other begins.
-  void give_up_merging();
-  // [the writer] Waits for those that read. If it fails, what is there can be read all the same, if at all
-  // possible.
-  std::expected<void, std::string> reopen();
+  // The error is RocksDB's or the system's.
+  std::expected<void, std::string> write(rocksdb::WriteBatch& batch, bool sync)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  std::expected<void, std::string> sync() LOCKSLEY_REQUIRES(kStoreWriter);
+  // [any thread] Compacts all column families, so that deleted rows take no space.
+  std::expected<void, std::string> compact() LOCKSLEY_EXCLUDES(mutex_);
+  // [any thread] Makes a compact() that is under way, and all later ones, fail, until reopen().
+  void abort_compaction() LOCKSLEY_EXCLUDES(mutex_);
+  // If it fails, the database is open for reading only, or closed if even that is impossible.
+  std::expected<void, std::string> reopen() LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(mutex_);
 
-  // A lease on the open database; while one is held, it stays open. Not valid if it is not open: while it is
-  // being opened anew, and if that failed. By default it waits for that, until abandon() is called; or
-  // briefly.
+ private:
+  // RocksDB's handles, in the order index, payloads, results.
+  struct Files {
+    std::unique_ptr<rocksdb::DB> db;
+    std::vector<rocksdb::ColumnFamilyHandle*> families;
+  };
+
+ public:
+  // A lease on the open database: it stays open while a Reading exists. Not valid if the database
+  // is not open: while it is being reopened, and after that has failed. By default the constructor
+  // waits until it is open, or until abandon() is called.
+  //
+  // On the stack of the thread that reads; create it, use it and destroy it there.
   class Reading {
    public:
-    enum class Wait { until_open, briefly };
-    explicit Reading(Database& database, Wait wait = Wait::until_open);
-    bool is_valid() const { return database_.db_ != nullptr; }
-    rocksdb::DB& db() const { return *database_.db_; }
-    rocksdb::ColumnFamilyHandle& index() const { return *database_.families_[0]; }
-    rocksdb::ColumnFamilyHandle& payloads() const { return *database_.families_[1]; }
-    rocksdb::ColumnFamilyHandle& results() const { return *database_.families_[2]; }
+    enum class Wait { kUntilOpen, kBriefly, kNot };
+    explicit Reading(Database& database, Wait wait = Wait::kUntilOpen) LOCKSLEY_EXCLUDES(database.mutex_);
+    ~Reading();
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+    bool is_valid() const { return files_ != nullptr; }
+    rocksdb::DB& db() const { return *files_->db; }
+    rocksdb::ColumnFamilyHandle& index() const { return *files_->families[0]; }
+    rocksdb::ColumnFamilyHandle& payloads() const { return *files_->families[1]; }
+    rocksdb::ColumnFamilyHandle& results() const { return *files_->families[2]; }
 
    private:
     Database& database_;
-    std::shared_lock<std::shared_mutex> lock_;
+    const Files* files_ = nullptr;  // null: not valid
   };
-  // Whoever waits for it to be opened shall wait no longer.
-  void abandon();
+  // Readings that wait for the database to be opened stop waiting, now and later.
+  void abandon() LOCKSLEY_EXCLUDES(mutex_);
 
-  rocksdb::ColumnFamilyHandle* index() { return families_[0]; }
-  rocksdb::ColumnFamilyHandle* payloads() { return families_[1]; }
-  rocksdb::ColumnFamilyHandle* results() { return families_[2]; }
+  rocksdb::ColumnFamilyHandle* index() LOCKSLEY_REQUIRES(kStoreWriter) { return files_.families[0]; }
+  rocksdb::ColumnFamilyHandle* payloads() LOCKSLEY_REQUIRES(kStoreWriter) { return files_.families[1]; }
+  rocksdb::ColumnFamilyHandle* results() LOCKSLEY_REQUIRES(kStoreWriter) { return files_.families[2]; }
 
   const std::string& path() const { return options_.path; }
-  // Bytes of all files in its folder. Reads the folder.
+  // [any thread] Bytes of all files in the database's folder. Reads the folder.
   std::uint64_t disk_bytes() const;
 
  private:
   explicit Database(Options options) : options_(std::move(options)) {}
-  std::expected<void, std::string> open_files();
-  void open_for_reading();
+  std::expected<void, std::string> open_files() LOCKSLEY_REQUIRES(kStoreWriter);
+  void open_for_reading() LOCKSLEY_REQUIRES(kStoreWriter);
   bool has_lost_its_index() const;
-  void close_files();
+  // From now on Readings are valid.
+  void admit_readers() LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(mutex_);
+  // Waits for all Readings.
+  void close_files() LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(mutex_);
   std::string explain(const rocksdb::Status& status) const;
   std::string damage(std::string_view what) const;
 
   const Options options_;
-  std::shared_mutex mutex_;
-  std::condition_variable_any opened_;
-  // Written under mutex_, exclusively, by the writer.
-  std::unique_ptr<rocksdb::DB> db_;
-  std::vector<rocksdb::ColumnFamilyHandle*> families_;
-  bool abandoned_ = false;
-  bool read_only_ = false;          // the writer's thread only
-  bool drops_damaged_log_ = false;  // of a log that is damaged, what is behind the damage; for repair()
+
+  Files files_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // does not change while there is a Reading
+  bool read_only_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+  // For repair(): of a damaged log, drop the records after the damage.
+  bool drops_damaged_log_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+
+  Mutex mutex_;
+  CondVar changed_;                                            // opened_, readings_ or abandoned_
+  const Files* opened_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;  // files_; null: not to be read
+  std::size_t readings_ LOCKSLEY_GUARDED_BY(mutex_) = 0;       // that are valid
+  bool abandoned_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 };
 
-// Visits the rows whose keys begin with `prefix`, in order, until `visit` returns false. The error as of
-// write().
+// Visits the rows whose keys begin with `prefix`, in the order of their keys, until `visit` returns
+// false. The error is as in Database::write().
 std::expected<void, std::string> visit_prefix(
     const Database::Reading& reading, rocksdb::ColumnFamilyHandle& family, std::string_view prefix,
     const std::function<bool(std::string_view key, std::string_view value)>& visit);

@@ -1,4 +1,4 @@
-// How much room a file system has.
+// The size and the free space of a file system.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace locksley::daemon {
 
 struct DiskSpace {
   std::uint64_t size_bytes = 0;
-  std::uint64_t free_bytes = 0;  // for this process; what is kept for root alone is not free
+  std::uint64_t free_bytes = 0;  // for this process: without the blocks that are reserved for root
 };
 
-// Of the file system that `path` lies in; nothing if the system does not say. One system call, which on a
-// local file system waits for no disk: 1 us.
+// The space of the file system that contains `path`; nothing if the system call fails. Any thread.
+// On a local file system it does not wait for the disk: 1 us.
 std::optional<DiskSpace> disk_space(const std::string& path);
 
 }  // namespace locksley::daemon

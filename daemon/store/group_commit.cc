@@ -6,7 +6,8 @@
 #include <chrono>
 #include <utility>
 
-#include "core/batch.h"
+#include "core/batch/batch.h"
+#include "daemon/base/time.h"
 #include "daemon/store/database.h"
 #include "daemon/store/write_group.h"
 
@@ -16,10 +17,10 @@ namespace {
 constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
-constexpr Nanoseconds kLookPeriod = std::chrono::seconds(1);
+constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);
 
-// What stays of a batch that has gone while it is among the recent: an entry, and the counts of its
-// shared_ptr.
+// The memory that an entry of recent_ keeps after its batch has been evicted: the entry itself and
+// the control block of the batch's shared_ptr.
 constexpr std::size_t kRecentBytes = 96;
 
 std::size_t weight_of(const StoreWrite& write) {
@@ -44,7 +45,7 @@ GroupCommit::~GroupCommit() { stop(); }
 void GroupCommit::stop() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -57,11 +58,11 @@ Ticket GroupCommit::put(StoreWrite write, Urgency urgency) {
   bool wakes = false;
   Ticket ticket = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return ticket_;
     pending_bytes_ += weight_of(write);
     if (gathering_.empty()) due_ = steady_now() + kDelay;
-    // The writer, if it sleeps, sleeps for ever, or until something is due.
+    // A sleeping writer has no deadline, or waits for due_, next_retry_ or next_sync_.
     wakes = sleeping_ && (is_urgent ? !urgent_.load() : gathering_.empty());
     gathering_.push_back(std::move(write));
     if (is_urgent) urgent_ = true;
@@ -72,115 +73,134 @@ Ticket GroupCommit::put(StoreWrite write, Urgency urgency) {
 }
 
 void GroupCommit::wait_for_room() {
-  std::unique_lock lock(mutex_);
-  room_.wait(lock, [this] { return has_room() || stopping_; });
+  const MutexLock lock(mutex_);
+  while (!has_room() && !stopping_) room_.wait(mutex_);
 }
 
-// [needs mutex_]
+bool GroupCommit::has_room_now() const {
+  const MutexLock lock(mutex_);
+  return has_room();
+}
+
 bool GroupCommit::has_room() const {
   return pending_bytes_ <= (error_.empty() ? kMostPending : kMostPendingWhileItFails);
 }
 
 std::string GroupCommit::error() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 
 void GroupCommit::run() {
-  std::unique_lock lock(mutex_);
-  while (wait_for_work(lock) == Woken::by_work) commit(lock);
-  // What is left, and what the disk did not take before.
-  if (!error_.empty()) try_again(lock);
-  commit(lock);
+  const ThreadRoleScope role(kStoreWriter);
+  const MutexLock lock(mutex_);
+  while (wait_for_work() == Woken::kByWork) commit();
+  // The last attempt to write what is kept, and the last group.
+  if (!error_.empty()) retry();
+  commit();
   if (!kept_.empty()) {
     log_->error(
-        "store: {} changes and results could not be written and are lost: these jobs will run again; "
+        "store: {} changes and results could not be written and are lost: their jobs will run again; "
         "error=\"{}\"",
         kept_.size(), error_);
   }
 }
 
-GroupCommit::Woken GroupCommit::wait_for_work(std::unique_lock<std::mutex>& lock) {
+GroupCommit::Woken GroupCommit::wait_for_work() {
   for (;;) {
-    if (urgent_) return Woken::by_work;
-    if (stopping_) return Woken::by_stop;
+    if (urgent_) return Woken::kByWork;
+    if (stopping_) return Woken::kByStop;
+    if (!results_freed_.empty()) {
+      const auto freed = std::exchange(results_freed_, {});
+      mutex_.unlock();
+      free_recent(0);
+      for (const auto& done : freed) done();
+      mutex_.lock();
+      continue;
+    }
     const Nanoseconds now = steady_now();
-    if (!gathering_.empty() && now >= due_) return Woken::by_work;
-    if (!error_.empty() && now >= next_try_) {
-      try_again(lock);
+    if (!gathering_.empty() && now >= due_) return Woken::kByWork;
+    if (!error_.empty() && now >= next_retry_) {
+      retry();
       continue;
     }
     Nanoseconds until = Nanoseconds::max();
     if (!gathering_.empty()) until = due_;
-    if (!error_.empty()) until = std::min(until, next_try_);
+    if (!error_.empty()) until = std::min(until, next_retry_);
     if (unsynced_ && error_.empty()) {
       if (now >= next_sync_) {
-        lock.unlock();
+        mutex_.unlock();
         auto synced = database_.sync();
-        lock.lock();
+        mutex_.lock();
         unsynced_ = false;
         if (!synced) fail(std::move(synced.error()), {});
         continue;
       }
       until = std::min(until, next_sync_);
     }
-    lock.unlock();
+    mutex_.unlock();
     const bool found = spin_.look(true, [this] { return urgent_.load(); });
-    lock.lock();
+    mutex_.lock();
     if (found || urgent_ || stopping_) continue;
-    sleeping_ = true;
-    if (until == Nanoseconds::max()) {
-      if (gathering_.empty()) wake_.wait(lock);
-    } else {
-      wake_.wait_until(lock, std::chrono::steady_clock::time_point(until));
-    }
-    sleeping_ = false;
+    if (!results_freed_.empty()) continue;
+    // Nothing is due, but a write may have been put since.
+    if (until == Nanoseconds::max() && !gathering_.empty()) continue;
+    sleep_until(until);
     if (urgent_) spin_.slept();
   }
 }
 
-void GroupCommit::commit(std::unique_lock<std::mutex>& lock) {
+void GroupCommit::sleep_until(Nanoseconds instant) {
+  sleeping_ = true;
+  if (instant == Nanoseconds::max()) {
+    wake_.wait(mutex_);
+  } else {
+    wake_.wait_until(mutex_, Instant(instant));
+  }
+  sleeping_ = false;
+}
+
+void GroupCommit::commit() {
   Writes writes = std::exchange(gathering_, {});
   if (writes.empty()) return;
   const bool is_awaited = urgent_.exchange(false);
   const Ticket ticket = ticket_++;
   std::string error = error_;
-  lock.unlock();
+  mutex_.unlock();
   if (error.empty()) {
     const Nanoseconds began = steady_now();
     if (auto written = write(writes); !written) error = std::move(written.error());
     commit_time_.observe(steady_now() - began);
-    if (began >= next_look_) look_at_disk();
+    if (began >= next_measurement_) measure_disk();
   }
   std::size_t weight = 0;
   if (error.empty()) {
     for (const StoreWrite& each : writes) weight += weight_of(each);
     keep_in_memory(writes);
-    writes.clear();  // not under the mutex
+    writes.clear();  // while the mutex is not held
     written_ = ticket;
   }
-  lock.lock();
+  mutex_.lock();
   pending_bytes_ -= weight;
   room_.notify_all();
   if (!error.empty()) fail(error, std::move(writes));
-  lock.unlock();
+  mutex_.unlock();
   if (is_awaited) on_outcome_({ticket, std::move(error)});
-  lock.lock();
+  mutex_.lock();
 }
 
 std::expected<void, std::string> GroupCommit::write(const Writes& writes) {
   WriteGroup group(database_);
-  for (const StoreWrite& each : writes) std::visit(group, each);
+  for (const StoreWrite& each : writes) group.add(each);
   if (durability_ == config::Durability::kAsync && !std::exchange(unsynced_, true)) {
     next_sync_ = steady_now() + kSyncPeriod;
   }
   return group.finish(durability_ == config::Durability::kFsync);
 }
 
-// [needs mutex_]
 void GroupCommit::fail(std::string error, Writes writes) {
   for (StoreWrite& each : writes) {
-    // Whoever wanted these accepted hears that they are not.
+    // Acceptances and ADDs are not kept: their clients are told that they were refused.
     if (!std::holds_alternative<AcceptBatch>(each) && !std::holds_alternative<AddJobs>(each)) {
       kept_.push_back(std::move(each));
     }
@@ -188,23 +208,22 @@ void GroupCommit::fail(std::string error, Writes writes) {
   if (error_.empty()) {
     ++errors_;
     log_->error(
-        "store: cannot write to {}: nothing new is accepted, what is in memory goes on; it is tried again; "
+        "store: cannot write to {}: new batches are refused, accepted ones run on; the write is retried; "
         "error=\"{}\"",
         database_.path(), error);
-    next_try_ = steady_now() + pause_;
+    next_retry_ = steady_now() + pause_;
   }
   error_ = std::move(error);
   room_.notify_all();
 }
 
-// [needs mutex_, which it lets go of meanwhile]
-void GroupCommit::try_again(std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
+void GroupCommit::retry() {
+  mutex_.unlock();
   std::expected<void, std::string> done = database_.reopen();
   if (done) {
-    // Synced in any case: after a failure nothing is left to chance.
+    // Synced whatever store.durability says: no later write may hide a second failure.
     WriteGroup group(database_);
-    for (const StoreWrite& each : kept_) std::visit(group, each);
+    for (const StoreWrite& each : kept_) group.add(each);
     done = group.finish(true);
   }
   std::size_t weight = 0;
@@ -213,10 +232,10 @@ void GroupCommit::try_again(std::unique_lock<std::mutex>& lock) {
     for (const StoreWrite& each : std::exchange(kept_, {})) weight += weight_of(each);
     written_ = ticket_ - 1;
   }
-  lock.lock();
+  mutex_.lock();
   pending_bytes_ -= weight;
   if (done) {
-    log_->info("store: {} can be written again: batches are accepted", database_.path());
+    log_->info("store: {} can be written again: new batches are accepted", database_.path());
     error_.clear();
     pause_ = kFirstPause;
     room_.notify_all();
@@ -225,28 +244,44 @@ void GroupCommit::try_again(std::unique_lock<std::mutex>& lock) {
   ++errors_;
   error_ = std::move(done.error());
   pause_ = std::min(2 * pause_, kLongestPause);
-  next_try_ = steady_now() + pause_;
-  log_->warn("store: {} still cannot be written; next try in {} s; error=\"{}\"", database_.path(),
+  next_retry_ = steady_now() + pause_;
+  log_->warn("store: {} still cannot be written; next attempt in {} s; error=\"{}\"", database_.path(),
              std::chrono::duration_cast<std::chrono::seconds>(pause_).count(), error_);
 }
 
 void GroupCommit::keep_in_memory(const Writes& written) {
+  bool is_at_limit = false;
   for (const StoreWrite& each : written) {
     const auto* record = std::get_if<RecordStep>(&each);
     if (record == nullptr || record->step.rows.rows == 0) continue;
     const ResultLog::Slice& rows = record->step.rows;
     recent_.push_back({record->step.batch, rows.first_row + rows.rows, rows.size_bytes + kRecentBytes});
     recent_bytes_ += recent_.back().bytes;
+    if (const std::shared_ptr<Batch> batch = record->step.batch.lock()) {
+      is_at_limit = is_at_limit || batch->is_at_result_limit();
+    }
   }
-  for (; recent_bytes_ > kResultMemory; recent_.pop_front()) {
+  free_recent(is_at_limit ? 0 : kResultMemory);
+}
+
+void GroupCommit::free_results(std::function<void()> done) {
+  {
+    const MutexLock lock(mutex_);
+    results_freed_.push_back(std::move(done));
+  }
+  wake_.notify_one();
+}
+
+void GroupCommit::free_recent(std::size_t down_to_bytes) {
+  for (; recent_bytes_ > down_to_bytes; recent_.pop_front()) {
     const Recent& oldest = recent_.front();
     if (const std::shared_ptr<Batch> batch = oldest.batch.lock()) batch->drop_rows_before(oldest.end);
     recent_bytes_ -= oldest.bytes;
   }
 }
 
-void GroupCommit::look_at_disk() {
-  next_look_ = steady_now() + kLookPeriod;
+void GroupCommit::measure_disk() {
+  next_measurement_ = steady_now() + kMeasurePeriod;
   disk_bytes_ = database_.disk_bytes();
 }
 

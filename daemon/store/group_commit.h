@@ -1,24 +1,25 @@
-// The writer of the store: everything that is to be written gathers, and goes to the disk together.
+// The writer of the store: collects writes into groups, and writes and syncs each group as one.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <expected>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "config/config.h"
-#include "core/adaptive_spin.h"
-#include "core/batch_journal.h"
-#include "core/histogram.h"
+#include "core/base/histogram.h"
+#include "core/batch/batch_journal.h"
+#include "core/sync/adaptive_spin.h"
+#include "core/sync/mutex.h"
 #include "daemon/store/ticket.h"
+#include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
 
 namespace spdlog {
@@ -29,15 +30,18 @@ namespace locksley::daemon {
 
 class Database;
 
-// One thread writes: while a group is being synced the next one gathers, so that all who wait at the moment
-// share one sync. What nobody waits for, steps of batches above all, goes with the next group, kDelay later
-// at most.
+// Group commit: while one group is being synced, new writes gather in the next group, so that all
+// clients that wait at the same time share one sync. Writes for which no client waits, mainly steps
+// of batches, go with the next group, at most kDelay after their put().
 //
-// When a write or a sync fails nothing is tried again as if nothing had happened: the database is closed,
-// opened anew, which makes sure of all that it had acknowledged (Database), and given what is kept;after 1 s
-// at first, 5 s at last.Meanwhile error() says what is wrong.
+// Owned by the Store; the Database outlives it. start() and stop(): one thread. All other members:
+// any thread. put() never blocks on the disk; wait_for_room() blocks, for workers; stop() waits for
+// the last sync.
 //
-// Owned by the Store. put(), error() and the counters: any thread. wait_for_room(): workers.
+// When a write or a sync fails, the group's acceptances are refused, and its other writes are kept.
+// The writer then reopens the database, which makes sure that everything acknowledged before is on
+// the disk (Database), and writes what is kept, synced. It makes the first attempt after 1 s, later
+// ones after up to 5 s. Until one succeeds, error() says why.
 class GroupCommit {
  public:
   GroupCommit(Database& database, config::Durability durability, std::shared_ptr<spdlog::logger> log);
@@ -45,94 +49,112 @@ class GroupCommit {
   GroupCommit(const GroupCommit&) = delete;
   GroupCommit& operator=(const GroupCommit&) = delete;
 
-  // From now on it writes. `on_outcome` is called by its thread after a group that somebody may wait for.
+  // Starts the writer. It calls `on_outcome` on its thread after each group that has an awaited
+  // write.
   void start(std::function<void(Outcome)> on_outcome);
 
-  // After stop() it does nothing. The outcome of a ticket is told if one of its writes is awaited; an
-  // acceptance and an ADD always are.
-  Ticket put(StoreWrite write, Urgency urgency);
-  static constexpr auto kDelay =
-      std::chrono::milliseconds(5);  // half of what is promised; the rest is for the sync
+  // Adds a write to the group that gathers, and returns that group's ticket. Does nothing after
+  // stop(). Acceptances and ADDs must be awaited: their outcome is reported only then.
+  Ticket put(StoreWrite write, Urgency urgency) LOCKSLEY_EXCLUDES(mutex_);
+  // Half of the promised 10 ms; the other half is for the sync.
+  static constexpr auto kDelay = std::chrono::milliseconds(5);
 
-  // Of what gathers; and of the last group that is written, with all before it.
+  // The ticket of the group that gathers; and of the last group that is in the database, with all
+  // before it.
   Ticket gathering() const { return ticket_.load(); }
   Ticket written() const { return written_.load(); }
 
-  // Writes what there is, and ends the thread. If the disk fails, that is lost, with a line in the log.
-  void stop();
+  // Writes the group that gathers and ends the thread. If the disk fails, the writes are lost, and
+  // the log says so.
+  void stop() LOCKSLEY_EXCLUDES(mutex_);
 
-  // Blocks while so many bytes of results wait for the disk that they would not be there in time; while the
-  // disk fails, so many that they would fill the memory.
-  void wait_for_room();
+  // Blocks while more than kMostPending bytes of results wait for the disk: more could not be
+  // written within kDelay. While the disk fails the bound is larger; it then only keeps results
+  // from filling the memory.
+  void wait_for_room() LOCKSLEY_EXCLUDES(mutex_);
+  // Whether wait_for_room() would return at once. Never blocks.
+  bool has_room_now() const LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostPending = 4U << 20;
   static constexpr std::size_t kMostPendingWhileItFails = 256U << 20;
-  // Results that are on the disk stay in memory, too, up to so many bytes.
+  // Results that are on the disk also stay in memory, up to so many bytes.
   static constexpr std::size_t kResultMemory = 64U << 20;
 
-  // What is wrong with the disk; empty: nothing.
-  std::string error() const;
+  // Frees the memory of all results that are on the disk. `done` is called by the writer's thread when they
+  // are free, but not after stop().
+  void free_results(std::function<void()> done) LOCKSLEY_EXCLUDES(mutex_);
+
+  // Why the disk cannot be written; empty: it can.
+  std::string error() const LOCKSLEY_EXCLUDES(mutex_);
 
   const DurationHistogram& commit_time() const { return commit_time_; }
+  // Writes and reopenings that failed.
   std::uint64_t errors() const { return errors_.load(); }
-  // As of the last look, about once a second while there is something to write.
+  // Bytes of the store's files when they were last measured: about once a second while there are
+  // writes.
   std::uint64_t disk_bytes() const { return disk_bytes_.load(); }
 
  private:
   using Writes = std::vector<StoreWrite>;
-  enum class Woken { by_work, by_stop };
+  enum class Woken { kByWork, kByStop };
 
-  void run();
-  Woken wait_for_work(std::unique_lock<std::mutex>& lock);
-  void commit(std::unique_lock<std::mutex>& lock);
-  std::expected<void, std::string> write(const Writes& writes);
-  void fail(std::string error, Writes writes);
-  void try_again(std::unique_lock<std::mutex>& lock);
-  bool has_room() const;
-  void look_at_disk();
-  void keep_in_memory(const Writes& written);
+  void run() LOCKSLEY_EXCLUDES(mutex_);
+  // These release the mutex while they block or use the disk.
+  Woken wait_for_work() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  void commit() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  void retry() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  void sleep_until(Nanoseconds instant) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+
+  void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  bool has_room() const LOCKSLEY_REQUIRES(mutex_);
+  std::expected<void, std::string> write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  void measure_disk() LOCKSLEY_REQUIRES(kStoreWriter);
+  void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
+  void free_recent(std::size_t down_to_bytes) LOCKSLEY_REQUIRES(kStoreWriter);
 
   Database& database_;
   const config::Durability durability_;
   std::function<void(Outcome)> on_outcome_;  // constant after start()
   const std::shared_ptr<spdlog::logger> log_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;  // the writer
-  std::condition_variable room_;  // wait_for_room()
-  // Guarded by mutex_:
-  Writes gathering_;
-  std::atomic<Ticket> ticket_{1};  // of what gathers; read by anyone, who may then know what was put before
-  std::size_t pending_bytes_ = 0;
-  Nanoseconds due_{};  // when what gathers is written, though nobody waits for it
-  bool sleeping_ = false;
-  bool stopping_ = false;
-  std::string error_;
-  // Set under mutex_ when somebody waits for what gathers; read by the writer's look, too.
-  std::atomic<bool> urgent_{false};
+  mutable Mutex mutex_;
+  CondVar wake_;  // the writer
+  CondVar room_;  // wait_for_room()
+  Writes gathering_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::size_t pending_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  // When the group is written although no client waits for it.
+  Nanoseconds due_ LOCKSLEY_GUARDED_BY(mutex_){};
+  bool sleeping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void()>> results_freed_ LOCKSLEY_GUARDED_BY(mutex_);  // of free_results()
+  std::string error_ LOCKSLEY_GUARDED_BY(mutex_);
 
-  // The writer's thread only.
-  Writes kept_;  // to be written when the disk works again
-  Nanoseconds next_try_{};
-  Nanoseconds pause_{};
-  Nanoseconds next_sync_{};  // with durability async: when what was written is synced
-  bool unsynced_ = false;
-  Nanoseconds next_look_{};
-  // Results that are on the disk and still in memory, for whoever reads them soon; oldest first.
+  // Written under mutex_, read by any thread without it.
+  std::atomic<Ticket> ticket_{1};    // of gathering_: a write that was put before this read has no later one
+  std::atomic<bool> urgent_{false};  // gathering_ has an awaited write; the writer polls it before it sleeps
+
+  Writes kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // to be written when the disk works again
+  Nanoseconds next_retry_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
+  Nanoseconds pause_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // between two retries
+  // With durability async: when the writes since the last sync are synced.
+  Nanoseconds next_sync_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
+  bool unsynced_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+  Nanoseconds next_measurement_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
+  // Results that are on the disk and still in memory, for clients that read them soon; oldest
+  // first.
   struct Recent {
     std::weak_ptr<Batch> batch;
     std::uint64_t end;  // of their rows
     std::size_t bytes;
   };
-  std::deque<Recent> recent_;
-  std::size_t recent_bytes_ = 0;
-  AdaptiveSpin spin_;
+  std::deque<Recent> recent_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  std::size_t recent_bytes_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
+  AdaptiveSpin spin_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
-  std::atomic<Ticket> written_{
-      0};  // writer -> anyone: who reads a ticket here finds its rows in the database
-
-  DurationHistogram commit_time_;
-  std::atomic<std::uint64_t> errors_{0};      // writer -> anyone: counters, nothing follows from them
+  // Written by the writer, read by any thread.
+  std::atomic<Ticket> written_{0};            // the rows of this ticket are in the database
+  std::atomic<std::uint64_t> errors_{0};      // a counter: readers conclude nothing from it
   std::atomic<std::uint64_t> disk_bytes_{0};  // likewise
+  DurationHistogram commit_time_;
 
   std::thread thread_;  // last: it uses all of the above
 };

@@ -19,9 +19,9 @@ void StoredJournal::wait_for_room() { group_.wait_for_room(); }
 
 std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_rows,
                                        const std::function<bool(const ResultRow&)>& visit) {
-  // Whoever reads results has other things to do than to wait for the disk to work again.
-  const Database::Reading reading(database_, Database::Reading::Wait::briefly);
-  if (!reading.is_valid()) throw std::runtime_error("the store cannot be read at the moment: the disk fails");
+  // A reader of results must not wait until a failed disk works again.
+  const Database::Reading reading(database_, Database::Reading::Wait::kBriefly);
+  if (!reading.is_valid()) throw std::runtime_error("cannot read the store: the disk fails; retry later");
   const std::string low = part_key(sequence_, 0);
   const std::string high = part_key(sequence_ + 1, 0);
   const rocksdb::Slice lower(low);
@@ -42,7 +42,7 @@ std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_ro
     if (row + visited->rows != first + consumed) return consumed;  // enough
   }
   if (!at->status().ok()) {
-    throw std::runtime_error(fmt::format("the store cannot be read: {}", at->status().ToString()));
+    throw std::runtime_error(fmt::format("cannot read the store: {}", at->status().ToString()));
   }
   if (consumed < max_rows) {
     throw std::runtime_error(

@@ -2,14 +2,16 @@
 
 #include <cstdint>
 
-#include "core/batch_journal.h"
+#include "core/batch/batch_journal.h"
 #include "daemon/store/group_commit.h"
 
 namespace locksley::daemon {
 
 class Database;
 
-// The journal of one batch in the store. Owned by its batch; `group` and `database` outlive it.
+// The journal of one batch in the store. Owned by its batch; `group` and `database` outlive it. Any
+// thread. record() does not block. wait_for_room() blocks while too many results wait for the disk.
+// read_rows() blocks on the disk; it throws std::runtime_error if the rows cannot be read.
 class StoredJournal final : public BatchJournal {
  public:
   StoredJournal(GroupCommit& group, Database& database, std::uint64_t sequence, PayloadParts parts)

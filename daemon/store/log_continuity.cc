@@ -32,7 +32,7 @@ rocksdb::WalFilter::WalProcessingOption LogContinuity::LogRecordFound(unsigned l
   return WalProcessingOption::kContinueProcessing;
 }
 
-// The checksum, length and kind of a log's first record: never all zero.
+// Reads the checksum, length and kind of the log's first record, which are never all zero.
 bool LogContinuity::begins_with_zeros(const std::string& log_file) const {
   std::unique_ptr<rocksdb::SequentialFile> file;
   std::array<char, 7> head;

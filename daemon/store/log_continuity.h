@@ -1,4 +1,4 @@
-// Whether RocksDB's log lacks something in its middle. Internal to daemon/store.
+// Detects gaps in RocksDB's log. Internal to daemon/store.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -10,16 +10,18 @@
 
 namespace locksley::daemon {
 
-// Sees each record of the logs that RocksDB replays, and calls the first behind a gap damaged. RocksDB
-// numbers what it writes without gaps, and does not compare the numbers: a page that was never written,
-// because the power failed before the pages around it were synced, reads as zeros; and where zeros are at the
-// end or the beginning of one of the log's blocks it takes the rest of the block for empty, and goes on
-// behind it.
+// RocksDB passes each record that it replays to this filter, which reports the first record after a
+// gap as damaged. RocksDB numbers its entries consecutively, but does not compare the numbers.
+// After a power failure, a page that was not synced may read as zeros. RocksDB takes zeros at the
+// beginning or the end of a block of the log for an empty rest of the block, and continues with the
+// next block.
 //
-// What it does not see: that the whole of the first log is missing; zeros in the last block, which are the
-// log's end to RocksDB (after a power loss they are: what was synced is not zeros).
+// Two gaps are not detected: that the first log is missing entirely; and zeros in the last block,
+// which RocksDB takes for the end of the log. After a power failure they are that: synced pages are
+// not zeros.
 //
-// For one opening of a database, which it must outlive; RocksDB calls it from the thread that opens.
+// For one opening of a database, which it must outlive. RocksDB calls it on the thread that opens
+// the database. LogRecordFound() reads the log's file.
 class LogContinuity final : public rocksdb::WalFilter {
  public:
   // `env` null: the system's.
@@ -35,7 +37,7 @@ class LogContinuity final : public rocksdb::WalFilter {
   bool begins_with_zeros(const std::string& log_file) const;
 
   rocksdb::Env* const env_;
-  std::optional<rocksdb::SequenceNumber> next_;  // the number that the next record begins with
+  std::optional<rocksdb::SequenceNumber> next_;  // the expected number of the next record's first entry
 };
 
 }  // namespace locksley::daemon

@@ -6,8 +6,8 @@
 
 namespace locksley::daemon {
 
-// How many chunks the payloads of a batch take, where that is known: then nobody has to look for what is to
-// be deleted.
+// The number of rows that the payloads of a batch take, as far as it is known: with kNone and kOne,
+// deleting them needs no search.
 enum class PayloadParts : std::uint8_t { kNone, kOne, kUnknown };
 PayloadParts parts_of(const proto::ArgumentList& payloads);
 

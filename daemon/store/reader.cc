@@ -1,26 +1,30 @@
 #include "daemon/store/reader.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace locksley::daemon {
 
-void Reader::post(Task task) {
+void Reader::post(Task task, User user) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return;
-    tasks_.push_back(std::move(task));
+    // As many as there are users that read: a few.
+    auto line = std::ranges::find(lines_, user, &Line::user);
+    if (line == lines_.end()) line = lines_.insert(line, {user, {}});
+    line->tasks.push_back(std::move(task));
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_one();
 }
 
 void Reader::stop() {
-  std::deque<Task> dropped;
+  std::list<Line> dropped;
   std::thread thread;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
-    dropped.swap(tasks_);
+    dropped.swap(lines_);
     thread.swap(thread_);
   }
   changed_.notify_one();
@@ -29,12 +33,18 @@ void Reader::stop() {
 }
 
 void Reader::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+    while (!stopping_ && lines_.empty()) changed_.wait(mutex_);
     if (stopping_) return;
-    Task task = std::move(tasks_.front());
-    tasks_.pop_front();
+    Line& next = lines_.front();
+    Task task = std::move(next.tasks.front());
+    next.tasks.pop_front();
+    if (next.tasks.empty()) {
+      lines_.pop_front();
+    } else {
+      lines_.splice(lines_.end(), lines_, lines_.begin());
+    }
     lock.unlock();
     task();
     task = nullptr;

@@ -1,41 +1,53 @@
 #pragma once
 
-#include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
+#include <list>
 #include <thread>
+
+#include "core/sync/mutex.h"
 
 namespace locksley::daemon {
 
-// Reads for those who must not wait for the disk themselves: one thread, so that what is cold holds up only
-// others of its kind. It is started by the first task, and sleeps while there are none.
+// A thread that reads the store for callers that must not wait for the disk, such as the I/O
+// thread. There is one, so a slow read delays only other reads. It serves users round robin, so that
+// however much one asks for, another waits for one task of each user that reads. The first task
+// starts it; it sleeps while there are no tasks.
 //
-// Owned by the Store. Any thread may post; tasks are run one after the other, in the order in which they
-// came. A task does not throw.
+// Owned by the Store. Any thread may post. Tasks run one at a time, those of one user in the order of their post().
+// post() does not block; stop() waits for the running task. A task must not throw.
 class Reader {
  public:
   using Task = std::move_only_function<void()>;
+
+  // For whom a task reads: any number that is the same for all tasks of one user.
+  using User = std::uint64_t;
+  static constexpr User kNoUser = ~User{0};
 
   Reader() = default;
   ~Reader() { stop(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // After stop() it is dropped.
-  void post(Task task);
-  // Waits for the task that is being run; those behind it are dropped.
-  void stop();
+  // After stop(), destroys the task without running it.
+  void post(Task task, User user = kNoUser) LOCKSLEY_EXCLUDES(mutex_);
+  // Waits for the running task, and destroys those that have not started.
+  void stop() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  void run();
+  void run() LOCKSLEY_EXCLUDES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_:
-  std::deque<Task> tasks_;
-  bool stopping_ = false;
-  std::thread thread_;
+  Mutex mutex_;
+  CondVar changed_;
+  // Of users that have tasks, the one that is served next first.
+  struct Line {
+    User user;
+    std::deque<Task> tasks;
+  };
+  std::list<Line> lines_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  std::thread thread_ LOCKSLEY_GUARDED_BY(mutex_);
 };
 
 }  // namespace locksley::daemon

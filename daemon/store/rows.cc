@@ -4,14 +4,16 @@
 #include <chrono>
 #include <cstring>
 #include <span>
+#include <tuple>
 #include <utility>
 
+#include "daemon/store/batch_options.h"
 #include "daemon/store/codec.h"
 
 namespace locksley::daemon {
 namespace {
 
-// The forms of results: jobs that ran, and a run of jobs that never did.
+// The two encodings of results: of jobs that ran, and of a run of jobs that did not.
 enum class ResultForm : std::uint8_t { kRows, kRun };
 constexpr std::uint64_t kResultForms = 2;
 
@@ -36,6 +38,30 @@ std::vector<IndexRange> take_ranges(Decoder& from) {
   return ranges;
 }
 
+// The members of a batch's options, by type.
+void put(Encoder& to, const std::string& text) { to.text(text); }
+void put(Encoder& to, std::uint64_t number) { to.number(number); }
+void put(Encoder& to, std::chrono::milliseconds time) { to.signed_number(time.count()); }
+void put(Encoder& to, Keep keep) { to.number(static_cast<std::uint64_t>(keep)); }
+template <class Fields>
+void put(Encoder& to, const BatchOptions& options, const Fields& fields) {
+  std::apply([&](const auto&... field) { (put(to, options.*field.core), ...); }, fields);
+}
+
+void take(Decoder& from, std::string& text) { text = from.text(); }
+void take(Decoder& from, std::uint32_t& number) { number = static_cast<std::uint32_t>(from.number()); }
+void take(Decoder& from, std::uint64_t& number) { number = from.number(); }
+void take(Decoder& from, std::chrono::milliseconds& time) {
+  time = std::chrono::milliseconds(from.signed_number());
+}
+void take(Decoder& from, Keep& keep) {
+  keep = static_cast<Keep>(from.number_below(static_cast<std::uint64_t>(Keep::kNone) + 1));
+}
+template <class Fields>
+void take(Decoder& from, BatchOptions& options, const Fields& fields) {
+  std::apply([&](const auto&... field) { (take(from, options.*field.core), ...); }, fields);
+}
+
 template <class Row>
 std::optional<Row> complete(const Decoder& from, Row row) {
   if (!from.is_at_end()) return std::nullopt;
@@ -47,17 +73,8 @@ std::optional<Row> complete(const Decoder& from, Row row) {
 std::string encode(const AcceptedRow& row) {
   std::string bytes;
   Encoder to(bytes);
-  const BatchOptions& options = row.options;
   to.text(row.handler);
-  to.text(options.id);
-  to.text(options.name);
-  to.text(options.tenant);
-  to.text(options.trace);
-  to.number(options.weight);
-  to.number(options.slots);
-  to.number(options.max_fails);
-  to.signed_number(options.timeout.count());
-  to.number(static_cast<std::uint64_t>(options.keep));
+  put(to, row.options, kOptionFields);
   to.flag(row.id_is_chosen);
   to.flag(row.is_streamed);
   to.signed_number(row.submitted_at);
@@ -76,8 +93,8 @@ std::string encode(const AcceptedRow& row) {
     to.number(row.digest->low);
     to.number(row.digest->high);
   }
-  if (options.retries != 0 || row.start_at != 0 || !row.after.empty()) {
-    to.number(options.retries);
+  if (row.options.retries != 0 || row.start_at != 0 || !row.after.empty()) {
+    put(to, row.options, kLaterOptionFields);
     to.signed_number(row.start_at);
     to.number(row.after.size());
     for (const AcceptedRow::After& after : row.after) {
@@ -92,17 +109,8 @@ std::string encode(const AcceptedRow& row) {
 std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
   Decoder from(bytes);
   AcceptedRow row;
-  BatchOptions& options = row.options;
   row.handler = from.text();
-  options.id = from.text();
-  options.name = from.text();
-  options.tenant = from.text();
-  options.trace = from.text();
-  options.weight = static_cast<std::uint32_t>(from.number());
-  options.slots = static_cast<std::uint32_t>(from.number());
-  options.max_fails = from.number();
-  options.timeout = std::chrono::milliseconds(from.signed_number());
-  options.keep = static_cast<Keep>(from.number_below(static_cast<std::uint64_t>(Keep::none) + 1));
+  take(from, row.options, kOptionFields);
   row.id_is_chosen = from.flag();
   row.is_streamed = from.flag();
   row.submitted_at = from.signed_number();
@@ -120,7 +128,7 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
     row.digest = {low, from.number()};
   }
   if (from.left() != 0) {
-    options.retries = static_cast<std::uint32_t>(from.number());
+    take(from, row.options, kLaterOptionFields);
     row.start_at = from.signed_number();
     for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
       const std::uint64_t sequence = from.number();
@@ -180,16 +188,16 @@ std::string encode(const BatchStep& step) {
   to.signed_number(step.finished_at);
   to.flag(step.cancelled);
   to.text(step.stop_reason);
-  if (!step.failed.empty() || !step.requeued.empty() || !step.tried.empty() || step.retried != 0 ||
+  if (!step.failed.empty() || !step.requeued.empty() || !step.job_attempts.empty() || step.retried != 0 ||
       step.superseded != 0) {
     put(to, step.failed);
     put(to, step.requeued);
-    to.number(step.tried.size());
-    for (const TriedJobs& tried : step.tried) {
-      to.number(tried.jobs.low);
-      to.number(tried.jobs.size());
-      to.number(tried.tries.failed);
-      to.number(tried.tries.forgiven);
+    to.number(step.job_attempts.size());
+    for (const JobAttempts& each : step.job_attempts) {
+      to.number(each.jobs.low);
+      to.number(each.jobs.size());
+      to.number(each.attempts.failed);
+      to.number(each.attempts.forgiven);
     }
     to.number(step.retried);
     to.number(step.superseded);
@@ -215,7 +223,7 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
       const std::uint64_t low = from.number();
       const IndexRange jobs{low, low + from.number()};
       const auto failed = static_cast<std::uint32_t>(from.number());
-      row.tried.push_back({jobs, {failed, static_cast<std::uint32_t>(from.number())}});
+      row.job_attempts.push_back({jobs, {failed, static_cast<std::uint32_t>(from.number())}});
     }
     row.retried = from.number();
     row.superseded = from.number();

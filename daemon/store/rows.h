@@ -1,4 +1,4 @@
-// What the store writes: its rows, and their form in bytes.
+// The store's rows and their encoding.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 #include <string_view>
 #include <vector>
 
-#include "core/batch.h"
-#include "core/batch_journal.h"
-#include "core/index_range.h"
-#include "core/result_log.h"
+#include "core/base/index_range.h"
+#include "core/batch/batch.h"
+#include "core/batch/batch_journal.h"
+#include "core/batch/result_log.h"
 
 namespace locksley::daemon {
 
-// A batch as it was accepted. Written once.
+// A batch as it was accepted. Written once, never changed.
 struct AcceptedRow {
   std::string handler;
-  BatchOptions options;  // its id, too
+  BatchOptions options;  // with the batch's id
   bool id_is_chosen = false;
-  bool is_streamed = false;  // by OPEN: how many jobs it has, and whether it is closed, ChangesRow says
+  bool is_streamed = false;  // by OPEN: ChangesRow has the number of jobs and whether the batch is closed
   std::int64_t submitted_at = 0;
   std::int64_t deadline_at = 0;  // Unix milliseconds; 0: none
   std::int64_t retain_ms = 0;
@@ -36,19 +36,20 @@ struct AcceptedRow {
     std::uint64_t low;
     std::uint64_t high;
   };
-  std::optional<Digest> digest;  // of the payloads, where the id may come again
+  std::optional<Digest> digest;  // of the payloads; only if the client chose the id, and so may send it again
   std::int64_t start_at = 0;     // no job starts before; Unix milliseconds, 0: at once
   struct After {
     std::uint64_t sequence;
     std::string id;
     bool only_if_ok;
   };
-  std::vector<After> after;  // the batches that it waits for, by sequence
+  std::vector<After> after;  // the batches that this one waits for, ascending by sequence
 };
 
-// What commands have made of it since. Written whole at each, by the I/O thread alone.
+// The changes that commands have made since the batch was accepted. The I/O thread writes the whole
+// row at each change.
 struct ChangesRow {
-  std::uint64_t jobs = 0;           // of one that is streamed in
+  std::uint64_t jobs = 0;           // of a batch whose jobs are streamed
   std::uint64_t payload_bytes = 0;  // likewise
   bool is_closed = false;
   bool is_paused = false;
@@ -56,10 +57,11 @@ struct ChangesRow {
   std::string stop_reason;
   std::uint32_t weight = 1;
   std::uint32_t attempt = 1;
-  bool has_no_deadline = false;  // it was over, and its failed jobs were queued again
-  bool is_released = false;      // it waits for no other batch any more
-  // Else for which no longer: bit i is that of AcceptedRow::after[i]. Where these have gone meanwhile, this
-  // is all that is known of them.
+  bool has_no_deadline = false;  // the batch had ended, and then its failed jobs were queued again
+  bool is_released = false;      // the batch no longer waits for any other
+  // If not released, the batches that this one no longer waits for: bit i is that of
+  // AcceptedRow::after[i]. If such a batch has been evicted since, this is the only record of its
+  // end.
   std::string satisfied;
 
   bool is_satisfied(std::size_t i) const {
@@ -71,8 +73,8 @@ struct ChangesRow {
   }
 };
 
-// Rows have grown at their end: what is behind is written only where it says something, so that what an
-// earlier version wrote can be read, and what uses nothing new is written as it was.
+// New fields are added at the end of rows, and written only if they differ from their default. So
+// rows of an earlier version can be read, and a row that uses no new field is written as before.
 
 // Each decoder returns none for bytes that no encoder wrote.
 std::string encode(const AcceptedRow& row);
@@ -80,12 +82,12 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes);
 std::string encode(const ChangesRow& row);
 std::optional<ChangesRow> decode_changes(std::string_view bytes);
 
-// A step without its rows. The last one is the batch's end.
+// A step without its results. The last step is the end of the batch.
 std::string encode(const BatchStep& step);
 struct StepRow {
   std::vector<IndexRange> ended;
   EndedJobs totals;
-  std::uint64_t rows = 0;  // of all steps so far
+  std::uint64_t rows = 0;  // results of all steps so far
   std::uint64_t result_bytes = 0;
   std::int64_t started_at = 0;
   std::int64_t finished_at = 0;
@@ -94,17 +96,18 @@ struct StepRow {
   // As in BatchStep.
   std::vector<IndexRange> failed;
   std::vector<IndexRange> requeued;
-  std::vector<TriedJobs> tried;
+  std::vector<JobAttempts> job_attempts;
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;
 };
 std::optional<StepRow> decode_step(std::string_view bytes);
 
-// The rows of a step, without its place in the log, which is in the key. 2 or 3 bytes a row beside its
-// output.
+// The results of a step. The key holds their place in the log. A row takes 2 or 3 bytes more than
+// its output.
 std::string encode(const ResultLog::Slice& rows);
-// Visits the rows from the `skip`-th on until `visit` returns false. How many rows there are in all, and how
-// many were consumed; none for bytes that no encoder wrote.
+// Visits at most `most` rows, beginning with row number `skip`, until `visit` returns false.
+// Returns the number of rows in `bytes`, and of those consumed; none for bytes that no encoder
+// wrote.
 struct VisitedRows {
   std::uint64_t rows;
   std::uint64_t consumed;
@@ -112,7 +115,8 @@ struct VisitedRows {
 std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
                                       const std::function<bool(const ResultRow&)>& visit);
 
-// A chunk of payloads: how many, where each ends, their bytes. Any of them is found in one step.
+// A decoded chunk of payloads: their number, the end of each, and their bytes. Access by index is
+// O(1). A view: does not own its bytes.
 class PayloadChunk {
  public:
   // `bytes` outlives it. None for bytes that no encoder wrote.
@@ -131,17 +135,18 @@ class PayloadChunk {
   std::string_view ends_;  // 32 bits each, little-endian
   std::string_view payloads_;
 };
-// Of less than 4 GiB in all.
+// `payloads` must have less than 4 GiB in total.
 std::string encode_payload_chunk(std::span<const std::string_view> payloads);
 
-// Keys. `k...` are the letters that they begin with.
+// Keys: a letter, which is the kind of the row, and then 64-bit numbers (append_key_number).
 inline constexpr char kAcceptedKey = 'b';
 inline constexpr char kChangesKey = 'c';
 inline constexpr char kEndKey = 'e';   // the last step
 inline constexpr char kStepKey = 's';  // all others
 std::string row_key(char kind, std::uint64_t sequence);
 std::string step_key(std::uint64_t sequence, std::uint64_t number);
-// Of payloads by first index, of results by first row.
+// The key of a chunk of payloads, by the index of its first job; or of results, by the number of
+// their first row.
 std::string part_key(std::uint64_t sequence, std::uint64_t first);
 
 }  // namespace locksley::daemon

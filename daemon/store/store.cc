@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "core/index_ranges.h"
+#include "core/base/index_ranges.h"
 #include "daemon/store/codec.h"
 #include "daemon/store/compactor.h"
 #include "daemon/store/database.h"
@@ -17,7 +17,7 @@
 namespace locksley::daemon {
 namespace {
 
-// A walk over all rows of one kind, one a batch, in the order of their batches.
+// Iterates over all rows of one kind that has one row a batch, in the order of the batches.
 class RowCursor {
  public:
   RowCursor(const Database::Reading& reading, char kind)
@@ -29,7 +29,7 @@ class RowCursor {
     at_->Seek(prefix_);
   }
 
-  // The row of this batch, if there is one. Batches come in ascending order.
+  // The row of this batch, if there is one. Call it with ascending batches.
   std::optional<std::string_view> of(std::uint64_t sequence) {
     while (at_->Valid() && this->sequence() < sequence) at_->Next();
     if (!at_->Valid() || this->sequence() != sequence) return std::nullopt;
@@ -49,7 +49,7 @@ class RowCursor {
   std::unique_ptr<rocksdb::Iterator> at_;
 };
 
-// The same set, ascending; none if they overlap or go beyond the jobs.
+// The ranges in ascending order; none if they overlap or exceed the number of jobs.
 std::optional<std::vector<IndexRange>> checked(std::uint64_t jobs, std::vector<IndexRange> ranges) {
   std::ranges::sort(ranges, {}, &IndexRange::low);
   std::uint64_t at = 0;
@@ -60,18 +60,19 @@ std::optional<std::vector<IndexRange>> checked(std::uint64_t jobs, std::vector<I
   return ranges;
 }
 
-// What a batch's steps come to.
+// The state of a batch after a number of its steps.
 struct Replay {
   std::uint64_t jobs;
   std::vector<IndexRange> ended;
 
-  // False if they contradict one another.
+  // False if the step contradicts the steps before it.
   bool apply(const StepRow& step, BatchHistory& history) {
     ended.insert(ended.end(), step.ended.begin(), step.ended.end());
     for (const IndexRange& range : step.failed) append_range(history.failed, range);
-    for (const TriedJobs& tried : step.tried) history.tried.push_back(tried);
+    for (const JobAttempts& each : step.job_attempts) history.job_attempts.push_back(each);
     if (step.requeued.empty()) return true;
-    // That of all failed jobs so far. The first of all steps tells of what others said before they went.
+    // Each step lists all jobs that have failed so far; so does step 0 for the steps that it
+    // replaced.
     history.failed.clear();
     const bool is_base = history.steps == 0;
     auto all = checked(jobs, std::move(ended));
@@ -80,7 +81,7 @@ struct Replay {
     ended = difference(*all, *requeued);
     return is_base || count_of(*all) == count_of(ended) + count_of(*requeued);
   }
-  // What is left.
+  // The jobs that have not ended.
   std::optional<std::vector<IndexRange>> left() && {
     auto all = checked(jobs, std::move(ended));
     if (!all) return std::nullopt;
@@ -89,10 +90,10 @@ struct Replay {
   }
 };
 
-// Of any row there is; 0: there are none.
+// The highest batch number of any row; 0: there are no rows.
 std::uint64_t highest_sequence(const Database::Reading& reading) {
   std::uint64_t highest = 0;
-  const auto look = [&](rocksdb::ColumnFamilyHandle& family, std::string_view prefix) {
+  const auto scan = [&](rocksdb::ColumnFamilyHandle& family, std::string_view prefix) {
     const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator({}, &family));
     std::string behind(prefix);
     behind.append(sizeof(std::uint64_t) * 2 + 1, '\xFF');
@@ -101,9 +102,9 @@ std::uint64_t highest_sequence(const Database::Reading& reading) {
     highest =
         std::max(highest, key_number(at->key().ToStringView().substr(prefix.size(), sizeof(std::uint64_t))));
   };
-  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kStepKey}) look(reading.index(), {&kind, 1});
-  look(reading.payloads(), "");
-  look(reading.results(), "");
+  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kStepKey}) scan(reading.index(), {&kind, 1});
+  scan(reading.payloads(), "");
+  scan(reading.results(), "");
   return highest;
 }
 
@@ -121,17 +122,17 @@ void apply(const StepRow& step, BatchHistory& history) {
   }
 }
 
-// The rows of the index that make a batch, but for its steps.
+// The rows of the index that describe a batch, without its steps.
 struct BatchRows {
   std::string_view accepted;
   std::optional<std::string_view> changes;
   std::optional<std::string_view> end;
 };
 
-// All of it that these say. The error says what is damaged.
+// Fills in what the rows say about the batch. The error says which row is damaged.
 std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& batch) {
   auto row = decode_accepted(rows.accepted);
-  if (!row) return std::unexpected("what was accepted cannot be read");
+  if (!row) return std::unexpected("its first row is damaged");
   batch.accepted = std::move(*row);
   BatchHistory& history = batch.history;
   history.jobs = batch.accepted.jobs;
@@ -141,7 +142,7 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
   batch.payload_bytes = batch.accepted.payload_bytes;
   if (rows.changes) {
     auto changed = decode_changes(*rows.changes);
-    if (!changed) return std::unexpected("its changes cannot be read");
+    if (!changed) return std::unexpected("its changes are damaged");
     history.weight = changed->weight;
     history.paused = changed->is_paused;
     history.cancelled = changed->is_cancelled;
@@ -156,7 +157,7 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
   }
   if (rows.end) {
     const auto end = decode_step(*rows.end);
-    if (!end || end->finished_at == 0) return std::unexpected("its end cannot be read");
+    if (!end || end->finished_at == 0) return std::unexpected("the row of its end is damaged");
     apply(*end, history);
     history.failed = end->failed;
     history.closed = true;
@@ -189,7 +190,7 @@ std::expected<void, std::string> Store::repair(const Options& options) {
 }
 
 std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) const {
-  const Database::Reading reading(*database_, Database::Reading::Wait::briefly);
+  const Database::Reading reading(*database_, Database::Reading::Wait::kBriefly);
   if (!reading.is_valid()) return std::unexpected("the disk fails");
   rocksdb::ReadOptions options;
   options.verify_checksums = true;
@@ -260,8 +261,8 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     next_sequence_ = batch.sequence + 1;
     visit(std::move(batch));
   }
-  // A crash may leave payloads of what was to become a batch, or was to be added to one that has gone: their
-  // number is not given to another, and they go.
+  // A crash may leave payloads of a batch that was not accepted, or of an ADD to a batch that was
+  // evicted. No new batch gets such a number, and start() deletes the payloads.
   first_orphan_ = next_sequence_;
   next_sequence_ = std::max(next_sequence_, highest_sequence(reading) + 1);
   for (const RowCursor* cursor : {&accepted, &changes, &ends}) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "config/config.h"
-#include "core/batch_journal.h"
-#include "core/payload.h"
+#include "core/batch/batch_journal.h"
+#include "core/batch/payload.h"
 #include "daemon/store/disk_space.h"
 #include "daemon/store/group_commit.h"
 #include "daemon/store/reader.h"
@@ -29,23 +29,27 @@ namespace locksley::daemon {
 class Compactor;
 class Database;
 
-// A batch that an earlier process left.
+// A batch as the store holds it.
 struct StoredBatch {
   std::uint64_t sequence = 0;
   AcceptedRow accepted;
-  ChangesRow changes;  // as of no changes, if there were none
+  ChangesRow changes;  // of default values if there is no such row
   BatchHistory history;
   std::uint64_t payload_bytes = 0;
-  // What has not ended, ascending; nothing if it is over.
+  // The jobs that have not ended, ascending; empty if the batch has ended.
   std::vector<IndexRange> left;
 };
 
-// The store: batches, their payloads and their results, kept on the disk. What is in it after a crash is what
-// was acknowledged, and at most what was about to be.
+// The batches, their payloads and their results on the disk. After a crash it holds everything that
+// was acknowledged, and possibly writes whose acknowledgement was not sent yet.
 //
-// Owned by main(); outlives the pool's threads and all batches that have a journal or payloads of it. Order
-// of use: open(), recover(), start(), the rest. Writes come from the I/O thread, steps of batches (journal())
-// from any thread; nothing of that blocks. Reads block on the disk.
+// Owned by main(); outlives the pool's threads and all batches that have a journal or payloads from
+// it. Order of use: open(), recover(), start(), the rest, stop().
+//
+// open(), recover(), start() and stop(): main's thread; they block on the disk. put() and the
+// journals: any thread; they do not block on the disk. load(), and reading payloads and results:
+// any thread; they block on the disk. A write that fails is reported by its Outcome and by error();
+// GroupCommit retries by itself.
 class Store {
  public:
   struct Options {
@@ -54,7 +58,7 @@ class Store {
     rocksdb::Env* env = nullptr;  // for tests that make the disk fail; null: the system's
   };
 
-  // The errors are for the operator: they name the path, what is wrong and what to do.
+  // The errors are for the operator: they name the path, say what is wrong and what to do.
   static std::expected<std::unique_ptr<Store>, std::string> open(const Options& options,
                                                                  std::shared_ptr<spdlog::logger> log);
   static std::expected<void, std::string> repair(const Options& options);
@@ -62,43 +66,51 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Every batch that there is, in the order of acceptance. The error as in open(): something is damaged.
+  // Visits all batches, in the order of their acceptance. The error is as in open(): a row is
+  // damaged.
   std::expected<void, std::string> recover(const std::function<void(StoredBatch)>& visit);
-  // One that is over, as it stands in the store now. Reads the disk: some 10 us if the system has it in
-  // memory. The error says why it cannot be read; one that is being opened anew is waited for, briefly.
+  // Reads a batch that has ended: some 10 us if its rows are in the page cache. While the database
+  // is being reopened, waits up to 200 ms. The error says why the batch cannot be read.
   std::expected<StoredBatch, std::string> load(std::uint64_t sequence) const;
-  // The first that no batch has had. After recover().
+  // The lowest number that no batch has had. Valid after recover().
   std::uint64_t next_sequence() const { return next_sequence_; }
 
-  // From now on it can be written. `on_outcome` is called by the writer's thread, in the order of the
-  // tickets.
+  // Starts the writer's thread, which calls `on_outcome` in the order of the tickets.
   void start(std::function<void(Outcome)> on_outcome);
-  // Writes what there is, closes. Steps that are recorded later are lost, and their jobs will run again.
+  // Writes all that was put, and ends the threads. Steps recorded later are lost: their jobs will
+  // run again.
   void stop();
 
   // ---- After start() ----
 
   Ticket put(StoreWrite write, Urgency urgency) { return group_->put(std::move(write), urgency); }
-  // A ticket not below that of any write that was put before; and whether all writes up to one are on the
-  // disk, or with the system, as store.durability has it. Writes that were refused count, too.
+  // gathering(): a ticket that is not below that of any write put before. is_written(): whether all
+  // writes up to this ticket are on the disk, or with the operating system, as store.durability
+  // demands. Writes that failed and were reported so count as written.
   Ticket gathering() const { return group_->gathering(); }
+  // [any thread] Whether results wait for the disk only in such numbers as it can soon write.
+  bool has_room() const { return group_->has_room_now(); }
+  // [any thread] Frees the memory of all results that are on the disk, and then calls `done`, on a thread of
+  // the store; but not after stop().
+  void free_results(std::function<void()> done) { group_->free_results(std::move(done)); }
   bool is_written(Ticket ticket) const { return ticket <= group_->written(); }
-  // What is wrong with the disk; empty: nothing. While there is, nothing can be accepted.
+  // Why the disk cannot be written; empty: it can. While it cannot, no batch may be accepted.
   std::string error() const { return group_->error(); }
-  // So many bytes of it are wanted: the files are kept from growing far beyond.
+  // The bytes of all batches in the store; the Compactor compares them with the size of the files.
   void set_live_bytes(std::uint64_t bytes);
 
-  // The journal of a batch, and the payloads of one that are there.
+  // The journal of a batch; and its payloads in the store.
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
   std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence);
-  // Has the store's reader call it, for what may wait for the disk. After stop() it is dropped.
-  void read(Reader::Task task) { reader_->post(std::move(task)); }
+  // Runs the task on the reader's thread, where it may block on the disk. After stop() it is
+  // destroyed, not run.
+  void read(Reader::Task task, Reader::User user = Reader::kNoUser) { reader_->post(std::move(task), user); }
 
   struct Stats {
     const DurationHistogram& commit_time;
     std::uint64_t disk_bytes;
     std::uint64_t errors;
-    std::optional<DiskSpace> disk;  // nothing: the system does not say
+    std::optional<DiskSpace> disk;  // nothing: the system call failed
   };
   Stats stats() const;
 
@@ -108,7 +120,8 @@ class Store {
 
   const std::unique_ptr<Database> database_;
   std::uint64_t next_sequence_ = 1;
-  std::uint64_t first_orphan_ = 1;  // from here to next_sequence_ there may be payloads of no batch
+  // From here to next_sequence_ there may be payloads that belong to no batch.
+  std::uint64_t first_orphan_ = 1;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Compactor> compactor_;
   const std::unique_ptr<Reader> reader_;

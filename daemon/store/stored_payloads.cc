@@ -14,43 +14,53 @@ namespace locksley::daemon {
 
 struct StoredPayloads::Chunk {
   std::uint64_t first = 0;
-  rocksdb::PinnableSlice bytes;  // where `payloads` lie
+  rocksdb::PinnableSlice bytes;  // `payloads` are views into it
   std::optional<PayloadChunk> payloads;
 
   bool has(std::uint64_t index) const { return index >= first && index - first < payloads->size(); }
 };
 
-void StoredPayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) {
+std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_view> out,
+                                  std::string& scratch) {
   scratch.clear();
-  std::vector<std::size_t> ends(out.size());
-  for (std::size_t done = 0; done < out.size();) {
-    const std::shared_ptr<const Chunk> chunk = chunk_of(first + done);
-    std::uint64_t at = first + done - chunk->first;
-    for (; done < out.size() && at < chunk->payloads->size(); ++at) {
-      scratch.append((*chunk->payloads)[at]);
-      ends[done++] = scratch.size();
+  std::vector<std::size_t> ends;
+  ends.reserve(out.size());
+  const auto has_room = [&](std::size_t more) {
+    return ends.empty() || scratch.size() + more <= kScratchBytes;
+  };
+  for (bool goes_on = true; goes_on && ends.size() < out.size();) {
+    const std::shared_ptr<const Chunk> chunk = chunk_of(first + ends.size());
+    for (std::uint64_t at = first + ends.size() - chunk->first;
+         ends.size() < out.size() && at < chunk->payloads->size(); ++at) {
+      const std::string_view payload = (*chunk->payloads)[at];
+      goes_on = has_room(payload.size());
+      if (!goes_on) break;
+      scratch.append(payload);
+      ends.push_back(scratch.size());
     }
   }
-  // Only now: the scratch may have moved.
+  // Not before: appending may have moved the scratch.
   std::size_t begin = 0;
-  for (std::size_t i = 0; i < out.size(); ++i) {
+  for (std::size_t i = 0; i < ends.size(); ++i) {
     out[i] = std::string_view(scratch).substr(begin, ends[i] - begin);
     begin = ends[i];
   }
+  return ends.size();
 }
 
 std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint64_t index) {
   const auto is_it = [index](const std::shared_ptr<const Chunk>& chunk) { return chunk->has(index); };
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = std::ranges::find_if(chunks_, is_it); found != chunks_.end()) {
       std::rotate(found, found + 1, chunks_.end());
       return chunks_.back();
     }
   }
   std::shared_ptr<const Chunk> chunk = read(index);
-  const std::lock_guard lock(mutex_);
-  // Another worker may have read it meanwhile; then it is there twice for a while.
+  const MutexLock lock(mutex_);
+  // Another worker may have read the same chunk meanwhile: then it is in the list twice for a
+  // while.
   if (chunks_.size() == kMostChunks) chunks_.erase(chunks_.begin());
   chunks_.push_back(chunk);
   return chunk;
@@ -67,7 +77,7 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t 
   const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator(options, &reading.payloads()));
   at->SeekForPrev(part_key(sequence_, index));
   if (!at->status().ok()) {
-    throw std::runtime_error(fmt::format("the store cannot be read: {}", at->status().ToString()));
+    throw std::runtime_error(fmt::format("cannot read the store: {}", at->status().ToString()));
   }
   if (at->Valid()) {
     auto chunk = std::make_shared<Chunk>();
@@ -80,7 +90,7 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t 
 }
 
 std::uint64_t StoredPayloads::memory_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t sum = 0;
   for (const auto& chunk : chunks_) sum += chunk->bytes.size();
   return sum;

@@ -5,13 +5,13 @@
 
 namespace locksley::daemon {
 
-// Says which group a write to the store went into. Groups are written in the order of their tickets, from 1
-// on.
+// The number of the group that a write to the store belongs to. Groups are written in the order of
+// their tickets, which begin with 1.
 using Ticket = std::uint64_t;
 
-// All writes up to this ticket, from the last outcome's on, are on the disk; or the disk did not take them:
-// then what was accepted or added among them is not, and what changed, ended or was forgotten is kept and
-// written once the disk works again.
+// The outcome of all writes after the last outcome's ticket, up to this one. Without an error they
+// are on the disk. With an error, the acceptances and ADDs among them are refused; the other writes
+// are kept, and written once the disk works again.
 struct Outcome {
   Ticket up_to = 0;
   std::string error;  // empty: they are on the disk

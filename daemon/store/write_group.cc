@@ -12,11 +12,11 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::size_t kLargestWrite = 4U << 20;  // of one write of RocksDB, but for single large values
-constexpr std::size_t kChunkBytes = 128U << 10;  // guess: read in 50 us, a hundredth of its jobs' time
+constexpr std::size_t kLargestWrite = 4U << 20;  // of one write to RocksDB, except a single large value
+constexpr std::size_t kChunkBytes = 128U << 10;  // guess: read in 50 us, a hundredth of the time of its jobs
 constexpr std::uint64_t kChunkPayloads = 4096;
-constexpr int kMostDeletes =
-    16;  // rows deleted one by one; more of them as a range, which is slower to read over
+// Rows deleted one by one. More of them are deleted as a range, which slows down later reads.
+constexpr int kMostDeletes = 16;
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -29,29 +29,39 @@ PayloadParts parts_of(const proto::ArgumentList& payloads) {
   return fits ? PayloadParts::kOne : PayloadParts::kUnknown;
 }
 
-void WriteGroup::operator()(const AcceptBatch& accept) {
+void WriteGroup::add(const StoreWrite& write) {
+  std::visit(
+      [this](const auto& each) {
+        kStoreWriter.assert_held();
+        put(each);
+      },
+      write);
+}
+
+void WriteGroup::put(const AcceptBatch& accept) {
   touched_.insert(accept.sequence);
   if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads);
   last_.Put(database_.index(), row_key(kAcceptedKey, accept.sequence), encode(accept.row));
 }
 
-void WriteGroup::operator()(const AddJobs& add) {
+void WriteGroup::put(const AddJobs& add) {
   touched_.insert(add.sequence);
   put_payloads(add.sequence, add.first, *add.payloads);
   put_changes(add.sequence, add.changes);
 }
 
-void WriteGroup::operator()(const ChangeBatch& change) {
+void WriteGroup::put(const ChangeBatch& change) {
   touched_.insert(change.sequence);
   if (change.trims_payloads) {
-    // Before payloads that are added in the same group, in whichever write these go.
+    // RocksDB applies this before the payloads that the same group adds, in whichever write these
+    // are.
     payloads_.DeleteRange(database_.payloads(), part_key(change.sequence, change.changes.jobs),
                           part_key(change.sequence + 1, 0));
   }
   put_changes(change.sequence, change.changes);
 }
 
-void WriteGroup::operator()(const RecordStep& record) {
+void WriteGroup::put(const RecordStep& record) {
   const BatchStep& step = record.step;
   const bool is_last = step.finished_at != 0;
   if (step.rows.rows != 0) {
@@ -66,7 +76,7 @@ void WriteGroup::operator()(const RecordStep& record) {
   touched_.insert(record.sequence);
 }
 
-void WriteGroup::operator()(const ForgetBatch& forget) {
+void WriteGroup::put(const ForgetBatch& forget) {
   for (const char kind : {kAcceptedKey, kChangesKey, kEndKey}) {
     last_.Delete(database_.index(), row_key(kind, forget.sequence));
   }
@@ -92,7 +102,7 @@ void WriteGroup::put_changes(std::uint64_t sequence, const ChangesRow& changes) 
 
 void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
                               const proto::ArgumentList& payloads) {
-  // A small batch with the rest: that saves a write.
+  // The payloads of a small batch go into the last write: that saves a write.
   rocksdb::WriteBatch& into = parts_of(payloads) == PayloadParts::kOne ? last_ : payloads_;
   std::vector<std::string_view> views(std::min<std::uint64_t>(kChunkPayloads, payloads.size()));
   for (std::uint64_t done = 0; done < payloads.size();) {
@@ -139,7 +149,7 @@ void WriteGroup::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::s
                                std::uint64_t sequence) {
   if (!failure_.empty()) return;
   std::vector<std::string> keys;
-  // What this group has put is not there to be found yet.
+  // The rows that this group has put are not in the database yet.
   bool is_known = !touched_.contains(sequence);
   if (is_known) {
     const Database::Reading reading(database_);
@@ -158,7 +168,7 @@ void WriteGroup::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::s
     for (const std::string& key : keys) last_.Delete(&family, key);
   } else {
     std::string end = prefix;
-    end.append(9, '\xFF');  // behind all of its keys, which have 8 bytes more
+    end.append(9, '\xFF');  // after all keys of the prefix, which have 8 bytes more
     last_.DeleteRange(&family, slice(prefix), slice(end));
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
 
 namespace rocksdb {
@@ -17,37 +18,42 @@ namespace locksley::daemon {
 
 class Database;
 
-// Puts the writes of a group into RocksDB's batches. Payloads of large batches are written while they are put
-// together, so that they are not held twice; everything else, and with it all that makes them count, goes in
-// one last write: so a group that fails leaves nothing that counts, and a crash nothing by half.
+// Puts the writes of a group into RocksDB's write batches. The payloads of large batches are
+// written while they are encoded, so that they are not in memory twice. All other rows go into one
+// last write, and payloads do not count without these rows: a group that fails has no effect, and a
+// crash leaves no half of a group.
 //
-// Lives on the stack of the writer's thread: each write in turn, then finish().
+// Lives on the stack of the writer's thread: add() each write, then finish(). Both block on the
+// disk. After a failure, add() does nothing more and finish() returns the error.
 class WriteGroup {
  public:
   explicit WriteGroup(Database& database) : database_(database) {}
 
-  void operator()(const AcceptBatch& accept);
-  void operator()(const AddJobs& add);
-  void operator()(const ChangeBatch& change);
-  void operator()(const RecordStep& record);
-  void operator()(const ForgetBatch& forget);
+  void add(const StoreWrite& write) LOCKSLEY_REQUIRES(kStoreWriter);
 
-  // The error is what the system said of the first write that failed.
-  std::expected<void, std::string> finish(bool sync);
+  // The error is that of the first write that failed.
+  std::expected<void, std::string> finish(bool sync) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
-  void put_changes(std::uint64_t sequence, const ChangesRow& changes);
-  void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads);
-  void flush_payloads();
-  void delete_steps(std::uint64_t sequence, std::uint64_t count);
-  void delete_payloads(std::uint64_t sequence, PayloadParts parts);
+  void put(const AcceptBatch& accept) LOCKSLEY_REQUIRES(kStoreWriter);
+  void put(const AddJobs& add) LOCKSLEY_REQUIRES(kStoreWriter);
+  void put(const ChangeBatch& change) LOCKSLEY_REQUIRES(kStoreWriter);
+  void put(const RecordStep& record) LOCKSLEY_REQUIRES(kStoreWriter);
+  void put(const ForgetBatch& forget) LOCKSLEY_REQUIRES(kStoreWriter);
+
+  void put_changes(std::uint64_t sequence, const ChangesRow& changes) LOCKSLEY_REQUIRES(kStoreWriter);
+  void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  void flush_payloads() LOCKSLEY_REQUIRES(kStoreWriter);
+  void delete_steps(std::uint64_t sequence, std::uint64_t count) LOCKSLEY_REQUIRES(kStoreWriter);
+  void delete_payloads(std::uint64_t sequence, PayloadParts parts) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t sequence);
   void delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix, std::uint64_t sequence);
 
   Database& database_;
   rocksdb::WriteBatch payloads_;
   rocksdb::WriteBatch last_;
-  std::unordered_set<std::uint64_t> touched_;  // batches that this group has written of
+  std::unordered_set<std::uint64_t> touched_;  // batches that this group has rows of
   std::string failure_;
 };
 

@@ -1,34 +1,34 @@
-// What can be asked of the store.
+// The writes that the store takes.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <variant>
 
-#include "core/batch_journal.h"
+#include "core/batch/batch_journal.h"
 #include "daemon/store/payload_parts.h"
 #include "daemon/store/rows.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {
 
-// What can be written. Each is there whole after a crash, or not at all; of two, the second never without the
-// first.
+// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in
+// the store, so are all that were put before it.
 struct AcceptBatch {
   std::uint64_t sequence;
   AcceptedRow row;
-  std::shared_ptr<const proto::ArgumentList> payloads;  // null: there are none to write
+  std::shared_ptr<const proto::ArgumentList> payloads;  // null: the batch has no payloads
 };
 struct AddJobs {
   std::uint64_t sequence;
-  std::uint64_t first;  // index of the first
+  std::uint64_t first;  // index of the first job
   std::shared_ptr<const proto::ArgumentList> payloads;
-  ChangesRow changes;  // with the jobs
+  ChangesRow changes;  // count the new jobs
 };
 struct ChangeBatch {
   std::uint64_t sequence;
   ChangesRow changes;
-  bool trims_payloads = false;  // those behind the number of jobs go
+  bool trims_payloads = false;  // deletes the payloads from changes.jobs on
 };
 struct RecordStep {
   std::uint64_t sequence;
@@ -38,10 +38,11 @@ struct RecordStep {
 struct ForgetBatch {
   std::uint64_t sequence;
   PayloadParts parts = PayloadParts::kUnknown;
-  bool has_one_step = false;  // it was over with its first
+  bool has_one_step = false;  // its first step was also its last
 };
-// How soon: at once, with an outcome, as somebody waits for it; or with the next group, kDelay later at most
-// (GroupCommit), and nobody is told.
+// kAwaited: a client waits, so the group is written at once and its outcome is reported. kWithNext:
+// the write goes with the next group, at most GroupCommit::kDelay later, and no outcome is reported
+// for it alone.
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
 using StoreWrite = std::variant<AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;

@@ -18,8 +18,9 @@ constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 bool is_only_busy() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 }  // namespace
 
-// OpenSSL's own BIO for sockets would do but for two things: it asks the socket once more after a read that
-// has emptied it, which is a system call for each command; and nothing would bound what it reads in one call.
+// Replaces OpenSSL's BIO for sockets, for two reasons: that one reads the socket once more after a
+// read that has emptied it, which is a system call for each command; and it does not bound what one
+// call reads.
 int TlsChannel::read_socket(BIO* bio, char* into, int size) {
   Wire& wire = *static_cast<Wire*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
@@ -116,7 +117,7 @@ TlsChannel::Then TlsChannel::handshake() {
   const int result = SSL_do_handshake(session_.get());
   if (result == 1) return Then::kDone;
   const Then then = outcome(result);
-  // More than a handshake can take in one go.
+  // More than a handshake reads in one step.
   if (then == Then::kDone || then == Then::kEnd) {
     error_ = then == Then::kEnd ? "closed by the peer" : "too long a handshake";
     return Then::kFailed;
@@ -147,8 +148,9 @@ TlsChannel::Moved TlsChannel::write(std::span<const std::string_view> views) {
       skip = 0;
     }
     if (views.empty()) break;
-    // A record is as long as it can be: small pieces are put together, large ones are taken where they are.
-    // (So one that was refused is never shorter when it comes again, which OpenSSL insists on.)
+    // Records are as long as possible: small views are copied together, large ones are encrypted in
+    // place. So a record that the socket refused is never shorter in the next call, as OpenSSL
+    // demands.
     std::string_view record = views.front().substr(skip, kRecordBytes);
     if (record.size() < kRecordBytes && views.size() > 1) {
       std::size_t filled = 0;

@@ -14,18 +14,19 @@
 
 namespace locksley::daemon {
 
-// The server's end of TLS over a socket that somebody else owns and waits for. No call blocks: each does what
-// the socket allows, and says what to wait for before it is made again.
+// The server's end of TLS over a non-blocking socket. The connection owns the socket and waits for
+// it; no call here blocks. Each call does what the socket allows, and returns what to wait for
+// before the call is repeated.
 //
-// Owned by one connection; used by one thread at a time. The socket outlives it, and so does nothing else:
-// it holds its context. What the peer sends can only end in kFailed; error() then says why, and nothing but
-// the destructor may be called.
+// Owned by one connection, whose socket outlives it; keeps its context alive. One thread at a time.
+// Whatever the peer sends, the worst outcome is kFailed: error() then says why, and no other member
+// may be called except the destructor.
 class TlsChannel {
  public:
   enum class Then : std::uint8_t {
-    kDone,       // all that was asked for; there may be more to do at once
-    kWantRead,   // when the socket is readable
-    kWantWrite,  // when it is writable
+    kDone,       // the call did everything; the next one need not wait
+    kWantRead,   // repeat it when the socket is readable
+    kWantWrite,  // repeat it when the socket is writable
     kEnd,        // the peer has closed its side
     kFailed,
   };
@@ -40,38 +41,41 @@ class TlsChannel {
   TlsChannel(const TlsChannel&) = delete;
   TlsChannel& operator=(const TlsChannel&) = delete;
 
-  // A step of the handshake; kDone: it is over. Costs 0.3 ms and more, by the kind of key. If
-  // it fails, the peer has been told, as far as the socket took it.
+  // One step of the handshake; kDone: it is complete. Takes 0.3 ms or more, depending on the kind
+  // of key. After a failure an alert has been sent to the peer, if the socket took it.
   Then handshake();
 
-  // Reads until `into` is full, or kMostAtOnce (kDone), or nothing more has come (kWantRead: nothing readable
-  // is left behind, neither here nor in the socket). Bytes that were read before an end count.
+  // Reads until `into` is full or kMostAtOnce bytes are read (kDone), or until neither this channel
+  // nor the socket has more to read (kWantRead). Bytes that were read before an end or a failure
+  // are in Moved::bytes.
   Moved read(std::span<std::byte> into);
 
-  // Writes what the socket takes of the views, in order. What was not taken must come again first, at the
-  // same place in memory or another, and more may stand behind it. kDone: all, or kMostAtOnce.
+  // Writes as many bytes of the views as the socket takes, in order. kDone: all bytes, or
+  // kMostAtOnce of them. The next call must begin with the bytes that were not taken, at the same
+  // address or another; more may follow them.
   Moved write(std::span<const std::string_view> views);
 
-  // Tells the peer that nothing more comes (close_notify), if the handshake is over. A socket that does not
-  // take it at once misses it: the end of the connection says the same.
+  // Sends close_notify, if the handshake is complete. If the socket does not take it at once it is
+  // not sent: the peer then learns of the end when the connection closes.
   void say_end();
 
-  // Of the peer's certificate, which has been verified; empty: it has shown none.
+  // The common name of the peer's verified certificate; empty: the peer has shown none.
   std::string peer_common_name() const;
   const std::string& error() const { return error_; }
 
-  // What TLS begins with: a record of the handshake.
+  // The first byte of every TLS connection: the type of a handshake record.
   static constexpr unsigned char kFirstByte = SSL3_RT_HANDSHAKE;
-  // Others have their turn after so much: some 0.2 ms of encryption.
+  // Bytes of one call at most, some 0.2 ms of encryption, so that other connections are not held
+  // up.
   static constexpr std::size_t kMostAtOnce = 256 * 1024;
 
  private:
-  // What the BIO knows of the socket.
+  // The BIO's view of the socket.
   struct Wire {
     int socket;
-    std::size_t may_read = 0;  // bytes, before others have their turn
-    bool is_drained = false;   // a read got less than it had room for: no use in another
-    bool is_paused = false;    // may_read was used up
+    std::size_t may_read = 0;  // bytes that this call may still read
+    bool is_drained = false;   // a read returned less than it had room for: the socket is empty
+    bool is_paused = false;    // may_read is used up
     bool is_end = false;
   };
   struct MethodFree {

@@ -12,14 +12,15 @@
 namespace locksley::daemon {
 namespace {
 
-// Of TLS 1.2: forward secrecy, and encryption that authenticates. Those of TLS 1.3 are all so.
+// For TLS 1.2: only ciphers with forward secrecy and authenticated encryption. All ciphers of TLS
+// 1.3 are such.
 constexpr const char* kCiphers =
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
     "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
     "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
 constexpr const char* kGroups = "X25519:P-256:P-384";
 
-// A client that offers protocols, but not this one, is refused, as RFC 7301 has it.
+// A client that offers protocols without this one is refused, as RFC 7301 demands.
 int choose_http(SSL*, const unsigned char** chosen, unsigned char* length, const unsigned char* offered,
                 unsigned int offered_bytes, void*) {
   static constexpr unsigned char kHttp[] = "\x08http/1.1";
@@ -55,8 +56,8 @@ void TlsContext::configure(TlsUse use) {
   SSL_CTX_set_min_proto_version(context_, TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context_, kCiphers);
   SSL_CTX_set1_groups_list(context_, kGroups);
-  // A peer that closes without close_notify is one that closes: what it had not finished is not executed
-  // anyway, commands say how long they are.
+  // A peer that closes without close_notify counts as one that closes. A truncated command is not
+  // executed in any case, because commands state their length.
   SSL_CTX_set_options(context_, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
                                     SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
                                     SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -64,7 +65,7 @@ void TlsContext::configure(TlsUse use) {
   SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                  SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_read_ahead(context_, 1);  // one read of the socket for what has come, not two a record
+  SSL_CTX_set_read_ahead(context_, 1);  // one read of the socket for all that has arrived, not two a record
   if (use == TlsUse::kHttp) SSL_CTX_set_alpn_select_cb(context_, choose_http, nullptr);
 }
 
@@ -81,7 +82,7 @@ void TlsContext::use_certificate(const config::Tls& files, std::string_view sect
                                    files.certificate));
     return;
   }
-  // Refuses what is too weak: RSA keys below 2,048 bits, signatures with SHA-1.
+  // OpenSSL refuses weak certificates here: RSA keys below 2,048 bits, signatures with SHA-1.
   if (SSL_CTX_use_certificate(context_, own) != 1 || SSL_CTX_use_PrivateKey(context_, key->get()) != 1) {
     problems.push_back(
         fmt::format("{}.certificate: {}: {}", section, files.certificate, take_openssl_error()));
@@ -120,7 +121,7 @@ void TlsContext::ask_for_certificates(const config::Tls& files, std::string_view
   }
   X509_STORE* const trusted = SSL_CTX_get_cert_store(context_);
   for (const Certificate& authority : *authorities) {
-    // The names are sent to the client, which then knows which of its certificates to show.
+    // The names are sent to the client, so that it can choose a certificate of these authorities.
     if (X509_STORE_add_cert(trusted, authority.get()) != 1 ||
         SSL_CTX_add_client_CA(context_, authority.get()) != 1) {
       problems.push_back(fmt::format("{}.client_ca: {}: {}", section, files.client_ca, take_openssl_error()));

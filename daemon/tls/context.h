@@ -1,4 +1,4 @@
-// What a listening side needs for TLS: certificate, key, and what is spoken.
+// The TLS settings of a listening side: certificate, key, versions and ciphers.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -29,16 +29,17 @@ enum class TlsUse : std::uint8_t {
   kHttp,  // offers http/1.1
 };
 
-// Certificate chain, key and client authority of one listening side, read once; a reload reads them into a
-// new one. TLS 1.2 with ECDHE and AEAD ciphers, and TLS 1.3; the server's order counts; no compression, no
-// renegotiation, no session tickets (README.md says why).
+// The certificate chain, key and client authorities of one listening side, as they were in their
+// files at load(). TLS 1.3, and TLS 1.2 with ECDHE and AEAD ciphers; the server's order of ciphers;
+// no compression, no renegotiation, no session tickets (README.md says why).
 //
-// Shared by the side that listens and the connections that began with it, the last of which drops it; so old
-// ones go on with what they began with. Constant after load(), and any thread may use it.
+// Shared by the listening side and the connections that began with it: the last of these drops it,
+// so a connection keeps its context across a reload, which loads a new one. Constant after load():
+// any thread. Only load() blocks, on the files.
 class TlsContext {
  public:
-  // Reads the files; blocks for as long as that takes. `section` is for messages: "listen.tls". The errors,
-  // one or more, name the key, the file and the reason.
+  // Reads the files. `section` is the configuration's, for messages: "listen.tls". The errors, one
+  // or more, name the key, the file and the reason.
   static std::expected<std::shared_ptr<const TlsContext>, std::vector<std::string>> load(
       const config::Tls& files, TlsUse use, std::string_view section);
 
@@ -46,12 +47,13 @@ class TlsContext {
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
-  // For one connection, as server. The caller gives it its BIOs. Null: out of memory.
+  // A session for one connection, as server. The caller sets its BIOs. Null: out of memory.
   TlsSession make_session() const { return TlsSession(SSL_new(context_)); }
 
-  // When the first certificate of the chain that does so expires.
+  // When the first certificate of the chain to expire does so.
   SystemTime expires_at() const { return expires_at_; }
-  // What an operator should know: certificates that are expired or not yet valid, a key that all may read.
+  // For the operator: certificates that are expired or not yet valid, a key that every user can
+  // read.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
@@ -67,7 +69,7 @@ class TlsContext {
   std::vector<std::string> warnings_;
 };
 
-// What both sides of the daemon speak; null: plain TCP.
+// The contexts of both listening sides; null: plain TCP.
 struct TlsContexts {
   std::shared_ptr<const TlsContext> listen;
   std::shared_ptr<const TlsContext> http;
@@ -75,7 +77,8 @@ struct TlsContexts {
 
 void log_warnings(const TlsContexts& contexts, spdlog::logger& log);
 
-// Reads what the configuration names. Changes nothing; all or none.
+// Loads the contexts that the configuration names: all, or none and all errors. Blocks on the
+// files.
 std::expected<TlsContexts, std::vector<std::string>> load_tls(const config::Config& config);
 
 }  // namespace locksley::daemon

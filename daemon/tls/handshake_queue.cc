@@ -16,11 +16,11 @@ asio::ip::address network_of(const asio::ip::address& address) {
 
 }  // namespace
 
-void HandshakeQueue::add(const asio::ip::address& source, Turn turn) {
+void HandshakeQueue::add(const asio::ip::address& source, Step step) {
   const asio::ip::address network = network_of(source);
-  std::deque<Turn>& turns = waiting_[network];
-  if (turns.empty()) order_.push_back(network);
-  turns.push_back(std::move(turn));
+  std::deque<Step>& steps = waiting_[network];
+  if (steps.empty()) order_.push_back(network);
+  steps.push_back(std::move(step));
   ++waiting_count_;
   post_next();
 }
@@ -35,7 +35,7 @@ void HandshakeQueue::serve_next() {
   const asio::ip::address source = order_.front();
   order_.pop_front();
   const auto found = waiting_.find(source);
-  Turn turn = std::move(found->second.front());
+  Step step = std::move(found->second.front());
   found->second.pop_front();
   if (found->second.empty()) {
     waiting_.erase(found);
@@ -43,8 +43,9 @@ void HandshakeQueue::serve_next() {
     order_.push_back(source);
   }
   --waiting_count_;
-  turn();
-  // Behind everything that is ready by now, what this turn has brought about included.
+  step();
+  // The next step runs after all handlers that are ready now, including those that this step made
+  // ready.
   post_next();
 }
 

@@ -1,4 +1,4 @@
-// Who may do a step of a TLS handshake next.
+// The order of the steps of TLS handshakes.
 #pragma once
 
 #include <asio/any_io_executor.hpp>
@@ -14,24 +14,25 @@
 
 namespace locksley::daemon {
 
-// A step of a handshake takes 0.3 ms and more of the thread that serves everybody. So there
-// is one in a turn of the I/O loop: between two of them all who have something to do have done it. Sources
-// are served in turn, so that one that connects in a loop delays itself.
+// Limits handshakes to one step in each iteration of the I/O loop. A step takes 0.3 ms or more of
+// the I/O thread, so between two steps all other ready handlers run. Sources are served
+// round-robin, so that a source that connects in a loop delays only itself.
 //
-//   co_await queue.turn(address, token);  channel.handshake();
+//   co_await queue.wait_for_step(address, token);  channel.handshake();
 //
-// Owned by the Server; the I/O thread only. Nothing blocks. Whoever waits gets a turn, soon; it cannot be
-// given up, so look afterwards whether the step is still wanted.
+// Owned by the Server, or by the HTTP server; the I/O thread. Nothing blocks. A wait cannot be
+// cancelled: after it, the caller must check whether the handshake is still wanted.
 class HandshakeQueue {
  public:
   explicit HandshakeQueue(asio::any_io_executor executor) : executor_(std::move(executor)) {}
   HandshakeQueue(const HandshakeQueue&) = delete;
   HandshakeQueue& operator=(const HandshakeQueue&) = delete;
 
-  // Completes when it is the turn of the caller, which then does one step at once. `source`: the peer's
-  // address; of IPv6 the network counts, of which one peer has all addresses.
+  // Completes when the caller may make one step, which it does at once. `source`: the peer's
+  // address. All addresses of one IPv6 network of 64 bits, which is what one customer gets, are one
+  // source.
   template <class Token>
-  auto turn(const asio::ip::address& source, Token&& token) {
+  auto wait_for_step(const asio::ip::address& source, Token&& token) {
     return asio::async_initiate<Token, void()>(
         [this, source](auto handler) {
           add(source, [handler = std::move(handler)]() mutable {
@@ -45,16 +46,16 @@ class HandshakeQueue {
   std::size_t waiting() const { return waiting_count_; }
 
  private:
-  using Turn = std::move_only_function<void()>;
-  void add(const asio::ip::address& source, Turn turn);
+  using Step = std::move_only_function<void()>;
+  void add(const asio::ip::address& source, Step step);
   void post_next();
   void serve_next();
 
   const asio::any_io_executor executor_;
-  std::map<asio::ip::address, std::deque<Turn>> waiting_;  // by source; none of them empty
-  std::deque<asio::ip::address> order_;                    // its keys, the next first
+  std::map<asio::ip::address, std::deque<Step>> waiting_;  // by source; no deque is empty
+  std::deque<asio::ip::address> order_;                    // the keys of waiting_, the next first
   std::size_t waiting_count_ = 0;
-  bool posted_ = false;  // serve_next() is on its way
+  bool posted_ = false;  // serve_next() has been posted and has not run
 };
 
 }  // namespace locksley::daemon

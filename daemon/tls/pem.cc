@@ -17,7 +17,7 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 20;  // more than all authorities of a Debian system take
+constexpr std::size_t kMostBytes = 1 << 20;  // more than the list of all authorities of a Debian system
 
 struct BioFree {
   void operator()(BIO* bio) const { BIO_free(bio); }
@@ -29,7 +29,7 @@ std::expected<std::string, std::string> read_file(const std::string& file) {
     return std::unexpected(fmt::format("{}: {}", file, what));
   };
   const auto system_says = [] { return std::generic_category().message(errno); };
-  // Not blocking: what is named may be a pipe that nobody writes to.
+  // O_NONBLOCK: the name may be that of a pipe without a writer.
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return failed(system_says());
   std::string text;
@@ -61,7 +61,7 @@ SystemTime to_time(const ASN1_TIME* time) {
   return std::chrono::system_clock::from_time_t(::timegm(&parts));
 }
 
-// Instead of a password: notes that one is wanted.
+// OpenSSL's callback for the password of a key: returns none, and records that it was asked.
 int note_encrypted(char*, int, int, void* was_asked) {
   *static_cast<bool*>(was_asked) = true;
   return -1;
@@ -103,14 +103,14 @@ std::expected<PrivateKey, std::string> read_private_key(const std::string& file)
   bool is_encrypted = false;
   ERR_clear_error();
   PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, note_encrypted, &is_encrypted));
-  // OpenSSL 3 says "unsupported" of both.
+  // OpenSSL 3 reports "unsupported" for a missing key and for a damaged one alike.
   const bool is_missing = text->find("PRIVATE KEY-----") == std::string::npos;
   const std::string reason = take_openssl_error();
   if (key) return key;
   if (is_encrypted) {
     return std::unexpected(file +
-                           ": the key is encrypted, and nobody is there to be asked for the password; "
-                           "`openssl pkey` writes it without");
+                           ": the key is encrypted, and a daemon cannot ask for its password; "
+                           "`openssl pkey` removes the encryption");
   }
   if (is_missing) return std::unexpected(file + ": holds no private key in PEM form");
   return std::unexpected(fmt::format("{}: the key is damaged: {}", file, reason));
@@ -147,7 +147,7 @@ std::string common_name(const X509& certificate) {
   }
   std::string name(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
   OPENSSL_free(bytes);
-  // "root\0.example": what reads one as the other is an old trick.
+  // A name such as "root\0.example", which some programs read as "root", is an old attack.
   return name.find('\0') == std::string::npos ? name : std::string();
 }
 

@@ -22,12 +22,12 @@ using Certificate = std::unique_ptr<X509, X509Free>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, KeyFree>;
 using SystemTime = std::chrono::system_clock::time_point;
 
-// All functions: any thread; they read a file, so they block for as long as that takes. The error begins with
-// the file's name.
+// The functions that take a file's name block on that file. Their errors begin with the name. Any
+// thread.
 
-// Every certificate of a file, in its order; at least one.
+// All certificates in a file, in their order; at least one.
 std::expected<std::vector<Certificate>, std::string> read_certificates(const std::string& file);
-// The private key of a file; one that is encrypted is refused, as nobody is there to be asked.
+// The private key in a file. An encrypted key is refused: a daemon cannot ask for its password.
 std::expected<PrivateKey, std::string> read_private_key(const std::string& file);
 // Whether every user of this machine may read the file.
 bool is_readable_by_all(const std::string& file);
@@ -36,11 +36,12 @@ SystemTime valid_from(const X509& certificate);
 SystemTime valid_until(const X509& certificate);
 // "2027-01-31 12:00:00 UTC".
 std::string to_text(SystemTime time);
-// Of the subject; empty if there is none, or one that is no text. Of several the last, which is the most
-// specific.
+// The common name of the subject; of several the last, which is the most specific. Empty if there
+// is none, or if it contains a NUL.
 std::string common_name(const X509& certificate);
 
-// What OpenSSL's error queue of this thread says, oldest first, and empties it; "" if there is nothing.
+// The oldest error in the calling thread's OpenSSL error queue, which is emptied; "" if there is
+// none.
 std::string take_openssl_error();
 
 }  // namespace locksley::daemon

@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/deque.h"
-#include "core/mutex_deque.h"
-#include "core/steal_range.h"
+#include "core/steal/deque.h"
+#include "core/steal/mutex_deque.h"
+#include "core/steal/steal_range.h"
 
 namespace locksley {
 namespace {
@@ -76,7 +76,7 @@ void BM_Deque_PopEmpty(benchmark::State& state) {
 BENCHMARK(BM_Deque_PopEmpty<Deque<Value>>);
 BENCHMARK(BM_Deque_PopEmpty<MutexDeque<Value>>);
 
-// A push and a steal, on one thread: what a steal costs that nobody contends.
+// A push and a steal, on one thread: what an uncontended steal costs.
 template <class D>
 void BM_Deque_Steal(benchmark::State& state) {
   constexpr Value kCount = 100;
@@ -126,24 +126,24 @@ void BM_Deque_PushPop_UnderAThief(benchmark::State& state) {
 BENCHMARK(BM_Deque_PushPop_UnderAThief<Deque<Value>>)->UseRealTime();
 BENCHMARK(BM_Deque_PushPop_UnderAThief<MutexDeque<Value>>)->UseRealTime();
 
-// A claim of `len` indexes, published and taken in pieces by its owner alone, for several piece divisors:
-// what a piece that leaves more for thieves costs the owner. Divisor 1: all in one piece.
-void BM_StealRange_PieceDivisor(benchmark::State& state) {
+// A claim of `len` indexes, published and taken in bursts by its owner alone, for several burst divisors:
+// what a burst that leaves more for thieves costs the owner. Divisor 1: all in one burst.
+void BM_StealRange_BurstDivisor(benchmark::State& state) {
   const auto len = static_cast<std::uint64_t>(state.range(0));
   const auto divisor = static_cast<std::uint64_t>(state.range(1));
   StealRange<> range;
   auto owner = range.owner();
-  std::int64_t pieces = 0;
+  std::int64_t bursts = 0;
   for (auto _ : state) {
     owner.publish({0, len});
     while (!owner.take(std::max<std::uint64_t>(1, owner.len() / divisor)).empty()) {
-      ++pieces;
+      ++bursts;
     }
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
-  state.counters["pieces"] = static_cast<double>(pieces) / static_cast<double>(state.iterations());
+  state.counters["bursts"] = static_cast<double>(bursts) / static_cast<double>(state.iterations());
 }
-BENCHMARK(BM_StealRange_PieceDivisor)->ArgsProduct({{512, 10'000}, {1, 2, 3, 4, 8, 16}});
+BENCHMARK(BM_StealRange_BurstDivisor)->ArgsProduct({{512, 10'000}, {1, 2, 3, 4, 8, 16}});
 
 // The same index by index, as the partitioner article does.
 void BM_StealRange_OneByOne(benchmark::State& state) {
@@ -162,8 +162,8 @@ BENCHMARK(BM_StealRange_OneByOne);
 // ---- Whole loops ----
 
 constexpr std::uint64_t kLoopLen = 10'000'000;
-// The longest piece or chunk. Of the peers' figures those with 1,024 are the best.
-constexpr std::uint64_t kLongestPiece = 1'024;
+// The longest burst or chunk. Of the peers' figures those with 1,024 are the best.
+constexpr std::uint64_t kLongestBurst = 1'024;
 
 // Threads that run a function together, again and again. Waits are active: see the head of the file.
 class Team {
@@ -221,9 +221,9 @@ struct DynamicChunks {
   static void loop(Team& team, const Run& run) {
     std::atomic<std::uint64_t> next = 0;
     team.run([&](std::size_t self) {
-      for (std::uint64_t low = next.fetch_add(kLongestPiece); low < kLoopLen;
-           low = next.fetch_add(kLongestPiece)) {
-        run(self, {low, std::min(low + kLongestPiece, kLoopLen)});
+      for (std::uint64_t low = next.fetch_add(kLongestBurst); low < kLoopLen;
+           low = next.fetch_add(kLongestBurst)) {
+        run(self, {low, std::min(low + kLongestBurst, kLoopLen)});
       }
     });
   }
@@ -248,7 +248,7 @@ struct GuidedChunks {
   }
 };
 
-// A part for each thread, and what is left of it for whoever is done first. take(owner) takes a piece.
+// A part for each thread, and what is left of it for the thread that is done first. take(owner) takes a burst.
 template <class Take>
 struct StealingRanges {
   template <class Run>
@@ -261,8 +261,8 @@ struct StealingRanges {
     team.run([&](std::size_t self) {
       auto own = ranges[self]->owner();
       while (true) {
-        for (IndexRange piece = Take::take(own); !piece.empty(); piece = Take::take(own)) {
-          run(self, piece);
+        for (IndexRange burst = Take::take(own); !burst.empty(); burst = Take::take(own)) {
+          run(self, burst);
         }
         if (!steal_into(own, self, ranges)) {
           return;
@@ -289,17 +289,17 @@ struct StealingRanges {
   }
 };
 
-struct ByPieces {
-  static IndexRange take(StealRange<>::Owner& owner) { return owner.take_piece(kLongestPiece); }
+struct ByBursts {
+  static IndexRange take(StealRange<>::Owner& owner) { return owner.take_burst(kLongestBurst); }
 };
 struct ByHalves {
   static IndexRange take(StealRange<>::Owner& owner) {
-    return owner.take(std::clamp<std::uint64_t>(owner.len() / 2, 1, kLongestPiece));
+    return owner.take(std::clamp<std::uint64_t>(owner.len() / 2, 1, kLongestBurst));
   }
 };
 struct BySixteenths {
   static IndexRange take(StealRange<>::Owner& owner) {
-    return owner.take(std::clamp<std::uint64_t>(owner.len() / 16, 1, kLongestPiece));
+    return owner.take(std::clamp<std::uint64_t>(owner.len() / 16, 1, kLongestBurst));
   }
 };
 struct OneByOne {
@@ -359,14 +359,14 @@ double least(const std::vector<double>& times) { return *std::min_element(times.
 LOCKSLEY_LOOP(Uniform, StaticHalves);
 LOCKSLEY_LOOP(Uniform, DynamicChunks);
 LOCKSLEY_LOOP(Uniform, GuidedChunks);
-LOCKSLEY_LOOP(Uniform, StealingRanges<ByPieces>);
+LOCKSLEY_LOOP(Uniform, StealingRanges<ByBursts>);
 LOCKSLEY_LOOP(Uniform, StealingRanges<ByHalves>);
 LOCKSLEY_LOOP(Uniform, StealingRanges<BySixteenths>);
 LOCKSLEY_LOOP(Uniform, StealingRanges<OneByOne>);
 LOCKSLEY_LOOP(Triangular, StaticHalves);
 LOCKSLEY_LOOP(Triangular, DynamicChunks);
 LOCKSLEY_LOOP(Triangular, GuidedChunks);
-LOCKSLEY_LOOP(Triangular, StealingRanges<ByPieces>);
+LOCKSLEY_LOOP(Triangular, StealingRanges<ByBursts>);
 LOCKSLEY_LOOP(Triangular, StealingRanges<ByHalves>);
 LOCKSLEY_LOOP(Triangular, StealingRanges<BySixteenths>);
 LOCKSLEY_LOOP(Triangular, StealingRanges<OneByOne>);

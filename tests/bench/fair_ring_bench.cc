@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/fair_ring.h"
+#include "core/ring/fair_ring.h"
 
 namespace locksley {
 namespace {

@@ -12,14 +12,16 @@
 #include <string_view>
 #include <vector>
 
-#include "core/context.h"
-#include "core/fair_ring.h"
-#include "core/handler.h"
-#include "core/lane.h"
-#include "core/pool.h"
+#include "core/batch/handler.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
+#include "core/ring/fair_ring.h"
+#include "core/tasks/context.h"
+#include "core/tasks/task_group.h"
 #include "proto/command_reader.h"
 #include "proto/command_writer.h"
 #include "proto/reply_writer.h"
+#include "proto/submit_options.h"
 
 namespace locksley::bench {
 namespace {
@@ -72,7 +74,7 @@ void jobs(std::uint64_t n, Keep keep) {
   auto batch = std::make_shared<Batch>(options, handler, std::make_unique<RangePayloads>(1'000'000));
   lane.submit(batch, n, /*open=*/false);
   pool.start(1);
-  (void)pool.drain(steady_now() + std::chrono::minutes(1));
+  (void)pool.drain(std::chrono::steady_clock::now() + std::chrono::minutes(1));
   pool.stop();
 }
 
@@ -121,6 +123,17 @@ void parse(std::uint64_t n) {
   }
 }
 
+// The words of a SUBMIT of one job: its six options, as clients of the command line send them.
+void options(std::uint64_t n) {
+  constexpr std::string_view kWords[] = {"SUBMIT", "echo", "ID",   "3f2a9c",   "NAME",    "nightly",
+                                         "WEIGHT", "3",    "KEEP", "failures", "RETRIES", "2",
+                                         "SLOTS",  "8",    "JOBS", "a"};
+  const proto::ArgumentList arguments = proto::ArgumentList::copy_of(kWords);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    if (!proto::parse_submit(arguments)) std::abort();
+  }
+}
+
 // A PING, parsed, pipelined.
 void ping(std::uint64_t n) {
   proto::CommandReader reader;
@@ -151,10 +164,11 @@ int run(int count, char** words) {
   const std::map<std::string_view, std::function<void(std::uint64_t)>> paths{
       {"spawn", spawn},
       {"join", join},
-      {"job", [](std::uint64_t n) { jobs(n, Keep::none); }},
-      {"job_with_result", [](std::uint64_t n) { jobs(n, Keep::all); }},
+      {"job", [](std::uint64_t n) { jobs(n, Keep::kNone); }},
+      {"job_with_result", [](std::uint64_t n) { jobs(n, Keep::kAll); }},
       {"turn", turn},
       {"parse", parse},
+      {"options", options},
       {"ping", ping},
       {"row", row},
   };

@@ -9,9 +9,10 @@
 #include <algorithm>
 #include <latch>
 
-#include "core/context.h"
-#include "core/lane.h"
-#include "core/pool.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
+#include "core/tasks/context.h"
+#include "core/tasks/parallel_for.h"
 
 namespace locksley::bench {
 namespace {
@@ -36,7 +37,7 @@ struct Triangular {
 // Not inlined: all candidates are to run the same instructions at the same addresses, since their alignment
 // alone makes a tight loop up to twice as slow.
 template <class Body>
-[[gnu::noinline]] void run_piece(std::uint64_t low, std::uint64_t high) {
+[[gnu::noinline]] void run_burst(std::uint64_t low, std::uint64_t high) {
   std::uint64_t sum = 0;
   for (std::uint64_t i = low; i < high; ++i) sum += Body::body(i);
   benchmark::DoNotOptimize(sum);
@@ -51,7 +52,7 @@ void BM_Loop_Locksley(benchmark::State& state) {
   pool.post([&](Context& context) {
     for (auto _ : state) {
       context.parallel_for(0, kLoopLen,
-                           [](const IndexRange& piece) { run_piece<Body>(piece.low, piece.high); });
+                           [](const IndexRange& burst) { run_burst<Body>(burst.low, burst.high); });
     }
     done.count_down();
   });
@@ -65,7 +66,7 @@ void BM_Loop_Tbb(benchmark::State& state) {
   arena.execute([&] {
     for (auto _ : state) {
       tbb::parallel_for(tbb::blocked_range<std::uint64_t>(0, kLoopLen),
-                        [](const auto& piece) { run_piece<Body>(piece.begin(), piece.end()); });
+                        [](const auto& burst) { run_burst<Body>(burst.begin(), burst.end()); });
     }
   });
 }
@@ -76,7 +77,7 @@ constexpr std::uint64_t kChunks = (kLoopLen + kChunk - 1) / kChunk;
 
 template <class Body>
 void run_chunk(std::uint64_t chunk) {
-  run_piece<Body>(chunk * kChunk, std::min((chunk + 1) * kChunk, kLoopLen));
+  run_burst<Body>(chunk * kChunk, std::min((chunk + 1) * kChunk, kLoopLen));
 }
 
 template <class Body>

@@ -13,24 +13,25 @@
 #include <memory>
 #include <thread>
 
-#include "core/check.h"
-#include "core/context.h"
-#include "core/handler.h"
-#include "core/lane.h"
-#include "core/parker.h"
-#include "core/pool.h"
+#include "core/base/check.h"
+#include "core/batch/handler.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
+#include "core/sync/parker.h"
+#include "core/tasks/context.h"
+#include "core/tasks/task_group.h"
 #include "tests/bench/single_lock_pool.h"
 
 namespace locksley::bench {
 namespace {
 
-// Counts what has run without a shared line or a locked operation: a counter a thread, added up by whoever
+// Counts what has run without a shared line or a locked operation: a counter a thread, added up by the thread that
 // waits. At most kShards threads count in a program.
 class RunCounter {
  public:
   void add() {
     std::atomic<std::uint64_t>& count = shards_[own_shard()].count;
-    // [bench-count] relaxed: this thread alone writes it; whoever waits looks again.
+    // [bench-count] relaxed: this thread alone writes it; the waiting thread looks again.
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void await(std::uint64_t total) const {

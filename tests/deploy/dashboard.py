@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 import urllib.error
 import urllib.parse
@@ -15,6 +14,7 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, end_with_parent, wait_for
+from scratch import scratch
 from promql import Page, complaints, take_apart
 
 GRAFANA = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "grafana"
@@ -93,9 +93,7 @@ class Queries(DaemonTest):
     """Of a daemon that has done a bit of everything."""
 
     def daemon(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = scratch(self)
         daemon = self.start({"store": {"path": str(self.folder / "store"), "max_bytes": "1GiB"}})
         return daemon
 

@@ -8,13 +8,13 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import end_with_parent, program
+from scratch import scratch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "deploy" / "README.md"
@@ -71,9 +71,7 @@ def pattern(lines):
 
 class Guide(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-machine-")
-        self.addCleanup(folder.cleanup)
-        self.machine = pathlib.Path(folder.name)
+        self.machine = scratch(self, "locksley-machine-")
         for path in ("etc/locksley", "var/lib/locksley", "var/backups", "bin"):
             (self.machine / path).mkdir(parents=True)
         for name, text in (("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL)):

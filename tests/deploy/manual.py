@@ -106,7 +106,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(options_of_page(page), options)
 
     def test_each_exit_code(self):
-        codes = {int(code) for code in re.findall(r"kExit\w+ = (\d+)", (ROOT / "daemon" / "exit_codes.h").read_text())}
+        codes = {int(code) for code in re.findall(r"kExit\w+ = (\d+)", (ROOT / "daemon" / "base" / "exit_codes.h").read_text())}
         pages = [set(map(int, re.findall(r"\d+", " ".join(re.findall(r"^\.It ([\d ,]+)$", text_of(name), re.MULTILINE))))) for name in ("locksley.1", "locksleyd.8")]
         self.assertEqual(pages[0] | pages[1], codes)
 

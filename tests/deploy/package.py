@@ -6,21 +6,19 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from debian_packages import LONGEST_S, ROOT, build, field, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import program
+from scratch import scratch
 
 
 class Packages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-package-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = scratch(cls, "locksley-package-")
         cls.packages = build(cls.folder)
         cls.tree = {}
         for name, package in cls.packages.items():
@@ -57,7 +55,7 @@ class Packages(unittest.TestCase):
             "/usr/share/doc/locksley/examples/grafana/locksley.json",
         ):
             self.assertIn(path, self.files("locksley"))
-        for path in ("core/plugin.h", "core/pool.h", "proto/client/client.h"):
+        for path in ("core/plugin.h", "core/pool/pool.h", "proto/clients/cpp/client.h"):
             self.assertIn(f"/usr/include/locksley/{path}", self.files("locksley-dev"))
         self.assertEqual(self.files("locksley") & self.files("locksley-dev"), set())
 

@@ -11,13 +11,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, end_with_parent, program, wait_for
+from scratch import scratch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -47,9 +47,7 @@ class Readme(unittest.TestCase):
     carried_out = set()  # by all tests
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-readme-")
-        self.addCleanup(folder.cleanup)
-        self.clone = pathlib.Path(folder.name)
+        self.clone = scratch(self, "locksley-readme-")
         self.bin = self.clone / "build/bin"
         self.bin.mkdir(parents=True)
         (self.bin / "locksleyd").write_text(LOCKSLEYD)

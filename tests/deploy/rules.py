@@ -4,7 +4,6 @@
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import yaml
@@ -12,6 +11,7 @@ import yaml
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from certificates import Authority
 from locksley_daemon import DaemonTest
+from scratch import scratch
 from promql import Page, complaints, take_apart
 from tls_client import TlsConnection, client_context
 
@@ -120,11 +120,10 @@ class Files(unittest.TestCase):
 
 class Names(DaemonTest):
     def page(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
-        self.addCleanup(folder.cleanup)
+        folder = scratch(self)
         # One side by TLS: the metrics of certificates are there, and what this test fetches is plain.
-        authority = Authority(folder.name, "authority")
-        daemon = self.start({"store": {"path": f"{folder.name}/store"}, "listen": {"tls": authority.issue("server").settings()}})
+        authority = Authority(str(folder), "authority")
+        daemon = self.start({"store": {"path": f"{folder}/store"}, "listen": {"tls": authority.issue("server").settings()}})
         connection = TlsConnection(daemon.host, daemon.port, client_context(str(authority.certificate)))
         self.addCleanup(connection.close)
         connection.wait(connection("SUBMIT", "echo", "JOBS", "a"))

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import yaml
@@ -17,6 +16,7 @@ import yaml
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
 from programs import shell
+from scratch import scratch
 
 UNIT = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "locksleyd.service"
 MOST_EXPOSURE = 1.3  # of 10, as `systemd-analyze security` of Debian 12 counts; what remains is explained beside the unit
@@ -65,9 +65,7 @@ def allowed():
 
 class File(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = scratch(self)
 
     def copy(self, old="", new=""):
         """The unit as it would be installed here, with a change."""
@@ -106,9 +104,7 @@ class File(unittest.TestCase):
 
 class Filter(DaemonTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = scratch(self)
 
     def test_the_daemon_calls_nothing_that_the_filter_forbids(self):
         """Under strace: a store, a command with limits and confinement, a scrape, a reload, a drain."""
@@ -154,9 +150,8 @@ class Manager:
 
 class Notifications(DaemonTest):
     def start_under(self, watchdog=None):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
-        self.addCleanup(folder.cleanup)
-        manager = Manager(folder.name)
+        folder = scratch(self)
+        manager = Manager(str(folder))
         self.addCleanup(manager.close)
         told = {"NOTIFY_SOCKET": manager.path} | ({"WATCHDOG_USEC": str(watchdog)} if watchdog else {})
         os.environ.update(told)

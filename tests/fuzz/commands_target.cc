@@ -75,7 +75,7 @@ class Play {
         },
         "a client that sends no more is served and let go");
     for (auto& peer : peers_) peer.reset();
-    daemon_.run_until([this] { return daemon_.server().sessions().empty(); },
+    daemon_.run_until([this] { return daemon_.server().state().stats().connections.get() == 0; },
                       "connections that are closed end");
   }
 
@@ -113,7 +113,7 @@ class Play {
         break;
       case 'd':
         send();
-        daemon_.server().drain([] {});
+        daemon_.drain([] {});
         break;
       default:
         pending_ += step;
@@ -145,7 +145,7 @@ class Play {
   }
 
   void receive() {
-    const bool may_be_cut = has_killed_ || daemon_.server().stats().slow_clients_dropped.get() != 0;
+    const bool may_be_cut = has_killed_ || daemon_.server().state().stats().slow_clients_dropped.get() != 0;
     for (const auto& peer : peers_) {
       if (!peer) continue;
       peer->may_be_cut = may_be_cut;
@@ -305,7 +305,7 @@ void clean_up(DaemonInProcess& daemon) {
   require(ids_of_all(peer).empty(), "what is forgotten is gone");
   // RUNs whose client has gone end as soon as their jobs do.
   bool is_idle = false;
-  daemon.server().drain([&] { is_idle = true; });
+  daemon.drain([&] { is_idle = true; });
   daemon.run_until([&] { return is_idle; }, "with no batch left there is nothing to do");
   const proto::Reply info = peer.ask("INFO locksley");
   for (const std::string_view line :
@@ -333,7 +333,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (is_stored && (choice & 64) != 0) restart(daemon, config_of(choice), *disk);
   clean_up(*daemon);
   daemon->stop();
-  const auto& stats = daemon->server().stats();
+  const auto& stats = daemon->server().state().stats();
   require(stats.connections.get() == 0 && stats.blocked.get() == 0 && stats.subscribers.get() == 0,
           "whoever has gone is not counted");
   return 0;

@@ -31,6 +31,7 @@ DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)
     : builtins_(daemon::register_builtins()),
       lane_("cpu", FairRing::Options{.parallelism = kWorkers}),
       pool_(lane_) {
+  const ThreadRoleScope io_thread(daemon::kIoThread);
   for (const auto& handler : builtins_)
     handlers_.add({.handler = *handler, .lane = lane_, .kind = "builtin"});
   const auto log = make_log();
@@ -59,6 +60,7 @@ DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)
 DaemonInProcess::~DaemonInProcess() = default;
 
 void DaemonInProcess::run_for(std::chrono::milliseconds most) {
+  const ThreadRoleScope io_thread(daemon::kIoThread);
   io_.restart();
   if (io_.poll() == 0 && most.count() > 0) io_.run_one_for(most);
 }
@@ -71,14 +73,19 @@ void DaemonInProcess::run_until(const std::function<bool()>& is_so, const char* 
   }
 }
 
+void DaemonInProcess::drain(std::function<void()> on_idle) {
+  const ThreadRoleScope io_thread(daemon::kIoThread);
+  server_->drain(std::move(on_idle));
+}
+
 void DaemonInProcess::stop() {
   bool is_closed = false;
   server_->close([&] { is_closed = true; });
   run_until([&] { return is_closed; }, "all connections end");
-  require(server_->sessions().empty(), "closed, there are no connections");
+  require(server_->state().stats().connections.get() == 0, "closed, there are no connections");
   pool_.stop();
   if (store_ != nullptr) store_->stop();
-  lane_.ring().detach_all();
+  lane_.detach_all();
 }
 
 }  // namespace locksley::fuzz

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "config/config.h"
-#include "core/handler.h"
-#include "core/lane.h"
-#include "core/pool.h"
+#include "core/batch/handler.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
-#include "daemon/server/handler_directory.h"
+#include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/store/store.h"
 
@@ -45,6 +45,8 @@ class DaemonInProcess {
   // Runs until it is so, for 20 s at most: then the claim does not hold.
   void run_until(const std::function<bool()>& is_so, const char* claim);
 
+  // As on SIGTERM: new work is refused; `on_idle` is called once nothing that was accepted is left to do.
+  void drain(std::function<void()> on_idle);
   // As at the daemon's end. All batches but those in the store must be over.
   void stop();
 

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <utility>
 
-#include "daemon/process/keeper_link.h"
+#include "daemon/process/keeper/keeper_link.h"
 #include "tests/fuzz/target.h"
 
 namespace locksley::fuzz {
@@ -55,6 +55,7 @@ KeeperLink::KeeperLink(ProcessExecutor executor, std::shared_ptr<spdlog::logger>
     if (PretendedKeeper::instance().processes.erase(process) == 0) return;
     asio::post(executor_, [this, alive = std::weak_ptr(alive_), process, status] {
       if (alive.expired()) return;
+      kProcessThread.assert_held();
       const auto found = processes_.find(process);
       if (found == processes_.end()) return;
       const Callbacks callbacks = std::move(found->second);
@@ -79,6 +80,7 @@ std::uint64_t KeeperLink::start(const SpawnRequest&, std::span<const int> descri
       process, fuzz::PretendedProcess({descriptors[0], descriptors[1], descriptors[2]}));
   asio::post(executor_, [this, alive = std::weak_ptr(alive_), process] {
     if (alive.expired()) return;
+    kProcessThread.assert_held();
     const auto found = processes_.find(process);
     if (found != processes_.end() && found->second.on_start) found->second.on_start(::getpid());
   });

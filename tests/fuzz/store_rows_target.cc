@@ -34,7 +34,7 @@ std::string encode_step(const StepRow& row) {
   step.ended = row.ended;
   step.failed = row.failed;
   step.requeued = row.requeued;
-  step.tried = row.tried;
+  step.job_attempts = row.job_attempts;
   step.totals = row.totals;
   step.row_count = row.rows;
   step.result_bytes = row.result_bytes;

@@ -1,8 +1,8 @@
-// The worker protocol: whatever a worker program writes, however it closes and ends, each job that is over
-// was answered by it or says why not, and the rest goes back.
+// The worker protocol: whatever a worker program writes, however it closes and ends, each job that
+// is over was answered by it or says why not, and the rest goes back.
 //
-// The first byte says how the handler is configured, the second how many jobs there are. Then comes what
-// processes write; 0xFF and a letter in between is a step:
+// The first byte says how the handler is configured, the second how many jobs there are. Then comes
+// what processes write; 0xFF and a letter in between is a step:
 //   p   what is there so far is written, and the daemon works through it
 //   0 1 from here on it is the oldest process' bytes, the next one's
 //   E   from here on it goes to standard error      O   to standard output again
@@ -21,9 +21,9 @@
 #include <set>
 #include <vector>
 
-#include "core/batch.h"
-#include "core/handler.h"
-#include "core/payload.h"
+#include "core/batch/batch.h"
+#include "core/batch/handler.h"
+#include "core/batch/payload.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_loop.h"
 #include "proto/reply_reader.h"
@@ -105,13 +105,16 @@ class Play {
     work();
   }
 
-  // The daemon ends: who was asked to, does.
+  // The daemon ends; the processes that were told to end do so.
   void end() {
-    lane_->stop();
+    stop_lane();
     work();
     for (const std::uint64_t process : terminated_) keeper_.end(process, -SIGTERM);
     work();
-    lane_->abandon();
+    {
+      const ThreadRoleScope role(daemon::kProcessThread);
+      lane_->abandon();
+    }
     for (const auto& batch : batches_) {
       check_status(*batch);
       require(batch->status().running == 0, "nothing runs without a process");
@@ -120,7 +123,7 @@ class Play {
       check_results(*batch);
     }
     work();
-    lane_->lane().ring().detach_all();
+    lane_->lane().detach_all();
     lane_.reset();
     work();
     keeper_.on_signal = nullptr;
@@ -140,11 +143,17 @@ class Play {
     lane_->lane().submit(batches_.back(), jobs_, false);
   }
 
-  // The loop has no thread here: this is it.
+  // The loop has no thread here: this thread has its role.
   void work() {
+    const ThreadRoleScope role(daemon::kProcessThread);
     asio::io_context& io = loop_.executor().context();
     io.restart();
     io.poll();
+  }
+
+  void stop_lane() {
+    const ThreadRoleScope role(daemon::kProcessThread);
+    lane_->stop();
   }
 
   void take_step(char step) {
@@ -186,7 +195,7 @@ class Play {
         lane_->lane().cancel(*batches_.back(), "cancelled");
         break;
       case 's':
-        lane_->stop();
+        stop_lane();
         break;
       case 'b':
         add_batch();
@@ -238,7 +247,7 @@ class Play {
     require(status.jobs == jobs_, "no job is lost");
     require(status.queued + status.running + status.ok + status.failed + status.cancelled == jobs_,
             "jobs are queued, or running, or have ended");
-    require(status.running == 0 || !keeper_.processes.empty() || status.state == BatchState::running,
+    require(status.running == 0 || !keeper_.processes.empty() || status.state == BatchState::kRunning,
             "what runs is running");
   }
 
@@ -246,10 +255,10 @@ class Play {
     std::set<std::uint64_t> seen;
     batch.read_results(0, jobs_ + 1, [&](const ResultRow& row) {
       require(row.index < jobs_ && seen.insert(row.index).second, "each job has one result");
-      if (row.status == JobStatus::ok) {
+      if (row.status == JobStatus::kOk) {
         require(take(&Said::outputs, row.output), "what a job gave is what a worker said");
       }
-      if (row.status == JobStatus::error) {
+      if (row.status == JobStatus::kError) {
         require(row.output.starts_with("its worker ") || take(&Said::errors, row.output),
                 "a job's error is a worker's, or about it");
       }

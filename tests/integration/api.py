@@ -7,7 +7,6 @@ import json
 import pathlib
 import socket
 import sys
-import tempfile
 import time
 import unittest
 import urllib.parse
@@ -15,8 +14,9 @@ import urllib.parse
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, wait_for
 from resp import pairs
-from store_daemon import HOUR_MS, StoreTest
-from users import ALL, PASSWORD, UsersTest
+from scratch import scratch
+from store_daemon import HOUR_MS
+from users import ALL, BUILTIN, PASSWORD, UsersTest
 
 OURS = {"Content-Type": "application/json", "X-Locksley-Request": "1"}
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -136,6 +136,12 @@ class SaysWhatTheWireSays(UsersTest):
         self.assertLess(abs(server["now"] - before), 60_000)
         self.assertEqual(overview["limits"]["max_queued_jobs"], 100_000_000)
         self.assertIsNone(overview["limits"]["store_max_bytes"])
+        accounts = {row["user"]: row for row in overview["accounts"]}
+        self.assertEqual(set(accounts), {None, "default"})
+        self.assertEqual(accounts[None]["queued_jobs"], {"used": 1, "limit": 100_000_000})
+        self.assertEqual(accounts["default"]["queued_jobs"], {"used": 1, "limit": None})
+        self.assertGreater(accounts["default"]["result_bytes"]["used"], 1000)
+        self.assertEqual(accounts["default"]["result_bytes"]["used"], accounts[None]["result_bytes"]["used"])
 
     def test_steals_add_up(self):
         def stolen():
@@ -285,7 +291,7 @@ class Permissions(UsersTest):
     ACTIONS = ("pause", "resume", "cancel", "retry", "weight")
 
     def start_with_login(self, **named):
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="locksley-api-")))
+        folder = scratch(self, "locksley-api-")
         (folder / "token").write_text(TOKEN)
         (folder / "token").chmod(0o600)
         return self.start_with({"http": {"login": "users", "token_file": str(folder / "token")}}, **named)
@@ -293,7 +299,7 @@ class Permissions(UsersTest):
     def test_every_user_and_every_change(self):
         """As the wire has it, of the user's own batch and of another's."""
         groups = {"reads": ["read"], "controls": ["control"], "submits": ["submit"], "admins": ["admin"], "all": ALL, "most": ["submit", "read", "control"]}
-        daemon = self.start_with_login(owner={}, **{name: {"commands": commands} for name, commands in groups.items()})
+        daemon = self.start_with_login(owner=BUILTIN, **{name: {"commands": commands, **BUILTIN} for name, commands in groups.items()})
         owner = self.log_in(daemon, "owner")
         theirs = owner("SUBMIT", "sleep", "ID", "theirs", "DELAY", HOUR_MS, "JOBS", "1")
         for user in [*groups, "owner", "token"]:
@@ -332,7 +338,7 @@ class Permissions(UsersTest):
         overview = get(daemon, "/api/overview", user="alice")
         self.assertEqual([row["tenant"] for row in overview["tenants"]], ["alice"])
         self.assertEqual((overview["totals"]["active_batches"], overview["totals"]["queued_jobs"], overview["totals"]["retained_batches"]), (1, 2, None))
-        self.assertEqual((overview["limits"]["max_batches"], overview["limits"]["max_queued_jobs"]), (5, None))
+        self.assertEqual((overview["limits"]["max_batches"], overview["limits"]["max_queued_jobs"]), (5, 50_000_000), "a quota, and half of the limit of all")
         self.assertEqual([row["name"] for row in get(daemon, "/api/overview", user="bob")["handlers"]], ["echo"])
         self.assertEqual(get(daemon, "/api/overview", user="root")["totals"]["queued_jobs"], 4)
         names = {pairs(row)["tenant"] for row in self.log_in(daemon, "root")("TENANTS")}
@@ -369,31 +375,6 @@ class Permissions(UsersTest):
         wire.wait(wire("SUBMIT", "fail", "ID", "x", "JOBS", "a"))
         self.reload(daemon, {"http": {"login": "users"}}, alice={"handlers": ["echo"]})
         self.assertEqual(post(daemon, "x", "retry", user="alice"), (403, {"error": str(wire.ask("RETRY", "x"))}))
-
-
-class Stored(StoreTest):
-    def test_a_change_that_was_answered_outlives_kill_9(self):
-        self.begin()
-        ids = {action: self.command("SUBMIT", "sleep", "DELAY", HOUR_MS, "JOBS", "1") for action in ("pause", "weight", "cancel")}
-        failed = self.command("SUBMIT", "fail", "JOBS", "a")
-        self.command.wait(failed)
-        for action, id_ in ids.items():
-            self.assertEqual(post(self.daemon, id_, action, '{"weight": 5}' if action == "weight" else "{}")[0], 200)
-        self.assertEqual(post(self.daemon, failed, "retry"), (200, {"ok": True, "jobs": 1}))
-        self.kill_and_begin()
-        self.assertTrue(get(self.daemon, f"/api/batches/{ids['pause']}")["paused"])
-        self.assertEqual(get(self.daemon, f"/api/batches/{ids['weight']}")["weight"], 5)
-        self.assertEqual(get(self.daemon, f"/api/batches/{ids['cancel']}")["state"], "cancelled")
-        self.assertEqual(self.command.wait(failed)["retried"], 1)
-
-    def test_failures_are_read_from_the_disk(self):
-        self.begin()
-        self.command.wait(id_ := self.command("SUBMIT", "fail", "RANGE", 0, 250))
-        self.kill_and_begin()
-        self.command.wait(id_)  # its last steps need not have been on the disk
-        found = pages(self.daemon, f"/api/batches/{id_}/failures", "failures", count=100)
-        self.assertEqual([[row["index"], row["status"], row["output"]] for row in found], self.command.results(id_))
-        self.assertEqual(len(found), 250)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
 
 HOUR_MS = 3_600_000
-# daemon/exit_codes.h
+# daemon/base/exit_codes.h
 OK, JOBS_FAILED, USAGE, DATA_ERROR, NO_INPUT, UNAVAILABLE, IO_ERROR, TEMPORARY = 0, 1, 2, 65, 66, 69, 74, 75
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cli import DATA_ERROR, INTERRUPTED, OK, USAGE, CliTest
 from locksley_daemon import DEADLINE_S, program, wait_for
 
-NO_PERMISSION = 77  # daemon/exit_codes.h
+NO_PERMISSION = 77  # daemon/base/exit_codes.h
 HASH = rb"\$argon2id\$v=19\$m=\d+,t=\d+,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}"
 
 

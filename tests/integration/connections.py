@@ -4,13 +4,13 @@
 import json
 import pathlib
 import sys
-import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 from resp import encode
+from scratch import scratch
 
 HOUR_MS = 3_600_000
 
@@ -37,9 +37,8 @@ class Blocked(DaemonTest):
 
     def test_who_half_closes_while_blocked_is_told_of_what_came_before(self):
         # With a store: the reply of OPEN waits for the disk, while WAIT has begun.
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)  # after the daemon, which is started later
-        daemon = self.start({"store": {"path": folder.name}})
+        folder = scratch(self)  # removed after the daemon, which is started later, has ended
+        daemon = self.start({"store": {"path": str(folder)}})
         for n in range(20):
             with daemon.connect() as client:
                 client.send(encode("OPEN", "echo", "ID", f"stream-{n}") + encode("WAIT", f"stream-{n}") + encode("PING"))

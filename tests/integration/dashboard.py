@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from dashboard_page import FACTS, FAINT, HIDE, PHONE, TILES, DashboardTest, number
 from locksley_daemon import wait_for
 from resp import pairs
-from users import ALL, PASSWORD
+from users import ALL, BUILTIN, PASSWORD
 
 BUSY = "() => [...document.querySelectorAll('svg.workers .busy')].map((bar) => Number(bar.getAttribute('height')))"
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -33,9 +33,9 @@ class Shown(DashboardTest):
         super().setUp()
         self.daemon = self.start_with(
             self.settings(),
-            anna={"weight": 3, "commands": ["submit", "read", "control"]},
+            anna={"weight": 3, "commands": ["submit", "read", "control"], "handlers": ["nap", *BUILTIN["handlers"]]},
             bob={"commands": ["submit", "read"]},
-            root={"commands": ALL},
+            root={"commands": ALL, "handlers": ["nap", *BUILTIN["handlers"]]},
         )
         self.anna, self.bob, self.root = (self.log_in(self.daemon, name) for name in ("anna", "bob", "root"))
         self.anna("SUBMIT", "spin", "ID", "big", "NAME", "nightly spin", "WEIGHT", 7, "RANGE", 0, 1_500_000, "20")
@@ -57,7 +57,7 @@ class Shown(DashboardTest):
         found = {}
         for row in self.table(page, "Batches"):
             name, _, id = row["Batch"][0].partition("\n")
-            jobs = re.fullmatch(r"\S+ of (\S+) jobs are over: (\S+) ok, (\S+) failed, (\S+) cancelled; (\S+) running, (\S+) queued", row["Progress"][1])
+            jobs = re.fullmatch(r"\S+ of (\S+) jobs have ended: (\S+) ok, (\S+) failed, (\S+) cancelled; (\S+) running, (\S+) queued", row["Progress"][1])
             numbers = dict(zip(("jobs", "ok", "failed", "cancelled", "running", "queued"), (int(text.replace(",", "")) for text in jobs.groups())))
             self.assertEqual(number(row["Failed"]), numbers["failed"])
             found[(row["Tenant"][0], id or name)] = {"id": id or name, "name": name if id else "", "tenant": row["Tenant"][0], "handler": row["Handler"][0], "weight": int(row["Weight"][0]), **numbers, "state": row["State"][0].partition("\n")[0]}
@@ -144,13 +144,13 @@ class Shown(DashboardTest):
 
     def test_one_batch_is_as_status_and_explain_have_it(self):
         page = self.open(self.daemon, "#/batches/broken?tenant=anna", "anna")
-        tally = {"Jobs": "jobs", "Ok": "ok", "Failed": "failed", "Cancelled": "cancelled", "Running": "running", "Queued": "queued", "Tried again": "retried"}
+        tally = {"Jobs": "jobs", "Ok": "ok", "Failed": "failed", "Cancelled": "cancelled", "Running": "running", "Queued": "queued", "Retried": "retried"}
         shown = lambda: {tally[name]: int(text.replace(",", "")) for name, text in page.run(FACTS, ".tally").items()}
         of = lambda batch: lambda: {key: self.anna.status(batch)[key] for key in tally.values()}
         self.shows("its numbers", shown, of("broken"))
         rows = sorted((int(row["Job"][0]), row["Ended"][0], row["Error"][0]) for row in self.table(page, "Failed jobs"))
         self.assertEqual(rows, sorted(tuple(row) for row in self.anna.results("broken")))
-        self.assertEqual(page.at(".timeline .what")("allInnerTexts")[:3], ["Submitted", "Its first job started", "Over"])
+        self.assertEqual(page.at(".timeline .what")("allInnerTexts")[:3], ["Submitted", "Its first job started", "Ended"])
         times = page.run("() => [...document.querySelectorAll('.timeline time')].map((one) => Date.parse(one.dateTime))")
         self.assertEqual(times[:3], [self.anna.status("broken")[key] for key in ("submitted_at", "started_at", "finished_at")])
         self.picture(page, "failures-light")
@@ -160,7 +160,7 @@ class Shown(DashboardTest):
         page.wait_for_text(".explanation", "It is paused: no job starts until it is resumed.")
         self.assertEqual(page.text("h1"), "nightly spin")
         page("goto", f"{self.daemon.http}/#/batches/nosuch?tenant=anna")
-        page.wait_for_text("main", "There is no such batch, or no longer: NOBATCH")
+        page.wait_for_text("main", "There is no such batch, or it has been evicted: NOBATCH")
         self.assert_calm(page, self.daemon, ["404"])
 
     def test_buttons_do_what_they_say(self):
@@ -175,7 +175,7 @@ class Shown(DashboardTest):
         wait_for("what ran to end", lambda: self.anna.explain("big")["reason"] == "paused")
         page.at("#weight")("fill", "42")
         page.click("text=Set weight")
-        page.wait_for_text("#said", "Its weight is 42 now.")
+        page.wait_for_text("#said", "Its weight is now 42.")
         self.assertEqual(self.anna.status("big")["weight"], 42)
         self.picture(page, "batch-light")
         page("setViewportSize", PHONE["viewport"])
@@ -187,7 +187,7 @@ class Shown(DashboardTest):
         page.at("dialog")("waitFor", {"state": "detached"})
         self.assertEqual(self.anna.status("big")["cancelled"], 0)
         page.click(".actions button >> text=Cancel")
-        page.click("dialog[open] button >> text=Leave it")
+        page.click("dialog[open] button >> text=Keep it")
         self.assertEqual(self.anna.status("big")["cancelled"], 0)
         page.click(".actions button >> text=Cancel")
         left = self.anna.status("big")["queued"]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Fairness end to end, on real threads and real time: a small batch behind a million jobs, and shares by weight whatever the jobs cost.
-What can be computed without a clock is in tests/unit/core/fair_ring_*; this shows that the daemon does it too.
+What can be computed without a clock is in tests/unit/core/ring; this shows that the daemon does it too.
 
 When other programs use the machine, they get between a job and its time. So what is compared is measured in turns, more often when
 others were busy meanwhile; and if they always were, the bounds are those against gross failure. The line printed says which."""
@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 from resp import encode, pairs
-from users import ALL, UsersTest
+from users import ALL, BUILTIN, UsersTest
 
 QUIET = 0.05  # others use at most this part of the machine
 ROUNDS, TRIES = 40, 40  # rounds at most; tries of each kind in a round, in turns
@@ -174,7 +174,7 @@ class FairnessOfUsers(UsersTest):
     def test_users_share_by_weight_whatever_the_number_and_the_weights_of_their_batches(self):
         """1,000 batches of one against one of another; batches that weigh as much as they can weigh it among their own; and changed weights
         hold at once."""
-        everybody = {"alice": {"weight": 1}, "bob": {"weight": 3}, "root": {"commands": ALL}}
+        everybody = {"alice": {"weight": 1, **BUILTIN}, "bob": {"weight": 3, **BUILTIN}, "root": {"commands": ALL}}
         daemon = self.start_with(**everybody)
         alice, bob, root = (self.log_in(daemon, name) for name in everybody)
         ids = [f"b{n}" for n in range(1000)]
@@ -187,7 +187,7 @@ class FairnessOfUsers(UsersTest):
         alice.send(b"".join(encode("WEIGHT", batch, 1000) for batch in ids))
         self.assertEqual({alice.read() for _ in ids}, {"OK"})
         ratios["1:3, batches of 1000"] = self.received(root) / 3
-        self.reload(daemon, **everybody | {"alice": {"weight": 2}, "bob": {}})
+        self.reload(daemon, **everybody | {"alice": {"weight": 2, **BUILTIN}, "bob": BUILTIN})
         ratios["2:1"] = self.received(root) * 2
         print(f"received by users, as part of what is due by weight: { {weights: round(ratio, 3) for weights, ratio in ratios.items()} }")
         for weights, ratio in ratios.items():

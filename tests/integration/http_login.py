@@ -1,21 +1,23 @@
 #!/usr/bin/python3
 """Who is served by the HTTP side, as curl and Prometheus meet it: users with their passwords, and whoever has the token."""
 
+import base64
+import http.client
 import json
 import pathlib
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 import urllib.parse
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DEFAULTS, DaemonTest, program, wait_for
+from scratch import scratch
 
-CONFIG = 78  # daemon/exit_codes.h
+CONFIG = 78  # daemon/base/exit_codes.h
 TOKEN, OTHER_TOKEN = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 
 
@@ -33,9 +35,7 @@ class HttpLogin(DaemonTest):
         cls.hashes = {name: hash_of(password_of(name)) for name in ("root", "alice")}
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-http-login-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = scratch(self, "locksley-http-login-")
         self.token_file = self.folder / "token"
         self.write_token(TOKEN)
 
@@ -77,7 +77,7 @@ class Requests(HttpLogin):
             self.assertEqual(status, 200)
             self.assertIn("locksley_build_info", text)
         status, text = self.curl("/metrics", self.basic("alice"))
-        self.assertEqual((status, text), (403, "for the token, and users with the group admin\n"))
+        self.assertEqual((status, text), (403, "only for the token, and for users with the group admin\n"))
 
     def test_others_are_told_how_to_log_in(self):
         status, text = self.curl("/metrics", "include")
@@ -124,6 +124,26 @@ class Requests(HttpLogin):
         self.reload("configuration read again")
         self.assertEqual(self.status("/metrics", self.bearer(TOKEN)), 401)
         self.assertEqual(self.status("/metrics", self.bearer(OTHER_TOKEN)), 200)
+
+    def test_a_changed_password(self):
+        """It is refused on a connection that it opened, too."""
+        connection = http.client.HTTPConnection(self.daemon.http.removeprefix("http://"), timeout=DEADLINE_S)
+        self.addCleanup(connection.close)
+
+        def ask():
+            credentials = base64.b64encode(f"root:{password_of('root')}".encode()).decode()
+            connection.request("GET", "/metrics", headers={"Authorization": f"Basic {credentials}"})
+            reply = connection.getresponse()
+            reply.read()
+            return reply.status, reply.getheader("Connection")
+
+        self.assertEqual(ask(), (200, "keep-alive"))
+        settings = self.settings()
+        settings["users"]["root"]["password_hash"] = hash_of("new")
+        self.daemon.configure(settings)
+        self.reload("configuration read again")
+        self.assertEqual(ask(), (401, "keep-alive"))
+        self.assertEqual(self.status("/metrics", self.basic("root", "new")), 200)
 
     def test_a_reload_with_a_bad_token_changes_nothing(self):
         for token, mode, why in (("", 0o600, "it holds no token"), (OTHER_TOKEN, 0o644, "every user of this machine")):

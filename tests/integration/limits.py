@@ -157,6 +157,26 @@ class QueueLimits(DaemonTest):
         self.assertEqual(connection("PING"), "PONG")
 
 
+    def test_a_result_that_no_reply_has_room_for_is_an_error_of_its_job(self):
+        connection = self.connect(self.start({"limits": {"output_buffer": "64KiB"}}))
+        batch = connection("SUBMIT", "echo", "JOBS", "x" * 65_537, "small", "y" * 60_000)
+        connection.wait(batch)
+        rows = {row[0]: row[1:] for row in connection.results(batch)}
+        self.assertEqual(rows[0][0], "error")
+        self.assertIn("65537 bytes", rows[0][1])
+        self.assertEqual([rows[1][1], rows[2][1]], ["small", "y" * 60_000])
+
+    def test_a_result_that_has_become_too_large_is_an_error_reply_and_can_be_passed_over(self):
+        connection = self.connect(self.start({"limits": {"output_buffer": "1MiB"}}))
+        batch = connection("SUBMIT", "echo", "JOBS", "x" * 100_000)
+        connection.wait(batch)
+        connection("CONFIG", "SET", "limits.output_buffer", "64KiB")
+        error = connection.ask("RESULTS", batch)
+        self.assert_error("TOOBIG", error)
+        self.assertIn("go on FROM 2", str(error))
+        self.assertEqual(connection("RESULTS", batch, "FROM", 2), ["0", []])
+
+
 class Memory(DaemonTest):
     def test_a_range_of_a_billion_jobs_takes_none(self):
         daemon = self.start({"limits": {"max_batch_jobs": 10**10, "max_queued_jobs": 10**11}})

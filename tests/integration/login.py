@@ -4,8 +4,10 @@ removed; and the clients that people have."""
 
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -13,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import redis
 from locksley_daemon import DEADLINE_S, wait_for
 from resp import CommandError, encode, pairs
-from users import ALL, PASSWORD, UsersTest, hash_of
+from users import ALL, BUILTIN, PASSWORD, UsersTest, hash_of, user
 
 NOAUTH = "NOAUTH Authentication required."
 WRONGPASS = "WRONGPASS invalid username-password pair or user is disabled."
@@ -176,7 +178,7 @@ class Strangers(UsersTest):
 
 class Changes(UsersTest):
     def test_a_user_that_is_removed_loses_its_connections_and_not_its_batches(self):
-        daemon = self.start_with(alice={}, bob={}, root={"commands": ALL})
+        daemon = self.start_with(alice=BUILTIN, bob={}, root={"commands": ALL})
         alice, blocked, bob = self.log_in(daemon, "alice"), self.log_in(daemon, "alice"), self.log_in(daemon, "bob")
         alice("SUBMIT", "sleep", "ID", "hers", "JOBS", 1500)
         blocked.send(encode("WAIT", "hers"))
@@ -196,9 +198,22 @@ class Changes(UsersTest):
         before = daemon.log().count("configuration read again")
         daemon.send_signal(1)
         wait_for("the configuration to be read again", lambda: daemon.log().count("configuration read again") > before)
-        self.assertEqual(alice("PING"), "PONG", "who is in stays in")
+        self.assertEqual(alice.read_until_closed(), b"")
+        alice = self.connect(daemon)
         self.assertEqual(alice.ask("AUTH", "alice", PASSWORD.format("alice")), WRONGPASS)
         self.assertEqual(alice.ask("AUTH", "alice", "another"), "OK")
+
+    def test_connections_stay_where_the_password_did(self):
+        daemon = self.start_with(alice={}, bob={})
+        alice, bob = self.log_in(daemon, "alice"), self.log_in(daemon, "bob")
+        waiting = self.log_in(daemon, "alice")
+        waiting.send(encode("SUBSCRIBE", "batches"))
+        waiting.read()
+        changed = {"alice": {"password_hash": hash_of("another"), "weight": 3}, "bob": user("bob", weight=3, certificate="bob")}
+        self.reload(daemon, {"users": changed})
+        for connection in (alice, waiting):
+            self.assertEqual(connection.read_until_closed(), b"")
+        self.assertEqual(bob("PING"), "PONG")
 
     def test_users_come_and_go_altogether(self):
         daemon = self.start()
@@ -236,7 +251,7 @@ class Changes(UsersTest):
     def test_ten_thousand_users(self):
         """Read, changed, logged in to, and a bounded number of labels."""
         one_hash = hash_of("x")
-        everybody = {f"user-{n}": {"password_hash": one_hash, "weight": 1 + n % 1000, "max_queued_jobs": 100} for n in range(10_000)}
+        everybody = {f"user-{n}": {"password_hash": one_hash, "weight": 1 + n % 1000, "max_queued_jobs": 100, "handlers": ["sleep"]} for n in range(10_000)}
         daemon = self.start({"users": everybody, "metrics": {"tenants": 20}})
         connections = []
         for n in range(0, 10_000, 250):
@@ -248,7 +263,7 @@ class Changes(UsersTest):
             self.assertEqual(connection.status("same")["tenant"], f"user-{n * 250}")
             (own,) = connection("TENANTS")
             self.assertEqual(pairs(own)["weight"], 1 + n * 250 % 1000)
-        labels = {re.search('tenant="(.*)"', key)[1] for key in daemon.metrics() if "tenant=" in key}
+        labels = {re.search('tenant="(.*?)"', key)[1] for key in daemon.metrics() if "tenant=" in key}
         self.assertEqual(len(labels), 21)
         self.assertIn("other", labels)
         daemon.configure({"users": dict(list(everybody.items())[:1])})
@@ -256,6 +271,49 @@ class Changes(UsersTest):
         for connection in connections[1:]:
             connection.read_until_closed()
         self.assertEqual(connections[0].status("same")["tenant"], "user-0")
+
+
+class SharedAddress(UsersTest):
+    """Many clients behind one address, as behind a proxy, one of which guesses passwords."""
+
+    def guess(self, daemon, user, connections=8):
+        """Guesses without a pause until the test ends, on connections that are opened again and again. Returns after the first answer."""
+        ended, answered = threading.Event(), threading.Event()
+
+        def go_on(name):
+            number = 0
+            while not ended.is_set():
+                with daemon.connect() as connection:
+                    connection.send(b"".join(encode("AUTH", user, f"guess {name} {number + i}") for i in range(20)))
+                    number += 20
+                    if connection.read_some():
+                        answered.set()
+
+        threads = [threading.Thread(target=go_on, args=(name,)) for name in range(connections)]
+        for thread in threads:
+            thread.start()
+
+        def end():
+            ended.set()
+            for thread in threads:
+                thread.join()
+
+        self.addCleanup(end)
+        self.assertTrue(answered.wait(DEADLINE_S), "no guess was answered")
+
+    def test_guesses_keep_no_right_password_out(self):
+        daemon = self.start_with(alice={}, bob={})
+        self.log_in(daemon, "alice").close()
+        self.guess(daemon, "alice")
+        took = []
+        for _ in range(20):
+            start = time.monotonic()
+            self.log_in(daemon, "alice").close()
+            took.append(time.monotonic() - start)
+        self.assertLess(statistics.median(took), 0.5, f"a password that was accepted before waited: {took}")
+        start = time.monotonic()
+        self.log_in(daemon, "bob").close()
+        self.assertLess(time.monotonic() - start, 3, "the first password of another user waited for more than a few checks")
 
 
 class Clients(UsersTest):

@@ -8,7 +8,6 @@ import pathlib
 import re
 import signal
 import sys
-import tempfile
 import time
 import unittest
 
@@ -16,7 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, wait_for
 from programs import shell, worker
 from resp import encode
-from users import ALL, UsersTest, users
+from scratch import scratch
+from users import ALL, BUILTIN, UsersTest, users
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACE = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
@@ -43,9 +43,8 @@ class LogTest(UsersTest):
 
     def lead_a_life(self, **log):
         """All that makes lines. The bytes of the log, from the start to the end."""
-        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
-        self.addCleanup(folder.cleanup)
-        settings = merged(self.settings(folder.name, **log), users(alice={"commands": ALL}))
+        folder = scratch(self)
+        settings = merged(self.settings(str(folder), **log), users(alice={"commands": ALL, "handlers": ["py", "sh", *BUILTIN["handlers"]], "max_queued_jobs": 0}))
         daemon = self.start(settings)
         connection = self.log_in(daemon, "alice")
 

@@ -3,13 +3,13 @@
 
 import pathlib
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import wait_for
 from resp import encode
-from users import UsersTest
+from scratch import scratch
+from users import BUILTIN, UsersTest
 
 FOR_EVER_MS = 3_600_000
 
@@ -21,9 +21,8 @@ def tenants(series):
 
 class Series(UsersTest):
     def test_none_is_added_by_what_clients_do(self):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-test-")
-        self.addCleanup(folder.cleanup)
-        daemon = self.start({"store": {"path": folder.name}, "handlers": {"cat": {"command": ["cat"]}}})
+        folder = scratch(self)
+        daemon = self.start({"store": {"path": str(folder)}, "handlers": {"cat": {"command": ["cat"]}}})
         connection = self.connect(daemon)
         connection.wait(connection("SUBMIT", "echo", "JOBS", "x"))  # the tenant has been seen
         before = set(daemon.metrics())
@@ -53,7 +52,7 @@ class Series(UsersTest):
 
     def test_tenants_beyond_the_limit_share_one(self):
         names = [f"user{number}" for number in range(12)]
-        everybody = {name: {} for name in names}
+        everybody = {name: BUILTIN for name in names}
         daemon = self.start_with({"metrics": {"tenants": 3}, "http": {"login": "none"}}, **everybody)
         connections = [self.log_in(daemon, name) for name in names]
         connections[0]("SUBMIT", "sleep", "ID", "hold", "JOBS", *[FOR_EVER_MS] * 2)

@@ -29,12 +29,12 @@ CORE_USER = """
 #include <cstdio>
 #include <thread>
 
-#include "core/batch.h"
-#include "core/context.h"
-#include "core/handler.h"
-#include "core/lane.h"
-#include "core/payload.h"
-#include "core/pool.h"
+#include "core/batch/batch.h"
+#include "core/tasks/context.h"
+#include "core/batch/handler.h"
+#include "core/lane/lane.h"
+#include "core/batch/payload.h"
+#include "core/pool/pool.h"
 
 int main() {
   locksley::Handler handler("h", "", [](locksley::JobContext& context, std::string_view payload) { context.write(payload); });
@@ -61,7 +61,7 @@ CLIENT_USER = """
 #include <cstdio>
 #include <cstdlib>
 
-#include "proto/client/client.h"
+#include "proto/clients/cpp/client.h"
 
 int main(int, char** arguments) {
   using namespace locksley::client;
@@ -87,9 +87,7 @@ def run(*words):
     """A command that must succeed; what it said."""
     done = subprocess.run(
         [str(word) for word in words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         timeout=BUILD_DEADLINE_S,
         preexec_fn=end_with_parent,
         env={key: value for key, value in os.environ.items() if key not in ("CFLAGS", "CXXFLAGS", "DESTDIR")},
@@ -112,7 +110,8 @@ def setUpModule():
     scratch = tempfile.TemporaryDirectory(prefix="locksley-plugins-")
     unittest.addModuleCleanup(scratch.cleanup)
     prefix = pathlib.Path(scratch.name, "prefix")
-    run("cmake", "--install", BUILD, "--prefix", prefix, "--component", "development")
+    for component in ("core", "client"):
+        run("cmake", "--install", BUILD, "--prefix", prefix, "--component", component)
     pricing = build(ROOT / "deploy/examples/plugin", "pricing") / "libpricing.so"
 
 
@@ -387,7 +386,7 @@ class IsolatedRefusals(Refusals):
     def test_a_crash_at_the_start(self):
         path = TEST_PLUGINS / "init_crashes.so"
         said = self.start_with(path)
-        self.assertIn(f"handlers.pricing.plugin: {path}: the process that tried it out ended before it could say anything: killed by signal 6", said)
+        self.assertIn(f"handlers.pricing.plugin: {path}: the process that checks it ended without a result: killed by signal 6", said)
 
     def test_all_that_is_wrong_is_said_at_once(self):
         said = self.start_with(f"{TEST_PLUGINS}/init_fails.so, isolate: true}}, other: {{plugin: /nowhere.so}}, third: {{plugin: /nowhere/either.so")

@@ -13,12 +13,12 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DEFAULTS, DaemonTest, end_with_parent, merged, program
 from programs import shell
+from scratch import scratch
 
 IS_ROOT = os.geteuid() == 0
 USER, OTHER = pwd.getpwnam("nobody"), pwd.getpwnam("daemon")
@@ -39,9 +39,7 @@ def children_of(pid):
 
 class PrivilegesTest(DaemonTest):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = pathlib.Path(scratch.name)
+        self.folder = scratch(self)
         self.folder.chmod(0o755)
 
     def ends_with(self, settings, as_user=None):
@@ -166,12 +164,12 @@ class Keeper(PrivilegesTest):
         self.assert_is(USER, daemon.pid)
         (keeper,) = children_of(daemon.pid)
         self.assertEqual(status_of(keeper)["Uid"].split(), ["0"] * 4)
-        # And what the keeper starts is never root, whoever asks: process_keeper_test.cc. Nor can the daemon start another keeper that is.
+        # And what the keeper starts is never root, whoever asks: tests/unit/daemon/process/keeper/keeper_test.cc. Nor can the daemon start another keeper that is.
         os.kill(keeper, signal.SIGKILL)
         daemon.wait_for_log("only root can start it")
         ((status, text),) = connection("RUN", "own", "JOBS", who)
         self.assertEqual(status, "error")
-        self.assertIn("start the daemon anew", text)
+        self.assertIn("restart the daemon", text)
         self.assertEqual(connection("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
 
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 from programs import new_mark, marked, python, shell, worker
 from resp import pairs
+from users import UsersTest
 
 
 class LaneTest(DaemonTest):
@@ -107,6 +108,28 @@ class Rate(LaneTest):
         self.assertGreaterEqual(took, (1000 - 21 - 1) / 2000)  # but for the tolerance of 10 ms
 
 
+class RateOfUsers(UsersTest):
+    def test_starts_go_by_weight_however_long_the_jobs_are(self):
+        """20 starts a second are scarce, and four slots are not. bob, of three times the weight, has jobs of almost an interval of the rate; alice's
+        take as long as a process does."""
+        daemon = self.start_with({"handlers": {"sh": shell(rate="20/s", concurrency=4)}}, alice={"weight": 1}, bob={"weight": 3}, carol={})
+        alice, bob, carol = (self.log_in(daemon, name) for name in ("alice", "bob", "carol"))
+        ended = lambda: (alice.status("a")["ok"], bob.status("b")["ok"])
+        alice("SUBMIT", "sh", "ID", "a", "RANGE", 0, 10_000, "true {}")
+        bob("SUBMIT", "sh", "ID", "b", "RANGE", 0, 10_000, "sleep 0.04 # {}")
+        wait_for("jobs of both to end", lambda: min(ended()) > 2)
+        before = ended()
+        wait_for("200 starts", lambda: sum(ended()) - sum(before) >= 200, 60)
+        of_alice, of_bob = (after - earlier for earlier, after in zip(before, ended(), strict=True))
+        print(f"starts of alice and bob, weights 1:3: {of_alice}:{of_bob}")
+        self.assertAlmostEqual(of_bob / of_alice, 3, delta=0.3)
+        self.assertAlmostEqual(float(bob.explain("b")["jobs_per_second"]), 15, delta=3)
+        # One who comes later waits for a start or two, not until it has had as much as the others.
+        before = sum(ended())
+        self.assertEqual(carol("RUN", "sh", "JOBS", "true"), [["ok", ""]])
+        self.assertLessEqual(sum(ended()) - before, 8)
+
+
 class Replacement(LaneTest):
     def pids(self, connection, jobs, payload="answer(os.getpid())"):
         pids = []
@@ -147,6 +170,37 @@ class Replacement(LaneTest):
             self.assertEqual(len(begins), 4)
             for begin, pauses in zip(begins, (0, 0.1, 0.3, 0.7), strict=True):
                 self.assertGreaterEqual(begin - submitted, pauses)
+
+    def test_a_batch_whose_jobs_crash_waits_longer_each_time_and_its_neighbours_do_not(self):
+        connection = self.serve(py=worker(concurrency=1))
+        crashes = connection("SUBMIT", "py", "JOBS", *["os._exit(3)"] * 6)
+
+        def waits():
+            explained, failed = connection.explain(crashes), connection.status(crashes)["failed"]
+            return explained["reason"] == "crash-backoff" and failed == 5
+
+        wait_for("its fifth pause, of 1.6 s", waits)
+        for _ in range(5):
+            self.assertEqual(connection("RUN", "py", "JOBS", "answer(1)"), [["ok", "1"]])
+        self.assertTrue(waits(), "the only slot has run jobs of five other batches in the meantime")
+        status = connection.wait(crashes)
+        self.assertEqual(status["failed"], 6)
+        self.assertGreaterEqual(status["finished_at"] - status["started_at"], 100 + 200 + 400 + 800 + 1600 - 5)
+
+    def test_a_batch_that_waits_after_a_crash_can_be_cancelled_and_follows_another_program(self):
+        handler = worker(concurrency=1)
+        connection = self.serve(py=handler)
+        reason = lambda batch: connection.explain(batch)["reason"]
+        batches = [connection("SUBMIT", "py", "JOBS", *["os._exit(3)"] * 20) for _ in range(2)]
+        for batch in batches:
+            wait_for("a pause of 800 ms", lambda: connection.status(batch)["failed"] >= 4 and reason(batch) == "crash-backoff")
+        connection("CANCEL", batches[0])
+        self.assertEqual(connection.wait(batches[0])["state"], "cancelled")
+        self.daemon.configure({"handlers": {"py": {"command": ["printf", "%s", "{}"], "input": "argument"}}})
+        connection("CONFIG", "RELOAD")
+        status = connection.wait(batches[1])
+        self.assertGreater(status["ok"], 10)
+        self.assertEqual(status["ok"] + status["failed"], 20)
 
     def test_standard_error_of_a_worker_is_logged_within_bounds(self):
         connection = self.serve(py=worker())

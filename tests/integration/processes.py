@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import Daemon, DaemonTest, program, wait_for
 from programs import PYTHON, WORKER, keeper_of, new_mark, marked, python, shell, text, worker
+from scratch import scratch
 
 MEBI = 1 << 20
 DEAF = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)"
@@ -283,12 +284,11 @@ class Given(ProcessTest):
         self.assertEqual(connection("RUN", "path", "JOBS", "x"), [["ok", "found\n"]])
 
     def folder_with(self, name):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        script = pathlib.Path(folder.name, name)
+        folder = scratch(self)
+        script = folder / name
         script.write_text("#!/bin/sh\necho found\n")
         script.chmod(0o755)
-        return folder.name
+        return str(folder)
 
     def test_descriptors_are_limited_as_usual_though_the_daemon_has_raised_its_own(self):
         connection = self.serve(sh=shell(), more=shell(limits={"files": 77}))
@@ -308,10 +308,9 @@ class Given(ProcessTest):
         code = "import os; print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ['HOME'], open('/dev/fd/3').read() if os.path.exists('/dev/fd/3') else '')"
         if os.geteuid() == 0:
             # The tree may lie where nobody else may read.
-            folder = tempfile.TemporaryDirectory()
-            self.addCleanup(folder.cleanup)
-            os.chmod(folder.name, 0o755)
-            program_of_worker = shutil.copy(WORKER, folder.name)
+            folder = scratch(self)
+            folder.chmod(0o755)
+            program_of_worker = shutil.copy(WORKER, str(folder))
             connection = self.serve(one={"command": [PYTHON, "-c", code], "user": "nobody"},
                                     py={"worker": [PYTHON, "-B", program_of_worker], "user": "nobody"},
                                     file={"command": [PYTHON, "-c", code, "{}"], "user": "nobody", "input": "file"})  # fmt: skip
@@ -324,11 +323,10 @@ class Given(ProcessTest):
 
     def test_limits(self):
         user = {"user": "nobody"} if os.geteuid() == 0 else {}
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        os.chmod(folder.name, 0o777)
+        folder = scratch(self)
+        folder.chmod(0o777)
         limits = {"cpu": "1s", "memory": "200MiB", "files": 20, "file_size": "10KiB"}
-        connection = self.serve(py=python(limits=limits, concurrency=2, directory=folder.name), many=python(limits={"processes": 30}, **user), free=python())
+        connection = self.serve(py=python(limits=limits, concurrency=2, directory=str(folder)), many=python(limits={"processes": 30}, **user), free=python())
         read = "import resource as r; print([r.getrlimit(l) for l in (r.RLIMIT_CPU, r.RLIMIT_AS, r.RLIMIT_NOFILE, r.RLIMIT_FSIZE, r.RLIMIT_CORE)])"
         self.assert_ends(connection, "py", {
             read: ("ok", f"{[(1, 2), (200 * MEBI,) * 2, (20, 20), (10240, 10240), (0, 0)]}\n"),
@@ -367,16 +365,16 @@ class Configuration(ProcessTest):
 
     def test_what_is_refused_says_why(self):
         for handler, error in {
-            "{command: [a], worker: [b]}": "handlers.h: expected one of command, worker and plugin, found 2",
-            "{concurrency: 2}": "handlers.h: expected one of command, worker and plugin, found none",
+            "{command: [a], worker: [b]}": "handlers.h: expected exactly one of command, worker and plugin, found 2",
+            "{concurrency: 2}": "handlers.h: expected exactly one of command, worker and plugin, found none",
             "{command: [a], input: file}": "handlers.h.command: expected {} in an argument, because input is file, found none",
-            "{command: [a], max_jobs: 5}": "handlers.h.max_jobs: expected max_jobs with a worker or an isolated plugin only, found it with another kind",
+            "{command: [a], max_jobs: 5}": "handlers.h.max_jobs: expected max_jobs with a worker or an isolated plugin only, found it with a command",
             "{worker: [a], input: file}": 'handlers.h.input: expected input with a command only, found "file"',
             "{worker: [a], limits: {cpu: 1500ms}}": 'handlers.h.limits.cpu: expected whole seconds, found "1500ms"',
             "{worker: [a], limits: {cup: 1s}}": 'handlers.h.limits.cup: unknown key; did you mean "cpu"?',
             "{worker: [a], environment: ['1A=x']}": 'handlers.h.environment[0]: expected a variable such as LANG=C.UTF-8, found "1A=x"',
             "{worker: [a], max_output: 0}": 'handlers.h.max_output: expected a size from 1 to 1GiB, found "0"',
-            "{worker: [a], isolate: true}": "handlers.h.isolate: expected isolate with a plugin only, found it with another kind",
+            "{worker: [a], isolate: true}": "handlers.h.isolate: expected isolate with a plugin only, found it with a worker",
         }.items():
             code, _, errors = self.check(f"{{h: {handler}}}", "--check-config")
             self.assertEqual(code, 78, handler)

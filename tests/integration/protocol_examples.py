@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""proto/PROTOCOL.md tells the truth: replays its `resp-session` blocks against a daemon. Its first section says how a block is read. And the whole of
-it: it has a word on each command that the daemon tells of."""
+"""proto/PROTOCOL.md is true: replays its `resp-session` blocks, which its first section explains, against a daemon. And it is complete: it describes
+each command, and each option of a batch, that the daemon lists in COMMAND and COMMAND DOCS."""
 
 import pathlib
 import re
@@ -152,6 +152,17 @@ class ProtocolExamples(unittest.TestCase):
         place = r"^(### ([^\n]*\b)?|\|([^|\n]|\\\|)*`|`([^\n]*`)?)"
         missing = [name for name in names if not re.search(rf"{place}{name.replace('|', ' ')}\b", text, re.IGNORECASE | re.MULTILINE)]
         self.assertEqual(missing, [])
+
+    def test_every_option_of_a_batch_is_there(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.close)
+        with daemon.connect() as connection:
+            docs = connection("COMMAND", "DOCS", "open")[1]
+        arguments = [dict(zip(one[::2], one[1::2])) for one in dict(zip(docs[::2], docs[1::2]))["arguments"]]
+        options = [one["token"] for one in arguments if "token" in one]
+        self.assertGreater(len(options), 10, "where are the options?")
+        text = DOCUMENT.read_text()
+        self.assertEqual([name for name in options if not re.search(rf"^\| `{name}\b", text, re.MULTILINE)], [])
 
     def test_the_reader_of_sessions_finds_what_is_wrong(self):
         self.assertTrue(matches('["0", [[*, "ok", "a\\x00\\""]]]', ["0", [[0, "ok", 'a\0"']]]))

@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, wait_for
 from resp import Error
 from store_daemon import StoreTest
-from users import ALL, PASSWORD, UsersTest, users
+from users import ALL, BUILTIN, PASSWORD, UsersTest, users
 
 HOUR_MS = 3_600_000
 
@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 class Quotas(UsersTest):
     def begin(self, **quotas):
         """A daemon whose worker is taken by another user, so that what alice submits stays queued."""
-        daemon = self.start_with({"pool": {"workers": 1}}, alice=quotas, bob={}, root={"commands": ALL})
+        daemon = self.start_with({"pool": {"workers": 1}}, alice={**BUILTIN, **quotas}, bob=BUILTIN, root={"commands": ALL})
         self.bob = self.log_in(daemon, "bob")
         self.bob("SUBMIT", "sleep", "ID", "blocker", "JOBS", HOUR_MS)
         wait_for("the blocking job to run", lambda: self.bob.status("blocker")["running"] == 1)
@@ -126,13 +126,13 @@ class Quotas(UsersTest):
     def test_lowered_quotas_hold_for_what_is_new(self):
         daemon = self.begin()
         self.alice("SUBMIT", "echo", "ID", "many", "RANGE", 0, 100)
-        self.reload(daemon, {"pool": {"workers": 1}}, alice={"max_queued_jobs": 50, "max_clients": 1}, bob={}, root={"commands": ALL})
+        self.reload(daemon, {"pool": {"workers": 1}}, alice={"max_queued_jobs": 50, "max_clients": 1, **BUILTIN}, bob=BUILTIN, root={"commands": ALL})
         self.assert_full("max_queued_jobs", "SUBMIT echo JOBS x")
         self.assert_too_big("max_queued_jobs", "SUBMIT echo RANGE 0 51")
         self.bob("CANCEL", "blocker")
         self.assertEqual(self.alice.wait("many")["ok"], 100)
         self.assertEqual(self.alice("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
-        self.reload(daemon, {"pool": {"workers": 1}}, alice={}, bob={}, root={"commands": ALL})
+        self.reload(daemon, {"pool": {"workers": 1}}, alice=BUILTIN, bob=BUILTIN, root={"commands": ALL})
         self.alice("SUBMIT", "echo", "RANGE", 0, 1000)
 
 
@@ -144,7 +144,7 @@ class AfterARestart(StoreTest):
 
     def test_what_was_there_before_counts_and_is_still_its_users(self):
         quotas = {"max_queued_jobs": 10, "max_queued_bytes": 100, "max_batches": 3}
-        settings = users(alice={}, bob={}, root={"commands": ALL})
+        settings = users(alice=BUILTIN, bob=BUILTIN, root={"commands": ALL})
         daemon = self.begin(settings)
         bob = self.log_in("bob")
         bob("SUBMIT", "echo", "ID", "over", "JOBS", "of bob")

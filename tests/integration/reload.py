@@ -240,7 +240,7 @@ class Refused(ReloadTest):
             ("p", {"plugin": str(PLUGINS / "init_crashes.so"), "isolate": True}, r"handlers\.p\.plugin: .*killed by signal"),
             ("echo", {"command": ["true"]}, r"handlers\.echo: a handler of this name is built in"),
             ("many", {"command": ["true"], "concurrency": 100_000}, r"handlers\.many\.concurrency: expected"),
-            ("kinds", {"command": ["true"], "worker": ["true"]}, r"handlers\.kinds: expected one of"),
+            ("kinds", {"command": ["true"], "worker": ["true"]}, r"handlers\.kinds: expected exactly one of"),
         ):  # fmt: skip
             with self.subTest(why):
                 self.reload({"sh": shell(environment=["V=2"]), name: handler}, limits={"max_clients": 77})

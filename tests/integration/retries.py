@@ -59,7 +59,7 @@ class Retries(DaemonTest):
         self.assertEqual([status for status, _ in reply], ["error", "error"])
         with self.daemon.connect() as runner:
             runner.send(encode("RUN", "fail", "RETRIES", MANY, "JOBS", "r"))
-            time.sleep(0.1)
+            wait_for("the RUN to begin", lambda: "blocked_clients:1" in self.command("INFO", "clients"))
         wait_for("the RUN to be gone with its client", lambda: self.daemon.metrics()['locksley_jobs_total{handler="fail",status="cancelled"}'] == 1)
 
     def test_the_memory_of_failed_jobs_is_kept_for_retry(self):

@@ -371,7 +371,7 @@ def main():
     print(f"seed {options.seed}, {options.minutes} minutes", flush=True)
     with tempfile.TemporaryDirectory(prefix="locksley-soak-") as name:
         folder = pathlib.Path(name)
-        load = Load(None, folder, Secured(folder) if options.secure else None)
+        load = Load(None, folder, Secured(folder, settings(folder)["handlers"]) if options.secure else None)
         load.daemon = daemon = Daemon(load.settings())
         try:
             soak(load, options.minutes, options.seed)

@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import wait_for
+from locksley_daemon import merged, wait_for
 from resp import Error, encode
 from store_daemon import HOUR_MS, StoreTest, run_daemon
 
@@ -166,6 +166,10 @@ class FullDisk(StoreTest):
         self.store = self.disk / "store"
         self.is_full = threading.Event()
         self.filler = None
+
+    def begin(self, settings=None):
+        """Without a limit of its own: the disk is the limit."""
+        return super().begin(merged({"store": {"max_bytes": 0}}, settings or {}))
 
     def fill(self):
         """Until room() is called the disk is full: whatever becomes free is taken."""

@@ -12,7 +12,7 @@ from locksley_daemon import wait_for
 from resp import CommandError, encode, pairs
 from store_daemon import StoreTest
 
-MANY = 6000  # more than stay in memory (kMostFinished in daemon/server/batches.h)
+MANY = 6000  # more than stay in memory (kMostInMemory in daemon/server/batches/retention.h)
 
 
 class Retired(StoreTest):
@@ -108,6 +108,26 @@ class Retired(StoreTest):
         self.assertEqual(after, (before + [f"b{i}" for i in range(500)])[-len(after):])
         self.assertGreater(len(before) + 500, len(after), "none was forgotten")
         self.assertGreater(len(after), 2500, "more were forgotten than had to be")
+
+    def test_a_refused_command_evicts_nothing(self):
+        settings = {"store": {"max_bytes": "1MiB"}}
+        self.begin(settings)
+        kept = [self.command("SUBMIT", "echo", "ID", f"kept{i}", "JOBS", *["x" * 50_000] * 4) for i in range(4)]
+        for id_ in kept:
+            self.command.wait(id_)
+        too_much = ["y" * 50_000] * 6  # beside what is kept
+        self.assert_error("NOBATCH", self.command.ask("SUBMIT", "echo", "AFTER", "unknown", "JOBS", *too_much))
+        self.assert_error("NOBATCH", self.command.ask("OPEN", "echo", "AFTER", "unknown"))
+        self.assert_error("TOOBIG", self.command.ask("SUBMIT", "echo", "JOBS", *["y" * 50_000] * 21))  # never fits
+        self.assertEqual(list(self.listed())[::-1], kept)
+        self.settle()
+        self.kill_and_begin(settings)  # the same for batches that are in the store alone
+        self.assert_error("NOBATCH", self.command.ask("SUBMIT", "echo", "AFTER", "unknown", "JOBS", *too_much))
+        self.assert_error("TOOBIG", self.command.ask("SUBMIT", "echo", "JOBS", *["y" * 50_000] * 21))
+        self.assertEqual(list(self.listed())[::-1], kept)
+        fits = self.command("SUBMIT", "echo", "JOBS", *too_much)
+        self.assertNotIn(kept[0], self.listed())
+        self.assertIn(fits, self.listed())
 
     def test_each_is_found_by_its_id_whatever_that_is(self):
         self.begin()

@@ -15,6 +15,7 @@ from certificates import Authority, Pair, openssl
 from locksley_daemon import program, wait_for
 from resp import Closed
 from tls_client import TlsConnection, TlsTest, client_context
+from users import hash_of
 
 MINUTE_S = 60
 
@@ -62,6 +63,7 @@ class Users(TlsTest):
         self.pairs = {name: self.authority.issue(name, names=f"DNS:{name.replace(' ', '-')}") for name in ("alice at work", "bob", "nobody")}
         users = {"alice": {"certificate": "alice at work"}, "bob": {"certificate": "bob", "commands": ["read"], "max_clients": 1}}
         tls = self.server.settings(client_ca=str(self.authority.certificate), clients="optional")
+        self.tls = tls
         self.daemon = self.start({"listen": {"tls": tls}, "users": users})
 
     def by(self, name):
@@ -87,6 +89,32 @@ class Users(TlsTest):
         first = self.by("bob")
         self.assertEqual(first("PING"), "PONG")
         self.assert_error("NOAUTH", self.by("bob").ask("LIST"))
+
+    def reload(self, users):
+        read = lambda: self.daemon.log().count("configuration read again")
+        before = read()
+        self.daemon.configure({"listen": {"tls": self.tls}, "users": users})
+        self.daemon.send_signal(signal.SIGHUP)
+        wait_for("the configuration to be read again", lambda: read() > before)
+
+    def test_a_changed_name_closes_what_it_opened(self):
+        alice = {"certificate": "alice at work", "password_hash": hash_of("hers")}
+        self.reload({"alice": alice})
+        by_name, by_password = self.by("alice at work"), self.by(None)
+        by_password("AUTH", "alice", "hers")
+        self.reload({"alice": {**alice, "certificate": "alice at home"}})
+        self.assertEqual(by_name.read_until_closed(), b"")
+        self.assertIn(" user=alice ", by_password("CLIENT", "INFO"))
+        self.assert_error("NOAUTH", self.by("alice at work").ask("LIST"))
+
+    def test_a_changed_password_leaves_what_the_certificate_opened(self):
+        alice = {"certificate": "alice at work", "password_hash": hash_of("hers")}
+        self.reload({"alice": alice})
+        by_name, by_password = self.by("alice at work"), self.by(None)
+        by_password("AUTH", "alice", "hers")
+        self.reload({"alice": {**alice, "password_hash": hash_of("another")}})
+        self.assertEqual(by_password.read_until_closed(), b"")
+        self.assertIn(" user=alice ", by_name("CLIENT", "INFO"))
 
 
 class Reload(TlsTest):

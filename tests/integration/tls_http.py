@@ -50,7 +50,7 @@ class Https(TlsTest):
         client = Records("127.0.0.1", self.port, self.context)
         self.addCleanup(client.close)
         client.handshake()
-        client.send(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n" * 3 + b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        client.send(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n" * 3 + b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         replies = client.read(1 << 20)
         self.assertEqual(replies.count(b"HTTP/1.1 200 OK"), 4)
         self.assertTrue(replies.endswith(b"\n"))
@@ -65,7 +65,7 @@ class Https(TlsTest):
 
     def test_http_on_the_port_of_https(self):
         run = self.curl("-o", "-", "-w", "%{http_code}", self.url.replace("https", "http") + "/metrics")
-        self.assertEqual((run.returncode, run.stdout), (0, "this port speaks TLS: https:// in place of http://\n400"))
+        self.assertEqual((run.returncode, run.stdout), (0, "this port speaks TLS: use https:// instead of http://\n400"))
 
     def test_protocols(self):
         for offered, chosen in ((["h2", "http/1.1"], "http/1.1"), (["http/1.1"], "http/1.1"), ([], None)):

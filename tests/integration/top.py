@@ -11,7 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
 from terminal import Terminal
-from users import PASSWORD, UsersTest
+from users import BUILTIN, PASSWORD, UsersTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARTIFACTS = pathlib.Path(os.environ.get("LOCKSLEY_ARTIFACTS", ROOT / "build" / "artifacts")) / "top"
@@ -251,7 +251,7 @@ class Ends(Tops, DaemonTest):
 
 class Users(Tops, UsersTest):
     def test_who_may_only_look(self):
-        daemon = self.start_with(alice={"commands": ["submit", "read"]}, bob={})
+        daemon = self.start_with(alice={"commands": ["submit", "read"], **BUILTIN}, bob=BUILTIN)
         self.log_in(daemon, "alice")("SUBMIT", "sleep", "ID", "hers", "JOBS", HOUR_MS)
         self.log_in(daemon, "bob")("SUBMIT", "sleep", "ID", "his", "JOBS", HOUR_MS)
         terminal = self.open(daemon, user="alice")

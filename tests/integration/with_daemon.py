@@ -10,16 +10,18 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import Daemon
-from users import PASSWORD, users
+from users import BUILTIN, PASSWORD, users
 
 LONGEST_S = 120
+# Also one that there is not: a user who may use it is told so.
+HANDLERS = {"handlers": [*BUILTIN["handlers"], "nosuch"]}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     settings, login, program = {}, {}, sys.argv[1:]
     if program[0] == "--user":
-        settings, login = users(**{program[1]: {}}), {"LOCKSLEY_TEST_USER": program[1], "LOCKSLEY_TEST_PASSWORD": PASSWORD.format(program[1])}
+        settings, login = users(**{program[1]: HANDLERS}), {"LOCKSLEY_TEST_USER": program[1], "LOCKSLEY_TEST_PASSWORD": PASSWORD.format(program[1])}
         program = program[2:]
     daemon = Daemon(settings)
     try:

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Every header compiles alone: a file that includes it and nothing else is valid, with the flags of the folder that it
-lives in. A header that passed is not compiled again until it, or something it includes, changes. One that a source of
-the build includes before all else, and guards itself by #pragma once, has been compiled alone there.
+lives in. A header that passed is not compiled again until it, or something it includes, changes. Left out is a header that a source of
+the build includes before all else, and that guards itself by #pragma once: the build compiles it alone, unless that source is one of
+several that are compiled as one. So deploy/test --all looks at these as well.
 
-    headers.py --build BUILD_DIRECTORY   (needs its compile_commands.json)"""
+    headers.py --build BUILD_DIRECTORY [--every]   (needs its compile_commands.json)"""
 
 import argparse
 import concurrent.futures
@@ -25,7 +26,7 @@ DROPPED = {"-c", "-MD", "-MMD"}
 def flags_by_folder(build):
     """Folder -> (compiler, flags) of some file in it, as the build compiles it."""
     found = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in tree.compile_commands(build):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
         if not source.is_relative_to(tree.ROOT) or source.is_relative_to(build):
             continue
@@ -58,7 +59,7 @@ def first_include(text):
 def compiled_by_sources(build, root):
     """The headers that some source of the build begins with, and that may be included twice."""
     found = set()
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in tree.compile_commands(build):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
         if source.is_relative_to(root) and not source.is_relative_to(build) and source.is_file():
             found.add(first_include(source.read_text()))
@@ -126,9 +127,14 @@ def self_test():
              'struct Mine;\n#include "warns.h"\n')):
             (root / f"{number}.cc").write_text(source)
             commands.append({"directory": str(root), "file": f"{number}.cc", "command": "g++"})
-        (root / "build").mkdir()
+        (root / "build" / "Unity").mkdir(parents=True)
+        unity = root / "build" / "Unity" / "unity_0_cxx.cxx"
+        unity.write_text("".join(f'/* */\n#include "{root}/{entry["file"]}"\n' for entry in commands[:2]))
+        commands[:2] = [{"directory": str(root), "file": str(unity), "command": f"g++ -o Unity/unity_0_cxx.cxx.o -c {unity}"}]
         (root / "build" / "compile_commands.json").write_text(json.dumps(commands))
         by_sources = compiled_by_sources(root / "build", root)
+        assert [entry["command"] for entry in tree.compile_commands(root / "build")][:2] == [
+            f"g++ -o Unity/unity_0_cxx.cxx.o -c {root}/{number}.cc" for number in range(2)], "a unity build is not taken apart"
         assert by_sources == {"alone.h"}, f"only alone.h is compiled alone by a source, not {by_sources}"
         (root / "alone.h").write_text("#pragma once\nstd::vector<int> numbers();\n")
         later = os.stat(cache / "alone.h.ok").st_mtime + 10
@@ -139,6 +145,7 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--every", action="store_true", help="also the headers that a source begins with")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_test:
@@ -149,7 +156,7 @@ def main():
     headers = [path for path in tree.paths() if path.endswith(".h") and path.split("/")[0] in built]
     if not headers:
         sys.exit("no header to look at: is this the repository, and is the build configured?")
-    by_sources = compiled_by_sources(build, tree.ROOT)
+    by_sources = set() if arguments.every else compiled_by_sources(build, tree.ROOT)
     total, headers = len(headers), [header for header in headers if header not in by_sources]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         said = list(pool.map(lambda h: compile_alone(h, tree.ROOT, *flags_for(h, by_folder), build / "lint" / "headers"), headers))

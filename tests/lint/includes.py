@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Who may include whom. core, proto and config know nothing of each other; daemon joins them; nothing includes tests,
+"""Who may include whom. core, proto and config know nothing of each other; daemon joins them, in layers; nothing includes tests,
 and only tests and the daemon itself include daemon. A library enters only where it belongs. Nothing is included twice."""
 
 import re
@@ -10,24 +10,72 @@ from tree import Finding, Sample
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # Folder of the including file (longest match wins) -> folders of ours that it may include from.
+# What a folder of the daemon may know of the other layers.
+_OURS = ["core", "proto", "config"]
+_GROUND = [*_OURS, "daemon/base", "daemon/metrics"]
+_STORE = [*_GROUND, "daemon/store"]
+_SERVER = [*_STORE, "daemon/auth", "daemon/tls"]
+# In daemon/server each folder knows itself and those before it.
+_SERVER_LAYERS = ["payloads", "batches", "state", "session", "commands"]
+
+
+def _folders(last):
+    return [f"daemon/server/{name}" for name in _SERVER_LAYERS[:_SERVER_LAYERS.index(last) + 1]]
+
+
+
+def _rooms(names):
+    return [f"core/{name}" for name in names.split()]
+
+
 ARROWS = {
-    "core": ["core"],
+    # Only the headers of plugins, which know nothing of the rest.
+    "core": ["core/plugin.h"],
+    "core/base": _rooms("base"),
+    "core/sync": _rooms("base sync"),
+    "core/steal": _rooms("base sync steal"),
+    "core/ring": _rooms("base sync ring"),
+    "core/batch": _rooms("base sync ring batch"),
+    "core/lane": _rooms("base sync ring batch lane"),
+    "core/tasks": _rooms("base sync steal batch lane tasks"),
+    "core/pool": _rooms("base sync steal ring batch lane tasks pool"),
     "proto": ["proto"],
     "config": ["config"],
-    "daemon": ["core", "proto", "config", "daemon"],
-    "tests": ["core", "proto", "config", "daemon", "tests"],
-    "deploy/examples": ["core", "proto/client"],
+    "daemon": [*_OURS, "daemon"],
+    "daemon/base": [*_OURS, "daemon/base"],
+    "daemon/metrics": _GROUND,
+    "daemon/auth": [*_GROUND, "daemon/auth"],
+    "daemon/handlers": [*_GROUND, "daemon/handlers"],
+    "daemon/process": [*_GROUND, "daemon/process"],
+    # The keeper knows nothing of lanes and slots.
+    "daemon/process/keeper": [*_GROUND, "daemon/process/keeper", "daemon/process/process_io.h", "daemon/process/process_pipes.h"],
+    "daemon/store": _STORE,
+    "daemon/tls": [*_GROUND, "daemon/tls"],
+    "daemon/server": [*_SERVER, "daemon/server"],
+    "daemon/server/payloads": [*_STORE, *_folders("payloads")],
+    "daemon/server/batches": [*_STORE, *_folders("batches")],
+    "daemon/server/state": [*_SERVER, *_folders("state")],
+    "daemon/server/session": [*_SERVER, *_folders("session")],
+    "daemon/server/commands": [*_SERVER, *_folders("commands")],
+    "daemon/http": [*_GROUND, "daemon/auth", "daemon/tls", "daemon/http"],
+    "daemon/http/api": [*_STORE, "daemon/auth", "daemon/http", "daemon/server/batches", "daemon/server/state"],
+    "daemon/cli": [*_GROUND, "daemon/auth", "daemon/cli"],
+    "tests": [*_OURS, "daemon", "tests"],
+    "deploy/examples": ["core", "proto/clients/cpp"],
 }
 # The codec serves both ends of a connection, so it must not know the client library.
-FORBIDDEN = {"proto": ["proto/client"], "proto/client": []}
+FORBIDDEN = {
+    "proto": ["proto/clients/cpp"],
+    "proto/clients/cpp": [],
+}
 
 # Pattern of an included file -> where it may be included.
 LIBRARIES = [
-    (r"asio(/|\.hpp)", ["daemon", "proto/client", "tests"]),
+    (r"asio(/|\.hpp)", ["daemon", "proto/clients/cpp", "tests"]),
     (r"yaml-cpp/", ["config/load.cc"]),
     (r"(spdlog|CLI|systemd|restinio|nlohmann)/", ["daemon", "tests"]),
     (r"prometheus/", ["daemon", "tests"]),
-    (r"openssl/", ["daemon", "proto/client", "tests"]),
+    (r"openssl/", ["daemon", "proto/clients/cpp", "tests"]),
     (r"sodium\.h$", ["daemon/auth", "tests"]),
     (r"rocksdb/", ["daemon/store", "tests"]),
     (r"fmt/", ["config", "proto", "daemon", "tests"]),
@@ -36,6 +84,12 @@ LIBRARIES = [
     (r"(sys/socket\.h|sys/epoll\.h|netinet/.*|arpa/inet\.h|netdb\.h|iostream|fstream)$",
      ["proto", "config", "daemon", "tests", "deploy"]),
 ]
+
+# A header -> headers that it may not reach, by whatever way: what native handlers include does not bring the pool with it.
+# Those that spawn sub-jobs need a worker's deque, and nothing else of it.
+_WORKERS = ["core/pool/worker.h", "core/pool/pool.h", "core/ring/fair_ring.h", "core/lane/lane.h", "core/batch/batch.h"]
+_POOL = [*_WORKERS, "core/steal/deque.h"]
+CLOSED = {"core/tasks/context.h": _POOL, "core/batch/handler.h": _POOL, "core/tasks/task_group.h": _WORKERS, "core/tasks/parallel_for.h": _WORKERS}
 
 
 def inside(path, folder):
@@ -47,8 +101,21 @@ def deepest(path, table):
     return max(matches, key=len) if matches else None
 
 
+def reached(files, path, seen):
+    """All headers of ours that `path` includes, directly or not."""
+    for match in INCLUDE.finditer(files.get(path, "")):
+        target = match.group(2)
+        if match.group(1) == '"' and target not in seen:
+            seen.add(target)
+            reached(files, target, seen)
+    return seen
+
+
 def check(files):
     findings = []
+    for path, banned in CLOSED.items():
+        for target in sorted(reached(files, path, set()) & set(banned)):
+            findings.append(Finding(path, 1, f"reaches {target}, which is none of its users' business"))
     for path, text in files.items():
         if not tree.is_cpp(path):
             continue
@@ -69,7 +136,7 @@ def check(files):
                     report("a library's header is included with <>")
                     continue
                 if ".." in target.split("/") or "/" not in target:
-                    report("an include is written from the root, such as \"core/deque.h\"")
+                    report("an include is written from the root, such as \"core/steal/deque.h\"")
                     continue
                 allowed = ARROWS.get(here, [])
                 if not any(inside(target, folder) for folder in allowed):
@@ -87,26 +154,43 @@ def check(files):
 
 
 SAMPLES = [
-    Sample("core on core", {"core/pool.cc": '#include "core/pool.h"\n#include <atomic>\n'}, None),
-    Sample("daemon joins", {"daemon/main.cc": '#include "config/load.h"\n#include "core/pool.h"\n#include <asio.hpp>\n'}, None),
-    Sample("core on proto", {"core/pool.h": '#include "proto/reader.h"\n'}, "core may include from core"),
+    Sample("a room on one below it", {"core/pool/pool.cc": '#include "core/pool/pool.h"\n#include <atomic>\n'}, None),
+    Sample("daemon joins", {"daemon/main.cc": '#include "config/load.h"\n#include "core/pool/pool.h"\n#include <asio.hpp>\n'}, None),
+    Sample("a room on one above it", {"core/ring/fair_ring.cc": '#include "core/pool/pool.h"\n'}, "core/ring may include from core/base"),
+    Sample("plugins on a room", {"core/plugin.h": '#include "core/base/job.h"\n'}, "core may include from core/plugin.h"),
+    Sample("core on proto", {"core/pool/pool.h": '#include "proto/reader.h"\n'}, "core/pool may include from core/base"),
     Sample("proto on config", {"proto/limits.h": '#include "config/config.h"\n'}, "proto may include from proto"),
-    Sample("config on core", {"config/config.h": '#include "core/batch.h"\n'}, "config may include from config"),
-    Sample("core on daemon", {"core/pool.cc": '#include "daemon/server/server.h"\n'}, "core may include from core"),
+    Sample("config on core", {"config/config.h": '#include "core/batch/batch.h"\n'}, "config may include from config"),
+    Sample("core on daemon", {"core/pool/pool.cc": '#include "daemon/server/server.h"\n'}, "core/pool may include from core/base"),
+    Sample("a neighbour", {"daemon/store/store.cc": '#include "daemon/tls/context.h"\n'}, "daemon/store may include from"),
+    Sample("upwards in the daemon", {"daemon/base/log_line.cc": '#include "daemon/server/server.h"\n'}, "daemon/base may include from"),
+    Sample("upwards in the server", {"daemon/server/session/session.cc": '#include "daemon/server/commands/dispatch.h"\n'},
+           "daemon/server/session may include from"),
+    Sample("the server's root", {"daemon/server/commands/info.cc": '#include "daemon/server/server.h"\n'},
+           "daemon/server/commands may include from"),
+    Sample("API on sessions", {"daemon/http/api/api.cc": '#include "daemon/server/session/session.h"\n'},
+           "daemon/http/api may include from"),
+    Sample("down in the server", {"daemon/server/session/session.cc": '#include "daemon/server/state/server_state.h"\n'}, None),
+    Sample("the ground", {"daemon/tls/context.cc": '#include "daemon/base/log_line.h"\n'}, None),
     Sample("daemon on tests", {"daemon/main.cc": '#include "tests/support/clock.h"\n'}, "daemon may include from"),
-    Sample("codec on client", {"proto/reader.cc": '#include "proto/client/client.h"\n'}, "must not know proto/client"),
-    Sample("client on codec", {"proto/client/client.cc": '#include "proto/reader.h"\n#include <asio/ip/tcp.hpp>\n'}, None),
-    Sample("asio in core", {"core/pool.cc": "#include <asio.hpp>\n"}, "belongs in daemon, proto/client"),
+    Sample("codec on client", {"proto/reader.cc": '#include "proto/clients/cpp/client.h"\n'}, "must not know proto/clients/cpp"),
+    Sample("API on the server", {"daemon/http/api/api.cc": '#include "daemon/server/state/server_state.h"\n'}, None),
+    Sample("keeper on slots", {"daemon/process/keeper/keeper.cc": '#include "daemon/process/slots/worker_slot.h"\n'}, "daemon/process/keeper may include from"),
+    Sample("client on codec", {"proto/clients/cpp/client.cc": '#include "proto/reader.h"\n#include <asio/ip/tcp.hpp>\n'}, None),
+    Sample("asio in core", {"core/pool/pool.cc": "#include <asio.hpp>\n"}, "belongs in daemon, proto/clients/cpp"),
     Sample("asio in the codec", {"proto/reader.cc": "#include <asio/buffer.hpp>\n"}, "belongs in daemon"),
     Sample("yaml in its place", {"config/load.cc": "#include <yaml-cpp/yaml.h>\n"}, None),
     Sample("yaml elsewhere", {"config/validate.cc": "#include <yaml-cpp/yaml.h>\n"}, "belongs in config/load.cc"),
-    Sample("log in core", {"core/worker.cc": "#include <spdlog/spdlog.h>\n"}, "belongs in daemon"),
+    Sample("log in core", {"core/pool/worker.cc": "#include <spdlog/spdlog.h>\n"}, "belongs in daemon"),
     Sample("rocksdb outside the store", {"daemon/main.cc": "#include <rocksdb/db.h>\n"}, "belongs in daemon/store"),
-    Sample("sockets in core", {"core/idle.cc": "#include <sys/socket.h>\n"}, "belongs in"),
-    Sample("relative", {"core/pool.cc": '#include "pool.h"\n'}, "written from the root"),
+    Sample("sockets in core", {"core/sync/idle.cc": "#include <sys/socket.h>\n"}, "belongs in"),
+    Sample("relative", {"core/pool/pool.cc": '#include "pool.h"\n'}, "written from the root"),
     Sample("library in quotes", {"daemon/asio.cc": '#include "asio/impl/src.hpp"\n'}, "included with <>"),
-    Sample("twice", {"core/pool.cc": '#include "core/pool.h"\n#include <atomic>\n#include <atomic>\n'}, "included twice"),
-    Sample("upwards", {"core/pool.cc": '#include "../core/pool.h"\n'}, "written from the root"),
+    Sample("twice", {"core/pool/pool.cc": '#include "core/pool/pool.h"\n#include <atomic>\n#include <atomic>\n'}, "included twice"),
+    Sample("a handler's header", {"core/tasks/context.h": '#include "core/base/job.h"\n', "core/base/job.h": "#include <chrono>\n"}, None),
+    Sample("the pool in a handler's header", {"core/tasks/context.h": '#include "core/tasks/task.h"\n', "core/tasks/task.h": '#include "core/steal/deque.h"\n'},
+           "reaches core/steal/deque.h"),
+    Sample("upwards", {"core/pool/pool.cc": '#include "../core/pool/pool.h"\n'}, "written from the root"),
 ]
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """The shape of the tree: no drawer for things without a name (util, common, misc), a README.md in every folder, no
-overlong file without a reason, every source file built, no silenced lint, no skipped test."""
+overlong file without a reason, no overlong test function, every source file built, enumerators in kPascalCase, no silenced lint, no skipped test."""
 
+import ast
 import posixpath
 import re
 
@@ -11,10 +12,14 @@ from tree import Finding, Sample
 DRAWERS = {"util", "utils", "utility", "utilities", "common", "misc", "miscellaneous", "helpers", "stuff"}
 CODE = (".h", ".cc", ".py", ".cmake", ".sh", ".js", ".mjs")
 LONG, TOO_LONG = 400, 800
+LONG_TEST = 80  # lines of a test function
+TEST_BEGINS = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P)\((.*?)(?:\)|$)", re.MULTILINE)
 LENGTH = re.compile(r"^\s*(?://|#)\s*Length: \S.{10,}", re.MULTILINE)
 # Folders whose sub-folders are small enough to be described in the parent's README.md, by name.
 DESCRIBED_ABOVE = ("tests",)
 SILENCED = re.compile("NO" + r"LINT|clang-format off(?!: \S)|shellcheck disable(?!=SC\d+ *#)")
+ENUM = re.compile(r"\benum\s+(?:class|struct)\b[^{;]*\{([^}]*)\}")
+ENUMERATOR = re.compile(r"(?:^|,)\s*(\w+)")
 SKIPPED = re.compile(r"\bGTEST_SKIP\b|\bDISABLED_\w+|@unittest\.skip|\bskipTest\(|pytest\.mark\.(skip|xfail)")
 
 
@@ -58,6 +63,31 @@ def lengths(files):
             yield Finding(path, LONG, f"{count} lines, and no line `Length: reason` says why")
 
 
+def test_functions(path, text):
+    """Each test function: its name, its first line and its number of lines. In Python every function counts."""
+    if path.endswith(".py"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+    elif path.endswith(".cc"):
+        for found in TEST_BEGINS.finditer(text):
+            first = text.count("\n", 0, found.start()) + 1
+            # clang-format puts the brace that ends a function at the beginning of a line.
+            end = text.find("\n}", found.start())
+            yield found[1], first, text.count("\n", found.start(), end) + 2
+
+
+def long_tests(files):
+    for path, text in files.items():
+        if not path.startswith("tests/"):
+            continue
+        lines = text.split("\n")
+        for name, first, count in test_functions(path, text):
+            # A table says so in its first lines, or just above.
+            if count > LONG_TEST and not LENGTH.search("\n".join(lines[max(0, first - 4) : first + 3])):
+                yield Finding(path, first, f"{name}: {count} lines, and a test function has {LONG_TEST} at most, but for a table (`Length: reason`)")
+
+
 def unbuilt(files):
     for path in files:
         if not path.endswith(".cc"):
@@ -74,6 +104,17 @@ def unbuilt(files):
             folder = posixpath.dirname(folder)
 
 
+def enumerators(files):
+    for path, text in files.items():
+        if not tree.is_cpp(path):
+            continue
+        code = tree.code_only(text)
+        for enum in ENUM.finditer(code):
+            for found in ENUMERATOR.finditer(enum[1]):
+                if not re.match(r"k[A-Z0-9]", found[1]):
+                    yield Finding(path, code.count("\n", 0, enum.start(1) + found.start(1)) + 1, f"enumerators are kPascalCase, not {found[1]}")
+
+
 def silence(files):
     for path, text in files.items():
         if path.startswith("tests/lint/"):
@@ -82,16 +123,18 @@ def silence(files):
             continue
         for number, line in enumerate(text.split("\n"), 1):
             if SILENCED.search(line):
-                yield Finding(path, number, "silences a lint: change the code, or the lint for everyone (a table: `clang-format off: reason`)")
+                yield Finding(path, number, "silences a lint: change the code, or the lint itself (a table: `clang-format off: reason`)")
             if path.startswith("tests/") and SKIPPED.search(line):
                 yield Finding(path, number, "a test that is skipped: repair it or remove it")
 
 
 def check(files):
-    return [finding for part in (drawers, readmes, lengths, unbuilt, silence) for finding in part(files)]
+    return [finding for part in (drawers, readmes, lengths, long_tests, unbuilt, enumerators, silence) for finding in part(files)]
 
 
 HOME = {"README.md": "", "core/README.md": "", "core/CMakeLists.txt": "add_library(core deque.cc)\n"}
+TESTS = HOME | {"tests/README.md": "unit/", "tests/CMakeLists.txt": "unit/a_test.cc"}
+LONG_CPP = "TEST(LongTest, IsLong) {\n" + "  int x;\n" * 79 + "}\n"
 SAMPLES = [
     Sample("clean", HOME | {"core/deque.cc": "int x;\n"}, None),
     Sample("drawer", HOME | {"core/util.h": ""}, "says nothing"),
@@ -103,8 +146,15 @@ SAMPLES = [
     Sample("long", HOME | {"core/a.h": "int x;\n" * 401}, "401 lines"),
     Sample("long, with reason", HOME | {"core/a.h": "// Length: one table of all commands\n" + "int x;\n" * 401}, None),
     Sample("far too long", HOME | {"core/a.h": "// Length: one table of all commands\n" + "int x;\n" * 801}, "split it"),
+    Sample("long test", TESTS | {"tests/unit/a_test.cc": LONG_CPP}, "LongTest, IsLong: 81 lines"),
+    Sample("test of the greatest length", TESTS | {"tests/unit/a_test.cc": LONG_CPP.replace("  int x;\n", "", 1)}, None),
+    Sample("long function that is no test", TESTS | {"core/a.h": LONG_CPP}, None),
+    Sample("long test in Python", TESTS | {"tests/unit/a.py": "def test_a():\n" + "    x = 1\n" * 80}, "test_a: 81 lines"),
+    Sample("a table in Python", TESTS | {"tests/unit/a.py": "def cases():\n    # Length: one table of all cases\n" + "    x = 1\n" * 80}, None),
     Sample("unbuilt", HOME | {"core/lost.cc": ""}, "nothing builds it"),
     Sample("suffix of another name", HOME | {"core/que.cc": ""}, "nothing builds it"),
+    Sample("enumerators", HOME | {"core/a.h": "enum class A : int { kOne = 1 << 2,  // one\n  kTwo };\nenum { LIKE_C };\n"}, None),
+    Sample("an enumerator like a variable", HOME | {"core/a.h": "enum class A {\n  kOne = 1,\n  two\n};\n"}, "core/a.h:3: enumerators are kPascalCase, not two"),
     Sample("silenced", HOME | {"core/a.h": "int x;  // NO" + "LINT\n"}, "silences a lint"),
     Sample("a table laid out by hand", HOME | {"core/a.h": "// clang-format off: columns\nint x;\n// clang-format on\n"}, None),
     Sample("no reason why", HOME | {"core/a.h": "// clang-format off\nint x;\n"}, "silences a lint"),

@@ -4,6 +4,7 @@ A lint is a function from a tree (a dict of path to text) to a list of findings.
 repository; with --self-test it looks at its own samples, each a tiny tree that is clean or holds a known fault.
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -60,6 +61,20 @@ def load(keep=lambda path: True):
         except (UnicodeDecodeError, FileNotFoundError):
             pass
     return tree
+
+
+_UNITY = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+
+
+def compile_commands(build):
+    """The entries of the build's compile_commands.json. CMake's unity builds have one entry for several sources: here each has its own."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        file = pathlib.Path(entry["directory"], entry["file"])
+        if file.parent.name != "Unity":
+            yield entry
+            continue
+        for source in _UNITY.findall(file.read_text()):
+            yield entry | {"file": source, "command": entry["command"].replace(entry["file"], source)}
 
 
 def is_cpp(path):

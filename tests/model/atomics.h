@@ -1,4 +1,5 @@
-// What takes the place of core/atomics.h under the explorer: atomics, barrier, mutex, parker and futex.
+// What takes the place of core/sync/atomics.h under the explorer: atomics, barrier, mutex, parker
+// and futex.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/atomic_pair.h"
+#include "core/sync/atomic_pair.h"
+#include "core/sync/thread_annotations.h"
 #include "tests/model/explorer.h"
 
 namespace locksley::model {
@@ -117,20 +119,20 @@ struct Barrier {
   }
 };
 
-// std::mutex.
-class Mutex {
+// locksley::Mutex.
+class LOCKSLEY_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void lock() {
+  void lock() LOCKSLEY_ACQUIRE() LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
     Explorer::before_operation();
     Explorer::wait([this] { return !locked_; });
     locked_ = true;
     Explorer::take(left_);
   }
-  void unlock() {
+  void unlock() LOCKSLEY_RELEASE() LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
     Explorer::before_operation();
     left_ = Explorer::leave();
     locked_ = false;
@@ -165,15 +167,15 @@ class TokenParker {
   bool token_ = false;
 };
 
-// core/parker.h's Futex. A wait compares and begins in one step. It may end for no reason, or, if it has a
-// deadline, at any time: clocks have no place here.
+// core/sync/parker.h's Futex. A wait compares and begins in one step. It may end for no reason, or, if it has
+// a deadline, at any time: clocks have no place here.
 class ModelFutex : public Atomic<std::uint32_t> {
  public:
   using Atomic::Atomic;
 
-  void wait_while(std::uint32_t value) { (void)wait(value, Explorer::Early::spuriously); }
+  void wait_while(std::uint32_t value) { (void)wait(value, Explorer::Early::kSpuriously); }
   [[nodiscard]] bool wait_while_until(std::uint32_t value, std::chrono::steady_clock::time_point) {
-    return wait(value, Explorer::Early::by_timeout);
+    return wait(value, Explorer::Early::kByTimeout);
   }
 
   // Any one of those that wait.
@@ -195,7 +197,7 @@ class ModelFutex : public Atomic<std::uint32_t> {
     waiting_.push_back(&woken);
     Explorer::wait([&woken] { return woken; }, early);
     std::erase(waiting_, &woken);
-    return woken || early != Explorer::Early::by_timeout;
+    return woken || early != Explorer::Early::kByTimeout;
   }
 
   std::vector<bool*> waiting_;  // each says whether it was woken

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/deque.h"
+#include "core/steal/deque.h"
 #include "tests/model/atomics.h"
 #include "tests/model/expect.h"
 #include "tests/model/explorer.h"
@@ -18,7 +18,7 @@ namespace {
 
 using ModelDeque = Deque<std::uint64_t, ModelAtomics>;
 
-// A deque with 1 … n inside, its owner, and what everybody took. The owner stops being strict after one pop
+// A deque with 1 … n inside, its owner, and what each thread took. The owner stops being strict after one pop
 // without a theft.
 struct Scene {
   explicit Scene(std::uint64_t n, std::size_t capacity = 4) : deque(capacity, 1), owner(deque.owner()) {
@@ -183,7 +183,7 @@ TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAStealWithoutItsBarrier) {
                   }});
     return scene.each_once();
   };
-  EXPECT_EQ(failure_of(program, {.preemptions = 3, .weaken_barriers = true}), Failure::wrong_outcome);
+  EXPECT_EQ(failure_of(program, {.preemptions = 3, .weaken_barriers = true}), Failure::kWrongOutcome);
 }
 
 TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAWeakerStrictPop) {
@@ -199,7 +199,7 @@ TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAWeakerStrictPop) {
                   }});
     return scene.each_once();
   };
-  EXPECT_EQ(failure_of(program, {.preemptions = 3, .weaken_stores = true}), Failure::wrong_outcome);
+  EXPECT_EQ(failure_of(program, {.preemptions = 3, .weaken_stores = true}), Failure::kWrongOutcome);
 }
 
 // One is stolen before, so that the owner is strict and thieves make no barrier. Where memory is weak, a
@@ -216,8 +216,8 @@ TEST(DequeModelTest, ExplorerFindsTheStaleSlotOfAWeakerPush) {
                   }});
     return scene.each_once();
   };
-  EXPECT_EQ(failure_of(program, {.memory = Memory::weak}), Failure::none);
-  EXPECT_EQ(failure_of(program, {.memory = Memory::weak, .weaken_releases = true}), Failure::wrong_outcome);
+  EXPECT_EQ(failure_of(program, {.memory = Memory::kWeak}), Failure::kNone);
+  EXPECT_EQ(failure_of(program, {.memory = Memory::kWeak, .weaken_releases = true}), Failure::kWrongOutcome);
 }
 
 }  // namespace

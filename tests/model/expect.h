@@ -17,16 +17,16 @@ using Program = std::function<bool(Explorer&)>;
 // For GoogleTest's messages.
 inline void PrintTo(Failure failure, std::ostream* out) {
   switch (failure) {
-    case Failure::none:
+    case Failure::kNone:
       *out << "none";
       break;
-    case Failure::wrong_outcome:
+    case Failure::kWrongOutcome:
       *out << "wrong outcome";
       break;
-    case Failure::deadlock:
+    case Failure::kDeadlock:
       *out << "deadlock";
       break;
-    case Failure::endless:
+    case Failure::kEndless:
       *out << "endless";
       break;
   }
@@ -35,8 +35,8 @@ inline void PrintTo(Failure failure, std::ostream* out) {
 // How the program fails within the limits, if it does. Schedules with few preemptions come first: most
 // failures need few, are soon found then, and easier to follow.
 inline Failure failure_of(const Program& program, const Explorer::Limits& limits) {
-  Failure failure = Failure::none;
-  for (int preemptions = 0; preemptions <= limits.preemptions && failure == Failure::none; ++preemptions) {
+  Failure failure = Failure::kNone;
+  for (int preemptions = 0; preemptions <= limits.preemptions && failure == Failure::kNone; ++preemptions) {
     Explorer::Limits few = limits;
     few.preemptions = preemptions;
     Explorer explorer(few);
@@ -49,12 +49,12 @@ inline Failure failure_of(const Program& program, const Explorer::Limits& limits
 // The program is right in every schedule within the limits, of which there are some, under each kind of
 // memory.
 inline void expect_right(const Program& program, Explorer::Limits limits) {
-  for (const Memory memory : {Memory::x86, Memory::weak}) {
+  for (const Memory memory : {Memory::kX86, Memory::kWeak}) {
     limits.memory = memory;
     Explorer explorer(limits);
     explorer.explore([&] { return program(explorer); });
-    const char* name = memory == Memory::x86 ? "x86" : "weak";
-    EXPECT_EQ(explorer.failure(), Failure::none)
+    const char* name = memory == Memory::kX86 ? "x86" : "weak";
+    EXPECT_EQ(explorer.failure(), Failure::kNone)
         << "under " << name << ", in the schedule " << explorer.schedule();
     EXPECT_TRUE(explorer.complete() || explorer.failed())
         << "under " << name << ", only " << explorer.executions() << " schedules";

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace locksley::model {
 namespace {
@@ -35,7 +35,7 @@ void Explorer::explore(const std::function<bool()>& program) {
     const bool right = program();
     if (failed()) return;  // found by run()
     if (!right) {
-      failure_ = Failure::wrong_outcome;
+      failure_ = Failure::kWrongOutcome;
       return;
     }
     if (!next_schedule()) {
@@ -123,7 +123,7 @@ void Explorer::run(std::vector<std::function<void()>> bodies, const std::functio
     thread.ended = false;
     thread.just_begun = true;
     thread.ready = nullptr;
-    thread.early = Early::never;
+    thread.early = Early::kNever;
     thread.buffer.clear();
     thread.stores = 0;
   }
@@ -149,7 +149,7 @@ void Explorer::stop() { ::_longjmp(outside_, 1); }
 void Explorer::before_operation() {
   Explorer* self = running();
   if (self == nullptr) return;
-  // Whoever was chosen to begin does so: nothing has happened since.
+  // The thread that was chosen to begin does so: nothing has happened since.
   if (!std::exchange(self->current().just_begun, false)) self->reschedule();
   self->events_.push_back({self->current_, 1, 0});
 }
@@ -158,7 +158,7 @@ bool Explorer::wait(const std::function<bool()>& ready, Early early) {
   if (ready()) return true;
   Explorer* self = running();
   if (self == nullptr) {
-    check(early == Early::by_timeout, "a wait that nobody can end");
+    check(early == Early::kByTimeout, "a wait that no thread can end");
     return false;
   }
   Thread& thread = self->current();
@@ -175,15 +175,15 @@ bool Explorer::can_go_on(const Thread& thread) const {
 
 bool Explorer::can_return_early(const Thread& thread) const {
   if (thread.ended || thread.ready == nullptr) return false;
-  return thread.early == Early::by_timeout ||
-         (thread.early == Early::spuriously && spurious_wakes_ < limits_.spurious_wakes);
+  return thread.early == Early::kByTimeout ||
+         (thread.early == Early::kSpuriously && spurious_wakes_ < limits_.spurious_wakes);
 }
 
 // Chooses who goes on, then, for each of the others, which of its buffered stores reach memory. (Those of the
-// thread that runs may wait until it loses the processor: nobody else could see them earlier.)
+// thread that runs may wait until it loses the processor: no other thread could see them earlier.)
 void Explorer::reschedule() {
   if (++operations_ > limits_.operations) {
-    failure_ = Failure::endless;
+    failure_ = Failure::kEndless;
     stop();
   }
   const std::size_t chosen = choose_thread();
@@ -196,7 +196,7 @@ void Explorer::reschedule() {
 }
 
 // The current thread (choice 0, unless it waits or has ended) or, at the price of a preemption, another one.
-// Does not return when nobody can go on.
+// Does not return when no thread can go on.
 std::size_t Explorer::choose_thread() {
   const bool goes_on = can_go_on(current());
   bool stuck = true;
@@ -209,18 +209,18 @@ std::size_t Explorer::choose_thread() {
     const bool ready = can_go_on(thread);
     if (!ready && !can_return_early(thread)) continue;
     candidates_.push_back(i);
-    stuck = stuck && !ready && thread.early != Early::by_timeout;
+    stuck = stuck && !ready && thread.early != Early::kByTimeout;
   }
   if (stuck) {
     if (drain_everybody()) return choose_thread();
     const bool all_ended = std::ranges::all_of(threads_, &Thread::ended);
-    if (!all_ended && !(may_rest_ != nullptr && may_rest_())) failure_ = Failure::deadlock;
+    if (!all_ended && !(may_rest_ != nullptr && may_rest_())) failure_ = Failure::kDeadlock;
     stop();
   }
   const std::size_t chosen = candidates_[choose(candidates_.size())];
   preemptions_ += goes_on && chosen != current_ ? 1 : 0;
   const Thread& thread = threads_[chosen];
-  spurious_wakes_ += thread.early == Early::spuriously && !can_go_on(thread) ? 1 : 0;
+  spurious_wakes_ += thread.early == Early::kSpuriously && !can_go_on(thread) ? 1 : 0;
   return chosen;
 }
 
@@ -245,7 +245,7 @@ void Explorer::choose_drains(std::size_t number) {
   if (buffered == 0) return;
   if (buffered == 1 || partial_drains_ == limits_.partial_drains) {
     drain_first(thread, buffered * choose(2));
-  } else if (limits_.memory == Memory::x86) {
+  } else if (limits_.memory == Memory::kX86) {
     drain_first(thread, choose(1 + buffered));
   } else {
     choose_drains_in_any_order(thread);
@@ -314,7 +314,7 @@ void Explorer::store(std::uint64_t& word, std::uint64_t value, std::memory_order
     return;
   }
   const bool sequential = order == std::memory_order_seq_cst && !self->limits_.weaken_stores;
-  if (sequential && self->limits_.memory == Memory::x86) {
+  if (sequential && self->limits_.memory == Memory::kX86) {
     drain();
     word = value;
     return;
@@ -340,14 +340,14 @@ void Explorer::heavy_barrier() {
 Explorer::Mark Explorer::leave() {
   Explorer* self = running();
   if (self == nullptr) return {};
-  if (self->limits_.memory == Memory::x86) drain();
+  if (self->limits_.memory == Memory::kX86) drain();
   return {self->current_, self->current().stores};
 }
 
 void Explorer::take(const Mark& left) {
   Explorer* self = running();
   if (self == nullptr) return;
-  if (self->limits_.memory == Memory::x86) drain();
+  if (self->limits_.memory == Memory::kX86) drain();
   if (left.thread == self->current_) return;
   Thread& before = self->threads_[left.thread];
   const auto after =

@@ -23,9 +23,9 @@ namespace locksley::model {
 // weak: stores to different words leave the buffer in any order, except that a release store waits for all
 // that came before it. A seq_cst store goes there, too, as a release store: the same thread's next seq_cst
 // load waits for it, its weaker loads do not. A read-modify-write drains the buffer. Mutexes do not: what
-// came before an unlock reaches memory when somebody else locks, or at any moment before.
+// came before an unlock reaches memory when another thread locks, or at any moment before.
 //
-// In both a thread sees its own stores at once, a heavy barrier drains everybody's buffers, and the rest is
+// In both a thread sees its own stores at once, a heavy barrier drains the buffers of all threads, and the rest is
 // simpler than the language and some processors are:
 //   - A load takes place where it stands, and reads what memory holds then. Loads do not pass each other,
 //     and a store does not pass a load that came before it, be they ever so weak.
@@ -34,7 +34,7 @@ namespace locksley::model {
 // So missing "announce before you look" barriers are found, under `weak` also a store that should have been a
 // release, and a load that should have been seq_cst. A load that should have been an acquire, and a
 // read-modify-write that is too weak, are not: for those there are the proofs in the headers.
-enum class Memory { x86, weak };
+enum class Memory { kX86, kWeak };
 
 // The scheduler of virtual threads: coroutines of the calling thread that can lose the processor before each
 // operation on the atomics, mutexes and parkers of tests/model/atomics.h, and nowhere else. A depth-first
@@ -43,7 +43,7 @@ enum class Memory { x86, weak };
 // waits or has ended are not counted.
 //
 // A thread that waits does not run before its condition holds. When no thread can go on, all buffered stores
-// reach memory; if that helps nobody, it is a deadlock, and the execution has failed.
+// reach memory; if that lets no thread go on, it is a deadlock, and the execution has failed.
 //
 // Belongs to one test and one thread; one explorer at a time. What a deadlock leaves on the stacks of virtual
 // threads is not destroyed. A loop that performs operations for ever is a failure, too; one that performs
@@ -51,7 +51,7 @@ enum class Memory { x86, weak };
 class Explorer {
  public:
   struct Limits {
-    Memory memory = Memory::x86;
+    Memory memory = Memory::kX86;
     int preemptions = 3;
     // Times that some, but not all, of a thread's buffered stores reach memory.
     int partial_drains = 2;
@@ -66,9 +66,9 @@ class Explorer {
     bool weaken_releases = false;
     bool weaken_barriers = false;
   };
-  enum class Failure { none, wrong_outcome, deadlock, endless };
+  enum class Failure { kNone, kWrongOutcome, kDeadlock, kEndless };
   // When a wait may end although its condition does not hold.
-  enum class Early { never, spuriously, by_timeout };
+  enum class Early { kNever, kSpuriously, kByTimeout };
   // The stores of a thread up to a certain one.
   struct Mark {
     std::size_t thread = 0;
@@ -90,7 +90,7 @@ class Explorer {
 
   std::uint64_t executions() const { return executions_; }
   bool complete() const { return complete_; }  // every schedule within the limits was run
-  bool failed() const { return failure_ != Failure::none; }
+  bool failed() const { return failure_ != Failure::kNone; }
   Failure failure() const { return failure_; }
   // The execution that was run last: "0*5 1*2 0!1" means that thread 0 began five operations, then thread 1
   // two, and then one buffered store of thread 0 reached memory, apart from those that had to.
@@ -106,7 +106,7 @@ class Explorer {
   static Mark leave();
   static void take(const Mark& left);
   // Returns when `ready` holds; returns that. It had better look at plain variables, which need no draining.
-  static bool wait(const std::function<bool()>& ready, Early early = Early::never);
+  static bool wait(const std::function<bool()>& ready, Early early = Early::kNever);
   // One of several things that may happen, the number of it. All will be tried.
   static std::size_t any_of(std::size_t among);
 
@@ -178,7 +178,7 @@ class Explorer {
   std::vector<std::size_t> candidates_;
   std::uint64_t executions_ = 0;
   bool complete_ = false;
-  Failure failure_ = Failure::none;
+  Failure failure_ = Failure::kNone;
 };
 
 }  // namespace locksley::model

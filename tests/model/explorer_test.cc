@@ -43,7 +43,7 @@ Program fill_and_tell(memory_order tell) {
                     filled.store(1, memory_order::relaxed);
                     told.store(1, tell);
                   },
-                  // [litmus-fill] whoever was told looks.
+                  // [litmus-fill] the thread that was told looks.
                   [&] { right = told.load() == 0 || filled.load() == 1; }});
     return right;
   };
@@ -57,28 +57,28 @@ TEST(ExplorerTest, AnnouncingAndLookingNeedsSequentialConsistency) {
   const Program right = announce_and_look(memory_order::seq_cst, memory_order::seq_cst);
   // [litmus-announce] release: what must not be enough; pairs with the look of the other thread.
   const Program weak_store = announce_and_look(memory_order::release, memory_order::seq_cst);
-  for (const Memory memory : {Memory::x86, Memory::weak}) {
-    EXPECT_EQ(failure_under(memory, right), Failure::none);
-    EXPECT_EQ(failure_under(memory, weak_store), Failure::wrong_outcome);
+  for (const Memory memory : {Memory::kX86, Memory::kWeak}) {
+    EXPECT_EQ(failure_under(memory, right), Failure::kNone);
+    EXPECT_EQ(failure_under(memory, weak_store), Failure::kWrongOutcome);
   }
 }
 
 TEST(ExplorerTest, WeakLoadPassesASequentialStoreWhereMemoryIsWeak) {
   // [litmus-announce] acquire: what must not be enough; pairs with the other thread's announcement.
   const Program weak_load = announce_and_look(memory_order::seq_cst, memory_order::acquire);
-  EXPECT_EQ(failure_under(Memory::x86, weak_load), Failure::none);
-  EXPECT_EQ(failure_under(Memory::weak, weak_load), Failure::wrong_outcome);
+  EXPECT_EQ(failure_under(Memory::kX86, weak_load), Failure::kNone);
+  EXPECT_EQ(failure_under(Memory::kWeak, weak_load), Failure::kWrongOutcome);
 }
 
 TEST(ExplorerTest, StoresPassEachOtherWhereMemoryIsWeakAndNoneReleases) {
   // relaxed: what must not be enough.
   const Program relaxed = fill_and_tell(memory_order::relaxed);
-  EXPECT_EQ(failure_under(Memory::x86, relaxed), Failure::none);
-  EXPECT_EQ(failure_under(Memory::weak, relaxed), Failure::wrong_outcome);
+  EXPECT_EQ(failure_under(Memory::kX86, relaxed), Failure::kNone);
+  EXPECT_EQ(failure_under(Memory::kWeak, relaxed), Failure::kWrongOutcome);
   // [litmus-fill] release: what must be enough; pairs with the load of `told`.
   const Program release = fill_and_tell(memory_order::release);
-  EXPECT_EQ(failure_under(Memory::weak, release), Failure::none);
-  EXPECT_EQ(failure_of(release, {.memory = Memory::weak, .weaken_releases = true}), Failure::wrong_outcome);
+  EXPECT_EQ(failure_under(Memory::kWeak, release), Failure::kNone);
+  EXPECT_EQ(failure_of(release, {.memory = Memory::kWeak, .weaken_releases = true}), Failure::kWrongOutcome);
 }
 
 TEST(ExplorerTest, StoresToOneWordKeepTheirOrder) {
@@ -96,8 +96,8 @@ TEST(ExplorerTest, StoresToOneWordKeepTheirOrder) {
                   }});
     return before <= after && word.load() == 2;
   };
-  EXPECT_EQ(failure_under(Memory::x86, program), Failure::none);
-  EXPECT_EQ(failure_under(Memory::weak, program), Failure::none);
+  EXPECT_EQ(failure_under(Memory::kX86, program), Failure::kNone);
+  EXPECT_EQ(failure_under(Memory::kWeak, program), Failure::kNone);
 }
 
 TEST(ExplorerTest, HeavyBarrierOfOneSideServesBoth) {
@@ -118,9 +118,9 @@ TEST(ExplorerTest, HeavyBarrierOfOneSideServesBoth) {
                   }});
     return seen_by_often == 1 || seen_by_rarely == 1;
   };
-  for (const Memory memory : {Memory::x86, Memory::weak}) {
-    EXPECT_EQ(failure_of(program, {.memory = memory}), Failure::none);
-    EXPECT_EQ(failure_of(program, {.memory = memory, .weaken_barriers = true}), Failure::wrong_outcome);
+  for (const Memory memory : {Memory::kX86, Memory::kWeak}) {
+    EXPECT_EQ(failure_of(program, {.memory = memory}), Failure::kNone);
+    EXPECT_EQ(failure_of(program, {.memory = memory, .weaken_barriers = true}), Failure::kWrongOutcome);
   }
 }
 
@@ -136,11 +136,11 @@ TEST(ExplorerTest, MutexKeepsOthersOutAndShowsWhatWasWritten) {
     explorer.run({add, add, add});
     return word.load() == 3;
   };
-  EXPECT_EQ(failure_under(Memory::x86, program), Failure::none);
-  EXPECT_EQ(failure_under(Memory::weak, program), Failure::none);
+  EXPECT_EQ(failure_under(Memory::kX86, program), Failure::kNone);
+  EXPECT_EQ(failure_under(Memory::kWeak, program), Failure::kNone);
 }
 
-// A mutex that nobody else takes is no barrier.
+// A mutex that no other thread takes is no barrier.
 TEST(ExplorerTest, MutexIsNoBarrierWhereMemoryIsWeak) {
   const Program program = [](Explorer& explorer) {
     Word words[2];
@@ -159,8 +159,8 @@ TEST(ExplorerTest, MutexIsNoBarrierWhereMemoryIsWeak) {
     explorer.run({body(0), body(1)});
     return seen[0] == 1 || seen[1] == 1;
   };
-  EXPECT_EQ(failure_under(Memory::x86, program), Failure::none);
-  EXPECT_EQ(failure_under(Memory::weak, program), Failure::wrong_outcome);
+  EXPECT_EQ(failure_under(Memory::kX86, program), Failure::kNone);
+  EXPECT_EQ(failure_under(Memory::kWeak, program), Failure::kWrongOutcome);
 }
 
 TEST(ExplorerTest, MutexesTakenInTwoOrdersAreADeadlock) {
@@ -175,7 +175,7 @@ TEST(ExplorerTest, MutexesTakenInTwoOrdersAreADeadlock) {
     explorer.run({take(a, b), take(b, a)});
     return true;
   };
-  EXPECT_EQ(failure_under(Memory::x86, program), Failure::deadlock);
+  EXPECT_EQ(failure_under(Memory::kX86, program), Failure::kDeadlock);
 }
 
 TEST(ExplorerTest, StoreThatIsMerelyLateIsNoDeadlock) {
@@ -186,8 +186,8 @@ TEST(ExplorerTest, StoreThatIsMerelyLateIsNoDeadlock) {
                   [&] { Explorer::wait([&] { return word.peek() == 1; }); }});
     return true;
   };
-  EXPECT_EQ(failure_under(Memory::x86, program), Failure::none);
-  EXPECT_EQ(failure_under(Memory::weak, program), Failure::none);
+  EXPECT_EQ(failure_under(Memory::kX86, program), Failure::kNone);
+  EXPECT_EQ(failure_under(Memory::kWeak, program), Failure::kNone);
 }
 
 TEST(ExplorerTest, TokenThatNobodyGivesIsADeadlockUnlessThatIsRight) {
@@ -197,7 +197,7 @@ TEST(ExplorerTest, TokenThatNobodyGivesIsADeadlockUnlessThatIsRight) {
       explorer.run({[&] { parker.park(); }, [] {}}, [right] { return right; });
       return true;
     };
-    EXPECT_EQ(failure_under(Memory::x86, program), right ? Failure::none : Failure::deadlock);
+    EXPECT_EQ(failure_under(Memory::kX86, program), right ? Failure::kNone : Failure::kDeadlock);
   }
 }
 
@@ -210,7 +210,7 @@ TEST(ExplorerTest, LoopWithoutEndIsAFailure) {
     }});
     return true;
   };
-  EXPECT_EQ(failure_under(Memory::x86, program), Failure::endless);
+  EXPECT_EQ(failure_under(Memory::kX86, program), Failure::kEndless);
 }
 
 TEST(ExplorerTest, TriesAllThatMayHappen) {

@@ -1,5 +1,5 @@
 // The parker's own protocol, over a futex: no token is lost, none is taken twice.
-#include "core/parker.h"
+#include "core/sync/parker.h"
 
 #include <gtest/gtest.h>
 
@@ -112,7 +112,7 @@ TEST(ParkerModelTest, ExplorerFindsTheWakeUpThatABlindFutexMisses) {
     explorer.run({[&] { parker.park(); }, [&] { parker.unpark(); }});
     return true;
   };
-  EXPECT_EQ(failure_of(program, {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(program, {}), Failure::kDeadlock);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Workers look for jobs, park and are woken, in every interleaving: no job is left lying while somebody
+// Workers look for jobs, park and are woken, in every interleaving: no job is left lying while a worker
 // sleeps who could take it. The proof of it is "No wake-up is lost" in core/README.md.
 #include <gtest/gtest.h>
 
@@ -104,19 +104,19 @@ TEST(ParkingModelTest, WorkerThatIsToLeaveDoesAndTakesNoWakeUpWithIt) {
 }
 
 TEST(ParkingModelTest, ExplorerFindsTheSleepWithoutALastLook) {
-  EXPECT_EQ(failure_of(one_job_for_one_worker({.last_look = false}), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(one_job_for_one_worker({.last_look = false}), {}), Failure::kDeadlock);
 }
 
 TEST(ParkingModelTest, ExplorerFindsTheSleepAfterAWeakerPublication) {
-  EXPECT_EQ(failure_of(two_jobs_for_two_workers(), {.weaken_stores = true}), Failure::deadlock);
+  EXPECT_EQ(failure_of(two_jobs_for_two_workers(), {.weaken_stores = true}), Failure::kDeadlock);
 }
 
 TEST(ParkingModelTest, ExplorerFindsTheWorkerThatLeavesAsASearcher) {
-  EXPECT_EQ(failure_of(worker_that_leaves({.end_search_to_leave = false}), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(worker_that_leaves({.end_search_to_leave = false}), {}), Failure::kDeadlock);
 }
 
 TEST(ParkingModelTest, ExplorerFindsTheJobThatASearcherLeavesBehind) {
-  EXPECT_EQ(failure_of(two_jobs_for_two_workers({.look_after_search = false}), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(two_jobs_for_two_workers({.look_after_search = false}), {}), Failure::kDeadlock);
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/deque.h"
-#include "core/idle.h"
-#include "core/task.h"
+#include "core/steal/deque.h"
+#include "core/sync/idle.h"
+#include "core/tasks/task.h"
 #include "tests/model/atomics.h"
 #include "tests/model/explorer.h"
 
@@ -37,7 +37,7 @@ class Pool {
  public:
   explicit Pool(const Rules& given = {}) : rules(given) { idle.set_workers(2); }
 
-  // Publishes a job. As whoever submits.
+  // Publishes a job. As the thread that submits.
   void submit(std::size_t place) {
     ++published;
     jobs[place].store(true);
@@ -49,14 +49,14 @@ class Pool {
     ++published;
     if (!spawning) begin_spawning();
     own_tasks.push(1);
-    if (idle.somebody_wants_task()) idle.wake_for_task(this);
+    if (idle.needs_wake_for_task()) idle.wake_for_task(this);
   }
 
-  // As Worker::begin_spawning().
+  // As Spawner::begin().
   void begin_spawning() {
     spawning = true;
     spawns.store(true);
-    if (rules.look_before_tasks) (void)idle.anybody_parked();
+    if (rules.look_before_tasks) (void)idle.has_parked_worker();
   }
 
   bool claim() {
@@ -87,7 +87,7 @@ class Pool {
   bool all_taken() const { return taken == published; }
 
   const Rules rules;
-  // What there is of it, so that nobody looks in vain: operations are dear here.
+  // What there is of it, so that no worker searches without need: each operation multiplies the interleavings.
   std::size_t places = 0;
   bool spawner = false;
   int taken_at_once = 0;
@@ -103,7 +103,8 @@ class Pool {
   bool spawning = false;
 };
 
-// Does what a worker does about parking, in the words of core/worker.cc and core/worker_tasks.cc.
+// Does what a worker does about parking, in the words of core/pool/worker.cc and
+// core/pool/worker_tasks.cc.
 class Worker {
  public:
   explicit Worker(Pool& pool, bool may_leave = false) : pool_(pool), may_leave_(may_leave) {}
@@ -127,7 +128,7 @@ class Worker {
         pool_.idle.leave_park(sleeper_);
       } else {
         sleeper_.parker.park();
-        pool_.idle.after_park(sleeper_);
+        pool_.idle.return_from_park(sleeper_);
       }
       searching_ = true;
     }
@@ -154,7 +155,7 @@ class Worker {
     if (woken) pass_on();
   }
 
-  // As the end of a task of this worker's that somebody else has run.
+  // As the end of a task of this worker's that another worker has run.
   void finish_for(ModelCount& count) {
     if (count.finished()) unpark();
   }
@@ -172,7 +173,7 @@ class Worker {
   // As Worker::stop_searching().
   void stop_searching() {
     if (!std::exchange(searching_, false)) return;
-    if (!pool_.idle.end_search() || !pool_.idle.anybody_parked()) return;
+    if (!pool_.idle.end_search() || !pool_.idle.has_parked_worker()) return;
     if (!pool_.rules.look_after_search) return;
     if (pool_.rules.barrier_after_search && pool_.spawns.load()) Barrier::heavy();
     if (pool_.may_find_task()) pool_.idle.wake_for_task(&pool_);
@@ -183,7 +184,7 @@ class Worker {
     if (pool_.rules.pass_on && pool_.may_find_task()) pool_.idle.wake_for_task(&pool_);
   }
 
-  // A load of the flag costs an operation, so it is left out where nobody leaves.
+  // A load of the flag costs an operation, so it is left out where no worker leaves.
   bool leaves() const { return may_leave_ && leaving_.load(); }
 
   Pool& pool_;
@@ -194,13 +195,13 @@ class Worker {
   bool searching_ = false;
 };
 
-// A count that nobody brings to an end: who waits for it helps for ever.
+// A count that never reaches zero: the worker that waits for it helps for ever.
 class EndlessCount : public ModelCount {
  public:
   EndlessCount() { spawned(); }
 };
 
-// Explores: right if all that was published is taken, whoever sleeps then.
+// Explores: right if all that was published is taken, whichever worker sleeps then.
 inline bool all_is_taken(Explorer& explorer, Pool& pool, std::vector<std::function<void()>> bodies) {
   explorer.run(std::move(bodies), [&pool] { return pool.all_taken(); });
   return pool.all_taken();

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/steal_range.h"
+#include "core/steal/steal_range.h"
 #include "tests/model/atomics.h"
 #include "tests/model/expect.h"
 #include "tests/model/explorer.h"
@@ -22,7 +22,7 @@ struct Tag {
 };
 using ModelRange = StealRange<Tag, ModelAtomics>;
 
-// A stealing range, its owner, and what everybody took.
+// A stealing range, its owner, and what each thread took.
 struct Scene {
   Scene() : owner(range.owner()) {}
 
@@ -163,7 +163,7 @@ TEST(StealRangeModelTest, ExplorerFindsThePairThatComesBack) {
                   }});
     return right;
   };
-  EXPECT_EQ(failure_of(program, {.preemptions = 3}), Failure::wrong_outcome);
+  EXPECT_EQ(failure_of(program, {.preemptions = 3}), Failure::kWrongOutcome);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/task.h"
+#include "core/tasks/task.h"
 #include "tests/model/atomics.h"
 #include "tests/model/expect.h"
 #include "tests/model/explorer.h"
@@ -138,7 +138,7 @@ TEST(TaskCountModelTest, WhatTheTasksWroteIsSeen) {
 }
 
 TEST(TaskCountModelTest, ExplorerFindsTheOwnerThatParksWhenAllHaveEnded) {
-  EXPECT_EQ(failure_of(owner_of_two(false), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(owner_of_two(false), {}), Failure::kDeadlock);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The same for tasks, which are published without a barrier, and for workers that park while they wait for
-// their sub-jobs: no task is left lying while somebody sleeps who could take it.
+// their sub-jobs: no task is left lying while a worker sleeps that could take it.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -30,7 +30,7 @@ Program one_task_for_a_helper(const Rules& rules = {}) {
   };
 }
 
-// One worker searches, and finds a job that takes until somebody has taken the task. Then there is another
+// One worker searches, and finds a job that takes until another worker has taken the task. Then there is another
 // worker, or a helper.
 Program task_beside_a_job(bool helper, const Rules& rules = {}) {
   return [=](Explorer& explorer) {
@@ -54,7 +54,7 @@ Program task_beside_a_job(bool helper, const Rules& rules = {}) {
   };
 }
 
-// Two tasks come up while somebody searches, so that they wake nobody; then the searcher finds a job.
+// Two tasks come up while a worker searches, so that they wake none; then the searcher finds a job.
 Program two_tasks_beside_a_job(const Rules& rules = {}) {
   return [=](Explorer& explorer) {
     Pool pool(rules);
@@ -128,34 +128,34 @@ TEST(TaskParkingModelTest, HelperGetsBothItsTaskAndTheEndOfItsOwn) {
         ModelCount count;
         count.spawned();
         explorer.run({[&] { pool.spawn(); }, [&] { helper.finish_for(count); }, [&] { helper.wait(count); }});
-        return count.is_done() && !pool.idle.anybody_parked();
+        return count.is_done() && !pool.idle.has_parked_worker();
       },
       {.preemptions = 3});
 }
 
 TEST(TaskParkingModelTest, ExplorerFindsTheTaskThatNobodySeesWithoutAHeavyBarrier) {
-  EXPECT_EQ(failure_of(one_task_for_a_worker(), {.weaken_barriers = true}), Failure::deadlock);
-  EXPECT_EQ(failure_of(one_task_for_a_helper(), {.weaken_barriers = true}), Failure::deadlock);
-  EXPECT_EQ(failure_of(task_beside_a_job(true, {.barrier_after_search = false}), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(one_task_for_a_worker(), {.weaken_barriers = true}), Failure::kDeadlock);
+  EXPECT_EQ(failure_of(one_task_for_a_helper(), {.weaken_barriers = true}), Failure::kDeadlock);
+  EXPECT_EQ(failure_of(task_beside_a_job(true, {.barrier_after_search = false}), {}), Failure::kDeadlock);
 }
 
 TEST(TaskParkingModelTest, ExplorerFindsTheTaskThatNobodySeesWithoutALastLook) {
-  EXPECT_EQ(failure_of(one_task_for_a_worker({.last_look = false}), {}), Failure::deadlock);
-  EXPECT_EQ(failure_of(one_task_for_a_helper({.last_look = false}), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(one_task_for_a_worker({.last_look = false}), {}), Failure::kDeadlock);
+  EXPECT_EQ(failure_of(one_task_for_a_helper({.last_look = false}), {}), Failure::kDeadlock);
 }
 
 TEST(TaskParkingModelTest, ExplorerFindsTheTaskThatASearcherLeavesBehind) {
-  EXPECT_EQ(failure_of(task_beside_a_job(true, {.look_after_search = false}), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(task_beside_a_job(true, {.look_after_search = false}), {}), Failure::kDeadlock);
 }
 
 TEST(TaskParkingModelTest, ExplorerFindsTheFlagThatTheFirstTaskOvertakes) {
   const Program program = task_beside_a_job(true, {.look_before_tasks = false});
-  EXPECT_EQ(failure_of(program, {.memory = Memory::weak}), Failure::deadlock);
+  EXPECT_EQ(failure_of(program, {.memory = Memory::kWeak}), Failure::kDeadlock);
 }
 
 TEST(TaskParkingModelTest, ExplorerFindsTheWakeUpThatAHelperKeeps) {
-  EXPECT_EQ(failure_of(two_tasks_beside_a_job({.pass_on = false}), {}), Failure::deadlock);
-  EXPECT_EQ(failure_of(task_for_a_helper_that_is_done({.pass_on = false}), {}), Failure::deadlock);
+  EXPECT_EQ(failure_of(two_tasks_beside_a_job({.pass_on = false}), {}), Failure::kDeadlock);
+  EXPECT_EQ(failure_of(task_for_a_helper_that_is_done({.pass_on = false}), {}), Failure::kDeadlock);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The deque under real threads: each value goes to exactly one taker, whatever owner and thieves do.
-#include "core/deque.h"
+#include "core/steal/deque.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "core/mutex_deque.h"
+#include "core/steal/mutex_deque.h"
 #include "tests/support/seed.h"
 #include "tests/support/threads.h"
 
@@ -89,7 +89,7 @@ TYPED_TEST(DequeStressTest, SinglePairPassesEverythingInOrder) {
     while (!over || next < pushed) {
       const auto got = deque.thief().steal();
       if (!got.stolen()) {
-        // Nobody else takes anything.
+        // No other thread takes anything.
         ASSERT_EQ(got.outcome, StealOutcome::kEmpty);
         patience.wait();
         continue;
@@ -264,7 +264,7 @@ TYPED_TEST(DequeStressTest, GrowthUnderThievesLosesNothing) {
   } while (!deadline.passed());
 }
 
-// Everybody gets something: no thief is shut out for ever by the owner or by other thieves.
+// Every thief gets something: no thief is shut out for ever by the owner or by other thieves.
 TYPED_TEST(DequeStressTest, NobodyStarves) {
   TypeParam deque;
   Node node(0);

@@ -1,5 +1,5 @@
 // Parking under real threads: no token is lost, and what was written before an unpark is seen after the park.
-#include "core/parker.h"
+#include "core/sync/parker.h"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <random>
 
+#include "core/tasks/parallel_for.h"
+#include "core/tasks/task_group.h"
 #include "tests/support/pool_fixture.h"
 #include "tests/support/seed.h"
 
@@ -41,7 +43,7 @@ TEST_F(PoolStressTest, NoWakeUpIsLost) {
 }
 
 TEST_F(PoolStressTest, NoWakeUpForASubJobIsLost) {
-  // A job spawns one sub-job and does not wait, but spins until somebody else has run it.
+  // A job spawns one sub-job and does not wait, but spins until another worker has run it.
   std::atomic<int> ran{0};
   Handler& run = handler([&](JobContext& context, std::string_view) {
     TaskGroup group(context);
@@ -49,7 +51,7 @@ TEST_F(PoolStressTest, NoWakeUpForASubJobIsLost) {
     group.spawn([&](Context&) { ++ran; });
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (ran.load() == before) {
-      if (std::chrono::steady_clock::now() > deadline) return context.fail("nobody came to steal");
+      if (std::chrono::steady_clock::now() > deadline) return context.fail("no worker came to steal");
       std::this_thread::yield();
     }
   });
@@ -61,32 +63,33 @@ TEST_F(PoolStressTest, NoWakeUpForASubJobIsLost) {
   }
 }
 
-TEST_F(PoolStressTest, EveryBatchEndsAndItsRecordAddsUp) {
-  std::mt19937_64 random(testing::stress_seed());
-  Handler& run = handler([](JobContext& context, std::string_view payload) {
-    switch (payload.back()) {
-      case '1':
-        return context.fail("one");
-      case '2':
-        throw std::runtime_error("two");
-      case '3':
-        return work(context, 4);
-      case '4': {
-        std::atomic<std::uint64_t> sum{0};
-        context.parallel_for(0, 1000, [&](std::uint64_t i) { sum += i; });
-        if (sum != 499'500 && !context.should_stop()) throw std::logic_error("a loop lost an index");
-        return;
-      }
-      case '5':
-        std::this_thread::yield();
-        return context.give_up();
-      default:
-        context.write(payload);
+// A job of any kind: its payload's last digit says which.
+void run_any(JobContext& context, std::string_view payload) {
+  switch (payload.back()) {
+    case '1':
+      return context.fail("one");
+    case '2':
+      throw std::runtime_error("two");
+    case '3':
+      return work(context, 4);
+    case '4': {
+      std::atomic<std::uint64_t> sum{0};
+      context.parallel_for(0, 1000, [&](std::uint64_t i) { sum += i; });
+      if (sum != 499'500 && !context.should_stop()) throw std::logic_error("a loop lost an index");
+      return;
     }
-  });
-  std::vector<std::shared_ptr<Batch>> batches;
-  const auto end = std::chrono::steady_clock::now() + 2 * testing::stress_time();
-  for (int round = 0; std::chrono::steady_clock::now() < end; ++round) {
+    case '5':
+      std::this_thread::yield();
+      return context.give_up();
+    default:
+      context.write(payload);
+  }
+}
+
+// Batches of all shapes, and what may happen to them.
+class PoolDisorderTest : public PoolStressTest {
+ protected:
+  std::shared_ptr<Batch> submit_any(int round) {
     BatchOptions options;
     options.id = std::to_string(round);
     options.tenant = "t" + std::to_string(random() % 4);
@@ -98,12 +101,14 @@ TEST_F(PoolStressTest, EveryBatchEndsAndItsRecordAddsUp) {
     auto batch = make(run, std::make_unique<RangePayloads>(0), options);
     const bool open = random() % 4 == 0;
     lane.submit(batch, random() % 700, open);
-    batches.push_back(batch);
     if (open) {
       for (std::uint64_t i = random() % 4; i > 0; --i) lane.add_jobs(*batch, random() % 50);
       lane.close(*batch);
     }
-    Batch& any = *batches[random() % batches.size()];
+    return batch;
+  }
+
+  void change(Batch& any) {
     switch (random() % 12) {
       case 0:
         lane.cancel(any, "at random");
@@ -123,19 +128,16 @@ TEST_F(PoolStressTest, EveryBatchEndsAndItsRecordAddsUp) {
       default:
         break;
     }
-    if (random() % 3 == 0) {
-      for (auto& batch_again : batches) lane.resume(*batch_again);
-    }
   }
-  for (auto& batch : batches) lane.resume(*batch);
-  for (auto& batch : batches) {
+
+  void check(const std::shared_ptr<Batch>& batch) {
     wait_over(*batch);
     const BatchStatus status = batch->status();
     ASSERT_EQ(status.jobs, status.ok + status.failed + status.cancelled) << batch->id();
     ASSERT_EQ(status.running + status.queued, 0u) << batch->id();
-    const std::uint64_t kept = batch->options().keep == Keep::all        ? status.jobs
-                               : batch->options().keep == Keep::failures ? status.failed + status.cancelled
-                                                                         : 0;
+    const std::uint64_t kept = batch->options().keep == Keep::kAll        ? status.jobs
+                               : batch->options().keep == Keep::kFailures ? status.failed + status.cancelled
+                                                                          : 0;
     ASSERT_EQ(status.rows, kept) << batch->id();
     std::vector<bool> seen(status.jobs);
     for (const auto& row : testing::rows_of(*batch)) {
@@ -143,8 +145,25 @@ TEST_F(PoolStressTest, EveryBatchEndsAndItsRecordAddsUp) {
       seen[row.index] = true;
     }
   }
-  wait_until([&] { return lane.ring().snapshot(0, steady_now()).executors == 0; }, "all turns are settled");
-  EXPECT_EQ(lane.ring().snapshot(0, steady_now()).queued, 0u);
+
+  std::mt19937_64 random{testing::stress_seed()};
+  Handler& run = handler(run_any);
+};
+
+TEST_F(PoolDisorderTest, EveryBatchEndsAndItsRecordAddsUp) {
+  std::vector<std::shared_ptr<Batch>> batches;
+  const auto end = std::chrono::steady_clock::now() + 2 * testing::stress_time();
+  for (int round = 0; std::chrono::steady_clock::now() < end; ++round) {
+    batches.push_back(submit_any(round));
+    change(*batches[random() % batches.size()]);
+    if (random() % 3 == 0) {
+      for (auto& batch : batches) lane.resume(*batch);
+    }
+  }
+  for (auto& batch : batches) lane.resume(*batch);
+  for (auto& batch : batches) ASSERT_NO_FATAL_FAILURE(check(batch));
+  wait_until([&] { return lane.snapshot(0).executors == 0; }, "all turns are settled");
+  EXPECT_EQ(lane.snapshot(0).queued, 0u);
 }
 
 }  // namespace

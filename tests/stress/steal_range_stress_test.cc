@@ -1,5 +1,5 @@
 // The stealing range under real threads: each index goes to exactly one taker, with the payload of its range.
-#include "core/steal_range.h"
+#include "core/steal/steal_range.h"
 
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ void publish_range_after_range(std::uint64_t longest) {
         while (true) {
           const std::uint64_t dice = random() % 16;
           const IndexRange got = dice == 0  ? owner.take_all()
-                                 : dice < 8 ? owner.take_piece(1 + random() % 64)
+                                 : dice < 8 ? owner.take_burst(1 + random() % 64)
                                             : owner.take(1 + random() % 8);
           if (got.empty()) {
             break;
@@ -147,7 +147,7 @@ TEST(StealRangeStressTest, StampedeOfThievesTakesALongRange) {
 }
 
 // A parallel loop as workers run it: what a thief steals it publishes in its own range, and others steal from
-// there. All must end once every index has been run, and nobody may go without work for ever.
+// there. All must end once every index has been run, and no thread may go without work for ever.
 TEST(StealRangeStressTest, StolenRangesAreStolenAgainUntilAllIsDone) {
   const Deadline deadline(stress_time());
   do {
@@ -167,7 +167,7 @@ TEST(StealRangeStressTest, StolenRangesAreStolenAgainUntilAllIsDone) {
         own.publish(all, Tag::of(all));
       }
       while (ledger.count() < kCount) {
-        for (IndexRange got = own.take_piece(16); !got.empty(); got = own.take_piece(16)) {
+        for (IndexRange got = own.take_burst(16); !got.empty(); got = own.take_burst(16)) {
           ledger.take(got);
         }
         const auto got = ranges[random() % kWorkers]->thief().steal();
@@ -183,7 +183,7 @@ TEST(StealRangeStressTest, StolenRangesAreStolenAgainUntilAllIsDone) {
   } while (!deadline.passed());
 }
 
-// Everybody gets something, though the owner never stops.
+// Every thief gets something, although the owner never stops.
 TEST(StealRangeStressTest, NobodyStarves) {
   StealRange<> range;
   std::vector<std::atomic<std::uint64_t>> taken(1 + kThieves);

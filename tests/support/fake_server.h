@@ -12,9 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "proto/clients/cpp/url.h"
 #include "proto/command_reader.h"
 
-namespace locksley::testing {
+// A namespace of its own, so that tests of clients name it once (`using namespace`).
+namespace locksley::testing::fake {
+
+using Words = std::vector<std::string>;
 
 // What the fake server does about one command.
 struct Answer {
@@ -33,12 +37,13 @@ struct Answer {
 // time. The destructor breaks all connections and joins.
 class FakeServer {
  public:
-  using Words = std::vector<std::string>;
   using Script = std::function<Answer(const Words& command)>;
 
-  explicit FakeServer(Script script, bool script_hello = false)
+  // `greeting` is sent to each connection before it has said anything.
+  explicit FakeServer(Script script, bool script_hello = false, std::string greeting = {})
       : script_(std::move(script)),
         script_hello_(script_hello),
+        greeting_(std::move(greeting)),
         acceptor_(io_, {asio::ip::make_address("127.0.0.1"), 0}),
         port_(acceptor_.local_endpoint().port()),
         accepting_([this] { accept(); }) {}
@@ -56,6 +61,13 @@ class FakeServer {
   FakeServer& operator=(const FakeServer&) = delete;
 
   std::uint16_t port() const { return port_; }
+  // For a client of it.
+  client::Address address() const {
+    client::Address address;
+    address.host = "127.0.0.1";
+    address.port = port_;
+    return address;
+  }
 
   // Commands received so far, HELLO and CLIENT left out unless the script has them.
   std::vector<Words> commands() {
@@ -83,8 +95,9 @@ class FakeServer {
   void serve(asio::ip::tcp::socket& socket) {
     proto::CommandReader reader;
     proto::Command command;
-    for (;;) {
-      asio::error_code error;
+    asio::error_code error;
+    asio::write(socket, asio::buffer(greeting_), error);
+    while (!error) {
       const auto space = reader.prepare();
       reader.commit(socket.read_some(asio::buffer(space.data(), space.size()), error));
       if (error) return;
@@ -111,6 +124,7 @@ class FakeServer {
 
   const Script script_;
   const bool script_hello_;
+  const std::string greeting_;
   asio::io_context io_;
   asio::ip::tcp::acceptor acceptor_;
   const std::uint16_t port_;
@@ -151,11 +165,11 @@ inline std::string results_reply(std::uint64_t cursor, const std::vector<Row>& r
 }
 
 // The value behind `option` in a command; empty if it is not there.
-inline std::string option_of(const FakeServer::Words& command, const std::string& option) {
+inline std::string option_of(const Words& command, const std::string& option) {
   for (std::size_t i = 0; i + 1 < command.size(); ++i) {
     if (command[i] == option) return command[i + 1];
   }
   return {};
 }
 
-}  // namespace locksley::testing
+}  // namespace locksley::testing::fake

@@ -1,4 +1,3 @@
-// Length: one class; most of it is the part of RocksDB's interface that changes a disk.
 #include "tests/support/faulty_file_system.h"
 
 #include <rocksdb/env.h>
@@ -8,6 +7,8 @@
 #include <fstream>
 #include <sstream>
 #include <utility>
+
+#include "tests/support/faulty_file.h"
 
 namespace locksley::testing {
 namespace {
@@ -36,106 +37,6 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 }  // namespace
-
-// A file that is open for writing.
-class FaultyFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper {
- public:
-  File(FaultyFileSystem& disk, std::shared_ptr<Node> node, std::unique_ptr<rocksdb::FSWritableFile> file)
-      : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk), node_(std::move(node)) {}
-
-  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus admitted = disk_.admit(Operation::kAppend);
-    if (admitted.ok()) return append(data, options, debug);
-    if (disk_.has_power()) append({data.data(), data.size() / 2}, options, debug).PermitUncheckedError();
-    return admitted;
-  }
-  IOStatus Append(const rocksdb::Slice& data, const IOOptions& options, const rocksdb::DataVerificationInfo&,
-                  IODebugContext* debug) override {
-    return Append(data, options, debug);
-  }
-  IOStatus PositionedAppend(const rocksdb::Slice&, std::uint64_t, const IOOptions&,
-                            IODebugContext*) override {
-    return IOStatus::NotSupported("PositionedAppend");
-  }
-  IOStatus PositionedAppend(const rocksdb::Slice&, std::uint64_t, const IOOptions&,
-                            const rocksdb::DataVerificationInfo&, IODebugContext*) override {
-    return IOStatus::NotSupported("PositionedAppend");
-  }
-
-  IOStatus Truncate(std::uint64_t size, const IOOptions& options, IODebugContext* debug) override {
-    if (IOStatus admitted = disk_.admit_uncounted(); !admitted.ok()) return admitted;
-    IOStatus truncated = target()->Truncate(size, options, debug);
-    if (truncated.ok()) {
-      const std::lock_guard lock(disk_.mutex_);
-      node_->size = size;
-      node_->synced = std::min(node_->synced, size);
-    }
-    return truncated;
-  }
-
-  IOStatus Sync(const IOOptions&, IODebugContext*) override {
-    std::uint64_t end = 0;
-    {
-      const std::lock_guard lock(disk_.mutex_);
-      end = node_->size;
-    }
-    IOStatus admitted = disk_.admit(Operation::kSync);
-    const bool has_power = disk_.has_power();
-    const std::lock_guard lock(disk_.mutex_);
-    if (end <= node_->synced || (!admitted.ok() && !has_power)) return admitted;
-    if (!admitted.ok()) node_->unwritten.push_back({node_->synced, end});
-    node_->synced = end;
-    return admitted;
-  }
-  IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override { return Sync(options, debug); }
-  // It begins to be written; nobody may rely on it.
-  IOStatus RangeSync(std::uint64_t, std::uint64_t, const IOOptions&, IODebugContext*) override {
-    return IOStatus::OK();
-  }
-
-  IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
-    IOStatus admitted = disk_.admit(Operation::kClose);
-    IOStatus closed = target()->Close(options, debug);
-    return admitted.ok() ? closed : admitted;
-  }
-
- private:
-  IOStatus append(const rocksdb::Slice& data, const IOOptions& options, IODebugContext* debug) {
-    IOStatus appended = target()->Append(data, options, debug);
-    if (appended.ok()) {
-      const std::lock_guard lock(disk_.mutex_);
-      node_->size += data.size();
-    }
-    return appended;
-  }
-
-  FaultyFileSystem& disk_;
-  const std::shared_ptr<Node> node_;
-};
-
-// The folder, as RocksDB opens it to sync it.
-class FaultyFileSystem::Folder final : public rocksdb::FSDirectoryWrapper {
- public:
-  Folder(FaultyFileSystem& disk, std::unique_ptr<rocksdb::FSDirectory> directory)
-      : FSDirectoryWrapper(std::move(directory)), disk_(disk) {}
-
-  IOStatus Fsync(const IOOptions&, IODebugContext*) override {
-    IOStatus admitted = disk_.admit(Operation::kSyncFolder);
-    if (admitted.ok()) {
-      const std::lock_guard lock(disk_.mutex_);
-      disk_.names_on_disk_ = disk_.names_;
-      disk_.since_.clear();
-    }
-    return admitted;
-  }
-  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* debug,
-                               const rocksdb::DirFsyncOptions&) override {
-    return Fsync(options, debug);
-  }
-
- private:
-  FaultyFileSystem& disk_;
-};
 
 FaultyFileSystem::FaultyFileSystem(std::filesystem::path folder, std::uint64_t seed)
     : FileSystemWrapper(rocksdb::FileSystem::Default()), folder_(folder.lexically_normal()), random_(seed) {

@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/base/io_thread.h"
 #include "daemon/http/server.h"
 
 namespace locksley::daemon {
@@ -89,7 +90,10 @@ class HttpServerFixture : public ::testing::Test {
     server_.emplace(io_, router_, limits);
     const auto endpoint = server_->listen("127.0.0.1", 0);
     if (!endpoint) throw std::runtime_error(endpoint.error());
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::thread([this] {
+      const ThreadRoleScope io_thread(kIoThread);
+      io_.run();
+    });
     return *endpoint;
   }
   static std::string ask(const asio::ip::tcp::endpoint& server, const std::string& bytes) {

@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/batch.h"
-#include "core/context.h"
-#include "core/handler.h"
-#include "core/lane.h"
-#include "core/pool.h"
+#include "core/batch/batch.h"
+#include "core/batch/handler.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
+#include "core/tasks/context.h"
 
 namespace locksley::testing {
 
@@ -26,7 +26,7 @@ template <class Condition>
 void wait_until(Condition condition, const char* what, std::chrono::seconds limit = 30s) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "waited in vain until " << what;
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "timed out waiting until " << what;
     std::this_thread::sleep_for(200us);
   }
 }

@@ -1,18 +1,17 @@
 """What the tests of another configuration share: a daemon whose file is written anew and read again."""
 
-import pathlib
 import re
 import signal
-import tempfile
 
 from locksley_daemon import DaemonTest, wait_for
+from scratch import scratch
 
 
 class ReloadTest(DaemonTest):
     def serve(self, handlers, **settings):
         self.settings = settings
         self.daemon = self.start({**settings, "handlers": handlers})
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = scratch(self)
         return self.connect(self.daemon)
 
     def lines_of(self, pattern):

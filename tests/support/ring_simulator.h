@@ -8,7 +8,7 @@
 #include <queue>
 #include <vector>
 
-#include "core/fair_ring.h"
+#include "core/ring/fair_ring.h"
 
 namespace locksley::test {
 

@@ -3,7 +3,7 @@
 from certificates import Authority
 from locksley_daemon import merged
 from tls_client import TlsConnection, client_context
-from users import ALL, PASSWORD, users
+from users import ALL, BUILTIN, PASSWORD, users
 
 
 class Secured:
@@ -11,13 +11,14 @@ class Secured:
 
     NAMES = ("alice", "bob")
 
-    def __init__(self, folder):
+    def __init__(self, folder, handlers):
+        """`handlers`: of the configuration. The users may use them, and those that are built in."""
         authority = Authority(folder, "authority")
         pair = authority.issue("server")
         self.certificate, self.key = pair.certificate, pair.key
         self.authority = str(authority.certificate)
         self.context = client_context(self.authority)
-        named = {name: {"weight": weight} for weight, name in enumerate(self.NAMES, 1)}
+        named = {name: {"weight": weight, "handlers": [*BUILTIN["handlers"], *handlers]} for weight, name in enumerate(self.NAMES, 1)}
         self.settings = merged({"listen": {"tls": pair.settings()}}, users(**named, admin={"commands": ALL}))
 
     def connect(self, daemon, user, **options):

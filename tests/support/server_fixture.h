@@ -17,9 +17,10 @@
 #include <string>
 #include <thread>
 
-#include "core/context.h"
-#include "core/pool.h"
+#include "core/pool/pool.h"
+#include "core/tasks/context.h"
 #include "daemon/auth/authenticator.h"
+#include "daemon/base/io_thread.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
@@ -101,7 +102,7 @@ class ServerFixture : public ::testing::Test {
     asio::post(io_, [this] { server_->close([this] { io_.stop(); }); });
     thread_.join();
     pool_.stop();
-    lane_.ring().detach_all();
+    lane_.detach_all();
   }
 
   void start(const std::function<void(config::Config&)>& change = {}) {
@@ -121,7 +122,10 @@ class ServerFixture : public ::testing::Test {
     ASSERT_TRUE(endpoint) << endpoint.error();
     port_ = endpoint->port();
     pool_.start(2);
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::thread([this] {
+      const ThreadRoleScope io_thread(kIoThread);
+      io_.run();
+    });
   }
   // What `look` sees on the I/O thread.
   template <class Look>

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -20,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/index_ranges.h"
+#include "core/base/index_ranges.h"
 #include "daemon/store/store.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/store_model.h"
@@ -188,7 +189,7 @@ class StepMaker {
     log_.begin_at(batch.last.row_count, batch.last.result_bytes);
     step_ = batch.last;
     step_.ended = step_.failed = step_.requeued = {};
-    step_.tried = {};
+    step_.job_attempts = {};
     step_.is_base = false;
     step_.number = batch.steps;
     step_.started_at = 1'700'000'000'000;
@@ -200,7 +201,7 @@ class StepMaker {
     return make(std::move(ended), by_status, append_rows(log_, rows));
   }
   // The same where all jobs end well, and each with a row.
-  daemon::RecordStep end_jobs(IndexRange range, JobStatus status = JobStatus::ok) {
+  daemon::RecordStep end_jobs(IndexRange range, JobStatus status = JobStatus::kOk) {
     std::vector<StoredRow> rows;
     for (std::uint64_t job = range.low; job < range.high; ++job) {
       rows.push_back({job, status, "output of " + std::to_string(job)});
@@ -214,20 +215,20 @@ class StepMaker {
     step_.cancelled = true;
     step_.stop_reason = reason;
     EndedJobs ended;
-    ended.by_status[static_cast<std::size_t>(JobStatus::cancelled)] = range.size();
-    return make({range}, ended, log_.append_run(range.low, range.size(), JobStatus::cancelled, reason));
+    ended.by_status[static_cast<std::size_t>(JobStatus::kCancelled)] = range.size();
+    return make({range}, ended, log_.append_run(range.low, range.size(), JobStatus::kCancelled, reason));
   }
-  // These failed, and will be tried again.
-  daemon::RecordStep try_jobs(std::vector<TriedJobs> tried) {
-    for (const TriedJobs& jobs : tried) step_.retried += jobs.jobs.size();
+  // These failed, and will be retried.
+  daemon::RecordStep retry_jobs(std::vector<JobAttempts> job_attempts) {
+    for (const JobAttempts& jobs : job_attempts) step_.retried += jobs.jobs.size();
     daemon::RecordStep write = make({}, {}, {});
-    write.step.tried = std::move(tried);
+    write.step.job_attempts = std::move(job_attempts);
     return write;
   }
   // These, all that had failed, have not ended after all. `ended`: all others, of a batch that was over.
-  daemon::RecordStep requeue(std::vector<IndexRange> failed, std::vector<TriedJobs> tried,
+  daemon::RecordStep requeue(std::vector<IndexRange> failed, std::vector<JobAttempts> job_attempts,
                              std::optional<std::vector<IndexRange>> ended = {}) {
-    for (const JobStatus status : {JobStatus::error, JobStatus::timeout, JobStatus::crashed}) {
+    for (const JobStatus status : {JobStatus::kError, JobStatus::kTimeout, JobStatus::kCrashed}) {
       step_.totals.by_status[static_cast<std::size_t>(status)] = 0;
     }
     step_.retried += count_of(failed);
@@ -238,7 +239,7 @@ class StepMaker {
     write.step.is_base = ended.has_value();
     if (ended) write.step.ended = std::move(*ended);
     write.step.requeued = std::move(failed);
-    write.step.tried = std::move(tried);
+    write.step.job_attempts = std::move(job_attempts);
     return write;
   }
   // The step that was made last becomes the batch's end.
@@ -293,6 +294,13 @@ inline daemon::AddJobs add_jobs(std::uint64_t sequence, std::uint64_t first,
   daemon::AddJobs add{.sequence = sequence, .first = first, .payloads = payloads_of(payloads), .changes = {}};
   add.changes.jobs = first + payloads.size();
   return add;
+}
+
+// So many payloads that they go to RocksDB in several writes.
+inline std::vector<std::string> large_payloads() {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 6; ++i) payloads.emplace_back(std::size_t{1} << 20, static_cast<char>('a' + i));
+  return payloads;
 }
 
 }  // namespace locksley::testing

@@ -9,7 +9,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "core/index_ranges.h"
+#include "core/base/index_ranges.h"
 #include "daemon/store/codec.h"
 
 namespace locksley::testing {
@@ -43,17 +43,17 @@ std::string describe(std::vector<StoredRow> rows) {
 std::string describe(const StoredBatch& batch, const std::string& rows, const std::string& payloads) {
   const BatchHistory& history = batch.history;
   std::string left;
-  std::string tried;
-  std::map<std::uint64_t, Tries> tries;
-  for (const TriedJobs& jobs : history.tried) {
-    for (std::uint64_t job = jobs.jobs.low; job < jobs.jobs.high; ++job) tries[job] = jobs.tries;
+  std::string job_attempts;
+  std::map<std::uint64_t, Attempts> attempts;
+  for (const JobAttempts& jobs : history.job_attempts) {
+    for (std::uint64_t job = jobs.jobs.low; job < jobs.jobs.high; ++job) attempts[job] = jobs.attempts;
   }
   for (const IndexRange& range : batch.left) {
     left += fmt::format("[{},{}) ", range.low, range.high);
     // Of the others nobody asks.
     for (std::uint64_t job = range.low; job < range.high; ++job) {
-      if (const Tries& of = tries[job]; of.failed != 0) {
-        tried += fmt::format("{}:{}-{} ", job, of.failed, of.forgiven);
+      if (const Attempts& of = attempts[job]; of.failed != 0) {
+        job_attempts += fmt::format("{}:{}-{} ", job, of.failed, of.forgiven);
       }
     }
   }
@@ -64,12 +64,12 @@ std::string describe(const StoredBatch& batch, const std::string& rows, const st
       "accepted {} jobs {} closed {} cancelled {} paused {} reason {} weight {} attempt {} totals {} "
       "row_count {} "
       "result_bytes {} steps {} submitted {} started {} finished {} payload_bytes {} changes {} retried {} "
-      "superseded {}\n  failed {}\n  tried {}\n  left {}\n  rows {}\n  payloads {}",
+      "superseded {}\n  failed {}\n  job_attempts {}\n  left {}\n  rows {}\n  payloads {}",
       brief(daemon::encode(batch.accepted)), history.jobs, history.closed, history.cancelled, history.paused,
       brief(history.stop_reason), history.weight, history.attempt, fmt::join(history.totals.by_status, "/"),
       history.rows, history.result_bytes, history.steps, history.submitted_at, history.started_at,
       history.finished_at, batch.payload_bytes, brief(daemon::encode(batch.changes)), history.retried,
-      history.superseded, failed, tried, left, rows, payloads);
+      history.superseded, failed, job_attempts, left, rows, payloads);
 }
 
 bool has_payloads(const daemon::AcceptedRow& row) { return !row.range.has_value(); }
@@ -134,7 +134,8 @@ StoredBatch as_stored(std::uint64_t sequence, const StoreModel::Batch& batch) {
     }
   }
   for (const std::uint64_t job : batch.failed) append_range(history.failed, {job, job + 1});
-  for (const auto& [job, tries] : batch.tried) history.tried.push_back({{job, job + 1}, tries});
+  for (const auto& [job, attempts] : batch.job_attempts)
+    history.job_attempts.push_back({{job, job + 1}, attempts});
   if (batch.is_over()) {
     history.closed = true;
     if (history.totals.failed() == 0) stored.payload_bytes = 0;
@@ -238,9 +239,9 @@ void StoreModel::apply(const daemon::StoreWrite& write) {
                               batch.failed.erase(job);
                             }
                           }
-                          for (const TriedJobs& jobs : record.step.tried) {
+                          for (const JobAttempts& jobs : record.step.job_attempts) {
                             for (std::uint64_t job = jobs.jobs.low; job < jobs.jobs.high; ++job)
-                              batch.tried[job] = jobs.tries;
+                              batch.job_attempts[job] = jobs.attempts;
                           }
                           for (StoredRow& row : rows_of(record.step.rows))
                             batch.rows.push_back(std::move(row));
@@ -290,7 +291,14 @@ std::expected<Picture, std::string> picture_of(daemon::Store& store) {
       std::vector<std::string_view> views(batch.history.jobs);
       std::string scratch;
       try {
-        source->fetch(0, views, scratch);
+        // Large payloads come a few at a time, and their views last until the next call.
+        std::deque<std::string> copies;
+        for (std::size_t done = 0; done < views.size();) {
+          const std::size_t count = source->fetch(done, std::span(views).subspan(done), scratch);
+          for (const std::size_t end = done + count; done < end; ++done) {
+            views[done] = copies.emplace_back(views[done]);
+          }
+        }
         payloads = describe_payloads(views);
       } catch (const std::runtime_error& error) {
         if (!has_no_use_for_them) payloads = fmt::format("unreadable: {}", error.what());

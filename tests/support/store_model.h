@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/batch_journal.h"
-#include "core/result_log.h"
+#include "core/batch/batch_journal.h"
+#include "core/batch/result_log.h"
 #include "daemon/store/store.h"
 
 namespace locksley::testing {
@@ -40,8 +40,8 @@ struct StoreModel {
     std::optional<daemon::ChangesRow> changes;
     std::vector<std::string> payloads;
     std::set<std::uint64_t> ended;
-    std::set<std::uint64_t> failed;        // of these
-    std::map<std::uint64_t, Tries> tried;  // by job
+    std::set<std::uint64_t> failed;                  // of these
+    std::map<std::uint64_t, Attempts> job_attempts;  // by job
     std::vector<StoredRow> rows;
     std::uint64_t steps = 0;
     BatchStep last;  // but for its rows

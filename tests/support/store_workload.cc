@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/index_ranges.h"
+#include "core/base/index_ranges.h"
 
 namespace locksley::testing {
 namespace {
@@ -194,10 +194,10 @@ RecordStep StoreWorkload::steps_of(std::uint64_t sequence) {
     std::vector<IndexRange> failed;
     std::vector<StoredRow> rows;
     for (std::uint64_t job = range.low; job < range.high; ++job) {
-      const JobStatus status = may_fail && below(10) == 0 ? JobStatus::error : JobStatus::ok;
+      const JobStatus status = may_fail && below(10) == 0 ? JobStatus::kError : JobStatus::kOk;
       ++ended.by_status[static_cast<std::size_t>(status)];
-      if (status != JobStatus::ok) append_range(failed, {job, job + 1});
-      if (keep == Keep::all || (keep == Keep::failures && status != JobStatus::ok)) {
+      if (status != JobStatus::kOk) append_range(failed, {job, job + 1});
+      if (keep == Keep::kAll || (keep == Keep::kFailures && status != JobStatus::kOk)) {
         rows.push_back({job, status, random_text(random_, below(30))});
       }
     }
@@ -215,17 +215,17 @@ RecordStep StoreWorkload::steps_of(std::uint64_t sequence) {
 
 StoreWrite StoreWorkload::try_again(std::uint64_t sequence) {
   Plan& plan = plans_.at(sequence);
-  const auto& tried = state_.batches[sequence].tried;
-  std::vector<TriedJobs> again;
+  const auto& job_attempts = state_.batches[sequence].job_attempts;
+  std::vector<JobAttempts> again;
   const IndexRange whole = plan.left[below(plan.left.size())];
   for (std::uint64_t job = whole.low; job < whole.high && again.size() < 20; ++job) {
     if (below(2) == 0) continue;
-    const auto known = tried.find(job);
-    Tries tries = known == tried.end() ? Tries{} : known->second;
-    ++tries.failed;
-    again.push_back({{job, job + 1}, tries});
+    const auto known = job_attempts.find(job);
+    Attempts attempts = known == job_attempts.end() ? Attempts{} : known->second;
+    ++attempts.failed;
+    again.push_back({{job, job + 1}, attempts});
   }
-  RecordStep write = plan.steps->try_jobs(std::move(again));
+  RecordStep write = plan.steps->retry_jobs(std::move(again));
   write.parts = plan.parts;
   return write;
 }
@@ -234,15 +234,15 @@ StoreWrite StoreWorkload::requeue(std::uint64_t sequence) {
   Plan& plan = plans_.at(sequence);
   const StoreModel::Batch& batch = state_.batches[sequence];
   const std::vector<IndexRange> failed = sorted(std::exchange(plan.failed, {}));
-  std::vector<TriedJobs> tried;
-  for (const IndexRange& range : failed) tried.push_back({range, {2, 2}});
+  std::vector<JobAttempts> job_attempts;
+  for (const IndexRange& range : failed) job_attempts.push_back({range, {2, 2}});
   std::optional<std::vector<IndexRange>> ended;
   if (batch.is_over()) {
     const IndexRange all{0, batch.jobs()};
     ended = difference({&all, 1}, failed);
   }
   for (const IndexRange& range : failed) plan.left.push_back(range);
-  RecordStep write = plan.steps->requeue(failed, std::move(tried), std::move(ended));
+  RecordStep write = plan.steps->requeue(failed, std::move(job_attempts), std::move(ended));
   write.parts = plan.parts;
   return write;
 }

@@ -1,13 +1,12 @@
 """Connections by TLS, as resp.Connection and with a hand on each record; and tests that have an authority of their own."""
 
-import pathlib
 import socket
 import ssl
-import tempfile
 
 import resp
 from certificates import Authority
 from locksley_daemon import DaemonTest, wait_for
+from scratch import scratch
 
 
 def client_context(authority=None, pair=None):
@@ -106,9 +105,7 @@ class TlsTest(DaemonTest):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="locksley-tls-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = scratch(cls, "locksley-tls-")
         cls.authority = Authority(cls.folder, "authority")
         cls.server = cls.authority.issue("server")
         cls.context = client_context(cls.authority.certificate)

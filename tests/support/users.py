@@ -33,6 +33,8 @@ def users(**named):
 
 
 ALL = ["submit", "read", "control", "admin"]
+# Of a user who may use the built-in handlers, sleep and spin among them: these two have to be named.
+BUILTIN = {"handlers": ["echo", "fail", "fib", "sha256", "sleep", "spin"]}
 
 
 class UsersTest(DaemonTest):

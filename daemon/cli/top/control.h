@@ -16,7 +16,7 @@ struct TopKey {
   std::string letter = {};  // of kLetter: what was typed, in UTF-8
 };
 
-// What somebody wants of a batch.
+// What the user wants of a batch.
 struct TopAction {
   enum class Kind { kPause, kResume, kWeight, kCancel, kRetry };
   Kind kind;

@@ -28,7 +28,7 @@ struct TopSize {
 struct TopFrame {
   std::vector<TopLine> lines;
   std::vector<TopBatchName> shown;    // the batches on it
-  std::optional<std::size_t> cursor;  // the column where somebody types, in the last line
+  std::optional<std::size_t> cursor;  // the column where the user types, in the last line
   std::string text() const;           // without styles; no spaces at the end of a line
 };
 

@@ -7,9 +7,9 @@
 #include <random>
 #include <utility>
 
-#include "proto/client/backoff.h"
-#include "proto/client/connection.h"
-#include "proto/client/deadline.h"
+#include "proto/clients/cpp/backoff.h"
+#include "proto/clients/cpp/connection.h"
+#include "proto/clients/cpp/deadline.h"
 
 namespace locksley::cli {
 
@@ -17,17 +17,21 @@ TopPoller::TopPoller(client::Address address, std::chrono::milliseconds interval
     : address_(std::move(address)),
       interval_(interval),
       news_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      thread_([this] { run(); }) {}
 
 TopPoller::~TopPoller() {
-  thread_.request_stop();
+  {
+    const MutexLock lock(mutex_);
+    is_stopping_ = true;
+    changed_.notify_one();
+  }
   stop_.raise();
   thread_.join();
   ::close(news_fd_);
 }
 
 std::vector<TopPoller::News> TopPoller::take() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   eventfd_t ignored = 0;
   ::eventfd_read(news_fd_, &ignored);
   std::vector<News> taken(std::make_move_iterator(news_.begin()), std::make_move_iterator(news_.end()));
@@ -36,8 +40,8 @@ std::vector<TopPoller::News> TopPoller::take() {
 }
 
 void TopPoller::tell(News news) {
-  const std::scoped_lock lock(mutex_);
-  // Who does not look is not told everything.
+  const MutexLock lock(mutex_);
+  // A snapshot that was not taken is replaced.
   if (std::holds_alternative<TopSnapshot>(news) && !news_.empty() &&
       std::holds_alternative<TopSnapshot>(news_.back())) {
     news_.pop_back();
@@ -47,7 +51,7 @@ void TopPoller::tell(News news) {
 }
 
 void TopPoller::look_at(TopDemand demand) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (demand.detail && demand.detail != demand_.detail) {
     is_urgent_ = true;
     changed_.notify_one();
@@ -56,23 +60,27 @@ void TopPoller::look_at(TopDemand demand) {
 }
 
 void TopPoller::act(TopAction action) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   actions_.push_back(std::move(action));
   is_urgent_ = true;
   changed_.notify_one();
 }
 
-void TopPoller::wait(const std::stop_token& stop, std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, stop, time, [this] { return is_urgent_; });
+bool TopPoller::wait(std::chrono::milliseconds time) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  const MutexLock lock(mutex_);
+  while (!is_urgent_ && !is_stopping_) {
+    if (changed_.wait_until(mutex_, until) == std::cv_status::timeout) break;
+  }
   is_urgent_ = false;
+  return !is_stopping_;
 }
 
-void TopPoller::run(const std::stop_token& stop) {
+void TopPoller::run() {
   client::Connection connection(stop_.fd());
   TopReader reader(connection);
   client::Backoff backoff(std::random_device{}());
-  while (!stop.stop_requested()) {
+  for (bool goes_on = true; goes_on;) {
     const bool is_new = !connection.is_open();
     if (is_new) {
       if (auto opened = connection.open(address_, "locksley-top", client::deadline_in(kConnectTime));
@@ -80,7 +88,7 @@ void TopPoller::run(const std::stop_token& stop) {
         const bool is_refused = opened.error().kind == client::ClientError::Kind::kRefused;
         tell(Lost{std::move(opened.error())});
         drop_actions();
-        wait(stop, is_refused ? kAfterRefusal : backoff.next());
+        goes_on = wait(is_refused ? kAfterRefusal : backoff.next());
         continue;
       }
       backoff.reset();
@@ -88,7 +96,7 @@ void TopPoller::run(const std::stop_token& stop) {
     if (!perform_actions(reader)) continue;
     TopDemand demand;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       demand = demand_;
     }
     auto snapshot = reader.look(demand);
@@ -98,7 +106,7 @@ void TopPoller::run(const std::stop_token& stop) {
       continue;
     }
     tell(std::move(*snapshot));
-    wait(stop, is_new ? std::min(kSecondLook, interval_) : interval_);
+    goes_on = wait(is_new ? std::min(kSecondLook, interval_) : interval_);
   }
 }
 
@@ -106,7 +114,7 @@ bool TopPoller::perform_actions(TopReader& reader) {
   for (;;) {
     std::optional<TopAction> action;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (actions_.empty()) return true;
       action = std::move(actions_.front());
       actions_.pop_front();
@@ -121,11 +129,11 @@ bool TopPoller::perform_actions(TopReader& reader) {
   }
 }
 
-// What was asked for while nobody listened is not done later, when nobody thinks of it.
+// Actions that were asked for without a connection are not sent later, when the user no longer expects them.
 void TopPoller::drop_actions() {
   std::deque<TopAction> dropped;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     dropped.swap(actions_);
   }
   for (const TopAction& action : dropped)

@@ -1,29 +1,28 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
+#include "core/sync/mutex.h"
+#include "core/sync/thread_annotations.h"
 #include "daemon/cli/event.h"
 #include "daemon/cli/top/control.h"
 #include "daemon/cli/top/reader.h"
-#include "proto/client/error.h"
-#include "proto/client/url.h"
+#include "proto/clients/cpp/error.h"
+#include "proto/clients/cpp/url.h"
 
 namespace locksley::cli {
 
-// Looks at the daemon again and again, on a thread of its own, so that a daemon that is slow or far away
-// holds up nobody who types; connects again, as long as it takes, when the connection breaks.
+// Asks the daemon for a TopSnapshot once an interval, on a thread of its own, so that a slow or distant
+// daemon does not delay the keys. After a broken connection it connects again, for as long as it takes.
 //
-// Owned by `top`, whose thread calls everything; nothing of that blocks. The destructor interrupts whatever
-// is under way and joins.
+// Owned by `top`. The thread of `top` calls all public functions; none of them blocks, except the destructor,
+// which interrupts the poller's thread and joins it. A failure is reported as Lost among the news.
 class TopPoller {
  public:
   struct Lost {
@@ -38,42 +37,45 @@ class TopPoller {
 
   // Readable while there is news.
   int fd() const { return news_fd_; }
-  // In their order; of several looks that nobody took, the last.
-  std::vector<News> take();
+  // All news in order. Of several snapshots in a row only the last one is kept.
+  std::vector<News> take() LOCKSLEY_EXCLUDES(mutex_);
 
-  // What the next look is to bring beside the rest. Another batch to be looked at closely: now.
-  void look_at(TopDemand demand);
-  // The daemon is told as soon as it can be; its answer is news. Then there is a look at what came of it.
-  void act(TopAction action);
+  // What the next snapshot contains in addition. A new batch of demand.detail is asked for at once.
+  void look_at(TopDemand demand) LOCKSLEY_EXCLUDES(mutex_);
+  // Sends the action as soon as the connection is free. Its reply is news; a snapshot follows it.
+  void act(TopAction action) LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  // A guess: longer than a handshake takes on any network that people work over.
+  // Guess: longer than a handshake takes on any network that people work over.
   static constexpr std::chrono::milliseconds kConnectTime{5000};
-  // Who refuses a password once will do so again, and watches how often it is tried.
+  // A daemon that refused a password refuses it again, and slows down further attempts.
   static constexpr std::chrono::milliseconds kAfterRefusal{10'000};
-  // Rates need a second look: soon, so that nobody waits for a first sight of them.
+  // Rates need two snapshots: the second one follows soon, so that the first rates appear soon.
   static constexpr std::chrono::milliseconds kSecondLook{300};
 
-  void run(const std::stop_token& stop);
-  bool perform_actions(TopReader& reader);
-  void drop_actions();
-  void wait(const std::stop_token& stop, std::chrono::milliseconds time);
-  void tell(News news);
+  // The poller's thread.
+  void run();
+  bool perform_actions(TopReader& reader) LOCKSLEY_EXCLUDES(mutex_);
+  void drop_actions() LOCKSLEY_EXCLUDES(mutex_);
+  // Until something is urgent, the poller stops, or `time` has passed. True unless it stops.
+  bool wait(std::chrono::milliseconds time) LOCKSLEY_EXCLUDES(mutex_);
+  void tell(News news) LOCKSLEY_EXCLUDES(mutex_);
 
+  // Constant.
   const client::Address address_;
   const std::chrono::milliseconds interval_;
   const int news_fd_;  // an eventfd
-  Event stop_;         // interrupts what blocks in the connection
+  Event stop_;         // interrupts a connection that blocks
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_.
-  std::deque<News> news_;
-  std::deque<TopAction> actions_;
-  TopDemand demand_;
-  bool is_urgent_ = false;
+  Mutex mutex_;
+  CondVar changed_;  // is_urgent_ or is_stopping_
+  std::deque<News> news_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::deque<TopAction> actions_ LOCKSLEY_GUARDED_BY(mutex_);
+  TopDemand demand_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool is_urgent_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  bool is_stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
-  std::jthread thread_;
+  std::thread thread_;  // the last member: it uses all the others
 };
 
 }  // namespace locksley::cli

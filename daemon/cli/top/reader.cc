@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "proto/client/connection.h"
+#include "proto/clients/cpp/connection.h"
 #include "proto/command_writer.h"
 #include "proto/output_buffer.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/cli/top/snapshot.h"
-#include "proto/client/error.h"
+#include "proto/clients/cpp/error.h"
 #include "proto/reply.h"
 
 namespace locksley::client {

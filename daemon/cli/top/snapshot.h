@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/client/values.h"
+#include "proto/clients/cpp/values.h"
 
 namespace locksley::cli {
 

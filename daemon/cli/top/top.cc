@@ -15,15 +15,15 @@
 #include <utility>
 #include <variant>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
-#include "daemon/cli/figures.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/output.h"
 #include "daemon/cli/table.h"
 #include "daemon/cli/top/control.h"
 #include "daemon/cli/top/model.h"
 #include "daemon/cli/top/poller.h"
 #include "daemon/cli/top/terminal.h"
-#include "daemon/exit_codes.h"
 
 namespace locksley::cli {
 namespace {

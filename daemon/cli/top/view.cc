@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "daemon/cli/figures.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {
@@ -106,7 +106,7 @@ TopLine last_line(const TopFigures& figures, const TopScreen& screen, TopFrame& 
                   Charset charset) {
   FrameLine line(columns, charset);
   if (!screen.prompt.empty()) {
-    // The end of what is typed is what somebody wants to see.
+    // The end of what is typed is what the user wants to see.
     line.text(screen.prompt + " ", TopStyle::kStrong);
     std::string typed = harmless(screen.typed, charset);
     while (!typed.empty() && cell_count(typed) + 1 > line.room()) {

@@ -1,7 +1,7 @@
 // The table of batches: its columns are those that there is room for.
 #include <cmath>
 
-#include "daemon/cli/figures.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {
@@ -93,7 +93,7 @@ TopLine batch_line(const TopFigures& figures, const TopBatch& batch, std::size_t
   if (wide.tenant) line.cell(status.tenant, wide.tenant, Side::kLeft, plain);
   if (wide.handler) line.cell(status.handler, wide.handler, Side::kLeft, plain);
   if (wide.weight) line.cell(std::to_string(status.weight), wide.weight, Side::kRight, plain);
-  // Of one that is open nobody knows what it will have.
+  // How many jobs an open batch will have is unknown.
   if (wide.bar) {
     line.cell(status.state == "open" ? "" : bar(batch.progress, wide.bar, charset), wide.bar, Side::kLeft,
               style);

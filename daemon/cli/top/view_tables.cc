@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "daemon/cli/figures.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {

@@ -1,5 +1,5 @@
-// What may be done to a batch: pause, resume, weight, cancel, retry. What came of it is said aloud, in a region that screen readers
-// follow.
+// The changes of a batch: pause, resume, weight, cancel, retry. Their outcome is written to a live region, which screen readers read
+// aloud.
 import { api } from './api.js';
 import { count } from './format.js';
 import { h, setAttribute, show } from './dom.js';
@@ -20,7 +20,7 @@ export function announcer(region) {
   };
 }
 
-// Asks, and answers true or false. The dialog is the browser's: it keeps the focus and gives it back, and Escape means no.
+// Asks for confirmation; resolves to true or false. The browser's dialog keeps the focus and restores it, and Escape means no.
 function confirmed(text, yes, no) {
   return new Promise((resolve) => {
     const dialog = h('dialog', { 'aria-labelledby': 'question' },
@@ -38,7 +38,7 @@ function confirmed(text, yes, no) {
   });
 }
 
-// `batch()` is the row of the moment; `done()` is called when something has changed.
+// `batch()` returns the current row; `done()` is called after a change.
 export function actions(batch, say, done) {
   const button = (text, run, kind = '') => h('button', { type: 'button', class: kind, onclick: run }, text);
   const weight = h('input', { type: 'number', id: 'weight', min: 1, max: 1000, step: 1, required: true, inputmode: 'numeric' });
@@ -48,7 +48,7 @@ export function actions(batch, say, done) {
   const resume = button('Resume', () => act('resume', {}, () => 'Resumed.'));
   const retry = button('Retry failed jobs', () => act('retry', {}, (reply) => `${jobs(reply.jobs)} queued again.`));
   const cancel = button('Cancel', cancelled, 'danger');
-  const element = h('div', { class: 'actions', role: 'group', 'aria-label': 'What can be done' }, pause, resume, retry, cancel, weightForm);
+  const element = h('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' }, pause, resume, retry, cancel, weightForm);
   let busy = false;
 
   async function act(what, body, tell) {
@@ -69,13 +69,13 @@ export function actions(batch, say, done) {
     const row = batch();
     const left = row.jobs - row.ok - row.failed - row.cancelled;
     const question = `Cancel the batch ${row.name || row.id}? ${jobs(left)} will not run, or will be asked to stop. This cannot be undone.`;
-    if (await confirmed(question, 'Cancel the batch', 'Leave it')) act('cancel', {}, (reply) => `Cancelled: ${jobs(reply.jobs)} will not run.`);
+    if (await confirmed(question, 'Cancel the batch', 'Keep it')) act('cancel', {}, (reply) => `Cancelled: ${jobs(reply.jobs)} will not run.`);
   }
 
   weightForm.addEventListener('submit', (event) => {
     event.preventDefault();
     const wanted = Number(weight.value);
-    act('weight', { weight: wanted }, () => `Its weight is ${wanted} now.`);
+    act('weight', { weight: wanted }, () => `Its weight is now ${wanted}.`);
   });
 
   const update = (row) => {
@@ -86,12 +86,12 @@ export function actions(batch, say, done) {
     show(retry, row.failed > 0 && row.state !== 'cancelled');
     show(cancel, !over);
     show(weightForm, !over);
-    // What somebody is about to type is theirs.
+    // An input with the focus is not overwritten.
     if (document.activeElement !== weight && weight.dataset.known !== String(row.weight)) {
       weight.value = row.weight;
       weight.dataset.known = row.weight;
     }
-    // Whoever works by the keyboard goes on from a button that is there.
+    // If the focused button disappears, another one gets the focus, for keyboard users.
     if (element.contains(focused) && !focused.checkVisibility()) {
       const next = [...element.querySelectorAll('button')].find((one) => one.checkVisibility());
       (next ?? document.querySelector('h1')).focus();

@@ -1,10 +1,10 @@
-// What the daemon is asked (daemon/http/API.md), and the loop that asks it again and again.
+// Requests to the daemon (daemon/http/API.md), and the loop that polls it.
 
 const ANSWER_WITHIN_MS = 8000;
 const EVERY_MS = 1000;
 const LONGEST_PAUSE_MS = 15000;
 
-// The daemon answered, and said no. `status` is that of HTTP.
+// The daemon replied with an error. `status` is that of HTTP.
 export class Refused extends Error {
   constructor(status, text) {
     super(text);
@@ -24,9 +24,9 @@ async function ask(path, options = {}, signal = undefined) {
   try {
     body = JSON.parse(text);
   } catch {
-    // A refusal before anybody logged in is plain text.
+    // A refusal before the login is plain text.
   }
-  if (reply.status === 401) throw new Refused(401, 'it does not know who asks; load the page again to log in');
+  if (reply.status === 401) throw new Refused(401, 'you are not logged in; reload the page to log in');
   if (!reply.ok || body === null) throw new Refused(reply.status, body?.error ?? `status ${reply.status}, ${text.slice(0, 200).trim()}`);
   return body;
 }
@@ -36,8 +36,8 @@ function query(fields) {
   return kept.length ? `?${new URLSearchParams(kept)}` : '';
 }
 
-// A batch is found by its id and its tenant, {id, tenant}: two tenants may have batches of one id. Both are names of other people, in
-// which any character may be.
+// A batch is identified by {id, tenant}, because two tenants may use the same id. Other people choose both, so they may contain any
+// character.
 const pathOf = ({ id, tenant }, part = '', fields = {}) => `api/batches/${encodeURIComponent(id)}${part}${query({ tenant, ...fields })}`;
 
 export const api = {
@@ -54,8 +54,8 @@ export const api = {
     }),
 };
 
-// Calls `poll(signal)` once a second while the page can be seen; less and less often while the daemon does not answer.
-// `changed(state)` is told how it went: {answers, error, again_ms}. Only one call is under way at a time.
+// Calls `poll(signal)` once a second while the page is visible, and less and less often while the daemon does not answer. After each
+// call it calls `changed({answers, error, again_ms})`. Only one call runs at a time.
 export class Poller {
   #poll;
   #changed;
@@ -70,7 +70,7 @@ export class Poller {
     window.addEventListener('online', () => this.now());
   }
 
-  // At once, and whatever was under way is forgotten: it was asked before what happened now.
+  // Polls at once. The result of a poll under way is discarded, because it began before the current change.
   now() {
     this.#pause();
     if (!document.hidden) this.#run();

@@ -1,4 +1,4 @@
-// The dashboard: which page is shown, what is asked once a second, and what is said when nobody answers.
+// The dashboard: which page is shown, what is polled once a second, and what is shown when the daemon does not answer.
 import { announcer } from './actions.js';
 import { api, Poller, Refused } from './api.js';
 import { batchesView } from './batches.js';
@@ -16,7 +16,7 @@ const say = announcer(at('said'));
 const recent = new Recent();
 let session = null;
 let overview = null;
-let skew_ms = 0; // the daemon's clock, as seen by ours
+let skew_ms = 0; // the daemon's clock minus the browser's
 let polls = 0;
 let view = null;
 let lost = false;
@@ -31,7 +31,7 @@ function parse(hash) {
     try {
       return { page: 'batch', batch: { id: decodeURIComponent(one[1]), tenant: parameters.tenant } };
     } catch {
-      return { page: 'batches', fields: {} }; // not percent-encoded: no link of ours
+      return { page: 'batches', fields: {} }; // malformed percent-encoding: not one of our links
     }
   }
   return path === '/batches' ? { page: 'batches', fields: parameters } : { page: 'overview' };
@@ -56,7 +56,7 @@ function navigate(event) {
     at('view').replaceChildren(view.element);
     if (overview) view.overview(overview, recent);
     window.scrollTo(0, 0);
-    // Whoever followed a link by the keyboard goes on from the top of the new page.
+    // A keyboard user who followed a link continues at the top of the new page.
     if (event) view.element.querySelector('h1')?.focus();
   }
   polls = 0;
@@ -83,7 +83,7 @@ async function poll(signal) {
     mine.overview(seen, recent);
     if (again) {
       session = null;
-      say('The daemon was started again: its counters begin anew.');
+      say('The daemon was restarted: its counters start at 0.');
     }
     about();
   }
@@ -112,8 +112,8 @@ function changed({ answers, error }) {
   if (lost) {
     const text = answers
       ? `The daemon refuses: ${error.message}`
-      : 'The daemon does not answer. What you see is what was last known. It is asked again every few seconds.';
-    // A refusal for the moment, as of a new session, is worth another look at who we are.
+      : 'The daemon does not answer. This page shows the last known state, and asks again every few seconds.';
+    // The refusal may mean that the session has changed: it is requested again.
     if (error instanceof Refused) session = null;
     if (said.textContent !== text) said.textContent = text;
   } else if (was) {
@@ -127,7 +127,7 @@ function changed({ answers, error }) {
 
 const poller = new Poller(poll, changed);
 at('ask-now').addEventListener('click', () => poller.now());
-// Its address would be taken for that of a page.
+// Handled here, because its address would be taken for that of a page.
 document.querySelector('.skip').addEventListener('click', (event) => {
   event.preventDefault();
   view.element.querySelector('h1')?.focus();

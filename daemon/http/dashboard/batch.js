@@ -8,19 +8,19 @@ import { fractionOver, progress, sparkline } from './charts.js';
 import { progressText, statePill } from './batches.js';
 
 const FAILURES = 20;
-const MOST_LOOKS = 8; // pages of failures may be short
+const MOST_LOOKS = 8; // requests for one page of failures, because pages may be short
 
 const EVENTS = {
-  submitted: 'Submitted', started: 'Its first job started', finished: 'Over', starts: 'Starts', next_try: 'A job that failed is tried again',
-  deadline: 'Deadline for jobs to start', closes: 'Closes, if nobody adds to it', forgotten: 'Is forgotten, with its results',
+  submitted: 'Submitted', started: 'Its first job started', finished: 'Ended', starts: 'Starts', next_try: 'A failed job is retried',
+  deadline: 'Deadline for jobs to start', closes: 'Closes, unless jobs are added', forgotten: 'Is forgotten, with its results',
 };
 
-// The failures that were read so far: they come in the order in which they happened, and are never all read.
+// The failures read so far, in the order in which they happened. Not all of them are ever read.
 class Failures {
   rows = new Map();
   #batch;
   #from = null; // the cursor of the last page
-  next = null; // the one behind it
+  next = null; // the cursor of the next page
   #known = { failed: 0, retried: 0 };
 
   constructor(batch) {
@@ -81,7 +81,7 @@ function failureCard(failures, say) {
       setText(cells.status, row.status);
       const cut = row.output_bytes > new TextEncoder().encode(row.output).length;
       setText(cells.output, cut ? `${row.output}…` : row.output);
-      setTitle(cells.output, cut ? `${exact(row.output_bytes)} bytes; RESULTS has all of it` : '');
+      setTitle(cells.output, cut ? `${exact(row.output_bytes)} bytes; RESULTS shows all of them` : '');
     });
   }
 
@@ -141,7 +141,7 @@ export function batchView(batch, { clock, session, say, again }) {
     h('section', { class: 'card' }, h('h2', {}, 'Progress'), h('div', { class: 'large' }, over, left), bar.element, tally.element, pace),
     h('div', { class: 'halves' }, h('section', { class: 'card' }, h('h2', {}, 'Why'), why.element), timeline.element),
     failed.element,
-    h('section', { class: 'card' }, h('h2', {}, 'About it'), about.element));
+    h('section', { class: 'card' }, h('h2', {}, 'Details'), about.element));
   const element = h('div', { class: 'view' }, h('p', { class: 'crumbs' }, h('a', { href: '#/batches' }, '← Batches')), h('div', { class: 'headline' }, name, state.element), id, gone, body);
 
   function controlsFor(may) {
@@ -163,8 +163,8 @@ export function batchView(batch, { clock, session, say, again }) {
     state.update(row);
     bar.update(row, progressText(row));
     setText(over, row.jobs ? percent(fractionOver(row)) : NONE);
-    setText(left, ended ? 'over' : timeLeft(row) === null ? 'time left unknown' : `about ${duration(timeLeft(row))} left`);
-    tally.update([['Jobs', row.jobs], ['Ok', row.ok], ['Failed', row.failed], ['Cancelled', row.cancelled], ['Running', row.running], ['Queued', row.queued], ['Tried again', row.retried]].map(([label, value]) => [label, count(value), exact(value)]));
+    setText(left, ended ? 'ended' : timeLeft(row) === null ? 'time left unknown' : `about ${duration(timeLeft(row))} left`);
+    tally.update([['Jobs', row.jobs], ['Ok', row.ok], ['Failed', row.failed], ['Cancelled', row.cancelled], ['Running', row.running], ['Queued', row.queued], ['Retried', row.retried]].map(([label, value]) => [label, count(value), exact(value)]));
     show(pace, !ended);
     setText(speedText, rate(row.jobs_per_second));
     speed.update(past);
@@ -203,7 +203,7 @@ export function batchView(batch, { clock, session, say, again }) {
       show(body, false);
       show(state.element, false);
       show(gone, true);
-      setText(gone, `There is no such batch, or no longer: ${error.message}`);
+      setText(gone, `There is no such batch, or it has been evicted: ${error.message}`);
       past = [];
       polled = null;
     }

@@ -1,4 +1,4 @@
-// The list of batches: what each does, how far it is, why it waits.
+// The list of batches: state, progress, and why each waits.
 import { api } from './api.js';
 import { count, duration, exact, NONE, percent, rate, words } from './format.js';
 import { h, keyed, setAttribute, setNumber, setText, setTime, setTitle, show, table } from './dom.js';
@@ -6,14 +6,14 @@ import { explanation, timeLeft } from './explain.js';
 import { fractionOver, progress } from './charts.js';
 
 const PAGE = 50;
-const MOST_LOOKS = 8; // pages may be short; so often is the daemon asked to go on before what there is is shown
+const MOST_LOOKS = 8; // requests for one page, because the daemon's pages may be short
 const TYPING_MS = 300;
 const STATES = [['', 'all'], ['active', 'active'], ['open', 'open'], ['queued', 'queued'], ['running', 'running'], ['done', 'done'], ['failed', 'with failures'], ['cancelled', 'cancelled']];
 
 export const keyOf = (batch) => `${batch.tenant}/${batch.id}`;
 export const linkTo = (batch) => `#/batches/${encodeURIComponent(batch.id)}?${new URLSearchParams({ tenant: batch.tenant })}`;
 
-// What is shown as its state: whether it is paused counts for more than whether one of its jobs still runs.
+// The state to show: paused takes precedence over running.
 export function shownState(batch) {
   if (batch.paused && !batch.finished_at) return 'paused';
   return batch.state;
@@ -32,10 +32,10 @@ export function statePill() {
 
 export function progressText(batch) {
   const over = batch.ok + batch.failed + batch.cancelled;
-  return `${exact(over)} of ${exact(batch.jobs)} jobs are over: ${exact(batch.ok)} ok, ${exact(batch.failed)} failed, ${exact(batch.cancelled)} cancelled; ${exact(batch.running)} running, ${exact(batch.queued)} queued`;
+  return `${exact(over)} of ${exact(batch.jobs)} jobs have ended: ${exact(batch.ok)} ok, ${exact(batch.failed)} failed, ${exact(batch.cancelled)} cancelled; ${exact(batch.running)} running, ${exact(batch.queued)} queued`;
 }
 
-// A word is looked for anywhere in id and name; whoever writes a glob means it.
+// A word matches anywhere in id and name; a glob is used as it is.
 const globOf = (text) => (text && !/[*?[\]\\]/.test(text) ? `*${text}*` : text);
 
 function filters(fields, changed) {
@@ -45,7 +45,7 @@ function filters(fields, changed) {
   const field = (name, text) => h('label', { 'for': inputs[name].id, 'class': 'field' }, text, inputs[name]);
   const lists = { tenants: h('datalist', { id: 'tenants' }), handlers: h('datalist', { id: 'handlers' }) };
   const tenantField = field('tenant', 'Tenant');
-  const element = h('form', { 'class': 'filters', 'role': 'search', 'aria-label': 'Which batches' }, field('match', 'Name or id'), field('state', 'State'), tenantField, field('handler', 'Handler'), Object.values(lists));
+  const element = h('form', { 'class': 'filters', 'role': 'search', 'aria-label': 'Filter' }, field('match', 'Name or id'), field('state', 'State'), tenantField, field('handler', 'Handler'), Object.values(lists));
   let timer = null;
   const read = () => Object.fromEntries(Object.entries(inputs).map(([name, one]) => [name, one.value.trim()]));
   element.addEventListener('input', (event) => {
@@ -131,10 +131,10 @@ export function batchesView(fields, { clock, session, again }) {
   const where = h('span', { class: 'note' });
   const pages = h('nav', { 'class': 'pages', 'aria-label': 'Pages' }, first, back, on, where);
   const element = h('div', { class: 'view' }, heading, form.element, h('section', { class: 'card' }, list.element, nothing, pages));
-  let cursors = [null]; // the pages that led here, this one last
+  let cursors = [null]; // the cursors of the pages up to this one
   let next = null;
   let rows = [];
-  const opened = new Map(); // by key: the batch, once it was asked for
+  const opened = new Map(); // by key: the batch, once it has been read
   const make = rowMaker(list, (key) => {
     if (!opened.delete(key)) opened.set(key, rows.find((row) => keyOf(row) === key));
     draw();
@@ -166,7 +166,7 @@ export function batchesView(fields, { clock, session, again }) {
     show(list.element, rows.length > 0);
     const filtered = Object.values(fields).some(Boolean);
     show(nothing, rows.length === 0);
-    setText(nothing, next !== null ? 'None so far: there are older ones to look through.' : cursors.length > 1 ? 'There are no older ones.' : filtered ? 'No batch is like that.' : 'There is no batch. Submit one: locksley run spin 1000');
+    setText(nothing, next !== null ? 'None so far; older batches have not been searched.' : cursors.length > 1 ? 'There are no older batches.' : filtered ? 'No batch matches.' : 'There are no batches. Submit one: locksley run spin 1000');
     first.disabled = back.disabled = cursors.length === 1;
     on.disabled = next === null;
     show(pages, cursors.length > 1 || next !== null);
@@ -184,7 +184,7 @@ export function batchesView(fields, { clock, session, again }) {
       cursor = page.cursor;
       if (cursor === null || found.length >= PAGE) break;
     }
-    // For the explanations that are open: what the list does not say.
+    // Open explanations need members that the list does not have.
     for (const key of opened.keys()) {
       const row = found.find((batch) => keyOf(batch) === key);
       if (!row) opened.delete(key);
@@ -200,7 +200,7 @@ export function batchesView(fields, { clock, session, again }) {
     title: 'Batches',
     load,
     overview: (overview) => form.known(overview, session()?.may.admin ?? false),
-    // The address has changed to other filters.
+    // The filters in the address have changed.
     go(wanted) {
       form.set(wanted);
       fields = wanted;

@@ -1,4 +1,4 @@
-// Small pictures: a meter, the bar of a batch's progress, a line of what was lately.
+// Small charts: a meter, the progress bar of a batch, a line of recent values.
 import { h, setAttribute, setTitle, svg } from './dom.js';
 
 function width(element, fraction) {
@@ -20,7 +20,7 @@ export function meter(kind = '') {
   return { element, update };
 }
 
-// What became of a batch's jobs, side by side.
+// The jobs of a batch by status, side by side.
 export function progress() {
   const parts = ['ok', 'failed', 'cancelled', 'running'].map((name) => [name, h('span', { class: `part ${name}` })]);
   const element = h('span', { class: 'progress', role: 'progressbar', 'aria-valuemin': 0, 'aria-valuemax': 100 }, parts.map(([, part]) => part));
@@ -39,7 +39,7 @@ export function fractionOver(batch) {
   return batch.finished_at ? 1 : 0;
 }
 
-// A line of the last values, the newest at the right; `most`: the top, else what there is at most.
+// A line of the last values, the newest at the right. `most`: the value at the top, by default the largest one.
 export function sparkline(points = 60) {
   const area = svg('path', { class: 'area' });
   const line = svg('path', { class: 'line' });

@@ -1,4 +1,4 @@
-// Elements, made by calls. There is no markup in strings anywhere: what others named stays text, whatever it looks like.
+// Elements, created by calls. No string contains markup, so names chosen by other people stay text.
 import { ago, exactTime, NONE } from './format.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -15,7 +15,7 @@ function fill(element, attributes, children) {
 export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-// These touch the page only where something differs, so that selections, focus and screen readers are left in peace.
+// These change the page only where a value differs, so that selections, focus and screen readers are not disturbed.
 export function setAttribute(element, name, value) {
   if (value === null || value === undefined || value === false) {
     if (element.hasAttribute(name)) element.removeAttribute(name);
@@ -37,21 +37,21 @@ export function show(element, shown) {
   if (element.hidden === shown) element.hidden = !shown;
 }
 
-// A number with the exact one as its title.
+// A rounded number, with the exact one as its title.
 export function setNumber(element, text, exact) {
   setText(element, text);
   setTitle(element, exact === text ? '' : exact);
 }
 
-// A <time>: relative, with the exact one as its title.
+// A <time>: relative, with the exact time as its title.
 export function setTime(element, at_ms, now_ms) {
   setText(element, at_ms ? ago(at_ms, now_ms) : NONE);
   setTitle(element, exactTime(at_ms));
   setAttribute(element, 'datetime', at_ms ? new Date(at_ms).toISOString() : null);
 }
 
-// Makes the children of `parent` those of `items`, in their order: what is there already stays the same element. `make` returns
-// an object with `element`, and `update(item, part)` fills it.
+// Gives `parent` one child for each of `items`, in their order, and reuses existing elements. `make` returns an object with
+// `element`, and `update(item, part)` fills it.
 export function keyed(parent, items, keyOf, make, update) {
   const known = (parent.keyed ??= new Map());
   const seen = new Set();
@@ -73,7 +73,7 @@ export function keyed(parent, items, keyOf, make, update) {
   }
 }
 
-// A table whose cells know the name of their column, which a narrow screen shows beside them. `columns`: [key, title, classes].
+// A table whose cells carry the name of their column, for narrow screens. `columns`: [key, title, classes].
 export function table(caption, columns) {
   const body = h('tbody');
   const head = columns.map(([, title, classes]) => h('th', { scope: 'col', class: classes }, title));

@@ -1,8 +1,8 @@
-// Why a batch is not running, and when it is over: EXPLAIN in words.
+// Why a batch is not running, and when it will end: EXPLAIN in words.
 import { count, duration, exact, percent, rate, reason } from './format.js';
 import { h, keyed, setText, setTitle, show } from './dom.js';
 
-// Names and values side by side; `update` takes [name, text, title] and leaves out what has no text.
+// Names and values side by side. `update` takes [name, text, title], and omits entries without a text.
 export function facts(classes = '') {
   const element = h('dl', { class: `facts ${classes}` });
   const update = (rows) =>
@@ -38,7 +38,7 @@ export function explanation() {
       ['Share due', over ? null : percent(batch.share), exact(batch.share)],
       ['Share received', over ? null : percent(batch.received), exact(batch.received)],
       ['Rate', over ? null : rate(batch.jobs_per_second), exact(batch.jobs_per_second)],
-      ['Over in', over ? null : timeLeft(batch) === null ? 'nobody knows' : `about ${duration(timeLeft(batch))}`],
+      ['Ends in', over ? null : timeLeft(batch) === null ? 'unknown' : `about ${duration(timeLeft(batch))}`],
     ]);
   };
   return { element, update };

@@ -1,16 +1,16 @@
-// Numbers, times and words as people read them. Absent (null, undefined) is a dash everywhere.
+// Numbers, times and words for people. An absent value (null, undefined) is a dash.
 
 export const NONE = '–';
 const exactly = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 const absent = (value) => value === null || value === undefined || Number.isNaN(value);
 
-// Three digits that count: 1.23, 12.3, 123.
+// Three significant digits: 1.23, 12.3, 123.
 function threeDigits(value) {
   const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   return value.toFixed(digits).replace(/\.0+$|(\.\d*?)0+$/, '$1');
 }
 
-// 0 … 9,999 as they are, then 12.3 k, 1.2 M, 3 G.
+// 0 … 9,999 unchanged, then 12.3 k, 1.2 M, 3 G.
 export function count(value) {
   if (absent(value)) return NONE;
   if (value < 9999.5) return exactly.format(Math.round(value));
@@ -43,7 +43,7 @@ export function bytes(value) {
   return at === 0 ? `${Math.round(value)} B` : `${threeDigits(value)} ${units[at]}`;
 }
 
-// What rounds to 100% without being all of it stays below, and what is not nothing is not 0%.
+// Only all is 100%, and only nothing is 0%, whatever rounding would give.
 export function percent(fraction) {
   if (absent(fraction)) return NONE;
   if (fraction > 0 && fraction < 0.01) return '<1%';
@@ -84,19 +84,21 @@ export function exactTime(at_ms) {
   return `${local.format(date)} (${date.toISOString()})`;
 }
 
-// What EXPLAIN calls `reason`.
+// The values of EXPLAIN's `reason`.
 const REASONS = {
   'running': 'It is running.',
-  'waiting-its-turn': 'It waits for its turn: others are owed more at the moment.',
+  'waiting-its-turn': 'It waits its turn: more is due to other batches at the moment.',
   'paused': 'It is paused: no job starts until it is resumed.',
-  'delayed': 'It was submitted with a delay, which is not over.',
-  'after-batch': 'It waits for another batch to be over.',
-  'open-and-empty': 'It is open and all the jobs that it was given have been taken: it waits for more.',
-  'handler-at-limit': 'Its handler runs as many jobs as it may at a time.',
-  'rate-limited': 'Its handler has a rate, which is used up for the moment.',
-  'handler-missing': 'Its handler is not configured, or is just being replaced. It goes on when the handler is there.',
-  'tenant-at-limit': 'Its tenant runs as many jobs as it may at a time.',
-  'ended': 'It is over.',
+  'delayed': 'It was submitted with a delay, which has not passed.',
+  'after-batch': 'It waits for another batch to end.',
+  'open-and-empty': 'It is open, and all jobs added so far have been claimed: it waits for more.',
+  'handler-at-limit': 'Its handler already runs as many jobs at a time as it may.',
+  'crash-backoff': 'Its last job crashed a worker; it continues after a pause of at most five seconds.',
+  'results-at-limit': 'The results of this user that are in memory have reached their limit: read and forget batches, or cancel some.',
+  'rate-limited': 'The rate limit of its handler is used up for the moment.',
+  'handler-missing': 'Its handler is not configured, or is being replaced. The batch continues when the handler is available.',
+  'tenant-at-limit': 'Its tenant already runs as many jobs at a time as it may.',
+  'ended': 'It has ended.',
 };
 export const reason = (word) => REASONS[word] ?? (word ? `${word}.` : NONE);
 export const words = (code) => (code ? code.replaceAll('-', ' ') : NONE);

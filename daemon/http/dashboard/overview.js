@@ -1,4 +1,4 @@
-// The first page: what the daemon does now.
+// The first page: the current state of the daemon.
 import { bytes, count, duration, exact, percent, rate } from './format.js';
 import { h, keyed, setNumber, setText, setTitle, show, table } from './dom.js';
 import { ended, failed } from './rates.js';
@@ -13,7 +13,7 @@ function card(title, ...content) {
   return { element, note };
 }
 
-// A number that matters, with a line of its past or a meter of its limit.
+// An important number, with a line of its recent values or a meter of its limit.
 function tile(title) {
   const value = h('span', { class: 'value' });
   const note = h('span', { class: 'note' });
@@ -90,7 +90,7 @@ function tenants() {
   ]);
   const { element } = card('Tenants', list.element, h('p', { class: 'key' },
     h('span', { class: 'entry' }, h('span', { class: 'swatch due', 'aria-hidden': 'true' }), 'share due'),
-    h('span', { class: 'entry' }, h('span', { class: 'swatch busy', 'aria-hidden': 'true' }), 'share received lately')));
+    h('span', { class: 'entry' }, h('span', { class: 'swatch busy', 'aria-hidden': 'true' }), 'share received recently')));
   const make = () => {
     const row = list.row();
     const link = h('a');
@@ -117,6 +117,33 @@ function tenants() {
   return { element, update };
 }
 
+// What each user holds of what is limited, fullest first.
+const RESOURCES = [
+  ['queued_jobs', 'Queued jobs', count], ['queued_bytes', 'Payloads', bytes], ['result_bytes', 'Results in memory', bytes],
+  ['record_bytes', 'Records', bytes], ['stored_bytes', 'Store', bytes], ['client_bytes', 'Replies', bytes],
+  ['batches', 'Active batches', count], ['connections', 'Connections', count],
+];
+
+function accounts() {
+  const list = table('Accounts', [['user', 'User', 'name'], ...RESOURCES.map(([name, title]) => [name, title, 'number'])]);
+  const { element } = card('Accounts', list.element);
+  const fraction = ({ used, limit }) => (limit ? used / limit : 0);
+  const fullest = (row) => Math.max(...RESOURCES.map(([name]) => fraction(row[name])));
+  const update = ({ accounts: rows }) => {
+    const sorted = [...rows].sort((a, b) => (a.user !== null) - (b.user !== null) || fullest(b) - fullest(a));
+    keyed(list.body, sorted, (row) => row.user ?? '', () => list.row(), (row, { cells }) => {
+      setText(cells.user, row.user ?? 'all together');
+      for (const [name, title, shown] of RESOURCES) {
+        const { used, limit } = row[name];
+        setNumber(cells[name], shown(used), limit === null ? `${exact(used)}, no limit` : `${exact(used)} of ${exact(limit)}`);
+        cells[name].classList.toggle('some', fraction(row[name]) >= 0.9);
+        cells[name].setAttribute('aria-label', `${title}: ${shown(used)}`);
+      }
+    });
+  };
+  return { element, update };
+}
+
 function handlers() {
   const list = table('Handlers', [
     ['handler', 'Handler', 'name'], ['kind', 'Kind'], ['lane', 'Lane'], ['rate', 'Rate', 'number'],
@@ -132,7 +159,7 @@ function handlers() {
   };
   const update = ({ handlers: rows }, recent) => {
     const rates = recent.rates('handlers', (row) => row.name, ended);
-    // Those that have done nothing yet are only named.
+    // Handlers without jobs so far are only named.
     const used = rows.filter((row) => !row.jobs || ended(row) + row.jobs.cancelled > 0);
     const others = rows.filter((row) => !used.includes(row));
     show(list.element, used.length > 0);
@@ -159,10 +186,10 @@ export function overviewView() {
   const numbers = tiles();
   const chart = workersChart();
   const workers = card('Workers', chart.element);
-  const parts = [lanes(), tenants(), handlers()];
-  const [laneCard, tenantCard, handlerCard] = parts;
-  const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'Look at the batches'), ' that are over, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
-  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), tenantCard.element, handlerCard.element);
+  const parts = [lanes(), tenants(), accounts(), handlers()];
+  const [laneCard, tenantCard, accountCard, handlerCard] = parts;
+  const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'See the batches'), ' that have ended, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
+  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), tenantCard.element, accountCard.element, handlerCard.element);
   return {
     element,
     title: 'Overview',

@@ -1,12 +1,12 @@
-// Rates out of totals: what two polls differ by, over the time between them by the daemon's clock.
+// Rates from totals: the difference between two polls, divided by the time between them on the daemon's clock.
 
 const WINDOW_MS = 5000;
 const HISTORY = 60; // samples: a minute
 
-// Milliseconds since the daemon's start, by a clock that is not set.
+// Milliseconds since the daemon's start, by a clock that is never adjusted.
 const uptime = ({ server }) => server.now - server.started_at;
 
-// The start is known to a millisecond or so.
+// The start is known to about a millisecond.
 export function restarted(before, now) {
   return uptime(now) < uptime(before) || Math.abs(now.server.started_at - before.server.started_at) > 1000;
 }
@@ -16,27 +16,27 @@ const pair = (row) => `${row.victim}>${row.thief}`;
 
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
 
-// Jobs that ran to an end, of one handler; null where the caller may not know.
+// The jobs of one handler that have ended; null if the caller may not see them.
 export const ended = (handler) => (handler.jobs ? handler.jobs.ok + failed(handler) : null);
 export const failed = (handler) => (handler.jobs ? handler.jobs.error + handler.jobs.timeout + handler.jobs.crashed : null);
 const allEnded = (overview) => (overview.handlers.some((row) => row.jobs) ? sum(overview.handlers.map((row) => ended(row) ?? 0)) : null);
 const busySeconds = (overview) => sum(overview.workers.map((row) => row.busy_us)) / 1e6;
 
-// The overviews of the last seconds. A daemon that was started again begins anew: its counters did too.
+// The overviews of the last seconds. After a restart of the daemon the list starts again, as its counters do.
 export class Recent {
   #kept = [];
-  jobs = []; // per second, of the last polls; empty where nobody may know
+  jobs = []; // per second, of the last polls; empty if the caller may not see them
   busy = []; // share of all workers, of the last polls
 
   push(overview) {
     const last = this.#kept.at(-1);
     const seconds = last ? (uptime(overview) - uptime(last)) / 1000 : 0;
-    // After a restart, or a while in which nobody looked, there is nothing to compare with.
+    // After a restart, or while the page was hidden, there is nothing to compare with.
     if (last && (restarted(last, overview) || seconds > (3 * WINDOW_MS) / 1000)) this.#clear();
     else if (last && seconds === 0) return;
     this.#kept.push(overview);
     if (this.#kept.length < 2) return;
-    // The oldest that is kept may be just outside the window, so that there is always one.
+    // The oldest sample may be just outside the window, so that there is always one to compare with.
     while (this.#kept.length > 2 && uptime(this.#kept[1]) <= uptime(overview) - WINDOW_MS) this.#kept.shift();
     const note = (list, value) => {
       list.push(Math.max(0, value));
@@ -56,12 +56,12 @@ export class Recent {
     return this.#kept.length > 1 ? this.#kept[0] : null;
   }
 
-  // Between the samples that are compared; 0 while there is only one.
+  // The seconds between the samples that are compared; 0 while there is only one.
   get seconds() {
     return this.#then ? (uptime(this.#kept.at(-1)) - uptime(this.#then)) / 1000 : 0;
   }
 
-  // Of each row of the list `name`, by its key: by how much `total(row)` grew a second; null where there is nothing to compare with.
+  // The growth of `total(row)` a second, by key, for each row of the list `name`; null if there is nothing to compare with.
   rates(name, keyOf, total) {
     const before = indexed(this.#then?.[name], keyOf);
     const result = new Map();
@@ -73,8 +73,7 @@ export class Recent {
     return result;
   }
 
-  // [{victim, thief, rate}] of the pairs between which something was stolen lately, the busiest first. A pair that was not listed
-  // before had nothing.
+  // [{victim, thief, rate}] of the pairs with recent steals, the busiest first. A pair that was not listed before had none.
   steals() {
     if (!this.#then) return [];
     const before = indexed(this.#then.steals, pair);

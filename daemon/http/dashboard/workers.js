@@ -1,12 +1,12 @@
-// The workers as bars: how busy each was lately, what waits in its queue, and who stole from whom.
+// The workers as bars: how busy each was recently, how much waits in its queue, and which worker stole from which.
 import { exact, percent, rate } from './format.js';
 import { h, keyed, setAttribute, setText, svg, table } from './dom.js';
 
-const LEAST_PITCH = 6; // below it bars go on in another row
+const LEAST_PITCH = 6; // if bars were closer than this, they continue in another row
 const MOST_PITCH = 132;
 const MOST_ARCS = 120;
 
-// Where everything is, for so many workers on so much room.
+// The positions of all bars, for this number of workers and this width.
 function layout(workers, room, pairs) {
   const rows = Math.max(1, Math.ceil((workers * LEAST_PITCH) / room));
   const columns = Math.ceil(workers / rows);
@@ -26,8 +26,8 @@ function layout(workers, room, pairs) {
   return { rows, columns, pitch, bar, roomy, arcs, above, busy, label, queue, every, height, place };
 }
 
-// From the victim's bar to the thief's, over what is between them. Each bar is left at one side and reached at the other, so that
-// two who steal from one another have two arcs.
+// An arc from the victim's bar to the thief's, over the bars between them. It leaves each bar on one side and reaches it on the other,
+// so that two workers that steal from each other have two arcs.
 function arc(plan, victim, thief) {
   const from = plan.place(victim);
   const to = plan.place(thief);
@@ -82,7 +82,7 @@ export function workersChart() {
     const { workers, steals, seconds } = last;
     const plan = layout(workers.length, room, last.pairs);
     const height = plan.height * plan.rows;
-    // Bars grow and shrink smoothly; on other room they are at once where they belong.
+    // Bars grow and shrink smoothly, but after a resize they move at once.
     const form = `${room} ${workers.length} ${last.pairs}`;
     picture.classList.toggle('moves', form === drawnFor);
     drawnFor = form;

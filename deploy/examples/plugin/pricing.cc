@@ -4,7 +4,7 @@
 //
 // and the output `PRICE ERROR`, the standard error of the mean. One job is a parallel loop over its paths, so
 // that a single option uses what workers are idle, and many at once share them. The same payload gives the
-// same price, whoever computes which part of it: paths come in blocks, and each block has random numbers of
+// same price, whichever worker computes which part: paths come in blocks, and each block has random numbers of
 // its own.
 #include <algorithm>
 #include <array>

@@ -98,7 +98,7 @@ def _as_bytes(output):
 
 
 def _one_line(error):
-    """Class and message, in one line. A message that cannot be had must not cost the process."""
+    """Class and message, in one line. A message that cannot be formatted must not end the process."""
     name = type(error).__name__
     try:
         text = " ".join(f"{name}: {error}".split()) if str(error) else name

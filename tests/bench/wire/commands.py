@@ -117,7 +117,7 @@ def wait_until(condition, what):
     end = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > end:
-            raise SystemExit(f"waited in vain for {what}")
+            raise SystemExit(f"timed out waiting for {what}")
         time.sleep(0.001)
 
 

@@ -15,15 +15,15 @@ namespace {
 using namespace std::string_view_literals;
 
 enum class Type : std::uint32_t {
-  can_do = 1,
-  pre_sleep = 4,
-  noop = 6,
-  submit_job = 7,
-  job_created = 8,
-  grab_job = 9,
-  no_job = 10,
-  job_assign = 11,
-  work_complete = 13,
+  kCanDo = 1,
+  kPreSleep = 4,
+  kNoop = 6,
+  kSubmitJob = 7,
+  kJobCreated = 8,
+  kGrabJob = 9,
+  kNoJob = 10,
+  kJobAssign = 11,
+  kWorkComplete = 13,
 };
 
 class Gearman {
@@ -82,24 +82,24 @@ class Gearman {
 }
 
 void work(Gearman& gearman, const Plan& plan) {
-  gearman.send(Type::can_do, "echo");
-  gearman.send(Type::grab_job);
+  gearman.send(Type::kCanDo, "echo");
+  gearman.send(Type::kGrabJob);
   for (std::uint64_t grabs = 1;;) {
     if (!gearman.has_input()) gearman.flush();
     const auto packet = gearman.read();
-    if (packet.type == Type::job_assign) {
+    if (packet.type == Type::kJobAssign) {
       const std::size_t handle = packet.body.find('\0');
       const std::size_t function = packet.body.find('\0', handle + 1);
-      gearman.send(Type::work_complete, packet.body.substr(0, handle), packet.body.substr(function + 1));
-      gearman.send(Type::grab_job);
+      gearman.send(Type::kWorkComplete, packet.body.substr(0, handle), packet.body.substr(function + 1));
+      gearman.send(Type::kGrabJob);
       if (grabs < plan.depth) {
-        gearman.send(Type::grab_job);
+        gearman.send(Type::kGrabJob);
         ++grabs;
       }
-    } else if (packet.type == Type::no_job) {
-      if (--grabs == 0) gearman.send(Type::pre_sleep);
-    } else if (packet.type == Type::noop && grabs == 0) {
-      gearman.send(Type::grab_job);
+    } else if (packet.type == Type::kNoJob) {
+      if (--grabs == 0) gearman.send(Type::kPreSleep);
+    } else if (packet.type == Type::kNoop && grabs == 0) {
+      gearman.send(Type::kGrabJob);
       grabs = 1;
     } else {
       fail_about(packet);
@@ -111,8 +111,8 @@ void work(Gearman& gearman, const Plan& plan) {
 std::string_view next_result(Gearman& gearman) {
   for (;;) {
     const auto packet = gearman.read();
-    if (packet.type == Type::work_complete) return packet.body.substr(packet.body.find('\0') + 1);
-    if (packet.type != Type::job_created) fail_about(packet);
+    if (packet.type == Type::kWorkComplete) return packet.body.substr(packet.body.find('\0') + 1);
+    if (packet.type != Type::kJobCreated) fail_about(packet);
   }
 }
 
@@ -126,7 +126,7 @@ void run(const Plan& plan) {
   while (!results.are_complete()) {
     const auto began = Clock::now();
     for (; sent < plan.jobs && sent - results.received() < plan.window; ++sent) {
-      gearman.send(Type::submit_job, "echo\0"sv, Payload(sent).view());
+      gearman.send(Type::kSubmitJob, "echo\0"sv, Payload(sent).view());
     }
     gearman.flush();
     do {

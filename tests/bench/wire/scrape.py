@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 from locksley_daemon import Daemon, wait_for
 from resp import encode
-from users import ALL, hash_of
+from users import ALL, BUILTIN, hash_of
 
 PATIENCE_S = 120  # for one reply
 PIPELINED = 1_000  # commands in flight
@@ -55,7 +55,7 @@ def measure(daemon, accept):
 
 def run(waiting, over, tenants):
     names = [f"tenant{number}" for number in range(tenants)]
-    settings = {"users": {name: {"password_hash": hash_of(PASSWORD), "commands": ALL} for name in names}, "limits": {"max_clients": tenants + 10}}
+    settings = {"users": {name: {"password_hash": hash_of(PASSWORD), "commands": ALL, **BUILTIN} for name in names}, "limits": {"max_clients": tenants + 10}}
     with contextlib.closing(Daemon(settings)) as daemon:
         connections = [daemon.connect(timeout=PATIENCE_S) for _ in names]
         for name, connection in zip(names, connections):

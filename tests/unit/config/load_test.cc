@@ -36,7 +36,7 @@ http:      {address: 0.0.0.0, port: 65535}
 pool:      {workers: 8}
 scheduling: {share: jobs, quantum: 250us, reserved_workers: 2}
 limits:    {max_clients: 1, max_batch_jobs: 2, max_payload: 3, max_command: 4KiB, max_queued_jobs: 5,
-            max_queued_bytes: 6MiB, idle_timeout: 7s, login_timeout: 90s, open_timeout: 8m, output_buffer: 9GiB,
+            max_queued_bytes: 6MiB, max_result_bytes: 7MiB, max_record_bytes: auto, idle_timeout: 7s, login_timeout: 90s, open_timeout: 8m, output_buffer: 9GiB,
             client_memory: 10MiB}
 store:     {path: "/var/lib/locksley", durability: async, retention: 10h, max_bytes: 11GiB}
 metrics:   {deepest_batches: 0, tenants: 11}
@@ -53,9 +53,21 @@ shutdown:  {drain_timeout: 0s}
   expected.http.port = 65535;
   expected.pool.workers = 8;
   expected.scheduling = {Share::kJobs, 250us, 2};
-  expected.limits = {1,   2,    Bytes{3},     kibibytes(4), 5, mebibytes(6), 7s,
-                     90s, 8min, gibibytes(9), mebibytes(10)};
-  expected.store = {"/var/lib/locksley", Durability::kAsync, 10h, gibibytes(11)};
+  expected.limits = {1,
+                     2,
+                     Bytes{3},
+                     kibibytes(4),
+                     5,
+                     fixed_limit(mebibytes(6)),
+                     fixed_limit(mebibytes(7)),
+                     Limits{}.max_record_bytes,
+                     7s,
+                     90s,
+                     8min,
+                     gibibytes(9),
+                     fixed_limit(mebibytes(10))};
+  expected.limits.max_record_bytes = auto_limit();
+  expected.store = {"/var/lib/locksley", Durability::kAsync, 10h, fixed_limit(gibibytes(11))};
   expected.metrics = {0, 11};
   expected.log = {LogLevel::kTrace, LogFormat::kJson};
   expected.process = {"nobody", CoreDumps::kYes};
@@ -121,14 +133,14 @@ TEST(LoadTextTest, NestingWithoutEndIsRefused) {
     const auto config = load_text(text, "f");
     ASSERT_FALSE(config.has_value()) << opening;
     EXPECT_EQ(config.error().front().message,
-              "expected sections with keys in them, found nesting without end");
+              "expected sections with keys in them, found too many levels of nesting");
   }
 }
 
 TEST(LoadTextTest, AFileThatIsTooLargeIsRefused) {
   const auto config = load_text("#" + std::string(kMaxFileBytes, 'x'), "f");
   ASSERT_FALSE(config.has_value());
-  EXPECT_EQ(shown(config.error()), "f: expected at most 4MiB, found more\n");
+  EXPECT_EQ(shown(config.error()), "f: expected a file of at most 4MiB, found a larger one\n");
 }
 
 class LoadFileTest : public testing::Test {
@@ -205,13 +217,13 @@ TEST_F(LoadFileTest, AFileThatIsTooLargeIsRefused) {
   const auto path = write(std::string(kMaxFileBytes + 1, '\n'));
   const auto config = load_file(path);
   ASSERT_FALSE(config.has_value());
-  EXPECT_EQ(shown(config.error()), path.string() + ": expected at most 4MiB, found more\n");
+  EXPECT_EQ(shown(config.error()), path.string() + ": expected a file of at most 4MiB, found a larger one\n");
 }
 
 TEST_F(LoadFileTest, AnEndlessFileIsRefused) {
   const auto config = load_file("/dev/zero");
   ASSERT_FALSE(config.has_value());
-  EXPECT_EQ(shown(config.error()), "/dev/zero: expected at most 4MiB, found more\n");
+  EXPECT_EQ(shown(config.error()), "/dev/zero: expected a file of at most 4MiB, found a larger one\n");
 }
 
 }  // namespace

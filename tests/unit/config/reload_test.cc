@@ -14,11 +14,12 @@ using Keys = std::vector<std::string>;
 Config all_changed() {
   Config config;
   config.listen = {"::1", 1, 2, {"a", "b", "c", ClientCertificates::kOptional}};
-  config.http = {"::1", 2, HttpLogin::kUsers, "t", {"d", "e", "f", ClientCertificates::kOptional}};
+  config.http = {"::1", 2, HttpLogin::kUsers, "t", {"g"}, {"d", "e", "f", ClientCertificates::kOptional}};
   config.pool = {3};
   config.scheduling = {Share::kJobs, 2ms, 1};
-  config.limits = {1, 2, Bytes{3}, Bytes{4}, 5, Bytes{6}, 7s, 8s, 9s, Bytes{10}, Bytes{11}};
-  config.store = {"p", Durability::kAsync, 1h, Bytes{1}};
+  config.limits = {1,         2,  Bytes{3}, Bytes{4}, 5,         Limit{6}, Limit{12},
+                   Limit{13}, 7s, 8s,       9s,       Bytes{10}, Limit{11}};
+  config.store = {"p", Durability::kAsync, 1h, Limit{1}};
   config.handlers["h"].plugin = "p";
   config.users["u"].password_hash = "x";
   config.metrics = {1, 2};
@@ -43,6 +44,7 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "listen.tls.clients",
                                "http.login",
                                "http.token_file",
+                               "http.hosts",
                                "http.tls.certificate",
                                "http.tls.key",
                                "http.tls.client_ca",
@@ -55,6 +57,8 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "limits.max_command",
                                "limits.max_queued_jobs",
                                "limits.max_queued_bytes",
+                               "limits.max_result_bytes",
+                               "limits.max_record_bytes",
                                "limits.idle_timeout",
                                "limits.login_timeout",
                                "limits.open_timeout",

@@ -25,7 +25,20 @@ TEST(DumpTest, EveryAvailableKeyLoadsBackToTheSame) {
   config.http.port = 1;
   config.pool.workers = 7;
   config.scheduling = {Share::kJobs, 1ms + 1us, 6};
-  config.limits = {1, 2, Bytes{3}, Bytes{4097}, 5, mebibytes(6), 7s, 90ms, 1ms, kibibytes(9)};
+  config.limits = {1,
+                   2,
+                   Bytes{3},
+                   Bytes{4097},
+                   5,
+                   fixed_limit(mebibytes(6)),
+                   fixed_limit(mebibytes(7)),
+                   auto_limit(),
+                   7s,
+                   90ms,
+                   1ms,
+                   kibibytes(9),
+                   auto_limit()};
+  config.store.max_bytes = gibibytes(3);
   config.store.retention = 0s;
   config.metrics = {1000, 0};
   config.log = {LogLevel::kError, LogFormat::kJson};
@@ -129,10 +142,14 @@ users:
     weight: 1
     handlers: [fetch]
     commands: [read]
-    max_queued_jobs: 0
-    max_queued_bytes: 0
+    max_queued_jobs: auto
+    max_queued_bytes: auto
+    max_result_bytes: auto
+    max_record_bytes: auto
+    max_stored_bytes: auto
+    client_memory: auto
     max_batches: 0
-    max_clients: 0
+    max_clients: auto
 )";
   EXPECT_NE(text.find(expected), std::string::npos) << text;
 }
@@ -146,6 +163,15 @@ TEST(DumpTest, HandlersLoadBackToTheSame) {
   seven.limits.cpu = 3s;
   seven.max_memory = mebibytes(7);
   config.handlers["p"].plugin = "x.so";
+  const auto loaded = load_text(dump(config), "dump");
+  ASSERT_TRUE(loaded.has_value()) << shown(loaded.error());
+  EXPECT_EQ(*loaded, config);
+}
+
+TEST(DumpTest, AListThatMayBeEmptyIsWritten) {
+  Config config;
+  EXPECT_NE(dump(config).find("hosts: []\n"), std::string::npos);
+  config.http.hosts = {"locksley.example", "null"};
   const auto loaded = load_text(dump(config), "dump");
   ASSERT_TRUE(loaded.has_value()) << shown(loaded.error());
   EXPECT_EQ(*loaded, config);

@@ -93,7 +93,7 @@ TEST(UnitsTest, CommonSpellingsGetASuggestion) {
   EXPECT_EQ(parse_bytes("64k").error().suggestion, "64KiB");
   EXPECT_EQ(parse_bytes("8gib").error().suggestion, "8GiB");
   EXPECT_EQ(parse_rate("20/sec").error().suggestion, "20/s");
-  EXPECT_EQ(parse_duration("10").error().suggestion, "");  // which unit, nobody can say
+  EXPECT_EQ(parse_duration("10").error().suggestion, "");  // the unit is unknown
   EXPECT_EQ(parse_duration("7d").error().suggestion, "");
 }
 

@@ -46,7 +46,7 @@ TEST(ValidateTest, ContradictionsHoldForAConfigBuiltInCode) {
   config.limits.max_queued_jobs = 1;
   config.listen.tls.client_ca = "ca.pem";
   EXPECT_EQ(shown(check(config)),
-            "listen.tls: expected certificate and key beside client_ca, found client_ca alone\n"
+            "listen.tls: expected certificate and key together with client_ca, found client_ca alone\n"
             "scheduling.reserved_workers: expected less than pool.workers (1), found \"1\"\n"
             "limits.max_batch_jobs: expected at most limits.max_queued_jobs (1), found \"10000000\"\n");
 }
@@ -100,10 +100,10 @@ Handler worker_handler() {
 }
 
 TEST(ValidateTest, AHandlerIsOfOneKind) {
-  EXPECT_EQ(faults_of({}), "handlers.h: expected one of command, worker and plugin, found none\n");
+  EXPECT_EQ(faults_of({}), "handlers.h: expected exactly one of command, worker and plugin, found none\n");
   Handler both = command_handler();
   both.worker = {"other"};
-  EXPECT_EQ(faults_of(both), "handlers.h: expected one of command, worker and plugin, found 2\n");
+  EXPECT_EQ(faults_of(both), "handlers.h: expected exactly one of command, worker and plugin, found 2\n");
 }
 
 TEST(ValidateTest, AHandlerNamesItsProgram) {
@@ -159,7 +159,7 @@ TEST(ValidateTest, KeysWithoutEffectAreRefused) {
   EXPECT_EQ(faults_of(with(worker_handler(), max_jobs)), "");
   EXPECT_EQ(faults_of(with(command_handler(), max_jobs)),
             "handlers.h.max_jobs: expected max_jobs with a worker or an isolated plugin only, found it with "
-            "another kind\n");
+            "a command\n");
   const auto isolate = [](Handler& handler) { handler.isolate = Isolate::kYes; };
   EXPECT_NE(faults_of(with(worker_handler(), isolate)).find("expected isolate with a plugin only"),
             std::string::npos);

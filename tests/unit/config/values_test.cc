@@ -97,7 +97,7 @@ TEST(ValuesTest, RefusalsAreThoseOfAFile) {
   EXPECT_THAT(refusal_of({{"limits.max_clientz", "1"}}),
               ElementsAre("limits.max_clientz: unknown key; did you mean \"max_clients\"?"));
   EXPECT_THAT(refusal_of({{"handlers.lines.worker", "[cat]"}}),
-              ElementsAre("handlers.lines: expected one of command, worker and plugin, found 2"));
+              ElementsAre("handlers.lines: expected exactly one of command, worker and plugin, found 2"));
 }
 
 TEST(ValuesTest, WhatIsNoKeyOrNoValueIsRefused) {

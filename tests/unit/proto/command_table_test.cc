@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "proto/command_docs.h"
@@ -162,6 +163,26 @@ TEST(CommandDocsTest, DocsDescribeArgumentsInRedisWords) {
   const Reply& jobs = arguments.elements.back();
   EXPECT_EQ(jobs.find("type")->text, "oneof");
   EXPECT_EQ(jobs.find("arguments")->elements.size(), 2u);
+}
+
+TEST(CommandDocsTest, DocsHaveEachOptionOfABatch) {
+  for (const std::string_view command : {"submit", "open", "run"}) {
+    const Reply docs = written(
+        Protocol::kResp3, [&](ReplyWriter& w) { write_command_docs(w, list({"COMMAND", "DOCS", command})); });
+    std::map<std::string, const Reply*> by_token;
+    for (const Reply& one : docs.find(command)->find("arguments")->elements) {
+      if (const Reply* token = one.find("token")) by_token[token->text] = &one;
+    }
+    for (const std::string_view option :
+         {"ID", "NAME", "WEIGHT", "TIMEOUT", "DEADLINE", "DELAY", "AFTER", "AFTEROK", "RETRIES", "KEEP",
+          "RETAIN", "SLOTS", "MAXFAILS", "EPHEMERAL", "TRACE"}) {
+      EXPECT_TRUE(by_token.contains(std::string(option))) << command << " " << option;
+    }
+    ASSERT_TRUE(by_token.contains("AFTER"));
+    std::vector<std::string> flags;
+    for (const Reply& flag : by_token["AFTER"]->find("flags")->elements) flags.push_back(flag.text);
+    EXPECT_EQ(flags, (std::vector<std::string>{"optional", "multiple", "multiple_token"}));
+  }
 }
 
 TEST(CommandDocsTest, AnUnknownNameAloneIsAnEmptyMap) {

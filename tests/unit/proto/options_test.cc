@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "proto/read_options.h"
@@ -74,6 +75,53 @@ TEST(SubmitOptionsTest, WhenItStartsAndHowOftenAJobIsTried) {
   std::string after;
   for (const AfterBatch& other : options.after) after += other.id + (other.only_if_ok ? "! " : " ");
   EXPECT_EQ(after, "b! a! c ") << "each once, the stricter one";
+}
+
+// Options that differ from their defaults in each member. A new option needs a line here.
+BatchOptions all_options() {
+  BatchOptions options;
+  options.id = "my-id";
+  options.name = "a name";
+  options.weight = 7;
+  options.timeout = milliseconds(1);
+  options.deadline = milliseconds(2);
+  options.delay = milliseconds(3);
+  options.after = {{"a", false}, {"b", false}, {"c", true}};
+  options.retries = 0;
+  options.keep = Keep::kNone;
+  options.retain = seconds(0);
+  options.slots = 4;
+  options.max_fails = 5;
+  options.ephemeral = true;
+  options.trace = kTrace;
+  return options;
+}
+
+TEST(BatchOptionsTest, WordsOfOptionsAreParsedBackToTheSameOptions) {
+  std::vector<std::string> line{"SUBMIT", "echo"};
+  const std::vector<std::string> said = words_of(all_options());
+  line.insert(line.end(), said.begin(), said.end());
+  line.insert(line.end(), {"JOBS", "x"});
+  const std::vector<std::string_view> views(line.begin(), line.end());
+  const auto parsed = parse_submit(ArgumentList::copy_of(views));
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->options, all_options());
+  EXPECT_EQ(words_of(BatchOptions()), std::vector<std::string>());
+}
+
+TEST(BatchOptionsTest, EachRowOfTheTableHasAMemberThatIsWritten) {
+  const std::vector<std::string> said = words_of(all_options());
+  for (const BatchOption& option : kBatchOptions) {
+    EXPECT_EQ(find_batch_option(option.name), &option);
+    EXPECT_NE(std::ranges::find(said, option.name), said.end()) << option.name;
+    EXPECT_FALSE(option.help.empty() || option.help.ends_with('.')) << option.name;
+  }
+}
+
+TEST(BatchOptionsTest, NothingElseIsAnOption) {
+  for (const std::string_view word : {"", "I", "IDS", "JOBS", "RANGE", "max-fails", "AFTERNO", "NAMF"}) {
+    EXPECT_EQ(find_batch_option(word), nullptr) << word;
+  }
 }
 
 TEST(SubmitOptionsTest, ABatchWaitsForABoundedNumber) {

@@ -1,0 +1,51 @@
+#include "config/auto_limits.h"
+
+#include <algorithm>
+
+namespace locksley::config {
+namespace {
+
+constexpr Bytes kLeastMemory = mebibytes(1);
+
+std::uint64_t whole_mebibytes(std::uint64_t bytes) { return bytes >> 20 << 20; }
+
+void derive(Limit& limit, std::uint64_t value, Bytes most) {
+  // Whole mebibytes are easier to read.
+  if (limit.is_auto) limit.count = std::clamp(whole_mebibytes(value), kLeastMemory.count, most.count);
+}
+
+void derive_half(Limit& limit, std::uint64_t of_all) {
+  // Half of one is one: a limit of 0 would be none.
+  if (limit.is_auto) limit.count = of_all - of_all / 2;
+}
+
+}  // namespace
+
+void derive_limits(Config& config, const Machine& machine) {
+  Limits& limits = config.limits;
+  const std::uint64_t memory = machine.memory.count;
+  derive(limits.max_queued_bytes, memory / 4, gibibytes(8));
+  if (limits.max_queued_bytes.is_auto) {
+    limits.max_queued_bytes.count = std::max(limits.max_queued_bytes.count, limits.max_payload.count);
+  }
+  derive(limits.max_result_bytes, memory / 8, gibibytes(16));
+  derive(limits.max_record_bytes, memory / 8, gibibytes(8));
+  derive(limits.client_memory, memory / 8, gibibytes(2));
+  if (config.store.max_bytes.is_auto)
+    config.store.max_bytes.count = whole_mebibytes(machine.disk.count / 4 * 3);
+  for (auto& [name, user] : config.users) {
+    derive_half(user.max_queued_jobs, limits.max_queued_jobs);
+    derive_half(user.max_queued_bytes, limits.max_queued_bytes.count);
+    // One payload of the largest size fits into each half.
+    if (user.max_queued_bytes.is_auto) {
+      user.max_queued_bytes.count = std::max(user.max_queued_bytes.count, limits.max_payload.count);
+    }
+    derive_half(user.max_result_bytes, limits.max_result_bytes.count);
+    derive_half(user.max_record_bytes, limits.max_record_bytes.count);
+    derive_half(user.max_stored_bytes, config.store.max_bytes.count);
+    derive_half(user.client_memory, limits.client_memory.count);
+    derive_half(user.max_clients, limits.max_clients);
+  }
+}
+
+}  // namespace locksley::config

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "config/config.h"
+
+namespace locksley::config {
+
+// What the limits that are `auto` follow from.
+struct Machine {
+  Bytes memory;  // that the process may use
+  Bytes disk;    // that the store may use; 0: unknown, so store.max_bytes limits nothing
+};
+
+// Sets Limit::count of every limit that is `auto`:
+//
+//   limits.max_queued_bytes   a quarter of the memory, at most 8 GiB, at least limits.max_payload
+//   limits.max_result_bytes   an eighth of the memory, at most 16 GiB
+//   limits.max_record_bytes   an eighth of the memory, at most 8 GiB
+//   limits.client_memory      an eighth of the memory, at most 2 GiB
+//   store.max_bytes           three quarters of the disk
+//   users.NAME.*              half of the limit of all; 0, which means no limit, if that has none
+//
+// Together they leave three eighths of the memory to commands that are still arriving (limits.max_queued_bytes
+// once more), the store, the handlers and the system. The same machine and the same configuration always give
+// the same values.
+void derive_limits(Config& config, const Machine& machine);
+
+}  // namespace locksley::config

@@ -1,0 +1,59 @@
+// Sets of job indexes, as ranges.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/base/index_range.h"
+
+namespace locksley {
+
+// Appends a range, or extends the last one if `range` begins at its end.
+inline void append_range(std::vector<IndexRange>& to, IndexRange range) {
+  if (range.empty()) return;
+  if (!to.empty() && to.back().high == range.low) {
+    to.back().high = range.high;
+  } else {
+    to.push_back(range);
+  }
+}
+
+inline std::uint64_t count_of(std::span<const IndexRange> ranges) {
+  std::uint64_t sum = 0;
+  for (const IndexRange& range : ranges) sum += range.size();
+  return sum;
+}
+
+// The same set, ascending, in as few ranges as possible. Needs: disjoint.
+inline std::vector<IndexRange> sorted(std::vector<IndexRange> ranges) {
+  std::ranges::sort(ranges, {}, &IndexRange::low);
+  std::vector<IndexRange> result;
+  for (const IndexRange& range : ranges) append_range(result, range);
+  return result;
+}
+
+// The indexes in `all` that are not in `without`. Needs: both ascending and disjoint.
+inline std::vector<IndexRange> difference(std::span<const IndexRange> all,
+                                          std::span<const IndexRange> without) {
+  std::vector<IndexRange> result;
+  auto gone = without.begin();
+  for (IndexRange range : all) {
+    while (gone != without.end() && gone->high <= range.low) ++gone;
+    for (auto at = gone; at != without.end() && at->low < range.high; ++at) {
+      if (at->low > range.low) append_range(result, {range.low, at->low});
+      range.low = std::min(at->high, range.high);
+    }
+    append_range(result, range);
+  }
+  return result;
+}
+
+// Needs: ascending and disjoint.
+inline bool contains(std::span<const IndexRange> ranges, std::uint64_t index) {
+  const auto after = std::ranges::upper_bound(ranges, index, {}, &IndexRange::low);
+  return after != ranges.begin() && index < (after - 1)->high;
+}
+
+}  // namespace locksley

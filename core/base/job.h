@@ -1,0 +1,39 @@
+// The status of a job, and the clocks: used by all code that runs, records or reports jobs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+namespace locksley {
+
+// Durations. Inside the scheduler also instants, as nanoseconds of the steady clock since its epoch:
+// the ring adds them to virtual times.
+using Nanoseconds = std::chrono::nanoseconds;
+
+// Instants that programs and handlers see. A type of their own, so that a duration in place of one,
+// as in drain(5s), does not compile.
+using Instant = std::chrono::steady_clock::time_point;
+// Later than every other instant: nothing is due, or there is no limit.
+inline constexpr Instant kNever = Instant::max();
+
+// How a job ended. to_string() gives the names of the protocol.
+enum class JobStatus : std::uint8_t { kOk, kError, kTimeout, kCrashed, kCancelled };
+inline constexpr std::size_t kJobStatuses = 5;
+
+constexpr std::string_view to_string(JobStatus status) {
+  constexpr std::string_view kNames[kJobStatuses] = {"ok", "error", "timeout", "crashed", "cancelled"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+// The steady clock now, as the scheduler counts it. About 40 ns.
+inline Nanoseconds steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+// Unix time in milliseconds, for people and for the protocol; never for scheduling.
+inline std::int64_t unix_milliseconds() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace locksley

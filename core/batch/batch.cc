@@ -1,0 +1,349 @@
+#include "core/batch/batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/index_ranges.h"
+#include "core/batch/handler.h"
+
+namespace locksley {
+
+std::string_view to_string(BatchState state) {
+  switch (state) {
+    case BatchState::kOpen:
+      return "open";
+    case BatchState::kQueued:
+      return "queued";
+    case BatchState::kRunning:
+      return "running";
+    case BatchState::kDone:
+      return "done";
+    case BatchState::kCancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+std::uint64_t EndedJobs::total() const {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t count : by_status) sum += count;
+  return sum;
+}
+
+Batch::Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
+             BatchObserver* observer, std::unique_ptr<BatchJournal> journal)
+    : options_(std::move(options)),
+      handler_(handler),
+      payloads_(std::move(payloads)),
+      observer_(observer),
+      journal_(std::move(journal)),
+      result_charge_(options_.results),
+      weight_(options_.weight),
+      submitted_at_(unix_milliseconds()) {}
+
+BatchStatus Batch::status() const {
+  const MutexLock lock(mutex_);
+  BatchStatus result{};
+  result.jobs = jobs_;
+  result.ok = ended_.count(JobStatus::kOk);
+  result.cancelled = ended_.count(JobStatus::kCancelled);
+  result.failed = ended_.failed();
+  const std::uint64_t ended = ended_.total();
+  if (retries_ != nullptr) {
+    result.waiting = retries_->waiting();
+    result.retry_at = retries_->next_due();
+  }
+  result.running = std::min(executors_, jobs_ - ended - result.waiting);
+  result.retried = retried_;
+  result.superseded = superseded_;
+  result.queued = jobs_ - ended - result.running;
+  result.submitted_at = submitted_at_;
+  result.started_at = started_at_;
+  result.finished_at = finished_at_;
+  result.weight = weight_;
+  // [batch-hold] relaxed: written under the mutex that is held.
+  result.holds = holds_.load(std::memory_order_relaxed);
+  result.paused = has(result.holds, Hold::kCommand);
+  result.rows = log_.rows();
+  result.result_bytes = log_.appended_bytes();
+  result.steps = steps_;
+  // [batch-over] relaxed: written under the mutex that is held.
+  if (over_.load(std::memory_order_relaxed)) {
+    result.state = cancelled_ ? BatchState::kCancelled : BatchState::kDone;
+  } else if (!closed_) {
+    result.state = BatchState::kOpen;
+  } else {
+    result.state = started_at_ != 0 ? BatchState::kRunning : BatchState::kQueued;
+  }
+  return result;
+}
+
+std::uint64_t Batch::read_results(std::uint64_t first, std::uint64_t max_rows,
+                                  const std::function<bool(const ResultRow&)>& visit) const {
+  std::vector<ResultLog::Segment> segments;
+  std::uint64_t elsewhere = 0;  // rows that are not in memory
+  {
+    const MutexLock lock(mutex_);
+    elsewhere = std::min(max_rows, log_.first_row() - std::min(first, log_.first_row()));
+    segments = log_.snapshot(first + elsewhere, max_rows - elsewhere);
+  }
+  const std::uint64_t read = elsewhere != 0 ? journal_->read_rows(first, elsewhere, visit) : 0;
+  if (read < elsewhere) return read;
+  return read + ResultLog::visit(segments, first + read, max_rows - read, visit);
+}
+
+std::optional<std::vector<ResultLog::Segment>> Batch::results_in_memory(std::uint64_t first,
+                                                                        std::uint64_t max_rows) const {
+  const MutexLock lock(mutex_);
+  if (max_rows != 0 && first < log_.first_row()) return std::nullopt;
+  return log_.snapshot(first, max_rows);
+}
+
+void Batch::drop_rows_before(std::uint64_t row) {
+  const MutexLock lock(mutex_);
+  log_.drop_before(row);
+  charge_results();
+}
+
+void Batch::refund_results() {
+  const MutexLock lock(mutex_);
+  result_charge_.set(0);
+}
+
+void Batch::charge_results() {
+  result_charge_.set(log_.memory_bytes() + failed_.capacity() * sizeof(IndexRange) +
+                     (retries_ != nullptr ? retries_->memory_bytes() : 0));
+}
+
+void Batch::restore(const BatchHistory& history) {
+  const MutexLock lock(mutex_);
+  jobs_ = history.jobs;
+  ended_ = history.totals;
+  steps_ = history.steps;
+  closed_ = history.closed;
+  cancelled_ = history.cancelled;
+  stop_reason_ = history.stop_reason;
+  weight_ = history.weight;
+  submitted_at_ = history.submitted_at;
+  started_at_ = history.started_at;
+  finished_at_ = history.finished_at;
+  attempt_ = history.attempt;
+  retried_ = history.retried;
+  superseded_ = history.superseded;
+  failed_ = history.failed;
+  for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
+  log_.begin_at(history.rows, history.result_bytes);
+  // [batch-stop] relaxed: no other thread has the batch yet.
+  stopping_.store(cancelled_, std::memory_order_relaxed);
+  // [batch-hold] relaxed: no other thread has the batch yet.
+  holds_.store(history.paused ? static_cast<Holds>(Hold::kCommand) : 0, std::memory_order_relaxed);
+  // [batch-over] relaxed: no other thread has the batch yet.
+  over_.store(finished_at_ != 0, std::memory_order_relaxed);
+}
+
+std::uint64_t Batch::memory_bytes() const {
+  const std::uint64_t payload_bytes = payloads_->memory_bytes();
+  const MutexLock lock(mutex_);
+  return sizeof(*this) + payload_bytes + log_.memory_bytes() + failed_.capacity() * sizeof(IndexRange) +
+         (retries_ != nullptr ? retries_->memory_bytes() : 0);
+}
+
+std::optional<std::uint64_t> Batch::jobs_added(std::uint64_t count) {
+  const MutexLock lock(mutex_);
+  if (closed_) return std::nullopt;
+  return std::exchange(jobs_, jobs_ + count);
+}
+
+void Batch::close() {
+  bool over = false;
+  {
+    const MutexLock lock(mutex_);
+    closed_ = true;
+    over = finish_and_record();
+  }
+  if (over) notify_observer();
+}
+
+void Batch::jobs_withdrawn(std::uint64_t count) {
+  bool over = false;
+  {
+    const MutexLock lock(mutex_);
+    jobs_ -= count;
+    over = finish_and_record();
+  }
+  if (over) notify_observer();
+}
+
+void Batch::set_weight(std::uint32_t weight) {
+  const MutexLock lock(mutex_);
+  weight_ = weight;
+}
+
+void Batch::set_hold(Hold hold) {
+  const MutexLock lock(mutex_);
+  // [batch-hold] relaxed: as in is_held().
+  holds_.fetch_or(static_cast<Holds>(hold), std::memory_order_relaxed);
+}
+
+void Batch::clear_hold(Hold hold) {
+  bool over = false;
+  {
+    const MutexLock lock(mutex_);
+    // [batch-hold] relaxed: as in is_held().
+    holds_.fetch_and(static_cast<Holds>(~static_cast<Holds>(hold)), std::memory_order_relaxed);
+    over = finish_and_record();
+  }
+  if (over) notify_observer();
+}
+
+std::uint64_t Batch::stop(std::string reason) {
+  const MutexLock lock(mutex_);
+  // [batch-over] relaxed: written under the mutex that is held.
+  if (over_.load(std::memory_order_relaxed)) return 0;
+  if (cancelled_) return 0;
+  stop_reason_ = std::move(reason);
+  cancelled_ = true;
+  // [batch-stop] relaxed: as in is_stopping().
+  stopping_.store(true, std::memory_order_relaxed);
+  // [batch-hold] relaxed: as in is_held().
+  holds_.store(0, std::memory_order_relaxed);
+  const std::uint64_t left = jobs_ - ended_.total();
+  // An executor whose jobs have all ended may have yet to leave.
+  const std::uint64_t waiting = retries_ != nullptr ? retries_->waiting() : 0;
+  return left - std::min(executors_, left - waiting);
+}
+
+void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
+  bool over = false;
+  {
+    const MutexLock lock(mutex_);
+    for (const IndexRange& range : ranges) {
+      ended_.by_status[static_cast<std::size_t>(JobStatus::kCancelled)] += range.size();
+      handler_.stats.add_jobs(JobStatus::kCancelled, range.size());
+      ResultLog::Slice rows;
+      if (options_.keep != Keep::kNone) {
+        rows = log_.append_run(range.low, range.size(), JobStatus::kCancelled, stop_reason_);
+      }
+      if (&range == &ranges.back()) over = finish_if_over();
+      BatchStep step;
+      step.ended.push_back(range);
+      record(std::move(step), std::move(rows));
+    }
+    charge_results();
+    if (over) announce_end();
+    if (ranges.empty()) over = finish_and_record();
+  }
+  if (over || !ranges.empty()) notify_observer();
+}
+
+void Batch::executor_joined() {
+  bool first = false;
+  {
+    const MutexLock lock(mutex_);
+    ++executors_;
+    if (started_at_ == 0) {
+      first = true;
+      started_at_ = std::max(unix_milliseconds(), submitted_at_);
+      handler_.stats.batch_wait.observe(std::chrono::milliseconds(started_at_ - submitted_at_));
+    }
+  }
+  if (first) notify_observer();
+}
+
+void Batch::executor_left() {
+  const MutexLock lock(mutex_);
+  --executors_;
+}
+
+bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
+                    std::vector<IndexRange> indexes) {
+  if (ended.failed() != 0) return publish_failures(ended, rows, row_count, std::move(indexes));
+  if (options_.keep == Keep::kNone) row_count = 0;
+  bool too_many_failures = false;
+  {
+    auto prepared = ResultLog::prepare(row_count == 0 ? std::span<const std::byte>() : rows, row_count);
+    const MutexLock lock(mutex_);
+    too_many_failures =
+        publish_locked({.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}},
+                       std::move(prepared));
+  }
+  notify_observer();
+  return too_many_failures;
+}
+
+bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {
+  for (std::size_t i = 0; i < kJobStatuses; ++i) {
+    const std::uint64_t count = publication.ended.by_status[i];
+    ended_.by_status[i] += count;
+    if (count != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), count);
+  }
+  for (const IndexRange& range : publication.failed) append_range(failed_, range);
+  ResultLog::Slice slice = log_.append(std::move(prepared));
+  charge_results();
+  const bool too_many_failures =
+      options_.max_fails != 0 && !cancelled_ && ended_.failed() >= options_.max_fails;
+  const bool over = finish_if_over();
+  if (journal_ != nullptr) {
+    BatchStep step;
+    step.ended = std::move(publication.indexes);
+    step.failed = std::move(publication.failed);
+    step.job_attempts = std::move(publication.job_attempts);
+    record(std::move(step), std::move(slice));
+  }
+  if (over) announce_end();
+  return too_many_failures;
+}
+
+void Batch::report_throw(std::uint64_t index, std::string_view what) {
+  if (observer_ != nullptr) observer_->handler_threw(*this, index, what);
+}
+
+bool Batch::finish_if_over() {
+  // [batch-over] relaxed: written under the mutex that is held.
+  if (!closed_ || ended_.total() != jobs_ || over_.load(std::memory_order_relaxed)) return false;
+  // [batch-hold] relaxed: written under the mutex that is held.
+  const Holds holds = holds_.load(std::memory_order_relaxed);
+  if (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) return false;
+  finished_at_ = std::max(unix_milliseconds(), std::max(started_at_, submitted_at_));
+  handler_.stats.batch_duration.observe(std::chrono::milliseconds(finished_at_ - submitted_at_));
+  return true;
+}
+
+void Batch::announce_end() {
+  // [batch-over] release: counters and results are complete, and the journal has its last step;
+  // pairs with the acquire in is_over().
+  over_.store(true, std::memory_order_release);
+}
+
+bool Batch::finish_and_record() {
+  if (!finish_if_over()) return false;
+  record({}, {});
+  announce_end();
+  return true;
+}
+
+void Batch::record(BatchStep step, ResultLog::Slice rows) {
+  if (journal_ == nullptr) return;
+  step.number = steps_++;
+  step.rows = std::move(rows);
+  step.batch = weak_from_this();
+  step.totals = ended_;
+  step.row_count = log_.rows();
+  step.result_bytes = log_.appended_bytes();
+  step.started_at = started_at_;
+  step.finished_at = finished_at_;
+  step.cancelled = cancelled_;
+  if (cancelled_) step.stop_reason = stop_reason_;
+  step.retried = retried_;
+  step.superseded = superseded_;
+  // The journal drops the steps before the last one, which therefore has all that may be read
+  // later.
+  if (finished_at_ != 0) step.failed = sorted(failed_);
+  journal_->record(std::move(step));
+}
+
+void Batch::notify_observer() {
+  if (observer_ != nullptr) observer_->batch_changed(shared_from_this());
+}
+
+}  // namespace locksley

@@ -1,0 +1,296 @@
+// A batch: an ordered set of jobs for one handler. Its counters, its state and its results are one
+// record under one mutex.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/job.h"
+#include "core/batch/batch_journal.h"
+#include "core/batch/payload.h"
+#include "core/batch/result_log.h"
+#include "core/batch/retries.h"
+#include "core/ring/fair_ring.h"
+#include "core/ring/result_account.h"
+#include "core/sync/mutex.h"
+
+namespace locksley {
+
+class Batch;
+class Handler;
+
+// The names are those of the wire.
+enum class BatchState : std::uint8_t { kOpen, kQueued, kRunning, kDone, kCancelled };
+std::string_view to_string(BatchState state);
+
+// Why no new jobs of a batch are started. A batch may have any number of these reasons at once.
+enum class Hold : std::uint8_t {
+  kCommand = 1,  // a command paused it
+  kHandler = 2,  // its handler is not available
+  kDelay = 4,    // its start is delayed
+  kBatches = 8,  // it waits for other batches to end
+};
+using Holds = std::uint8_t;  // a set of Hold
+constexpr bool has(Holds holds, Hold hold) { return (holds & static_cast<Holds>(hold)) != 0; }
+
+// Which outputs are kept.
+enum class Keep : std::uint8_t { kAll, kFailures, kNone };
+
+struct BatchOptions {
+  std::string id;    // unique among live batches; the caller guarantees that
+  std::string name;  // for people
+  std::string tenant = "default";
+  std::string trace;                     // W3C traceparent, passed to handlers unchanged
+  std::uint32_t weight = 1;              // relative to the tenant's other batches
+  std::uint32_t slots = 0;               // most jobs at once; 0: no limit
+  std::uint64_t max_fails = 0;           // cancel the rest after so many failed jobs; 0: never
+  std::chrono::milliseconds timeout{0};  // of a job; 0: none
+  std::uint32_t retries = 0;             // of a failed job, before its failure becomes its result
+  Keep keep = Keep::kAll;
+  std::uint64_t max_output_bytes = 0;  // of a job; a longer output ends it as an error; 0: 4 GiB
+  ResultAccount* results = nullptr;    // its results in memory are charged to this; null: not counted
+  bool is_internal = false;            // the pool's own: views do not count it among the tenant's batches
+};
+
+// A batch at one moment. jobs = queued + running + ok + failed + cancelled, always.
+struct BatchStatus {
+  BatchState state;
+  std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
+  std::int64_t submitted_at, started_at, finished_at;  // Unix milliseconds, 0 = not yet
+  std::uint32_t weight;
+  bool paused;                 // by a command
+  Holds holds;                 // all reasons why it is held
+  std::uint64_t rows;          // results that can be read
+  std::uint64_t result_bytes;  // of these rows
+  std::uint64_t steps;         // recorded in the journal
+  std::uint64_t superseded;    // rows of failed jobs below this row no longer count: the jobs run again
+  std::uint64_t waiting;       // part of `queued`: jobs that failed and whose backoff has not passed
+  Instant retry_at = kNever;   // when the first of these is due; kNever: none waits
+};
+
+// Is notified of changes of batches. Implemented by the owner of the batches; outlives them.
+// Called on any thread, without the mutex of the batch (but the mutex of a worker's results may be
+// held: core/lane/result_writer.h). A call must be quick and must not throw; it may read the batch.
+class BatchObserver {
+ public:
+  virtual ~BatchObserver() = default;
+  // The record has changed: one call for many jobs.
+  virtual void batch_changed(const std::shared_ptr<Batch>& batch) = 0;
+  // A handler threw an exception. `what` is the text that became the job's error.
+  virtual void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) = 0;
+  // A job failed and will be retried. `output` would have been its result without retries.
+  virtual void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
+                              std::string_view output) = 0;
+};
+
+// The record of a batch, and the only place that counts its jobs.
+//
+// Owned by shared_ptr: the registry of batches holds one, and the ring holds one while the batch
+// has jobs to run or running jobs. The last holder destroys it, never under a lock.
+// Every public call may be made from any thread, except where it says otherwise.
+// Calls take the batch's mutex for a short time; under it they record steps in the journal. They
+// notify the observer without it. Only read_results() may block, on a disk; it may also throw.
+class Batch : public std::enable_shared_from_this<Batch> {
+ public:
+  // `handler` and `observer` outlive the batch. `observer` may be null; so may `journal`.
+  Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
+        BatchObserver* observer = nullptr, std::unique_ptr<BatchJournal> journal = nullptr);
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  // Constant after construction.
+  const BatchOptions& options() const { return options_; }
+  const std::string& id() const { return options_.id; }
+  Handler& handler() const { return handler_; }
+  PayloadSource& payloads() const { return *payloads_; }
+  // Null: the batch exists in memory only.
+  BatchJournal* journal() const { return journal_.get(); }
+
+  BatchStatus status() const;
+  // Every job has ended, and none can be added. One acquire load.
+  bool is_over() const {
+    // [batch-over] acquire: pairs with the release in announce_end(). A batch that is over does not
+    // change, its results included, until requeue_failed().
+    return over_.load(std::memory_order_acquire);
+  }
+  // Its jobs should stop: it was cancelled, its deadline has passed, or it had too many failures.
+  // One load, read between jobs.
+  bool is_stopping() const {
+    // [batch-stop] relaxed: a stale value only runs one job more; the mutex decides what has ended.
+    return stopping_.load(std::memory_order_relaxed);
+  }
+
+  // No new jobs of it are started. One load, read between jobs.
+  bool is_held() const {
+    // [batch-hold] relaxed: a stale value only runs one job more; the ring starts no turn of a
+    // paused queue.
+    return holds_.load(std::memory_order_relaxed) != 0;
+  }
+
+  // Its account of results is full: no new jobs of it are started. Some loads, between bursts.
+  bool is_at_result_limit() const { return options_.results != nullptr && options_.results->is_full(); }
+
+  // Visits results in the order of completion: the existing ones of rows [first, first + max_rows),
+  // until `visit` returns false. Returns the number of rows consumed. Does not hold the mutex while
+  // visiting. Rows that are not in memory come from the journal: that may block, and throws what
+  // BatchJournal::read_rows() throws.
+  std::uint64_t read_results(std::uint64_t first, std::uint64_t max_rows,
+                             const std::function<bool(const ResultRow&)>& visit) const;
+
+  // The same rows if all of them are in memory, to be visited by ResultLog::visit(), also after the
+  // batch is destroyed. None if one of them must be read from the journal. Never blocks.
+  std::optional<std::vector<ResultLog::Segment>> results_in_memory(std::uint64_t first,
+                                                                   std::uint64_t max_rows) const;
+
+  // Frees the memory of rows below `row`, which the journal has: of those that share no chunk with
+  // later rows.
+  void drop_rows_before(std::uint64_t row);
+  // The batch is about to be destroyed: its results no longer count in their account, although a large batch
+  // may take another thread a while to free.
+  void refund_results();
+  // Attempt number of the jobs that have not ended; 1 unless the batch was restored after a
+  // restart. The earlier process may or may not have begun any of them.
+  std::uint32_t attempt() const { return attempt_; }
+  // Attempt number of one running job: the same, plus its failed attempts. One load, unless a job
+  // of the batch was retried: then a lock and a look-up.
+  std::uint32_t attempt(std::uint64_t index) const;
+  // The jobs that have failed for good, ascending.
+  std::vector<IndexRange> failed_jobs() const;
+
+  // Bytes held: payloads and results. A hint.
+  std::uint64_t memory_bytes() const;
+
+  // True for the first call after clear_changed(): so an observer queues a batch once for many
+  // changes.
+  bool set_changed() { return !changed_.exchange(true); }
+  void clear_changed() { changed_.store(false); }
+
+  // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----
+
+  RingQueue& ring_queue() { return ring_queue_; }
+  const RingQueue& ring_queue() const { return ring_queue_; }
+
+  // Sets the state that an earlier process left. The first call of all. If the batch is not over
+  // then it has jobs left, or is open, or ends with the next close().
+  void restore(const BatchHistory& history);
+
+  // Counts jobs that are being added, before they are added to the ring. Returns the index of the
+  // first one, or none if the batch is closed.
+  std::optional<std::uint64_t> jobs_added(std::uint64_t count);
+  // No more jobs will come. Ends the batch if all its jobs have ended.
+  void close();
+  void set_weight(std::uint32_t weight);
+  // Adds or removes a reason why the batch is held. A batch that waits for its start (kDelay,
+  // kBatches) is not over before it could have started, even without jobs: so clear_hold() may end
+  // it.
+  void set_hold(Hold hold);
+  void clear_hold(Hold hold);
+  // Sets is_stopping(). `reason` becomes the output of the jobs that never run. Returns how many
+  // jobs these are.
+  std::uint64_t stop(std::string reason);
+  // Records that these jobs will never run.
+  void jobs_dropped(std::span<const IndexRange> ranges);
+
+  // An executor begins, or ends, to run jobs of this batch: see core/lane/turn.h.
+  void executor_joined();
+  void executor_left();
+
+  // Records jobs that ended: how many with which status, their results in the form of ResultHead,
+  // and, for the journal, their indexes. There are rows of jobs that were not ok also where Keep
+  // says that none is kept. Failed jobs that have retries left do not end: they wait for their next
+  // attempt. Returns true if this publication made the number of failures reach max_fails: the
+  // caller then cancels the rest.
+  [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
+                             std::vector<IndexRange> indexes);
+  // Returns the jobs whose next attempt is due. The caller puts them into the ring, or records that
+  // they never run.
+  std::vector<IndexRange> take_due_retries(Nanoseconds now);
+  // Makes all failed jobs queued again, and returns them: the caller puts them into the ring, which
+  // the batch may have left. A batch that was over no longer is. Returns none if the batch was
+  // cancelled. One thread at a time.
+  std::vector<IndexRange> requeue_failed();
+  // Takes back the last jobs_added(): the ring does not have these jobs, and they were not
+  // accepted.
+  void jobs_withdrawn(std::uint64_t count);
+  void report_throw(std::uint64_t index, std::string_view what);
+
+ private:
+  // True if the batch ends with this call: the caller then records the last step, and then
+  // announces the end.
+  bool finish_if_over() LOCKSLEY_REQUIRES(mutex_);
+  void announce_end() LOCKSLEY_REQUIRES(mutex_);
+  // All three, where no job ended: the end is a step of its own.
+  bool finish_and_record() LOCKSLEY_REQUIRES(mutex_);
+  // Adds the state after the step to `step`, and records it in the journal.
+  void record(BatchStep step, ResultLog::Slice rows) LOCKSLEY_REQUIRES(mutex_);
+  void notify_observer() LOCKSLEY_EXCLUDES(mutex_);
+
+  // batch_retry.cc
+  // publish(), split into jobs that ended and jobs that will be retried.
+  struct Publication {
+    EndedJobs ended;
+    std::vector<IndexRange> indexes;        // of jobs that ended, for the journal
+    std::vector<IndexRange> failed;         // part of these
+    std::vector<JobAttempts> job_attempts;  // of jobs that will be retried
+  };
+  // publish() where at least one job failed.
+  bool publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
+                        std::vector<IndexRange> indexes) LOCKSLEY_EXCLUDES(mutex_);
+  // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
+  // The others go into publication.failed.
+  std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
+      LOCKSLEY_REQUIRES(mutex_);
+  // After a change of what results hold in memory.
+  void charge_results() LOCKSLEY_REQUIRES(mutex_);
+  // Returns the same as publish().
+  bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
+  Retries& retries() LOCKSLEY_REQUIRES(mutex_);
+
+  // Constant.
+  const BatchOptions options_;
+  Handler& handler_;
+  const std::unique_ptr<PayloadSource> payloads_;
+  BatchObserver* const observer_;
+  const std::unique_ptr<BatchJournal> journal_;
+  std::uint32_t attempt_ = 1;  // since restore()
+
+  // Guarded by the ring's mutex (core/ring/ring_lock.h).
+  RingQueue ring_queue_;
+
+  mutable Mutex mutex_;
+  std::uint64_t jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  EndedJobs ended_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t steps_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // recorded in the journal
+  bool closed_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  bool cancelled_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  ResultAccount::Charge result_charge_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint32_t weight_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::string stop_reason_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::int64_t submitted_at_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::int64_t started_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::int64_t finished_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);  // jobs that ended so; disjoint
+  std::uint64_t superseded_ LOCKSLEY_GUARDED_BY(mutex_) = 0;    // BatchStatus::superseded
+  std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried
+
+  // Written under mutex_, read by any thread: see the functions that read them.
+  std::atomic<bool> over_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<Holds> holds_{0};
+  std::atomic<bool> has_retries_{false};  // retries_ is not null
+  // Set by the thread that queues a notification, cleared by the one that takes it from the queue.
+  std::atomic<bool> changed_{false};
+};
+
+}  // namespace locksley

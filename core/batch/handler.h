@@ -1,0 +1,51 @@
+// A handler: what runs a job. The interface that native code implements.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/batch/handler_stats.h"
+
+namespace locksley {
+
+class JobContext;
+
+// Runs one job: writes its output to the context, or calls context.fail(). An exception becomes the
+// job's error. Called by any worker, and by many at once. Must not keep the view of the payload.
+// core/tasks/context.h has what it can do.
+using NativeHandler = std::function<void(JobContext& context, std::string_view payload)>;
+
+// A named handler, and the counts of what it has done so far.
+//
+// Owned by the program; made before the first batch that uses it, and outlives the last one.
+// Any thread may read it. Constant, except for `stats`, which is thread-safe, and for what
+// describe() and run_with() change under their own rules. Nothing blocks or fails.
+class Handler {
+ public:
+  Handler(std::string name, std::string description, NativeHandler run)
+      : name_(std::move(name)), description_(std::move(description)), run_(std::move(run)) {}
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+
+  const std::string& name() const { return name_; }
+  const std::string& description() const { return description_; }
+  const NativeHandler& native() const { return run_; }
+
+  // Called by the thread that reads the description.
+  void describe(std::string description) { description_ = std::move(description); }
+  // From now on `run` runs its jobs. Needs: no job of it runs, and none can begin. So all its
+  // batches are held, and Lane::has_claims() has returned false for each of them; the mutex of that
+  // call orders this one after the jobs before it and before the jobs after it.
+  void run_with(NativeHandler run) { run_ = std::move(run); }
+
+  HandlerStats stats;
+
+ private:
+  const std::string name_;
+  std::string description_;
+  NativeHandler run_;
+};
+
+}  // namespace locksley

@@ -1,0 +1,28 @@
+// Counters of a handler's jobs and batches, for metrics.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/histogram.h"
+#include "core/base/job.h"
+
+namespace locksley {
+
+// One for each handler, a member of it. Executors write it once a publication (not once a job). Any
+// thread may read it at any time; nothing blocks or fails.
+struct HandlerStats {
+  std::array<std::atomic<std::uint64_t>, kJobStatuses> jobs{};  // by JobStatus
+  // Where jobs are tiny, the mean of the few that were timed together, counted once for each.
+  DurationHistogram job_duration;
+  DurationHistogram batch_wait;      // submission to first start
+  DurationHistogram batch_duration;  // submission to end
+
+  void add_jobs(JobStatus status, std::uint64_t count) {
+    // [handler-stats] relaxed: a counter on its own; no code depends on its value.
+    jobs[static_cast<std::size_t>(status)].fetch_add(count, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace locksley

@@ -1,0 +1,61 @@
+// The payloads of a batch: the interface between the scheduler and the code that holds the bytes
+// (blocks that a socket received, a range of integers, a store).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace locksley {
+
+// The payloads of one batch, by job index. Owned by the batch; lives as long as the batch.
+// Any number of executors call fetch() at once, also while jobs are being added to an open batch: a
+// source that grows must synchronise that itself.
+// fetch() may block, for example on a disk; the executor then waits.
+// A payload that cannot be read throws std::exception; its message becomes the error of the job.
+class PayloadSource {
+ public:
+  virtual ~PayloadSource() = default;
+
+  // Sets the first elements of `out`, which is not empty, to the payloads of jobs first, first + 1, …; all
+  // of them must have been added. Returns how many it has set: all, or at least one and so many that
+  // `scratch` holds no more than kScratchBytes, or one payload. The views are valid until the next
+  // fetch() with the same `scratch`; where the source keeps the bytes itself, as long as the batch.
+  static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than all else that a worker has
+  virtual std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) = 0;
+
+  // Bytes of payloads in memory, for limits and metrics. A hint while jobs are being added.
+  virtual std::uint64_t memory_bytes() const = 0;
+};
+
+// The payloads of RANGE: the decimal of low + index, or a text in which each "{}" is replaced by
+// it. Constant memory.
+class RangePayloads final : public PayloadSource {
+ public:
+  explicit RangePayloads(std::int64_t low, std::optional<std::string> pattern = std::nullopt);
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
+  std::uint64_t memory_bytes() const override;
+  std::int64_t low() const { return low_; }
+  const std::optional<std::string>& pattern() const { return pattern_; }
+
+ private:
+  const std::int64_t low_;
+  const std::optional<std::string> pattern_;
+};
+
+// Payloads given as strings; for programs that use the library without a network, and for tests.
+class StringPayloads final : public PayloadSource {
+ public:
+  explicit StringPayloads(std::vector<std::string> payloads);
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
+  std::uint64_t memory_bytes() const override;
+
+ private:
+  const std::vector<std::string> payloads_;
+};
+
+}  // namespace locksley

@@ -1,0 +1,136 @@
+#include "core/batch/result_log.h"
+
+#include <algorithm>
+
+namespace locksley {
+namespace {
+
+// About what a row takes in a compact form, in addition to its output.
+constexpr std::size_t kStoredHeadBytes = 4;
+constexpr std::size_t kFirstChunkBytes = 512;
+constexpr std::size_t kLargestChunkBytes = 256 * 1024;
+// A publication of at least so many bytes gets a chunk of its own, which is filled outside the
+// mutex: copying 4 KiB takes about as long as taking the lock.
+constexpr std::size_t kOwnChunkBytes = 4096;
+
+}  // namespace
+
+ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::uint64_t rows) {
+  Prepared prepared{nullptr, bytes, rows};
+  if (bytes.size() >= kOwnChunkBytes) {
+    prepared.chunk = std::make_shared<Chunk>();
+    prepared.chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+    prepared.chunk->capacity = bytes.size();
+    std::memcpy(prepared.chunk->bytes.get(), bytes.data(), bytes.size());
+  }
+  return prepared;
+}
+
+ResultLog::Slice ResultLog::append(Prepared prepared) {
+  if (prepared.rows == 0) return {};
+  const std::size_t size = prepared.bytes.size();
+  appended_bytes_ += size - prepared.rows * (sizeof(ResultHead) - kStoredHeadBytes);
+  if (prepared.chunk) {
+    memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
+    const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows};
+    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size});
+    rows_ += prepared.rows;
+    return slice;
+  }
+  Entry* tail = dropped_ == entries_.size() ? nullptr : &entries_.back();
+  if (tail == nullptr || tail->chunk->bytes == nullptr || tail->chunk->capacity - tail->size_bytes < size) {
+    std::size_t capacity = tail != nullptr
+                               ? std::clamp(tail->chunk->capacity * 2, kFirstChunkBytes, kLargestChunkBytes)
+                               : (size <= kFirstChunkBytes / 4 ? size : kFirstChunkBytes);
+    capacity = std::max(capacity, size);
+    auto chunk = std::make_shared<Chunk>();
+    chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(capacity);
+    chunk->capacity = capacity;
+    memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + capacity;
+    entries_.push_back({std::move(chunk), rows_, 0, 0});
+    tail = &entries_.back();
+  }
+  // These bytes lie beyond the end of every snapshot: no reader reads them.
+  std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
+  const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows};
+  tail->size_bytes += size;
+  tail->rows += prepared.rows;
+  rows_ += prepared.rows;
+  return slice;
+}
+
+ResultLog::Slice ResultLog::append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status,
+                                       std::string reason) {
+  if (count == 0) return {};
+  auto chunk = std::make_shared<Chunk>();
+  chunk->run_status = status;
+  chunk->run_first = first_index;
+  chunk->run_reason = std::move(reason);
+  memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + chunk->run_reason.capacity();
+  const Slice slice{chunk, 0, 0, rows_, count};
+  entries_.push_back({std::move(chunk), rows_, count, 0});
+  rows_ += count;
+  return slice;
+}
+
+void ResultLog::drop_before(std::uint64_t row) {
+  while (dropped_ < entries_.size() && entries_[dropped_].first_row + entries_[dropped_].rows <= row) {
+    const Chunk& chunk = *entries_[dropped_].chunk;
+    memory_bytes_ -= sizeof(Chunk) + sizeof(Entry) +
+                     (chunk.bytes != nullptr ? chunk.capacity : chunk.run_reason.capacity());
+    entries_[dropped_++].chunk.reset();
+  }
+  // Not in each call, which would move the other entries each time.
+  if (dropped_ > entries_.size() / 2) {
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(dropped_));
+    dropped_ = 0;
+  }
+  first_row_ = dropped_ == entries_.size() ? rows_ : entries_[dropped_].first_row;
+}
+
+std::vector<ResultLog::Segment> ResultLog::snapshot(std::uint64_t first, std::uint64_t max_rows) const {
+  std::vector<Segment> segments;
+  if (first >= rows_ || max_rows == 0) return segments;
+  const std::uint64_t end = rows_ - first > max_rows ? first + max_rows : rows_;
+  auto entry = std::upper_bound(entries_.begin(), entries_.end(), first,
+                                [](std::uint64_t row, const Entry& e) { return row < e.first_row; });
+  for (--entry; entry != entries_.end() && entry->first_row < end; ++entry) {
+    segments.push_back({entry->chunk, entry->first_row, entry->rows, entry->size_bytes});
+  }
+  return segments;
+}
+
+std::uint64_t ResultLog::visit(std::span<const Segment> segments, std::uint64_t first, std::uint64_t max_rows,
+                               const std::function<bool(const ResultRow&)>& visit) {
+  std::uint64_t consumed = 0;
+  for (const Segment& segment : segments) {
+    const Chunk& chunk = *segment.chunk;
+    std::uint64_t row = segment.first_row;
+    const std::uint64_t end = segment.first_row + segment.rows;
+    if (chunk.bytes == nullptr) {
+      for (row = std::max(row, first); row < end; ++row) {
+        if (consumed == max_rows) return consumed;
+        if (!visit({chunk.run_first + (row - segment.first_row), chunk.run_status, chunk.run_reason})) {
+          return consumed;
+        }
+        ++consumed;
+      }
+      continue;
+    }
+    const std::byte* at = chunk.bytes.get();
+    for (; row < end; ++row) {
+      ResultHead head;
+      std::memcpy(&head, at, sizeof head);
+      if (row >= first) {
+        if (consumed == max_rows) return consumed;
+        const auto* text = reinterpret_cast<const char*>(at + sizeof head);
+        if (!visit({head.index, head.status, {text, head.length}})) return consumed;
+        ++consumed;
+      }
+      at += ResultHead::bytes_of(head.length);
+    }
+  }
+  return consumed;
+}
+
+}  // namespace locksley

@@ -1,0 +1,125 @@
+// The results of a batch: an append-only log in the order of completion, read by cursor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/job.h"
+
+namespace locksley {
+
+// One row: the job's index, its status, and its output or the text of its error. `output` is valid
+// during the visit only.
+struct ResultRow {
+  std::uint64_t index;
+  JobStatus status;
+  std::string_view output;
+};
+
+// A row in memory: this head, then `length` bytes of output, padded so that the next head is
+// aligned. Workers write rows in this form, so that a publication is one copy of bytes, without
+// work for each row.
+struct ResultHead {
+  std::uint64_t index;
+  std::uint32_t length;
+  JobStatus status;
+  std::uint8_t unused[3];
+
+  static constexpr std::size_t bytes_of(std::size_t length) {
+    return (sizeof(ResultHead) + length + alignof(ResultHead) - 1) & ~(alignof(ResultHead) - 1);
+  }
+};
+static_assert(sizeof(ResultHead) == 16);
+
+// The log. Its oldest rows may be in the batch's journal only.
+//
+// Owned by its batch, which guards it with its own mutex (Batch::log_); prepare() and visit() need
+// no mutex. A snapshot is immutable: any thread may read it, without the mutex, as long as it holds
+// the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB,
+// plus 40 bytes a chunk.
+class ResultLog {
+ public:
+  struct Chunk {
+    std::unique_ptr<std::byte[]> bytes;  // rows; null for a run
+    std::size_t capacity = 0;
+    // A run: jobs run_first, run_first + 1, … that never ran, without rows of their own.
+    JobStatus run_status = JobStatus::kCancelled;
+    std::uint64_t run_first = 0;
+    std::string run_reason;
+  };
+  // A stretch of rows in one chunk.
+  struct Segment {
+    std::shared_ptr<const Chunk> chunk;
+    std::uint64_t first_row;  // its place in the log
+    std::uint64_t rows;
+    std::size_t size_bytes;  // used bytes of the chunk
+  };
+
+  // Rows that were appended together, as a journal keeps them.
+  struct Slice {
+    std::shared_ptr<const Chunk> chunk;  // null: no rows
+    std::size_t offset = 0;              // of the first row in the chunk's bytes
+    std::size_t size_bytes = 0;
+    std::uint64_t first_row = 0;  // its place in the log
+    std::uint64_t rows = 0;
+  };
+
+  // Rows that are ready to be appended. Many bytes are copied here, outside the batch's mutex.
+  struct Prepared {
+    std::shared_ptr<Chunk> chunk;  // null: the bytes are few, and append() copies them
+    std::span<const std::byte> bytes;
+    std::uint64_t rows = 0;
+  };
+  static Prepared prepare(std::span<const std::byte> bytes, std::uint64_t rows);
+
+  // Appends rows in the form of ResultHead.
+  Slice append(Prepared prepared);
+  // Appends `count` rows for jobs that never ran, in constant memory.
+  Slice append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
+  // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
+  // first_row().
+  std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
+
+  // Makes an empty log one whose first `rows` rows, of `bytes` bytes, are not in memory.
+  void begin_at(std::uint64_t rows, std::uint64_t bytes) {
+    first_row_ = rows_ = rows;
+    appended_bytes_ = bytes;
+  }
+  // Frees rows below `row`, those that share no chunk with later rows.
+  void drop_before(std::uint64_t row);
+
+  std::uint64_t rows() const { return rows_; }
+  // Rows below this one are not in memory.
+  std::uint64_t first_row() const { return first_row_; }
+  std::uint64_t memory_bytes() const { return memory_bytes_; }
+  // Bytes of all rows that were ever appended, in a compact form: their outputs, and a few more.
+  std::uint64_t appended_bytes() const { return appended_bytes_; }
+
+  // Visits rows [first, first + max_rows) of `segments` in order until `visit` returns false; the
+  // row for which it does counts as not consumed. Returns the number of rows consumed.
+  static std::uint64_t visit(std::span<const Segment> segments, std::uint64_t first, std::uint64_t max_rows,
+                             const std::function<bool(const ResultRow&)>& visit);
+
+ private:
+  struct Entry {
+    std::shared_ptr<Chunk> chunk;
+    std::uint64_t first_row;
+    std::uint64_t rows;
+    std::size_t size_bytes;
+  };
+  std::vector<Entry> entries_;  // by first_row; the first dropped_ of them are empty
+  std::size_t dropped_ = 0;
+  std::uint64_t first_row_ = 0;
+  std::uint64_t rows_ = 0;
+  std::uint64_t memory_bytes_ = 0;
+  std::uint64_t appended_bytes_ = 0;
+};
+
+}  // namespace locksley

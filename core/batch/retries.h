@@ -1,0 +1,92 @@
+// Which jobs of a batch failed how often, and which of them wait to be retried.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+
+namespace locksley {
+
+// Failed attempts of a job, and how many of them do not count against its retries: those before a
+// command that queued the job again.
+struct Attempts {
+  std::uint32_t failed = 0;
+  std::uint32_t forgiven = 0;
+  friend bool operator==(const Attempts&, const Attempts&) = default;
+};
+
+// Jobs with the same attempts.
+struct JobAttempts {
+  IndexRange jobs;
+  Attempts attempts;
+  friend bool operator==(const JobAttempts&, const JobAttempts&) = default;
+};
+
+// How long a job waits after its n-th failure that counts: a random time of at most 100 ms, 200 ms,
+// 400 ms, … 5 min. The limit grows exponentially, so that retries do not load a service that is
+// down for long. The time is random from 0 on ("full jitter"), because that spreads the attempts of
+// many jobs best: Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. 100
+// ms, since most failures that pass are due to a lock or a lost connection; 5 min, since an
+// operator who has repaired something should not wait longer (both are guesses). `random`: 64
+// random bits.
+Nanoseconds backoff(std::uint32_t failures, std::uint64_t random);
+
+// The attempts of the jobs that failed, and the jobs that wait for their next attempt. Both are
+// kept as ranges, since jobs that fail together mostly have neighbouring indexes: about 80 bytes a
+// range. Jobs that failed in one publication wait for the same instant: they ran within half a
+// millisecond of each other, and a million failed jobs cost as much as a few.
+//
+// Owned by a batch, once one of its jobs is retried; guarded by the batch's mutex
+// (Batch::retries_). Nothing blocks or fails.
+class Retries {
+ public:
+  explicit Retries(std::uint64_t seed) : random_(seed) {}
+
+  Attempts of(std::uint64_t index) const;
+  // Calls take(range, attempts) for each part of `jobs` with the same attempts, in order.
+  template <class Take>
+  void visit(IndexRange jobs, Take take) const;
+  void set(IndexRange jobs, Attempts attempts);
+
+  // Schedules the next attempt of the jobs: at `now` + backoff().
+  void schedule(const JobAttempts& jobs, Nanoseconds now);
+  std::uint64_t waiting() const { return waiting_jobs_; }
+  // When the first waiting job is due; kNever: none waits.
+  Instant next_due() const { return waiting_.empty() ? kNever : Instant(waiting_.begin()->first); }
+  // Removes the jobs that are due from those that wait, and returns them, ascending.
+  std::vector<IndexRange> take_due(Nanoseconds now);
+  std::vector<IndexRange> take_all() { return take_due(Nanoseconds::max()); }
+
+  std::uint64_t memory_bytes() const;
+
+ private:
+  struct Part {
+    std::uint64_t high;
+    Attempts attempts;
+  };
+  std::map<std::uint64_t, Part> parts_;  // disjoint; by their low ends
+  std::multimap<Nanoseconds, IndexRange> waiting_;
+  std::uint64_t waiting_jobs_ = 0;
+  std::uint64_t random_;
+};
+
+template <class Take>
+void Retries::visit(IndexRange jobs, Take take) const {
+  auto part = parts_.upper_bound(jobs.low);
+  if (part != parts_.begin() && std::prev(part)->second.high > jobs.low) --part;
+  while (!jobs.empty()) {
+    if (part == parts_.end() || part->first >= jobs.high) return take(jobs, Attempts{});
+    if (part->first > jobs.low) take(IndexRange{jobs.low, part->first}, Attempts{});
+    jobs.low = jobs.low > part->first ? jobs.low : part->first;
+    const std::uint64_t high = part->second.high < jobs.high ? part->second.high : jobs.high;
+    take(IndexRange{jobs.low, high}, part->second.attempts);
+    jobs.low = high;
+    ++part;
+  }
+}
+
+}  // namespace locksley

@@ -1,7 +1,0 @@
-#include "core/idle.h"
-
-namespace locksley {
-
-template class BasicIdle<StdAtomics>;
-
-}  // namespace locksley

@@ -1,0 +1,89 @@
+// An executor of a lane whose jobs run outside the pool: in a process, for example.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/batch/batch.h"
+#include "core/lane/lane.h"
+#include "core/lane/result_writer.h"
+#include "core/lane/turn.h"
+
+namespace locksley {
+
+// A job for the program that runs it. The view is valid until the turn ends.
+struct ExternalJob {
+  std::uint64_t index = 0;
+  std::string_view payload;
+};
+
+// An executor without a thread: takes turns with the lane's batches, hands out their jobs, and is
+// told how they ended.
+//
+//   if (executor.begin_turn(64)) { while (auto job = executor.start_job()) send(*job); }
+//   ... later, in the order of the starts ...   executor.end_job(JobStatus::kOk, output); executor.publish();
+//   ... when nothing is out ...                 executor.end_turn();
+//
+// Jobs end in the order in which they were started. Jobs that have started, but have not ended at
+// the end of the turn, go back to the ring with those that have not started: they will run again.
+//
+// Owned by the program that runs the jobs; the lane outlives it. Destroyed between two turns.
+// One thread at a time.
+// begin_turn() blocks where the batch's payloads do. Nothing else blocks, so results pile up in a
+// journal that has no room: its owner then begins no turn. The batch is charged for the time from begin_turn() to end_turn(), in which the executor
+// served no other batch.
+// A payload that cannot be read becomes the error of its job. Calls in a wrong order are bugs, and
+// abort.
+class ExternalExecutor {
+ public:
+  explicit ExternalExecutor(Lane& lane) : lane_(lane), turn_(lane, writer_, Turn::NoRoom::kGoOn) {}
+  ~ExternalExecutor();
+  ExternalExecutor(const ExternalExecutor&) = delete;
+  ExternalExecutor& operator=(const ExternalExecutor&) = delete;
+
+  // Claims a turn of at most `most` jobs, with payloads of about `most_bytes` at most. False: there
+  // is nothing to claim. A job whose payload cannot be read ends here, as an error.
+  bool begin_turn(std::uint64_t most, std::size_t most_bytes);
+  bool has_turn() const { return turn_.is_held(); }
+  // The turn's batch.
+  Batch& batch() const { return turn_.batch(); }
+
+  // The next job, which is running from now on. None: all jobs of the turn have been started, or
+  // the batch is to stop or is held.
+  std::optional<ExternalJob> start_job();
+  // Jobs that have started and not ended.
+  std::uint64_t running_jobs() const { return started_ - ended_; }
+  // The oldest running job has ended.
+  void end_job(JobStatus status, std::string_view output);
+  // Makes the results of the jobs that have ended visible to all threads.
+  void publish() { turn_.publish(); }
+  // The last job that ended broke the program that runs the jobs: after the turn, no job of the batch
+  // is started until its back-off ends (FairRing::end_backoffs()).
+  void note_broken() { turn_.note_broken(); }
+  // Ends the turn. All jobs that have not ended go back.
+  void end_turn();
+
+ private:
+  void fetch(std::uint64_t most, std::size_t most_bytes);
+
+  // Constant.
+  Lane& lane_;
+
+  // One thread at a time.
+  ResultWriter writer_;
+  Turn turn_;
+  // When the oldest running job began: at its start, or at the end of the job before it.
+  Nanoseconds job_began_{};
+  std::uint64_t first_ = 0;  // index of the turn's first job
+  // Counted from first_:
+  std::uint64_t fetched_ = 0;
+  std::uint64_t started_ = 0;
+  std::uint64_t ended_ = 0;
+  std::vector<std::string_view> payloads_;
+  std::string scratch_;
+};
+
+}  // namespace locksley

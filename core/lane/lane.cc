@@ -1,0 +1,160 @@
+#include "core/lane/lane.h"
+
+#include "core/base/index_ranges.h"
+
+namespace locksley {
+
+void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start) {
+  const IndexRange range{0, jobs};
+  batch->jobs_added(jobs);
+  if (!open) batch->close();
+  enqueue(batch, {&range, jobs != 0 ? 1U : 0U}, open, start);
+}
+
+void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges, bool open,
+                   Start start) {
+  RingQueue& queue = batch->ring_queue();
+  attach(batch);
+  // In descending order: a range below the highest index is served first, and of several such
+  // ranges the one that was added last.
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
+    ring_.add_range(queue, *range, steady_now());
+  if (!open) ring_.close(queue, steady_now());
+  // The batch was cancelled before the ring had it. If another thread cancels it right now, exactly
+  // one of the two cancel() calls gets the jobs.
+  if (batch->is_stopping()) batch->jobs_dropped(ring_.cancel(queue, steady_now()));
+  if (start == Start::kNow && !ranges.empty()) wake();
+}
+
+void Lane::attach(const std::shared_ptr<Batch>& batch) {
+  const BatchOptions& options = batch->options();
+  ring_.attach(batch->ring_queue(),
+               {.tenant = options.tenant,
+                .weight = batch->status().weight,
+                .slots = options.slots,
+                .owner = batch.get(),
+                .results = options.results,
+                .is_internal = options.is_internal},
+               batch);
+  if (batch->is_held()) ring_.pause(batch->ring_queue(), steady_now());
+}
+
+void Lane::retry_due(const std::shared_ptr<Batch>& batch) {
+  put_back(batch, batch->take_due_retries(steady_now()));
+}
+
+std::uint64_t Lane::retry_failed(const std::shared_ptr<Batch>& batch) {
+  const auto ranges = batch->requeue_failed();
+  put_back(batch, ranges);
+  return count_of(ranges);
+}
+
+void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges) {
+  if (ranges.empty()) return;
+  RingQueue& queue = batch->ring_queue();
+  if (!ring_.put_back(queue, ranges, steady_now())) {
+    // The queue left the ring when all its jobs were settled and none could be added: so it is
+    // closed.
+    attach(batch);
+    ring_.put_back(queue, ranges, steady_now());
+    ring_.close(queue, steady_now());
+  }
+  // As in enqueue(): exactly one of the two calls gets the jobs.
+  if (batch->is_stopping()) batch->jobs_dropped(ring_.cancel(queue, steady_now()));
+  wake();
+}
+
+bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to) {
+  RingQueue& queue = batch->ring_queue();
+  const auto taken = ring_.take_out(queue, steady_now());
+  if (!taken) return false;
+  if (!taken->was_attached) return true;
+  to.attach(batch);
+  to.ring_.put_back(queue, taken->ranges, steady_now());
+  if (taken->is_closed) to.ring_.close(queue, steady_now());
+  // As in enqueue(): cancelled in between.
+  if (batch->is_stopping()) batch->jobs_dropped(to.ring_.cancel(queue, steady_now()));
+  to.wake();
+  return true;
+}
+
+bool Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
+  const auto first = batch.jobs_added(jobs);
+  if (!first) return false;
+  enqueue_jobs(batch, {*first, *first + jobs});
+  return true;
+}
+
+void Lane::enqueue_jobs(Batch& batch, IndexRange range) {
+  if (ring_.add_range(batch.ring_queue(), range, steady_now())) {
+    wake();
+  } else {
+    // The batch was cancelled after its record had counted these jobs: they are cancelled, too.
+    batch.jobs_dropped({&range, 1});
+  }
+}
+
+void Lane::close(Batch& batch) {
+  // The record first: the ring may release the batch once its queue is closed. The caller keeps it
+  // meanwhile.
+  batch.close();
+  enqueue_close(batch);
+}
+
+void Lane::enqueue_close(Batch& batch) { ring_.close(batch.ring_queue(), steady_now()); }
+
+void Lane::set_weight(Batch& batch, std::uint32_t weight) {
+  batch.set_weight(weight);
+  ring_.set_weight(batch.ring_queue(), weight);
+}
+
+void Lane::hold(Batch& batch, Hold reason) {
+  const MutexLock lock(hold_mutex_);
+  batch.set_hold(reason);
+  ring_.pause(batch.ring_queue(), steady_now());
+}
+
+void Lane::release(Batch& batch, Hold reason) {
+  {
+    const MutexLock lock(hold_mutex_);
+    batch.clear_hold(reason);
+    if (batch.is_held()) return;
+    ring_.resume(batch.ring_queue(), steady_now());
+  }
+  wake();
+}
+
+std::uint64_t Lane::cancel(Batch& batch, std::string reason) {
+  const std::uint64_t will_not_run = batch.stop(std::move(reason));
+  auto dropped = ring_.cancel(batch.ring_queue(), steady_now());
+  // Jobs that wait for a retry are not in the ring.
+  for (const IndexRange& range : batch.take_due_retries(Nanoseconds::max())) dropped.push_back(range);
+  batch.close();
+  batch.jobs_dropped(dropped);
+  if (stop_) stop_();
+  return will_not_run;
+}
+
+void Lane::cancel_after_failures(Batch& batch) {
+  cancel(batch, "cancelled after " + std::to_string(batch.options().max_fails) + " failed jobs");
+}
+
+void Lane::set_quantum(Nanoseconds quantum) {
+  // [lane-quantum] relaxed: as in quantum().
+  quantum_.store(quantum.count(), std::memory_order_relaxed);
+  ring_.set_quantum(quantum);
+}
+
+std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
+                                  ClaimFilter filter) {
+  // Jobs that go back may be dropped after the ring has released the batch: this reference keeps
+  // it.
+  const std::shared_ptr<Batch> keep =
+      settlement.left.empty() ? nullptr : std::static_pointer_cast<Batch>(batch.shared_from_this());
+  Settled settled = next == Next::kClaim ? ring_.settle_and_claim(batch.ring_queue(), settlement, now, filter)
+                                         : ring_.settle(batch.ring_queue(), settlement, now);
+  if (!settled.dropped.empty()) batch.jobs_dropped({&settled.dropped, 1});
+  return settled.claim;
+}
+
+}  // namespace locksley

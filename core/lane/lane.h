@@ -1,0 +1,183 @@
+// A lane: a ring of batch queues, and the operations by which batches enter it, change in it and
+// leave it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/histogram.h"
+#include "core/batch/batch.h"
+#include "core/ring/fair_ring.h"
+#include "core/sync/mutex.h"
+
+namespace locksley {
+
+// A ring, and what keeps the record of a batch (core/batch/batch.h) and its queue in the ring in
+// step. Executors (the pool for native handlers, processes for others) take turns of its batches by
+// core/lane/turn.h, and `wake` tells them that there may be something to claim. No other code has
+// access to the ring.
+//
+// Owned by the component that owns the executors; outlives them.
+// Every call may be made from any thread, except where it says otherwise. Calls take the mutexes of
+// the ring and of the batch, one after the other, and block no longer than that; cancel() and
+// settlements may call the batch's observer and journal.
+// Calls for a batch that has left the lane, or was cancelled meanwhile, have no effect on the ring.
+class Lane {
+ public:
+  using Wake = std::function<void()>;
+
+  Lane(std::string name, FairRing::Options options)
+      : name_(std::move(name)), ring_(options), quantum_(options.quantum.count()) {}
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  const std::string& name() const { return name_; }
+
+  // ---- Set once, before the first batch ----
+
+  // Called after there may be more to claim.
+  void on_work(Wake wake) { wake_ = std::move(wake); }
+  // Called after a batch was told to stop, for executors that do not check Batch::is_stopping()
+  // themselves.
+  void on_stop(Wake stop) { stop_ = std::move(stop); }
+
+  // ---- A batch's life ----
+
+  // kLater: the caller calls wake() after a series of submissions.
+  enum class Start { kNow, kLater };
+  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there.
+  void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::kNow);
+  // False, and nothing is added, if the batch is closed or cancelled.
+  bool add_jobs(Batch& batch, std::uint64_t jobs);
+  void close(Batch& batch);
+
+  // The second halves of submit(), add_jobs() and close(), for a caller that has to wait for
+  // something (an fsync, for example) before the jobs may run. The caller first counts them in the
+  // batch's record (Batch::jobs_added(), Batch::close()), and calls these later, in the same order.
+  // Jobs of a batch that was cancelled meanwhile are dropped. `ranges`: disjoint, ascending.
+  void enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges, bool open,
+               Start start = Start::kNow);
+  void enqueue_jobs(Batch& batch, IndexRange range);
+  void enqueue_close(Batch& batch);
+
+  // Queues again the failed jobs of the batch whose backoff has passed. A batch whose queue has
+  // left the ring enters it again. One thread at a time: the one that submits.
+  void retry_due(const std::shared_ptr<Batch>& batch);
+  // Queues again all jobs that have failed, and returns how many. A batch that was over goes on.
+  // One thread at a time: the one that submits.
+  std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
+
+  // Drops the jobs that have not started, and asks the running ones to stop. `reason` becomes the
+  // output of the jobs that never ran. Closes an open batch. Returns how many jobs will not run
+  // because of this call.
+  std::uint64_t cancel(Batch& batch, std::string reason);
+  // Cancels the rest of a batch that has more failures than it allows.
+  void cancel_after_failures(Batch& batch);
+
+  // Moves the batch, with the jobs that wait in this lane, to lane `to`. False, and nothing
+  // happens, while executors hold jobs of it: the caller holds the batch meanwhile, else they may
+  // always do.
+  bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to);
+  // Every batch leaves the lane at once, whatever waits in it. For the end of the process, once all
+  // claims are settled. O(batches).
+  void detach_all() { ring_.detach_all(); }
+
+  // ---- Changes, effective at once ----
+
+  void set_weight(Batch& batch, std::uint32_t weight);
+  // No new jobs of the batch are started while it has at least one reason for a hold. Releasing a
+  // reason that the batch does not have has no effect.
+  void hold(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
+  void release(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
+  void pause(Batch& batch) { hold(batch, Hold::kCommand); }
+  void resume(Batch& batch) { release(batch, Hold::kCommand); }
+  // Also for a tenant without batches: it will have that weight once it has one.
+  void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
+    ring_.set_tenant_weight(tenant, weight);
+  }
+  // Batches whose account of results (BatchOptions::results) was full are served again if it has room
+  // now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
+  void reopen_tenants() {
+    if (ring_.reopen_tenants()) wake();
+  }
+  // How many executors serve the lane: a claim leaves each of them its part of a batch.
+  void set_parallelism(std::uint32_t executors) { ring_.set_parallelism(executors); }
+  // Batches whose jobs broke an executor are served again if their back-off has ended by now, or, with
+  // Nanoseconds::max(), whenever it would. Returns when the next one ends. Does not call wake().
+  std::optional<Nanoseconds> end_backoffs(Nanoseconds until) { return ring_.end_backoffs(until); }
+  void set_quantum(Nanoseconds quantum);
+  // Worker time that a start costs its batch at least: FairRing::Options::start_cost. O(batches).
+  void set_start_cost(Nanoseconds start_cost) { ring_.set_start_cost(start_cost); }
+  // Jobs that take up to so long are brief; 0: all are. O(batches).
+  void set_brief_job(Nanoseconds brief_job) { ring_.set_brief_job(brief_job, steady_now()); }
+
+  // ---- Inspection ----
+
+  // How long an executor may go on with a claim before it hands back the rest.
+  Nanoseconds quantum() const {
+    // [lane-quantum] relaxed: a number on its own.
+    return Nanoseconds(quantum_.load(std::memory_order_relaxed));
+  }
+  // Hints without a lock, as the functions of these names in FairRing.
+  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return ring_.has_work(filter); }
+  std::uint64_t arrivals() const { return ring_.arrivals(); }
+  // As FairRing::snapshot() and FairRing::view(), for this moment.
+  RingSnapshot snapshot(std::size_t deepest) const { return ring_.snapshot(deepest, steady_now()); }
+  QueueView view(const Batch& batch) const { return ring_.view(batch.ring_queue(), steady_now()); }
+  // Whether an executor holds jobs of the batch, or is about to. False stays false while the batch
+  // is held.
+  bool has_claims(const Batch& batch) const { return ring_.has_claims(batch.ring_queue()); }
+
+  // ---- For executors ----
+
+  // How long batches waited for the turns of external executors (core/lane/external_executor.h).
+  // The pool's workers count for themselves.
+  DurationHistogram external_wait;
+
+  void wake() {
+    if (wake_) wake_();
+  }
+
+ private:
+  friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
+
+  // As the ring's calls of these names.
+  std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t max_jobs) {
+    return ring_.try_claim(now, filter, max_jobs);
+  }
+  Charge join(Batch& batch, Nanoseconds now) { return ring_.join(batch.ring_queue(), now); }
+  // Settles an executor's account with the ring, and claims its next turn under the same lock if
+  // `next` says so. Records jobs that were handed back to a cancelled batch as cancelled. The batch
+  // may be destroyed by the end of the call, unless the caller keeps it.
+  enum class Next { kClaim, kNothing };
+  std::optional<Claim> settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
+                              ClaimFilter filter);
+
+  void attach(const std::shared_ptr<Batch>& batch);
+  void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges);
+
+  // Constant.
+  const std::string name_;
+
+  // Constant after on_work() and on_stop().
+  Wake wake_;
+  Wake stop_;
+
+  // Guards itself.
+  FairRing ring_;
+
+  // Guards nothing by itself: it makes the two steps of hold() and of release() (record, then ring)
+  // one, for two threads that hold and release the same batch.
+  Mutex hold_mutex_;
+
+  // Nanoseconds. Written by set_quantum(), read by executors.
+  std::atomic<std::int64_t> quantum_;
+};
+
+}  // namespace locksley

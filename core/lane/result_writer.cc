@@ -1,0 +1,148 @@
+#include "core/lane/result_writer.h"
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace locksley {
+
+ResultWriter::ResultWriter()
+    : buffer_(std::make_unique_for_overwrite<std::byte[]>(kInitialBytes)), capacity_(kInitialBytes) {}
+
+ResultWriter::~ResultWriter() = default;
+
+void ResultWriter::begin_batch(Batch& batch) {
+  const MutexLock lock(mutex_);
+  batch_ = &batch;
+  keep_ = batch.options().keep;
+  const std::uint64_t most = batch.options().max_output_bytes;
+  most_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
+  journaled_ = batch.journal() != nullptr;
+  bursts_.clear();
+  row_ = cursor_ = 0;
+  ended_ = failed_ = published_hint_ = 0;
+  published_ended_ = published_failed_ = 0;
+  published_row_ = 0;
+  // [result-commit] relaxed: the mutex orders it for a publisher.
+  committed_.store(0, std::memory_order_relaxed);
+}
+
+void ResultWriter::note_burst(std::uint64_t low) {
+  const MutexLock lock(mutex_);
+  bursts_.push_back({low, ended_});
+}
+
+std::vector<IndexRange> ResultWriter::take_indexes(std::uint32_t ended) {
+  std::vector<IndexRange> indexes;
+  for (std::size_t i = 0; i < bursts_.size(); ++i) {
+    const Burst& burst = bursts_[i];
+    const std::uint32_t from = std::max(burst.ended_before, published_ended_);
+    const std::uint32_t to = i + 1 < bursts_.size() ? std::min(bursts_[i + 1].ended_before, ended) : ended;
+    if (from >= to) continue;
+    const IndexRange range{burst.low + (from - burst.ended_before), burst.low + (to - burst.ended_before)};
+    if (!indexes.empty() && indexes.back().high == range.low) {
+      indexes.back().high = range.high;
+    } else {
+      indexes.push_back(range);
+    }
+  }
+  if (!bursts_.empty()) bursts_.erase(bursts_.begin(), bursts_.end() - 1);
+  return indexes;
+}
+
+ResultWriter::Outcome ResultWriter::end_batch() {
+  const MutexLock lock(mutex_);
+  const Outcome outcome = publish_locked();
+  batch_ = nullptr;
+  // One large output must not occupy its memory for ever.
+  if (capacity_ > 8 * kInitialBytes) {
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(kInitialBytes);
+    capacity_ = kInitialBytes;
+  }
+  return outcome;
+}
+
+void ResultWriter::end_job(JobStatus status) {
+  if (const std::size_t size = cursor_ - row_ - sizeof(ResultHead); size > most_output_) {
+    clear_output();
+    write("the output has " + std::to_string(size) + " bytes; a result has at most " +
+          std::to_string(most_output_));
+    status = JobStatus::kError;
+  }
+  ++ended_;
+  if (status != JobStatus::kOk) ++failed_;
+  if (keep_ == Keep::kAll || status != JobStatus::kOk) {
+    if (keep_ == Keep::kNone) clear_output();
+    const auto length = static_cast<std::uint32_t>(cursor_ - row_ - sizeof(ResultHead));
+    const ResultHead head{index_, length, status, {}};
+    std::memcpy(buffer_.get() + row_, &head, sizeof head);
+    row_ += ResultHead::bytes_of(length);
+    // Room for the next head, so that begin_job() need not check.
+    if (capacity_ - std::min(row_, capacity_) < 2 * sizeof(ResultHead)) {
+      cursor_ = row_;
+      grow(2 * sizeof(ResultHead));
+    }
+  }
+  // [result-commit] release: the row is there; pairs with the acquire in publish_locked().
+  committed_.store(std::uint64_t{ended_} << 32 | failed_, std::memory_order_release);
+}
+
+void ResultWriter::grow(std::size_t size) {
+  if (size > kLargestOutput) throw std::length_error("an output of more than 4 GiB");
+  // Under the mutex, because a publisher reads the buffer.
+  const MutexLock lock(mutex_);
+  const std::size_t wanted = std::max(capacity_ * 2, cursor_ + size + 4 * sizeof(ResultHead));
+  auto larger = std::make_unique_for_overwrite<std::byte[]>(wanted);
+  std::memcpy(larger.get(), buffer_.get(), std::min(cursor_, capacity_));
+  buffer_ = std::move(larger);
+  capacity_ = wanted;
+}
+
+ResultWriter::Outcome ResultWriter::publish() {
+  const MutexLock lock(mutex_);
+  const Outcome outcome = publish_locked();
+  // Between jobs all rows are committed, hence published now.
+  row_ = published_row_ = 0;
+  published_hint_ = ended_;
+  return outcome;
+}
+
+ResultWriter::Outcome ResultWriter::publish_for_worker(std::shared_ptr<Batch>& batch) {
+  const MutexLock lock(mutex_);
+  if (batch_ == nullptr) return Outcome::kNothing;
+  // The batch lives: the worker that runs its jobs has not ended with it, and cannot while the
+  // mutex is held.
+  batch = batch_->shared_from_this();
+  return publish_locked();
+}
+
+ResultWriter::Outcome ResultWriter::publish_locked() {
+  // [result-commit] acquire: the rows of the jobs that the word counts; pairs with the release in
+  // end_job().
+  const std::uint64_t committed = committed_.load(std::memory_order_acquire);
+  const auto ended = static_cast<std::uint32_t>(committed >> 32);
+  const auto failed = static_cast<std::uint32_t>(committed);
+  if (ended == published_ended_) return Outcome::kNothing;
+  const std::uint32_t rows = keep_ == Keep::kAll ? ended - published_ended_ : failed - published_failed_;
+  EndedJobs counts;
+  std::size_t end = published_row_;
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    ResultHead head;
+    std::memcpy(&head, buffer_.get() + end, sizeof head);
+    ++counts.by_status[static_cast<std::size_t>(head.status)];
+    end += ResultHead::bytes_of(head.length);
+  }
+  if (keep_ != Keep::kAll) {
+    counts.by_status[static_cast<std::size_t>(JobStatus::kOk)] =
+        (ended - published_ended_) - (failed - published_failed_);
+  }
+  const std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
+  const bool too_many = batch_->publish(counts, bytes, rows, take_indexes(ended));
+  published_ended_ = ended;
+  published_failed_ = failed;
+  published_row_ = end;
+  return too_many ? Outcome::kTooManyFailures : Outcome::kPublished;
+}
+
+}  // namespace locksley

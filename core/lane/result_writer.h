@@ -1,0 +1,139 @@
+// Where an executor collects the results of the jobs that it runs, until they are published.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/base/job.h"
+#include "core/batch/batch.h"
+#include "core/batch/result_log.h"
+#include "core/sync/mutex.h"
+
+namespace locksley {
+
+// The results of one executor, a pool's worker or an ExternalExecutor: for one batch at a time,
+// batch after batch. Per job, the executor's thread takes no lock and performs no locked operation.
+//
+// A member of its executor; outlives the monitor's thread.
+// The functions are grouped by the threads that may call them: all but one belong to the executor's
+// thread. While that thread is held up in a long job, the monitor publishes in its place.
+// Calls block for as long as a publication by the other thread takes. The batch's observer and
+// journal are called under the writer's mutex, so they must not wait for the executor.
+// An output above 4 GiB throws std::length_error from the call that makes it too long, or ends its
+// job as an error; so does one above BatchOptions::max_output_bytes at the end of its job. A failed allocation throws std::bad_alloc.
+//
+// How the two threads share the buffer: rows lie in it in the order of completion. After each job
+// the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
+// many of them failed. A publisher takes mutex_, loads that word, walks over as many rows as it
+// stands for, and hands them to the batch. Bytes behind those rows belong to the executor's thread
+// alone. Steps that move or re-use the buffer, or change the batch, hold mutex_.
+// Where outputs of good jobs are not kept, only the other jobs have rows. Where no outputs are
+// kept, those rows serve to tell which jobs they are and how they ended, and the batch does not
+// keep them. So the counts that are published are always those of the rows.
+class ResultWriter {
+ public:
+  // kTooManyFailures: the batch had more failures than it allows, and the caller is to cancel its
+  // rest.
+  enum class Outcome { kPublished, kNothing, kTooManyFailures };
+
+  ResultWriter();
+  ~ResultWriter();
+  ResultWriter(const ResultWriter&) = delete;
+  ResultWriter& operator=(const ResultWriter&) = delete;
+
+  // ---- The executor's thread: batches ----
+
+  void begin_batch(Batch& batch) LOCKSLEY_EXCLUDES(mutex_);
+  // Jobs low, low + 1, … are run from here on, until the next burst begins. Needed for a batch with
+  // a journal, which must know which jobs have ended.
+  void begin_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_) {
+    if (journaled_) note_burst(low);
+  }
+  // Publishes, and starts the buffer anew.
+  Outcome publish() LOCKSLEY_EXCLUDES(mutex_);
+  // Publishes the rest, and lets go of the batch.
+  Outcome end_batch() LOCKSLEY_EXCLUDES(mutex_);
+
+  // ---- The executor's thread: jobs ----
+
+  void begin_job(std::uint64_t index) {
+    index_ = index;
+    cursor_ = row_ + sizeof(ResultHead);
+  }
+  void write(std::string_view bytes) {
+    char* to = write_space(bytes.size());
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  }
+  // The next `size` bytes of the output. Valid until the next call.
+  char* write_space(std::size_t size) {
+    if (size > capacity_ - cursor_) [[unlikely]]
+      grow(size);
+    char* to = reinterpret_cast<char*>(buffer_.get()) + cursor_;
+    cursor_ += size;
+    return to;
+  }
+  // Drops the job's output so far.
+  void clear_output() { cursor_ = row_ + sizeof(ResultHead); }
+  void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
+
+  // Jobs that have ended, but whose results no other thread can see yet.
+  std::uint64_t unpublished_jobs() const { return ended_ - published_hint_; }
+  std::size_t unpublished_bytes() const { return row_; }
+
+  // ---- The monitor ----
+
+  // Publishes in the place of an executor that is busy. `batch` becomes the batch whose results
+  // were published, for the caller to cancel.
+  Outcome publish_for_worker(std::shared_ptr<Batch>& batch) LOCKSLEY_EXCLUDES(mutex_);
+
+ private:
+  static constexpr std::size_t kInitialBytes = 128 * 1024;
+  static constexpr std::size_t kLargestOutput = ~std::uint32_t{0};  // ResultHead::length
+
+  // A burst of which some jobs have not been published: its first index, and how many jobs had
+  // ended before.
+  struct Burst {
+    std::uint64_t low;
+    std::uint32_t ended_before;
+  };
+
+  void grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
+  void note_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_);
+  // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
+  std::vector<IndexRange> take_indexes(std::uint32_t ended) LOCKSLEY_REQUIRES(mutex_);
+  Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
+
+  // The executor's thread. It changes these under mutex_ too, since a publisher reads them under
+  // mutex_.
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t capacity_;
+  Keep keep_ = Keep::kAll;
+  std::size_t most_output_ = kLargestOutput;  // BatchOptions::max_output_bytes
+  bool journaled_ = false;
+
+  // The executor's thread alone.
+  std::size_t row_ = 0;     // where the next row begins
+  std::size_t cursor_ = 0;  // where the output of the running job continues
+  std::uint64_t index_ = 0;
+  std::uint32_t ended_ = 0;           // jobs since begin_batch()
+  std::uint32_t failed_ = 0;          // of those
+  std::uint32_t published_hint_ = 0;  // of ended_, published by this thread
+
+  // Written by the executor's thread after each job: ended << 32 | not ok. A publisher, who reads
+  // it under mutex_, may then read the rows of those jobs.
+  std::atomic<std::uint64_t> committed_{0};
+
+  Mutex mutex_;
+  Batch* batch_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
+  std::uint32_t published_ended_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::uint32_t published_failed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::size_t published_row_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::vector<Burst> bursts_ LOCKSLEY_GUARDED_BY(mutex_);
+};
+
+}  // namespace locksley

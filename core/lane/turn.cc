@@ -1,0 +1,79 @@
+#include "core/lane/turn.h"
+
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace locksley {
+
+Turn::~Turn() {
+  if (step_ == Step::kClaimed) begin();
+  if (step_ == Step::kBegun) leave();
+  if (step_ == Step::kLeft) settle(steady_now());
+}
+
+bool Turn::try_claim(ClaimFilter filter, std::uint64_t max_jobs) {
+  check(step_ == Step::kNone, "an executor claims a turn in the middle of another");
+  return hold(lane_.try_claim(steady_now(), filter, max_jobs));
+}
+
+void Turn::join(Batch& batch, IndexRange stolen) {
+  check(step_ == Step::kNone, "an executor joins a batch in the middle of a turn");
+  hold(batch, stolen, lane_.join(batch, steady_now()), Nanoseconds{0});
+}
+
+bool Turn::hold(const std::optional<Claim>& claim) {
+  if (!claim) return false;
+  hold(*static_cast<Batch*>(claim->queue->owner()), claim->range, claim->charged, claim->waited);
+  return true;
+}
+
+void Turn::hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited) {
+  batch_ = &batch;
+  step_ = Step::kClaimed;
+  ends_jobs_ = !range.empty();
+  left_ = range;
+  executed_ = started_ = 0;
+  has_ended_well_ = has_broken_ = false;
+  charged_ = charged;
+  waited_ = waited;
+}
+
+void Turn::begin() {
+  check(step_ == Step::kClaimed, "a turn begins without a claim");
+  step_ = Step::kBegun;
+  began_ = steady_now();
+  batch_->executor_joined();
+  if (ends_jobs_) writer_.begin_batch(*batch_);
+}
+
+void Turn::leave() {
+  check(step_ == Step::kBegun, "an executor leaves a batch that it has not joined");
+  step_ = Step::kLeft;
+  // In this order: a reader who sees that nothing runs any more sees everything that has ended.
+  const auto outcome = ends_jobs_ ? writer_.end_batch() : ResultWriter::Outcome::kNothing;
+  batch_->executor_left();
+  if (ends_jobs_) follow_up(outcome);
+}
+
+bool Turn::settle(Nanoseconds now, Lane::Next next, ClaimFilter filter) {
+  check(step_ == Step::kLeft, "a turn is settled before its executor has left the batch");
+  step_ = Step::kNone;
+  const Settlement settlement{.charged = charged_,
+                              .actual = now - began_,
+                              .executed = executed_,
+                              .started = started_,
+                              .left = left_,
+                              .has_ended_well = has_ended_well_,
+                              .has_broken = has_broken_};
+  Batch& batch = *std::exchange(batch_, nullptr);
+  return hold(lane_.settle(batch, settlement, now, next, filter));
+}
+
+void Turn::follow_up(ResultWriter::Outcome outcome) {
+  if (outcome == ResultWriter::Outcome::kTooManyFailures) lane_.cancel_after_failures(*batch_);
+  if (no_room_ == NoRoom::kGoOn) return;
+  if (BatchJournal* const journal = batch_->journal()) journal->wait_for_room();
+}
+
+}  // namespace locksley

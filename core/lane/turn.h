@@ -1,0 +1,127 @@
+// One executor's turn with a batch: from the claim to the settlement.
+#pragma once
+
+#include <cstdint>
+
+#include "core/batch/batch.h"
+#include "core/lane/lane.h"
+#include "core/lane/result_writer.h"
+
+namespace locksley {
+
+// A turn: jobs of one batch that one executor runs, and the executor's account with the ring and
+// the batch. Pool workers, thieves and external executors all take these steps, in this order:
+//
+//   1. try_claim() or join()  The ring counts the executor and, for a claim, charges the batch
+//      in advance.
+//   2. begin()                The batch counts the executor as running; the clock starts.
+//   3. publish()              Any number of times. Jobs that have ended become visible.
+//   4. leave()                Publishes all jobs that have ended, and then the batch stops
+//      counting the
+//                             executor.
+//   5. settle()               The ring gets the account and the jobs that did not end.
+//
+// So a reader who sees that nothing of a batch runs sees every job of it that has ended: step 4
+// publishes first. The ring keeps the batch alive from step 1 to step 5.
+//
+// A member of its executor, used for one turn after the other, or of anything else that holds a
+// range of jobs for a while: any number of turns of one batch may be out at once, and they may end
+// in any order. The lane and the writer outlive it. A turn that is destroyed between steps 1 and 5
+// takes the missing steps, and hands back what is left.
+// One thread at a time, except that the monitor may publish through the writer meanwhile.
+// publish() and leave() block while the batch's journal has no room, unless the turn was made with
+// NoRoom::kGoOn. All other calls take the
+// mutexes of the ring, the batch and the writer, one after the other, and block no longer than
+// that; none allocates. Steps in a wrong order are bugs, and abort.
+class Turn {
+ public:
+  // What publish() and leave() do while the batch's journal has no room.
+  enum class NoRoom : std::uint8_t { kWait, kGoOn };
+
+  Turn(Lane& lane, ResultWriter& writer, NoRoom no_room = NoRoom::kWait)
+      : lane_(lane), writer_(writer), no_room_(no_room) {}
+  ~Turn();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // ---- Step 1: with no turn ----
+
+  // Claims at most `max_jobs` jobs of the batch that is owed most. False: there is nothing to
+  // claim.
+  bool try_claim(ClaimFilter filter = ClaimFilter::kAny, std::uint64_t max_jobs = FairRing::kAnyNumber);
+  // For a thief, who has `stolen` already, from a turn of `batch`. An empty range: sub-jobs of a
+  // running job. Such a turn ends no jobs, and does not use the writer.
+  void join(Batch& batch, IndexRange stolen);
+
+  // ---- Steps 2 to 4: during the turn ----
+
+  void begin();
+  // Counts `jobs` jobs, the lowest of those left, as ended. Their results are in the writer.
+  void count_ended(std::uint64_t jobs) {
+    executed_ += jobs;
+    left_.low += jobs;
+  }
+  // So many jobs have begun, where starts are scarce: FairRing::Options::start_cost.
+  void set_started(std::uint64_t jobs) { started_ = jobs; }
+  // A job ended with status ok; the last job broke the executor. The ring is told when the turn is
+  // settled: FairRing::end_backoffs().
+  void note_ended_well() { has_ended_well_ = true; }
+  void note_broken() { has_broken_ = true; }
+  // For an executor from whom jobs are stolen: these are left.
+  void set_left(IndexRange left) { left_ = left; }
+  // If the batch now has more failures than it allows, its rest is cancelled.
+  void publish() { follow_up(writer_.publish()); }
+  void leave();
+
+  // ---- Step 5 ----
+
+  // The batch is charged for the time from begin() until `now`.
+  void settle(Nanoseconds now) { (void)settle(now, Lane::Next::kNothing, ClaimFilter::kAny); }
+  // The same, and step 1 of the next turn under the same lock. False: there is nothing to claim.
+  bool settle_and_claim(Nanoseconds now, ClaimFilter filter) {
+    return settle(now, Lane::Next::kClaim, filter);
+  }
+
+  // ---- State ----
+
+  // Between step 1 and step 5.
+  bool is_held() const { return batch_ != nullptr; }
+  // While it is held:
+  Batch& batch() const { return *batch_; }
+  IndexRange left() const { return left_; }
+  std::uint64_t executed() const { return executed_; }
+  // What the ring expects the claim to take, and how long the batch had waited for it. 0 for a
+  // thief.
+  Nanoseconds expected() const { return charged_.time; }
+  Nanoseconds waited() const { return waited_; }
+  // From begin() on, until the next turn's begin().
+  Nanoseconds began() const { return began_; }
+
+ private:
+  enum class Step : std::uint8_t { kNone, kClaimed, kBegun, kLeft };
+
+  void hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited);
+  bool hold(const std::optional<Claim>& claim);
+  bool settle(Nanoseconds now, Lane::Next next, ClaimFilter filter);
+  void follow_up(ResultWriter::Outcome outcome);
+
+  // Constant.
+  Lane& lane_;
+  ResultWriter& writer_;
+  const NoRoom no_room_;
+
+  // The executor's thread only.
+  Batch* batch_ = nullptr;  // null: no turn
+  Step step_ = Step::kNone;
+  bool ends_jobs_ = false;
+  bool has_ended_well_ = false;
+  bool has_broken_ = false;
+  IndexRange left_;
+  std::uint64_t executed_ = 0;  // jobs that ended; not sub-jobs
+  std::uint64_t started_ = 0;   // as set_started() was told
+  Charge charged_;
+  Nanoseconds waited_{};
+  Nanoseconds began_{};
+};
+
+}  // namespace locksley

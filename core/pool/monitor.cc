@@ -1,0 +1,61 @@
+#include "core/pool/monitor.h"
+
+#include <memory>
+
+#include "core/pool/pool.h"
+#include "core/pool/worker.h"
+#include "core/sync/asymmetric_barrier.h"
+
+namespace locksley {
+
+void Monitor::start() {
+  stopping_.store(false);
+  thread_ = std::thread([this] { run(); });
+}
+
+void Monitor::stop() {
+  stopping_.store(true);
+  parker_.unpark();
+  thread_.join();
+}
+
+void Monitor::run() {
+  std::vector<std::uint64_t> last_bursts(Pool::kMaxWorkers, ~std::uint64_t{0});
+  unsigned quiet = 0;
+  while (!stopping_.load()) {
+    if (check_workers(last_bursts)) {
+      quiet = 0;
+    } else if (++quiet >= kQuietPeriodsBeforeSleep) {
+      quiet = 0;
+      asleep_.store(true);
+      AsymmetricBarrier::heavy();
+      // A worker that marked itself before the barrier is seen now; one that does later sees that
+      // the monitor is asleep.
+      if (!check_workers(last_bursts) && !stopping_.load()) parker_.park();
+      asleep_.store(false);
+      continue;
+    }
+    (void)parker_.park_for(kPeriod);
+  }
+}
+
+// Whether any worker has marked itself. Publishes for those that have not moved since the last
+// check.
+bool Monitor::check_workers(std::vector<std::uint64_t>& last_bursts) {
+  bool any = false;
+  for (std::uint32_t i = 0, count = pool_.made_.load(); i < count; ++i) {
+    Worker& worker = pool_.worker(i);
+    if (!worker.has_unpublished()) continue;
+    any = true;
+    const std::uint64_t bursts = worker.bursts_begun();
+    if (std::exchange(last_bursts[i], bursts) != bursts) continue;
+    worker.cut_burst();
+    std::shared_ptr<Batch> batch;
+    if (worker.writer().publish_for_worker(batch) == ResultWriter::Outcome::kTooManyFailures) {
+      pool_.lane_.cancel_after_failures(*batch);
+    }
+  }
+  return any;
+}
+
+}  // namespace locksley

@@ -1,0 +1,385 @@
+#include "core/pool/worker.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "core/batch/handler.h"
+#include "core/pool/monitor.h"
+#include "core/pool/pool.h"
+#include "core/sync/asymmetric_barrier.h"
+#include "core/tasks/context.h"
+
+namespace locksley {
+namespace {
+
+// Times; each is a compromise between the cost of a step (in brackets) and the delay of what waits
+// for it. A burst of tiny jobs, which runs without a look at the clock (40 ns) or at the claim (15
+// ns).
+constexpr Nanoseconds kBurstTime = std::chrono::microseconds(16);
+constexpr std::uint64_t kLargestBurst = 256;
+// Results wait for others for so long (a publication costs 100 ns, and a wake-up of the thread that
+// waits for it), or until there are so many bytes.
+constexpr Nanoseconds kPublishAfter = std::chrono::microseconds(500);
+constexpr std::size_t kPublishBytes = 64 * 1024;
+// From this length on, the rest of a claim is worth waking a worker for (10 us).
+constexpr Nanoseconds kWorthWaking = std::chrono::microseconds(20);
+
+// Durations of jobs, collected for one turn so that jobs write nothing that is shared.
+class TurnDurations {
+ public:
+  void add(Nanoseconds each, std::uint64_t count) {
+    const std::size_t bucket = DurationHistogram::bucket_of(each);
+    if (count_ != 0 && bucket != bucket_) flush();
+    bucket_ = bucket;
+    count_ += count;
+    sum_ += each * static_cast<std::int64_t>(count);
+  }
+  void flush() {
+    if (count_ != 0) histogram_.observe(sum_ / static_cast<std::int64_t>(count_), count_);
+    count_ = 0;
+    sum_ = {};
+  }
+  explicit TurnDurations(DurationHistogram& histogram) : histogram_(histogram) {}
+
+ private:
+  DurationHistogram& histogram_;
+  std::size_t bucket_ = 0;
+  std::uint64_t count_ = 0;
+  Nanoseconds sum_{};
+};
+
+}  // namespace
+
+Worker::Worker(Pool& pool, std::uint32_t number)
+    : pool_(pool),
+      lane_(pool.lane_),
+      idle_(*pool.idle_),
+      number_(number),
+      spawner_(*this, *pool.depot_, idle_),
+      own_range_(range_.owner()),
+      turn_(lane_, writer_),
+      views_(std::make_unique<std::string_view[]>(kLargestBurst)),
+      random_state_(0x9E3779B97F4A7C15u * (number + 1)) {}
+
+Worker::~Worker() { check(!thread_.joinable(), "a worker is destroyed while its thread runs"); }
+
+void Worker::start() {
+  leaving_.store(false);
+  reserved_ = number_ < pool_.reserved_;
+  thread_ = std::thread([this] { run(); });
+}
+
+void Worker::join() { thread_.join(); }
+
+WorkerSnapshot Worker::snapshot() const {
+  return {.worker = number_,
+          .queue_depth = range_.len() + spawner_.len(),
+          .jobs = stats_.jobs.get(),
+          .tasks = stats_.tasks.get(),
+          .steals = stats_.steals.get(),
+          .steal_attempts = stats_.steal_attempts.get(),
+          .stolen = stats_.stolen.get(),
+          .parks = stats_.parks.get(),
+          .empty_wakes = stats_.empty_wakes.get(),
+          .claims = stats_.claims.get(),
+          .busy_ns = stats_.busy_ns.get(),
+          .turn_ns = turn_ns(steady_now()),
+          .ring_wait = stats_.ring_wait.snapshot()};
+}
+
+std::uint64_t Worker::turn_ns(Nanoseconds now) const {
+  const auto began = static_cast<std::int64_t>(turn_began_.get());
+  return began == 0 ? 0 : static_cast<std::uint64_t>(std::max<std::int64_t>(now.count() - began, 1));
+}
+
+std::uint32_t Worker::pool_workers() const { return pool_.workers(); }
+
+void Worker::run() {
+  const ThreadRoleScope own_thread(own_thread_);
+  Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
+  bool woken = false;
+  while (!leaving_.load()) {
+    arrivals_ = lane_.arrivals();
+    if (turn_.try_claim(filter())) {
+      stop_searching();
+      run_claims();
+      woken = false;
+      continue;
+    }
+    if (!searching_) searching_ = idle.try_search();
+    if (searching_ && !reserved_ && steal() == Found::kSomething) {
+      woken = false;
+      continue;
+    }
+    if (woken) stats_.empty_wakes.add(1);
+    woken = false;
+    // One worker at a time looks on: the others would only be in its way.
+    const bool may_look = searching_ && idle.is_sole_searcher();
+    if (spin_.look(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
+    idle.enter_park(sleeper_, std::exchange(searching_, false));
+    if (leaving_.load() || may_find_work()) {
+      idle.leave_park(sleeper_);
+      woken = false;
+    } else {
+      stats_.parks.add(1);
+      sleeper_.parker.park();
+      idle.return_from_park(sleeper_);
+      spin_.slept();
+      woken = true;
+    }
+    searching_ = true;
+  }
+  stop_searching();
+}
+
+void Worker::stop_searching() {
+  if (!searching_) return;
+  searching_ = false;
+  Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
+  if (!idle.end_search() || !idle.has_parked_worker()) return;
+  // A thread that published work while this was the last searcher has woken no worker. Tasks are
+  // published without a barrier, so one is made here; but only if a worker has spawned, since a
+  // barrier is dear.
+  for (std::uint32_t i = 0, count = reserved_ ? 0 : pool_.made_.load(); i < count; ++i) {
+    if (pool_.worker(i).spawner_.has_spawned()) {
+      AsymmetricBarrier::heavy();
+      break;
+    }
+  }
+  if (reserved_) {
+    if (may_find_work()) idle.notify();
+    return;
+  }
+  for (std::uint32_t i = 0, count = pool_.made_.load(); i < count; ++i) {
+    const Worker& other = pool_.worker(i);
+    if (&other != this && !other.spawner_.empty()) idle_.wake_for_task(other.spawner_.batch());
+  }
+  if (may_find_work()) idle_.notify();
+}
+
+bool Worker::may_find_work() {
+  if (lane_.has_work(filter())) return true;
+  if (reserved_) return false;
+  for (std::uint32_t i = 0, count = pool_.made_.load(); i < count; ++i) {
+    const Worker& other = pool_.worker(i);
+    if (&other != this && (!other.range_.empty() || !other.spawner_.empty())) return true;
+  }
+  return false;
+}
+
+void Worker::run_claims() {
+  do {
+    stats_.claims.add(1);
+    stats_.ring_wait.observe(turn_.waited());
+    run_turn();
+  } while (settle());
+}
+
+bool Worker::settle() {
+  const bool goes_on = !leaving_.load();
+  arrivals_ = lane_.arrivals();
+  if (goes_on) {
+    turn_.settle_and_claim(now_, filter());
+  } else {
+    turn_.settle(now_);
+  }
+  // Jobs that were handed back are work like any other, and this worker may claim none of them, or
+  // not all.
+  if (lane_.has_work()) idle_.notify();
+  // The measured cost of its jobs may have made the batch one for the reserved workers.
+  pool_.wake_reserved();
+  return turn_.is_held();
+}
+
+void Worker::begin_turn() {
+  turn_.begin();
+  now_ = unpublished_since_ = turn_.began();
+  turn_began_.set(static_cast<std::uint64_t>(now_.count()));
+}
+
+void Worker::leave_turn() {
+  turn_.leave();
+  unpublished_.set(0);
+  stats_.busy_ns.add(static_cast<std::uint64_t>((now_ - turn_.began()).count()));
+  turn_began_.set(0);
+  // One large payload must not occupy its memory for ever.
+  if (scratch_.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(scratch_);
+}
+
+void Worker::run_turn() {
+  begin_turn();
+  Batch& batch = turn_.batch();
+  const IndexRange range = turn_.left();
+  const Nanoseconds until = now_ + std::max(turn_.expected(), lane_.quantum());
+  Nanoseconds mean = turn_.expected() / static_cast<std::int64_t>(range.size());
+  TurnDurations durations(batch.handler().stats.job_duration);
+  std::uint64_t taken = range.low;  // [range.low, taken) was taken to be run
+  std::uint64_t largest_burst = kLargestBurst;
+
+  // Thieves would be executors that the ring has not counted against a limit of SLOTS, so the
+  // claims of such a batch are not published.
+  const bool shared = range.size() > 1 && batch.options().slots == 0;
+  if (shared) {
+    own_range_.publish(range, {&batch});
+    // Also a range that a thief has just stolen, since its length in time is unknown.
+    if (mean.count() == 0 || mean * static_cast<std::int64_t>(range.size()) > kWorthWaking) idle_.notify();
+  }
+  while (!batch.is_stopping() && !batch.is_held() && !batch.is_at_result_limit() && !leaving_.load()) {
+    const std::uint64_t most =
+        mean.count() == 0
+            ? 1
+            : std::clamp<std::uint64_t>(static_cast<std::uint64_t>(kBurstTime / mean), 1, largest_burst);
+    const IndexRange burst =
+        shared ? own_range_.take_burst(most) : IndexRange{taken, taken + std::min(most, range.high - taken)};
+    if (burst.empty()) break;
+    taken = burst.high;
+    if (burst.size() > 1 || writer_.unpublished_jobs() != 0) {
+      unpublished_.set(1);
+      pool_.monitor_->need();
+    }
+    bursts_.add(1);
+    writer_.begin_burst(burst.low);
+    const std::size_t bytes_before = writer_.unpublished_bytes();
+    const std::uint64_t ran = run_burst(batch, burst);
+    turn_.count_ended(ran);
+    // A burst that is cut short because its results are large ends the turn: so the next one is smaller.
+    const std::size_t written = writer_.unpublished_bytes() - bytes_before;
+    if (written > kPublishBytes / 2)
+      largest_burst = std::max<std::uint64_t>(1, kPublishBytes * ran / written / 2);
+
+    const Nanoseconds before = std::exchange(now_, steady_now());
+    mean = std::max((now_ - before) / static_cast<std::int64_t>(ran), Nanoseconds(1));
+    durations.add(mean, ran);
+    last_progress_.set(static_cast<std::uint64_t>(now_.count()));
+    if (writer_.unpublished_bytes() >= kPublishBytes || now_ - unpublished_since_ >= kPublishAfter) {
+      turn_.publish();
+      unpublished_since_ = now_;
+      unpublished_.set(0);
+    }
+    if (ran < burst.size() || turn_is_over(until, now_)) break;
+    if (shared && mean * static_cast<std::int64_t>(own_range_.len()) > kWorthWaking) idle_.notify();
+  }
+  if (shared) {
+    // Thieves take from the high end, so what is left begins where the worker has stopped.
+    const IndexRange rest = own_range_.take_all();
+    turn_.set_left({turn_.left().low, rest.empty() ? taken : rest.high});
+  }
+  durations.flush();
+  leave_turn();
+}
+
+bool Worker::turn_is_over(Nanoseconds until, Nanoseconds now) const {
+  // A turn is not cut shorter than this, however many batches arrive: to settle and claim is 1% of
+  // it.
+  constexpr Nanoseconds kShortestTurn = std::chrono::microseconds(25);
+  return now >= until || (now - turn_.began() >= kShortestTurn && lane_.arrivals() != arrivals_);
+}
+
+std::uint64_t Worker::run_burst(Batch& batch, IndexRange burst) {
+  std::span<std::string_view> payloads(views_.get(), burst.size());
+  try {
+    payloads = payloads.first(batch.payloads().fetch(burst.low, payloads, scratch_));
+  } catch (const std::exception& exception) {
+    fail_burst(burst, exception.what());
+    return burst.size();
+  }
+  // [burst-overdue] relaxed: a flag on its own; one that was meant for the burst before cuts this
+  // one, at no harm.
+  overdue_.store(false, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    // [burst-overdue] relaxed: a late look runs a job more.
+    const bool overdue = overdue_.load(std::memory_order_relaxed);
+    // The burst was sized by the jobs before it. If its jobs turn out to be long, the rest is left
+    // to workers that are free.
+    // Nor are results held back that are much larger than those before: they count from their publication
+    // on.
+    if (i != 0 &&
+        (overdue || batch.is_stopping() || batch.is_held() || writer_.unpublished_bytes() >= kPublishBytes)) {
+      return i;
+    }
+    run_job(batch, burst.low + i, payloads[i]);
+  }
+  return payloads.size();
+}
+
+void Worker::fail_burst(IndexRange burst, std::string_view why) {
+  for (std::uint64_t index = burst.low; index < burst.high; ++index) {
+    writer_.begin_job(index);
+    writer_.write("cannot read the payload: ");
+    writer_.write(why);
+    writer_.end_job(JobStatus::kError);
+    stats_.jobs.add(1);
+  }
+}
+
+void Worker::run_job(Batch& batch, std::uint64_t index, std::string_view payload) {
+  JobFrame frame{&batch, index};
+  const bool timed = batch.options().timeout.count() != 0;
+  if (timed) frame.time_limit = Instant::clock::now() + batch.options().timeout;
+  JobContext context(spawner_, frame, writer_);
+  writer_.begin_job(index);
+  try {
+    batch.handler().native()(context, payload);
+  } catch (const std::exception& exception) {
+    context.fail(exception.what());
+    batch.report_throw(index, exception.what());
+  } catch (...) {
+    context.fail("the handler threw something that is no std::exception");
+    batch.report_throw(index, "not a std::exception");
+  }
+  if (spawner_.is_spawning()) spawner_.end();
+  JobStatus status = context.status();
+  if (timed && status == JobStatus::kOk && Instant::clock::now() > frame.time_limit) {
+    writer_.clear_output();
+    writer_.write("timed out");
+    status = JobStatus::kTimeout;
+  }
+  writer_.end_job(status);
+  stats_.jobs.add(1);
+}
+
+Worker::Found Worker::steal() {
+  const std::uint32_t count = pool_.made_.load();
+  const std::uint32_t first = random();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Worker& victim = pool_.worker((first + i) % count);
+    if (&victim != this && steal_from(victim) == Found::kSomething) return Found::kSomething;
+  }
+  return Found::kNothing;
+}
+
+Worker::Found Worker::steal_from(Worker& victim) {
+  stats_.steal_attempts.add(1);
+  if (!victim.spawner_.empty()) {
+    if (const auto stolen = victim.spawner_.steal(); stolen.stolen()) {
+      count_steal(victim, 1);
+      stop_searching();
+      run_stolen_tasks(victim, stolen.value);
+      return Found::kSomething;
+    }
+  }
+  if (!victim.range_.empty()) {
+    if (const auto stolen = victim.range_.thief().steal(); stolen.stolen()) {
+      const IndexRange range = stolen.value.range;
+      count_steal(victim, range.size());
+      stop_searching();
+      Batch& batch = *stolen.value.payload.batch;
+      arrivals_ = lane_.arrivals();
+      turn_.join(batch, range);
+      run_turn();
+      if (settle()) run_claims();
+      return Found::kSomething;
+    }
+  }
+  return Found::kNothing;
+}
+
+std::uint32_t Worker::random() {
+  // xorshift64 (Marsaglia 2003): where to begin a pass, nothing more.
+  random_state_ ^= random_state_ << 13;
+  random_state_ ^= random_state_ >> 7;
+  random_state_ ^= random_state_ << 17;
+  return static_cast<std::uint32_t>(random_state_ >> 32);
+}
+
+}  // namespace locksley

@@ -1,0 +1,56 @@
+// Counters of one worker.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/histogram.h"
+
+namespace locksley {
+
+// A counter with one writer: an increment is a load and a store, without a locked operation. Any
+// thread may read it.
+class OwnedCounter {
+ public:
+  void add(std::uint64_t n) {
+    // [owned-counter] relaxed: only the owner writes; a recent value is enough for readers.
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  void set(std::uint64_t n) {
+    // [owned-counter] relaxed: as above.
+    value_.store(n, std::memory_order_relaxed);
+  }
+  std::uint64_t get() const {
+    // [owned-counter] relaxed: as above.
+    return value_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// A member of its worker, on cache lines of its own. The worker writes it; any thread may read it.
+struct alignas(64) WorkerStats {
+  OwnedCounter jobs;            // jobs run
+  OwnedCounter tasks;           // sub-jobs run
+  OwnedCounter steals;          // steals that succeeded
+  OwnedCounter steal_attempts;  // victims that were searched
+  OwnedCounter stolen;          // jobs and tasks that were stolen
+  OwnedCounter parks;
+  OwnedCounter empty_wakes;  // unparked, and found no work
+  OwnedCounter claims;
+  OwnedCounter busy_ns;
+  DurationHistogram ring_wait;  // how long a queue with jobs waited for its claim
+};
+
+// One worker at one moment.
+struct WorkerSnapshot {
+  std::uint32_t worker;
+  std::uint64_t queue_depth;  // jobs of its claim not started, and tasks in its deque
+  std::uint64_t jobs, tasks, steals, steal_attempts, stolen, parks, empty_wakes, claims, busy_ns;
+  // How long its present turn has lasted, which busy_ns does not contain yet; 0: it has no turn.
+  std::uint64_t turn_ns;
+  DurationHistogram::Snapshot ring_wait;
+};
+
+}  // namespace locksley

@@ -1,0 +1,395 @@
+#include "core/ring/fair_ring.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace locksley {
+
+FairRing::FairRing(Options options) : options_(options) {
+  options_.quantum = std::max(options_.quantum, Nanoseconds{1});
+  options_.parallelism = std::max(options_.parallelism, 1U);
+}
+
+FairRing::~FairRing() { detach_all(); }
+
+// ---- A queue's life ----
+
+void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive) {
+  const RingLock lock(mutex_);
+  check(queue.tenant_ == nullptr, "a queue is attached twice");
+  RingTenant& tenant = tenant_of(options.tenant);
+  queue.tenant_ = &tenant;
+  queue.owner_ = options.owner;
+  queue.keepalive_ = std::move(keepalive);
+  queue.next_ = std::exchange(tenant.first, &queue);
+  queue.previous_ = nullptr;
+  if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
+  ++tenant.queues;
+  if (options.results != nullptr) tenant.results = options.results;
+  queue.internal_ = options.is_internal;
+  if (queue.internal_) ++tenant.internal_queues;
+
+  queue.fair.key = tenant.level.now();
+  queue.fair.weight = std::max(options.weight, 1U);
+  queue.fair.remainder = 0;
+  queue.slots_ = options.slots;
+  queue.closed_ = queue.cancelled_ = queue.paused_ = false;
+  queue.cost_without_jobs_ = Nanoseconds{0};
+  if (options.cost_hint.count() > 0) {
+    queue.job_cost_ = static_cast<double>(options.cost_hint.count());
+    queue.largest_claim_ = std::numeric_limits<std::uint64_t>::max();
+  }
+}
+
+bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  if (queue.tenant_ == nullptr || queue.closed_) return false;
+  queue.end_ += n;
+  change_queued(queue, n);
+  arrive(queue, now);
+  publish();
+  return true;
+}
+
+bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  if (queue.tenant_ == nullptr || queue.closed_) return false;
+  if (range.high > queue.end_) {
+    check(range.low >= queue.end_, "a range overlaps the indexes added before");
+    if (range.low != queue.end_) {
+      if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
+      queue.cursor_ = range.low;
+    }
+    queue.end_ = range.high;
+    change_queued(queue, range.size());
+  } else if (!range.empty()) {
+    hand_back(queue, range);
+  }
+  arrive(queue, now);
+  publish();
+  return true;
+}
+
+bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  if (queue.tenant_ == nullptr) return false;
+  // From the top, so that the lowest are served first.
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
+  arrive(queue, now);
+  publish();
+  return true;
+}
+
+void FairRing::arrive(RingQueue& queue, Nanoseconds now) {
+  const bool was_ready = queue.fair.is_ready();
+  refresh(queue, now);
+  // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
+  if (!was_ready && queue.fair.is_ready()) arrivals_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void FairRing::close(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  if (queue.tenant_ == nullptr) return;
+  queue.closed_ = true;
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+}
+
+std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  if (queue.tenant_ == nullptr) return {};
+  std::vector<IndexRange> dropped = std::exchange(queue.returned_, {});
+  if (queue.cursor_ < queue.end_) dropped.push_back({queue.cursor_, queue.end_});
+  queue.cursor_ = queue.end_;
+  change_queued(queue, -queue.queued_);
+  queue.closed_ = queue.cancelled_ = true;
+  queue.paused_ = false;
+  end_backoff(queue);
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return dropped;
+}
+
+std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  TakenOut taken;
+  if (queue.tenant_ == nullptr) return taken;
+  if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
+  taken.was_attached = true;
+  taken.is_closed = queue.closed_;
+  taken.ranges = std::exchange(queue.returned_, {});
+  if (queue.cursor_ < queue.end_) taken.ranges.push_back({queue.cursor_, queue.end_});
+  std::ranges::sort(taken.ranges, {}, &IndexRange::low);
+  queue.cursor_ = queue.end_;
+  change_queued(queue, -queue.queued_);
+  queue.closed_ = true;
+  queue.paused_ = false;
+  end_backoff(queue);
+  queue.breaks_ = 0;
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return taken;
+}
+
+void FairRing::detach_all() {
+  std::vector<std::shared_ptr<void>> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  check(executors_ == 0, "a ring is given up while it has executors");
+  while (!tenants_.empty()) {
+    RingTenant& tenant = *tenants_.begin()->second;
+    if (tenant.queues == 0) {
+      retired_.remove(tenant);
+      tenants_.erase(tenants_.begin());
+      continue;
+    }
+    // leave() of the last queue removes the tenant, or retires it.
+    RingQueue& queue = *tenant.first;
+    check(queue.claimed_ == 0, "a ring is given up while a thief holds jobs of it");
+    queue.returned_.clear();
+    queue.cursor_ = queue.end_;
+    change_queued(queue, -queue.queued_);
+    refresh(queue, Nanoseconds{0});
+    released.push_back(leave(queue));
+  }
+  publish();
+}
+
+// ---- Turns ----
+
+std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t most) {
+  const RingLock lock(mutex_);
+  std::optional<Claim> claim = claim_locked(now, filter, most);
+  publish();
+  return claim;
+}
+
+Charge FairRing::join(RingQueue& queue, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  check(queue.tenant_ != nullptr && queue.claimed_ > 0, "a thief joins a queue of which nothing is claimed");
+  RingTenant& tenant = *queue.tenant_;
+  level_.join(tenant);
+  tenant.level.join(queue);
+  const Charge charged = begin_turn(queue, now);
+  refresh(queue, now);
+  publish();
+  return charged;
+}
+
+Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  Settled settled;
+  settled.dropped = settle_locked(queue, settlement, now);
+  released = leave_if_over(queue);
+  publish();
+  return settled;
+}
+
+Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
+                                   ClaimFilter filter) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  Settled settled;
+  settled.dropped = settle_locked(queue, settlement, now);
+  released = leave_if_over(queue);
+  settled.claim = claim_locked(now, filter);
+  publish();
+  return settled;
+}
+
+std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most) {
+  RingTenant* const next = next_tenant(filter);
+  if (next == nullptr) return std::nullopt;
+  RingTenant& tenant = *next;
+  RingQueue& queue = filter == ClaimFilter::kAny ? tenant.level.top() : tenant.level.top_brief();
+
+  Claim claim;
+  claim.queue = &queue;
+  claim.range = take(queue, std::min(most, claim_size(queue)));
+  queue.claimed_ += claim.range.size();
+  claimed_ += claim.range.size();
+  const auto jobs = static_cast<std::int64_t>(claim.range.size());
+  Nanoseconds time = options_.quantum;  // of a job of unknown cost
+  if (queue.job_cost_ > 0) {
+    const double expected = queue.job_cost_ * static_cast<double>(jobs);
+    time = Nanoseconds{expected < 1e18 ? static_cast<std::int64_t>(expected)
+                                       : std::int64_t{1'000'000'000'000'000'000}};
+  }
+  const std::int64_t service = options_.share == Share::kTime
+                                   ? std::max(time.count(), service_of_starts(claim.range.size()))
+                                   : jobs * kJobService;
+  const VirtualTime tenant_charge = level_.charge(tenant, service);
+  const VirtualTime queue_charge = tenant.level.charge(queue, service);
+  claim.charged = begin_turn(queue, now);
+  claim.charged.time = time;
+  claim.charged.queue = queue_charge;
+  claim.charged.tenant = tenant_charge;
+  claim.waited = std::max(Nanoseconds{0}, now - queue.waiting_since_);
+  queue.waiting_since_ = now;
+  ++claims_;
+  refresh(queue, now);
+  if (level_.now() >= options_.set_back_at || tenant.level.now() >= options_.set_back_at)
+    set_back_clocks(tenant);
+  remove_settled_tenants();
+  return claim;
+}
+
+RingTenant* FairRing::next_tenant(ClaimFilter filter) {
+  const bool any = filter == ClaimFilter::kAny;
+  while (any ? !level_.empty() : level_.has_brief()) {
+    RingTenant& tenant = any ? level_.top() : level_.top_brief();
+    if (tenant.results == nullptr || !tenant.results->is_full_and_awaited()) return &tenant;
+    tenant.is_shut = true;
+    ++shut_tenants_;
+    refresh(tenant);
+  }
+  return nullptr;
+}
+
+IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
+  check(queue.tenant_ != nullptr && queue.fair.executors > 0, "a settlement without a turn");
+  check(
+      settlement.executed <= queue.claimed_ && settlement.left.size() <= queue.claimed_ - settlement.executed,
+      "a settlement for jobs that were not claimed");
+  queue.claimed_ -= settlement.executed + settlement.left.size();
+  claimed_ -= settlement.executed + settlement.left.size();
+  RingTenant& tenant = *queue.tenant_;
+  const Charge& charged = settlement.charged;
+  const std::int64_t service = service_of(settlement);
+  tenant.level.settle(queue, charged.queue, charged.queue_epoch, service);
+  level_.settle(tenant, charged.tenant, charged.tenant_epoch, service);
+  --executors_;
+  // What a queue received is shown as it is shared out: with a start cost, that is more than time.
+  const Nanoseconds received = options_.share == Share::kTime ? Nanoseconds(service) : settlement.actual;
+  for (Usage* usage : {&queue.fair.usage, &tenant.fair.usage, &usage_}) {
+    usage->end(charged.began, received, now);
+  }
+  tenant.busy += settlement.actual;
+  learn_cost(queue, settlement);
+
+  IndexRange dropped;
+  if (!settlement.left.empty()) {
+    if (queue.cancelled_) {
+      dropped = settlement.left;
+    } else {
+      hand_back(queue, settlement.left);
+    }
+  }
+  begin_backoff(queue, settlement, now);
+  refresh(queue, now);
+  return dropped;
+}
+
+Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
+  RingTenant& tenant = *queue.tenant_;
+  ++executors_;
+  for (Usage* usage : {&queue.fair.usage, &tenant.fair.usage, &usage_}) usage->begin(now);
+  Charge charged;
+  charged.began = now;
+  charged.queue_epoch = queue.fair.epoch;
+  charged.tenant_epoch = tenant.fair.epoch;
+  return charged;
+}
+
+// ---- Membership ----
+
+RingTenant& FairRing::tenant_of(const std::string& name) {
+  std::unique_ptr<RingTenant>& found = tenants_[name];
+  if (found == nullptr) {
+    found = std::make_unique<RingTenant>();
+    found->name = name;
+    found->fair.key = level_.now();
+    if (const auto weight = tenant_weights_.find(name); weight != tenant_weights_.end()) {
+      found->fair.weight = weight->second;
+    }
+  } else if (found->queues == 0) {
+    retired_.remove(*found);
+  }
+  return *found;
+}
+
+void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
+  RingTenant& tenant = *queue.tenant_;
+  const bool runnable = queue.queued_ > 0 && !queue.paused_ && queue.backoff_end_.count() == 0;
+  const bool ready = runnable && !at_slots(queue);
+  if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
+  set_active(queue, queue.queued_ > 0 || queue.fair.executors > 0);
+  tenant.level.set_ready(queue, ready, length_of(queue));
+  tenant.level.set_competes(queue, runnable || queue.fair.executors > 0);
+  refresh(tenant);
+}
+
+void FairRing::refresh(RingTenant& tenant) {
+  level_.set_ready(tenant, !tenant.level.empty() && !tenant.is_shut,
+                   tenant.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
+  level_.set_competes(tenant,
+                      tenant.is_shut ? tenant.fair.executors > 0 : tenant.level.competing_weight() > 0);
+  if (tenant.level.empty() && tenant.fair.executors == 0) tenant.level.end_busy_period();
+  if (level_.empty() && executors_ == 0) {
+    level_.end_busy_period();
+    remove_settled_tenants();
+  }
+}
+
+std::shared_ptr<void> FairRing::leave_if_over(RingQueue& queue) {
+  if (!queue.closed_ || queue.queued_ > 0 || queue.fair.executors > 0 || queue.claimed_ > 0) return nullptr;
+  return leave(queue);
+}
+
+std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
+  set_active(queue, false);
+  end_backoff(queue);
+  RingTenant& tenant = *std::exchange(queue.tenant_, nullptr);
+  (queue.previous_ != nullptr ? queue.previous_->next_ : tenant.first) = queue.next_;
+  if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
+  queue.previous_ = queue.next_ = nullptr;
+  if (queue.internal_) --tenant.internal_queues;
+  if (--tenant.queues == 0) {
+    tenant.results = nullptr;
+    if (std::exchange(tenant.is_shut, false)) --shut_tenants_;
+    retired_.push(tenant, tenant.fair.key);
+    remove_settled_tenants();
+  }
+  return std::move(queue.keepalive_);
+}
+
+void FairRing::remove_settled_tenants() {
+  while (!retired_.empty() && retired_.top_key() <= level_.now()) {
+    RingTenant& tenant = retired_.top();
+    retired_.remove(tenant);
+    tenants_.erase(tenants_.find(tenant.name));
+  }
+}
+
+void FairRing::set_back_clocks(RingTenant& busy) {
+  if (level_.now() >= options_.set_back_at) {
+    const VirtualTime by = level_.set_back();
+    for (const auto& [name, tenant] : tenants_) level_.set_back(*tenant, by);
+    retired_.change_keys([by](VirtualTime key) { return key - by; });
+  }
+  if (busy.level.now() >= options_.set_back_at) {
+    const VirtualTime by = busy.level.set_back();
+    for (RingQueue* queue = busy.first; queue != nullptr; queue = queue->next_)
+      busy.level.set_back(*queue, by);
+  }
+}
+
+// ---- The hint ----
+
+void FairRing::publish() {
+  const std::uint32_t ready = (level_.empty() ? 0 : kReadyAny) | (level_.has_brief() ? kReadyBrief : 0);
+  if (ready == published_ready_) return;
+  published_ready_ = ready;
+  ready_.store(ready);
+}
+
+}  // namespace locksley

@@ -1,0 +1,320 @@
+// The ring of one lane: it decides which batch is served next, and how many of its jobs one claim
+// takes. core/FAIRNESS.md has the algorithm, the bound on unfairness and its proof.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "core/ring/fair_level.h"
+#include "core/ring/indexed_heap.h"
+#include "core/ring/result_account.h"
+#include "core/ring/ring_lock.h"
+#include "core/ring/ring_queue.h"
+#include "core/ring/ring_tenant.h"
+#include "core/ring/ring_view.h"
+#include "core/sync/atomics.h"
+#include "core/sync/mutex.h"
+
+namespace locksley {
+
+// What is shared out fairly: worker time, or the number of jobs.
+enum class Share : std::uint8_t { kTime, kJobs };
+
+// Which queues a claim may come from. kBrief: only those whose jobs are brief
+// (FairRing::Options::brief_job), for workers that are reserved for such jobs.
+enum class ClaimFilter : std::uint8_t { kAny, kBrief };
+
+struct QueueOptions {
+  std::string tenant = "default";
+  std::uint32_t weight = 1;  // 0 counts as 1
+  std::uint32_t slots = 0;   // executors at once; 0: no cap
+  Nanoseconds cost_hint{0};  // expected cost of a job; 0: unknown
+  void* owner = nullptr;     // RingQueue::owner()
+  // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
+  ResultAccount* results = nullptr;
+  bool is_internal = false;  // not a batch of a user: views do not count it
+};
+
+// What the ring has charged in advance for a turn. Made by the ring, and handed back to it
+// unchanged in the settlement.
+struct Charge {
+  Nanoseconds time{};   // the estimate; 0 for a thief
+  Nanoseconds began{};  // when the turn began
+  VirtualTime queue = 0;
+  VirtualTime tenant = 0;
+  std::uint32_t queue_epoch = 0;
+  std::uint32_t tenant_epoch = 0;
+};
+
+// The jobs of a queue that an executor takes at the beginning of its turn. The executor counts as
+// one of the queue until it settles.
+struct Claim {
+  RingQueue* queue = nullptr;
+  IndexRange range{};
+  Charge charged{};
+  Nanoseconds waited{};  // how long the queue had jobs to claim before this claim
+};
+
+// The account of one executor's turn.
+struct Settlement {
+  Charge charged{};             // of the claim, or as join() returned it
+  Nanoseconds actual{};         // worker time used
+  std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
+  std::uint64_t started = 0;    // jobs that began, where starts are scarce: some of these may be left
+  IndexRange left{};            // claimed jobs that were not executed, and go back
+  bool has_ended_well = false;  // a job of the turn ended with status ok
+  // The last job of the turn broke the executor (a worker program has crashed): the queue is not
+  // served until its back-off ends.
+  bool has_broken = false;
+};
+
+// The result of a settlement.
+struct [[nodiscard]] Settled {
+  // Jobs that went back to a cancelled queue: they never run, and the caller has to record that.
+  IndexRange dropped{};
+  // The claim of the next turn, where the caller asked for one.
+  std::optional<Claim> claim;
+};
+
+// Two levels of start-time fair queueing over measured time: tenants, and the queues of each
+// tenant. It knows nothing of handlers, payloads or threads.
+//
+// Owned by its lane; outlives all executors. Its destruction removes the queues that are still
+// attached.
+// Every call may be made from any thread. `now` is any steady clock, the same for all calls; a
+// value that is a little older than one already seen does no harm.
+// Each call takes the one mutex once, for O(log(queues of the tenant) + log(tenants)), unless it
+// says otherwise. A keepalive is never released while the mutex is held.
+// Misuse (a settlement without a turn, or for more jobs than are claimed) ends the process.
+class FairRing {
+ public:
+  struct Options {
+    Share share = Share::kTime;
+    Nanoseconds quantum = std::chrono::milliseconds(1);  // how long a turn should take
+    std::uint32_t parallelism = 1;                       // executors: a claim leaves each of them its part
+    Nanoseconds brief_job{0};                            // jobs that take up to so long are brief; 0: all are
+    // Where starts are scarce (`rate`): worker time that a start costs its queue at least, however
+    // short the job is. 0: nothing. Without effect on Share::kJobs.
+    Nanoseconds start_cost{0};
+    // The virtual time at which a level's clock is set back; tests choose a small one. The default
+    // leaves room for the sum of a few services of any size, and one worker needs 73 years to reach
+    // it.
+    VirtualTime set_back_at = VirtualTime{1} << 61;
+  };
+
+  explicit FairRing(Options options);
+  ~FairRing();
+  FairRing(const FairRing&) = delete;
+  FairRing& operator=(const FairRing&) = delete;
+
+  // ---- A queue's life ----
+
+  // `queue` enters the ring, empty and open. It leaves when it is closed and has neither jobs, nor
+  // executors, nor claimed jobs that are not settled; the ring holds `keepalive` until then. A
+  // queue that has left may be attached again.
+  void attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive);
+  // Adds the next n indexes (the first call adds [0, n)). False, and nothing is added, if the queue
+  // is closed, cancelled or not attached.
+  bool add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now);
+  // Adds exactly these indexes; add_jobs() continues after the highest index added so far. For
+  // batches of which some jobs have ended already. False as in add_jobs().
+  bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now);
+  // Adds indexes of jobs that were claimed or had ended, in this queue or in an earlier one of the
+  // batch, also to a closed queue: for retries and for hand-overs. They are served before all
+  // others. False, and nothing is added, if the queue is not attached. `ranges`: ascending and
+  // disjoint.
+  bool put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now);
+  // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
+  // queue that is not attached.
+  void close(RingQueue& queue, Nanoseconds now);
+  // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
+  // later; those that go back are dropped then (Settled::dropped).
+  [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
+  // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
+  // while it has claimed jobs or executors.
+  struct TakenOut {
+    bool was_attached = false;  // if not, the other members mean nothing
+    bool is_closed = false;
+    std::vector<IndexRange> ranges;  // ascending
+  };
+  std::optional<TakenOut> take_out(RingQueue& queue, Nanoseconds now);
+  // Every queue leaves at once, whatever waits in it. For the end of the process, once all claims
+  // are settled. O(queues).
+  void detach_all();
+
+  // ---- Turns ----
+
+  // Begins a turn: claims at most `most` jobs of the queue that is owed most. None if nothing that
+  // the filter admits can be claimed. Passes over tenants whose account of results is full, and shuts
+  // them: none of their queues is served until reopen_tenants().
+  std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::kAny,
+                                 std::uint64_t most = kAnyNumber);
+  static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
+  // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one
+  // executor more, charged nothing in advance. Succeeds in every state of the queue, since the
+  // thief holds its part already; jobs that it must not run (the queue may be paused or cancelled
+  // by now) go back when it settles. Claimed jobs keep the queue in the ring until then, also while
+  // it has no executor. Slots do not bind a thief: a thief must not steal from claims of queues
+  // with a cap, and thieves of sub-jobs may exceed the cap.
+  Charge join(RingQueue& queue, Nanoseconds now);
+  // Ends a turn. The queue may be destroyed by the end of the call, unless the caller keeps it.
+  Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now);
+  // The back-off of a queue whose job broke its executor: 100 ms after the first time, twice as
+  // long after each further one, up to 5 s. A job that ends well starts the count anew; turns that
+  // were in progress when a back-off began do not add to it. The values are guesses: shorter than a
+  // person waits, and longer than most programs need to start.
+  static constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
+  static constexpr Nanoseconds kLongestBackoff = std::chrono::seconds(5);
+  // Queues whose back-off has ended by `now` are served again. Returns when the next one ends; none
+  // if no queue backs off. The owner of executors that can break calls this after each settlement,
+  // and at the time that was returned. O(1) if no back-off has ended.
+  std::optional<Nanoseconds> end_backoffs(Nanoseconds now);
+  // settle() and try_claim() under one lock.
+  Settled settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
+                           ClaimFilter filter = ClaimFilter::kAny);
+
+  // ---- Changes, effective at once ----
+
+  void set_weight(RingQueue& queue, std::uint32_t weight);
+  void set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now);
+  void pause(RingQueue& queue, Nanoseconds now);
+  void resume(RingQueue& queue, Nanoseconds now);
+  // Also for a tenant without queues: it will have that weight once it has one.
+  void set_tenant_weight(std::string_view tenant, std::uint32_t weight);
+  // Tenants that were shut, and whose account of results has room again, are served again. Whether
+  // there was one. O(tenants) if one is shut.
+  bool reopen_tenants();
+  void set_parallelism(std::uint32_t parallelism);
+  void set_quantum(Nanoseconds quantum);
+  // Options::start_cost. With another value, all queues and tenants start anew, none ahead of
+  // another: what a start has cost before has nothing to do with what it costs now. O(queues).
+  void set_start_cost(Nanoseconds start_cost);
+  // O(queues).
+  void set_brief_job(Nanoseconds brief_job, Nanoseconds now);
+
+  // ---- Hints, without the mutex ----
+
+  // Whether there is something to claim. Once a call that made a job claimable has returned, this
+  // is true (seq_cst) until that job is claimed or becomes unclaimable.
+  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const {
+    return (ready_.load() & (filter == ClaimFilter::kAny ? kReadyAny : kReadyBrief)) != 0;
+  }
+  // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
+  // add_range(), put_back() or resume(). A change means that a newcomer waits, and an executor
+  // should end its turn early; its batch loses nothing by that, since it is charged for the time
+  // that the turn took.
+  std::uint64_t arrivals() const {
+    // [ring-arrivals] relaxed: a stale value ends a turn one job later.
+    return arrivals_.load(std::memory_order_relaxed);
+  }
+
+  // ---- Inspection, under the mutex ----
+
+  // `deepest`: of how many of the deepest queues to list the depth. O(tenants), and visits at most
+  // 1,024 queues: where more queues than that have about the same depth (within a factor of two),
+  // it lists some of them, not exactly the deepest.
+  RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
+  // O(queues of the tenant), at a nanosecond each, for at most 65,536 queues: with more, `ahead` is
+  // estimated from a sample.
+  QueueView view(const RingQueue& queue, Nanoseconds now) const;
+  // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
+  // is paused.
+  bool has_claims(const RingQueue& queue) const;
+
+ private:
+  static constexpr std::uint32_t kReadyAny = 1;
+  static constexpr std::uint32_t kReadyBrief = 2;
+
+  // With Share::kJobs, the service of one job: the greatest weight, so that one job moves the key
+  // of any queue.
+  static constexpr std::int64_t kJobService = 1000;
+
+  std::optional<Claim> claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most = kAnyNumber)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+
+  // Modulo 2^64: adding -n takes n away.
+  void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_depth_class(RingQueue& queue, std::uint8_t depth_class) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::uint64_t claim_size(RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The least service of so many starts.
+  std::int64_t service_of_starts(std::uint64_t starts) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::int64_t service_of(const Settlement& settlement) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+    return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
+  }
+
+  void begin_backoff(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Without effect on a queue that does not back off. The caller then calls refresh().
+  void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+
+  RingTenant& tenant_of(const std::string& name) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The tenant that the next claim serves; null: none.
+  RingTenant* next_tenant(ClaimFilter filter) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Updates heaps and sums after any change of the tenant, and of a queue.
+  void refresh(RingTenant& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // If the queue left, its keepalive: the caller releases it after the mutex.
+  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void remove_settled_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_back_clocks(RingTenant& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // refresh(), and counts an arrival if the queue has become ready.
+  void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+
+  double share_of(const RingTenant& tenant) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+
+  mutable Mutex mutex_;
+  Options options_ LOCKSLEY_GUARDED_BY(mutex_);
+  FairLevel<RingTenant> level_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::unique_ptr<RingTenant>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
+  // As configured, also for tenants that are not in the ring.
+  std::unordered_map<std::string, std::uint32_t> tenant_weights_ LOCKSLEY_GUARDED_BY(mutex_);
+  // Without queues, but ahead of the virtual time: kept until it has caught up.
+  RetiredTenants retired_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  // Queues that are not served after their jobs broke an executor, by the end of that. At most as
+  // many as executors can break within kLongestBackoff.
+  std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(mutex_);
+  Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t queued_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // jobs
+  // Jobs that executors hold, or that are on their way to a thief that has yet to join.
+  std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::uint32_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t claims_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  // With jobs queued, or with executors.
+  std::uint64_t active_queues_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  // The heads of the lists of queues by RingQueue::depth_class_: snapshot() finds the deepest there
+  // without a search.
+  std::array<RingQueue*, 65> by_depth_ LOCKSLEY_GUARDED_BY(mutex_){};
+  std::uint32_t published_ready_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+
+  // Hints, written under mutex_ and read by any thread: see has_work() and arrivals(). On a cache
+  // line of their own, since idle workers read them often.
+  alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};
+  std::atomic<std::uint64_t> arrivals_{0};
+};
+
+}  // namespace locksley

@@ -1,0 +1,126 @@
+// The jobs of a queue: which are left to claim, how many a claim takes, and what they have cost.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "core/ring/fair_ring.h"
+
+namespace locksley {
+
+namespace {
+
+// How fast the estimate of a job's cost follows the measurements (a guess: after three claims, half
+// of an outlier has decayed).
+constexpr double kCostGain = 0.25;
+
+// A claim is at most so many times as large as the one before. So one wrong measurement (a step of
+// the clock, a first job that was cached) cannot make a claim take a whole batch, and a few claims
+// reach the right size (1,000 jobs in five claims).
+constexpr std::uint64_t kClaimGrowth = 4;
+
+}  // namespace
+
+void FairRing::change_queued(RingQueue& queue, std::uint64_t by) {
+  queue.queued_ += by;
+  queue.tenant_->queued += by;
+  queued_ += by;
+  set_depth_class(queue, static_cast<std::uint8_t>(std::bit_width(queue.queued_)));
+}
+
+void FairRing::set_depth_class(RingQueue& queue, std::uint8_t depth_class) {
+  if (depth_class == queue.depth_class_) return;
+  if (queue.depth_class_ != 0) {
+    (queue.previous_as_deep_ != nullptr ? queue.previous_as_deep_->next_as_deep_
+                                        : by_depth_[queue.depth_class_]) = queue.next_as_deep_;
+    if (queue.next_as_deep_ != nullptr) queue.next_as_deep_->previous_as_deep_ = queue.previous_as_deep_;
+  }
+  queue.depth_class_ = depth_class;
+  queue.previous_as_deep_ = nullptr;
+  queue.next_as_deep_ = depth_class == 0 ? nullptr : std::exchange(by_depth_[depth_class], &queue);
+  if (queue.next_as_deep_ != nullptr) queue.next_as_deep_->previous_as_deep_ = &queue;
+}
+
+void FairRing::set_active(RingQueue& queue, bool active) {
+  if (active == queue.is_active_) return;
+  queue.is_active_ = active;
+  active_queues_ += active ? 1 : -std::uint64_t{1};
+}
+
+void FairRing::hand_back(RingQueue& queue, IndexRange range) {
+  if (range.high == queue.cursor_) {
+    queue.cursor_ = range.low;
+  } else if (!queue.returned_.empty() && queue.returned_.back().low == range.high) {
+    queue.returned_.back().low = range.low;
+  } else {
+    queue.returned_.push_back(range);
+  }
+  change_queued(queue, range.size());
+}
+
+IndexRange FairRing::take(RingQueue& queue, std::uint64_t most) {
+  IndexRange taken;
+  if (!queue.returned_.empty()) {
+    IndexRange& returned = queue.returned_.back();
+    taken = {returned.low, returned.low + std::min(most, returned.size())};
+    returned.low = taken.high;
+    if (returned.empty()) queue.returned_.pop_back();
+  } else {
+    taken = {queue.cursor_, queue.cursor_ + std::min(most, queue.end_ - queue.cursor_)};
+    queue.cursor_ = taken.high;
+  }
+  change_queued(queue, -taken.size());
+  return taken;
+}
+
+std::uint64_t FairRing::claim_size(RingQueue& queue) const {
+  std::uint64_t size = 1;
+  if (queue.job_cost_ > 0) {
+    size = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(static_cast<double>(options_.quantum.count()) / queue.job_cost_));
+  }
+  size = std::min(size, queue.largest_claim_);
+  queue.largest_claim_ =
+      size > std::numeric_limits<std::uint64_t>::max() / kClaimGrowth ? size : size * kClaimGrowth;
+  const std::uint64_t executors =
+      queue.slots_ == 0 ? options_.parallelism : std::min(options_.parallelism, queue.slots_);
+  return std::min(size, (queue.queued_ + executors - 1) / executors);
+}
+
+void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
+  queue.cost_without_jobs_ += settlement.actual;
+  if (settlement.executed == 0) return;
+  const double cost = std::max(
+      1.0, static_cast<double>(queue.cost_without_jobs_.count()) / static_cast<double>(settlement.executed));
+  queue.cost_without_jobs_ = Nanoseconds{0};
+  queue.job_cost_ = queue.job_cost_ == 0 ? cost : queue.job_cost_ + (cost - queue.job_cost_) * kCostGain;
+}
+
+std::int64_t FairRing::service_of_starts(std::uint64_t starts) const {
+  const auto cost = static_cast<std::uint64_t>(options_.start_cost.count());
+  if (cost == 0) return 0;
+  constexpr auto kMost = static_cast<std::uint64_t>(FairLevel<RingQueue>::kMostService);
+  return static_cast<std::int64_t>(starts > kMost / cost ? kMost : starts * cost);
+}
+
+std::int64_t FairRing::service_of(const Settlement& settlement) const {
+  if (options_.share == Share::kTime) {
+    return std::max(std::int64_t{settlement.actual.count()},
+                    service_of_starts(std::max(settlement.executed, settlement.started)));
+  }
+  // A turn that ran sub-jobs only counts as one job: else a queue of such turns would stay at the
+  // top forever.
+  const bool free = settlement.executed == 0 && settlement.actual.count() <= 0;
+  const std::uint64_t jobs =
+      free ? 0 : std::clamp<std::uint64_t>(settlement.executed, 1, std::uint64_t{1} << 40);
+  return static_cast<std::int64_t>(jobs) * kJobService;
+}
+
+JobLength FairRing::length_of(const RingQueue& queue) const {
+  if (options_.brief_job.count() == 0) return JobLength::kBrief;
+  // With an unknown cost, one worker may find it out.
+  const bool brief = queue.job_cost_ > 0 ? queue.job_cost_ <= static_cast<double>(options_.brief_job.count())
+                                         : queue.fair.executors == 0;
+  return brief ? JobLength::kBrief : JobLength::kLengthy;
+}
+
+}  // namespace locksley

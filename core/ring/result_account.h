@@ -1,0 +1,107 @@
+// The account of the memory that results take: of one user, or of all.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "core/sync/atomics.h"
+
+namespace locksley {
+
+// Counts the bytes of results that are in memory, with a limit. Accounts form a tree: what is charged to an
+// account is charged to its parent as well (a user's account lies below that of all). A lane starts no more
+// jobs of batches whose account is full, and executors end their turns with them: so a job that runs when
+// the limit is reached may finish, and none begins.
+//
+// An account is full if its bytes have reached its limit. It is also full if its parent is and it has more
+// than its `spare` bytes: where others have filled the memory of all, a user with little in use goes on, as
+// far as the spare bytes reach.
+//
+// A member of the owner of the accounts; outlives all batches and lanes that refer to it. Any thread may
+// call everything but on_change(). Nothing blocks or fails. charge() and refund() are one atomic addition
+// for each level of the tree.
+class ResultAccount {
+ public:
+  static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+  // `parent`: null for the root. It outlives this.
+  explicit ResultAccount(ResultAccount* parent = nullptr) : parent_(parent) {}
+  ResultAccount(const ResultAccount&) = delete;
+  ResultAccount& operator=(const ResultAccount&) = delete;
+
+  // Of the root: called by any thread after an account has become full, and after an account that a lane
+  // waits for has room again. The mutex of the batch whose results have changed is held: the function must
+  // not call that batch. It may call Lane::reopen_tenants(). It must be quick and must not throw. Set once,
+  // before the first charge.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
+
+  // Effective for the next look. The caller then calls Lane::reopen_tenants(): a higher limit is no refund.
+  void set_limit(std::uint64_t limit_bytes, std::uint64_t spare_bytes = 0) {
+    // [results-limit] relaxed: numbers on their own.
+    limit_.store(limit_bytes, std::memory_order_relaxed);
+    spare_.store(spare_bytes, std::memory_order_relaxed);
+  }
+
+  void charge(std::uint64_t bytes);
+  void refund(std::uint64_t bytes);
+
+  std::uint64_t bytes() const { return bytes_.load(); }
+  std::uint64_t limit() const {
+    // [results-limit] relaxed: a number on its own.
+    return limit_.load(std::memory_order_relaxed);
+  }
+  bool is_full() const {
+    const std::uint64_t used = bytes_.load();
+    if (used >= limit()) return true;
+    // [results-limit] relaxed: a number on its own.
+    return parent_ != nullptr && used > spare_.load(std::memory_order_relaxed) && parent_->is_full();
+  }
+
+  // For a lane, which keeps a tenant back: is_full(), and if so, the next refund that makes room calls
+  // on_change()'s function (now and then, one that does not).
+  bool is_full_and_awaited() { return is_full() && await_room(); }
+
+  // What one batch has charged. Not thread-safe: guarded like the results that it counts.
+  class Charge {
+   public:
+    explicit Charge(ResultAccount* account) : account_(account) {}  // null: nothing is charged
+    ~Charge() { set(0); }
+    Charge(const Charge&) = delete;
+    Charge& operator=(const Charge&) = delete;
+
+    // From now on it is so many bytes.
+    void set(std::uint64_t bytes) {
+      if (account_ == nullptr || bytes == bytes_) return;
+      const std::uint64_t before = std::exchange(bytes_, bytes);
+      bytes > before ? account_->charge(bytes - before) : account_->refund(before - bytes);
+    }
+
+   private:
+    ResultAccount* const account_;
+    std::uint64_t bytes_ = 0;
+  };
+
+ private:
+  // Marks this account, or the one above that is full, as awaited, and says whether it is still full. The
+  // mark is set before the bytes are read, and refund() writes the bytes before it reads the mark, all
+  // seq_cst: so one of the two sees the other.
+  bool await_room();
+  ResultAccount& root() { return parent_ == nullptr ? *this : parent_->root(); }
+
+  // Constant.
+  ResultAccount* const parent_;
+  std::function<void()> changed_;  // of the root; constant after on_change()
+
+  // Written by set_limit().
+  std::atomic<std::uint64_t> limit_{kNoLimit};
+  std::atomic<std::uint64_t> spare_{0};
+
+  // On a cache line of their own: written by all executors of the account's batches.
+  alignas(kCacheLine) std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<bool> is_awaited_{false};
+};
+
+}  // namespace locksley

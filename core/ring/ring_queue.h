@@ -1,0 +1,87 @@
+// The queue of one batch in a ring: which jobs are left to claim, and what its jobs have cost so
+// far.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "core/ring/fair_level.h"
+#include "core/ring/ring_lock.h"
+
+namespace locksley {
+
+class FairRing;
+struct RingTenant;
+
+// A cursor over the indexes that were not claimed yet, the ranges that were handed back, and a
+// FairNode. Only its ring reads and changes it.
+//
+// Owned by its batch, and outlives its membership in the ring: attach() hands the ring a reference
+// that keeps the batch alive. Threads: owner() may be called by any while the queue is attached;
+// all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, but
+// that its destruction while it is attached ends the process. About 250 bytes.
+class RingQueue {
+ public:
+  RingQueue() = default;
+  RingQueue(const RingQueue&) = delete;
+  RingQueue& operator=(const RingQueue&) = delete;
+  ~RingQueue() { check(tenant_ == nullptr, "a queue is destroyed while it is in its ring"); }
+
+  // QueueOptions::owner: the batch.
+  void* owner() const { return owner_; }
+
+  // For FairLevel, and for the ring.
+  FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
+
+ private:
+  friend class FairRing;
+
+  // Written by attach(), constant while the queue is attached: executors read it without the mutex.
+  void* owner_ = nullptr;
+
+  // Set by attach(), cleared when the queue leaves.
+  RingTenant* tenant_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  std::shared_ptr<void> keepalive_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  // The list of all queues of the tenant, ready or not.
+  RingQueue* previous_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  RingQueue* next_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  // The list of queues of about the same depth, of all tenants: those with
+  // 2^(depth_class_ - 1) <= queued_ < 2^depth_class_. Class 0 has nothing queued, and is in no
+  // list.
+  RingQueue* previous_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  RingQueue* next_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  bool is_active_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // counted in FairRing::active_queues_
+
+  // [cursor_, end_) was never claimed.
+  std::uint64_t cursor_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint64_t end_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  // Handed back, or added as ranges: served before the cursor, last in first out.
+  std::vector<IndexRange> returned_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::uint64_t queued_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // jobs in [cursor_, end_) and in returned_
+  // Jobs that were claimed, and have neither ended nor been handed back. A thief may hold some of
+  // them before it is counted as an executor.
+  std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+
+  // Decaying mean of what a job cost in nanoseconds, its sub-jobs included; 0: unknown.
+  double job_cost_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  // Time of turns in which no job ended: it belongs to the next job that ends.
+  Nanoseconds cost_without_jobs_ LOCKSLEY_GUARDED_BY(kRingNodes){};
+  std::uint64_t largest_claim_ LOCKSLEY_GUARDED_BY(kRingNodes) = 1;  // in jobs; grows with each claim
+  Nanoseconds waiting_since_ LOCKSLEY_GUARDED_BY(kRingNodes){};      // for Claim::waited
+  std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // executors at once; 0: no cap
+  // Settlements in a row whose turn broke its executor, with no job that ended well between them.
+  std::uint32_t breaks_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  // Nothing of it is served before; 0: no back-off. Then it is in FairRing::backoffs_.
+  Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
+  bool closed_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
+  bool cancelled_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
+  bool paused_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
+  bool internal_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
+};
+
+}  // namespace locksley

@@ -1,0 +1,52 @@
+// Views of a ring and of one queue in it: plain values, as they were at one moment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/job.h"
+
+namespace locksley {
+
+struct TenantView {
+  std::string tenant;
+  std::uint32_t weight = 1;
+  std::uint64_t queues = 0;  // attached, without internal ones
+  std::uint64_t queued = 0;  // jobs
+  std::uint32_t executors = 0;
+  Nanoseconds busy{};   // worker time settled since the tenant entered the ring
+  double share = 0;     // the fraction of the lane that is due to it now; 0 if it has nothing to run
+  double received = 0;  // the fraction of the lane's service that it got recently (time constant 5 s)
+};
+
+struct RingSnapshot {
+  std::uint64_t queued = 0;   // jobs
+  std::uint64_t claimed = 0;  // jobs claimed and not settled
+  std::uint32_t executors = 0;
+  std::uint64_t queues = 0;  // attached, without internal ones
+  // Queues with jobs (paused ones too) or with executors.
+  std::uint64_t active_queues = 0;
+  std::uint64_t claims_total = 0;
+  std::vector<std::uint64_t> deepest;  // numbers of jobs in the deepest queues, deepest first
+  std::vector<TenantView> tenants;     // by name
+};
+
+struct QueueView {
+  bool attached = false;  // if not, the other members mean nothing
+  std::uint64_t queued = 0;
+  std::uint32_t executors = 0;
+  // Queues that will be served before it if nothing changes; 0 unless it waits for a turn. Exact
+  // with one tenant of at most 65,535 queues, else as good as the cost estimates or the sample.
+  std::uint64_t ahead = 0;
+  double share = 0;        // the fraction of the lane that is due to it now; 0 if it has nothing that may run
+  double received = 0;     // the fraction of the lane's service that it got recently (time constant 5 s)
+  Nanoseconds job_cost{};  // expected cost of a job, at least of its start; 0: unknown
+  bool paused = false;
+  bool at_slots = false;
+  bool backs_off = false;         // its jobs broke an executor: FairRing::end_backoffs()
+  bool results_at_limit = false;  // the tenant's account of results is full: nothing of it starts
+  bool waiting = false;           // has jobs that may be claimed now
+};
+
+}  // namespace locksley

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+#include "core/base/job.h"
+
+namespace locksley {
+
+// Decides whether a thread that waits should look again and again for a while before it sleeps.
+//
+// To sleep and be woken costs 10 to 60 us. Looking is faster where work comes sooner than that, as
+// with a client that sends one request after another; elsewhere it is waste. So a thread looks only
+// while its waits turn out to be short. The model is the haltpoll governor of the Linux kernel.
+//
+// Looking is not free for others. The thread yields the processor after each look; but on a machine
+// where as many threads want to run as there are processors, a thread that was woken may still wait
+// for the looker, a time slice at worst. So a looker that had to wait for the processor itself
+// stops looking for kCrowdedFor.
+//
+// A member of the thread that waits; that thread only. look() holds the thread for at most
+// kLongest. Nothing fails.
+class AdaptiveSpin {
+ public:
+  // The longest look, and the longest wait that is worth one. A guess: about two sleeps' worth.
+  static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
+
+  // At the begin of a wait. If `may`, calls `found` until it returns true, for as long as that is
+  // expected to pay (perhaps not at all), and yields the processor in between. Whether it returned
+  // true.
+  template <class Found>
+  bool look(bool may, Found found) {
+    looked_from_ = steady_now();
+    looked_ = may && budget_.count() != 0 && looked_from_ >= crowded_until_;
+    if (!looked_) return false;
+    for (Nanoseconds now = looked_from_; now - looked_from_ < budget_;) {
+      if (found()) return true;
+      const Nanoseconds before = now;
+      std::this_thread::yield();
+      now = steady_now();
+      if (now - before > kCrowded) {
+        crowded_until_ = now + kCrowdedFor;
+        return found();
+      }
+    }
+    return false;
+  }
+
+  // The thread slept after look() returned false, and now has work.
+  void slept() {
+    if (looked_) {
+      budget_ = budget_ > kLeast ? budget_ / 2 : Nanoseconds(0);
+    } else if (steady_now() - looked_from_ <= kLongest) {
+      budget_ = kLongest;
+    }
+  }
+
+ private:
+  static constexpr Nanoseconds kLeast = std::chrono::microseconds(20);
+
+  // A yield that takes so long says that other threads need the processor; and for how long to stop
+  // looking.
+  static constexpr Nanoseconds kCrowded = std::chrono::microseconds(200);
+  static constexpr Nanoseconds kCrowdedFor = std::chrono::milliseconds(500);
+
+  Nanoseconds crowded_until_{0};
+  Nanoseconds budget_{0};
+  Nanoseconds looked_from_{0};
+  bool looked_ = false;
+};
+
+}  // namespace locksley

@@ -1,0 +1,7 @@
+#include "core/sync/idle.h"
+
+namespace locksley {
+
+template class BasicIdle<StdAtomics>;
+
+}  // namespace locksley

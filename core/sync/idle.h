@@ -1,0 +1,252 @@
+// Which workers look for work and which are parked; which worker is woken when work comes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/sync/atomics.h"
+#include "core/sync/mutex.h"
+#include "core/sync/parker.h"
+
+namespace locksley {
+
+// The states of a pool's workers. A worker is active (it runs something), searching (it looks for
+// something to run) or parked. Helpers are active workers that wait for their sub-jobs, have
+// nothing of their batch to run, and are parked until they have. At most half of the workers begin
+// to search at a time; woken workers search beside them. A thread that publishes work wakes no
+// worker while one searches: the searcher will find the work, or see it in its last look before it
+// parks (core/README.md has the argument, in numbered steps). The states are those of tokio's idle
+// set (tokio/src/runtime/scheduler/multi_thread/idle.rs). Programs use Idle, below.
+//
+// Owned by the pool; outlives its workers. Any thread may call the functions for publishers, a
+// worker those for workers.
+// The mutex is taken to park, to leave a list, and by wake-ups that find a sleeper; notify() with
+// no worker to wake is one load. Nothing blocks longer, except that leave_park() waits for a token
+// that is on its way. Nothing fails.
+template <class Atomics>
+class BasicIdle {
+ public:
+  // What can be woken. A member of its worker.
+  struct Sleeper {
+    typename Atomics::parker parker;
+    // Guarded by the mutex of the Idle:
+    bool listed = false;
+    const void* batch = nullptr;  // of a helper: what it could run
+  };
+
+  void set_workers(std::uint32_t workers) { workers_.store(workers); }
+
+  // ---- For publishers of work, after the work is visible (seq_cst) ----
+
+  // Work that any worker can take.
+  void notify() {
+    const std::uint64_t state = state_.load();
+    if (searching(state) == 0 && parked(state) != 0) wake_one();
+  }
+  // After the calling worker has pushed a task onto its deque: whether wake_for_task() is needed.
+  // Called for every spawn.
+  bool needs_wake_for_task() const {
+    Atomics::barrier::light();
+    // [idle-task] relaxed: ordered after the push by the barrier; pairs with heavy() in
+    // enter_park() and enter_help().
+    const std::uint64_t state = state_.load(std::memory_order_relaxed);
+    return state >= kParked && searching(state) == 0;
+  }
+  // A task of `batch` is in some worker's deque: wakes a worker that can take it, unless one
+  // searches.
+  void wake_for_task(const void* batch);
+  // Wakes all parked workers: for shutdown, or a change that concerns all.
+  void wake_all();
+
+  // ---- For workers ----
+
+  // active -> searching. False, and no change, if enough others search already: then the worker
+  // parks.
+  bool try_search();
+  // Whether the calling searcher is the only one. Then it may go on looking for a while.
+  bool is_sole_searcher() const { return searching(state_.load()) == 1; }
+  // searching -> active, having found something. True if the caller was the last searcher: it must
+  // then check whether there is more work, and notify() if so, because the publisher relied on the
+  // searcher.
+  bool end_search();
+  // searching or active -> parked. The caller must then look for work once more, and park only if
+  // there is none.
+  void enter_park(Sleeper& sleeper, bool was_searching);
+  // parked -> searching, by the worker itself, because it saw work after all. If a waker was
+  // faster, this takes the waker's token.
+  void leave_park(Sleeper& sleeper);
+  // parked -> searching, by the worker itself, after its parker returned. Usually a waker has done
+  // so; but the token may have been left from an earlier wait.
+  void return_from_park(Sleeper& sleeper);
+
+  // active -> helper of `batch`, and back. The caller looks once more in between, as above, and
+  // calls leave_help() whether it was woken or not. True: it was woken for a task, and no other
+  // helper was.
+  void enter_help(Sleeper& sleeper, const void* batch);
+  bool leave_help(Sleeper& sleeper);
+
+  // Whether any worker has nothing to run. A hint.
+  bool has_free_worker() const {
+    const std::uint64_t state = state_.load();
+    return parked(state) != 0 || searching(state) != 0;
+  }
+  // Whether any worker is parked, in wait for work or as a helper. A hint.
+  bool has_parked_worker() const {
+    const std::uint64_t state = state_.load();
+    return parked(state) != 0 || helpers(state) != 0;
+  }
+
+ private:
+  // One word, so that one load tells a publisher all it needs.
+  static constexpr std::uint64_t kSearching = 1;
+  static constexpr std::uint64_t kParked = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kHelpers = std::uint64_t{1} << 40;
+  static constexpr std::uint64_t kMask = kParked - 1;
+  static std::uint32_t searching(std::uint64_t state) { return static_cast<std::uint32_t>(state & kMask); }
+  static std::uint32_t parked(std::uint64_t state) {
+    return static_cast<std::uint32_t>((state / kParked) & kMask);
+  }
+  static std::uint32_t helpers(std::uint64_t state) { return static_cast<std::uint32_t>(state / kHelpers); }
+
+  void wake_one();
+  Sleeper* unlist_parked() LOCKSLEY_REQUIRES(mutex_);
+
+  typename Atomics::template atomic<std::uint32_t> workers_{1};
+  // Counts of searchers, parked and helpers; written by workers and wakers, read by publishers, all
+  // seq_cst but for needs_wake_for_task().
+  alignas(kCacheLine) typename Atomics::template atomic<std::uint64_t> state_{0};
+
+  alignas(kCacheLine) typename Atomics::mutex mutex_;
+  // The last to park is the first to be woken: its caches are warmest.
+  std::vector<Sleeper*> parked_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<Sleeper*> helpers_ LOCKSLEY_GUARDED_BY(mutex_);
+};
+
+// A class of its own, so that it can be named where it is not yet defined.
+class Idle : public BasicIdle<StdAtomics> {};
+
+template <class Atomics>
+bool BasicIdle<Atomics>::try_search() {
+  std::uint64_t state = state_.load();
+  do {
+    if (2 * (searching(state) + 1) > std::max<std::uint32_t>(workers_.load(), 2)) return false;
+  } while (!state_.compare_exchange_weak(state, state + kSearching));
+  return true;
+}
+
+template <class Atomics>
+bool BasicIdle<Atomics>::end_search() {
+  return searching(state_.fetch_sub(kSearching)) == 1;
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::enter_park(Sleeper& sleeper, bool was_searching) {
+  {
+    const MutexLock lock(mutex_);
+    sleeper.listed = true;
+    parked_.push_back(&sleeper);
+    state_.fetch_add(kParked - (was_searching ? kSearching : 0));
+  }
+  Atomics::barrier::heavy();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::leave_park(Sleeper& sleeper) {
+  {
+    const MutexLock lock(mutex_);
+    if (sleeper.listed) {
+      sleeper.listed = false;
+      parked_.erase(std::find(parked_.begin(), parked_.end(), &sleeper));
+      state_.fetch_add(kSearching - kParked);
+      return;
+    }
+  }
+  sleeper.parker.park();  // the waker has counted it as searching, and gives or gave its token
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::return_from_park(Sleeper& sleeper) {
+  const MutexLock lock(mutex_);
+  if (!sleeper.listed) return;
+  sleeper.listed = false;
+  parked_.erase(std::find(parked_.begin(), parked_.end(), &sleeper));
+  state_.fetch_add(kSearching - kParked);
+}
+
+template <class Atomics>
+auto BasicIdle<Atomics>::unlist_parked() -> Sleeper* {
+  if (parked_.empty()) return nullptr;
+  Sleeper* sleeper = parked_.back();
+  parked_.pop_back();
+  sleeper->listed = false;
+  state_.fetch_add(kSearching - kParked);
+  return sleeper;
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::wake_one() {
+  Sleeper* sleeper;
+  {
+    const MutexLock lock(mutex_);
+    if (searching(state_.load()) != 0) return;  // a worker was woken meanwhile
+    sleeper = unlist_parked();
+  }
+  if (sleeper != nullptr) sleeper->parker.unpark();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::wake_for_task(const void* batch) {
+  Sleeper* sleeper = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    if (searching(state_.load()) != 0) return;
+    sleeper = unlist_parked();
+    if (sleeper == nullptr) {
+      const auto helper = std::find_if(helpers_.begin(), helpers_.end(),
+                                       [batch](const Sleeper* s) { return s->batch == batch; });
+      if (helper == helpers_.end()) return;
+      sleeper = *helper;
+      helpers_.erase(helper);
+      sleeper->listed = false;
+      state_.fetch_sub(kHelpers);
+    }
+  }
+  sleeper->parker.unpark();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::wake_all() {
+  std::vector<Sleeper*> woken;
+  {
+    const MutexLock lock(mutex_);
+    while (Sleeper* sleeper = unlist_parked()) woken.push_back(sleeper);
+  }
+  for (Sleeper* sleeper : woken) sleeper->parker.unpark();
+}
+
+template <class Atomics>
+void BasicIdle<Atomics>::enter_help(Sleeper& sleeper, const void* batch) {
+  {
+    const MutexLock lock(mutex_);
+    sleeper.listed = true;
+    sleeper.batch = batch;
+    helpers_.push_back(&sleeper);
+    state_.fetch_add(kHelpers);
+  }
+  Atomics::barrier::heavy();
+}
+
+template <class Atomics>
+bool BasicIdle<Atomics>::leave_help(Sleeper& sleeper) {
+  const MutexLock lock(mutex_);
+  if (!sleeper.listed) return true;
+  sleeper.listed = false;
+  helpers_.erase(std::find(helpers_.begin(), helpers_.end(), &sleeper));
+  state_.fetch_sub(kHelpers);
+  return false;
+}
+
+extern template class BasicIdle<StdAtomics>;
+
+}  // namespace locksley

@@ -1,0 +1,26 @@
+#pragma once
+
+// The exit codes of the two programs, locksleyd and locksley. They are those of sysexits.h where
+// one fits, which scripts and service managers know.
+
+namespace locksley::daemon {
+
+enum ExitCode : int {
+  kExitOk = 0,             // success; for `locksley run`: every job was ok
+  kExitJobsFailed = 1,     // the command worked, but a job did not end ok, or the batch was cancelled
+  kExitUsage = 2,          // wrong options or arguments; nothing was done
+  kExitDataError = 65,     // refused (EX_DATAERR): no such batch, handler, ..., or an empty password
+  kExitNoInput = 66,       // an input file cannot be read (EX_NOINPUT)
+  kExitUnavailable = 69,   // the daemon cannot be reached, or is draining (EX_UNAVAILABLE)
+  kExitSoftware = 70,      // a bug (EX_SOFTWARE)
+  kExitIoError = 74,       // an output cannot be written (EX_IOERR)
+  kExitTemporary = 75,     // retry later: a queue limit was reached, or a timeout expired (EX_TEMPFAIL)
+  kExitProtocol = 76,      // the other side does not speak the protocol (EX_PROTOCOL)
+  kExitNoPermission = 77,  // wrong or missing credentials (EX_NOPERM)
+  kExitConfig = 78,        // the configuration is wrong (EX_CONFIG)
+  kExitInterrupted = 130,  // ended by Ctrl-C, as in shells: 128 + SIGINT
+  kExitBrokenPipe = 141,   // the reader of standard output closed it: 128 + SIGPIPE
+  kExitTerminated = 143,   // ended by SIGTERM: 128 + SIGTERM
+};
+
+}  // namespace locksley::daemon

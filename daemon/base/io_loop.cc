@@ -1,0 +1,53 @@
+#include "daemon/base/io_loop.h"
+
+#include <asio/post.hpp>
+#include <cstddef>
+
+#include "core/sync/adaptive_spin.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+// Asio's queue is first in, first out, and the poll of the sockets is one of its entries: it takes its place at
+// the end again, after what it found ready. A marker that is posted when the last one has run comes after all
+// that is ready, directly after that poll.
+class Rounds {
+ public:
+  Rounds(asio::io_context& io, IoStretches& stretches) : io_(io), meter_(stretches) {}
+
+  // Runs what is ready, and polls once. False if nothing was ready.
+  bool run() {
+    is_polled_ = false;
+    asio::post(io_, [this] { is_polled_ = true; });
+    std::size_t ran = 0;
+    while (!is_polled_) {
+      if (io_.poll_one() == 0) return ran != 0;  // stopped
+      ++ran;
+    }
+    meter_.polled();
+    return ran > 1;
+  }
+
+ private:
+  asio::io_context& io_;
+  StretchMeter meter_;
+  bool is_polled_ = false;
+};
+
+}  // namespace
+
+void run_io_loop(asio::io_context& io, const IoLoopQuestions& questions, IoStretches& stretches) {
+  Rounds rounds(io, stretches);
+  AdaptiveSpin for_workers;
+  AdaptiveSpin for_clients;
+  while (!io.stopped()) {
+    if (rounds.run()) continue;
+    AdaptiveSpin& spin = questions.awaits_worker() ? for_workers : for_clients;
+    if (spin.look(questions.may_poll(), [&] { return rounds.run() || io.stopped(); })) continue;
+    io.run_one();
+    spin.slept();
+  }
+}
+
+}  // namespace locksley::daemon

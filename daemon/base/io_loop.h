@@ -1,0 +1,25 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <functional>
+
+#include "daemon/base/stretch_meter.h"
+
+namespace locksley::daemon {
+
+// The loop calls these before it waits, on the I/O thread. They must be cheap.
+struct IoLoopQuestions {
+  std::function<bool()> may_poll;       // whether polling takes no processor time from other threads
+  std::function<bool()> awaits_worker;  // whether a client waits for the result of a worker
+};
+
+// Runs `io` on the calling thread until it is stopped, as io.run() does, in rounds: what is ready runs, then the
+// sockets are polled once. What a handler posts runs in the next round. The work between two polls is counted
+// in `stretches`.
+//
+// Before it blocks it polls for a while, if polling has recently saved wake-ups (core/sync/adaptive_spin.h). It
+// learns that separately for waits for a worker, which are short, and for waits for clients, which may be long.
+// While the clients are silent it blocks.
+void run_io_loop(asio::io_context& io, const IoLoopQuestions& questions, IoStretches& stretches);
+
+}  // namespace locksley::daemon

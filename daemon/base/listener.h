@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/base/io.h"
+#include "daemon/base/rate_gate.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+// A socket that accepts connections.
+//
+// Owned by the Server, or the HTTP server; the I/O thread only. Nothing blocks. When the process
+// runs out of descriptors, new connections are delayed, and the log says so once a minute.
+class Listener {
+ public:
+  static constexpr int kBacklog = 511;  // as Redis; the kernel cuts it at net.core.somaxconn
+
+  Listener(asio::io_context& io, std::shared_ptr<spdlog::logger> log);
+
+  // Binds and begins to accept; `accepted` gets each connection. The error names the address and
+  // the system's reason.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port,
+                                                             std::function<void(Socket)> accepted);
+  void close();
+
+ private:
+  void accept_next();
+
+  Acceptor acceptor_;
+  Timer pause_;
+  const std::shared_ptr<spdlog::logger> log_;
+  RateGate refused_{std::chrono::minutes(1)};
+  std::function<void(Socket)> accepted_;
+};
+
+// Whether the address is one of this machine only.
+bool is_loopback(const asio::ip::address& address);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <asio/async_result.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "daemon/base/io.h"
+#include "daemon/base/time.h"
+
+namespace locksley::daemon {
+
+// A line of long pieces of work on the I/O thread. Between two polls of the sockets all of it together has
+// kRound; the work at the head of the line has kSlice at most, and goes to the end of the line if it is not
+// done. So clients that ask for little are served between the slices, however many others ask for much.
+//
+// Owned by ServerState; outlives everything that adds work, unless the loop runs no more. The I/O thread only.
+// Nothing blocks or fails.
+class Slices {
+ public:
+  static constexpr std::chrono::microseconds kRound{1000};  // half of what a poll may be late
+  static constexpr std::chrono::microseconds kSlice{500};
+
+  // Does a part of the work until about `until`. Returns true when all is done.
+  using Work = std::move_only_function<bool(Instant until)>;
+
+  explicit Slices(IoExecutor executor) : executor_(executor) {}
+  Slices(const Slices&) = delete;
+  Slices& operator=(const Slices&) = delete;
+
+  // Begins in the next round at the earliest.
+  void add(Work work) {
+    line_.push_back(std::move(work));
+    arm();
+  }
+  // A coroutine waits for its place at the head of the line, and then has about a slice.
+  auto wait_for_slice() {
+    return asio::async_initiate<const asio::use_awaitable_t<IoExecutor>, void()>(
+        [this](auto handler) {
+          add([handler = std::move(handler)](Instant) mutable {
+            std::move(handler)();
+            return true;
+          });
+        },
+        kAwait);
+  }
+
+  // Whether long work may be done at once: no other waits, and some time of this round is left. Then tell by
+  // charge() how long it took.
+  bool has_time() const { return line_.empty() && used_ < kRound; }
+  void charge(Instant::duration time) {
+    used_ += time;
+    arm();
+  }
+
+ private:
+  void arm();
+  void run();
+
+  const IoExecutor executor_;
+  std::deque<Work> line_;
+  Instant::duration used_{0};  // of this round
+  bool is_armed_ = false;      // run() comes in the next round
+};
+
+}  // namespace locksley::daemon

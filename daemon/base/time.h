@@ -1,0 +1,17 @@
+// The daemon's one clock.
+#pragma once
+
+#include <chrono>
+
+#include "core/base/job.h"
+
+namespace locksley::daemon {
+
+// A point in time of the clock that never goes back; kNever is later than every other. Functions that decide
+// by the time take an Instant, so that tests choose it.
+using locksley::Instant;
+using locksley::kNever;
+
+inline Instant now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace locksley::daemon

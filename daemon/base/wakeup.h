@@ -1,0 +1,61 @@
+#pragma once
+
+#include <asio/async_result.hpp>
+#include <asio/post.hpp>
+#include <functional>
+#include <utility>
+
+#include "daemon/base/io.h"
+
+namespace locksley::daemon {
+
+// A flag that one coroutine waits for, and that any code on the same thread sets. With it, a
+// connection that waits for its socket, a batch, a timer and an order to close is one linear
+// coroutine, without races between operations.
+//
+//   while (!is_done()) { if (!wakeup.take()) co_await wakeup.wait(); }
+//
+// Owned by the object that the coroutine serves; the I/O thread only. A wake-up without a waiter is
+// kept, so none is lost. Several wake-ups may become one, and one may be spurious: check the
+// condition again. Nothing blocks or fails.
+class Wakeup {
+ public:
+  explicit Wakeup(IoExecutor executor) : executor_(executor) {}
+  Wakeup(const Wakeup&) = delete;
+  Wakeup& operator=(const Wakeup&) = delete;
+
+  // The coroutine resumes later, not inside this call.
+  void wake() {
+    if (waiter_) {
+      asio::post(executor_, std::exchange(waiter_, nullptr));
+    } else {
+      set_ = true;
+    }
+  }
+
+  // Resumes the coroutine inside this call. For the completion handlers of Asio, which do nothing
+  // after it.
+  void wake_here() {
+    if (waiter_) {
+      std::exchange(waiter_, nullptr)();
+    } else {
+      set_ = true;
+    }
+  }
+
+  // Whether there was a wake-up since the last call; resets it.
+  bool take() { return std::exchange(set_, false); }
+
+  // Needs: take() returned false. Await it at once.
+  auto wait() {
+    return asio::async_initiate<const asio::use_awaitable_t<IoExecutor>, void()>(
+        [this](auto handler) { waiter_ = std::move(handler); }, kAwait);
+  }
+
+ private:
+  IoExecutor executor_;
+  std::move_only_function<void()> waiter_;  // the suspended coroutine
+  bool set_ = false;
+};
+
+}  // namespace locksley::daemon

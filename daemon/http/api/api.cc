@@ -1,0 +1,127 @@
+#include "daemon/http/api/api.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "daemon/base/listener.h"
+#include "daemon/http/api/api_json.h"
+#include "daemon/http/same_origin.h"
+#include "daemon/server/batches/refusals.h"
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::string_view kRoot = "/api/";
+constexpr std::string_view kBatches = "/api/batches/";
+
+HttpReply not_found() { return json_error("ERR there is nothing here: see API.md", HttpStatus::kNotFound); }
+
+UserRef sees_everything(Tenant& tenant) {
+  config::User user;
+  user.commands = {config::CommandGroup::kRead, config::CommandGroup::kAdmin};
+  return std::make_shared<const User>(tenant, user);
+}
+
+std::optional<Control> control_of(std::string_view name) {
+  if (name == "pause") return Control::kPause;
+  if (name == "resume") return Control::kResume;
+  if (name == "cancel") return Control::kCancel;
+  if (name == "retry") return Control::kRetry;
+  if (name == "weight") return Control::kWeight;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Api::Api(ServerState& state, const Health& health)
+    : state_(state), health_(health), token_(sees_everything(state.users().everybody()->tenant())) {}
+
+void Api::add_to(Router& router) {
+  router.get_below(std::string(kRoot), Access::kUsers, [this](const HttpRequest& request) {
+    kIoThread.assert_held();
+    return get(request);
+  });
+  router.post_below(kRoot, [this](const HttpRequest& request) {
+    kIoThread.assert_held();
+    return post(request);
+  });
+}
+
+UserRef Api::user_of(const HttpCaller& caller) const {
+  switch (caller.kind) {
+    case HttpCaller::Kind::kUser:
+      return state_.users().find(caller.user);
+    case HttpCaller::Kind::kToken:
+      return token_;
+    case HttpCaller::Kind::kAnybody:
+      break;
+  }
+  return state_.users().are_configured() ? nullptr : state_.users().everybody();
+}
+
+Api::Result<UserRef> Api::admitted(const HttpRequest& request, proto::CommandGroup group,
+                                   std::string_view command) const {
+  UserRef user = user_of(request.caller);
+  if (user == nullptr) {
+    return std::unexpected("NOAUTH users are configured, and http.login is none: no client can log in");
+  }
+  if (request.caller.kind == HttpCaller::Kind::kAnybody) {
+    if (!is_loopback(request.peer)) {
+      return std::unexpected(
+          "DENIED no users are configured, so only connections from this machine are served");
+    }
+  }
+  if (user->may(group)) return user;
+  if (user == token_) return std::unexpected("NOPERM the token sees everything and changes nothing");
+  return std::unexpected(no_permission_error(*user, command));
+}
+
+Api::Result<Api::Target> Api::target_of(std::string_view path) {
+  const std::string_view rest = path.substr(kBatches.size());
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  auto id = percent_decoded(rest.substr(0, slash));
+  if (!id || id->empty()) return std::unexpected("ERR the batch's id is empty, or has a broken %");
+  return Target{*std::move(id), rest.substr(std::min(slash + 1, rest.size()))};
+}
+
+Api::Result<BatchRecord*> Api::find(const User& user, const std::string& id, const Query& query) const {
+  Batches& batches = state_.batches();
+  const std::string* const tenant = query.find("tenant");
+  Batches::Found found = nullptr;
+  if (tenant == nullptr) {
+    found = batches.find(user, id);
+    if (!found) return std::unexpected(found.error());
+  } else if (user.is_admin() || *tenant == user.name()) {
+    if (const Tenant* of = batches.registry().tenants().find(*tenant)) {
+      found = batches.registry().find(*of, id);
+      if (!found) return std::unexpected("STORE a batch cannot be read: " + found.error());
+    }
+  }
+  if (*found == nullptr) return std::unexpected(no_such_batch(id));
+  return *found;
+}
+
+HttpReply Api::get(const HttpRequest& request) {
+  if (request.path == "/api/session") return session(request);
+  if (request.path == "/api/overview") return overview(request);
+  if (request.path == "/api/batches") return batches(request);
+  if (!request.path.starts_with(kBatches)) return not_found();
+  const auto target = target_of(request.path);
+  if (!target) return json_error(target.error());
+  if (target->what.empty() && !request.path.ends_with('/')) return batch(request, target->id);
+  if (target->what == "failures") return failures(request, target->id);
+  return not_found();
+}
+
+HttpReply Api::post(const HttpRequest& request) {
+  if (const auto refused = refuse_foreign(request)) return json_error(refused->error, refused->status);
+  if (!request.path.starts_with(kBatches)) return not_found();
+  const auto target = target_of(request.path);
+  if (!target) return json_error(target.error());
+  const auto control = control_of(target->what);
+  return control ? change(request, *target, *control) : not_found();
+}
+
+}  // namespace locksley::daemon

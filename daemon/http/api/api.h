@@ -1,0 +1,69 @@
+// The JSON API under /api/. API.md is its contract.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/http/pages/health.h"
+#include "daemon/http/query.h"
+#include "daemon/http/router.h"
+#include "daemon/server/state/control.h"
+#include "daemon/server/state/server_state.h"
+
+namespace locksley::daemon {
+
+// Gives the answers of the wire's commands, by the same functions and with the same permissions.
+//
+// Owned by main(). `state` and `health` outlive it, and it outlives every connection. The I/O
+// thread only. Nothing blocks: a page that needs the disk replies later. Errors are replies.
+class Api {
+ public:
+  Api(ServerState& state, const Health& health);
+  Api(const Api&) = delete;
+  Api& operator=(const Api&) = delete;
+
+  // Adds the pages of the API.
+  void add_to(Router& router);
+
+ private:
+  // The error is "CODE text", as on the wire.
+  template <class T>
+  using Result = std::expected<T, std::string>;
+
+  // The caller as a user of the wire. Null: the caller may do nothing.
+  UserRef user_of(const HttpCaller& caller) const LOCKSLEY_REQUIRES(kIoThread);
+  // The same, if the request may be served and the user may send commands of this group. `command`
+  // names the corresponding command of the wire, for the error.
+  Result<UserRef> admitted(const HttpRequest& request, proto::CommandGroup group,
+                           std::string_view command) const LOCKSLEY_REQUIRES(kIoThread);
+  // A path below "/api/batches/": a batch's id, and a part of it or a change.
+  struct Target {
+    std::string id;
+    std::string_view what;  // empty: the batch itself
+  };
+  static Result<Target> target_of(std::string_view path);
+  // A batch that the user may see; that of the query's tenant, if there is one.
+  Result<BatchRecord*> find(const User& user, const std::string& id, const Query& query) const
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  HttpReply get(const HttpRequest& request) LOCKSLEY_REQUIRES(kIoThread);
+  HttpReply post(const HttpRequest& request) LOCKSLEY_REQUIRES(kIoThread);
+  // api_overview.cc
+  HttpReply session(const HttpRequest& request) const LOCKSLEY_REQUIRES(kIoThread);
+  HttpReply overview(const HttpRequest& request) const LOCKSLEY_REQUIRES(kIoThread);
+  // api_batches.cc
+  HttpReply batches(const HttpRequest& request) const LOCKSLEY_REQUIRES(kIoThread);
+  HttpReply batch(const HttpRequest& request, const std::string& id) const LOCKSLEY_REQUIRES(kIoThread);
+  HttpReply failures(const HttpRequest& request, const std::string& id) const LOCKSLEY_REQUIRES(kIoThread);
+  // api_control.cc
+  HttpReply change(const HttpRequest& request, const Target& target, Control control)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  ServerState& state_;
+  const Health& health_;
+  const UserRef token_;  // the user whose permissions the token has
+};
+
+}  // namespace locksley::daemon

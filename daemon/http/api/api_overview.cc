@@ -1,0 +1,211 @@
+// The caller's session, and an overview of the daemon.
+#include <chrono>
+#include <map>
+
+#include "daemon/base/time.h"
+#include "daemon/http/api/api.h"
+#include "daemon/http/api/api_json.h"
+#include "daemon/metrics/build_info.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+namespace {
+
+std::int64_t unix_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string_view word_of(Health::Phase phase) {
+  switch (phase) {
+    case Health::Phase::kStarting:
+      return "starting";
+    case Health::Phase::kServing:
+      return "serving";
+    case Health::Phase::kDraining:
+      break;
+  }
+  return "draining";
+}
+
+std::string_view store_word(const Store* store) {
+  if (store == nullptr) return "memory";
+  return store->error().empty() ? "ready" : "failing";
+}
+
+Json limit(std::uint64_t most) { return most == Account::kNoLimit ? Json() : Json(most); }
+
+Json limits_of(const User& user) {
+  const Account& own = user.tenant().account;
+  const Account& account = user.is_admin() ? *own.parent() : own;
+  return {{"max_queued_jobs", limit(account.limit(Resource::kQueuedJobs))},
+          {"max_queued_bytes", limit(account.limit(Resource::kQueuedBytes))},
+          {"max_clients", limit(account.limit(Resource::kConnections))},
+          {"store_max_bytes", limit(account.limit(Resource::kStoredBytes))},
+          {"max_batches", limit(account.limit(Resource::kBatches))}};
+}
+
+// What an account holds, and may hold. `user`: null for the account of all.
+Json account_json(const Json& user, const Account& account) {
+  Json json = {{"user", user}};
+  for (const ResourceName& each : kResourceNames) {
+    if (each.resource == Resource::kPayloadBytes)
+      continue;  // part of the stored bytes and of the queued ones
+    json[std::string(each.name)] = {{"used", account.used(each.resource)},
+                                    {"limit", limit(account.limit(each.resource))}};
+  }
+  json["result_bytes"] = {{"used", account.results().bytes()}, {"limit", limit(account.results().limit())}};
+  return json;
+}
+
+// Those that the user may see: its own, or with admin that of all and each user's, at most kMostAccounts.
+Json accounts_of(ServerState& state, const User& user) {
+  kIoThread.assert_held();
+  constexpr std::size_t kMostAccounts = 100;  // guess: more than a page shows
+  const Account& own = user.tenant().account;
+  if (!user.is_admin()) return Json::array({account_json(user.name(), own)});
+  Json accounts = Json::array({account_json(Json(), *own.parent())});
+  for (const Tenant& tenant : state.batches().registry().tenants().all()) {
+    if (accounts.size() > kMostAccounts) break;
+    accounts.push_back(account_json(tenant.name, tenant.account));
+  }
+  return accounts;
+}
+
+// The part of each lane that the user may see; and the number of executors at work in all lanes.
+Json lanes_of(const ServerState& state, const User& user, std::uint64_t& running)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  std::map<const Lane*, std::uint32_t> slots;
+  for (const auto& [name, entry] : state.handlers().entries()) {
+    slots[&entry.lane] = concurrency_of(state, entry);
+  }
+  Json lanes = Json::array();
+  for (const Lane* lane : state.lanes()) {
+    const RingSnapshot ring = lane->snapshot(0);
+    std::uint64_t queued = ring.queued;
+    std::uint64_t batches = ring.active_queues;
+    std::uint64_t executors = ring.executors;
+    if (!user.is_admin()) {
+      queued = batches = executors = 0;
+      for (const TenantView& tenant : ring.tenants) {
+        if (tenant.tenant != user.name()) continue;
+        queued += tenant.queued;
+        batches += tenant.queues;
+        executors += tenant.executors;
+      }
+    }
+    running += executors;
+    lanes.push_back({{"lane", lane->name()},
+                     {"slots", slots[lane]},
+                     {"queued", queued},
+                     {"running", executors},
+                     {"batches", batches}});
+  }
+  return lanes;
+}
+
+Json jobs_of(const Handler& handler) {
+  Json jobs = Json::object();
+  for (std::size_t status = 0; status < kJobStatuses; ++status) {
+    // [handler-stats] relaxed: for display only; nothing follows from a stale value.
+    jobs[std::string(to_string(static_cast<JobStatus>(status)))] =
+        handler.stats.jobs[status].load(std::memory_order_relaxed);
+  }
+  return jobs;
+}
+
+Json handlers_of(const ServerState& state, const User& user) LOCKSLEY_REQUIRES(kIoThread) {
+  Json handlers = Json::array();
+  for (const auto& [name, entry] : state.handlers().entries()) {
+    if (!user.may_use(name)) continue;
+    Json handler = Json::object();
+    visit_members(state, entry, JsonMembers(handler));
+    handler["lane"] = entry.lane.name();
+    handler["jobs"] = user.is_admin() ? jobs_of(entry.handler) : Json();
+    handlers.push_back(std::move(handler));
+  }
+  return handlers;
+}
+
+template <class Views>
+Json array_of(const Views& views) {
+  Json array = Json::array();
+  for (const auto& view : views) {
+    Json object = Json::object();
+    visit_members(view, JsonMembers(object));
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
+}  // namespace
+
+HttpReply Api::session(const HttpRequest& request) const {
+  const UserRef user = user_of(request.caller);
+  const auto may = [&](proto::CommandGroup group) { return user != nullptr && user->may(group); };
+  const bool is_user = request.caller.kind == HttpCaller::Kind::kUser;
+  return json_reply({{"caller", is_user                                           ? "user"
+                                : request.caller.kind == HttpCaller::Kind::kToken ? "token"
+                                                                                  : "anybody"},
+                     {"user", is_user ? Json(request.caller.user) : Json()},
+                     {"may",
+                      {{"read", may(proto::CommandGroup::kRead)},
+                       {"control", may(proto::CommandGroup::kControl)},
+                       {"admin", may(proto::CommandGroup::kAdmin)}}},
+                     {"version", kBuildVersion},
+                     {"revision", kBuildRevision}});
+}
+
+HttpReply Api::overview(const HttpRequest& request) const {
+  const auto admitted_user = admitted(request, proto::CommandGroup::kRead, "tenants");
+  if (!admitted_user) return json_error(admitted_user.error());
+  if (const auto query = Query::parse(request.query, {}); !query) return json_error("ERR " + query.error());
+  const User& user = **admitted_user;
+  const ServerStats& stats = state_.stats();
+  const Account& own = user.tenant().account;
+  const bool all = user.is_admin();
+  const auto uptime = now() - state_.started_at();
+  const std::int64_t now_ms = unix_ms();
+
+  std::uint64_t running = 0;
+  Json lanes = lanes_of(state_, user, running);
+  Json steals = Json::array();
+  for (const Pool::StealPair& pair : state_.pool().steal_pairs()) {
+    steals.push_back({{"thief", pair.thief}, {"victim", pair.victim}, {"steals", pair.steals}});
+  }
+  const TenantViews views =
+      *admitted_user == token_ ? tenants_seen_by(state_, user) : tenants_with_own(state_, user);
+  Json tenants = Json::array();
+  for (const auto& [name, view] : views) {
+    Json tenant = Json::object();
+    visit_members(view, JsonMembers(tenant));
+    tenants.push_back(std::move(tenant));
+  }
+  const bool has_stored = all && state_.store() != nullptr;
+  return json_reply(
+      {{"server",
+        {{"version", kBuildVersion},
+         {"revision", kBuildRevision},
+         {"now", now_ms},
+         {"started_at", now_ms - std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()},
+         {"state", word_of(health_.phase())},
+         {"store", store_word(state_.store())}}},
+       {"totals",
+        {{"active_batches", all ? stats.active_batches.get() : own.used(Resource::kBatches)},
+         {"retained_batches", all ? Json(stats.retained_batches.get()) : Json()},
+         {"queued_jobs", all ? stats.queued_jobs.get() : own.used(Resource::kQueuedJobs)},
+         {"queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kPayloadBytes)},
+         {"running_jobs", running},
+         {"connections", all ? stats.connections.get() : own.used(Resource::kConnections)}}},
+       {"limits", limits_of(user)},
+       {"accounts", accounts_of(state_, user)},
+       {"stored_bytes", has_stored ? Json(stats.stored_bytes.get()) : Json()},
+       {"workers", array_of(state_.pool().snapshot())},
+       {"steals", std::move(steals)},
+       {"lanes", std::move(lanes)},
+       {"tenants", std::move(tenants)},
+       {"handlers", handlers_of(state_, user)}});
+}
+
+}  // namespace locksley::daemon

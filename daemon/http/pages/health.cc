@@ -1,0 +1,34 @@
+#include "daemon/http/pages/health.h"
+
+namespace locksley::daemon {
+
+std::optional<Nanoseconds> StallDetector::observe(const LaneProgress& progress, Nanoseconds now) {
+  const bool moved = progress.claims != claims_ || progress.last_progress != last_progress_;
+  claims_ = progress.claims;
+  last_progress_ = progress.last_progress;
+  if (!progress.claimable || progress.executors >= progress.slots) {
+    stalled_since_.reset();
+    return std::nullopt;
+  }
+  if (moved || !stalled_since_) stalled_since_ = now;
+  const Nanoseconds lasted = now - *stalled_since_;
+  if (lasted <= bound_) return std::nullopt;
+  return lasted;
+}
+
+std::optional<std::string> Health::trouble(Nanoseconds now) {
+  const RingSnapshot ring = lane_.snapshot(0);
+  const LaneProgress progress{.claimable = lane_.has_work(),
+                              .executors = ring.executors,
+                              // Reserved workers may stay free beside long jobs.
+                              .slots = pool_.workers() - pool_.reserved(),
+                              .claims = ring.claims_total,
+                              .last_progress = pool_.progress().last_progress.time_since_epoch()};
+  const auto stalled = detector_.observe(progress, now);
+  if (!stalled) return std::nullopt;
+  return "lane " + lane_.name() + " has " + std::to_string(ring.queued) + " jobs queued and " +
+         std::to_string(progress.slots - progress.executors) + " workers free, and nothing has moved for " +
+         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(*stalled).count()) + " s";
+}
+
+}  // namespace locksley::daemon

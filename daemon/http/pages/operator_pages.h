@@ -1,0 +1,13 @@
+// The pages for operators and their tools.
+#pragma once
+
+#include "daemon/http/pages/health.h"
+#include "daemon/http/router.h"
+#include "daemon/metrics/metrics_page.h"
+
+namespace locksley::daemon {
+
+// Adds /metrics, /healthz and /readyz. `metrics` and `health` must outlive the server of `router`.
+void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,75 @@
+#include "daemon/http_port.h"
+
+#include <utility>
+
+#include "daemon/http/pages/assets.h"
+#include "daemon/http/pages/operator_pages.h"
+#include "daemon/metrics/build_info.h"
+#include "daemon/metrics/limit_metrics.h"
+#include "daemon/metrics/process_metrics.h"
+#include "daemon/metrics/server_metrics.h"
+#include "daemon/server/state/account_metrics.h"
+#include "daemon/store/store_metrics.h"
+#include "daemon/tls/tls_metrics.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+HttpLogin::Users users_of(Server& server) {
+  return [&server](const std::string& name) -> std::optional<HttpUser> {
+    const auto& users = server.config().users;
+    const auto user = users.find(name);
+    if (user == users.end()) return std::nullopt;
+    return HttpUser{.hash = user->second.password_hash, .groups = user->second.commands};
+  };
+}
+
+auto count_refusals(ServerState& state) {
+  return [&state](const std::string& source) {
+    state.stats().authentication_failures.add(1);
+    state.warnings().warn(Warning::kWrongPassword, source,
+                          "wrong password or token by HTTP, or no such user");
+  };
+}
+
+}  // namespace
+
+HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::optional<Secret> token)
+    : health_(parts.pool, parts.lane),
+      login_(parts.authenticator, users_of(parts.server), count_refusals(parts.server.state())),
+      scheduler_metrics_(
+          parts.pool, parts.lane, parts.handlers.handlers(),
+          {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants}),
+      router_(&login_, &hosts_),
+      api_(parts.server.state(), health_),
+      http_(parts.io, router_) {
+  login_.set(config.http.login, std::move(token));
+  hosts_.set(config.http.hosts);
+  Server& server = parts.server;
+  metrics_.add([this](Families& families) { scheduler_metrics_.read(families); });
+  metrics_.add([&server](Families& families) { read_server_metrics(server.state().stats(), families); });
+  metrics_.add([&server](Families& families) { read_limit_metrics(server.config(), families); });
+  // After the scheduler's, so that the same tenants have labels.
+  metrics_.add([this, &server](Families& families) {
+    kIoThread.assert_held();
+    read_account_metrics(server.state().batches().registry().tenants(), scheduler_metrics_.labelled_tenants(),
+                         families);
+  });
+  if (const Store* const store = parts.store) {
+    metrics_.add([store](Families& families) { read_store_metrics(*store, families); });
+  }
+  metrics_.add([](Families& families) { read_process_metrics(families); });
+  metrics_.add([](Families& families) { read_build_info(families); });
+  metrics_.add(
+      [this, &server](Families& families) { read_tls_metrics(server.tls(), http_.tls(), families); });
+  add_operator_pages(router_, metrics_, health_);
+  add_assets(router_, dashboard_assets());
+  api_.add_to(router_);
+}
+
+std::expected<asio::ip::tcp::endpoint, std::string> HttpPort::listen(const config::Http& http) {
+  return http_.listen(http.address, http.port);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,12 @@
+// Metrics of the client port: connections, commands, bytes, events of batches.
+#pragma once
+
+#include "daemon/metrics/metric_family.h"
+#include "daemon/metrics/server_stats.h"
+
+namespace locksley::daemon {
+
+// Adds the current values of `stats`. Any thread; does not block.
+void read_server_metrics(const ServerStats& stats, Families& families);
+
+}  // namespace locksley::daemon

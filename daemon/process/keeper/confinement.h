@@ -1,0 +1,34 @@
+// Limits what a process can reach, by the kernel's Landlock (landlock(7)).
+#pragma once
+
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "daemon/process/process_pipes.h"
+
+namespace locksley::daemon {
+
+// The files and folders, with everything in them, that a process can reach. It can neither read,
+// run nor write any other.
+struct Confinement {
+  std::vector<std::string> read;   // may be read, listed and run
+  std::vector<std::string> write;  // also written, created and removed
+  bool confines_files = false;     // false: the lists are ignored
+  bool denies_network = false;     // no TCP, neither to connect nor to listen
+
+  bool is_needed() const { return confines_files || denies_network; }
+  bool operator==(const Confinement&) const = default;
+};
+
+// Creates the rules, as a descriptor for enter_confinement(). Closing it does not affect processes
+// that have entered. The error is a sentence: the kernel has no Landlock, or its Landlock lacks
+// what is asked, or a file is missing. Any thread; looks the files up.
+std::expected<Descriptor, std::string> make_confinement(const Confinement& confinement);
+
+// Confines the calling process, irrevocably, and all processes that it starts. Needs: "no new
+// privileges" is set. Makes system calls only, so that it may run between vfork() and exec().
+// False: errno says why.
+bool enter_confinement(int rules);
+
+}  // namespace locksley::daemon

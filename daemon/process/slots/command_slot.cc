@@ -1,0 +1,179 @@
+#include "daemon/process/slots/command_slot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
+#include "daemon/process/slots/job_end.h"
+
+namespace locksley::daemon {
+
+CommandSlot::CommandSlot(ProcessLane& lane)
+    : lane_(lane),
+      executor_(lane.lane()),
+      output_reader_(lane.loop().executor()),
+      error_reader_(lane.loop().executor()),
+      timeout_(lane.loop().executor()),
+      terminator_(lane.loop().executor(), lane.loop().keeper()) {}
+
+CommandSlot::~CommandSlot() { abandon(); }
+
+void CommandSlot::abandon() {
+  if (!executor_.has_turn()) return;
+  lane_.loop().keeper().forget(process_);
+  executor_.end_turn();
+}
+
+std::uint64_t CommandSlot::begin(std::uint64_t /*most*/) {
+  if (!executor_.begin_turn(1, 0)) return 0;
+  const auto job = executor_.start_job();
+  if (!job) {
+    executor_.end_turn();
+    return 0;
+  }
+  job_ = job->index;
+  program_ = lane_.program();
+  verdict_ = Verdict::kNone;
+  output_.clear();
+  error_tail_.take();
+  if (const auto begun = start(*job); !begun) {
+    executor_.end_job(JobStatus::kError, begun.error());
+    executor_.end_turn();
+  }
+  return 1;
+}
+
+std::expected<void, std::string> CommandSlot::start(const ExternalJob& job) {
+  const Program& program = *program_;
+  const config::Input input = program.settings().input;
+  const Batch& batch = executor_.batch();
+  const JobVariables variables{.batch = batch.id(),
+                               .index = job.index,
+                               .attempt = batch.attempt(job.index),
+                               .tenant = batch.options().tenant,
+                               .trace = batch.options().trace};
+  if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
+    return std::unexpected(
+        "the payload has a NUL byte, which an argument cannot have: use input: stdin, or file");
+  }
+  const bool has_bytes =
+      input == config::Input::kFile || (input == config::Input::kStdin && !job.payload.empty());
+  std::expected<Descriptor, std::string> payload;
+  if (has_bytes) {
+    payload = make_memory_file(job.payload);
+    if (!payload) return std::unexpected(payload.error());
+  }
+  std::expected<Descriptor, std::string> null;
+  if (!has_bytes || input == config::Input::kFile) {
+    null = open_null();
+    if (!null) return std::unexpected(null.error());
+  }
+  auto output = make_output_pipe();
+  if (!output) return std::unexpected(output.error());
+  auto errors = make_output_pipe();
+  if (!errors) return std::unexpected(errors.error());
+
+  const std::array<int, 4> descriptors{
+      input == config::Input::kStdin && has_bytes ? payload->get() : null->get(), output->write.get(),
+      errors->write.get(), payload ? payload->get() : -1};
+  const std::size_t count = input == config::Input::kFile ? 4 : 3;
+  const SpawnRequest request = program.request_for(
+      variables, input == config::Input::kFile ? std::string_view("/dev/fd/3") : job.payload);
+  process_ = lane_.loop().keeper().start(request, std::span(descriptors).first(count),
+                                         {.on_start = {}, .on_end = [this](const ProcessEnd& end) {
+                                            kProcessThread.assert_held();
+                                            process_ended(end);
+                                          }});
+  output_reader_.begin(std::move(output->read), [this](std::string_view bytes) {
+    kProcessThread.assert_held();
+    output_ += bytes;
+    if (output_.size() <= program_->settings().max_output.count) return true;
+    terminate(Verdict::kTooMuchOutput);
+    return false;
+  });
+  error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
+    error_tail_.add(bytes);
+    return true;
+  });
+  if (const Nanoseconds timeout = Nanoseconds(batch.options().timeout); timeout.count() != 0) {
+    timeout_.expires_after(timeout);
+    // The timer may have fired before it was cancelled, and another job may have begun since.
+    timeout_.async_wait([this, process = process_](const asio::error_code& error) {
+      if (error || process != process_) return;
+      kProcessThread.assert_held();
+      terminate(Verdict::kTimeout);
+    });
+  }
+  return {};
+}
+
+void CommandSlot::check_cancelled() {
+  if (executor_.has_turn() && executor_.batch().is_stopping()) terminate(Verdict::kCancelled);
+}
+
+void CommandSlot::stop() {
+  if (executor_.has_turn()) terminate(Verdict::kHandedBack);
+}
+
+void CommandSlot::terminate(Verdict verdict) {
+  if (verdict_ != Verdict::kNone) return;
+  verdict_ = verdict;
+  // A process that writes too much gets no grace time.
+  terminator_.begin(process_,
+                    verdict == Verdict::kTooMuchOutput ? Nanoseconds(0) : program_->settings().grace);
+}
+
+void CommandSlot::process_ended(const ProcessEnd& end) {
+  timeout_.cancel();
+  terminator_.end();
+  output_reader_.finish();
+  error_reader_.finish();
+  if (verdict_ != Verdict::kHandedBack) {
+    const auto [status, output] = result_of(end);
+    if (status == JobStatus::kCrashed) log_crash(output);
+    executor_.end_job(status, output);
+  }
+  executor_.end_turn();
+  lane_.slot_is_free(*this);
+}
+
+void CommandSlot::log_crash(std::string_view why) {
+  RateGate& gate = lane_.end_lines();
+  if (!gate.open(now())) return;
+  LogLine("command crashed")
+      .about(executor_.batch())
+      .with("job", job_)
+      .with("reason", why)
+      .with("unlogged", gate.held_back())
+      .write(*lane_.loop().log(), spdlog::level::warn);
+}
+
+std::pair<JobStatus, std::string> CommandSlot::result_of(const ProcessEnd& end) {
+  const config::Handler& settings = program_->settings();
+  const std::string errors = error_tail_.take();
+  switch (verdict_) {
+    case Verdict::kTimeout:
+      return {JobStatus::kTimeout, timed_out(Nanoseconds(executor_.batch().options().timeout), errors)};
+    case Verdict::kCancelled:
+      return {JobStatus::kCancelled, "cancelled"};
+    case Verdict::kTooMuchOutput:
+      return {JobStatus::kError, too_much_output(settings)};
+    case Verdict::kNone:
+    case Verdict::kHandedBack:
+      break;
+  }
+  if (!end.has_started) return {JobStatus::kError, end.why};
+  if (!end.has_exited) return {JobStatus::kCrashed, with_errors(killed_by(end.status), errors)};
+  if (end.status != 0)
+    return {JobStatus::kError, with_errors(fmt::format("exit status {}", end.status), errors)};
+  // The last bytes, read after the process had ended, count as well.
+  if (output_.size() > settings.max_output.count) return {JobStatus::kError, too_much_output(settings)};
+  return {JobStatus::kOk, std::exchange(output_, {})};
+}
+
+}  // namespace locksley::daemon

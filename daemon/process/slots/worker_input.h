@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "daemon/process/process_io.h"
+#include "proto/output_buffer.h"
+
+namespace locksley::daemon {
+
+// The standard input of a worker's process: writes jobs as fast as the pipe takes them, and notices
+// when the process closes its end although it has not read them all.
+//
+// A member of a WorkerSlot; the process thread only. Nothing blocks: the pipe is non-blocking.
+class WorkerInput {
+ public:
+  // `on_lost` is called when the process has closed its input and jobs are lost by that.
+  WorkerInput(ProcessExecutor executor, std::function<void()> on_lost)
+      : pipe_(executor), on_lost_(std::move(on_lost)) {}
+  WorkerInput(const WorkerInput&) = delete;
+  WorkerInput& operator=(const WorkerInput&) = delete;
+
+  // Takes the pipe of a new process. Jobs that are in the buffer stay.
+  void open(int descriptor) LOCKSLEY_REQUIRES(kProcessThread);
+  // Jobs are put here; write() sends them.
+  proto::OutputBuffer& buffer() LOCKSLEY_REQUIRES(kProcessThread) { return buffer_; }
+  void write() LOCKSLEY_REQUIRES(kProcessThread);
+  // Before the first write() of a turn.
+  void begin_turn() LOCKSLEY_REQUIRES(kProcessThread) { written_ = 0; }
+  // Whether the process has read a part of what this turn has written. Needs: not closed.
+  bool has_been_read() LOCKSLEY_REQUIRES(kProcessThread);
+  // Tells the process that no more jobs come. What is in the buffer is dropped.
+  void close() LOCKSLEY_REQUIRES(kProcessThread);
+
+ private:
+  void watch() LOCKSLEY_REQUIRES(kProcessThread);
+  void peer_closed() LOCKSLEY_REQUIRES(kProcessThread);
+
+  ProcessDescriptor pipe_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  std::uint64_t opened_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;   // how many pipes there have been
+  bool is_writing_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;    // waits until the pipe has room
+  std::uint64_t written_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;  // bytes, in this turn
+  proto::OutputBuffer buffer_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  const std::function<void()> on_lost_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,393 @@
+#include "daemon/process/slots/worker_slot.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "config/units.h"
+#include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
+#include "daemon/process/slots/job_end.h"
+#include "proto/command_writer.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+namespace {
+
+// The most jobs and bytes of one turn: jobs that have been sent cannot be given to another worker.
+constexpr std::uint64_t kMostJobs = 256;
+constexpr std::size_t kMostBytes = 256U << 10;
+
+// The pauses before a worker is restarted that has died before it read its first job.
+constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(100);
+constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
+
+// When a batch is cancelled, a worker that runs a short job may finish it, and need not be killed.
+constexpr Nanoseconds kCancelGrace = std::chrono::milliseconds(100);
+
+// From the moment a process closes its output, or its input with jobs to come, to SIGKILL.
+constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
+
+}  // namespace
+
+WorkerSlot::WorkerSlot(ProcessLane& lane)
+    : lane_(lane),
+      executor_(lane.lane()),
+      input_(lane.loop().executor(),
+             [this] {
+               kProcessThread.assert_held();
+               expect_end("closed its standard input, with jobs to come");
+             }),
+      answer_reader_(lane.loop().executor()),
+      error_reader_(lane.loop().executor()),
+      error_log_(lane.loop().log(), lane.name()),
+      timeout_(lane.loop().executor()),
+      cancel_timer_(lane.loop().executor()),
+      end_timer_(lane.loop().executor()),
+      pause_timer_(lane.loop().executor()),
+      terminator_(lane.loop().executor(), lane.loop().keeper()) {}
+
+WorkerSlot::~WorkerSlot() { abandon(); }
+
+void WorkerSlot::abandon() {
+  if (process_ != 0) lane_.loop().keeper().forget(std::exchange(process_, 0));
+  if (executor_.has_turn()) executor_.end_turn();
+}
+
+std::uint64_t WorkerSlot::begin(std::uint64_t most) {
+  program_ = lane_.program();
+  const std::uint64_t max_jobs = program_->settings().max_jobs;
+  const std::uint64_t answered = process_ == 0 ? 0 : answered_;
+  if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered));
+  if (!executor_.begin_turn(std::min(most, kMostJobs), kMostBytes)) return 0;
+  std::uint64_t started = 0;
+  verdict_ = Verdict::kNone;
+  for (auto job = executor_.start_job(); job; job = executor_.start_job(), ++started) send(*job);
+  if (started == 0) {
+    executor_.end_turn();
+    return 0;
+  }
+  if (process_ == 0) {
+    if (const auto begun = start_process(); !begun) {
+      executor_.end_job(JobStatus::kError, begun.error());
+      executor_.end_turn();
+      input_.close();
+      pause();
+      return started;
+    }
+  }
+  oldest_since_ = steady_now();
+  input_.begin_turn();
+  arm_timeout();
+  input_.write();
+  return started;
+}
+
+std::expected<void, std::string> WorkerSlot::start_process() {
+  auto input = make_input_pipe();
+  if (!input) return std::unexpected(input.error());
+  auto output = make_output_pipe();
+  if (!output) return std::unexpected(output.error());
+  auto errors = make_output_pipe();
+  if (!errors) return std::unexpected(errors.error());
+  const std::array<int, 3> descriptors{input->read.get(), output->write.get(), errors->write.get()};
+  process_ = lane_.loop().keeper().start(program_->request(), descriptors,
+                                         {.on_start = [this](pid_t pid) { pid_ = pid; },
+                                          .on_end =
+                                              [this](const ProcessEnd& end) {
+                                                kProcessThread.assert_held();
+                                                process_ended(end);
+                                              }});
+  pid_ = 0;
+  answered_ = 0;
+  end_is_expected_ = false;
+  why_.clear();
+  error_tail_.take();
+  input_.open(input->write.release());
+  answers_ = std::make_unique<proto::ReplyReader>(proto::ReplyLimits{
+      .max_bulk_bytes = program_->settings().max_output.count, .max_elements = 1024, .max_depth = 2});
+  answer_reader_.begin(
+      std::move(output->read),
+      [this](std::string_view bytes) {
+        kProcessThread.assert_held();
+        return take_answers(bytes);
+      },
+      [this] {
+        kProcessThread.assert_held();
+        expect_end("closed its standard output");
+      });
+  error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
+    error_tail_.add(bytes);
+    error_log_.add(bytes, executor_.has_turn() ? &executor_.batch() : nullptr);
+    return true;
+  });
+  return {};
+}
+
+void WorkerSlot::send(const ExternalJob& job) {
+  proto::CommandWriter writer(input_.buffer());
+  writer.begin(3);
+  writer.argument(job.payload);
+  writer.argument(job.index);
+  writer.argument(std::string_view(executor_.batch().id()));
+}
+
+bool WorkerSlot::take_answers(std::string_view bytes) {
+  // After the slot has begun to end the process, its answers no longer count.
+  if (verdict_ != Verdict::kNone) return true;
+  const std::span<std::byte> space = answers_->prepare(bytes.size());
+  std::memcpy(space.data(), bytes.data(), bytes.size());
+  answers_->commit(bytes.size());
+  for (;;) {
+    proto::Reply reply;
+    switch (answers_->next(reply)) {
+      case proto::ReadStatus::kComplete:
+        if (!take_answer(reply)) return false;
+        break;
+      case proto::ReadStatus::kError:
+        refuse_answer(fmt::format(
+            "wrote what is no answer ({}): an answer is a RESP2 bulk string of at most max_output ({}) or an "
+            "error, and only answers may go to standard output",
+            answers_->error_message(), config::to_string(program_->settings().max_output)));
+        return false;
+      case proto::ReadStatus::kNeedMore:
+        if (process_ == 0) return true;  // process_ended() does the rest
+        if (executor_.has_turn() && executor_.running_jobs() == 0) {
+          turn_ended();
+        } else if (executor_.has_turn()) {
+          executor_.publish();
+        }
+        return true;
+    }
+  }
+}
+
+bool WorkerSlot::take_answer(const proto::Reply& reply) {
+  if (!executor_.has_turn() || executor_.running_jobs() == 0) {
+    refuse_answer("answered though it was not asked");
+    return false;
+  }
+  if (reply.is_string()) {
+    executor_.end_job(JobStatus::kOk, reply.text);
+  } else if (reply.is_error()) {
+    executor_.end_job(JobStatus::kError, reply.text);
+  } else {
+    refuse_answer("answered with something else than a bulk string or an error");
+    return false;
+  }
+  ++answered_;
+  failures_ = 0;
+  oldest_since_ = steady_now();
+  error_tail_.take();
+  return true;
+}
+
+void WorkerSlot::turn_ended() {
+  executor_.end_turn();
+  if (!is_current()) return retire();
+  const std::uint64_t max_jobs = program_->settings().max_jobs;
+  if ((max_jobs != 0 && answered_ >= max_jobs) || has_grown()) return retire();
+  lane_.slot_is_free(*this);
+}
+
+bool WorkerSlot::is_current() {
+  const std::shared_ptr<const Program>& current = lane_.program();
+  if (current == program_) return true;
+  if (current == nullptr || !current->starts_the_same_process_as(*program_)) return false;
+  program_ = current;
+  return true;
+}
+
+void WorkerSlot::reset_failures() {
+  failures_ = 0;
+  if (!std::exchange(is_pausing_, false)) return;
+  pause_timer_.cancel();
+  lane_.slot_is_free(*this);
+}
+
+bool WorkerSlot::has_grown() const {
+  const std::uint64_t most = program_->settings().max_memory.count;
+  if (most == 0 || pid_ == 0) return false;
+  std::ifstream file(fmt::format("/proc/{}/statm", pid_));
+  std::uint64_t pages = 0;
+  std::uint64_t resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) > most;
+}
+
+void WorkerSlot::retire() {
+  is_ending_ = true;
+  input_.close();
+  // The process has the grace time to end by itself.
+  timeout_.expires_after(std::max<Nanoseconds>(program_->settings().grace, std::chrono::milliseconds(100)));
+  timeout_.async_wait([this, process = process_](const asio::error_code& error) {
+    if (error) return;
+    kProcessThread.assert_held();
+    lane_.loop().keeper().signal(process, SIGKILL);
+  });
+}
+
+void WorkerSlot::arm_timeout() {
+  const Nanoseconds limit = Nanoseconds(executor_.batch().options().timeout);
+  if (limit.count() == 0) return;
+  timeout_.expires_at(Instant(oldest_since_ + limit));
+  timeout_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kProcessThread.assert_held();
+    check_timeout();
+  });
+}
+
+void WorkerSlot::check_timeout() {
+  if (!executor_.has_turn() || executor_.running_jobs() == 0) return;
+  const Nanoseconds limit = Nanoseconds(executor_.batch().options().timeout);
+  if (limit.count() == 0) return;
+  if (steady_now() < oldest_since_ + limit) return arm_timeout();  // another job runs since
+  terminate(Verdict::kTimeout);
+}
+
+void WorkerSlot::check_cancelled() {
+  if (!executor_.has_turn() || verdict_ != Verdict::kNone || !executor_.batch().is_stopping()) return;
+  if (std::exchange(cancel_timer_is_armed_, true)) return;
+  cancel_timer_.expires_after(kCancelGrace);
+  cancel_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kProcessThread.assert_held();
+    cancel_timer_is_armed_ = false;
+    if (executor_.has_turn() && executor_.batch().is_stopping()) terminate(Verdict::kCancelled);
+  });
+}
+
+void WorkerSlot::stop() {
+  pause_timer_.cancel();
+  if (process_ == 0) return;
+  if (executor_.has_turn()) {
+    terminate(Verdict::kHandedBack);
+  } else if (!is_ending_) {
+    retire();
+    lane_.loop().keeper().signal(process_, SIGTERM);
+  }
+}
+
+void WorkerSlot::terminate(Verdict verdict) {
+  if (verdict_ != Verdict::kNone || process_ == 0) return;
+  verdict_ = verdict;
+  is_ending_ = true;
+  terminator_.begin(process_, program_->settings().grace);
+}
+
+void WorkerSlot::log_end(const char* what, std::string_view why) {
+  RateGate& gate = lane_.end_lines();
+  if (!gate.open(now())) return;
+  LogLine line(what);
+  executor_.has_turn() ? line.about(executor_.batch()) : line.with("handler", lane_.name());
+  line.with("pid", pid_).with("jobs_answered", answered_).with("reason", why);
+  line.with("unlogged", gate.held_back()).write(*lane_.loop().log(), spdlog::level::warn);
+}
+
+void WorkerSlot::refuse_answer(std::string why) {
+  log_end("worker is ended", "it " + why);
+  why_ = "its worker " + std::move(why);
+  is_ending_ = true;
+  if (verdict_ != Verdict::kNone) return;
+  verdict_ = Verdict::kBadAnswer;
+  lane_.loop().keeper().signal(process_, SIGKILL);
+}
+
+void WorkerSlot::expect_end(std::string why) {
+  if (verdict_ != Verdict::kNone || process_ == 0 || std::exchange(end_is_expected_, true)) return;
+  end_timer_.expires_after(kEndGrace);
+  end_timer_.async_wait([this, process = process_, why = std::move(why)](const asio::error_code& error) {
+    if (error || process != process_) return;
+    kProcessThread.assert_held();
+    why_ = why;
+    lane_.loop().keeper().signal(process, SIGKILL);
+  });
+}
+
+void WorkerSlot::process_ended(const ProcessEnd& end) {
+  process_ = 0;
+  timeout_.cancel();
+  cancel_timer_.cancel();
+  cancel_timer_is_armed_ = false;
+  end_timer_.cancel();
+  terminator_.end();
+  // Answers that the process had written before it ended count.
+  answer_reader_.finish();
+  error_reader_.finish();
+  error_log_.end(executor_.has_turn() ? &executor_.batch() : nullptr);
+  const bool had_read_jobs = input_.has_been_read();
+  input_.close();
+  const bool was_ending = is_ending_;
+  is_ending_ = false;
+  if (!was_ending) {
+    log_end("worker has ended by itself", !end.has_started ? end.why
+                                          : end.has_exited ? fmt::format("exit status {}", end.status)
+                                                           : killed_by(end.status));
+  }
+  if (executor_.has_turn() && end_broken_turn(end, had_read_jobs) == Fault::kHandler) {
+    pause();
+  } else {
+    lane_.slot_is_free(*this);
+  }
+}
+
+WorkerSlot::Fault WorkerSlot::end_broken_turn(const ProcessEnd& end, bool had_read_jobs) {
+  Fault fault = Fault::kNone;
+  if (executor_.running_jobs() != 0 && verdict_ != Verdict::kHandedBack) {
+    end_first_job(end);
+    // After a timeout or a cancellation, the daemon has ended the process.
+    if (verdict_ == Verdict::kNone || verdict_ == Verdict::kBadAnswer) {
+      if (had_read_jobs) executor_.note_broken();
+      if (!had_read_jobs && answered_ == 0) fault = Fault::kHandler;
+    }
+  }
+  executor_.end_turn();
+  return fault;
+}
+
+void WorkerSlot::end_first_job(const ProcessEnd& end) {
+  const std::string errors = error_tail_.take();
+  switch (verdict_) {
+    case Verdict::kTimeout:
+      return executor_.end_job(JobStatus::kTimeout,
+                               timed_out(Nanoseconds(executor_.batch().options().timeout), errors));
+    case Verdict::kCancelled:
+      return executor_.end_job(JobStatus::kCancelled, "cancelled");
+    case Verdict::kBadAnswer:
+      return executor_.end_job(JobStatus::kError, why_);
+    case Verdict::kNone:
+    case Verdict::kHandedBack:
+      break;
+  }
+  if (!end.has_started) return executor_.end_job(JobStatus::kError, end.why);
+  std::string what = end.has_exited ? fmt::format("the worker ended with exit status {}", end.status)
+                                    : "the worker was " + killed_by(end.status);
+  // Killed after expect_end(), unless the process had ended by itself just before.
+  if (!why_.empty() && !end.has_exited && end.status == SIGKILL) what = "the worker " + why_;
+  executor_.end_job(JobStatus::kCrashed, with_errors(std::move(what), errors));
+}
+
+void WorkerSlot::pause() {
+  is_pausing_ = true;
+  const Nanoseconds pause =
+      std::min(kLongestPause, kFirstPause * (std::int64_t{1} << std::min(failures_, 10U)));
+  ++failures_;
+  pause_timer_.expires_after(pause);
+  pause_timer_.async_wait([this](const asio::error_code& error) {
+    // The timer may have fired before it was cancelled.
+    if (error || !is_pausing_) return;
+    kProcessThread.assert_held();
+    is_pausing_ = false;
+    lane_.slot_is_free(*this);
+  });
+}
+
+}  // namespace locksley::daemon

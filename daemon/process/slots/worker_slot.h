@@ -1,0 +1,114 @@
+// A slot whose process takes job after job.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/lane/external_executor.h"
+#include "daemon/process/keeper/keeper_link.h"
+#include "daemon/process/process_lane.h"
+#include "daemon/process/process_pipes.h"
+#include "daemon/process/slots/line_log.h"
+#include "daemon/process/slots/terminator.h"
+#include "daemon/process/slots/worker_input.h"
+#include "proto/reply_reader.h"
+
+namespace locksley::daemon {
+
+// A slot of a lane of workers. It starts the process with the first job, sends it the jobs of turn
+// after turn, and replaces it when it has died, has run max_jobs jobs, or has grown beyond
+// max_memory. All jobs of a turn are written at once, so that the worker never waits for the next;
+// it answers in order. When the worker dies, the first job that it has not answered ends with that
+// failure, and the others return to the ring: its batch waits for a back-off (FairRing), while the
+// slot runs jobs of other batches with a new process.
+//
+// Owned by its lane; the process thread only (ProcessSlot). Nothing blocks: pipes are non-blocking.
+// A worker that ends before it has read a byte of its first job cannot work at all: the slot
+// pauses, twice as long after each such failure.
+class WorkerSlot final : public ProcessSlot {
+ public:
+  explicit WorkerSlot(ProcessLane& lane);
+  ~WorkerSlot() override;
+
+  Program::Kind kind() const override { return Program::Kind::kWorker; }
+  std::uint64_t begin(std::uint64_t most) override LOCKSLEY_REQUIRES(kProcessThread);
+  bool is_busy() const override LOCKSLEY_REQUIRES(kProcessThread) {
+    return executor_.has_turn() || is_ending_ || is_pausing_;
+  }
+  void check_cancelled() override LOCKSLEY_REQUIRES(kProcessThread);
+  void release_process() override LOCKSLEY_REQUIRES(kProcessThread) {
+    if (process_ != 0) retire();
+  }
+  void reset_failures() override LOCKSLEY_REQUIRES(kProcessThread);
+  void stop() override LOCKSLEY_REQUIRES(kProcessThread);
+  void abandon() override LOCKSLEY_REQUIRES(kProcessThread);
+  bool is_stopped() const override LOCKSLEY_REQUIRES(kProcessThread) { return process_ == 0; }
+
+ private:
+  // Why the slot ends the process although it has jobs.
+  enum class Verdict { kNone, kTimeout, kCancelled, kBadAnswer, kHandedBack };
+
+  std::expected<void, std::string> start_process() LOCKSLEY_REQUIRES(kProcessThread);
+  void send(const ExternalJob& job) LOCKSLEY_REQUIRES(kProcessThread);
+  // These return false if nothing more is to be read from this process.
+  bool take_answers(std::string_view bytes) LOCKSLEY_REQUIRES(kProcessThread);
+  bool take_answer(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
+  void turn_ended() LOCKSLEY_REQUIRES(kProcessThread);
+  void arm_timeout() LOCKSLEY_REQUIRES(kProcessThread);
+  void check_timeout() LOCKSLEY_REQUIRES(kProcessThread);
+  // Begins to end the process, unless that has begun.
+  void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
+  // The worker has broken the protocol: kills it.
+  void refuse_answer(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
+  // The process has closed its input or its output, so it is useless: kills it unless it soon ends
+  // by itself.
+  void expect_end(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
+  // Whether the lane's current program would start the same process.
+  bool is_current() LOCKSLEY_REQUIRES(kProcessThread);
+  // Closes the input, which tells the process that no more jobs come; kills it after the grace
+  // time.
+  void retire() LOCKSLEY_REQUIRES(kProcessThread);
+  bool has_grown() const;
+  void process_ended(const ProcessEnd& end) LOCKSLEY_REQUIRES(kProcessThread);
+  // The process has ended during a turn. Settles the first job that it has not answered, unless that
+  // is to run again, and then the turn.
+  enum class Fault { kNone, kHandler };
+  Fault end_broken_turn(const ProcessEnd& end, bool had_read_jobs) LOCKSLEY_REQUIRES(kProcessThread);
+  // Settles the first job that the process has not answered.
+  void end_first_job(const ProcessEnd& end);
+  void log_end(const char* what, std::string_view why) LOCKSLEY_REQUIRES(kProcessThread);
+  // Starts no process for a while.
+  void pause() LOCKSLEY_REQUIRES(kProcessThread);
+
+  ProcessLane& lane_;
+  ExternalExecutor executor_;
+  std::shared_ptr<const Program> program_;  // of the process, or one that starts the same process
+  std::uint64_t process_ = 0;               // the keeper's number; 0: no process
+  pid_t pid_ = 0;                           // 0: not known yet
+  bool is_ending_ = false;                  // the process has been told to end
+  bool is_pausing_ = false;
+  Verdict verdict_ = Verdict::kNone;
+  std::string why_;             // with Verdict::kBadAnswer, or after expect_end()
+  std::uint64_t answered_ = 0;  // jobs of this process
+  std::uint32_t failures_ = 0;  // consecutive processes that could not be started, or read no job
+  Nanoseconds oldest_since_{};  // when the oldest running job began
+
+  WorkerInput input_;
+  OutputReader answer_reader_;
+  std::unique_ptr<proto::ReplyReader> answers_;
+  OutputReader error_reader_;
+  LineLog error_log_;
+  TextTail error_tail_;  // since the last answer
+  ProcessTimer timeout_;
+  ProcessTimer cancel_timer_;  // from the batch's cancellation to terminate()
+  bool cancel_timer_is_armed_ = false;
+  ProcessTimer end_timer_;  // from expect_end() to SIGKILL
+  bool end_is_expected_ = false;
+  ProcessTimer pause_timer_;
+  Terminator terminator_;
+};
+
+}  // namespace locksley::daemon

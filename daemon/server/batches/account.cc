@@ -1,0 +1,21 @@
+#include "daemon/server/batches/account.h"
+
+#include <fmt/format.h>
+
+namespace locksley::daemon {
+
+std::string Account::key(Resource resource) const {
+  const ResourceName& names = kResourceNames[static_cast<std::size_t>(resource)];
+  if (parent_ == nullptr) return std::string(names.limit_all);
+  return prefix_ + std::string(names.limit);
+}
+
+std::string results_at_limit(const Account& account) {
+  const bool is_own = account.results().bytes() >= account.results().limit() || account.parent() == nullptr;
+  const Account& full = is_own ? account : *account.parent();
+  return fmt::format(
+      "TOOBIG results in memory: {} bytes, and {} is {}: forget batches, or use SUBMIT and RESULTS",
+      full.results().bytes(), full.key_of_results(), full.results().limit());
+}
+
+}  // namespace locksley::daemon

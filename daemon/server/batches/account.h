@@ -1,0 +1,125 @@
+// What a user, or all users together, may cause the daemon to hold.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/ring/result_account.h"
+
+namespace locksley::daemon {
+
+enum class Resource : std::uint8_t {
+  kQueuedJobs,    // accepted, not ended
+  kQueuedBytes,   // payloads, and patterns of ranges, in memory
+  kPayloadBytes,  // payloads of batches that are not over, in memory or in the store
+  kBatches,       // not over; those of RUN, too
+  kRecordBytes,   // what memory keeps of batches besides: records, what they wait for, the index of the store
+  kStoredBytes,   // of batches in the store
+  kClientBytes,   // replies that wait, events to be matched, names of subscriptions
+  kConnections,
+};
+inline constexpr std::size_t kResources = 8;
+
+// How a resource is called outside. A test compares the table with the keys of the configuration.
+struct ResourceName {
+  Resource resource;
+  std::string_view name;       // in metrics and in INFO
+  std::string_view limit;      // the key below users.NAME
+  std::string_view limit_all;  // the key of the limit of all; empty: there is none
+};
+inline constexpr std::array<ResourceName, kResources> kResourceNames{{
+    {Resource::kQueuedJobs, "queued_jobs", "max_queued_jobs", "limits.max_queued_jobs"},
+    {Resource::kQueuedBytes, "queued_bytes", "max_queued_bytes", "limits.max_queued_bytes"},
+    {Resource::kPayloadBytes, "payload_bytes", "max_queued_bytes", ""},
+    {Resource::kBatches, "batches", "max_batches", ""},
+    {Resource::kRecordBytes, "record_bytes", "max_record_bytes", "limits.max_record_bytes"},
+    {Resource::kStoredBytes, "stored_bytes", "max_stored_bytes", "store.max_bytes"},
+    {Resource::kClientBytes, "client_bytes", "client_memory", "limits.client_memory"},
+    {Resource::kConnections, "connections", "max_clients", "limits.max_clients"},
+}};
+// Results in memory are counted by core (ResultAccount), since workers charge them.
+inline constexpr std::string_view kResultLimit = "max_result_bytes";
+
+// An account: counters, each with a limit. Accounts form a tree; what is charged to one is charged to its
+// parent as well. The root is the account of all users together.
+//
+// The component that lets a client occupy a resource charges it before the resource is taken, and one place
+// refunds it: a batch's charges are held by its record (BatchRecord::Charged), a connection's by its session.
+// An account refuses nothing by itself: Admission asks it, and says which limit a command exceeds.
+//
+// Owned by Tenants; never destroyed before them. The I/O thread only, but for results(). Nothing blocks or
+// fails.
+class Account {
+ public:
+  static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+  // `prefix`: of the keys of its limits, such as "users.alice."; of the root: empty.
+  explicit Account(Account* parent = nullptr, std::string prefix = {})
+      : parent_(parent),
+        prefix_(std::move(prefix)),
+        results_(parent == nullptr ? nullptr : &parent->results_) {
+    limits_.fill(kNoLimit);
+  }
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
+
+  void charge(Resource resource, std::uint64_t amount) {
+    for (Account* account = this; account != nullptr; account = account->parent_)
+      account->at(resource) += amount;
+  }
+  // Needs: so much is charged.
+  void refund(Resource resource, std::uint64_t amount) {
+    for (Account* account = this; account != nullptr; account = account->parent_)
+      account->at(resource) -= amount;
+  }
+
+  std::uint64_t used(Resource resource) const { return used_[static_cast<std::size_t>(resource)]; }
+  // kNoLimit: none.
+  std::uint64_t limit(Resource resource) const { return limits_[static_cast<std::size_t>(resource)]; }
+  bool has_limit(Resource resource) const { return limit(resource) != kNoLimit; }
+  void set_limit(Resource resource, std::uint64_t limit) {
+    limits_[static_cast<std::size_t>(resource)] = limit;
+  }
+
+  // Whether so much more is within this account's own limit.
+  bool has_room(Resource resource, std::uint64_t more) const {
+    return more <= limit(resource) && used(resource) <= limit(resource) - more;
+  }
+  bool is_over(Resource resource) const { return used(resource) > limit(resource); }
+  // The first account, from this one upwards, whose limit so much more would exceed; null: none.
+  const Account* first_without_room(Resource resource, std::uint64_t more) const {
+    for (const Account* account = this; account != nullptr; account = account->parent_) {
+      if (!account->has_room(resource, more)) return account;
+    }
+    return nullptr;
+  }
+
+  // The key of the limit, for messages: "users.alice.max_batches", "limits.max_queued_jobs".
+  std::string key(Resource resource) const;
+  std::string key_of_results() const {
+    return (parent_ == nullptr ? "limits." : prefix_) + std::string(kResultLimit);
+  }
+
+  Account* parent() const { return parent_; }
+  ResultAccount& results() { return results_; }
+  const ResultAccount& results() const { return results_; }
+
+ private:
+  std::uint64_t& at(Resource resource) { return used_[static_cast<std::size_t>(resource)]; }
+
+  Account* const parent_;
+  const std::string prefix_;
+  std::array<std::uint64_t, kResources> used_{};
+  std::array<std::uint64_t, kResources> limits_;
+  ResultAccount results_;
+};
+
+// Why no job of the account's batches can start: which account's limit of results is reached. Needs: one is.
+std::string results_at_limit(const Account& account);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,194 @@
+#include "daemon/server/batches/admission.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+
+#include "daemon/base/log_line.h"
+#include "daemon/server/batches/batch_news.h"
+#include "daemon/server/batches/retention.h"
+#include "daemon/server/batches/stored_batches.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+std::unexpected<Admission::Refusal> too_big(std::string_view what, std::uint64_t found,
+                                            std::string_view limit, std::uint64_t most) {
+  return std::unexpected(fmt::format("TOOBIG {} {}, and {} is {}", what, found, limit, most));
+}
+
+// Of a range: of the pattern, which is what is held.
+std::uint64_t bytes_of(const Admission::Demand& demand) {
+  if (demand.range != nullptr && demand.range->payload) return demand.range->payload->size();
+  return demand.payloads == nullptr ? 0 : demand.payloads->payload_bytes();
+}
+
+// Of the longest payload of the range.
+std::uint64_t longest_payload(const proto::RangeSource& range) {
+  if (!range.payload) return 0;
+  const std::size_t digits =
+      std::max(fmt::formatted_size("{}", range.low), fmt::formatted_size("{}", range.high - 1));
+  std::uint64_t places = 0;
+  for (std::size_t at = range.payload->find("{}"); at != std::string::npos;
+       at = range.payload->find("{}", at + 2))
+    ++places;
+  return range.payload->size() - 2 * places + digits * places;
+}
+
+}  // namespace
+
+Admission::Reservation::Reservation(Admission& admission, Tenant& tenant, const Registry::Charge& charge,
+                                    std::uint64_t stored_bytes, bool keeps_payloads_in_memory)
+    : admission_(&admission),
+      tenant_(&tenant),
+      charge_(charge),
+      stored_bytes_(stored_bytes),
+      keeps_payloads_in_memory_(keeps_payloads_in_memory) {
+  admission_->registry_.charge(*tenant_, charge_);
+  admission_->retention_.reserve(*tenant_, stored_bytes_);
+}
+
+void Admission::Reservation::commit(BatchRecord& record) {
+  Admission& admission = *std::exchange(admission_, nullptr);
+  admission.registry_.assign(record, charge_);
+  admission.retention_.assign(record, stored_bytes_);
+  admission.retention_.evict(tenant_);
+}
+
+void Admission::refund(Reservation& reservation) {
+  registry_.refund(*reservation.tenant_, reservation.charge_);
+  retention_.release(*reservation.tenant_, reservation.stored_bytes_);
+}
+
+Admission::Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
+                     const StoredBatches& stored, std::shared_ptr<spdlog::logger> log)
+    : config_(config),
+      registry_(registry),
+      retention_(retention),
+      news_(news),
+      stored_(stored),
+      log_(std::move(log)) {}
+
+std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, std::string_view limit,
+                                                          std::uint64_t most, std::uint64_t there) {
+  if (full_lines_.open(now())) {
+    LogLine("queue full")
+        .with("tenant", demand.tenant.name)
+        .with("handler", demand.handler)
+        .with("limit", limit)
+        .with("most", most)
+        .with("unlogged", full_lines_.held_back())
+        .write(*log_, spdlog::level::warn);
+  }
+  return std::unexpected(fmt::format("QUEUEFULL {} is {}, and {} are queued: nothing was accepted, try again",
+                                     limit, most, there));
+}
+
+Admission::Admitted Admission::reserve(const Demand& demand) {
+  if (is_draining_) return std::unexpected("DRAINING the daemon is shutting down: nothing was accepted");
+  if (demand.is_stored) {
+    if (std::string error = stored_.error(); !error.empty()) return std::unexpected(std::move(error));
+  }
+  if (auto fit = check_sizes(demand); !fit) return std::unexpected(std::move(fit.error()));
+  if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
+  const std::uint64_t bytes = bytes_of(demand);
+  // A pattern is always in memory.
+  const bool keeps_in_memory = demand.range != nullptr || demand.tenant.account.first_without_room(
+                                                              Resource::kQueuedBytes, bytes) == nullptr;
+  return Reservation(*this, demand.tenant,
+                     {.jobs = demand.new_jobs,
+                      .batches = demand.new_batches,
+                      .payload_bytes = bytes,
+                      .memory_bytes = keeps_in_memory ? bytes : 0,
+                      .record_bytes = demand.record_bytes},
+                     demand.is_stored ? bytes + Retention::kRowBytes : 0, keeps_in_memory);
+}
+
+Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t jobs) {
+  if (is_draining_) return std::unexpected("DRAINING the daemon is shutting down: no job was queued again");
+  const Demand demand{.tenant = registry_.tenant_of(record),
+                      .handler = record.handler().name(),
+                      .new_batches = jobs == 0 || record.is_active ? 0U : 1U,
+                      .batch_jobs = 0,
+                      .new_jobs = jobs,
+                      .payloads = nullptr,
+                      .is_stored = record.is_stored()};
+  if (auto fit = check(demand, Resource::kQueuedJobs, jobs, "jobs:"); !fit) {
+    return std::unexpected(std::move(fit.error()));
+  }
+  if (auto fit = check(demand, Resource::kBatches, demand.new_batches, "batches:"); !fit) {
+    return std::unexpected(std::move(fit.error()));
+  }
+  return Reservation(*this, demand.tenant, {.jobs = jobs, .batches = demand.new_batches}, 0, true);
+}
+
+Admission::Checked Admission::check_sizes(const Demand& demand) const {
+  const config::Limits& limits = config_.limits;
+  if (demand.batch_jobs > limits.max_batch_jobs) {
+    return too_big("jobs of the batch:", demand.batch_jobs, "limits.max_batch_jobs", limits.max_batch_jobs);
+  }
+  const std::uint64_t most = limits.max_payload.count;
+  if (demand.range != nullptr) {
+    if (const std::uint64_t longest = longest_payload(*demand.range); longest > most) {
+      return too_big("bytes of a payload:", longest, "limits.max_payload", most);
+    }
+  } else if (bytes_of(demand) > most && demand.payloads->longest_bound() > most) {
+    // There may be ten million: a search only if one of them can be over the limit.
+    for (const std::string_view payload : *demand.payloads) {
+      if (payload.size() > most) {
+        return too_big("bytes of a payload:", payload.size(), "limits.max_payload", most);
+      }
+    }
+  }
+  return {};
+}
+
+Admission::Checked Admission::check_room(const Demand& demand) {
+  const std::uint64_t bytes = bytes_of(demand);
+  const bool needs_memory = !demand.is_stored || demand.range != nullptr;
+  struct Rule {
+    Resource resource;
+    std::uint64_t more;
+    std::string_view what;
+  };
+  const Rule rules[] = {
+      {Resource::kQueuedJobs, demand.new_jobs, "jobs of the batch:"},
+      {Resource::kPayloadBytes, bytes, "bytes of the batch:"},
+      {Resource::kQueuedBytes, needs_memory ? bytes : 0, "bytes of the batch:"},
+      {Resource::kBatches, demand.new_batches, "batches:"},
+      {Resource::kRecordBytes, demand.record_bytes, "bytes of the batch's record:"},
+      {Resource::kStoredBytes, demand.is_stored ? bytes + Retention::kRowBytes : 0, "bytes in the store:"},
+  };
+  for (const Rule& rule : rules) {
+    if (auto fit = check(demand, rule.resource, rule.more, rule.what); !fit) return fit;
+  }
+  if (!demand.awaits_results) return {};
+  const Account& account = demand.tenant.account;
+  if (account.results().is_full()) return std::unexpected(results_at_limit(account));
+  return {};
+}
+
+Admission::Checked Admission::check(const Demand& demand, Resource resource, std::uint64_t more,
+                                    std::string_view what) {
+  if (more == 0) return {};
+  const Account* full = first_without_room(demand, resource, more);
+  if (full == nullptr) return {};
+  if (more > full->limit(resource)) return too_big(what, more, full->key(resource), full->limit(resource));
+  // What STATUS shows as ended may be in the queue of news yet.
+  news_.apply_pending();
+  full = first_without_room(demand, resource, more);
+  if (full == nullptr) return {};
+  return queue_full(demand, full->key(resource), full->limit(resource), full->used(resource));
+}
+
+const Account* Admission::first_without_room(const Demand& demand, Resource resource,
+                                             std::uint64_t more) const {
+  if (resource == Resource::kStoredBytes || resource == Resource::kRecordBytes) {
+    return retention_.first_without_room(demand.tenant, resource, more);
+  }
+  return demand.tenant.account.first_without_room(resource, more);
+}
+
+}  // namespace locksley::daemon

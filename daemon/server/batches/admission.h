@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "config/config.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/rate_gate.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/registry.h"
+#include "daemon/server/batches/tenants.h"
+#include "proto/argument_list.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class BatchNews;
+class Retention;
+class StoredBatches;
+
+// Decides whether jobs may be accepted: by the limits that hold for all, by the quotas of their user, by the
+// room in memory and in the store, and by the state of the daemon and its disk.
+//
+// All checks come first, and none has an effect that a refusal would have to undo. (Pending news of batches is
+// applied before anything is refused for want of room: jobs that have ended take none.) What is admitted is
+// charged at once, and the charge is held by a Reservation: it is refunded, unless a batch takes it over.
+// Room in the store is made by commit() and not before: so a command that is refused after its admission,
+// for whatever reason, has evicted nothing.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks. A refusal is the text of the error reply.
+class Admission {
+ public:
+  using Refusal = std::string;
+
+  // Jobs that have been admitted and belong to no batch yet: the place where everything is charged that a
+  // client causes to be held. Move-only; its destructor refunds, unless it was committed. Outlived by the
+  // Admission; on the stack of the command that made it.
+  class [[nodiscard]] Reservation {
+   public:
+    Reservation(Reservation&& other) noexcept
+        : admission_(std::exchange(other.admission_, nullptr)),
+          tenant_(other.tenant_),
+          charge_(other.charge_),
+          stored_bytes_(other.stored_bytes_),
+          keeps_payloads_in_memory_(other.keeps_payloads_in_memory_) {}
+    Reservation& operator=(Reservation&&) = delete;
+    ~Reservation() {
+      if (admission_ != nullptr) admission_->refund(*this);
+    }
+
+    // Whether memory has room for the payloads. If not, only the store keeps them.
+    bool keeps_payloads_in_memory() const { return keeps_payloads_in_memory_; }
+    // The batch has taken the jobs and their payloads: it bears the charge from now on. Evicts batches that
+    // are over, if the store needs the room.
+    void commit(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+   private:
+    friend class Admission;
+    Reservation(Admission& admission, Tenant& tenant, const Registry::Charge& charge,
+                std::uint64_t stored_bytes, bool keeps_payloads_in_memory);
+
+    Admission* admission_;  // null: committed, or moved from
+    Tenant* tenant_;
+    Registry::Charge charge_;
+    std::uint64_t stored_bytes_;
+    bool keeps_payloads_in_memory_;
+  };
+  using Admitted = std::expected<Reservation, Refusal>;
+
+  Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
+            const StoredBatches& stored, std::shared_ptr<spdlog::logger> log);
+  Admission(const Admission&) = delete;
+  Admission& operator=(const Admission&) = delete;
+
+  // What is to be admitted.
+  struct Demand {
+    Tenant& tenant;
+    std::string_view handler;
+    std::uint64_t new_batches;  // 0 for ADD and RETRY
+    std::uint64_t batch_jobs;   // of the batch, with those that are new
+    std::uint64_t new_jobs;
+    const proto::ArgumentList* payloads;  // null: none
+    bool is_stored;
+    const proto::RangeSource* range = nullptr;  // whose numbers are the payloads; null: none
+    std::uint64_t record_bytes = 0;             // of the batch, if it is new
+    bool awaits_results = false;                // RUN: its results stay until all its jobs have ended
+  };
+  // For SUBMIT, RUN, OPEN and ADD.
+  Admitted reserve(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
+  // For RETRY: so many jobs of the batch, which are charged to it again by Registry::go_on() or update(). The
+  // reservation is to be held until then, and not committed.
+  Admitted reserve_retry(BatchRecord& record, std::uint64_t jobs) LOCKSLEY_REQUIRES(kIoThread);
+
+  // From now on everything is refused.
+  void drain() LOCKSLEY_REQUIRES(kIoThread) { is_draining_ = true; }
+  bool is_draining() const LOCKSLEY_REQUIRES(kIoThread) { return is_draining_; }
+
+ private:
+  using Checked = std::expected<void, Refusal>;
+  // By themselves too large for a limit, whatever else is queued.
+  Checked check_sizes(const Demand& demand) const;
+  // Beside what is there now.
+  Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
+  // The error, if so much more of one resource would be too much, even after what may be evicted has gone.
+  Checked check(const Demand& demand, Resource resource, std::uint64_t more, std::string_view what)
+      LOCKSLEY_REQUIRES(kIoThread);
+  const Account* first_without_room(const Demand& demand, Resource resource, std::uint64_t more) const
+      LOCKSLEY_REQUIRES(kIoThread);
+  std::unexpected<Refusal> queue_full(const Demand& demand, std::string_view limit, std::uint64_t most,
+                                      std::uint64_t there) LOCKSLEY_REQUIRES(kIoThread);
+  void refund(Reservation& reservation) LOCKSLEY_REQUIRES(kIoThread);
+
+  const config::Config& config_;
+  Registry& registry_;
+  Retention& retention_;
+  BatchNews& news_;
+  const StoredBatches& stored_;
+  const std::shared_ptr<spdlog::logger> log_;
+  RateGate full_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
+  bool is_draining_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/batches/batch_record.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class StoredBatches;
+
+// Changes of a batch that are both done in its lane and written to the store: by commands, by a deadline, by
+// the failure of a batch for which it waited. The lane changes at once; the reply to a client waits for
+// BatchRecord::stored.ticket.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks or fails: a change that the disk refuses holds, and
+// is written later.
+class BatchChanges {
+ public:
+  BatchChanges(StoredBatches& stored, std::shared_ptr<spdlog::logger> log);
+  BatchChanges(const BatchChanges&) = delete;
+  BatchChanges& operator=(const BatchChanges&) = delete;
+
+  // Returns how many jobs will not run because of it.
+  std::uint64_t cancel(BatchRecord& record, std::string reason) LOCKSLEY_REQUIRES(kIoThread);
+  void set_weight(BatchRecord& record, std::uint32_t weight) LOCKSLEY_REQUIRES(kIoThread);
+  void pause(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void resume(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // No more jobs will be added. Returns how many there are.
+  std::uint64_t close(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  StoredBatches& stored_;
+  const std::shared_ptr<spdlog::logger> log_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,211 @@
+#include "daemon/server/batches/batch_news.h"
+
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "core/batch/handler.h"
+#include "daemon/base/log_line.h"
+#include "daemon/base/wakeup.h"
+#include "daemon/server/batches/free_aside.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+
+namespace {
+constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
+}  // namespace
+
+BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
+
+void BatchNews::apply_pending() {
+  if (!apply_until(now() + Slices::kSlice) && !std::exchange(is_applying_, true)) {
+    parts_.slices.add([this](Instant until) {
+      kIoThread.assert_held();
+      is_applying_ = !apply_until(until);
+      parts_.timer.arm();
+      parts_.after_changes();
+      return !is_applying_;
+    });
+  }
+  parts_.timer.arm();
+}
+
+bool BatchNews::apply_until(Instant until) {
+  ChangeQueue::Taken taken;
+  do {
+    taken = parts_.changes.take();
+    const Instant at = now();
+    for (const auto& record : taken.records) apply(*record, at);
+    if (taken.comes_again && !changes_timer_armed_) {
+      changes_timer_armed_ = true;
+      changes_timer_.expires_after(ChangeQueue::kHoldOff);
+      changes_timer_.async_wait([this](const asio::error_code& stopped) {
+        kIoThread.assert_held();
+        if (stopped) return;
+        changes_timer_armed_ = false;
+        take_changes();
+      });
+    }
+  } while (taken.has_more && now() < until);
+  return !taken.has_more;
+}
+
+void BatchNews::take_changes() {
+  apply_pending();
+  parts_.after_changes();
+}
+
+void BatchNews::apply(BatchRecord& record, Instant at) {
+  const BatchStatus status = record.status();
+  const bool is_over = status.finished_at != 0;
+  if (record.is_stored() && record.is_active) {
+    if (is_over && status.failed == 0) record.stored.payload_bytes = 0;
+    parts_.retention.update(record, status.result_bytes);
+    if (is_over) {
+      // Its last step was put before its status said so.
+      record.stored.end_ticket = parts_.store->gathering();
+      parts_.retention.add(record);
+    }
+  }
+  if (record.is_active && record.origin != BatchRecord::Origin::kRun) publish(record, status, at);
+  if (parts_.registry.update(record, status, at)) batch_ended(record, status);
+  if (record.is_active) {
+    schedule_retry(record, status);
+    free_streamed_payloads(record, status);
+  }
+  wake_waiters(record, status.rows);
+}
+
+void BatchNews::publish(BatchRecord& record, const BatchStatus& status, Instant at) {
+  const bool is_over = status.finished_at != 0;
+  if (status.started_at != 0 && !std::exchange(record.published.started, true)) {
+    parts_.events.publish(record, EventKind::kStarted, status);
+    record.published.progress = at;
+  }
+  if (is_over) {
+    parts_.events.publish(
+        record, status.state == BatchState::kDone ? EventKind::kDone : EventKind::kCancelled, status);
+  } else if (record.published.started && record.due.progress == kNever &&
+             parts_.events.has_listener(record)) {
+    // Published when it is due, as the batch stands then, so that the last of a burst of changes is not the
+    // one that is left out.
+    parts_.registry.schedule(record, Due::kProgress,
+                             std::max(at, record.published.progress + kProgressPeriod));
+  }
+}
+
+void BatchNews::publish_progress(BatchRecord& record) {
+  record.published.progress = now();
+  parts_.events.publish(record, EventKind::kProgress, record.status());
+}
+
+void BatchNews::batch_ended(BatchRecord& record, const BatchStatus& status) {
+  const bool is_done = status.state == BatchState::kDone;
+  const bool is_rejected = record.stored.is_rejected;
+  if (!is_rejected) {
+    parts_.stats.count_batch(record.handler().name(), is_done ? BatchEvent::kDone : BatchEvent::kCancelled);
+  }
+  parts_.dependencies.batch_ended(record, status);
+  if (record.origin == BatchRecord::Origin::kRun) return;
+  if (record.origin == BatchRecord::Origin::kOpen) parts_.streams.remove(record);
+  release_payloads(record, status);
+  if (!record.is_stored()) parts_.retention.add(record);
+  if (!is_rejected) log_end(record, status);
+}
+
+void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status) {
+  using FailedJobs = BatchPayloads::FailedJobs;
+  using Repetition = BatchPayloads::Repetition;
+  const bool may_run_again =
+      status.failed != 0 && status.state == BatchState::kDone && !record.stored.is_rejected;
+  BatchPayloads::Released released =
+      record.payloads().release(may_run_again ? FailedJobs::kMayRunAgain : FailedJobs::kNeverRunAgain,
+                                record.terms.id_is_chosen ? Repetition::kPossible : Repetition::kImpossible);
+  if (released.kept_bytes != 0) parts_.registry.count(record, 0, released.kept_bytes);
+  if (released.freed == nullptr) return;
+  const std::uint64_t bytes = released.freed->memory_bytes();
+  free_aside(parts_.aside, std::move(released.freed), bytes);
+}
+
+// A stream may be larger than the memory for queued payloads: jobs that have ended make room for jobs to come.
+// All at once, when no job is left to run; a stream comes to that before its client would have to wait.
+void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& status) {
+  constexpr std::uint64_t kWorthIt = 1U << 20;
+  if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;
+  parts_.registry.count_payloads(record, 0);
+  BatchPayloads& payloads = record.payloads();
+  if (payloads.memory_bytes() < kWorthIt) return;
+  payloads.keep_only(record.failed_jobs());
+  parts_.registry.count(record, 0, payloads.memory_bytes());
+}
+
+void BatchNews::schedule_retry(BatchRecord& record, const BatchStatus& status) {
+  if (status.retry_at != record.due.retry) parts_.registry.schedule(record, Due::kRetry, status.retry_at);
+}
+
+void BatchNews::wake_waiters(BatchRecord& record, std::uint64_t rows) {
+  // So many at a time that connections that do not wait have their turns between.
+  constexpr int kAtOnce = 64;
+  const bool is_over = record.is_over();
+  int woken = 0;
+  for (const BatchRecord::Waiter& waiter : record.waiters.all) {
+    const bool is_due = is_over || rows > waiter.row;
+    if (!is_due || waiter.who->is_woken) continue;
+    if (woken == kAtOnce) {
+      if (std::exchange(record.waiters.is_waking, true)) return;
+      asio::post(parts_.io, [this, held = record.shared()] {
+        kIoThread.assert_held();
+        held->waiters.is_waking = false;
+        wake_waiters(*held, held->status().rows);
+      });
+      return;
+    }
+    waiter.who->is_woken = true;
+    waiter.who->wakeup.wake();
+    ++woken;
+  }
+}
+
+std::shared_ptr<const BatchNews::ReadRows> BatchNews::read_rows(
+    std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
+    std::function<void(const ReadRows&)> on_read) {
+  auto read = std::make_shared<ReadRows>();
+  const Reader::User owner = parts_.registry.tenant_of(*record).number;
+  parts_.store->read(
+      [&io = parts_.io, record = std::move(record), read, demand, on_read = std::move(on_read)]() mutable {
+        try {
+          read->page = read_results(*record, demand);
+        } catch (const std::runtime_error& error) {
+          read->page = std::unexpected(error.what());
+        }
+        // What is shared goes along, so that it ends on the I/O thread, where it belongs.
+        asio::post(io, [record = std::move(record), read = std::move(read), on_read = std::move(on_read)] {
+          kIoThread.assert_held();
+          read->is_done = true;
+          if (on_read) on_read(*read);
+          for (const BatchRecord::Waiter& waiter : record->waiters.all) {
+            if (waiter.row == BatchRecord::kReadRows) waiter.who->wakeup.wake();
+          }
+        });
+      },
+      owner);
+  return read;
+}
+
+void BatchNews::log_end(const BatchRecord& record, const BatchStatus& status) {
+  if (!parts_.log->should_log(spdlog::level::info)) return;
+  RateGate& gate = status.ok == status.jobs ? done_lines_ : failed_lines_;
+  if (!gate.open(now())) return;
+  LogLine line(status.state == BatchState::kDone ? "batch done" : "batch cancelled");
+  line.about(record).with("name", record.options().name).with("jobs", status.jobs).with("ok", status.ok);
+  line.with("failed", status.failed).with("cancelled", status.cancelled);
+  if (!record.terms.stop_reason.empty()) line.with("reason", record.terms.stop_reason);
+  line.with("took_ms", status.finished_at - status.submitted_at).with("unlogged", gate.held_back());
+  line.write(*parts_.log, spdlog::level::info);
+}
+
+}  // namespace locksley::daemon

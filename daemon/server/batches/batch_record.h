@@ -1,0 +1,161 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/batch/batch.h"
+#include "core/lane/lane.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/time.h"
+#include "daemon/server/payloads/batch_payloads.h"
+#include "daemon/store/payload_parts.h"
+#include "daemon/store/ticket.h"
+
+namespace locksley::daemon {
+
+class Wakeup;
+struct Tenant;
+
+// A connection that waits for news of a batch: a member of what waits, in BatchRecord::waiters meanwhile.
+struct BatchWaiter {
+  Wakeup& wakeup;
+  bool is_woken = false;  // woken, and has not looked since
+  std::size_t place = 0;  // among the waiters
+};
+
+// Another batch for which a batch waits (AFTER, AFTEROK).
+struct Wait {
+  std::uint64_t sequence;
+  std::string id;
+  bool only_if_ok;            // AFTEROK
+  bool is_satisfied = false;  // it is over, and all its jobs were ok if that matters
+};
+
+// A batch as the daemon knows it: the scheduler's record, and the state of each part of the daemon that deals
+// with batches. It derives from Batch so that the scheduler's notification leads here without a look-up by
+// id.
+//
+// Owned by shared_ptr like every Batch; the registry holds one while the batch is known by its id. All
+// members but the constant ones and `waiters.for_rows` belong to the I/O thread, although the batch itself is
+// shared with workers.
+// The members are grouped by the part that writes them; each group says whether it survives a restart.
+class BatchRecord final : public Batch {
+ public:
+  // The command that made it; decides what may be done with it.
+  enum class Origin : std::uint8_t { kSubmit, kOpen, kRun };
+
+  BatchRecord(BatchOptions options, Handler& handler, std::unique_ptr<BatchPayloads> payloads,
+              BatchObserver* observer, Lane& lane_in, Origin origin_in, std::uint64_t sequence_in = 0,
+              std::unique_ptr<BatchJournal> journal = nullptr)
+      : Batch(std::move(options), handler, std::move(payloads), observer, std::move(journal)),
+        lane(&lane_in),
+        origin(origin_in),
+        sequence(sequence_in) {}
+
+  BatchPayloads& payloads() const {
+    // The constructor takes no other.
+    return static_cast<BatchPayloads&>(Batch::payloads());
+  }
+  std::shared_ptr<BatchRecord> shared() { return std::static_pointer_cast<BatchRecord>(shared_from_this()); }
+  // Whether it is in the store.
+  bool is_stored() const { return journal() != nullptr; }
+
+  // The lane that runs its jobs. HandlerBatches exchanges it when the handler moves to another lane.
+  Lane* lane LOCKSLEY_GUARDED_BY(kIoThread);
+  const Origin origin;
+  // LIST orders by it, and the store knows the batch by it; grows with each accepted batch. 0: a RUN of which
+  // nothing is ever due, and whose handler cannot be removed.
+  const std::uint64_t sequence;
+
+  // A RUN of which nothing is due. Constant once a worker may have it.
+  bool only_end_is_news = false;
+
+  // What the client asked for beside core's BatchOptions, and what commands changed since. Written by Intake
+  // and BatchChanges. Persistent: written with the batch, or with its changes.
+  struct Terms {
+    bool id_is_chosen = false;            // by the client, which may submit it again
+    std::chrono::milliseconds retain{0};  // how long it stays after its end
+    std::uint64_t jobs = 0;               // accepted; grows while it is streamed in
+    bool is_closed = false;               // no more jobs will be added
+    bool has_no_deadline = false;         // RETRY has let it go on after its end; its deadline was for before
+    std::string stop_reason;              // of a batch that was cancelled
+  } terms LOCKSLEY_GUARDED_BY(kIoThread);
+
+  // The batches for which it waits. Written by Dependencies. Persistent: `all`, and what is satisfied of it.
+  struct Waits {
+    std::vector<Wait> all;  // by sequence, each once; cleared when the batch is over
+    std::size_t open = 0;   // how many of these are not satisfied
+    // It was accepted with AFTER or AFTEROK that were not satisfied at once, so the store must be told when
+    // it need wait no longer.
+    bool were_any = false;
+  } waits LOCKSLEY_GUARDED_BY(kIoThread);
+
+  // Its place in the store. Written by StoredBatches and Retention. Not persistent: it describes the store.
+  struct Stored {
+    Ticket ticket = 0;                // of the last write about it; 0: there was none
+    Ticket end_ticket = 0;            // once this is on the disk, its end is; 0: it is not over
+    std::uint64_t payload_bytes = 0;  // of its payloads in the store
+    std::uint64_t bytes = 0;          // of all that it has in the store, results included
+    PayloadParts parts = PayloadParts::kUnknown;
+    bool is_rejected = false;  // the store refused it: it leaves as soon as it is over
+  } stored LOCKSLEY_GUARDED_BY(kIoThread);
+
+  // What its user is charged for it. Written by the Registry. Not persistent.
+  struct Charged {
+    Tenant* tenant = nullptr;         // by options().tenant, once the registry knows the batch
+    std::uint64_t jobs = 0;           // that have not ended
+    std::uint64_t memory_bytes = 0;   // of payloads, against limits.max_queued_bytes
+    std::uint64_t payload_bytes = 0;  // in memory or not, against the user's quota
+    std::uint64_t record_bytes = 0;   // of the record itself, against limits.max_record_bytes
+    bool is_counted = false;          // among the tenant's active batches
+  } charged LOCKSLEY_GUARDED_BY(kIoThread);
+  // Place among the active batches of RUN. Written by the Registry.
+  std::size_t place_among_runs LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // The error with which a RUN is answered that was cancelled because of a limit; empty: it was not.
+  std::string refusal LOCKSLEY_GUARDED_BY(kIoThread);
+  // The registry has not yet seen that it is over. Written by the Registry.
+  bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
+
+  // When something is due; kNever: nothing is. Written by Registry::schedule(). Not persistent: deadline and
+  // start are computed anew from the stored wall-clock times, the others begin again.
+  struct DueAt {
+    Instant deadline = kNever;
+    Instant close = kNever;
+    Instant start = kNever;
+    Instant retry = kNever;
+    Instant forget = kNever;
+    Instant progress = kNever;
+  } due LOCKSLEY_GUARDED_BY(kIoThread);
+
+  // The connection that streams it in; 0: none, or it has gone. Written by Streams. Not persistent.
+  std::uint64_t opener LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+
+  // What its subscribers have been sent. Written by BatchNews. Not persistent.
+  struct Published {
+    bool started = false;
+    Instant progress{};
+  } published LOCKSLEY_GUARDED_BY(kIoThread);
+
+  // Connections that wait for it. Each adds and removes itself; BatchNews wakes them. Not persistent.
+  struct Waiter {
+    BatchWaiter* who;
+    std::uint64_t row;  // that it waits for, or one of these:
+  };
+  static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
+  static constexpr std::uint64_t kReadRows = kItsEnd - 1;  // rows that are being read from the disk
+  struct Waiters {
+    std::vector<Waiter> all LOCKSLEY_GUARDED_BY(kIoThread);  // in no order
+    bool is_waking LOCKSLEY_GUARDED_BY(kIoThread) = false;   // some of them are yet to be woken
+    // How many wait for rows that the batch does not have yet. Read by workers after they published rows;
+    // counted before the waiter looks whether there are any, so that one of the two sees the other.
+    std::atomic<std::uint32_t> for_rows{0};
+  } waiters;
+};
+
+}  // namespace locksley::daemon

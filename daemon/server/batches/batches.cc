@@ -1,0 +1,268 @@
+#include "daemon/server/batches/batches.h"
+
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+
+namespace {
+// After this time the daemon looks again whether it may forget a batch of which some dependents do not know yet
+// that it is over. A guess: by then they do.
+constexpr auto kForgetAgain = std::chrono::seconds(1);
+}  // namespace
+
+Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& config,
+                 HandlerDirectory& handlers, ServerStats& stats, Store* store,
+                 std::shared_ptr<spdlog::logger> log)
+    : config_(config),
+      io_(io),
+      store_(store),
+      log_(std::move(log)),
+      registry_(stats),
+      events_(stats),
+      change_queue_(
+          [this] {
+            asio::post(io_, [this] {
+              kIoThread.assert_held();
+              news_.take_changes();
+            });
+          },
+          log_),
+      retention_(registry_, stats, store, aside_),
+      stored_({.store = store,
+               .registry = registry_,
+               .retention = retention_,
+               .events = events_,
+               .observer = change_queue_,
+               .handlers = handlers,
+               .stats = stats,
+               .log = log_,
+               .apply_news =
+                   [this](BatchRecord& record) {
+                     kIoThread.assert_held();
+                     news_.apply(record);
+                   }}),
+      changes_(stored_, log_),
+      streams_(registry_),
+      dependencies_(registry_, stored_, changes_, slices),
+      handler_batches_(registry_, handlers),
+      timer_(io, slices, registry_,
+             {.act =
+                  [this](BatchRecord& record, Due due) {
+                    kIoThread.assert_held();
+                    act_on(record, due);
+                  },
+              .forget =
+                  [this](std::uint64_t batch) {
+                    kIoThread.assert_held();
+                    retention_.forget_retired(batch, Urgency::kWithNext);
+                  }}),
+      news_({.io = io,
+             .slices = slices,
+             .changes = change_queue_,
+             .events = events_,
+             .registry = registry_,
+             .retention = retention_,
+             .streams = streams_,
+             .dependencies = dependencies_,
+             .timer = timer_,
+             .store = store,
+             .aside = aside_,
+             .stats = stats,
+             .log = log_,
+             .after_changes =
+                 [this] {
+                   kIoThread.assert_held();
+                   after_changes();
+                 }}),
+      admission_(config, registry_, retention_, news_, stored_, log_),
+      intake_({.config = config,
+               .handlers = handlers,
+               .stats = stats,
+               .store = store,
+               .observer = change_queue_,
+               .registry = registry_,
+               .events = events_,
+               .retention = retention_,
+               .stored = stored_,
+               .changes = changes_,
+               .streams = streams_,
+               .dependencies = dependencies_,
+               .handler_batches = handler_batches_,
+               .news = news_,
+               .timer = timer_,
+               .admission = admission_,
+               .log = log_}) {
+  retention_.pin_while([this](std::uint64_t sequence) {
+    kIoThread.assert_held();
+    return dependencies_.is_notifying(sequence);
+  });
+  registry_.load_with([this](std::uint64_t sequence) {
+    kIoThread.assert_held();
+    return stored_.load(sequence);
+  });
+  registry_.tenants().account_of_all().results().on_change([this] {
+    // By any thread; one call that waits is enough.
+    if (results_changed_.exchange(true)) return;
+    asio::post(io_, [this] {
+      kIoThread.assert_held();
+      relieve_results();
+    });
+  });
+}
+
+void Batches::relieve_results() {
+  results_changed_ = false;
+  if (std::exchange(is_relieving_, true)) return;  // evict_results() sees what has changed
+  const bool is_full = std::ranges::any_of(
+      registry_.tenants().all(), [](const Tenant& tenant) { return tenant.account.results().is_full(); });
+  if (store_ == nullptr || !is_full) return evict_results();
+  // No result is lost with what the disk has.
+  store_->free_results([this] {
+    asio::post(io_, [this] {
+      kIoThread.assert_held();
+      evict_results();
+    });
+  });
+}
+
+void Batches::evict_results() {
+  is_relieving_ = false;
+  retention_.evict_results();
+  registry_.visit_active_runs([this](BatchRecord& record) {
+    kIoThread.assert_held();
+    const Account& account = registry_.tenant_of(record).account;
+    if (record.is_over() || record.is_stopping() || !account.results().is_full()) return;
+    record.refusal = results_at_limit(account);
+    changes_.cancel(record, record.refusal);
+  });
+  if (on_result_room_) on_result_room_();
+}
+
+void Batches::limits_changed() {
+  retention_.limits_changed();
+  relieve_results();
+}
+
+std::expected<void, std::string> Batches::restore_all() {
+  if (store_ == nullptr) return {};
+  auto restored = stored_.restore(
+      [this](StoredBatch stored) {
+        kIoThread.assert_held();
+        intake_.restore(std::move(stored));
+      },
+      [this](Outcome outcome) {
+        asio::post(io_, [this, outcome = std::move(outcome)] {
+          kIoThread.assert_held();
+          settle(outcome);
+        });
+      });
+  timer_.arm();
+  return restored;
+}
+
+void Batches::connection_ended(std::uint64_t connection) {
+  streams_.connection_ended(connection, now() + config_.limits.open_timeout);
+  timer_.arm();
+}
+
+std::optional<Ticket> Batches::forget(BatchRecord& record) {
+  if (!record.is_over() || dependencies_.is_notifying(record.sequence)) return std::nullopt;
+  // It may be over for less time than this thread has taken to learn of it.
+  news_.apply(record);
+  const auto ticket = retention_.forget(record, Urgency::kAwaited);
+  timer_.arm();
+  return ticket;
+}
+
+void Batches::hold_handler(const std::string& name) {
+  handler_batches_.hold(name);
+  call_if_idle();
+}
+
+void Batches::after_changes() {
+  retention_.retire(stored_.settled());
+  retention_.evict();
+  // Batches that are over now may make room for the results of others.
+  if (retention_.take_relief()) relieve_results();
+  call_if_idle();
+}
+
+void Batches::settle(const Outcome& outcome) {
+  stored_.settle(outcome);
+  if (on_stored_) on_stored_(outcome);
+  timer_.arm();
+  call_if_idle();
+}
+
+void Batches::act_on(BatchRecord& record, Due due) {
+  switch (due) {
+    case Due::kDeadline:
+      changes_.cancel(record, "deadline passed");
+      break;
+    case Due::kClose:
+      close_abandoned(record);
+      break;
+    case Due::kForget:
+      if (dependencies_.is_notifying(record.sequence)) {
+        registry_.schedule(record, Due::kForget, now() + kForgetAgain);
+      } else {
+        retention_.forget(record, Urgency::kWithNext);
+      }
+      break;
+    case Due::kRetry:
+      record.lane->retry_due(record.shared());
+      news_.schedule_retry(record, record.status());
+      break;
+    case Due::kStart:
+      record.lane->release(record, Hold::kDelay);
+      break;
+    case Due::kProgress:
+      news_.publish_progress(record);
+      break;
+  }
+}
+
+void Batches::close_abandoned(BatchRecord& record) {
+  if (record.status().state != BatchState::kOpen) return;
+  if (closed_lines_.open(now())) {
+    LogLine("open batch closed: its connection has gone, and limits.open_timeout passed")
+        .about(record)
+        .with("unlogged", closed_lines_.held_back())
+        .write(*log_, spdlog::level::info);
+  }
+  changes_.close(record);
+}
+
+void Batches::drain(std::function<void()> on_idle) {
+  admission_.drain();
+  on_idle_ = std::move(on_idle);
+  streams_.detach_all();
+  streams_.for_each([](BatchRecord& record) {
+    kIoThread.assert_held();
+    if (!record.is_stored()) record.lane->close(record);
+  });
+  call_if_idle();
+}
+
+void Batches::call_if_idle() {
+  if (!on_idle_ || stored_.has_unsettled() || registry_.active_runs() != 0) return;
+  // A stored batch that is open, or held, or has only jobs that wait for their retry, stays so after a
+  // restart.
+  const bool is_idle = registry_.all_active([](const BatchRecord& record) {
+    if (!record.is_stored()) return false;
+    const BatchStatus status = record.status();
+    if (status.running != 0) return false;
+    if (status.holds != 0) return true;
+    return status.queued == status.waiting && (status.waiting != 0 || status.state == BatchState::kOpen);
+  });
+  if (is_idle) std::exchange(on_idle_, nullptr)();
+}
+
+}  // namespace locksley::daemon

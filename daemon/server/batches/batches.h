@@ -1,0 +1,185 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/config.h"
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/server/batches/admission.h"
+#include "daemon/server/batches/batch_changes.h"
+#include "daemon/server/batches/batch_news.h"
+#include "daemon/server/batches/free_aside.h"
+#include "daemon/server/batches/handler_batches.h"
+#include "daemon/server/batches/intake.h"
+#include "daemon/server/batches/lookup.h"
+#include "daemon/server/batches/stored_batches.h"
+
+namespace locksley::daemon {
+
+// All batches of the daemon, as connections, the HTTP side and main() see them. It composes the parts of this
+// folder and hands each call to the one that it belongs to; README.md has a picture of them.
+//
+// With a store, an accepted batch is in the registry at once, and its jobs are in the ring when it is on the
+// disk. A call that writes leaves its ticket in the record (BatchRecord::stored.ticket), or returns it: the
+// reply waits for it (on_stored()). What the disk refuses is undone, as if it had never been asked for.
+//
+// Owned by the Server; outlives all its batches. The I/O thread only. Nothing blocks, but for finding a batch
+// that is over and has left the memory: that reads the disk. Refusals are the text of the error reply.
+class Batches {
+ public:
+  using Refusal = Intake::Refusal;
+  using Accepted = Intake::Accepted;
+  using Found = Registry::Found;
+  using ReadRows = BatchNews::ReadRows;
+
+  // Long work is done in `slices`. `config` is what is in force; it may change between calls. `store` may be null: all is in memory alone.
+  // Else it is recovered and started by restore_all() before anything else is done.
+  Batches(asio::io_context& io, Slices& slices, const config::Config& config, HandlerDirectory& handlers,
+          ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
+  Batches(const Batches&) = delete;
+  Batches& operator=(const Batches&) = delete;
+
+  Registry& registry() { return registry_; }
+  const Registry& registry() const { return registry_; }
+  Events& events() { return events_; }
+  std::size_t active() const LOCKSLEY_REQUIRES(kIoThread) {
+    return registry_.active() + registry_.active_runs();
+  }
+
+  // As find_batch() in lookup.h.
+  Found find(const User& by, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
+    return find_batch(registry_, by, id);
+  }
+
+  // ---- Batches come in ----
+
+  // Everything that is in the store. The error is for the operator.
+  std::expected<void, std::string> restore_all() LOCKSLEY_REQUIRES(kIoThread);
+  // The batch is the user's, `by`. `arguments` is the whole command; the payloads stay in it. The same id
+  // with the same handler and jobs gives the batch that there is and starts nothing.
+  // `digest`: of the payloads, if it is known already.
+  Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
+                  std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kSubmit, digest);
+  }
+  // Frees payloads that no batch took, on another thread if they are many.
+  void free_refused(proto::ArgumentList payloads) {
+    const std::uint64_t bytes = payloads.memory_bytes();
+    free_aside(aside_, std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
+  }
+  // A batch that no id leads to, forgotten as soon as its RUN lets go of it.
+  Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kRun);
+  }
+  // `connection` streams it in.
+  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.open(by, command, connection);
+  }
+  // Returns how many jobs the batch has now. `connection` takes the stream over.
+  std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
+                                            std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.add(record, std::move(payloads), connection);
+  }
+  // Batches that it streamed in close themselves after limits.open_timeout, unless another goes on with them.
+  void connection_ended(std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
+
+  // ---- Batches change, and leave ----
+
+  // cancel(), close(), set_weight(), pause(), resume().
+  BatchChanges& changes() { return changes_; }
+  // All its failed jobs are queued again; returns how many. A batch that is over goes on by it. 0 if it was
+  // cancelled.
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.retry(record);
+  }
+  // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
+  // if the store has nothing of it. The caller waits for the ticket.
+  std::optional<Ticket> forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // Limits may be lower or higher now.
+  void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
+  // Called when results in memory have room again: lanes are to start jobs that waited for it.
+  void on_result_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) {
+    on_result_room_ = std::move(told);
+  }
+  void hold_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
+  void release_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
+    handler_batches_.release(name);
+  }
+  bool has_running(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
+    return handler_batches_.has_running(name);
+  }
+  void move_handler(const std::string& name, Lane& to) LOCKSLEY_REQUIRES(kIoThread) {
+    handler_batches_.move(name, to);
+  }
+
+  // ---- The store ----
+
+  // Called after each outcome of the store, when it has been acted upon.
+  void on_stored(std::function<void(const Outcome&)> on_outcome) LOCKSLEY_REQUIRES(kIoThread) {
+    on_stored_ = std::move(on_outcome);
+  }
+  bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_settled(ticket); }
+  bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_congested(); }
+  std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
+                                            std::function<void(const ReadRows&)> on_read = {})
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return news_.read_rows(std::move(record), demand, std::move(on_read));
+  }
+
+  // ---- The end ----
+
+  // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is called
+  // once, when no batch has anything left to do that the store would not keep for the next start.
+  void drain(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread);
+  bool is_draining() const LOCKSLEY_REQUIRES(kIoThread) { return admission_.is_draining(); }
+
+ private:
+  // An account of results is full, or has room again. relieve_results() frees the memory of results that the
+  // disk has; then evict_results() evicts batches that are over, ends RUNs that can go on no more, and tells the
+  // lanes.
+  void relieve_results() LOCKSLEY_REQUIRES(kIoThread);
+  void evict_results() LOCKSLEY_REQUIRES(kIoThread);
+  void act_on(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
+  void close_abandoned(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void settle(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
+  void after_changes() LOCKSLEY_REQUIRES(kIoThread);
+  void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
+
+  const config::Config& config_;
+  asio::io_context& io_;
+  Store* const store_;  // null: there is none
+  const std::shared_ptr<spdlog::logger> log_;
+  Registry registry_;
+  Events events_;
+  ChangeQueue change_queue_;
+  Retention retention_;
+  StoredBatches stored_;
+  BatchChanges changes_;
+  Streams streams_;
+  Dependencies dependencies_;
+  HandlerBatches handler_batches_;
+  DueTimer timer_;
+  BatchNews news_;
+  Admission admission_;
+  Intake intake_;
+  std::function<void(const Outcome&)> on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::function<void()> on_result_room_ LOCKSLEY_GUARDED_BY(kIoThread);
+  bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // evict_results() is on its way
+  std::atomic<bool> results_changed_{false};                  // relieve_results() is on its way
+  RateGate closed_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::milliseconds(100)};
+  // Destroys what is large. The last member: what it holds refers to the others.
+  Reader aside_;
+};
+
+}  // namespace locksley::daemon

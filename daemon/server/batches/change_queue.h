@@ -1,0 +1,75 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/batch/batch.h"
+#include "core/sync/mutex.h"
+#include "daemon/base/rate_gate.h"
+#include "daemon/server/batches/batch_record.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+// Carries the news of batches from the workers to the I/O thread: each changed batch is queued once, and one
+// wake-up serves all that are queued until the I/O thread takes them. A worker reports every claim. The I/O
+// thread is woken at once for the end of a batch, and for new results for which a client waits; for other
+// changes about once in kHoldOff. Of a RUN only the end is queued, unless something may be due of it: its
+// start would cost the worker a wake-up just before the job.
+//
+// Owned by Batches; outlives all batches that were made with it. Any thread may call the functions of
+// BatchObserver; they hold a mutex for the length of a push, and a wake-up is a write to an eventfd. take()
+// belongs to the I/O thread. Only allocation fails.
+class ChangeQueue final : public BatchObserver {
+ public:
+  struct Taken {
+    std::vector<std::shared_ptr<BatchRecord>> records;
+    bool comes_again = false;  // the caller has to call again after kHoldOff
+    bool has_more = false;     // the caller has to call again soon
+  };
+
+  // `wake` makes the I/O thread call take() soon; it is called from any thread.
+  ChangeQueue(std::function<void()> wake, std::shared_ptr<spdlog::logger> log);
+
+  void batch_changed(const std::shared_ptr<Batch>& batch) override;
+  void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) override;
+  void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
+                      std::string_view output) override;
+
+  // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that changes after it is queued again. While some of what was
+  // taken is not over, changes that are not urgent no longer wake the I/O thread, which comes again by itself.
+  Taken take() LOCKSLEY_EXCLUDES(mutex_);
+  static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
+
+  static constexpr std::chrono::milliseconds kHoldOff{2};
+  static constexpr std::uint32_t kMostLines = 20;  // a second, for people who look for something
+
+ private:
+  // None: this line is held back. Else how many were since the last.
+  std::optional<std::uint64_t> open(RateGate& gate) LOCKSLEY_REQUIRES(gates_mutex_);
+
+  // Constant.
+  const std::function<void()> wake_;
+  const std::shared_ptr<spdlog::logger> log_;
+
+  Mutex mutex_;
+  std::deque<std::shared_ptr<BatchRecord>> changed_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool goes_on_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // one of them was not over when it was queued
+  bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;        // the I/O thread is about to call take()
+  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // it comes by itself, within kHoldOff
+
+  Mutex gates_mutex_;
+  RateGate threw_ LOCKSLEY_GUARDED_BY(gates_mutex_){std::chrono::seconds(1)};
+  RateGate attempts_ LOCKSLEY_GUARDED_BY(gates_mutex_){std::chrono::seconds(1), kMostLines};
+};
+
+}  // namespace locksley::daemon

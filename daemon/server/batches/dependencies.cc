@@ -1,0 +1,154 @@
+#include "daemon/server/batches/dependencies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/server/batches/batch_changes.h"
+#include "daemon/server/batches/lookup.h"
+#include "daemon/server/batches/refusals.h"
+#include "daemon/server/batches/registry.h"
+#include "daemon/server/batches/stored_batches.h"
+#include "daemon/store/rows.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+// What the end of one batch may do before the next poll; the rest is done in slices.
+constexpr std::chrono::microseconds kAtOnce{200};
+
+bool is_all_ok(const BatchStatus& status) {
+  return status.state == BatchState::kDone && status.ok == status.jobs;
+}
+
+std::string reason_not_ok(std::string_view id) {
+  return fmt::format("not every job of the batch '{}' was ok", id);
+}
+
+}  // namespace
+
+std::expected<StartCondition, std::string> Dependencies::resolve(const User& by,
+                                                                 const proto::BatchOptions& options) {
+  StartCondition condition{.delay = options.delay, .waits = {}, .broken = {}};
+  for (const proto::AfterBatch& after : options.after) {
+    const auto found = find_batch(registry_, by, after.id);
+    if (!found) return std::unexpected(found.error());
+    const BatchRecord* const other = *found;
+    if (other == nullptr) return std::unexpected(no_such_batch(after.id));
+    if (other->is_over()) {
+      if (!after.only_if_ok || is_all_ok(other->status())) continue;
+      condition.broken = reason_not_ok(after.id);
+    }
+    condition.waits.all.push_back({other->sequence, after.id, after.only_if_ok});
+  }
+  std::ranges::sort(condition.waits.all, {}, &Wait::sequence);
+  condition.waits.open = condition.waits.all.size();
+  condition.waits.were_any = !condition.waits.all.empty();
+  return condition;
+}
+
+StartCondition Dependencies::resolve_restored(const AcceptedRow& row, bool is_cancelled,
+                                              const ChangesRow& changes) {
+  StartCondition condition;
+  condition.waits.were_any = !row.after.empty();
+  if (row.start_at > unix_milliseconds()) condition.delay = std::chrono::milliseconds(0);
+  if (changes.is_released || is_cancelled) return condition;
+  for (std::size_t i = 0; i < row.after.size(); ++i) {
+    const AcceptedRow::After& after = row.after[i];
+    Wait wait{after.sequence, after.id, after.only_if_ok, changes.is_satisfied(i)};
+    if (!wait.is_satisfied) {
+      // A batch that cannot be read counts as one that is not there.
+      const BatchRecord* const other = registry_.find(after.sequence).value_or(nullptr);
+      if (other == nullptr) {
+        // A stored batch is forgotten only after its dependents were told of its end; so this one was in
+        // memory alone.
+        if (after.only_if_ok)
+          condition.broken = fmt::format("the batch '{}' went with the daemon's memory", after.id);
+        wait.is_satisfied = !after.only_if_ok;
+      } else if (other->is_over()) {
+        if (after.only_if_ok && !is_all_ok(other->status())) condition.broken = reason_not_ok(after.id);
+        wait.is_satisfied = !after.only_if_ok || is_all_ok(other->status());
+      }
+    }
+    if (!wait.is_satisfied) ++condition.waits.open;
+    condition.waits.all.push_back(std::move(wait));
+  }
+  return condition;
+}
+
+void Dependencies::hold(BatchRecord& record, StartCondition condition, Instant start_at) {
+  if (condition.delay) {
+    record.set_hold(Hold::kDelay);
+    registry_.schedule(record, Due::kStart, start_at);
+  }
+  record.waits = std::move(condition.waits);
+  if (record.waits.open == 0) return;
+  record.set_hold(Hold::kBatches);
+  if (!condition.broken.empty()) return;
+  for (const Wait& wait : record.waits.all) {
+    if (!wait.is_satisfied) dependents_of_[wait.sequence].insert(record.sequence);
+  }
+}
+
+void Dependencies::remove(std::uint64_t dependency, std::uint64_t dependent) {
+  const auto found = dependents_of_.find(dependency);
+  if (found == dependents_of_.end()) return;
+  found->second.erase(dependent);
+  if (found->second.empty()) dependents_of_.erase(found);
+}
+
+void Dependencies::batch_ended(BatchRecord& record, const BatchStatus& status) {
+  for (const Wait& wait : record.waits.all) {
+    if (!wait.is_satisfied) remove(wait.sequence, record.sequence);
+  }
+  record.waits.all = {};
+  record.waits.open = 0;
+  const auto found = dependents_of_.find(record.sequence);
+  if (found == dependents_of_.end()) return;
+  Ended ended{.sequence = record.sequence,
+              .id = record.id(),
+              .is_all_ok = is_all_ok(status),
+              .dependents = std::move(found->second)};
+  dependents_of_.erase(found);
+  if (notify(ended, now() + kAtOnce)) return;
+  const auto left = notifying_.insert(notifying_.end(), std::move(ended));
+  slices_.add([this, left](Instant until) {
+    kIoThread.assert_held();
+    const bool is_done = notify(*left, until);
+    if (is_done) notifying_.erase(left);
+    return is_done;
+  });
+}
+
+bool Dependencies::is_notifying(std::uint64_t sequence) const {
+  return std::ranges::find(notifying_, sequence, &Ended::sequence) != notifying_.end();
+}
+
+bool Dependencies::notify(Ended& ended, Instant until) {
+  while (!ended.dependents.empty()) {
+    const std::uint64_t sequence = *ended.dependents.begin();
+    ended.dependents.erase(ended.dependents.begin());
+    // It may have been cancelled since, and forgotten.
+    BatchRecord* const dependent = registry_.by_sequence(sequence);
+    if (dependent != nullptr && !dependent->is_over()) notify(ended, *dependent);
+    if (now() >= until) return ended.dependents.empty();
+  }
+  return true;
+}
+
+void Dependencies::notify(const Ended& ended, BatchRecord& dependent) {
+  auto& waits = dependent.waits;
+  const auto wait = std::ranges::lower_bound(waits.all, ended.sequence, {}, &Wait::sequence);
+  if (wait == waits.all.end() || wait->sequence != ended.sequence || wait->is_satisfied) return;
+  if (wait->only_if_ok && !ended.is_all_ok) {
+    changes_.cancel(dependent, reason_not_ok(ended.id));
+    return;
+  }
+  wait->is_satisfied = true;
+  if (--waits.open == 0) dependent.lane->release(dependent, Hold::kBatches);
+  stored_.write_changes(dependent);
+}
+
+}  // namespace locksley::daemon

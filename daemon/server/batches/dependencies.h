@@ -1,0 +1,93 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/base/time.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/registry.h"
+#include "daemon/server/batches/users.h"
+#include "proto/submit_options.h"
+
+namespace locksley::daemon {
+
+class BatchChanges;
+class StoredBatches;
+struct AcceptedRow;
+struct ChangesRow;
+
+// When a batch may start: at once, after a delay (DELAY), or after other batches (AFTER, AFTEROK).
+struct StartCondition {
+  std::optional<std::chrono::milliseconds> delay;
+  BatchRecord::Waits waits;
+  std::string broken;  // not empty: the batch can never start, for this reason, and is to be cancelled
+
+  bool is_immediate() const { return !delay && waits.all.empty(); }
+};
+
+// Which batch waits for which: start conditions are resolved here when a batch is accepted or restored, and
+// satisfied or broken when the batches that they name end.
+//
+// An id is resolved once, to the sequence number of the batch that has it then. So a batch waits only for
+// older ones, there are no cycles, and a later batch with the same id is not meant.
+//
+// When a batch ends for which very many wait, they are told in slices. Until the last of them is told, the
+// batch must not be forgotten: after a crash it would be a dependency of which nothing is known.
+//
+// Owned by Batches. The I/O thread only. O(log n) for each wait. resolve() may read the disk to find a batch
+// that is over; nothing else blocks.
+class Dependencies {
+ public:
+  Dependencies(Registry& registry, StoredBatches& stored, BatchChanges& changes, Slices& slices)
+      : registry_(registry), stored_(stored), changes_(changes), slices_(slices) {}
+  Dependencies(const Dependencies&) = delete;
+  Dependencies& operator=(const Dependencies&) = delete;
+
+  // Without effects. The error is that of the reply: `by` has no such batch, or it cannot be read.
+  std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // The same for a batch from the store. A dependency that cannot be found any more is decided here.
+  StartCondition resolve_restored(const AcceptedRow& row, bool is_cancelled, const ChangesRow& changes)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  // Holds the batch until its condition is met; before its lane knows it. `start_at`: when its delay ends. A
+  // broken condition holds it, too: the caller cancels it.
+  void hold(BatchRecord& record, StartCondition condition, Instant start_at) LOCKSLEY_REQUIRES(kIoThread);
+
+  // The batch is over: batches that waited for it start, or are cancelled; the first of them within this call.
+  // Their ends, if they have any, are news of their own, so there is no recursion.
+  void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether some of the batches that waited for it do not know yet that it is over.
+  bool is_notifying(std::uint64_t sequence) const LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // A batch that is over, as it ended, and the batches that do not know it yet.
+  struct Ended {
+    std::uint64_t sequence;
+    std::string id;
+    bool is_all_ok;
+    std::set<std::uint64_t> dependents;
+  };
+  // Notifies some until about `until`. True if none is left.
+  bool notify(Ended& ended, Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  void notify(const Ended& ended, BatchRecord& dependent) LOCKSLEY_REQUIRES(kIoThread);
+  void remove(std::uint64_t dependency, std::uint64_t dependent) LOCKSLEY_REQUIRES(kIoThread);
+
+  Registry& registry_;
+  StoredBatches& stored_;
+  BatchChanges& changes_;
+  Slices& slices_;
+  std::list<Ended> notifying_ LOCKSLEY_GUARDED_BY(kIoThread);  // each has an entry in slices_
+  // By sequence; only pairs of batches that are both not over.
+  std::map<std::uint64_t, std::set<std::uint64_t>> dependents_of_ LOCKSLEY_GUARDED_BY(kIoThread);
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,57 @@
+#include "daemon/server/batches/due_timer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace locksley::daemon {
+
+DueTimer::DueTimer(asio::io_context& io, Slices& slices, Registry& registry, Actions actions)
+    : registry_(registry), actions_(std::move(actions)), slices_(slices), timer_(io) {}
+
+void DueTimer::arm() {
+  if (is_taking_) return;
+  const Instant next = next_due();
+  if (next == armed_for_) return;
+  armed_for_ = next;
+  if (next == kNever) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(next);
+  timer_.async_wait([this](const asio::error_code& error) {
+    kIoThread.assert_held();
+    if (error || std::exchange(is_taking_, true)) return;
+    slices_.add([this](Instant until) {
+      kIoThread.assert_held();
+      return take_due(until);
+    });
+  });
+}
+
+Instant DueTimer::next_due() {
+  const RetainedBatch* going = registry_.retained().next_to_go();
+  const Instant next = registry_.due().empty() ? kNever : registry_.due().next().at;
+  return going == nullptr ? next : std::min(next, going->forget_at);
+}
+
+bool DueTimer::take_due(Instant until) {
+  for (Instant at = now(); at < until; at = now()) {
+    const RetainedBatch* const going = registry_.retained().next_to_go();
+    if (going != nullptr && going->forget_at <= at) {
+      actions_.forget(going->sequence);
+    } else if (!registry_.due().empty() && registry_.due().next().at <= at) {
+      const DueQueue::Item item = registry_.due().next();
+      BatchRecord& record = *registry_.by_sequence(item.sequence);
+      registry_.schedule(record, item.kind, kNever);
+      actions_.act(record, item.kind);
+    } else {
+      is_taking_ = false;
+      armed_for_ = kNever;
+      arm();
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace locksley::daemon

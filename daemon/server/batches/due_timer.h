@@ -1,0 +1,48 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/base/time.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/registry.h"
+
+namespace locksley::daemon {
+
+// The one timer of all batches: armed for what is due next, in the registry's DueQueue or among the retained
+// batches, and for nothing else, so that nothing wakes while nothing is due. It is done in slices, so
+// that connections have their turns between when a million batches are to be forgotten at once.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks or fails.
+class DueTimer {
+ public:
+  // `act` does what is due of a batch; it is no longer scheduled then. `forget` is for retained batches.
+  struct Actions {
+    std::function<void(BatchRecord&, Due)> act;
+    std::function<void(std::uint64_t sequence)> forget;
+  };
+  DueTimer(asio::io_context& io, Slices& slices, Registry& registry, Actions actions);
+  DueTimer(const DueTimer&) = delete;
+  DueTimer& operator=(const DueTimer&) = delete;
+
+  // After every change of what is due.
+  void arm() LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  Instant next_due() LOCKSLEY_REQUIRES(kIoThread);
+  // Does what is due until about `until`. True if nothing is due any more.
+  bool take_due(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+
+  Registry& registry_;
+  const Actions actions_;
+  Slices& slices_;
+  Timer timer_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Instant armed_for_ LOCKSLEY_GUARDED_BY(kIoThread) = kNever;
+  bool is_taking_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_due() is in slices_
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/batch_record.h"
+
+namespace locksley::daemon {
+
+// The events of a batch that are published.
+enum class EventKind : std::uint8_t { kAccepted, kStarted, kProgress, kDone, kCancelled };
+std::string_view to_string(EventKind kind);
+
+// The payload of a message: a JSON object with the batch's id, the event and the counts.
+std::string event_json(const BatchRecord& record, EventKind kind, const BatchStatus& status);
+
+// An event on one of its channels, as a pattern may match it.
+struct ChannelEvent {
+  std::string channel;
+  std::shared_ptr<const std::string> message;
+};
+
+// A subscriber: a connection. An interface, so that Events can be tested without connections. Both calls
+// must not block, and must not subscribe or unsubscribe: a subscriber that cannot take a message drops its
+// connection later.
+class Subscriber {
+ public:
+  virtual ~Subscriber() = default;
+  // A message of a channel to which it subscribed, or, if `pattern` is not empty, of a channel that this
+  // pattern matches.
+  virtual void deliver(std::string_view pattern, std::string_view channel, std::string_view message) = 0;
+  // An event of its audience. The subscriber queues it, and later matches it with its patterns, in its own
+  // turn.
+  virtual void queue_event(const ChannelEvent& event) = 0;
+};
+
+// The subscriptions of all connections, and the publication of events to them. There are two kinds of
+// channels, `batch:<id>` and `batches`; a connection may subscribe to other names, which stay silent, as in
+// Redis. A subscriber's audience decides which events it receives: those of one tenant's batches, or of all
+// (kEverything).
+//
+// Owned by Batches; the I/O thread only. A subscriber unsubscribes before it is destroyed. Nothing blocks.
+// Without subscribers an event costs one comparison; with subscribers, one look-up in a hash table for each
+// channel. Patterns are not matched here, because ten thousand patterns of a hostile client would delay all
+// connections at each event. Subscribers that have patterns receive every event of their audience instead
+// (queue_event()), and match it in their own turn.
+class Events {
+ public:
+  explicit Events(ServerStats& stats) : stats_(stats) {}
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
+  // No tenant has that name.
+  static constexpr std::string_view kEverything = "";
+
+  // False, without effect, if the subscription exists already, or does not exist. `audience`: a tenant's
+  // name, or kEverything.
+  bool subscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel)
+      LOCKSLEY_REQUIRES(kIoThread);
+  bool unsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // From now on the subscriber receives every event of that audience by queue_event(), or no longer.
+  void subscribe_to_all(Subscriber& subscriber, std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
+  void unsubscribe_from_all(Subscriber& subscriber, std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Whether this batch's events may have subscribers; cheap while there are none at all.
+  bool has_listener(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
+
+  // Sends the event to its subscribers.
+  void publish(const BatchRecord& record, EventKind kind, const BatchStatus& status)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  using Subscribers = std::unordered_set<Subscriber*>;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  using Topics = std::unordered_map<std::string, Subscribers, Hash, std::equal_to<>>;
+  // The subscribers of one audience; never empty.
+  struct Audience {
+    Topics channels;
+    Subscribers to_all;  // those that have patterns
+  };
+  using Audiences = std::unordered_map<std::string, Audience, Hash, std::equal_to<>>;
+  Audience& audience_for(std::string_view name) LOCKSLEY_REQUIRES(kIoThread);
+  const Audience* audience_of(std::string_view name) const LOCKSLEY_REQUIRES(kIoThread);
+  void drop_if_empty(Audiences::iterator audience) LOCKSLEY_REQUIRES(kIoThread);
+  static void deliver(const Audience& audience, const ChannelEvent& event);
+
+  ServerStats& stats_;
+  Audiences audiences_ LOCKSLEY_GUARDED_BY(kIoThread);
+};
+
+}  // namespace locksley::daemon

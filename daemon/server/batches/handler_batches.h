@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/lane/lane.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/registry.h"
+
+namespace locksley::daemon {
+
+// What a change of the configuration does to the batches of one handler that are not over, those of RUN
+// included.
+//
+// Owned by Batches. The I/O thread only. O(active batches). Nothing blocks or fails.
+class HandlerBatches {
+ public:
+  HandlerBatches(Registry& registry, HandlerDirectory& handlers) : registry_(registry), handlers_(handlers) {}
+  HandlerBatches(const HandlerBatches&) = delete;
+  HandlerBatches& operator=(const HandlerBatches&) = delete;
+
+  // No job of them starts any more, of later batches neither; or jobs may start again.
+  void hold(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+  void release(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether an executor has jobs of one. If not, and they are held, it stays so.
+  bool has_running(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+  // They go on in that lane. Needs: not has_running().
+  void move(const std::string& handler, Lane& to) LOCKSLEY_REQUIRES(kIoThread);
+  // A batch that was over goes on: with its handler as that is now. Before it is in any ring.
+  void follow_handler(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  void for_each(const std::string& handler, const std::function<void(BatchRecord&)>& visit)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  Registry& registry_;
+  HandlerDirectory& handlers_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/batch/handler.h"
+#include "core/lane/lane.h"
+#include "daemon/base/io_thread.h"
+
+namespace locksley::daemon {
+
+// The handlers that are configured, and the lane that runs the jobs of each; and missing handlers: those that
+// batches name and that are no longer configured. Batches of a missing handler wait until it is configured
+// again.
+//
+// Owned by the HandlerSet, which fills it before the server starts and changes it with the configuration;
+// outlives the server. Handlers and lanes outlive it. The I/O thread only. Nothing blocks. Only allocation
+// fails.
+class HandlerDirectory {
+ public:
+  struct Entry {
+    Handler& handler;
+    Lane& lane;
+    std::string kind;               // builtin, plugin, command, worker; or missing: it is not configured
+    std::uint32_t concurrency = 0;  // jobs at once; 0: as many as the pool has workers
+    // The defaults of its batches.
+    std::chrono::milliseconds timeout{0};  // of a job; 0: none
+    std::uint32_t retries = 0;             // of a failed job
+    // Whether its jobs wait now because their rate is limited; called by any thread. Empty: never.
+    std::function<bool()> is_at_rate = {};
+    // Its jobs must not start: it is missing, or is being replaced.
+    bool is_held = false;
+
+    // A built-in handler never changes while the process lives.
+    bool is_built_in() const { return kind == "builtin"; }
+  };
+
+  // Adds a handler, or replaces the handler of this name.
+  void add(Entry entry) LOCKSLEY_REQUIRES(kIoThread) {
+    const std::string name = entry.handler.name();
+    missing_.erase(name);
+    entries_.erase(name);
+    entries_.emplace(name, std::move(entry));
+  }
+  // The handler is missing from now on.
+  void remove(std::string_view name) LOCKSLEY_REQUIRES(kIoThread);
+  // Sets whether its jobs must not start.
+  void set_held(std::string_view name, bool is_held) LOCKSLEY_REQUIRES(kIoThread);
+
+  // The configured handler of this name; null if there is none.
+  const Entry* find(std::string_view name) const LOCKSLEY_REQUIRES(kIoThread) {
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? nullptr : &found->second;
+  }
+  // The handler of this name, configured or missing; null if it is neither.
+  const Entry* find_any(std::string_view name) const LOCKSLEY_REQUIRES(kIoThread) {
+    const auto found = missing_.find(name);
+    return found == missing_.end() ? find(name) : &found->second;
+  }
+  // The same for the handler that a batch names. A name that is not known is added as missing.
+  const Entry& for_batch(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
+
+  // The function of a handler whose jobs no worker of the pool runs. Throws.
+  static void run_elsewhere(JobContext& context, std::string_view payload);
+  // The Handler object for this name, made by the first call. It stays the same when the configuration of the
+  // handler changes, so that batches and counters keep referring to it.
+  Handler& handler_of(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
+
+  // By name.
+  const std::map<std::string, Entry, std::less<>>& entries() const LOCKSLEY_REQUIRES(kIoThread) {
+    return entries_;
+  }
+  std::vector<std::string> names() const LOCKSLEY_REQUIRES(kIoThread) {
+    std::vector<std::string> result;
+    for (const auto& [name, entry] : entries_) result.push_back(name);
+    return result;
+  }
+
+ private:
+  std::map<std::string, std::unique_ptr<Handler>, std::less<>> handlers_
+      LOCKSLEY_GUARDED_BY(kIoThread);  // those of handler_of()
+  std::map<std::string, Entry, std::less<>> entries_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::map<std::string, Entry, std::less<>> missing_ LOCKSLEY_GUARDED_BY(kIoThread);
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,359 @@
+#include "daemon/server/batches/intake.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "config/nearest.h"
+#include "daemon/base/log_line.h"
+#include "daemon/server/batches/batch_news.h"
+#include "daemon/server/batches/due_timer.h"
+#include "daemon/server/batches/lookup.h"
+#include "daemon/server/payloads/fixed_payloads.h"
+#include "daemon/server/payloads/received_payloads.h"
+#include "daemon/server/payloads/streamed_payloads.h"
+#include "daemon/store/batch_options.h"
+#include "daemon/store/store.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+using Origin = BatchRecord::Origin;
+
+// The handler's values where the command gives none.
+BatchOptions options_of(const User& by, const proto::BatchOptions& options,
+                        const HandlerDirectory::Entry& entry, std::string id) {
+  BatchOptions result;
+  result.tenant = by.name();
+  result.timeout = entry.timeout;
+  result.retries = entry.retries;
+  assign_options(options, result);
+  result.id = std::move(id);
+  result.results = &by.tenant().account.results();
+  return result;
+}
+
+std::uint64_t record_bytes(const proto::BatchOptions& options) {
+  return Registry::record_bytes(options.id.size() + options.name.size() + options.trace.size(),
+                                options.after.size());
+}
+
+std::unexpected<std::string> closed(const BatchRecord& record) {
+  return std::unexpected(fmt::format("CLOSED no jobs can be added to the batch '{}' any more", record.id()));
+}
+
+}  // namespace
+
+std::expected<const HandlerDirectory::Entry*, Intake::Refusal> Intake::handler_for(const User& by,
+                                                                                   const std::string& name) {
+  // A user that may not use a handler does not learn whether there is one of this name.
+  if (!by.may_use(name)) return std::unexpected(no_handler_permission_error(by, name));
+  if (const HandlerDirectory::Entry* entry = parts_.handlers.find(name)) return entry;
+  std::vector<std::string> names = parts_.handlers.names();
+  std::erase_if(names, [&by](const std::string& other) { return !by.may_use(other); });
+  std::string text = fmt::format("NOHANDLER no handler is named '{}'", proto::printable(name));
+  if (const std::string near = config::nearest_name(name, names); !near.empty()) {
+    text += fmt::format("; did you mean '{}'?", near);
+  }
+  constexpr std::size_t kMostNames = 20;  // guess: still one readable line
+  text += " There are: ";
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMostNames) text += ", …";
+  return std::unexpected(std::move(text));
+}
+
+Intake::Accepted Intake::refuse(const std::string& handler, Refusal why) {
+  parts_.stats.count_batch(handler, BatchEvent::kRejected);
+  return std::unexpected(std::move(why));
+}
+
+std::string Intake::new_id(const Tenant& tenant) {
+  std::string id;
+  do {
+    id = ids_.next(unix_milliseconds() / 1000);
+  } while (parts_.registry.may_be_taken(tenant, id));
+  return id;
+}
+
+Intake::Accepted Intake::existing(BatchRecord& record, const std::string& handler, bool is_same) {
+  if (is_same && record.handler().name() == handler) return record.shared();
+  return refuse(handler, fmt::format("EXISTS a batch with the id '{}' and other {} is there already",
+                                     record.id(), is_same ? "handler" : "jobs"));
+}
+
+std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
+                                                 std::unique_ptr<BatchPayloads> payloads,
+                                                 PayloadParts parts) {
+  const bool id_is_chosen = !batch.options.id.empty();
+  BatchOptions options = options_of(batch.by, batch.options, batch.entry,
+                                    id_is_chosen ? batch.options.id : new_id(batch.by.tenant()));
+  // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
+  // A reply that is too large is TOOBIG. Of other batches an output that no reply has room for could never be
+  // read: its job ends in an error.
+  if (batch.origin == Origin::kRun) {
+    options.keep = Keep::kAll;
+  } else {
+    options.max_output_bytes = parts_.config.limits.output_buffer.count;
+  }
+  // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
+  std::shared_ptr<BatchRecord> record(
+      new BatchRecord(std::move(options), batch.entry.handler, std::move(payloads), &parts_.observer,
+                      batch.entry.lane, batch.origin, batch.sequence,
+                      batch.is_stored ? parts_.store->journal(batch.sequence, parts) : nullptr));
+  if (batch.entry.is_held) record->set_hold(Hold::kHandler);
+  record->stored.parts = parts;
+  record->terms.id_is_chosen = id_is_chosen;
+  return record;
+}
+
+std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto::ArgumentList arguments,
+                                                   const NewBatch& batch, bool keep_in_memory) {
+  if (accepted.range != nullptr) return std::make_unique<RangedPayloads>(*accepted.range);
+  OpenStored open_stored;
+  if (batch.is_stored) {
+    if (!batch.options.id.empty() && !accepted.digest) accepted.digest = digest_of(arguments);
+    open_stored = [store = parts_.store, sequence = batch.sequence] { return store->payloads(sequence); };
+    if (!keep_in_memory) {
+      accepted.payloads = std::make_shared<const proto::ArgumentList>(std::move(arguments));
+      accepted.unsettled_bytes = accepted.payloads->memory_bytes();
+      return std::make_unique<UncachedPayloads>(open_stored(), accepted.jobs, accepted.digest);
+    }
+  }
+  auto received =
+      std::make_unique<ReceivedPayloads>(std::move(arguments), std::move(open_stored), accepted.digest);
+  if (batch.is_stored) accepted.payloads = received->list();
+  return received;
+}
+
+Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& command,
+                                proto::ArgumentList&& arguments, Origin origin,
+                                std::optional<Digest> digest) {
+  const auto entry = handler_for(by, command.handler);
+  if (!entry) return std::unexpected(entry.error());
+  const auto* range = std::get_if<proto::RangeSource>(&command.source);
+  if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
+  const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
+
+  if (!command.options.id.empty()) {
+    // Before anything that may have changed since the first time: a repetition finds what it made.
+    const auto found = find_own_batch(parts_.registry, by.tenant(), command.options.id);
+    if (!found) return refuse(command.handler, found.error());
+    if (BatchRecord* known = *found) {
+      // A RUN is never a repetition: it runs its jobs each time.
+      if (origin == Origin::kRun) return existing(*known, command.handler, false);
+      const BatchPayloads& there = known->payloads();
+      const bool is_same = range != nullptr           ? there.is_same_range(*range)
+                           : digest && there.digest() ? digest == there.digest() && jobs == known->terms.jobs
+                                                      : there.is_same(arguments);
+      return existing(*known, command.handler, is_same);
+    }
+  }
+  const bool is_stored = parts_.store != nullptr && origin != Origin::kRun && !command.options.ephemeral;
+  auto reservation = parts_.admission.reserve({.tenant = by.tenant(),
+                                               .handler = command.handler,
+                                               .new_batches = 1,
+                                               .batch_jobs = jobs,
+                                               .new_jobs = jobs,
+                                               .payloads = range == nullptr ? &arguments : nullptr,
+                                               .is_stored = is_stored,
+                                               .range = range,
+                                               .record_bytes = record_bytes(command.options),
+                                               .awaits_results = origin == Origin::kRun});
+  if (!reservation) return refuse(command.handler, std::move(reservation.error()));
+  auto condition = parts_.dependencies.resolve(by, command.options);
+  if (!condition) return refuse(command.handler, std::move(condition.error()));
+
+  const bool is_due = !condition->is_immediate() || command.options.retries.value_or((*entry)->retries) != 0;
+  const bool has_no_sequence = origin == Origin::kRun && !is_due && (*entry)->is_built_in();
+  const NewBatch batch{.by = by,
+                       .options = command.options,
+                       .entry = **entry,
+                       .origin = origin,
+                       .sequence = has_no_sequence ? 0 : parts_.registry.take_sequence(),
+                       .is_stored = is_stored};
+  AcceptedJobs accepted{.jobs = jobs, .open = false, .range = range, .digest = digest};
+  auto payloads = payloads_of(accepted, std::move(arguments), batch, reservation->keeps_payloads_in_memory());
+  const PayloadParts parts =
+      accepted.payloads != nullptr ? parts_of(*accepted.payloads) : PayloadParts::kNone;
+  const auto record = make_record(batch, std::move(payloads), parts);
+  record->only_end_is_news = origin == Origin::kRun && !is_due;
+  enter(record, command.options, std::move(*condition), std::move(*reservation), std::move(accepted));
+  return record;
+}
+
+Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command, std::uint64_t connection) {
+  const auto entry = handler_for(by, command.handler);
+  if (!entry) return std::unexpected(entry.error());
+  if (!command.options.id.empty()) {
+    const auto found = find_own_batch(parts_.registry, by.tenant(), command.options.id);
+    if (!found) return refuse(command.handler, found.error());
+    if (BatchRecord* known = *found) {
+      // An OPEN whose reply was lost; once there are jobs, it is not known whose they are.
+      const bool untouched = known->origin == Origin::kOpen && known->is_active && known->terms.jobs == 0;
+      return existing(*known, command.handler, untouched);
+    }
+  }
+  const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
+  auto reservation = parts_.admission.reserve({.tenant = by.tenant(),
+                                               .handler = command.handler,
+                                               .new_batches = 1,
+                                               .batch_jobs = 0,
+                                               .new_jobs = 0,
+                                               .payloads = nullptr,
+                                               .is_stored = is_stored,
+                                               .record_bytes = record_bytes(command.options)});
+  if (!reservation) return refuse(command.handler, std::move(reservation.error()));
+  auto condition = parts_.dependencies.resolve(by, command.options);
+  if (!condition) return refuse(command.handler, std::move(condition.error()));
+
+  const NewBatch batch{.by = by,
+                       .options = command.options,
+                       .entry = **entry,
+                       .origin = Origin::kOpen,
+                       .sequence = parts_.registry.take_sequence(),
+                       .is_stored = is_stored};
+  const auto record = make_record(
+      batch, std::make_unique<StreamedPayloads>(is_stored ? parts_.store->payloads(batch.sequence) : nullptr),
+      PayloadParts::kUnknown);
+  enter(record, command.options, std::move(*condition), std::move(*reservation), {.jobs = 0, .open = true});
+  parts_.streams.take_over(*record, connection);
+  return record;
+}
+
+void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+                   StartCondition condition, Admission::Reservation reservation, AcceptedJobs accepted) {
+  Registry& registry = parts_.registry;
+  record->terms.jobs = accepted.jobs;
+  parts_.stats.count_batch(record->handler().name(), BatchEvent::kAccepted);
+  if (record->origin == Origin::kRun) {
+    registry.add_run(record);
+  } else {
+    record->terms.retain =
+        options.retain ? std::chrono::duration_cast<std::chrono::milliseconds>(*options.retain)
+                       : std::chrono::duration_cast<std::chrono::milliseconds>(parts_.config.store.retention);
+    registry.add(record);
+    if (options.deadline) registry.schedule(*record, Due::kDeadline, now() + *options.deadline);
+    if (parts_.log->should_log(spdlog::level::debug)) {
+      LogLine("batch accepted")
+          .about(*record)
+          .with("jobs", accepted.jobs)
+          .write(*parts_.log, spdlog::level::debug);
+    }
+  }
+  const std::string broken = condition.broken;
+  parts_.dependencies.hold(*record, std::move(condition),
+                           now() + options.delay.value_or(std::chrono::milliseconds(0)));
+  parts_.timer.arm();
+  reservation.commit(*record);
+  if (record->is_stored()) {
+    parts_.stored.accept(record, options, std::move(accepted));
+  } else {
+    record->lane->submit(record, accepted.jobs, accepted.open);
+    // After it, so that the counts are right; its start is told later in any case, when this thread learns of
+    // it.
+    if (record->origin != Origin::kRun && parts_.events.has_listener(*record)) {
+      parts_.events.publish(*record, EventKind::kAccepted, record->status());
+    }
+  }
+  if (!broken.empty()) parts_.changes.cancel(*record, broken);
+}
+
+std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, proto::ArgumentList payloads,
+                                                          std::uint64_t connection) {
+  const bool is_open = record.origin == Origin::kOpen && record.status().state == BatchState::kOpen;
+  if (!is_open && !parts_.admission.is_draining()) return closed(record);
+  const std::uint64_t added = payloads.size();
+  auto reservation = parts_.admission.reserve({.tenant = parts_.registry.tenant_of(record),
+                                               .handler = record.handler().name(),
+                                               .new_batches = 0,
+                                               .batch_jobs = record.terms.jobs + added,
+                                               .new_jobs = added,
+                                               .payloads = &payloads,
+                                               .is_stored = record.is_stored()});
+  if (!reservation) return std::unexpected(std::move(reservation.error()));
+  if (record.opener != connection) {
+    parts_.streams.take_over(record, connection);
+    parts_.timer.arm();
+  }
+  if (payloads.payload_bytes() > StreamedPayloads::kCopiedBytes) payloads.compact();
+  auto shared = std::make_shared<const proto::ArgumentList>(std::move(payloads));
+  const bool in_memory = reservation->keeps_payloads_in_memory();
+  record.payloads().add(shared, in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore);
+  const auto first = record.jobs_added(added);
+  if (!first) {
+    // Its failures have cancelled it a moment ago.
+    record.payloads().withdraw(added);
+    return closed(record);
+  }
+  record.terms.jobs += added;
+  reservation->commit(record);
+  const IndexRange jobs{*first, *first + added};
+  if (record.is_stored()) {
+    const std::uint64_t unsettled_bytes = in_memory ? 0 : shared->memory_bytes();
+    parts_.stored.add(record, jobs, std::move(shared), unsettled_bytes);
+  } else {
+    record.lane->enqueue_jobs(record, jobs);
+  }
+  return record.terms.jobs;
+}
+
+std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record) {
+  // It may be over for less time than this thread has taken to learn of it.
+  if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
+  const auto reservation = parts_.admission.reserve_retry(record, record.status().failed);
+  if (!reservation) return std::unexpected(reservation.error());
+  if (!record.is_active) parts_.handler_batches.follow_handler(record);
+  const std::uint64_t count = record.lane->retry_failed(record.shared());
+  if (count == 0) return 0;
+  LogLine("failed jobs queued again")
+      .about(record)
+      .with("jobs", count)
+      .write(*parts_.log, spdlog::level::debug);
+  if (!record.is_active) {
+    record.terms.has_no_deadline = true;
+    parts_.retention.go_on(record, record.status());
+    parts_.timer.arm();
+  }
+  parts_.stored.write_changes(record);
+  return count;
+}
+
+void Intake::restore(StoredBatch stored) {
+  Registry& registry = parts_.registry;
+  const AcceptedRow& row = stored.accepted;
+  BatchHistory& history = stored.history;
+  // Jobs that were running left no trace: so all that are left may have been tried.
+  ++history.attempt;
+  const auto record = parts_.stored.record_of(stored);
+  registry.add(record);
+  const BatchOptions& options = record->options();
+  registry.count_record(*record,
+                        Registry::record_bytes(options.id.size() + options.name.size() + options.trace.size(),
+                                               row.after.size()));
+  parts_.retention.update(*record, history.result_bytes);
+  StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
+  const std::string broken = condition.broken;
+  parts_.dependencies.hold(*record, std::move(condition), instant_of_unix(row.start_at));
+  parts_.stored.write_restored(*record, !history.closed);
+  if (row.deadline_at != 0 && !stored.changes.has_no_deadline) {
+    registry.schedule(*record, Due::kDeadline, instant_of_unix(row.deadline_at));
+    // Before its jobs are in the ring.
+    if (record->due.deadline <= now()) parts_.changes.cancel(*record, "deadline passed");
+  }
+  if (!broken.empty() && !record->is_stopping()) parts_.changes.cancel(*record, broken);
+  if (!history.closed) parts_.streams.abandon(*record, now() + parts_.config.limits.open_timeout);
+  std::uint64_t jobs = 0;
+  for (const IndexRange& range : stored.left) jobs += range.size();
+  registry.count(*record, jobs, record->payloads().memory_bytes());
+  registry.count_payloads(*record, record->stored.payload_bytes);
+  record->lane->enqueue(record, stored.left, !history.closed, Lane::Start::kLater);
+  // It may have been about to end.
+  if (history.closed) record->Batch::close();
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/config.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/admission.h"
+#include "daemon/server/batches/batch_changes.h"
+#include "daemon/server/batches/batch_id.h"
+#include "daemon/server/batches/dependencies.h"
+#include "daemon/server/batches/events.h"
+#include "daemon/server/batches/handler_batches.h"
+#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/registry.h"
+#include "daemon/server/batches/retention.h"
+#include "daemon/server/batches/stored_batches.h"
+#include "daemon/server/batches/streams.h"
+#include "daemon/server/payloads/digest.h"
+#include "proto/argument_list.h"
+#include "proto/submit_options.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class DueTimer;
+class Store;
+struct StoredBatch;
+
+// The way in: makes a batch, or more jobs of one, out of a command, whole or not at all.
+//
+// The steps of each: the handler is found; a repetition of a known id is answered with the batch that there
+// is; Admission reserves; the start condition is resolved; the record is made; the reservation is committed;
+// the record enters the registry, and the store or the lane. Everything before the record may refuse, and
+// leaves no trace.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks, but for the look-up of an id whose batch is over and
+// has left the memory. A refusal is the text of the error reply.
+class Intake {
+ public:
+  struct Parts {
+    const config::Config& config;
+    HandlerDirectory& handlers;
+    ServerStats& stats;
+    Store* store;  // null: there is none
+    BatchObserver& observer;
+    Registry& registry;
+    Events& events;
+    Retention& retention;
+    StoredBatches& stored;
+    BatchChanges& changes;
+    Streams& streams;
+    Dependencies& dependencies;
+    HandlerBatches& handler_batches;
+    BatchNews& news;
+    DueTimer& timer;
+    Admission& admission;
+    std::shared_ptr<spdlog::logger> log;
+  };
+  using Refusal = std::string;
+  using Accepted = std::expected<std::shared_ptr<BatchRecord>, Refusal>;
+
+  explicit Intake(Parts parts) : parts_(std::move(parts)) {}
+  Intake(const Intake&) = delete;
+  Intake& operator=(const Intake&) = delete;
+
+  // SUBMIT and RUN, by `origin`. What is refused leaves the payloads with the caller. `digest`: of the payloads,
+  // where there are so many that the caller has computed it in parts.
+  Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
+                  BatchRecord::Origin origin, std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread);
+  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
+      LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
+                                            std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // One that an earlier process accepted, and that is not over. It is not asked for admission.
+  void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  std::expected<const HandlerDirectory::Entry*, Refusal> handler_for(const User& by, const std::string& name)
+      LOCKSLEY_REQUIRES(kIoThread);
+  Accepted refuse(const std::string& handler, Refusal why);
+  Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
+  // What both SUBMIT and OPEN ask for, and the record that it leads to.
+  struct NewBatch {
+    const User& by;
+    const proto::BatchOptions& options;
+    const HandlerDirectory::Entry& entry;
+    BatchRecord::Origin origin;
+    std::uint64_t sequence;
+    bool is_stored;
+  };
+  std::shared_ptr<BatchRecord> make_record(const NewBatch& batch, std::unique_ptr<BatchPayloads> payloads,
+                                           PayloadParts parts) LOCKSLEY_REQUIRES(kIoThread);
+  std::unique_ptr<BatchPayloads> payloads_of(AcceptedJobs& accepted, proto::ArgumentList arguments,
+                                             const NewBatch& batch, bool keep_in_memory);
+  void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+             StartCondition condition, Admission::Reservation reservation, AcceptedJobs accepted)
+      LOCKSLEY_REQUIRES(kIoThread);
+  std::string new_id(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+  BatchIds ids_ LOCKSLEY_GUARDED_BY(kIoThread);
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,57 @@
+#include "daemon/server/batches/listing.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <ctime>
+
+#include "proto/glob.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+// How many batches one page may look at, with a filter that little passes, and for how long. Then it ends
+// short; without a filter not before it has some hundred.
+constexpr std::size_t kMaxLooked = 10'000;
+constexpr auto kListTime = std::chrono::microseconds(300);
+constexpr std::size_t kListAtLeast = 250;
+
+}  // namespace
+
+std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand) {
+  const bool is_filtered = demand.is_named || demand.is_so;
+  const auto until = processor_time() + kListTime;
+  std::size_t looked = 0;
+  ListPage page;
+  const auto next = registry.list(
+      {.cursor = demand.cursor,
+       .active_only = demand.active_only,
+       .tenant = demand.tenant,
+       .most = kMaxLooked},
+      [&](BatchRecord& record) {
+        if (page.batches.size() == demand.count) return false;
+        const bool may_end = ++looked % 8 == 0 && (is_filtered || page.batches.size() >= kListAtLeast);
+        if (may_end && processor_time() > until) return false;
+        if (demand.is_named && !demand.is_named(record)) return true;
+        const BatchStatus status = record.status();
+        if (demand.is_so && !demand.is_so(status)) return true;
+        page.batches.emplace_back(std::static_pointer_cast<BatchRecord>(record.shared_from_this()), status);
+        return true;
+      });
+  if (!next) return std::unexpected(fmt::format("STORE a batch cannot be read: {}", next.error()));
+  page.next = *next;
+  return page;
+}
+
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+bool is_named_like(const BatchRecord& record, std::string_view glob) {
+  return proto::glob_match(glob, record.id()) || proto::glob_match(glob, record.options().name);
+}
+
+}  // namespace locksley::daemon

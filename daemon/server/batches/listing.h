@@ -1,0 +1,50 @@
+// Pages of batches, newest first.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/registry.h"
+
+namespace locksley::daemon {
+
+// Which batches a page has.
+struct ListDemand {
+  std::uint64_t cursor = 0;  // 0: begins with the newest batch; else ListPage::next of the page before
+  std::uint64_t count = 0;   // the most batches
+  bool active_only = false;
+  const Tenant* tenant = nullptr;  // null: of all tenants
+  // Filters; empty: every batch passes. `is_so` needs the status, which costs a lock, so it is asked only of
+  // batches that `is_named` lets pass.
+  std::function<bool(const BatchRecord&)> is_named = {};
+  std::function<bool(const BatchStatus&)> is_so = {};
+};
+
+struct ListPage {
+  std::uint64_t next = 0;  // the cursor of the next page; 0: this is the last
+  // The page owns its records, because a record that was loaded for it may have no other owner.
+  std::vector<std::pair<std::shared_ptr<BatchRecord>, BatchStatus>> batches;
+};
+
+// Limits how many batches it looks at, and how long it takes. So a page may have fewer than `count` batches,
+// or none, and not be the last. The error is the text of the error reply.
+std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand)
+    LOCKSLEY_REQUIRES(kIoThread);
+
+// The processor time that this thread has used. Unlike wall-clock time it does not depend on the load of the
+// machine, and so neither does the length of a page.
+std::chrono::nanoseconds processor_time();
+
+// Whether the glob matches the batch's id or its name.
+bool is_named_like(const BatchRecord& record, std::string_view glob);
+
+}  // namespace locksley::daemon

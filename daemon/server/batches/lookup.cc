@@ -1,0 +1,53 @@
+#include "daemon/server/batches/lookup.h"
+
+#include <fmt/format.h>
+
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+// The only batch of this id, of any tenant.
+Registry::Found find_only(Registry& registry, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
+  const Tenant* owner = nullptr;
+  for (const Tenant& tenant : registry.tenants().all()) {
+    const auto found = find_own_batch(registry, tenant, id);
+    if (!found) return found;
+    if (*found == nullptr) continue;
+    if (owner != nullptr) {
+      return std::unexpected(fmt::format("ERR several users have a batch '{}': say whose, as in '{}/{}'",
+                                         proto::printable(id), owner->name, proto::printable(id)));
+    }
+    owner = &tenant;
+  }
+  if (owner == nullptr) return nullptr;
+  // Again: batches that were loaded meanwhile may have replaced it in memory.
+  return find_own_batch(registry, *owner, id);
+}
+
+}  // namespace
+
+Registry::Found find_own_batch(Registry& registry, const Tenant& tenant, std::string_view id) {
+  auto found = registry.find(tenant, id);
+  if (!found) {
+    return std::unexpected(
+        fmt::format("STORE the batch cannot be looked up at the moment: {}", found.error()));
+  }
+  return *found;
+}
+
+Registry::Found find_batch(Registry& registry, const User& by, std::string_view id) {
+  auto found = find_own_batch(registry, by.tenant(), id);
+  if (!found || *found != nullptr || !by.is_admin()) return found;
+  // Ids may have a '/', names of users have none.
+  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
+    if (const Tenant* tenant = registry.tenants().find(id.substr(0, slash))) {
+      found = find_own_batch(registry, *tenant, id.substr(slash + 1));
+      if (!found || *found != nullptr) return found;
+    }
+  }
+  return find_only(registry, id);
+}
+
+}  // namespace locksley::daemon

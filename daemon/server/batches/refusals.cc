@@ -1,0 +1,21 @@
+#include "daemon/server/batches/refusals.h"
+
+#include <fmt/format.h>
+
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+std::string not_stored(std::string_view why) {
+  return fmt::format(
+      "STORE the disk did not take it: nothing was accepted, try again later; a change of what is there "
+      "already "
+      "holds, and is written later ({})",
+      why);
+}
+
+std::string no_such_batch(std::string_view id) {
+  return fmt::format("NOBATCH there is no batch '{}': unknown, or forgotten", proto::printable(id));
+}
+
+}  // namespace locksley::daemon

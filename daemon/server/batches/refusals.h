@@ -1,0 +1,13 @@
+// Texts of error replies that several commands have in common.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace locksley::daemon {
+
+std::string no_such_batch(std::string_view id);
+// What the store refused, and why.
+std::string not_stored(std::string_view why);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,338 @@
+#include "daemon/server/batches/registry.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace locksley::daemon {
+
+namespace {
+std::uint64_t random_seed() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
+}  // namespace
+
+Registry::Registry(ServerStats& stats) : stats_(stats), retained_(random_seed()) {}
+
+Tenant& Registry::tenant_of(BatchRecord& record) {
+  if (record.charged.tenant == nullptr) record.charged.tenant = &tenants_.of(record.options().tenant);
+  return *record.charged.tenant;
+}
+
+Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
+  if (const auto* const found = by_id_.find({tenant.number, id})) return found->get();
+  for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(tenant.number, id))) {
+    auto record = loaded(sequence);
+    if (!record) return std::unexpected(std::move(record.error()));
+    if ((*record)->id() == id && (*record)->options().tenant == tenant.name) return record->get();
+  }
+  return nullptr;
+}
+
+Registry::Found Registry::find(std::uint64_t sequence) {
+  if (const auto found = by_sequence_.find(sequence); found != by_sequence_.end()) return found->second;
+  if (retained_.find(sequence) == nullptr) return nullptr;
+  auto record = loaded(sequence);
+  if (!record) return std::unexpected(std::move(record.error()));
+  return record->get();
+}
+
+bool Registry::may_be_taken(const Tenant& tenant, std::string_view id) const {
+  return by_id_.find({tenant.number, id}) != nullptr ||
+         !retained_.with_hash(retained_.hash_of(tenant.number, id)).empty();
+}
+
+Registry::Loaded Registry::loaded(std::uint64_t sequence) {
+  const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
+  if (known != loaded_.end()) {
+    std::rotate(known, known + 1, loaded_.end());
+    return loaded_.back();
+  }
+  Loaded record = load_(sequence);
+  if (!record) return record;
+  if (loaded_.size() == kMostLoaded) loaded_.erase(loaded_.begin());
+  loaded_.push_back(*record);
+  return record;
+}
+
+BatchRecord* Registry::by_sequence(std::uint64_t sequence) const {
+  if (const auto found = by_sequence_.find(sequence); found != by_sequence_.end()) return found->second;
+  const auto run = runs_.find(sequence);
+  return run == runs_.end() ? nullptr : run->second.get();
+}
+
+void Registry::add(std::shared_ptr<BatchRecord> record) {
+  BatchRecord& added = *record;
+  const bool is_new = by_id_.emplace(key_of(added), std::move(record));
+  check(is_new, "two batches have one id");
+  by_sequence_.emplace_hint(by_sequence_.end(), added.sequence, &added);
+  active_.emplace_hint(active_.end(), added.sequence, &added);
+  stats_.active_batches.set(active_.size());
+}
+
+void Registry::add_run(const std::shared_ptr<BatchRecord>& record) {
+  record->place_among_runs = active_run_records_.size();
+  active_run_records_.push_back(record.get());
+  if (record->sequence != 0) runs_.emplace(record->sequence, record);
+}
+
+void Registry::visit_active_runs(const std::function<void(BatchRecord&)>& visit) {
+  // A visit may end a RUN, whose place the last one takes: from the end on, each is visited once.
+  for (std::size_t i = active_run_records_.size(); i-- > 0;) {
+    if (i < active_run_records_.size()) visit(*active_run_records_[i]);
+  }
+}
+
+bool Registry::forget(BatchRecord& record) {
+  const auto* const found = by_id_.find(key_of(record));
+  if (found == nullptr || found->get() != &record || record.is_active) return false;
+  const std::shared_ptr<BatchRecord> held = *found;
+  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kForget, Due::kStart, Due::kRetry, Due::kProgress})
+    schedule(record, kind, kNever);
+  set_counts(record, 0, 0);
+  count_record(record, 0);
+  by_sequence_.erase(record.sequence);
+  by_id_.erase(key_of(record));
+  count_retained();
+  return true;
+}
+
+void Registry::retire(BatchRecord& record) {
+  tenant_of(record).account.charge(Resource::kRecordBytes, kRetainedBytes);
+  retained_.add({.sequence = record.sequence,
+                 .id_hash = retained_.hash_of(tenant_of(record).number, record.id()),
+                 .forget_at = record.due.forget,
+                 .stored_bytes = record.stored.bytes,
+                 .tenant = tenant_of(record).number,
+                 .parts = record.stored.parts,
+                 .has_one_step = record.status().steps == 1});
+  forget(record);
+}
+
+void Registry::retain(const RetainedBatch& batch) {
+  tenants_.all()[batch.tenant].account.charge(Resource::kRecordBytes, kRetainedBytes);
+  retained_.add(batch);
+  count_retained();
+}
+
+std::optional<RetainedBatch> Registry::forget_retained(std::uint64_t sequence) {
+  std::erase_if(loaded_, [sequence](const auto& record) { return record->sequence == sequence; });
+  const auto forgotten = retained_.remove(sequence);
+  if (forgotten) tenants_.all()[forgotten->tenant].account.refund(Resource::kRecordBytes, kRetainedBytes);
+  count_retained();
+  return forgotten;
+}
+
+void Registry::count_retained() {
+  stats_.retained_batches.set(by_id_.size() - active_.size() + retained_.size());
+}
+
+std::uint64_t Registry::record_bytes(std::size_t text_bytes, std::size_t waits) {
+  // The record; its nodes in the registry's maps and in the ring; the small parts of its payloads and journal.
+  constexpr std::uint64_t kOthers = 768;  // measured: 2,000 to 2,300 bytes in all for a batch of one job
+  // A wait in the record, one in Dependencies, and its part in the store's row.
+  constexpr std::uint64_t kWaitBytes = 256;
+  return sizeof(BatchRecord) + kOthers + text_bytes + waits * kWaitBytes;
+}
+
+void Registry::charge(Tenant& tenant, const Charge& charge) {
+  tenant.account.charge(Resource::kQueuedJobs, charge.jobs);
+  tenant.account.charge(Resource::kBatches, charge.batches);
+  tenant.account.charge(Resource::kPayloadBytes, charge.payload_bytes);
+  tenant.account.charge(Resource::kQueuedBytes, charge.memory_bytes);
+  tenant.account.charge(Resource::kRecordBytes, charge.record_bytes);
+}
+
+void Registry::refund(Tenant& tenant, const Charge& charge) {
+  tenant.account.refund(Resource::kQueuedJobs, charge.jobs);
+  tenant.account.refund(Resource::kBatches, charge.batches);
+  tenant.account.refund(Resource::kPayloadBytes, charge.payload_bytes);
+  tenant.account.refund(Resource::kQueuedBytes, charge.memory_bytes);
+  tenant.account.refund(Resource::kRecordBytes, charge.record_bytes);
+}
+
+void Registry::publish_counts() {
+  stats_.queued_jobs.set(account_of_all().used(Resource::kQueuedJobs));
+  stats_.queued_bytes.set(account_of_all().used(Resource::kQueuedBytes));
+}
+
+void Registry::assign(BatchRecord& record, const Charge& charge) {
+  BatchRecord::Charged& charged = record.charged;
+  Account& account = tenant_of(record).account;
+  charged.is_counted = true;
+  charged.jobs += charge.jobs;
+  charged.payload_bytes += charge.payload_bytes;
+  charged.record_bytes += charge.record_bytes;
+  const std::uint64_t memory = record.payloads().memory_bytes();
+  account.charge(Resource::kQueuedBytes, memory);
+  account.refund(Resource::kQueuedBytes, std::exchange(charged.memory_bytes, memory) + charge.memory_bytes);
+  publish_counts();
+}
+
+void Registry::count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
+  if (record.is_active && !std::exchange(record.charged.is_counted, true)) {
+    tenant_of(record).account.charge(Resource::kBatches, 1);
+  }
+  set_counts(record, record.charged.jobs + jobs, bytes);
+}
+
+void Registry::count_payloads(BatchRecord& record, std::uint64_t bytes) {
+  Account& account = tenant_of(record).account;
+  account.charge(Resource::kPayloadBytes, bytes);
+  account.refund(Resource::kPayloadBytes, std::exchange(record.charged.payload_bytes, bytes));
+}
+
+void Registry::count_record(BatchRecord& record, std::uint64_t bytes) {
+  Account& account = tenant_of(record).account;
+  account.charge(Resource::kRecordBytes, bytes);
+  account.refund(Resource::kRecordBytes, std::exchange(record.charged.record_bytes, bytes));
+}
+
+void Registry::set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
+  Account& account = tenant_of(record).account;
+  account.charge(Resource::kQueuedJobs, jobs);
+  account.refund(Resource::kQueuedJobs, std::exchange(record.charged.jobs, jobs));
+  account.charge(Resource::kQueuedBytes, bytes);
+  account.refund(Resource::kQueuedBytes, std::exchange(record.charged.memory_bytes, bytes));
+  publish_counts();
+}
+
+bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant now) {
+  if (!record.is_active) return false;
+  if (status.state != BatchState::kDone && status.state != BatchState::kCancelled) {
+    set_counts(record, status.queued + status.running, record.charged.memory_bytes);
+    return false;
+  }
+  set_counts(record, 0, 0);
+  count_payloads(record, 0);
+  if (std::exchange(record.charged.is_counted, false)) {
+    tenant_of(record).account.refund(Resource::kBatches, 1);
+  }
+  record.is_active = false;
+  if (record.origin == BatchRecord::Origin::kRun) {
+    count_record(record, 0);
+    BatchRecord* const last = active_run_records_.back();
+    active_run_records_[last->place_among_runs = record.place_among_runs] = last;
+    active_run_records_.pop_back();
+  }
+  if (record.sequence == 0) return true;
+  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kStart, Due::kRetry, Due::kProgress})
+    schedule(record, kind, kNever);
+  if (record.origin == BatchRecord::Origin::kRun) {
+    // The caller holds it.
+    runs_.erase(record.sequence);
+    return true;
+  }
+  active_.erase(record.sequence);
+  schedule(record, Due::kForget, now + record.terms.retain);
+  stats_.active_batches.set(active_.size());
+  count_retained();
+  return true;
+}
+
+std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
+                                                         const std::function<bool(BatchRecord&)>& visit) {
+  const auto [cursor, active_only, tenant, max_looks] = listing;
+  std::size_t most = max_looks;
+  const auto& batches = active_only ? active_ : by_sequence_;
+  const std::uint64_t begin = cursor == 0 ? next_sequence_ : cursor;
+  auto in_memory = batches.lower_bound(begin);
+  const auto retained_before = [&](std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread) {
+    return active_only ? nullptr : retained_.before(sequence);
+  };
+  const RetainedBatch* retained = retained_before(begin);
+  std::uint64_t last = cursor;
+  // Of the two orders, the later one each time.
+  while (in_memory != batches.begin() || retained != nullptr) {
+    const bool is_retained = retained != nullptr && (in_memory == batches.begin() ||
+                                                     std::prev(in_memory)->first < retained->sequence);
+    const bool is_wanted =
+        tenant == nullptr || (is_retained ? retained->tenant == tenant->number
+                                          : &tenant_of(*std::prev(in_memory)->second) == tenant);
+    const std::size_t cost = is_retained && is_wanted ? kLoadCost : 1;
+    if (most < cost) return last;
+    most -= cost;
+    if (is_retained && !is_wanted) {
+      last = retained->sequence;
+      retained = retained_before(last);
+    } else if (is_retained) {
+      const std::uint64_t sequence = retained->sequence;
+      // Not to be kept: a list would drive out what is asked for.
+      const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
+      const Loaded record = known != loaded_.end() ? Loaded(*known) : load_(sequence);
+      if (!record) return std::unexpected(record.error());
+      if (!visit(**record)) return last;
+      last = sequence;
+      retained = retained_before(last);
+    } else {
+      const auto next = std::prev(in_memory);
+      if (is_wanted && !visit(*next->second)) return last;
+      in_memory = next;
+      last = next->first;
+    }
+  }
+  return 0;
+}
+
+std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>& record,
+                                             const BatchStatus& status) {
+  const auto retired = forget_retained(record->sequence);
+  if (retired) {
+    by_id_.emplace(key_of(*record), record);
+    by_sequence_.emplace(record->sequence, record.get());
+    const BatchOptions& options = record->options();
+    count_record(*record, record_bytes(options.id.size() + options.name.size() + options.trace.size(), 0));
+  }
+  record->is_active = true;
+  active_.emplace(record->sequence, record.get());
+  schedule(*record, Due::kForget, kNever);
+  count(*record, 0, record->payloads().memory_bytes());
+  set_counts(*record, status.queued + status.running, record->charged.memory_bytes);
+  count_payloads(*record, std::max(record->stored.payload_bytes, record->charged.memory_bytes));
+  stats_.active_batches.set(active_.size());
+  count_retained();
+  return retired;
+}
+
+bool Registry::all_active(const std::function<bool(const BatchRecord&)>& is_true) const {
+  return std::ranges::all_of(active_, [&](const auto& entry) { return is_true(*entry.second); });
+}
+
+void Registry::change_active(const std::function<void(BatchRecord&)>& change) {
+  for (const auto& [sequence, record] : active_) change(*record);
+  for (const auto& [sequence, record] : runs_) change(*record);
+}
+
+void Registry::visit_active(const std::function<void(const BatchRecord&)>& visit) const {
+  for (const auto& [sequence, record] : active_) visit(*record);
+}
+
+Instant& Registry::instant_of(BatchRecord& record, Due kind) {
+  switch (kind) {
+    case Due::kDeadline:
+      return record.due.deadline;
+    case Due::kClose:
+      return record.due.close;
+    case Due::kForget:
+      return record.due.forget;
+    case Due::kStart:
+      return record.due.start;
+    case Due::kRetry:
+      return record.due.retry;
+    case Due::kProgress:
+      break;
+  }
+  return record.due.progress;
+}
+
+void Registry::schedule(BatchRecord& record, Due kind, Instant at) {
+  Instant& scheduled = instant_of(record, kind);
+  if (scheduled != kNever) due_.remove({scheduled, record.sequence, kind});
+  scheduled = at;
+  if (at != kNever) due_.add({at, record.sequence, kind});
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,202 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/due_queue.h"
+#include "daemon/server/batches/retained.h"
+#include "daemon/server/batches/sharded_map.h"
+#include "daemon/server/batches/tenants.h"
+
+namespace locksley::daemon {
+
+// All batches that have an id: active batches, and batches that are over and retained. An id belongs to its
+// tenant: batches of several tenants may have the same id. The registry knows the order of submission, what is
+// due when (deadlines, closing of abandoned open batches, retention, progress events), and how many jobs and
+// payload bytes are queued.
+//
+// After retire() memory keeps only the place of a batch that is over and in the store (RetainedBatches). Its
+// record is loaded when a client asks for it; the records that were loaded last stay in memory for a while. A
+// batch that is over changes only by go_on(). So a caller may keep a loaded record: it shows the batch as the
+// store has it, or as it was before it went on.
+//
+// Owned by Batches; the I/O thread only. Functions that may load a batch block on the disk, usually for some
+// 10 us; no other function blocks. A look-up costs one hash; adding, removing and listing are O(log n).
+// Allocation and loading may fail. The registry says what is due; its caller acts on it.
+class Registry {
+ public:
+  // Loads a batch that was retired from the store; the error says why it cannot be read.
+  using Loaded = std::expected<std::shared_ptr<BatchRecord>, std::string>;
+  using Load = std::function<Loaded(std::uint64_t sequence)>;
+
+  explicit Registry(ServerStats& stats);
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  void load_with(Load load) LOCKSLEY_REQUIRES(kIoThread) { load_ = std::move(load); }
+
+  // All tenants. The registry keeps the accounts of what each has in use.
+  Tenants& tenants() LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
+  Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Null if the tenant has no batch of this id. The record lives until the next call of a function that is
+  // not const; a caller that needs it longer keeps shared(). The error: the batch may exist, but cannot be
+  // read at the moment.
+  using Found = std::expected<BatchRecord*, std::string>;
+  Found find(const Tenant& tenant, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
+  // The same by sequence number, in memory or not.
+  Found find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the id is in use. Loads nothing, so it compares hashes of retained batches: in very rare cases
+  // it returns true for an id that is free.
+  bool may_be_taken(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
+
+  // The sequence number of the next batch; LIST orders batches by it.
+  std::uint64_t take_sequence() LOCKSLEY_REQUIRES(kIoThread) { return next_sequence_++; }
+  // All sequence numbers below this one are taken.
+  void begin_at(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread) { next_sequence_ = sequence; }
+  // Adds a batch. Needs: its id and its sequence number are not in use.
+  void add(std::shared_ptr<BatchRecord> record) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Adds the batch of a RUN, until update() sees that it is over. It has no id and is in no list. Without a
+  // sequence number it is only counted.
+  void add_run(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
+  std::uint64_t active_runs() const LOCKSLEY_REQUIRES(kIoThread) { return active_run_records_.size(); }
+  void visit_active_runs(const std::function<void(BatchRecord&)>& visit) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Removes a batch that is over. False, without effect, if it is not over or is not registered.
+  bool forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Removes the record from memory and keeps its place. Needs: the batch is over, and its end is in the store.
+  void retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // Adds a batch that is over and in the store, without loading it.
+  void retain(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
+  RetainedBatches& retained() LOCKSLEY_REQUIRES(kIoThread) { return retained_; }
+  const RetainedBatches& retained() const LOCKSLEY_REQUIRES(kIoThread) { return retained_; }
+  // Removes a retained batch, and returns its entry; none if it is not retained.
+  std::optional<RetainedBatch> forget_retained(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Brings the counts of queued jobs and bytes up to date with `status`. A batch that is over leaves the
+  // active batches, and is due to be forgotten after its retention. True if this call saw the batch end.
+  // Batches of RUN are updated, too: they count towards the same limits.
+  bool update(BatchRecord& record, const BatchStatus& status, Instant now) LOCKSLEY_REQUIRES(kIoThread);
+  // The batch was over and goes on (RETRY): it becomes active again, and its record stays in memory. Returns
+  // its entry among the retired batches; none if it was not retired.
+  std::optional<RetainedBatch> go_on(const std::shared_ptr<BatchRecord>& record, const BatchStatus& status)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  // What a tenant is charged for jobs before they are accepted. refund() undoes charge(); assign() hands the
+  // charge to the batch, which bears it until its jobs have ended. `memory_bytes` is an estimate; the batch is
+  // charged what its payloads really hold.
+  struct Charge {
+    std::uint64_t jobs = 0;
+    std::uint64_t batches = 0;
+    std::uint64_t payload_bytes = 0;
+    std::uint64_t memory_bytes = 0;
+    std::uint64_t record_bytes = 0;
+  };
+  void charge(Tenant& tenant, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
+  void refund(Tenant& tenant, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
+  void assign(BatchRecord& record, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
+  // Sets the jobs and the memory that a batch is charged: it was restored, or its payloads were released.
+  void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
+  // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the batch is over.
+  void count_payloads(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
+
+  // What its record comes to.
+  void count_record(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
+
+  std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
+    return account_of_all().used(Resource::kQueuedJobs);
+  }
+  // What memory keeps of a batch that is over and in the store alone (RetainedBatches): at most.
+  static constexpr std::uint64_t kRetainedBytes = 112;
+  // What memory keeps of another one, beside its payloads and its results: about.
+  // `text_bytes`: of its id, name and trace. `waits`: batches for which it waits.
+  static std::uint64_t record_bytes(std::size_t text_bytes, std::size_t waits);
+  std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return by_id_.size() + retained_.size(); }
+  std::size_t active() const LOCKSLEY_REQUIRES(kIoThread) { return active_.size(); }
+
+  // Visits batches, newest first, beginning with the newest before `cursor` (0: the newest of all), until
+  // `visit` returns false. Returns the cursor to go on from, 0 if there are no more batches; a cursor stays
+  // valid while batches come and go. `active_only` passes over batches that are over, at no cost; `tenant`
+  // passes over batches of other tenants. Ends after `most` batches, including those of other tenants; a
+  // batch that has to be loaded counts as kLoadCost. The error is that of find().
+  struct Listing {
+    std::uint64_t cursor = 0;
+    bool active_only = false;
+    const Tenant* tenant = nullptr;  // null: of all
+    std::size_t most = 0;
+  };
+  std::expected<std::uint64_t, std::string> list(const Listing& listing,
+                                                 const std::function<bool(BatchRecord&)>& visit)
+      LOCKSLEY_REQUIRES(kIoThread);
+  static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
+
+  // Whether `is_true` holds for every active batch; stops at the first for which it does not. O(active).
+  bool all_active(const std::function<bool(const BatchRecord&)>& is_true) const LOCKSLEY_REQUIRES(kIoThread);
+  // Every active batch, in the order of submission; for metrics. O(active).
+  void visit_active(const std::function<void(const BatchRecord&)>& visit) const LOCKSLEY_REQUIRES(kIoThread);
+
+  // Every active batch, and every RUN of which something is due. O(active).
+  void change_active(const std::function<void(BatchRecord&)>& change) LOCKSLEY_REQUIRES(kIoThread);
+
+  DueQueue& due() LOCKSLEY_REQUIRES(kIoThread) { return due_; }
+  // Sets or moves what is due of a batch; kNever: nothing.
+  void schedule(BatchRecord& record, Due kind, Instant at) LOCKSLEY_REQUIRES(kIoThread);
+  // The record of this sequence number, if it is in memory; else null. Finds a RUN, too, if it has a number.
+  BatchRecord* by_sequence(std::uint64_t sequence) const LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // The key of a batch. The batch owns the characters of `id`.
+  struct Key {
+    std::uint32_t tenant;
+    std::string_view id;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      // Any odd constant: the hash of the id is spread already.
+      return std::hash<std::string_view>()(key.id) + key.tenant * std::size_t{0x9E3779B97F4A7C15};
+    }
+  };
+  Key key_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    return {tenant_of(record).number, record.id()};
+  }
+  Loaded loaded(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  void count_retained() LOCKSLEY_REQUIRES(kIoThread);
+  const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
+  void publish_counts() LOCKSLEY_REQUIRES(kIoThread);
+  static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);
+  void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
+
+  ServerStats& stats_;
+  Tenants tenants_ LOCKSLEY_GUARDED_BY(kIoThread);
+  ShardedMap<Key, std::shared_ptr<BatchRecord>, KeyHash> by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::map<std::uint64_t, BatchRecord*> by_sequence_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::map<std::uint64_t, BatchRecord*> active_ LOCKSLEY_GUARDED_BY(kIoThread);
+  RetainedBatches retained_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Load load_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // The records that were loaded last, the latest at the end.
+  static constexpr std::size_t kMostLoaded = 64;  // guess: what a few clients ask for again
+  std::vector<std::shared_ptr<BatchRecord>> loaded_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::unordered_map<std::uint64_t, std::shared_ptr<BatchRecord>> runs_
+      LOCKSLEY_GUARDED_BY(kIoThread);  // by sequence
+  DueQueue due_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::uint64_t next_sequence_ LOCKSLEY_GUARDED_BY(kIoThread) = 1;
+  // In no order: BatchRecord::place_among_runs.
+  std::vector<BatchRecord*> active_run_records_ LOCKSLEY_GUARDED_BY(kIoThread);
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,52 @@
+// Pages of a batch's results: which rows a reply of RESULTS has.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/batch/result_log.h"
+#include "daemon/server/batches/batch_record.h"
+
+namespace locksley::daemon {
+
+// Cursor 0 stands for the first row, and n + 1 for row n. So a reply can use 0 for the end: the batch is over,
+// and every row was delivered. A cursor is valid as long as the batch exists; reading removes nothing.
+constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
+
+// The rows of one reply of RESULTS: from `cursor` on, at most `count`, and at most about `max_bytes`; but at
+// least one row if the batch has one there. The page shares the memory of its rows, so it stays valid when the
+// batch changes or is forgotten.
+struct ResultsPage {
+  std::uint64_t first = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t shown = 0;       // how many of these are not superseded
+  std::uint64_t superseded = 0;  // BatchStatus::superseded when the page was made
+  bool is_end = false;           // the batch is over, and there are no more
+  std::vector<ResultLog::Segment> segments;
+};
+// Whether the row at `place` is superseded: its job failed and was queued again since. A later row has the
+// outcome of that attempt.
+inline bool is_superseded(std::uint64_t place, const ResultRow& row, std::uint64_t superseded) {
+  return place < superseded && row.status != JobStatus::kOk && row.status != JobStatus::kCancelled;
+}
+// Calls visit(place, row) for each row that is shown, until it returns false.
+template <class Visit>
+void visit_results(const ResultsPage& page, const Visit& visit) {
+  std::uint64_t place = page.first;
+  ResultLog::visit(page.segments, page.first, page.rows, [&](const ResultRow& row) {
+    const std::uint64_t here = place++;
+    return is_superseded(here, row, page.superseded) || visit(here, row);
+  });
+}
+struct ResultsDemand {
+  std::uint64_t cursor = 0;
+  std::uint64_t count = 0;
+  std::uint64_t max_bytes = 0;
+};
+// None if some of the rows are not in memory.
+std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand);
+// [any thread] Reads from the store what is not in memory. Throws std::runtime_error if it cannot be read.
+ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,132 @@
+#include "daemon/server/batches/retained.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace locksley::daemon {
+
+std::uint64_t RetainedBatches::hash_of(std::uint32_t tenant, std::string_view id) const {
+  // Any odd constant: so the same id of two tenants has two hashes.
+  return XXH3_64bits_withSeed(id.data(), id.size(), seed_ + tenant * std::uint64_t{0x9E3779B97F4A7C15});
+}
+
+void RetainedBatches::add(const RetainedBatch& batch) {
+  Page& page = pages_[batch.sequence >> kPageShift];
+  const auto at = std::ranges::lower_bound(page, batch.sequence, {}, &RetainedBatch::sequence);
+  check(at == page.end() || at->sequence != batch.sequence, "a batch is retained twice");
+  page.insert(at, batch);
+  ++size_;
+  if (4 * size_ > 3 * slots_.size()) resize_slots(std::max<std::size_t>(16, 2 * slots_.size()));
+  put_slot({batch.id_hash, batch.sequence});
+  going_.push_back({batch.forget_at, batch.sequence});
+  std::ranges::push_heap(going_, std::greater<>{});
+}
+
+std::optional<RetainedBatch> RetainedBatches::remove(std::uint64_t sequence) {
+  const auto found = pages_.find(sequence >> kPageShift);
+  if (found == pages_.end()) return std::nullopt;
+  Page& page = found->second;
+  const auto at = std::ranges::lower_bound(page, sequence, {}, &RetainedBatch::sequence);
+  if (at == page.end() || at->sequence != sequence) return std::nullopt;
+  const RetainedBatch batch = *at;
+  page.erase(at);
+  if (page.empty()) {
+    pages_.erase(found);
+  } else if (page.size() < page.capacity() / 4) {
+    page.shrink_to_fit();
+  }
+  --size_;
+  remove_slot(batch);
+  // Those that go by other ways than their time stay in the heap: not for ever.
+  if (going_.size() > 2 * size_ + kPageSlots) {
+    std::erase_if(going_, [this](const Going& going) {
+      const RetainedBatch* left = find(going.sequence);
+      return left == nullptr || left->forget_at != going.at;
+    });
+    going_.shrink_to_fit();
+    std::ranges::make_heap(going_, std::greater<>{});
+    if (8 * size_ < slots_.size()) resize_slots(std::max<std::size_t>(16, slots_.size() / 4));
+  }
+  return batch;
+}
+
+const RetainedBatch* RetainedBatches::find(std::uint64_t sequence) const {
+  const RetainedBatch* last = before(sequence + 1);
+  return last != nullptr && last->sequence == sequence ? last : nullptr;
+}
+
+const RetainedBatch* RetainedBatches::before(std::uint64_t sequence) const {
+  auto page = pages_.upper_bound(sequence >> kPageShift);
+  while (page != pages_.begin()) {
+    --page;
+    const auto end = std::ranges::lower_bound(page->second, sequence, {}, &RetainedBatch::sequence);
+    if (end != page->second.begin()) return &*std::prev(end);
+  }
+  return nullptr;
+}
+
+const RetainedBatch* RetainedBatches::next_of(std::uint32_t tenant, std::uint64_t sequence) const {
+  for (auto page = pages_.lower_bound(sequence >> kPageShift); page != pages_.end(); ++page) {
+    const auto found = std::ranges::find_if(page->second, [&](const RetainedBatch& batch) {
+      return batch.sequence >= sequence && batch.tenant == tenant;
+    });
+    if (found != page->second.end()) return &*found;
+  }
+  return nullptr;
+}
+
+std::vector<std::uint64_t> RetainedBatches::with_hash(std::uint64_t id_hash) const {
+  std::vector<std::uint64_t> sequences;
+  if (slots_.empty()) return sequences;
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = id_hash & mask; slots_[i].sequence != 0; i = (i + 1) & mask) {
+    if (slots_[i].id_hash == id_hash) sequences.push_back(slots_[i].sequence);
+  }
+  return sequences;
+}
+
+const RetainedBatch* RetainedBatches::next_to_go() {
+  while (!going_.empty()) {
+    const RetainedBatch* batch = find(going_.front().sequence);
+    if (batch != nullptr && batch->forget_at == going_.front().at) return batch;
+    std::ranges::pop_heap(going_, std::greater<>{});
+    going_.pop_back();
+  }
+  return nullptr;
+}
+
+void RetainedBatches::put_slot(Slot slot) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = slot.id_hash & mask;
+  while (slots_[i].sequence != 0) i = (i + 1) & mask;
+  slots_[i] = slot;
+}
+
+void RetainedBatches::remove_slot(const RetainedBatch& batch) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t hole = batch.id_hash & mask;
+  while (slots_[hole].sequence != batch.sequence) hole = (hole + 1) & mask;
+  // Those behind it move up, so that none is cut off from where its search begins.
+  for (std::size_t i = (hole + 1) & mask; slots_[i].sequence != 0; i = (i + 1) & mask) {
+    const std::size_t home = slots_[i].id_hash & mask;
+    if (((i - home) & mask) >= ((i - hole) & mask)) {
+      slots_[hole] = slots_[i];
+      hole = i;
+    }
+  }
+  slots_[hole] = {};
+}
+
+void RetainedBatches::resize_slots(std::size_t count) {
+  for (const Slot& slot : std::exchange(slots_, std::vector<Slot>(count))) {
+    if (slot.sequence != 0) put_slot(slot);
+  }
+}
+
+}  // namespace locksley::daemon

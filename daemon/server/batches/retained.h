@@ -1,0 +1,88 @@
+// The entries that memory keeps of batches that are over and in the store.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/time.h"
+#include "daemon/store/payload_parts.h"
+
+namespace locksley::daemon {
+
+struct RetainedBatch {
+  std::uint64_t sequence = 0;
+  std::uint64_t id_hash = 0;  // RetainedBatches::hash_of()
+  Instant forget_at;
+  std::uint64_t stored_bytes = 0;  // that it takes in the store
+  std::uint32_t tenant = 0;        // Tenant::number
+  // These two say which deletions in the store forget it at the least cost.
+  PayloadParts parts = PayloadParts::kUnknown;
+  bool has_one_step = false;
+};
+static_assert(sizeof(RetainedBatch) == 40);
+
+// The retained batches, found by the hash of their id, by sequence number, and by the instant at which they
+// are forgotten. A look-up by id reads from the store which of the batches with that hash, usually one, has
+// the id. A batch takes 70 to 110 bytes, so a million entries take the memory of a few tens of thousands of
+// whole records.
+//
+// Owned by the Registry; the I/O thread only. Nothing blocks. Adding and removing are O(log n) and move at
+// most kPageSlots entries. Only allocation fails. Pointers to entries are valid until the next change.
+class RetainedBatches {
+ public:
+  // `seed` is secret, so that clients cannot choose ids that all have one hash.
+  explicit RetainedBatches(std::uint64_t seed) : seed_(seed) {}
+
+  std::uint64_t hash_of(std::uint32_t tenant, std::string_view id) const;
+
+  // Needs: its sequence number is not 0, and has no entry.
+  void add(const RetainedBatch& batch);
+  // Removes an entry and returns it; none if there is none.
+  std::optional<RetainedBatch> remove(std::uint64_t sequence);
+
+  std::size_t size() const { return size_; }
+  // Null if there is none.
+  const RetainedBatch* find(std::uint64_t sequence) const;
+  // The entry with the largest sequence number below `sequence`; null if there is none.
+  const RetainedBatch* before(std::uint64_t sequence) const;
+  // The tenant's first one from `sequence` on; null if there is none. O(batches of others between).
+  const RetainedBatch* next_of(std::uint32_t tenant, std::uint64_t sequence) const;
+  // The sequences of all whose ids have this hash.
+  std::vector<std::uint64_t> with_hash(std::uint64_t id_hash) const;
+
+  // The batch with the earliest forget_at; null if there is none.
+  const RetainedBatch* next_to_go();
+
+ private:
+  // A page has the entries of 256 successive sequence numbers, sorted; an empty page is removed.
+  static constexpr unsigned kPageShift = 8;
+  static constexpr std::size_t kPageSlots = std::size_t{1} << kPageShift;
+  using Page = std::vector<RetainedBatch>;
+
+  // An open-addressed table from hash to sequence; 0: the slot is free.
+  struct Slot {
+    std::uint64_t id_hash = 0;
+    std::uint64_t sequence = 0;
+  };
+  struct Going {
+    Instant at;
+    std::uint64_t sequence;
+    friend bool operator>(const Going& a, const Going& b) { return a.at > b.at; }
+  };
+
+  void put_slot(Slot slot);
+  void remove_slot(const RetainedBatch& batch);
+  void resize_slots(std::size_t count);
+
+  const std::uint64_t seed_;
+  std::size_t size_ = 0;
+  std::map<std::uint64_t, Page> pages_;
+  std::vector<Slot> slots_;   // a power of two of them, at most three quarters of them taken
+  std::vector<Going> going_;  // a heap, the earliest on top; some of its batches may be forgotten already
+};
+
+}  // namespace locksley::daemon

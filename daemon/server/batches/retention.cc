@@ -1,0 +1,294 @@
+#include "daemon/server/batches/retention.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/server/batches/free_aside.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
+
+// What the tenant has for its weight.
+double burden(const Tenant& tenant, std::uint64_t used) { return static_cast<double>(used) / tenant.weight; }
+
+}  // namespace
+
+Retention::Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside)
+    : registry_(registry), stats_(stats), store_(store), aside_(aside) {}
+
+Retention::Kept& Retention::kept_of(const Tenant& tenant) {
+  if (kept_.size() <= tenant.number) kept_.resize(tenant.number + 1);
+  return kept_[tenant.number];
+}
+
+const Retention::Kept* Retention::find_kept(const Tenant& tenant) const {
+  return tenant.number < kept_.size() ? &kept_[tenant.number] : nullptr;
+}
+
+std::uint64_t Retention::evictable(const Tenant& tenant, Resource resource) const {
+  const Kept* const kept = find_kept(tenant);
+  if (kept == nullptr) return 0;
+  return resource == Resource::kStoredBytes ? kept->stored_bytes : kept->record_bytes;
+}
+
+// ---- Room ----
+
+const Account* Retention::first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const {
+  const Account& own = asker.account;
+  const Account& all = *own.parent();
+  const std::uint64_t own_evictable = evictable(asker, resource);
+  std::uint64_t freed = 0;  // of the asker's own, since it is over its limit
+  if (!own.has_room(resource, more)) {
+    const std::uint64_t wanted = own.used(resource) + more;
+    if (wanted - own_evictable > own.limit(resource)) return &own;
+    freed = wanted - own.limit(resource);
+  }
+  if (all.has_room(resource, more) || all.used(resource) + more - freed <= all.limit(resource))
+    return nullptr;
+  std::uint64_t left = all.used(resource) + more - freed - all.limit(resource);  // to be freed by others
+  if (!own.has_limit(resource)) left -= std::min(left, own_evictable);
+  const double asked = burden(asker, own.used(resource) + more - freed);
+  for (const Tenant& other : registry_.tenants().all()) {
+    if (left == 0) break;
+    if (&other == &asker) continue;
+    const auto used = static_cast<double>(other.account.used(resource));
+    const double above = used - asked * other.weight;
+    if (above <= 0) continue;
+    left -= std::min({left, evictable(other, resource), static_cast<std::uint64_t>(above)});
+  }
+  return left == 0 ? nullptr : &all;
+}
+
+void Retention::update(BatchRecord& record, std::uint64_t result_bytes) {
+  const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
+  Account& account = registry_.tenant_of(record).account;
+  account.charge(Resource::kStoredBytes, bytes);
+  account.refund(Resource::kStoredBytes, std::exchange(record.stored.bytes, bytes));
+  note_if_over(account);
+  publish_bytes();
+}
+
+void Retention::publish_bytes() {
+  if (store_ == nullptr) return;
+  const std::uint64_t bytes = registry_.tenants().account_of_all().used(Resource::kStoredBytes);
+  stats_.stored_bytes.set(bytes);
+  store_->set_live_bytes(bytes);
+}
+
+Tenant* Retention::heaviest(Resource resource, const Tenant* asker) const {
+  Tenant* found = nullptr;
+  double most = asker == nullptr ? -1 : burden(*asker, asker->account.used(resource));
+  for (Tenant& tenant : registry_.tenants().all()) {
+    if (evictable(tenant, resource) == 0) continue;
+    const bool is_asker = &tenant == asker;
+    if (is_asker && tenant.account.has_limit(resource)) continue;
+    const double own = burden(tenant, tenant.account.used(resource));
+    if (own > most || (is_asker && found == nullptr)) {
+      found = &tenant;
+      most = own;
+    }
+  }
+  return found;
+}
+
+void Retention::note_if_over(const Account& account) {
+  for (const Resource resource : kEvictable) {
+    if (account.is_over(resource) || account.parent()->is_over(resource)) may_be_over_ = true;
+  }
+}
+
+void Retention::evict(Tenant* asker) {
+  if (asker == nullptr && !std::exchange(may_be_over_, false)) return;
+  for (const Resource resource : kEvictable) {
+    if (asker != nullptr) {
+      while (asker->account.is_over(resource) && evict_one(*asker, resource)) {
+      }
+    } else {
+      for (Tenant& tenant : registry_.tenants().all()) {
+        while (tenant.account.is_over(resource) && evict_one(tenant, resource)) {
+        }
+      }
+    }
+    while (registry_.tenants().account_of_all().is_over(resource)) {
+      Tenant* const victim = heaviest(resource, asker);
+      if (victim == nullptr || !evict_one(*victim, resource)) break;
+    }
+  }
+}
+
+bool Retention::evict_one(Tenant& tenant, Resource resource) {
+  Kept& kept = kept_of(tenant);
+  const auto first_of = [](const std::set<std::uint64_t>& batches) {
+    return batches.empty() ? ~std::uint64_t{0} : *batches.begin();
+  };
+  const bool is_memory = resource == Resource::kRecordBytes;
+  // Most of a record's memory is free once the store alone has the batch, and nothing is lost by that.
+  if (is_memory && !kept.stored.empty()) {
+    if (BatchRecord& record = *registry_.by_sequence(*kept.stored.begin()); try_retire(record)) return true;
+  }
+  const std::uint64_t stored = first_of(kept.stored);
+  const std::uint64_t ephemeral = is_memory ? first_of(kept.ephemeral) : ~std::uint64_t{0};
+  const RetainedBatch* const retired =
+      kept.retired == 0 ? nullptr : registry_.retained().next_of(tenant.number, kept.first_retired);
+  if (retired != nullptr) kept.first_retired = retired->sequence;
+  if (retired != nullptr && retired->sequence < std::min(stored, ephemeral)) {
+    return forget_retired(retired->sequence, Urgency::kWithNext).has_value();
+  }
+  const std::uint64_t first = std::min(stored, ephemeral);
+  if (first == ~std::uint64_t{0} || is_pinned_(first)) return false;
+  return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
+}
+
+bool Retention::evict_one_with_results(Tenant& tenant) {
+  Kept& kept = kept_of(tenant);
+  if (!kept.ephemeral.empty()) {
+    return forget(*registry_.by_sequence(*kept.ephemeral.begin()), Urgency::kWithNext).has_value();
+  }
+  return std::ranges::any_of(kept.stored, [this](std::uint64_t sequence) {
+    kIoThread.assert_held();
+    BatchRecord& record = *registry_.by_sequence(sequence);
+    // try_retire() changes the set: any_of() looks at it no more.
+    return try_retire(record);
+  });
+}
+
+void Retention::evict_results() {
+  for (Tenant& tenant : registry_.tenants().all()) {
+    const ResultAccount& results = tenant.account.results();
+    while (results.bytes() >= results.limit() && evict_one_with_results(tenant)) {
+    }
+  }
+  const ResultAccount& all = registry_.tenants().account_of_all().results();
+  while (all.bytes() >= all.limit()) {
+    Tenant* victim = nullptr;
+    double most = -1;
+    for (Tenant& tenant : registry_.tenants().all()) {
+      const Kept* const kept = find_kept(tenant);
+      if (kept == nullptr || (kept->ephemeral.empty() && kept->stored.empty())) continue;
+      const double own = burden(tenant, tenant.account.results().bytes());
+      if (own > most) {
+        victim = &tenant;
+        most = own;
+      }
+    }
+    if (victim == nullptr || !evict_one_with_results(*victim)) return;
+  }
+}
+
+// ---- Batches that are over ----
+
+void Retention::add(BatchRecord& record) {
+  Tenant& tenant = registry_.tenant_of(record);
+  Kept& kept = kept_of(tenant);
+  note_if_over(tenant.account);
+  has_relief_ = has_relief_ || tenant.account.results().is_full();
+  kept.record_bytes += record.charged.record_bytes;
+  if (!record.is_stored()) {
+    kept.ephemeral.insert(record.sequence);
+    return;
+  }
+  kept.stored.insert(record.sequence);
+  kept.stored_bytes += record.stored.bytes;
+  ended_.push_back(record.sequence);
+}
+
+void Retention::remove(BatchRecord& record) {
+  Kept& kept = kept_of(registry_.tenant_of(record));
+  if (kept.stored.erase(record.sequence) != 0) {
+    kept.stored_bytes -= record.stored.bytes;
+  } else if (kept.ephemeral.erase(record.sequence) == 0) {
+    return;
+  }
+  kept.record_bytes -= record.charged.record_bytes;
+}
+
+void Retention::add_restored(const RetainedBatch& batch) {
+  Tenant& tenant = registry_.tenants().all()[batch.tenant];
+  Kept& kept = kept_of(tenant);
+  ++kept.retired;
+  kept.first_retired = std::min(kept.first_retired, batch.sequence);
+  kept.stored_bytes += batch.stored_bytes;
+  kept.record_bytes += Registry::kRetainedBytes;
+  tenant.account.charge(Resource::kStoredBytes, batch.stored_bytes);
+  registry_.retain(batch);
+  note_if_over(tenant.account);
+}
+
+void Retention::retired_left(const RetainedBatch& batch) {
+  Tenant& tenant = registry_.tenants().all()[batch.tenant];
+  Kept& kept = kept_of(tenant);
+  --kept.retired;
+  kept.stored_bytes -= batch.stored_bytes;
+  kept.record_bytes -= Registry::kRetainedBytes;
+  tenant.account.refund(Resource::kStoredBytes, batch.stored_bytes);
+}
+
+void Retention::go_on(BatchRecord& record, const BatchStatus& status) {
+  remove(record);
+  const auto retired = registry_.go_on(record.shared(), status);
+  if (!retired) return;
+  retired_left(*retired);
+  record.stored.parts = retired->parts;
+  update(record, status.result_bytes);
+}
+
+std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
+  const bool is_stored = record.is_stored();
+  const std::uint64_t sequence = record.sequence;
+  if (is_stored && registry_.by_sequence(sequence) != &record) return forget_retired(sequence, urgency);
+  const BatchStatus status = record.status();
+  std::shared_ptr<BatchRecord> held = record.shared();
+  if (record.is_active) return std::nullopt;
+  remove(record);
+  if (!registry_.forget(record)) return std::nullopt;
+  if (is_stored) {
+    registry_.tenant_of(record).account.refund(Resource::kStoredBytes, record.stored.bytes);
+    publish_bytes();
+  }
+  const ForgetBatch forgotten{sequence, record.stored.parts, status.steps == 1};
+  const std::uint64_t memory = status.result_bytes + record.payloads().memory_bytes();
+  record.refund_results();
+  free_aside(aside_, std::move(held), memory);
+  return is_stored ? store_->put(forgotten, urgency) : 0;
+}
+
+std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency urgency) {
+  const auto forgotten = registry_.forget_retained(sequence);
+  if (!forgotten) return std::nullopt;
+  retired_left(*forgotten);
+  publish_bytes();
+  return store_->put(ForgetBatch{sequence, forgotten->parts, forgotten->has_one_step}, urgency);
+}
+
+bool Retention::try_retire(BatchRecord& record) {
+  // The store must have all of it, and no reply about it may be outstanding. If the disk fails, it waits.
+  const auto& stored = record.stored;
+  if (is_pinned_(record.sequence) || stored.is_rejected || stored.ticket > settled_ ||
+      !store_->is_written(stored.end_ticket)) {
+    return false;
+  }
+  Kept& kept = kept_of(registry_.tenant_of(record));
+  remove(record);
+  ++kept.retired;
+  kept.first_retired = std::min(kept.first_retired, record.sequence);
+  kept.stored_bytes += stored.bytes;
+  kept.record_bytes += Registry::kRetainedBytes;
+  registry_.retire(record);
+  return true;
+}
+
+void Retention::retire(Ticket settled) {
+  settled_ = settled;
+  for (; ended_.size() > kMostInMemory; ended_.pop_front()) {
+    BatchRecord* const record = registry_.by_sequence(ended_.front());
+    // If RETRY let it go on, it comes here again.
+    if (record == nullptr || record->is_active) continue;
+    if (!try_retire(*record)) return;
+  }
+}
+
+}  // namespace locksley::daemon

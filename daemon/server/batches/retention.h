@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/registry.h"
+#include "daemon/store/reader.h"
+#include "daemon/store/ticket.h"
+#include "daemon/store/writes.h"
+
+namespace locksley::daemon {
+
+class Store;
+
+// How long batches that are over are kept, and which of them leave early to make room.
+//
+// A stored batch that is over leaves in two steps: the last kMostInMemory of them stay in memory, older ones
+// are retired to the store (RetainedBatches). A batch that is in memory alone stays there. From all places a
+// batch is forgotten when its time is up, when a client says so, or when it is evicted.
+//
+// Eviction. A user's account that is over its limit makes room by the user's own batches, the one that was
+// accepted first before the others. Where no user is over and all together are, the user with the most for
+// its weight gives, as long as it has more for its weight than the one who asks; who asks gives nothing, and
+// is refused, unless it has no limit of its own. So a new batch never costs a lighter user one of its batches.
+// Where no new batch asks, because the results of active batches grow, the heaviest user that has a batch to give
+// gives: that may be a lighter user than the one whose results grow.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the next group.
+class Retention {
+ public:
+  // Of a batch in the store beside payloads and results; about.
+  static constexpr std::uint64_t kRowBytes = 300;
+
+  // `store` may be null. `aside` destroys what is large.
+  Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside);
+  Retention(const Retention&) = delete;
+  Retention& operator=(const Retention&) = delete;
+
+  // A batch for which `is_pinned` holds stays for now: it is neither evicted nor retired.
+  void pin_while(std::function<bool(std::uint64_t sequence)> is_pinned) { is_pinned_ = std::move(is_pinned); }
+
+  // ---- Room: of kStoredBytes and of kRecordBytes ----
+
+  // Whether so much more of the tenant's would fit, were every batch evicted that may be for it. Without
+  // effects. If not: the account whose limit is exceeded.
+  const Account* first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Bytes in the store that a batch is about to take; they are moved to its record, or released.
+  void reserve(Tenant& tenant, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
+    tenant.account.charge(Resource::kStoredBytes, bytes);
+  }
+  void release(Tenant& tenant, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
+    tenant.account.refund(Resource::kStoredBytes, bytes);
+  }
+  void assign(BatchRecord& record, std::uint64_t reserved) LOCKSLEY_REQUIRES(kIoThread) {
+    record.stored.bytes += reserved;
+  }
+  // Brings what the batch takes in the store up to date. Not for a batch that may be evicted.
+  void update(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
+  void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
+  // Evicts batches until the limits are kept, or none is left that may be. `asker`: for whom; null: limits
+  // changed (limits_changed()), or results came.
+  void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
+  void limits_changed() LOCKSLEY_REQUIRES(kIoThread) {
+    may_be_over_ = true;
+    evict();
+  }
+  // The same for results in memory: until no account is full that may be relieved.
+  void evict_results() LOCKSLEY_REQUIRES(kIoThread);
+  // Whether, since the last call, a batch of a full account of results has ended: evict_results() can relieve
+  // the account now.
+  bool take_relief() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(has_relief_, false); }
+
+  // ---- Batches that are over ----
+
+  // This batch is over: it may be evicted from now on.
+  void add(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // One that was over before this process began.
+  void add_restored(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
+  // RETRY: it goes on, wherever it was kept.
+  void go_on(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+  // It leaves, with its results. None if it is not over, or not there; else the ticket of its deletion, 0 if
+  // the store has nothing of it. With Urgency::kAwaited a reply waits for the ticket.
+  std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
+  std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
+  // Retires those for which memory has no place, as far as the store has all of them: all writes up to
+  // `settled` have had their outcome.
+  void retire(Ticket settled) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  static constexpr std::size_t kMostInMemory = 4096;  // guess: some MiB
+
+  // What may be evicted of one tenant: batches that are over.
+  struct Kept {
+    std::set<std::uint64_t> stored;     // in memory and in the store, by sequence
+    std::set<std::uint64_t> ephemeral;  // in memory alone
+    std::uint64_t retired = 0;          // how many are in the store alone
+    std::uint64_t first_retired = 0;    // none of these has a lower sequence
+    std::uint64_t stored_bytes = 0;     // of `stored` and of the retired ones
+    std::uint64_t record_bytes = 0;     // of all
+  };
+
+  void note_if_over(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
+  Kept& kept_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+  const Kept* find_kept(const Tenant& tenant) const LOCKSLEY_REQUIRES(kIoThread);
+  std::uint64_t evictable(const Tenant& tenant, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
+  void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void retired_left(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
+  bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // The oldest batch of the tenant that holds some of the resource leaves. False: there is none.
+  bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
+  bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+  // The tenant that has the most for its weight, and something to evict; null: no tenant may be asked to give.
+  Tenant* heaviest(Resource resource, const Tenant* asker) const LOCKSLEY_REQUIRES(kIoThread);
+
+  Registry& registry_;
+  ServerStats& stats_;
+  Store* const store_;
+  Reader& aside_;
+  bool has_relief_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
+  std::function<bool(std::uint64_t)> is_pinned_ = [](std::uint64_t) { return false; };
+  bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // since evict() looked at all
+  std::vector<Kept> kept_ LOCKSLEY_GUARDED_BY(kIoThread);    // by Tenant::number
+  // Stored ones, in the order of their ends; some may be gone already.
+  std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,280 @@
+#include "daemon/server/batches/stored_batches.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/log_line.h"
+#include "daemon/server/batches/events.h"
+#include "daemon/server/payloads/fixed_payloads.h"
+#include "daemon/server/payloads/streamed_payloads.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+constexpr auto kReportPeriod = std::chrono::seconds(2);  // of reading a large store
+
+}  // namespace
+
+StoredBatches::StoredBatches(Parts parts) : parts_(std::move(parts)) {}
+StoredBatches::~StoredBatches() = default;
+
+std::string StoredBatches::error() const {
+  const std::string error = parts_.store->error();
+  if (error.empty()) return error;
+  return fmt::format("STORE the disk does not take it: nothing was accepted, try again later ({})", error);
+}
+
+void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+                           AcceptedJobs accepted) {
+  AcceptBatch accept{.sequence = record->sequence, .row = {}, .payloads = std::move(accepted.payloads)};
+  AcceptedRow& row = accept.row;
+  row.handler = record->handler().name();
+  row.options = record->options();
+  row.id_is_chosen = record->terms.id_is_chosen;
+  row.is_streamed = accepted.open;
+  row.submitted_at = record->status().submitted_at;
+  if (options.deadline) row.deadline_at = row.submitted_at + options.deadline->count();
+  if (options.delay) row.start_at = row.submitted_at + options.delay->count();
+  for (const Wait& wait : record->waits.all) row.after.push_back({wait.sequence, wait.id, wait.only_if_ok});
+  row.retain_ms = record->terms.retain.count();
+  row.jobs = accepted.jobs;
+  if (accepted.range != nullptr) row.range = {accepted.range->low, accepted.range->payload};
+  if (accept.payloads != nullptr) row.payload_bytes = accept.payloads->payload_bytes();
+  if (accepted.digest) row.digest = {accepted.digest->low, accepted.digest->high};
+  record->stored.payload_bytes = row.payload_bytes;
+  parts_.retention.update(*record, 0);
+  unsettled_bytes_ += accepted.unsettled_bytes;
+  record->terms.is_closed = !accepted.open;
+  record->stored.ticket = parts_.store->put(std::move(accept), Urgency::kAwaited);
+  record->jobs_added(accepted.jobs);
+  if (!accepted.open) record->Batch::close();
+  unsettled_.push_back({.ticket = record->stored.ticket,
+                        .kind = Unsettled::Kind::kAccept,
+                        .record = record,
+                        .jobs = {0, accepted.jobs},
+                        .open = accepted.open,
+                        .bytes = accepted.unsettled_bytes});
+}
+
+void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads payloads,
+                        std::uint64_t unsettled_bytes) {
+  record.stored.payload_bytes += payloads->payload_bytes();
+  parts_.retention.update(record, record.status().result_bytes);
+  unsettled_bytes_ += unsettled_bytes;
+  record.stored.ticket = parts_.store->put(
+      AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record)}, Urgency::kAwaited);
+  unsettled_.push_back({.ticket = record.stored.ticket,
+                        .kind = Unsettled::Kind::kAdd,
+                        .record = record.shared(),
+                        .jobs = jobs,
+                        .bytes = unsettled_bytes});
+}
+
+void StoredBatches::close(BatchRecord& record) {
+  write_changes(record);
+  record.Batch::close();
+  unsettled_.push_back(
+      {.ticket = record.stored.ticket, .kind = Unsettled::Kind::kClose, .record = record.shared()});
+}
+
+ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
+  const BatchStatus status = record.status();
+  ChangesRow row{.jobs = record.terms.jobs,
+                 .payload_bytes = record.stored.payload_bytes,
+                 .is_closed = record.terms.is_closed,
+                 .is_paused = status.paused,
+                 .is_cancelled = record.is_stopping(),
+                 .stop_reason = record.terms.stop_reason,
+                 .weight = status.weight,
+                 .attempt = record.attempt(),
+                 .has_no_deadline = record.terms.has_no_deadline,
+                 .is_released = record.waits.were_any && record.waits.open == 0,
+                 .satisfied = {}};
+  if (record.waits.open != 0) {
+    for (std::size_t i = 0; i < record.waits.all.size(); ++i) {
+      if (record.waits.all[i].is_satisfied) row.set_satisfied(i);
+    }
+  }
+  return row;
+}
+
+void StoredBatches::write_changes(BatchRecord& record) {
+  if (!record.is_stored()) return;
+  record.stored.ticket =
+      parts_.store->put(ChangeBatch{record.sequence, changes_of(record)}, Urgency::kAwaited);
+}
+
+void StoredBatches::write_restored(BatchRecord& record, bool trims_payloads) {
+  record.stored.ticket = parts_.store->put(
+      ChangeBatch{
+          .sequence = record.sequence, .changes = changes_of(record), .trims_payloads = trims_payloads},
+      Urgency::kAwaited);
+}
+
+void StoredBatches::settle(const Outcome& outcome) {
+  settled_ = outcome.up_to;
+  const bool is_stored = outcome.error.empty();
+  while (!unsettled_.empty() && unsettled_.front().ticket <= outcome.up_to) {
+    const Unsettled item = std::move(unsettled_.front());
+    unsettled_.pop_front();
+    unsettled_bytes_ -= item.bytes;
+    switch (item.kind) {
+      case Unsettled::Kind::kAccept:
+        settle_accept(item, is_stored);
+        break;
+      case Unsettled::Kind::kAdd:
+        settle_add(item, is_stored);
+        break;
+      case Unsettled::Kind::kClose:
+        item.record->lane->enqueue_close(*item.record);
+        break;
+    }
+  }
+}
+
+void StoredBatches::settle_accept(const Unsettled& item, bool is_stored) {
+  BatchRecord& record = *item.record;
+  const std::span<const IndexRange> jobs{&item.jobs, item.jobs.empty() ? 0U : 1U};
+  if (is_stored) {
+    record.lane->enqueue(item.record, jobs, item.open);
+    if (parts_.events.has_listener(record)) {
+      parts_.events.publish(record, EventKind::kAccepted, record.status());
+    }
+    return;
+  }
+  parts_.stats.count_batch(record.handler().name(), BatchEvent::kRejected);
+  record.stop("the store could not take it");
+  record.Batch::close();
+  record.jobs_dropped(jobs);
+  record.stored.is_rejected = true;
+  drop_rejected(record);
+}
+
+void StoredBatches::settle_add(const Unsettled& item, bool is_stored) {
+  BatchRecord& record = *item.record;
+  if (is_stored) return record.lane->enqueue_jobs(record, item.jobs);
+  if (parts_.registry.by_sequence(record.sequence) != &record) return;
+  record.payloads().withdraw(item.jobs.size());
+  record.terms.jobs -= item.jobs.size();
+  record.jobs_withdrawn(item.jobs.size());
+  if (record.stored.is_rejected) return drop_rejected(record);
+  parts_.apply_news(record);
+  write_restored(record, true);
+}
+
+void StoredBatches::drop_rejected(BatchRecord& record) {
+  // While jobs that were to be added wait for their outcome, it is not over.
+  if (!record.is_over()) return;
+  parts_.apply_news(record);
+  parts_.retention.forget(record, Urgency::kWithNext);
+}
+
+std::expected<void, std::string> StoredBatches::restore(const std::function<void(StoredBatch)>& go_on,
+                                                        std::function<void(Outcome)> on_outcome) {
+  const Instant began = now();
+  std::vector<StoredBatch> unfinished;
+  std::uint64_t over = 0;
+  Instant reported = began;
+  if (auto read = parts_.store->recover([&](StoredBatch stored) {
+        kIoThread.assert_held();
+        if (stored.history.finished_at == 0) {
+          unfinished.push_back(std::move(stored));
+        } else {
+          ++over;
+          index_finished(stored);
+        }
+        // Now and then: reading the clock costs as much as a batch.
+        if (const std::uint64_t batches = over + unfinished.size();
+            batches % 1024 == 0 && now() >= reported + kReportPeriod) {
+          reported = now();
+          parts_.log->info("store: reading: {} batches so far", batches);
+        }
+      });
+      !read) {
+    return read;
+  }
+  parts_.retention.publish_bytes();
+  parts_.registry.begin_at(parts_.store->next_sequence());
+  parts_.store->start(std::move(on_outcome));
+  std::uint64_t jobs = 0;
+  for (StoredBatch& stored : unfinished) {
+    for (const IndexRange& range : stored.left) jobs += range.size();
+    go_on(std::move(stored));
+  }
+  parts_.log->info("store: read in {} ms; batches_over={} batches_unfinished={} jobs_left={}",
+                   std::chrono::duration_cast<std::chrono::milliseconds>(now() - began).count(), over,
+                   unfinished.size(), jobs);
+  return {};
+}
+
+void StoredBatches::index_finished(const StoredBatch& stored) {
+  const Tenant& tenant = parts_.registry.tenants().of(stored.accepted.options.tenant);
+  parts_.retention.add_restored(
+      {.sequence = stored.sequence,
+       .id_hash = parts_.registry.retained().hash_of(tenant.number, stored.accepted.options.id),
+       .forget_at = instant_of_unix(stored.history.finished_at + stored.accepted.retain_ms),
+       .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes,
+       .tenant = tenant.number,
+       .parts = PayloadParts::kUnknown,
+       .has_one_step = false});
+}
+
+const HandlerDirectory::Entry& StoredBatches::entry_for(const std::string& handler) {
+  if (const HandlerDirectory::Entry* entry = parts_.handlers.find_any(handler)) return *entry;
+  LogLine("store: there are batches for a handler that is not configured: they are kept, and wait for it")
+      .with("handler", handler)
+      .write(*parts_.log, spdlog::level::warn);
+  return parts_.handlers.for_batch(handler);
+}
+
+std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
+  AcceptedRow& row = stored.accepted;
+  BatchHistory& history = stored.history;
+  const std::uint64_t sequence = stored.sequence;
+  const HandlerDirectory::Entry& entry = entry_for(row.handler);
+  std::unique_ptr<BatchPayloads> payloads;
+  if (row.range) {
+    const auto high = static_cast<std::int64_t>(static_cast<std::uint64_t>(row.range->low) + history.jobs);
+    payloads = std::make_unique<RangedPayloads>(
+        proto::RangeSource{row.range->low, high, std::move(row.range->payload)});
+  } else if (row.is_streamed) {
+    payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence), history.jobs);
+  } else {
+    std::optional<Digest> digest;
+    if (row.digest) digest = Digest{row.digest->low, row.digest->high};
+    payloads = std::make_unique<UncachedPayloads>(parts_.store->payloads(sequence), history.jobs, digest);
+  }
+  row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
+  // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
+  std::shared_ptr<BatchRecord> record(
+      new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &parts_.observer,
+                      entry.lane, row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit,
+                      sequence, parts_.store->journal(sequence)));
+  record->restore(history);
+  if (entry.is_held) record->set_hold(Hold::kHandler);
+  record->terms.id_is_chosen = row.id_is_chosen;
+  record->terms.retain = std::chrono::milliseconds(row.retain_ms);
+  record->terms.jobs = history.jobs;
+  record->terms.is_closed = history.closed;
+  record->terms.has_no_deadline = stored.changes.has_no_deadline;
+  record->terms.stop_reason = history.stop_reason;
+  record->stored.payload_bytes = stored.payload_bytes;
+  record->waits.were_any = !row.after.empty();
+  return record;
+}
+
+Registry::Loaded StoredBatches::load(std::uint64_t sequence) {
+  auto stored = parts_.store->load(sequence);
+  if (!stored) return std::unexpected(std::move(stored.error()));
+  const auto record = record_of(*stored);
+  record->is_active = false;
+  return record;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/time.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/registry.h"
+#include "daemon/server/batches/retention.h"
+#include "daemon/store/ticket.h"
+#include "proto/argument_list.h"
+#include "proto/submit_options.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class Events;
+class Store;
+struct ChangesRow;
+struct StoredBatch;
+
+// The instant that is as far from now as this wall-clock time: the store keeps wall-clock times.
+inline Instant instant_of_unix(std::int64_t milliseconds) {
+  return now() + std::chrono::milliseconds(milliseconds - unix_milliseconds());
+}
+
+using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
+
+// The jobs with which a batch is accepted.
+struct AcceptedJobs {
+  std::uint64_t jobs = 0;
+  bool open = false;                          // more may come
+  const proto::RangeSource* range = nullptr;  // null: they came as payloads
+  SharedPayloads payloads = nullptr;          // to be written to the store; null: there are none
+  std::optional<Digest> digest = {};          // of the payloads, if the client chose the id
+  std::uint64_t unsettled_bytes = 0;          // of payloads that are in memory only until they are written
+};
+
+// The stored side of batches: what is written of each; what is held back until the disk has it; what is
+// undone if the disk refuses it; what is restored at a start.
+//
+// Accepting has two halves. accept() and add() write; the record has its jobs at once, so that STATUS behind
+// them in the same pipeline is right. The lane gets the jobs in settle(), when the disk has them. If the disk
+// did not take them, both halves are undone. Every other change takes effect at once, and only the reply
+// waits for its ticket (BatchRecord::stored.ticket).
+//
+// Owned by Batches. The I/O thread only. The store may be null: then no batch is stored, and only load() and
+// the functions that take a stored batch must not be called. Only load() and restore() block on the disk.
+class StoredBatches {
+ public:
+  struct Parts {
+    Store* store;  // null: there is none
+    Registry& registry;
+    Retention& retention;
+    Events& events;
+    BatchObserver& observer;  // of the records that are made here
+    HandlerDirectory& handlers;
+    ServerStats& stats;
+    std::shared_ptr<spdlog::logger> log;
+    std::function<void(BatchRecord&)> apply_news;  // BatchNews::apply()
+  };
+  explicit StoredBatches(Parts parts);
+  ~StoredBatches();
+  StoredBatches(const StoredBatches&) = delete;
+  StoredBatches& operator=(const StoredBatches&) = delete;
+
+  // ---- Writing ----
+
+  // Why nothing can be accepted at the moment: the text of the error reply; empty if it can.
+  std::string error() const;
+  void accept(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+              AcceptedJobs accepted) LOCKSLEY_REQUIRES(kIoThread);
+  // Jobs that the record has been given, and their payloads.
+  void add(BatchRecord& record, IndexRange jobs, SharedPayloads payloads, std::uint64_t unsettled_bytes)
+      LOCKSLEY_REQUIRES(kIoThread);
+  void close(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
+  void write_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+  // ---- Outcomes ----
+
+  // Whether all writes up to this ticket are on the disk, or were refused, and that has been acted upon.
+  bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return ticket <= settled_; }
+  Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
+  // Some jobs wait for the disk before they enter the ring.
+  bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
+  // More waits for the store than should; connections that wait for it read no further.
+  bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return unsettled_bytes_ > kMostUnsettled; }
+  void settle(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
+
+  // ---- Reading ----
+
+  // Every batch of an earlier process. Those that are over are indexed; then the store is started, and
+  // `go_on` is called for each of the others, in the order of acceptance. The error is for the operator.
+  // `on_outcome` is called by the store's thread.
+  std::expected<void, std::string> restore(const std::function<void(StoredBatch)>& go_on,
+                                           std::function<void(Outcome)> on_outcome)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // A record of it, as the store has it; in no registry and no lane yet.
+  std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
+  // Writes that this process has taken it on.
+  void write_restored(BatchRecord& record, bool trims_payloads) LOCKSLEY_REQUIRES(kIoThread);
+  // A batch that was retired.
+  Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  static constexpr std::uint64_t kMostUnsettled = 64U << 20;  // guess: half a second of a slow disk
+
+  // What waits for the store: jobs that are to enter a ring, and queues there that are to be closed.
+  struct Unsettled {
+    enum class Kind : std::uint8_t { kAccept, kAdd, kClose };
+    Ticket ticket;
+    Kind kind;
+    std::shared_ptr<BatchRecord> record;
+    IndexRange jobs{};
+    bool open = false;
+    std::uint64_t bytes = 0;
+  };
+  void settle_accept(const Unsettled& item, bool is_stored) LOCKSLEY_REQUIRES(kIoThread);
+  void settle_add(const Unsettled& item, bool is_stored) LOCKSLEY_REQUIRES(kIoThread);
+  void drop_rejected(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  ChangesRow changes_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
+  void index_finished(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
+  const HandlerDirectory::Entry& entry_for(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+  std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
+  std::uint64_t unsettled_bytes_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+};
+
+}  // namespace locksley::daemon

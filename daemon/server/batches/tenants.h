@@ -1,0 +1,61 @@
+// Whom batches and connections belong to.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "daemon/server/batches/account.h"
+
+namespace locksley::daemon {
+
+// A user's side of the accounts: the owner of its batches and connections. There is a tenant for each name of a
+// user that was configured since the daemon started, or that a batch in the store has. It stays when the user
+// is removed from the configuration.
+struct Tenant {
+  Tenant(std::uint32_t number_in, std::string_view name_in, Account& all)
+      : number(number_in), name(name_in), account(&all, "users." + name + ".") {}
+
+  const std::uint32_t number;  // stands for the name where memory keeps something of many batches
+  const std::string name;
+  std::uint32_t weight = 1;
+  Account account;
+};
+
+// All tenants, and the account of all together. Owned by the Registry; the I/O thread only. Nothing blocks. A
+// tenant is never removed, so references to it are valid as long as this object lives. Their number is
+// bounded by what operators have configured.
+class Tenants {
+ public:
+  Tenants() = default;
+  Tenants(const Tenants&) = delete;
+  Tenants& operator=(const Tenants&) = delete;
+
+  Account& account_of_all() { return account_of_all_; }
+  const Account& account_of_all() const { return account_of_all_; }
+
+  // The tenant of this name; made by the first call.
+  Tenant& of(std::string_view name) {
+    if (Tenant* known = find(name)) return *known;
+    Tenant& made = all_.emplace_back(static_cast<std::uint32_t>(all_.size()), name, account_of_all_);
+    by_name_.emplace(made.name, &made);
+    return made;
+  }
+  // Null if there is none of this name.
+  Tenant* find(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+  // In the order of their numbers.
+  std::deque<Tenant>& all() { return all_; }
+  const std::deque<Tenant>& all() const { return all_; }
+
+ private:
+  Account account_of_all_;
+  std::deque<Tenant> all_;  // never moves what is in it
+  std::unordered_map<std::string_view, Tenant*> by_name_;
+};
+
+}  // namespace locksley::daemon

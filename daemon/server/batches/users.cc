@@ -1,0 +1,152 @@
+#include "daemon/server/batches/users.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/batch/batch.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+constexpr CommandGroups kAllGroups =
+    bit_of(proto::CommandGroup::kConnection) | bit_of(proto::CommandGroup::kSubmit) |
+    bit_of(proto::CommandGroup::kRead) | bit_of(proto::CommandGroup::kControl) |
+    bit_of(proto::CommandGroup::kAdmin);
+
+proto::CommandGroup group_of(config::CommandGroup group) {
+  switch (group) {
+    case config::CommandGroup::kSubmit:
+      return proto::CommandGroup::kSubmit;
+    case config::CommandGroup::kRead:
+      return proto::CommandGroup::kRead;
+    case config::CommandGroup::kControl:
+      return proto::CommandGroup::kControl;
+    case config::CommandGroup::kAdmin:
+      break;
+  }
+  return proto::CommandGroup::kAdmin;
+}
+
+// 0 stands for none.
+std::uint64_t limit_of(std::uint64_t count) { return count == 0 ? Account::kNoLimit : count; }
+
+void set_limits(Account& account, const config::User& user) {
+  account.set_limit(Resource::kQueuedJobs, limit_of(user.max_queued_jobs.count));
+  account.set_limit(Resource::kQueuedBytes, limit_of(user.max_queued_bytes.count));
+  // With `auto`, payloads for which the memory has no room are in the store alone. A value counts the
+  // payloads to the byte, in memory or not.
+  account.set_limit(Resource::kPayloadBytes, user.max_queued_bytes.is_auto
+                                                 ? Account::kNoLimit
+                                                 : limit_of(user.max_queued_bytes.count));
+  account.set_limit(Resource::kBatches, limit_of(user.max_batches));
+  account.set_limit(Resource::kRecordBytes, limit_of(user.max_record_bytes.count));
+  account.set_limit(Resource::kStoredBytes, limit_of(user.max_stored_bytes.count));
+  account.set_limit(Resource::kClientBytes, limit_of(user.client_memory.count));
+  account.set_limit(Resource::kConnections, limit_of(user.max_clients.count));
+}
+
+}  // namespace
+
+bool is_opt_in(std::string_view handler) { return handler == "sleep" || handler == "spin"; }
+
+void set_limits_of_all(Tenants& tenants, const config::Config& config) {
+  Account& all = tenants.account_of_all();
+  const config::Limits& limits = config.limits;
+  all.set_limit(Resource::kQueuedJobs, limits.max_queued_jobs);
+  all.set_limit(Resource::kQueuedBytes, limits.max_queued_bytes.count);
+  all.set_limit(Resource::kRecordBytes, limits.max_record_bytes.count);
+  all.set_limit(Resource::kStoredBytes, limit_of(config.store.max_bytes.count));
+  all.set_limit(Resource::kClientBytes, limits.client_memory.count);
+  all.set_limit(Resource::kConnections, limits.max_clients);
+  // Of a value, too: what payloads take in memory is more than their bytes.
+  for (const auto& [name, user] : config.users) {
+    if (user.max_queued_bytes.is_auto || user.max_queued_bytes.count == 0) continue;
+    tenants.of(name).account.set_limit(
+        Resource::kQueuedBytes, std::max(user.max_queued_bytes.count, limits.max_queued_bytes.count / 2));
+  }
+  const std::uint64_t results = limits.max_result_bytes.count;
+  all.results().set_limit(results);
+  // Where others have filled the memory of all, these eighths let the others go on: an eighth in all.
+  const std::uint64_t spare = results / 8 / std::max<std::uint64_t>(tenants.all().size(), 1);
+  for (Tenant& tenant : tenants.all())
+    tenant.account.results().set_limit(tenant.account.results().limit(), spare);
+}
+
+User::User(Tenant& tenant) : tenant_(&tenant), is_everybody_(true), groups_(kAllGroups) {}
+
+User::User(Tenant& tenant, const config::User& user)
+    : tenant_(&tenant),
+      is_everybody_(false),
+      password_hash_(user.password_hash),
+      certificate_(user.certificate),
+      groups_(bit_of(proto::CommandGroup::kConnection)),
+      handlers_(user.handlers.begin(), user.handlers.end()) {
+  for (const config::CommandGroup group : user.commands) groups_ |= bit_of(group_of(group));
+}
+
+std::string no_permission_error(const User& user, std::string_view command) {
+  return fmt::format("NOPERM User {} has no permissions to run the '{}' command", user.name(), command);
+}
+
+std::string no_handler_permission_error(const User& user, std::string_view handler) {
+  std::string text = fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user.name(),
+                                 proto::printable(handler));
+  if (is_opt_in(handler)) text += fmt::format("; only users.{}.handlers gives them", user.name());
+  return text;
+}
+
+Users::Users(Tenants& tenants)
+    : tenants_(tenants), everybody_(std::make_shared<const User>(tenants.of(BatchOptions{}.tenant))) {}
+
+std::vector<std::pair<std::string, std::uint32_t>> Users::replace(
+    const std::map<std::string, config::User>& users) {
+  by_name_.clear();
+  by_certificate_.clear();
+  for (Tenant& tenant : tenants_.all()) {
+    tenant.weight = 1;
+    // Of a tenant that is not configured: only the limits of all apply.
+    set_limits(tenant.account, config::User{});
+    tenant.account.results().set_limit(Account::kNoLimit);
+  }
+  std::map<std::string, std::uint32_t> weights;
+  for (const auto& [name, user] : users) {
+    Tenant& tenant = tenants_.of(name);
+    tenant.weight = user.weight;
+    set_limits(tenant.account, user);
+    tenant.account.results().set_limit(limit_of(user.max_result_bytes.count));
+    const auto made = std::make_shared<const User>(tenant, user);
+    by_name_.emplace(name, made);
+    if (!user.certificate.empty()) by_certificate_.emplace(user.certificate, made);
+    if (user.weight != 1) weights.emplace(name, user.weight);
+  }
+  std::vector<std::pair<std::string, std::uint32_t>> changed;
+  for (const auto& [name, weight] : weights_) {
+    if (!weights.contains(name)) changed.emplace_back(name, 1);
+  }
+  for (const auto& [name, weight] : weights) {
+    const auto before = weights_.find(name);
+    if (before == weights_.end() || before->second != weight) changed.emplace_back(name, weight);
+  }
+  weights_ = std::move(weights);
+  return changed;
+}
+
+UserRef Users::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+UserRef Users::by_certificate(std::string_view common_name) const {
+  const auto found = by_certificate_.find(common_name);
+  return found == by_certificate_.end() ? nullptr : found->second;
+}
+
+UserRef Users::as_it_is_now(const User& user) const {
+  if (user.is_everybody()) return are_configured() ? nullptr : everybody_;
+  return find(user.name());
+}
+
+}  // namespace locksley::daemon

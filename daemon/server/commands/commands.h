@@ -1,0 +1,81 @@
+#pragma once
+
+#include <string_view>
+
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "proto/command_reader.h"
+#include "proto/command_table.h"
+
+// The functions of the commands, by file; dispatch.cc has the table of them. PROTOCOL.md says what each does.
+
+namespace locksley::daemon {
+
+class Session;
+
+class BatchRecord;
+
+// The batch of this id that the user may see; null after an error reply. commands_read.cc
+BatchRecord* batch_of(Session& session, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
+
+// The subcommand that a command's second argument names; null after an error reply, if there is none, the
+// number of arguments is wrong, or the user may not send it. dispatch.cc
+const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Command& command,
+                                           proto::CommandId container) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_connection.cc
+void command_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void echo_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void info_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void ping_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void quit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void reset_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void select_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_config.cc
+Coroutine<void> config_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_login.cc
+Coroutine<void> auth_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> hello_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_client.cc
+Coroutine<void> client_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_submit.cc
+void submit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+// The same, in slices: for commands that are_many_payloads().
+Coroutine<void> submit_many_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+bool are_many_payloads(const proto::Command& command);
+void open_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void add_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void close_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> run_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_read.cc
+void status_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> wait_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> results_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+void list_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_inspect.cc
+void explain_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void handlers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void tenants_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void workers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_control.cc
+void cancel_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void retry_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void forget_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void pause_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void resume_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void weight_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_events.cc
+void subscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void unsubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void psubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void punsubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+
+}  // namespace locksley::daemon

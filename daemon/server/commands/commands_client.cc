@@ -1,0 +1,147 @@
+// CLIENT and its subcommands.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <string>
+
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/session/client_info.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/session/sessions.h"
+#include "daemon/server/state/server_state.h"
+#include "proto/number.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+using proto::equals_ignoring_case;
+
+void set_library(Session& session, const proto::Command& command) {
+  const std::string_view attribute = command.arguments[2];
+  const std::string_view value = command.arguments[3];
+  std::string* target = equals_ignoring_case(attribute, "LIB-NAME")  ? &session.info().library_name
+                        : equals_ignoring_case(attribute, "LIB-VER") ? &session.info().library_version
+                                                                     : nullptr;
+  if (target == nullptr) {
+    return session.fail(fmt::format("ERR Unrecognized option '{}'", proto::printable(attribute)));
+  }
+  if (!is_client_name(value)) {
+    return session.fail(fmt::format("ERR {} cannot contain spaces, newlines or special characters.",
+                                    proto::printable(attribute)));
+  }
+  *target = value;
+  session.reply().ok();
+}
+
+void set_reply_mode(Session& session, const proto::Command& command) {
+  const std::string_view mode = command.arguments[2];
+  if (equals_ignoring_case(mode, "ON")) {
+    session.info().reply_mode = ClientInfo::ReplyMode::kOn;
+    session.reply().ok();
+  } else if (equals_ignoring_case(mode, "OFF")) {
+    session.info().reply_mode = ClientInfo::ReplyMode::kOff;
+  } else if (equals_ignoring_case(mode, "SKIP")) {
+    if (session.info().reply_mode != ClientInfo::ReplyMode::kOff)
+      session.info().reply_mode = ClientInfo::ReplyMode::kSkipNext;
+  } else {
+    session.fail("ERR syntax error");
+  }
+}
+
+// Only admins see connections of other users and of strangers.
+bool may_see(const Session& session, const Session& other) {
+  if (session.user().is_admin()) return true;
+  return other.is_logged_in() && &other.user().tenant() == &session.user().tenant();
+}
+
+void kill_client(Session& session, const proto::Command& command) {
+  if (command.arguments.size() != 4 || !equals_ignoring_case(command.arguments[2], "ID")) {
+    return session.fail("ERR syntax error: expected CLIENT KILL ID client-id");
+  }
+  const auto id = proto::parse_uint64(command.arguments[3]);
+  if (!id || *id == 0) return session.fail("ERR client-id should be greater than 0");
+  if (*id == session.id()) {
+    session.reply().integer(1);
+    return session.close_after_reply();
+  }
+  Session* other = session.sessions().find(*id);
+  if (other != nullptr && !may_see(session, *other)) other = nullptr;
+  if (other != nullptr) other->drop("CLIENT KILL");
+  session.reply().integer(other == nullptr ? 0 : 1);
+}
+
+// Ten thousand lines take some 10 ms, so that other connections have their turns in between.
+Coroutine<void> list_clients(Session& session) {
+  constexpr int kAtOnce = 100;
+  const Sessions::ById& all = session.sessions().by_id();
+  std::string lines;
+  std::uint64_t last = 0;
+  for (;;) {
+    auto next = all.upper_bound(last);
+    for (int n = 0; n < kAtOnce && next != all.end(); ++n, ++next) {
+      last = next->first;
+      if (!may_see(session, *next->second)) continue;
+      lines += next->second->describe();
+      lines += '\n';
+    }
+    if (next == all.end()) break;
+    session.update_memory(lines.size());
+    co_await asio::post(session.state().executor(), kAwait);
+    if (session.is_dropped()) co_return;
+  }
+  session.reply().verbatim(lines);
+}
+
+void switch_option(Session& session, const proto::Command& command, bool* option) {
+  const bool on = equals_ignoring_case(command.arguments[2], "ON");
+  if (!on && !equals_ignoring_case(command.arguments[2], "OFF")) return session.fail("ERR syntax error");
+  if (option != nullptr) *option = on;
+  session.reply().ok();
+}
+
+// All subcommands but LIST, which suspends.
+void execute(Session& session, const proto::Command& command, const proto::SubcommandSpec& spec) {
+  using enum proto::SubcommandId;
+  switch (spec.id) {
+    case kClientGetname:
+      return session.info().name.empty() ? session.reply().null() : session.reply().bulk(session.info().name);
+    case kClientId:
+      return session.reply().integer(static_cast<std::int64_t>(session.id()));
+    case kClientInfo:
+      return session.reply().verbatim(session.describe() + "\n");
+    case kClientKill:
+      return kill_client(session, command);
+    case kClientNoEvict:
+      return switch_option(session, command, &session.info().no_evict);
+    case kClientNoTouch:
+      return switch_option(session, command, nullptr);
+    case kClientReply:
+      return set_reply_mode(session, command);
+    case kClientSetinfo:
+      return set_library(session, command);
+    case kClientSetname:
+      if (!is_client_name(command.arguments[2])) return session.fail(kBadClientName);
+      session.info().name = command.arguments[2];
+      return session.reply().ok();
+    default:
+      return session.fail(
+          proto::unknown_subcommand_error(proto::command(proto::CommandId::kClient), spec.name));
+  }
+}
+
+}  // namespace
+
+Coroutine<void> client_command(Session& session, proto::Command command) {
+  const proto::SubcommandSpec* spec = subcommand_of(session, command, proto::CommandId::kClient);
+  if (spec == nullptr) co_return;
+  if (spec->id == proto::SubcommandId::kClientList) {
+    co_await list_clients(session);
+  } else {
+    execute(session, command, *spec);
+  }
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,113 @@
+// CONFIG: shows and changes the configuration in force.
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/dump.h"
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/state/config_changes.h"
+#include "daemon/server/state/server_state.h"
+#include "proto/glob.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = proto::to_lower(c);
+  return result;
+}
+
+// The keys that stock clients ask for, under their names in Redis.
+Pairs redis_keys(const ServerState& state) {
+  const config::Config& config = state.config();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(config.limits.idle_timeout);
+  return {{"save", ""},
+          {"appendonly", "no"},
+          {"databases", "1"},
+          {"maxclients", std::to_string(config.limits.max_clients)},
+          {"port", std::to_string(state.port())},
+          {"bind", config.listen.address},
+          {"timeout", std::to_string(seconds.count())},
+          {"proto-max-bulk-len", std::to_string(state.reader_limits().max_bulk_bytes)}};
+}
+
+void get(Session& session, const proto::ArgumentList& arguments) {
+  Pairs keys = redis_keys(session.state());
+  if (session.may(proto::CommandGroup::kAdmin)) {
+    std::ranges::move(config::list_values(session.state().config()), std::back_inserter(keys));
+  }
+  std::vector<std::string> patterns;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    if (arguments[i].size() <= proto::kMaxGlobBytes) patterns.push_back(lower(arguments[i]));
+  }
+  std::erase_if(keys, [&](const auto& key) {
+    return std::ranges::none_of(
+        patterns, [&](const std::string& pattern) { return proto::glob_match(pattern, lower(key.first)); });
+  });
+  proto::ReplyWriter reply = session.reply();
+  reply.map(keys.size());
+  for (const auto& [key, value] : keys) {
+    reply.bulk(key);
+    reply.bulk(value);
+  }
+}
+
+std::string in_one_line(const std::vector<std::string>& problems) {
+  std::string result = "ERR nothing was changed: ";
+  for (const std::string& problem : problems) {
+    if (&problem != &problems.front()) result += "; ";
+    result += proto::printable(problem, problem.size());
+  }
+  return result;
+}
+
+}  // namespace
+
+Coroutine<void> config_command(Session& session, proto::Command command) {
+  const proto::SubcommandSpec* const spec = subcommand_of(session, command, proto::CommandId::kConfig);
+  if (spec == nullptr) co_return;
+  const proto::ArgumentList& arguments = command.arguments;
+  if (spec->id == proto::SubcommandId::kConfigGet) {
+    get(session, arguments);
+    co_return;
+  }
+  const ConfigChanges& changes = session.state().config_changes();
+  const auto answer = std::make_shared<std::optional<ConfigChanges::Result>>();
+  const auto done = [answer, weak = session.weak_from_this()](const ConfigChanges::Result& result) {
+    *answer = result;
+    if (const auto waiting = weak.lock()) waiting->wake();
+  };
+  if (spec->id == proto::SubcommandId::kConfigReload) {
+    changes.reload(done);
+  } else {
+    if (arguments.size() % 2 != 0) {
+      session.fail(proto::arity_error(*spec));
+      co_return;
+    }
+    ConfigChanges::Values values;
+    for (std::size_t i = 2; i < arguments.size(); i += 2) {
+      values.emplace_back(arguments[i], arguments[i + 1]);
+    }
+    changes.set(std::move(values), done);
+  }
+  const auto is_answered = [answer] { return answer->has_value(); };
+  if (!co_await session.await(is_answered)) co_return;
+  if (const ConfigChanges::Result& result = **answer; !result) {
+    session.fail(in_one_line(result.error()));
+  } else {
+    session.reply().ok();
+  }
+}
+
+}  // namespace locksley::daemon

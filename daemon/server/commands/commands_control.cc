@@ -1,0 +1,82 @@
+// Commands that change a batch.
+#include <optional>
+
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/state/control.h"
+#include "daemon/server/state/server_state.h"
+#include "proto/read_options.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+void reply_ok(Session& session, const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+  session.reply_when_stored(record.stored.ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
+}
+
+void reply_count(Session& session, const BatchRecord& record, std::uint64_t count)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  session.reply_when_stored(record.stored.ticket, [&](proto::ReplyWriter& reply) {
+    reply.integer(static_cast<std::int64_t>(count));
+  });
+}
+
+// Null after an error reply.
+struct Changed {
+  BatchRecord* record = nullptr;
+  std::uint64_t count = 0;
+};
+Changed change(Session& session, std::string_view id, Control what, std::uint32_t weight = 0)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  BatchRecord* record = batch_of(session, id);
+  if (record == nullptr) return {};
+  const auto count = control(session.state().batches(), session.user(), *record, what, weight);
+  if (!count) {
+    session.fail(count.error());
+    return {};
+  }
+  return {record, *count};
+}
+
+}  // namespace
+
+void cancel_command(Session& session, proto::Command& command) {
+  const Changed changed = change(session, command.arguments[1], Control::kCancel);
+  if (changed.record != nullptr) reply_count(session, *changed.record, changed.count);
+}
+
+void retry_command(Session& session, proto::Command& command) {
+  const Changed changed = change(session, command.arguments[1], Control::kRetry);
+  if (changed.record != nullptr) reply_count(session, *changed.record, changed.count);
+}
+
+void forget_command(Session& session, proto::Command& command) {
+  Batches& batches = session.state().batches();
+  const auto found = batches.find(session.user(), command.arguments[1]);
+  if (!found) return session.fail(found.error());
+  BatchRecord* record = *found;
+  std::optional<Ticket> forgotten;
+  if (record != nullptr) forgotten = batches.forget(*record);
+  session.reply_when_stored(forgotten.value_or(0),
+                            [&](proto::ReplyWriter& reply) { reply.integer(forgotten ? 1 : 0); });
+}
+
+void weight_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_weight(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  const Changed changed = change(session, command.arguments[1], Control::kWeight, parsed->weight);
+  if (changed.record != nullptr) reply_ok(session, *changed.record);
+}
+
+void pause_command(Session& session, proto::Command& command) {
+  const Changed changed = change(session, command.arguments[1], Control::kPause);
+  if (changed.record != nullptr) reply_ok(session, *changed.record);
+}
+
+void resume_command(Session& session, proto::Command& command) {
+  const Changed changed = change(session, command.arguments[1], Control::kResume);
+  if (changed.record != nullptr) reply_ok(session, *changed.record);
+}
+
+}  // namespace locksley::daemon

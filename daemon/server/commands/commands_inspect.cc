@@ -1,0 +1,82 @@
+// Commands that show the scheduler.
+#include <algorithm>
+#include <ranges>
+
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/state/inspection.h"
+#include "daemon/server/state/server_state.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+// Puts members into a map.
+class Members {
+ public:
+  explicit Members(proto::ReplyWriter& reply) : reply_(reply) {}
+
+  void operator()(std::string_view key, std::string_view value) const {
+    reply_.bulk(key);
+    reply_.bulk(value);
+  }
+  void operator()(std::string_view key, std::uint64_t value) const {
+    (*this)(key, static_cast<std::int64_t>(value));
+  }
+  void operator()(std::string_view key, std::int64_t value) const {
+    reply_.bulk(key);
+    reply_.integer(value);
+  }
+  void operator()(std::string_view key, bool value) const { (*this)(key, static_cast<std::int64_t>(value)); }
+  void operator()(std::string_view key, double value) const {
+    reply_.bulk(key);
+    reply_.real(rounded(value));
+  }
+
+ private:
+  proto::ReplyWriter& reply_;
+};
+
+}  // namespace
+
+void explain_command(Session& session, proto::Command& command) {
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
+  const Explanation explanation = explain(session.state(), *record, record->status());
+  proto::ReplyWriter reply = session.reply();
+  reply.map(kExplanationMembers);
+  visit_members(explanation, Members(reply));
+}
+
+void handlers_command(Session& session, proto::Command&) {
+  const auto& entries = session.state().handlers().entries();
+  const auto may_use = [&user = session.user()](const auto& item) { return user.may_use(item.first); };
+  proto::ReplyWriter reply = session.reply();
+  reply.array(static_cast<std::size_t>(std::ranges::count_if(entries, may_use)));
+  for (const auto& [name, entry] : entries | std::views::filter(may_use)) {
+    reply.map(kHandlerMembers);
+    visit_members(session.state(), entry, Members(reply));
+  }
+}
+
+void tenants_command(Session& session, proto::Command&) {
+  const TenantViews tenants = tenants_with_own(session.state(), session.user());
+  proto::ReplyWriter reply = session.reply();
+  reply.array(tenants.size());
+  for (const auto& [name, view] : tenants) {
+    reply.map(kTenantMembers);
+    visit_members(view, Members(reply));
+  }
+}
+
+void workers_command(Session& session, proto::Command&) {
+  const std::vector<WorkerSnapshot> workers = session.state().pool().snapshot();
+  proto::ReplyWriter reply = session.reply();
+  reply.array(workers.size());
+  for (const WorkerSnapshot& worker : workers) {
+    reply.map(kWorkerMembers);
+    visit_members(worker, Members(reply));
+  }
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,165 @@
+// Commands that read a batch, or wait for it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/base/time.h"
+#include "daemon/server/batches/listing.h"
+#include "daemon/server/batches/refusals.h"
+#include "daemon/server/batches/results_page.h"
+#include "daemon/server/commands/batch_replies.h"
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/state/server_state.h"
+#include "proto/read_options.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+// Of a page of RESULTS: some 200 us of copying, and as much of sending. A page of 1 MiB held up all clients for
+// 2 to 3 ms.
+constexpr std::uint64_t kMostPageBytes = 256 * 1024;
+
+// A page has at least one row. One that limits.output_buffer has no room for would close the connection.
+bool has_too_large_row(Session& session, const ResultsPage& page) {
+  if (page.shown != 1) return false;
+  const std::uint64_t most = session.state().config().limits.output_buffer.count;
+  bool is_too_large = false;
+  visit_results(page, [&](std::uint64_t place, const ResultRow& row) {
+    is_too_large = row.output.size() > most;
+    if (is_too_large) {
+      session.fail(fmt::format(
+          "TOOBIG result {} has {} bytes, and limits.output_buffer is {}; to pass over it, go on FROM {}",
+          place, row.output.size(), most, place + 2));
+    }
+    return true;
+  });
+  return is_too_large;
+}
+
+void write_page(Session& session, const ResultsPage& page) {
+  if (has_too_large_row(session, page)) return;
+  const Instant began = now();
+  proto::ReplyWriter reply = session.reply();
+  write_results(reply, page);
+  // Sending costs as much again.
+  session.state().slices().charge(2 * (now() - began));
+}
+
+std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
+  return std::static_pointer_cast<BatchRecord>(record.shared_from_this());
+}
+
+// The batch that the parsed command names. Null: the session has answered with an error.
+template <class Parsed>
+std::shared_ptr<BatchRecord> named_batch(Session& session, const std::expected<Parsed, std::string>& parsed)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  if (!parsed) {
+    session.fail(parsed.error());
+    return nullptr;
+  }
+  BatchRecord* record = batch_of(session, parsed->id);
+  return record == nullptr ? nullptr : shared(*record);
+}
+
+}  // namespace
+
+BatchRecord* batch_of(Session& session, std::string_view id) {
+  const auto found = session.state().batches().find(session.user(), id);
+  if (!found) {
+    session.fail(found.error());
+    return nullptr;
+  }
+  if (*found == nullptr) session.fail(no_such_batch(id));
+  return *found;
+}
+
+void status_command(Session& session, proto::Command& command) {
+  const BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
+  proto::ReplyWriter reply = session.reply();
+  write_status(reply, *record, record->status());
+}
+
+Coroutine<void> wait_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_wait(command.arguments);
+  const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
+  if (record == nullptr) co_return;
+  const Instant deadline = parsed->timeout ? now() + *parsed->timeout : kNever;
+  const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
+  if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
+  proto::ReplyWriter reply = session.reply();
+  write_status(reply, *record, record->status());
+}
+
+Coroutine<void> results_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_results(command.arguments);
+  const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
+  if (record == nullptr) co_return;
+  if (parsed->block) {
+    const bool for_ever = parsed->block->count() == 0;
+    const Instant deadline = for_ever ? kNever : now() + *parsed->block;
+    const std::uint64_t first = row_of_cursor(parsed->from);
+    const auto has_row = [first](const BatchRecord& batch) {
+      return batch.is_over() || batch.status().rows > first;
+    };
+    ++record->waiters.for_rows;
+    const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
+    --record->waiters.for_rows;
+    if (awaited == Session::Awaited::kGone) co_return;
+  }
+  Slices& slices = session.state().slices();
+  if (!slices.has_time()) co_await slices.wait_for_slice();
+  if (session.is_dropped()) co_return;
+  const std::uint64_t most =
+      std::min(kMostPageBytes, session.state().config().limits.output_buffer.count / 2);
+  const ResultsDemand demand{.cursor = parsed->from, .count = parsed->count, .max_bytes = most};
+  const std::optional<ResultsPage> page = results_in_memory(*record, demand);
+  if (page) {
+    write_page(session, *page);
+    co_return;
+  }
+  Batches& batches = session.state().batches();
+  const auto read = batches.read_rows(record, demand);
+  const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
+  if (!co_await session.await_rows(record, is_read)) co_return;
+  if (!read->page) {
+    const auto still_there = batches.registry().find(record->sequence);
+    const bool is_forgotten = still_there && *still_there == nullptr;
+    session.fail(is_forgotten ? no_such_batch(parsed->id) : fmt::format("STORE {}", read->page.error()));
+    co_return;
+  }
+  if (!slices.has_time()) co_await slices.wait_for_slice();
+  write_page(session, *read->page);
+}
+
+void list_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_list(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  ListDemand demand{.cursor = parsed->cursor,
+                    .count = parsed->count,
+                    .active_only = parsed->state == to_string(BatchState::kOpen) ||
+                                   parsed->state == to_string(BatchState::kQueued) ||
+                                   parsed->state == to_string(BatchState::kRunning),
+                    .tenant = session.user().is_admin() ? nullptr : &session.user().tenant()};
+  if (parsed->match) {
+    demand.is_named = [&](const BatchRecord& record) { return is_named_like(record, *parsed->match); };
+  }
+  if (!parsed->state.empty()) {
+    demand.is_so = [&](const BatchStatus& status) { return parsed->state == to_string(status.state); };
+  }
+  const auto page = list_page(session.state().batches().registry(), demand);
+  if (!page) return session.fail(page.error());
+  proto::ReplyWriter reply = session.reply();
+  reply.array(2);
+  reply.bulk_integer(static_cast<std::int64_t>(page->next));
+  reply.array(page->batches.size());
+  for (const auto& [record, status] : page->batches) write_status(reply, *record, status);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,132 @@
+// Commands that submit jobs.
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "daemon/base/slices.h"
+#include "daemon/base/time.h"
+#include "daemon/server/commands/batch_replies.h"
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/payloads/digest.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/state/server_state.h"
+#include "proto/submit_options.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+void reply_id(Session& session, const Batches::Accepted& accepted) LOCKSLEY_REQUIRES(kIoThread) {
+  if (!accepted) return session.fail(accepted.error());
+  const BatchRecord& record = **accepted;
+  session.reply_when_stored(record.stored.ticket,
+                            [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
+}
+
+void reply_count(Session& session, const BatchRecord& record,
+                 const std::expected<std::uint64_t, Batches::Refusal>& count) LOCKSLEY_REQUIRES(kIoThread) {
+  if (!count) return session.fail(count.error());
+  session.reply_when_stored(record.stored.ticket, [&](proto::ReplyWriter& reply) {
+    reply.integer(static_cast<std::int64_t>(*count));
+  });
+}
+
+}  // namespace
+
+void submit_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_submit(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  reply_id(session, session.state().batches().submit(session.user(), *parsed, std::move(command.arguments)));
+}
+
+bool are_many_payloads(const proto::Command& command) {
+  // Guesses: some 100 us of computing a digest.
+  constexpr std::size_t kMany = 8192;
+  constexpr std::size_t kManyBytes = std::size_t{1} << 20;
+  return command.arguments.size() > kMany || command.arguments.payload_bytes() > kManyBytes;
+}
+
+Coroutine<void> submit_many_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_submit(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  std::optional<Digest> digest;
+  const auto* const jobs = std::get_if<proto::JobsSource>(&parsed->source);
+  if (jobs != nullptr && !parsed->options.id.empty()) {
+    Slices& slices = session.state().slices();
+    DigestInParts parts(command.arguments, jobs->first);
+    while (!(digest = parts.go_on(now() + Slices::kSlice))) {
+      co_await slices.wait_for_slice();
+      // Its user may have been removed meanwhile, too.
+      if (session.is_dropped() || !session.is_logged_in()) break;
+    }
+  }
+  Batches& batches = session.state().batches();
+  if (!session.is_dropped() && session.is_logged_in()) {
+    reply_id(session, batches.submit(session.user(), *parsed, std::move(command.arguments), digest));
+  }
+  batches.free_refused(std::move(command.arguments));
+}
+
+void open_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_open(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  reply_id(session, session.state().batches().open(session.user(), *parsed, session.id()));
+}
+
+void add_command(Session& session, proto::Command& command) {
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
+  if (const std::string& handler = record->handler().name(); !session.user().may_use(handler)) {
+    return session.fail(no_handler_permission_error(session.user(), handler));
+  }
+  proto::ArgumentList payloads = std::move(command.arguments);
+  payloads.drop_front(2);
+  reply_count(session, *record, session.state().batches().add(*record, std::move(payloads), session.id()));
+}
+
+void close_command(Session& session, proto::Command& command) {
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
+  reply_count(session, *record, session.state().batches().changes().close(*record));
+}
+
+Coroutine<void> run_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_run(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  Batches& batches = session.state().batches();
+  const auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments));
+  if (!accepted) {
+    session.fail(accepted.error());
+    co_return;
+  }
+  const std::shared_ptr<BatchRecord> record = *accepted;
+  const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
+  // Not inside the co_await: there g++ 12 evaluates both sides of a conditional.
+  const Instant deadline = parsed->options.deadline ? now() + *parsed->options.deadline : kNever;
+  Session::Awaited awaited = co_await session.await_batch(record, is_over, deadline);
+  if (awaited == Session::Awaited::kTimeout) {
+    batches.changes().cancel(*record, "deadline passed");
+    awaited = co_await session.await_batch(record, is_over, kNever);
+  }
+  if (awaited == Session::Awaited::kGone) {
+    batches.changes().cancel(*record, "the client of its RUN has gone");
+    co_return;
+  }
+  if (!record->refusal.empty()) {
+    session.fail(record->refusal);
+    co_return;
+  }
+  proto::ReplyWriter reply = session.reply();
+  const auto written = write_run_outputs(reply, *record, parsed->options.keep,
+                                         session.state().config().limits.output_buffer.count);
+  if (!written) session.fail(written.error());
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,168 @@
+#include "daemon/server/commands/dispatch.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/state/server_state.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+using proto::CommandId;
+
+// What executes a command. If both are set, `blocking` executes those that are_many_payloads(). Both write exactly one reply to the session (subscriptions:
+// one a channel) and may take the arguments out of the command. They run on the I/O thread and do not block
+// it; `blocking` may suspend.
+struct CommandHandler {
+  void (*execute)(Session& session, proto::Command& command) = nullptr;
+  Coroutine<void> (*blocking)(Session& session, proto::Command command) = nullptr;
+};
+
+constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(id); }
+
+struct HandlerTable {
+  std::array<CommandHandler, index_of(CommandId::kCount)> handlers{};
+  // How often each command was entered: the addresses of functions are no constants under UBSan.
+  std::array<int, index_of(CommandId::kCount)> entries{};
+};
+
+constexpr HandlerTable kTable = [] {
+  HandlerTable table;
+  const auto plain = [&](CommandId id, void (*execute)(Session&, proto::Command&)) {
+    table.handlers[index_of(id)].execute = execute;
+    ++table.entries[index_of(id)];
+  };
+  const auto blocking = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command)) {
+    table.handlers[index_of(id)].blocking = execute;
+    ++table.entries[index_of(id)];
+  };
+  const auto large = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command)) {
+    table.handlers[index_of(id)].blocking = execute;
+  };
+  plain(CommandId::kAdd, add_command);
+  blocking(CommandId::kAuth, auth_command);
+  plain(CommandId::kCancel, cancel_command);
+  blocking(CommandId::kClient, client_command);
+  plain(CommandId::kClose, close_command);
+  plain(CommandId::kCommand, command_command);
+  blocking(CommandId::kConfig, config_command);
+  plain(CommandId::kEcho, echo_command);
+  plain(CommandId::kExplain, explain_command);
+  plain(CommandId::kForget, forget_command);
+  plain(CommandId::kHandlers, handlers_command);
+  blocking(CommandId::kHello, hello_command);
+  plain(CommandId::kInfo, info_command);
+  plain(CommandId::kList, list_command);
+  plain(CommandId::kOpen, open_command);
+  plain(CommandId::kPause, pause_command);
+  plain(CommandId::kPing, ping_command);
+  plain(CommandId::kPsubscribe, psubscribe_command);
+  plain(CommandId::kPunsubscribe, punsubscribe_command);
+  plain(CommandId::kQuit, quit_command);
+  plain(CommandId::kReset, reset_command);
+  blocking(CommandId::kResults, results_command);
+  plain(CommandId::kResume, resume_command);
+  plain(CommandId::kRetry, retry_command);
+  blocking(CommandId::kRun, run_command);
+  plain(CommandId::kSelect, select_command);
+  plain(CommandId::kStatus, status_command);
+  plain(CommandId::kSubmit, submit_command);
+  large(CommandId::kSubmit, submit_many_command);
+  plain(CommandId::kSubscribe, subscribe_command);
+  plain(CommandId::kTenants, tenants_command);
+  plain(CommandId::kUnsubscribe, unsubscribe_command);
+  blocking(CommandId::kWait, wait_command);
+  plain(CommandId::kWeight, weight_command);
+  plain(CommandId::kWorkers, workers_command);
+  return table;
+}();
+
+static_assert(std::ranges::all_of(kTable.entries, [](int entries) { return entries == 1; }),
+              "every command has one handler");
+
+// CLIENT REPLY SKIP applies to the command after it: goes from "the next one" to "this one", and from this one
+// to none.
+void step_reply_mode(Session& session) {
+  if (session.info().reply_mode == ClientInfo::ReplyMode::kSkipNext) {
+    session.info().reply_mode = ClientInfo::ReplyMode::kSkipping;
+  } else if (session.info().reply_mode == ClientInfo::ReplyMode::kSkipping) {
+    session.info().reply_mode = ClientInfo::ReplyMode::kOn;
+  }
+}
+
+// Needs: the session may not send commands of this group. Whether it may send this one all the same; else the
+// error reply is written.
+bool is_let_in(Session& session, const proto::CommandSpec& spec) {
+  if (!session.is_logged_in()) {
+    if (spec.allowed_before_auth()) return true;
+    session.fail(kNoAuthReply);
+  } else {
+    session.fail(no_permission_error(session.user(), spec.name));
+  }
+  return false;
+}
+
+}  // namespace
+
+Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command command) const {
+  kIoThread.assert_held();
+  return kTable.handlers[index_of(id)].blocking(session, std::move(command));
+}
+
+CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& command,
+                                              const proto::CommandSpec*& spec) const {
+  kIoThread.assert_held();
+  step_reply_mode(session);
+  ServerStats& stats = session.state().stats();
+  const proto::CommandSpec* found = proto::find_command(command.name());
+  if (found == nullptr) {
+    stats.unknown_commands.add(1);
+    session.fail(session.is_logged_in() ? proto::unknown_command_error(command.arguments)
+                                        : std::string(kNoAuthReply));
+    return Executed::kDone;
+  }
+  spec = found;
+  stats.commands[index_of(found->id)].add(1);
+  if (!session.may(found->group) && !is_let_in(session, *found)) return Executed::kDone;
+  if (!found->accepts(command.arguments.size())) {
+    session.fail(proto::arity_error(*found));
+    return Executed::kDone;
+  }
+  if (session.info().protocol == proto::Protocol::kResp2 && !session.subscriptions().empty() &&
+      !found->allowed_while_subscribed()) {
+    session.fail(proto::not_while_subscribed_error(*found));
+    return Executed::kDone;
+  }
+  const CommandHandler& handler = kTable.handlers[index_of(found->id)];
+  const bool is_plain =
+      handler.execute != nullptr && (handler.blocking == nullptr || !are_many_payloads(command));
+  if (!is_plain) return Executed::kBlocks;
+  handler.execute(session, command);
+  return Executed::kDone;
+}
+
+const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Command& command,
+                                           CommandId container) {
+  const std::string_view name = command.arguments[1];
+  const proto::SubcommandSpec* found = proto::find_subcommand(container, name);
+  if (found == nullptr) {
+    session.fail(proto::unknown_subcommand_error(proto::command(container), name));
+    return nullptr;
+  }
+  const auto arguments = static_cast<std::int64_t>(command.arguments.size());
+  if (arguments < found->min_arguments || arguments > found->max_arguments) {
+    session.fail(proto::arity_error(*found));
+    return nullptr;
+  }
+  if (!session.may(found->group)) {
+    session.fail(no_permission_error(session.user(), proto::full_name(*found)));
+    return nullptr;
+  }
+  return found;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/io_thread.h"
+
+namespace locksley::daemon {
+
+class ServerState;
+class User;
+
+// The version of Redis whose connection commands these are. Clients decide by it what they send.
+inline constexpr std::string_view kRedisVersion = "7.4.0";
+
+// The text of INFO: `# Section` lines and `key:value` lines, ended by CRLF. `all` and `everything` stand for all
+// sections; no section, or `default`, for all but Lanes, which locks each lane's mutex. Only admins see numbers
+// of other users; others see their own in their place, or nothing.
+std::string info_text(ServerState& state, const User& user, std::span<const std::string_view> sections)
+    LOCKSLEY_REQUIRES(kIoThread);
+
+}  // namespace locksley::daemon

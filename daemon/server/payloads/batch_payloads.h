@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "core/base/check.h"
+#include "core/base/index_range.h"
+#include "core/batch/payload.h"
+#include "daemon/server/payloads/digest.h"
+#include "proto/argument_list.h"
+#include "proto/submit_options.h"
+
+namespace locksley::daemon {
+
+// Opens the payloads of one batch in the store. Empty: the batch is not in the store.
+using OpenStored = std::function<std::unique_ptr<PayloadSource>()>;
+
+// The payloads of one batch of the daemon, from its acceptance until it is forgotten. Each implementation
+// knows whether its payloads lie in memory, in the store or in both, and manages their lifetime itself; the
+// rest of the daemon does not ask.
+//
+// Owned by its batch. Any number of workers call fetch() and memory_bytes(); all other functions belong to
+// the I/O thread. Only a fetch() from the store blocks, and only that fails (core/batch/payload.h); the
+// others can run out of memory.
+class BatchPayloads : public PayloadSource {
+ public:
+  // Whether failed jobs may run again (RETRY) after the batch is over.
+  enum class FailedJobs : std::uint8_t { kNeverRunAgain, kMayRunAgain };
+  // What release() took out of the batch. The caller may destroy `freed` on another thread: it may be large.
+  struct Released {
+    std::shared_ptr<const proto::ArgumentList> freed;  // null: nothing large
+    std::uint64_t kept_bytes = 0;  // still held in memory, because failed jobs may run again
+  };
+  // The batch is over, and no worker fetches. Frees the memory; if failed jobs may run again, payloads that
+  // are in the store are read from there from now on, and payloads in memory alone stay. `repetition`: if
+  // the client chose the id, is_same() must go on working.
+  enum class Repetition : std::uint8_t { kImpossible, kPossible };
+  virtual Released release(FailedJobs failed_jobs, Repetition repetition) = 0;
+
+  // Whether a second submission with the same id has the same jobs.
+  virtual bool is_same(const proto::ArgumentList& payloads) const = 0;
+  // Of the payloads, if it is known already: comparing digests is cheaper than comparing millions of payloads.
+  virtual std::optional<Digest> digest() const { return std::nullopt; }
+  virtual bool is_same_range(const proto::RangeSource&) const { return false; }
+
+  // ---- Streamed batches (OPEN) only ----
+
+  // Where the payloads of an ADD are kept.
+  enum class Place : std::uint8_t { kMemory, kStore };
+  // Appends payloads; before the lane learns of the jobs. kStore: they are in the store before a job runs.
+  virtual void add(const std::shared_ptr<const proto::ArgumentList>&, Place) { refuse(); }
+  // Removes the last `count` payloads, of which no worker knows.
+  virtual void withdraw(std::uint64_t /*count*/) { refuse(); }
+  // Frees payloads while the stream goes on and no job is queued or running: all those in memory, but for
+  // those that share a block with `wanted` (ascending).
+  virtual void keep_only(std::span<const IndexRange> /*wanted*/) { refuse(); }
+
+ private:
+  static void refuse() { check(false, "a batch that was not opened as a stream is changed like one"); }
+};
+
+}  // namespace locksley::daemon

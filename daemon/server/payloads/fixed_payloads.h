@@ -1,0 +1,66 @@
+// Payloads that are never in memory as a whole: a batch's lifetime changes nothing about them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "daemon/server/payloads/batch_payloads.h"
+
+namespace locksley::daemon {
+
+// The payloads of a SUBMIT with RANGE: computed from the range, in constant memory. Nothing blocks or fails.
+class RangedPayloads final : public BatchPayloads {
+ public:
+  explicit RangedPayloads(proto::RangeSource range)
+      : high_(range.high), payloads_(range.low, std::move(range.payload)) {}
+
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
+    return payloads_.fetch(first, out, scratch);
+  }
+  std::uint64_t memory_bytes() const override { return payloads_.memory_bytes(); }
+
+  // The pattern stays: it tells a repetition, and failed jobs need it.
+  Released release(FailedJobs, Repetition) override {
+    return {.freed = nullptr, .kept_bytes = payloads_.pattern() ? payloads_.memory_bytes() : 0};
+  }
+  bool is_same(const proto::ArgumentList&) const override { return false; }
+  bool is_same_range(const proto::RangeSource& other) const override {
+    return payloads_.low() == other.low && high_ == other.high && payloads_.pattern() == other.payload;
+  }
+
+ private:
+  const std::int64_t high_;
+  RangePayloads payloads_;
+};
+
+// The payloads of a batch that lie in the store alone: the batch was restored, or memory had no room for
+// them. A fetch may block, and fails, as the store's reads do.
+class UncachedPayloads final : public BatchPayloads {
+ public:
+  // `digest`: of all payloads, if the client chose the id.
+  UncachedPayloads(std::unique_ptr<PayloadSource> stored, std::uint64_t jobs, std::optional<Digest> digest)
+      : stored_(std::move(stored)), jobs_(jobs), digest_(digest) {}
+
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
+    return stored_->fetch(first, out, scratch);
+  }
+  std::uint64_t memory_bytes() const override { return stored_->memory_bytes(); }
+
+  Released release(FailedJobs, Repetition) override { return {}; }
+  bool is_same(const proto::ArgumentList& payloads) const override {
+    return payloads.size() == jobs_ && digest_.has_value() && *digest_ == digest_of(payloads);
+  }
+  std::optional<Digest> digest() const override { return digest_; }
+
+ private:
+  const std::unique_ptr<PayloadSource> stored_;
+  const std::uint64_t jobs_;
+  const std::optional<Digest> digest_;
+};
+
+}  // namespace locksley::daemon

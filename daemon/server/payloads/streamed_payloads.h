@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/index_range.h"
+#include "core/sync/mutex.h"
+#include "daemon/server/payloads/batch_payloads.h"
+
+namespace locksley::daemon {
+
+// The payloads of a batch that is streamed in by OPEN and ADD. The payloads of a large ADD stay in the blocks
+// in which they were received. Those of small ADDs are copied into common blocks, so that ten million ADDs of
+// one short payload cost a few bytes each instead of a block each. Payloads for which memory has no room are
+// in the store alone.
+//
+// The I/O thread adds and, once the batch is over, releases; any number of workers fetch meanwhile (one
+// shared lock for each fetch, and one fetch serves many jobs). Bytes in memory never move, so views live
+// until release(). A fetch from the store may block, and throws what that throws.
+class StreamedPayloads final : public BatchPayloads {
+ public:
+  static constexpr std::size_t kCopiedBytes =
+      4 * 1024;  // an ADD up to this is copied; guess: a quarter of a block
+  static constexpr std::size_t kPieceBytes = 64 * 1024;  // of copied payloads; guess
+
+  // `stored`: all payloads of the batch that are in the store; null: the batch is not stored. The first
+  // `restored` payloads are there already.
+  explicit StreamedPayloads(std::unique_ptr<PayloadSource> stored = nullptr, std::uint64_t restored = 0)
+      : stored_(std::move(stored)) {
+    if (restored != 0) add_stored(restored);
+  }
+
+  void add(const std::shared_ptr<const proto::ArgumentList>& payloads, Place place) override;
+  void withdraw(std::uint64_t count) override;
+  void keep_only(std::span<const IndexRange> wanted) override;
+  Released release(FailedJobs failed_jobs, Repetition repetition) override;
+  // Never: it is not known whether another OPEN would send the same.
+  bool is_same(const proto::ArgumentList&) const override { return false; }
+
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
+  std::uint64_t memory_bytes() const override { return memory_bytes_.load(); }
+
+ private:
+  // Payloads first, first + 1, … up to the next piece's first.
+  struct Piece {
+    std::uint64_t first;
+    // Where they are: in `received`; or in `bytes`, of kPieceBytes, filled up to `used`; or, if both are
+    // null, in the store (or freed).
+    std::shared_ptr<const proto::ArgumentList> received;
+    std::unique_ptr<char[]> bytes;
+    std::size_t used = 0;
+    std::vector<std::uint32_t> ends;  // of each payload in `bytes`
+
+    bool is_in_memory() const { return received != nullptr || bytes != nullptr; }
+    std::uint64_t memory_bytes() const;
+  };
+
+  using Pieces = std::deque<Piece>;
+  // False if one of them is not in memory.
+  bool fetch_from_memory(std::uint64_t first, std::span<std::string_view> out) const
+      LOCKSLEY_EXCLUDES(mutex_);
+  void add_stored(std::uint64_t count) LOCKSLEY_EXCLUDES(mutex_);
+  void copy(const proto::ArgumentList& payloads) LOCKSLEY_REQUIRES(mutex_);
+  Pieces::const_iterator piece_of(std::uint64_t index) const LOCKSLEY_REQUIRES_SHARED(mutex_);
+
+  const std::unique_ptr<PayloadSource> stored_;
+  mutable SharedMutex mutex_;
+  Pieces pieces_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t count_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> memory_bytes_{0};  // written by the I/O thread, read by anyone: a hint
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "config/config.h"
+#include "daemon/server/batches/account.h"
+#include "proto/command_reader.h"
+
+namespace locksley::daemon {
+
+// What connections hold in memory. Unfinished commands of all together are bounded by limits.max_queued_bytes.
+// The rest (replies that wait for their readers or for the store, events to be matched, names of
+// subscriptions) is charged to the account of the connection's user: Resource::kClientBytes. What strangers
+// hold is charged to the account of all alone.
+//
+// Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a sum acts
+// on the answer.
+class ClientMemory {
+ public:
+  // `config` is what is in force; it may change.
+  ClientMemory(const config::Config& config, Account& all) : config_(config), all_(all) {}
+  ClientMemory(const ClientMemory&) = delete;
+  ClientMemory& operator=(const ClientMemory&) = delete;
+
+  Account& all() const { return all_; }
+
+  // The part of one connection in both sums. A member of a Session, which calls clear() at its end. The
+  // destructor does not: a pending wait of Asio may destroy the session after the sums.
+  class Share {
+   public:
+    explicit Share(ClientMemory& all) : all_(all), account_(&all.all_) {}
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    std::uint64_t input() const { return input_; }
+    std::uint64_t output() const { return output_; }
+    // Who pays: the account of the connection's user, or of all.
+    Account& account() const { return *account_; }
+    // From now on this one pays. Null: that of all.
+    void set_account(Account* account) {
+      account_->refund(Resource::kClientBytes, output_);
+      account_ = account != nullptr ? account : &all_.all_;
+      account_->charge(Resource::kClientBytes, output_);
+    }
+
+    // False if all together hold too much and this connection, which wants more, is one of those to blame.
+    bool set_input(std::uint64_t bytes) {
+      const std::uint64_t before = std::exchange(input_, bytes);
+      all_.input_ += bytes - before;
+      return bytes <= std::max(before, all_.fair_input()) ||
+             all_.input_ <= all_.config_.limits.max_queued_bytes.count;
+    }
+    void set_output(std::uint64_t bytes) {
+      account_->charge(Resource::kClientBytes, bytes);
+      account_->refund(Resource::kClientBytes, std::exchange(output_, bytes));
+    }
+    void clear() {
+      all_.input_ -= std::exchange(input_, 0);
+      set_output(0);
+    }
+
+   private:
+    ClientMemory& all_;
+    Account* account_;
+    std::uint64_t input_ = 0;
+    std::uint64_t output_ = 0;
+  };
+
+ private:
+  // An equal share, or what a few small commands take: who holds no more is not to blame.
+  std::uint64_t fair_input() const {
+    const config::Limits& limits = config_.limits;
+    return std::max<std::uint64_t>(
+        2 * proto::CommandReader::kFirstBlockBytes,
+        limits.max_queued_bytes.count / std::max<std::uint64_t>(limits.max_clients, 1));
+  }
+
+  const config::Config& config_;
+  Account& all_;
+  std::uint64_t input_ = 0;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/base/io.h"
+#include "proto/command_reader.h"
+#include "proto/command_table.h"
+
+namespace locksley::daemon {
+
+class Session;
+
+// Executes the commands that a session reads. An interface, so that sessions need not know the commands: the
+// implementation is the Dispatcher of daemon/server/commands.
+//
+// Owned by the Server; outlives all sessions, which share it. The I/O thread only. Errors are replies.
+class CommandExecutor {
+ public:
+  enum class Executed : std::uint8_t {
+    kDone,    // executed or refused; the reply is written
+    kBlocks,  // execute_blocking() is to be awaited with the command
+  };
+
+  virtual ~CommandExecutor() = default;
+
+  // Finds the command, checks what the command table says of it, and executes it. Sets `spec` to what was
+  // found; leaves it alone if there is no such command. May take the arguments out of the command. Never
+  // blocks.
+  virtual Executed execute(Session& session, proto::Command& command,
+                           const proto::CommandSpec*& spec) const = 0;
+  // For a command that execute() said blocks: may suspend until the command has its reply.
+  virtual Coroutine<void> execute_blocking(Session& session, proto::CommandId id,
+                                           proto::Command command) const = 0;
+};
+
+}  // namespace locksley::daemon

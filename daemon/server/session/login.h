@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "daemon/base/time.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/users.h"
+#include "proto/command_table.h"
+
+namespace locksley::daemon {
+
+// How a peer proved that it is its user.
+enum class Credential : std::uint8_t {
+  kNone,  // no users are configured
+  kPassword,
+  kCertificate,
+};
+
+// The user of a connection and the credential that logged it in, or since when there is no user. Counts the
+// connection among those of its user's tenant.
+//
+// A member of a Session, which sets it to null when it ends: tenants count connections.
+// The I/O thread only. Nothing blocks.
+class Login {
+ public:
+  explicit Login(Instant since) : stranger_since_(since) {}
+  Login(const Login&) = delete;
+  Login& operator=(const Login&) = delete;
+
+  // Null: no user has logged in.
+  const UserRef& user() const { return user_; }
+  // Whether the user may send commands of this group: one test of a bit. False for all while there is none.
+  bool may(proto::CommandGroup group) const { return (groups_ & bit_of(group)) != 0; }
+  // From when limits.login_timeout counts. Needs: there is no user.
+  Instant stranger_since() const { return stranger_since_; }
+
+  // Whether the user may have this connection, too: its quota of connections.
+  bool has_room_for(const User& user) const {
+    Tenant& tenant = user.tenant();
+    const bool is_counted = user_ != nullptr && &user_->tenant() == &tenant;
+    return is_counted || tenant.account.has_room(Resource::kConnections, 1);
+  }
+  // Whether the credential that logged this connection in has changed. `current`: the same user, as it is
+  // now. A change of the user's other credential does not count. Needs: there is a user.
+  bool has_credential_changed(const User& current) const {
+    switch (credential_) {
+      case Credential::kPassword:
+        return current.password_hash() != user_->password_hash();
+      case Credential::kCertificate:
+        return current.certificate() != user_->certificate();
+      case Credential::kNone:
+        break;
+    }
+    return false;
+  }
+  Credential credential() const { return credential_; }
+  // Null: no user.
+  void set(UserRef user, Credential credential) {
+    if (user_ != nullptr) user_->tenant().account.refund(Resource::kConnections, 1);
+    if (user != nullptr) user->tenant().account.charge(Resource::kConnections, 1);
+    if (user == nullptr && user_ != nullptr) stranger_since_ = now();
+    user_ = std::move(user);
+    groups_ = user_ == nullptr ? CommandGroups{0} : user_->groups();
+    credential_ = credential;
+  }
+
+ private:
+  UserRef user_;
+  CommandGroups groups_ = 0;  // of user_
+  Credential credential_ = Credential::kNone;
+  Instant stranger_since_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,254 @@
+#include "daemon/server/session/session.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <asio/post.hpp>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
+#include "daemon/server/batches/refusals.h"
+#include "daemon/server/session/sessions.h"
+
+namespace locksley::daemon {
+
+Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std::string peer,
+                 std::string local)
+    : sessions_(sessions),
+      state_(sessions.state()),
+      transport_(std::move(transport)),
+      id_(id),
+      peer_(std::move(peer)),
+      local_(std::move(local)),
+      connected_at_(now()),
+      life_(transport_.is_tls() ? Life::kHandshake : Life::kStranger),
+      login_(connected_at_),
+      wakeup_(state_.executor()),
+      timer_(state_.executor()),
+      reader_(proto::Limits::before_authentication()),
+      output_(state_.held_replies(), [this](const std::string& error) { release_replies(error); }),
+      subscriptions_(state_.batches().events(), state_.stats().subscribers, *this),
+      memory_(sessions.memory()),
+      active_at_(connected_at_) {
+  log_out();
+}
+
+Session::~Session() = default;
+
+Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
+  kIoThread.assert_held();
+  try {
+    co_await self->converse();
+  } catch (const std::exception& error) {
+    LogLine("connection ended by an error")
+        .with("peer", self->peer_)
+        .with("client", self->id_)
+        .with("reason", error.what())
+        .write(self->state_.log(), spdlog::level::err);
+  }
+  self->end();
+}
+
+Coroutine<void> Session::converse() {
+  if (life_.now() == Life::kHandshake) {
+    const bool is_ready = co_await shake_hands();
+    if (!is_ready) co_return;
+  }
+  while (!is_dropped()) {
+    if (life_.now() == Life::kStranger && now() >= login_deadline()) co_return;
+    if (transport_.can_receive() && !is_held_up()) receive();
+    const Instant began = now();
+    const Turn turn = execute();
+    match_events();
+    // Without sending, which wakes the peer: that may take the processor at once.
+    const Instant::duration took = turn == Turn::kBlock ? Instant::duration{} : now() - began;
+    if (turn == Turn::kBlock) {
+      co_await sessions_.executor().execute_blocking(*this, spec_->id, std::exchange(command_, {}));
+      active_at_ = now();
+    }
+    if (is_dropped() || !flush() || is_over_output_limit()) co_return;
+    output_.drop_muted();
+    update_memory();
+    if (turn == Turn::kClose || life_.is_closing()) {
+      co_await say_goodbye();
+      co_return;
+    }
+    const bool may_go_on = !is_held_up();
+    const bool has_more = turn == Turn::kYield || (turn == Turn::kBlock && reader_.buffered_bytes() > 0) ||
+                          transport_.can_receive() || subscriptions_.has_waiting_events();
+    if (may_go_on && turn == Turn::kBlock && !has_more) continue;
+    if (may_go_on && has_more) {
+      // All others that have something to do come first.
+      co_await state_.slices().wait_for_slice();
+      continue;
+    }
+    const bool is_last = transport_.is_at_end() || life_.now() == Life::kFinishing;
+    if (turn == Turn::kNeedMore && is_last && output_.empty()) co_return;
+    if (!rest()) co_return;
+    if (may_go_on && !transport_.is_at_end()) transport_.wait_readable(*this);
+    if (!output_.sendable().empty()) transport_.wait_writable(*this);
+    // Twice in a row: once may be another program that had the processor.
+    const bool was_long = took > kCheapTurn;
+    const bool is_costly = std::exchange(was_long_, was_long) && was_long;
+    if (was_long) state_.slices().charge(took);
+    if (!wakeup_.take()) co_await wakeup_.wait();
+    // Its next turn may be as long: the clients that ask for little come first.
+    if (is_costly && !state_.slices().has_time()) co_await state_.slices().wait_for_slice();
+  }
+}
+
+Session::Turn Session::execute() {
+  if (life_.is_closing()) return Turn::kClose;
+  const CommandExecutor& executor = sessions_.executor();
+  const Instant began = now();
+  const std::size_t output_limit = output_size() + kTurnOutput;
+  for (int n = 1; n <= kTurnCommands; ++n) {
+    if (output_size() > output_limit || is_held_up()) return Turn::kYield;
+    const proto::ReadStatus status = reader_.next(command_);
+    if (status == proto::ReadStatus::kNeedMore) return Turn::kNeedMore;
+    if (status == proto::ReadStatus::kError) return refuse_stream();
+    active_at_ = began;
+    ++commands_;
+    if (executor.execute(*this, command_, spec_) == CommandExecutor::Executed::kBlocks) return Turn::kBlock;
+    if (life_.is_closing()) return Turn::kClose;
+    // The clock costs as much as a PING, and next to nothing beside any other command.
+    const bool is_cheap = spec_ != nullptr && spec_->id == proto::CommandId::kPing;
+    if ((n % 16 == 0 || !is_cheap) && now() - began > kTurnTime) return Turn::kYield;
+  }
+  return Turn::kYield;
+}
+
+Session::Turn Session::refuse_stream() {
+  state_.stats().protocol_errors.add(1);
+  const proto::ProtocolError& error = reader_.error();
+  life_.go_to(Life::kLastReply);
+  if (error.kind == proto::ProtocolError::Kind::kCrossProtocol) {
+    state_.warnings().warn(Warning::kCrossProtocol, peer_, "HTTP sent to the port of the wire protocol");
+    return Turn::kClose;
+  }
+  LogLine("protocol error")
+      .with("peer", peer_)
+      .with("client", id_)
+      .with("reason", error.message)
+      .write(state_.log(), spdlog::level::debug);
+  info_.reply_mode = ClientInfo::ReplyMode::kOn;
+  fail(error.message);
+  return Turn::kClose;
+}
+
+proto::ReplyWriter Session::reply() {
+  using enum ClientInfo::ReplyMode;
+  if (info_.reply_mode == kOff || info_.reply_mode == kSkipping) return {output_.muted(), info_.protocol};
+  return {output_.end(), info_.protocol};
+}
+
+bool Session::is_held_up() const {
+  const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
+  return output_.size() > pause || (output_.is_held() && sessions_.is_store_congested());
+}
+
+void Session::release_replies(const std::string& error) {
+  const std::string reply = error.empty() ? std::string() : not_stored(error);
+  const std::size_t errors = output_.release(reply, info_.protocol);
+  if (errors != 0) {
+    state_.stats().command_errors[static_cast<std::size_t>(error_code_of(reply))].add(errors);
+  }
+  wakeup_.wake();
+}
+
+void Session::fail(std::string_view text) {
+  state_.stats().command_errors[static_cast<std::size_t>(error_code_of(text))].add(1);
+  reply().error(text);
+}
+
+void Session::drop(std::string_view reason) {
+  if (!life_.go_to(Life::kDropped)) return;
+  LogLine("connection dropped")
+      .with("peer", peer_)
+      .with("client", id_)
+      .with("reason", reason)
+      .write(state_.log(), spdlog::level::debug);
+  wakeup_.wake();
+}
+
+void Session::finish() {
+  life_.go_to(Life::kFinishing);
+  wakeup_.wake();
+}
+
+void Session::write_message(std::string_view pattern, std::string_view channel, std::string_view message) {
+  proto::ReplyWriter writer(output_.sendable(), info_.protocol);
+  writer.push(pattern.empty() ? 3 : 4);
+  writer.bulk(pattern.empty() ? "message" : "pmessage");
+  if (!pattern.empty()) writer.bulk(pattern);
+  writer.bulk(channel);
+  writer.bulk(message);
+  update_memory();
+  wakeup_.wake();
+}
+
+void Session::event_waits() {
+  update_memory();
+  wakeup_.wake();
+}
+
+void Session::match_events() {
+  if (!subscriptions_.has_waiting_events()) return;
+  if (!subscriptions_.match_until(now() + kTurnTime)) {
+    state_.slices().add([self = shared_from_this()](Instant) {
+      self->wakeup_.wake_here();
+      return true;
+    });
+  }
+}
+
+void Session::update_memory(std::size_t more) {
+  kIoThread.assert_held();
+  if (is_dropped()) return;
+  const std::uint64_t memory = output_.memory_bytes() + subscriptions_.memory_bytes() + more;
+  if (memory == memory_.output()) return;
+  memory_.set_output(memory);
+  sessions_.enforce_memory_limit(*this);
+}
+
+void Session::evict(const std::string& limit) {
+  state_.warnings().warn(
+      Warning::kClientMemory, peer_,
+      fmt::format("clients together hold more than {}: the one that holds most is dropped", limit));
+  state_.stats().slow_clients_dropped.add(1);
+  drop(limit);
+  memory_.set_output(0);
+}
+
+std::string Session::describe() const {
+  const auto seconds = [](Instant since) {
+    return std::chrono::duration_cast<std::chrono::seconds>(now() - since).count();
+  };
+  const bool is_subscribed = !subscriptions_.empty();
+  const std::string_view flags = is_subscribed ? (info_.no_evict ? "Pe" : "P") : (info_.no_evict ? "e" : "N");
+  return fmt::format(
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} cmds={} qbuf={} "
+      "omem={} cmd={} "
+      "user={} lib-name={} lib-ver={} resp={}",
+      id_, peer_, local_, const_cast<Transport&>(transport_).socket().native_handle(), info_.name,
+      seconds(connected_at_), seconds(active_at_), flags,
+      subscriptions_.of(Subscriptions::Kind::kChannel).size(),
+      subscriptions_.of(Subscriptions::Kind::kPattern).size(), commands_, reader_.buffered_bytes(),
+      output_.sendable().memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
+      is_logged_in() ? user().name() : "(none)", info_.library_name, info_.library_version,
+      static_cast<int>(info_.protocol));
+}
+
+void Session::end() {
+  subscriptions_.clear();
+  set_user(nullptr, Credential::kNone);
+  transport_.close();
+  timer_.cancel();
+  output_.clear();
+  memory_.clear();
+  life_.go_to(Life::kEnded);
+  sessions_.ended(*this);
+}
+
+}  // namespace locksley::daemon

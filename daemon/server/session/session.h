@@ -1,0 +1,279 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/time.h"
+#include "daemon/base/wakeup.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/users.h"
+#include "daemon/server/session/client_info.h"
+#include "daemon/server/session/client_memory.h"
+#include "daemon/server/session/command_executor.h"
+#include "daemon/server/session/life.h"
+#include "daemon/server/session/login.h"
+#include "daemon/server/session/session_output.h"
+#include "daemon/server/session/subscriptions.h"
+#include "daemon/server/session/transport.h"
+#include "daemon/server/session/waiter_place.h"
+#include "daemon/server/state/server_state.h"
+#include "daemon/store/ticket.h"
+#include "proto/command_reader.h"
+#include "proto/command_table.h"
+#include "proto/reply_writer.h"
+
+namespace locksley::daemon {
+
+class Sessions;
+
+// One connection: reads commands, has them executed in order, writes their replies.
+//
+// It is one coroutine, serve(), that sleeps on one Wakeup. Its socket, the batch that a command waits for, a
+// timer and an order to close all wake it, and it looks at what is the case. It reads and writes without
+// blocking, and asks Asio only when the socket is ready; so no operation is ever cancelled half-way, and no
+// byte is lost by a race. What state it is in is one value, SessionLife; its parts are classes of their own:
+// Transport (the socket), SessionOutput (replies, and which of them wait for the store), Subscriptions, Login,
+// ClientMemory::Share.
+//
+// Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until the
+// coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An error of the
+// connection ends this connection alone.
+//
+// Bounds. Input: a turn reads up to kMostRead; a command may grow to limits.max_command, all unfinished
+// ones together to limits.max_queued_bytes; after a blocking command up to kBlockedInput is read. Output: no
+// command is executed while more than kPauseOutput waits for the peer (before authentication, while its
+// reader has those limits: kPauseStranger); the connection is dropped when more than limits.output_buffer
+// waits, or when it holds most of all while all together hold more than limits.client_memory. Fairness: after
+// kTurnCommands, kTurnTime or kTurnOutput the connection goes to the end of the line of Slices, and so does one
+// whose last two turns were longer than kCheapTurn while that line is busy. Time before authentication:
+// limits.login_timeout.
+class Session final : private Subscriptions::Sink, public std::enable_shared_from_this<Session> {
+ public:
+  static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
+  static constexpr std::size_t kPauseStranger = 1 << 14;   // the same before authentication; guess
+  static constexpr std::size_t kBlockedInput = 64 * 1024;  // guess: room for a pipeline of small commands
+  static constexpr std::size_t kMostRead =
+      256 * 1024;                             // of 130,000 payloads 1 MiB took 4 ms, with page faults
+  static constexpr int kTurnCommands = 1024;  // 100 us of PINGs
+  static constexpr auto kTurnTime = std::chrono::microseconds(500);   // half a quantum of the scheduler
+  static constexpr auto kCheapTurn = std::chrono::microseconds(100);  // a page of 64 KiB; guess
+  static constexpr std::size_t kTurnOutput = 256 * 1024;              // a socket buffer
+  // What a peer has to read the last reply and to close.
+  static constexpr auto kFarewell = std::chrono::seconds(1);
+
+  Session(Sessions& sessions, Transport transport, std::uint64_t id, std::string peer, std::string local);
+  ~Session() override;
+
+  // The connection from its first byte to its end.
+  static Coroutine<void> serve(std::shared_ptr<Session> self);
+
+  // ---- Login: session_login.cc ----
+
+  // False until the peer has shown who it is. While no users are configured, everybody has.
+  bool is_logged_in() const { return login_.user() != nullptr; }
+  // Needs: is_logged_in(). Another object after each change of the configuration, so not to be kept.
+  const User& user() const { return *login_.user(); }
+  // Whether it may send commands of this group. False for all until it is logged in.
+  bool may(proto::CommandGroup group) const { return login_.may(group); }
+  // False, without effect, if the user has all the connections that it may have.
+  bool log_in(const UserRef& user, Credential credential) LOCKSLEY_REQUIRES(kIoThread);
+  // Makes it what it was at the beginning.
+  void log_out() LOCKSLEY_REQUIRES(kIoThread);
+  // After a TLS handshake. False if no user has that certificate, or log_in() refuses.
+  bool log_in_by_certificate(std::string_view common_name) LOCKSLEY_REQUIRES(kIoThread);
+
+  // ---- For commands ----
+
+  ServerState& state() { return state_; }
+  // All connections.
+  Sessions& sessions() { return sessions_; }
+  ClientInfo& info() { return info_; }
+  Subscriptions& subscriptions() { return subscriptions_; }
+  // Writes a reply, in the protocol of the connection.
+  proto::ReplyWriter reply();
+  // Bytes of replies that were written and not sent.
+  std::size_t output_size() const { return output_.size(); }
+  // An error reply, counted by its code.
+  void fail(std::string_view text);
+  // The reply that `write(ReplyWriter&)` writes goes out, and all replies after it, once everything up to
+  // `ticket` is on the disk; if the write fails, an error goes out in its place. 0: at once.
+  template <class Write>
+  void reply_when_stored(Ticket ticket, Write write) LOCKSLEY_REQUIRES(kIoThread);
+  // After this reply nothing more is executed, and the connection closes once the reply is out.
+  void close_after_reply() { life_.go_to(Life::kLastReply); }
+  // What the connection holds may have changed; `more`: what a command that goes on holds.
+  void update_memory(std::size_t more = 0);
+
+  enum class Awaited : std::uint8_t {
+    kDone,
+    kTimeout,
+    kGone,  // the peer has gone or the connection is to close: no reply is wanted
+  };
+  // Waits until `done(*record)`, or until the deadline. Looks when the batch is over or has the row `row`
+  // (BatchRecord::kItsEnd: when it is over).
+  template <class Done>
+  Coroutine<Awaited> await_batch(std::shared_ptr<BatchRecord> record, Done done, Instant deadline,
+                                 std::uint64_t row = BatchRecord::kItsEnd) LOCKSLEY_REQUIRES(kIoThread);
+  // Waits for rows of the batch that are being read from the store, which takes a moment: a peer that has
+  // closed its side gets the reply all the same. False if the connection is to close.
+  template <class Done>
+  Coroutine<bool> await_rows(std::shared_ptr<BatchRecord> record, Done done) LOCKSLEY_REQUIRES(kIoThread);
+  // Waits in the same way until `done()`; who makes it true calls wake().
+  template <class Done>
+  Coroutine<bool> await(Done done);
+  void wake() { wakeup_.wake(); }
+
+  // ---- For Sessions and for other connections ----
+
+  std::uint64_t id() const { return id_; }
+  const std::string& peer() const { return peer_; }
+  // The line of CLIENT LIST.
+  std::string describe() const;
+  const ClientMemory::Share& memory() const { return memory_; }
+  // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
+  void drop(std::string_view reason);
+  bool is_dropped() const { return life_.is_dropped(); }
+  // Drops it, since it holds most while all together hold too much. What it holds counts no longer.
+  void evict(const std::string& limit);
+  // Closes it as soon as its input is executed and what is written is out.
+  void finish();
+  // The users in force have changed: takes over its user, or drops it if the user was removed or the
+  // credential that logged it in has changed.
+  void users_changed() LOCKSLEY_REQUIRES(kIoThread);
+  // The limits in force have changed. limits.idle_timeout counts from now.
+  void limits_changed();
+
+  // ---- For Transport ----
+
+  void socket_is_ready() { wakeup_.wake_here(); }
+
+ private:
+  enum class Turn : std::uint8_t { kNeedMore, kYield, kBlock, kClose };
+
+  // session.cc
+  Coroutine<void> converse() LOCKSLEY_REQUIRES(kIoThread);
+  // Executes complete commands until the turn is over.
+  Turn execute() LOCKSLEY_REQUIRES(kIoThread);
+  Turn refuse_stream();
+  // Nothing more is to be executed or read until some output is sent, or the store has caught up.
+  bool is_held_up() const LOCKSLEY_REQUIRES(kIoThread);
+  // The store has settled the first of the replies that wait for it.
+  void release_replies(const std::string& error);
+  // Matches events with the patterns for a turn's time at most.
+  void match_events();
+  bool takes_messages() const override { return !is_dropped(); }
+  void write_message(std::string_view pattern, std::string_view channel, std::string_view message) override;
+  void event_waits() override;
+  void end() LOCKSLEY_REQUIRES(kIoThread);
+
+  // session_tls.cc
+  // False if the connection ended. A peer that failed gets an error message, after which it closes.
+  Coroutine<bool> shake_hands() LOCKSLEY_REQUIRES(kIoThread);
+  // The error message for a peer that speaks plainly where TLS is spoken, or the other way round.
+  void refuse_plain();
+  void refuse_tls();
+
+  // session_login.cc
+  // Null: no user.
+  void set_user(UserRef user, Credential credential) LOCKSLEY_REQUIRES(kIoThread);
+  // By then a user has logged in, or it closes.
+  Instant login_deadline() const { return login_.stranger_since() + state_.config().limits.login_timeout; }
+
+  // session_io.cc
+  // One read of what is there.
+  void receive();
+  void update_input_memory();
+  // Writes what the socket takes. False if the peer has gone.
+  bool flush();
+  // The same, and drops the connection if the peer has gone. False if it is dropped.
+  bool flush_or_drop();
+  bool is_over_output_limit();
+  // While a command waits: reads and writes what the socket allows. False if no reply is wanted any more.
+  bool serve_socket();
+  void wake_at(Instant at);
+  // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login. False if
+  // that has run out.
+  bool rest();
+  // Sends the last replies, and waits for the peer to close.
+  Coroutine<void> say_goodbye();
+
+  Sessions& sessions_;
+  ServerState& state_;
+  Transport transport_;
+  const std::uint64_t id_;
+  const std::string peer_;
+  const std::string local_;
+  const Instant connected_at_;
+
+  SessionLife life_;
+  Login login_;
+  ClientInfo info_;
+  Wakeup wakeup_;
+  Timer timer_;
+  Instant timer_at_ = kNever;
+
+  proto::CommandReader reader_;
+  SessionOutput output_;
+  Subscriptions subscriptions_;
+  ClientMemory::Share memory_;
+
+  proto::Command command_;
+  const proto::CommandSpec* spec_ = nullptr;  // of the last command
+  std::uint64_t commands_ = 0;
+  Instant active_at_;
+  bool was_long_ = false;  // the last turn took longer than kCheapTurn
+};
+
+template <class Write>
+void Session::reply_when_stored(Ticket ticket, Write write) {
+  const bool waits = !state_.batches().is_settled(ticket);
+  if (waits) output_.hold(ticket);
+  const std::size_t begin = output_.end().size();
+  proto::ReplyWriter writer = reply();
+  write(writer);
+  if (waits) output_.mark(begin, output_.end().size());
+}
+
+template <class Done>
+Coroutine<Session::Awaited> Session::await_batch(std::shared_ptr<BatchRecord> record, Done done,
+                                                 Instant deadline, std::uint64_t row) {
+  WaiterPlace place(wakeup_, state_.stats().blocked, *record, row);
+  for (;;) {
+    place.rearm();
+    if (done(*record)) co_return Awaited::kDone;
+    if (deadline != kNever) {
+      if (now() >= deadline) co_return Awaited::kTimeout;
+      wake_at(deadline);
+    }
+    if (!serve_socket()) co_return Awaited::kGone;
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+}
+
+template <class Done>
+Coroutine<bool> Session::await_rows(std::shared_ptr<BatchRecord> record, Done done) {
+  const WaiterPlace place(wakeup_, state_.stats().blocked, *record, BatchRecord::kReadRows);
+  flush_or_drop();
+  while (!is_dropped() && !done(*record)) {
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+  co_return !is_dropped();
+}
+
+template <class Done>
+Coroutine<bool> Session::await(Done done) {
+  flush_or_drop();
+  while (!is_dropped() && !done()) {
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+  co_return !is_dropped();
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,58 @@
+// Whose connection it is.
+#include <utility>
+
+#include "daemon/server/session/session.h"
+
+namespace locksley::daemon {
+
+bool Session::log_in(const UserRef& user, Credential credential) {
+  if (!login_.has_room_for(*user)) return false;
+  set_user(user, credential);
+  return true;
+}
+
+void Session::log_out() {
+  const Users& users = state_.users();
+  set_user(users.are_configured() ? nullptr : users.everybody(), Credential::kNone);
+  // A certificate stands for its user for as long as the connection lives.
+  if (transport_.is_tls()) log_in_by_certificate(transport_.tls().peer_common_name());
+}
+
+bool Session::log_in_by_certificate(std::string_view common_name) {
+  const UserRef user = state_.users().by_certificate(common_name);
+  return user != nullptr && log_in(user, Credential::kCertificate);
+}
+
+void Session::set_user(UserRef user, Credential credential) {
+  login_.set(std::move(user), credential);
+  const UserRef& set = login_.user();
+  memory_.set_account(set == nullptr ? nullptr : &set->tenant().account);
+  if (life_.is_open()) life_.go_to(set == nullptr ? Life::kStranger : Life::kServing);
+  reader_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
+  // Before it gets events of the batches of others.
+  if (!may(proto::CommandGroup::kRead)) subscriptions_.clear();
+  if (set != nullptr) {
+    subscriptions_.set_audience(set->is_admin() ? Events::kEverything : std::string_view(set->name()));
+  }
+}
+
+void Session::users_changed() {
+  if (!is_logged_in()) {
+    if (!state_.users().are_configured())
+      drop("it was asked to log in, and no users are configured any more");
+    return;
+  }
+  UserRef user = state_.users().as_it_is_now(*login_.user());
+  if (user == nullptr) return drop("its user was removed");
+  if (login_.has_credential_changed(*user)) {
+    return drop(login_.credential() == Credential::kPassword ? "its user's password has changed"
+                                                             : "its user's certificate has changed");
+  }
+  // It would wait for ever for what it asked for. As Redis does.
+  if (!subscriptions_.empty() && !user->may(proto::CommandGroup::kRead)) {
+    return drop("its user may no longer read");
+  }
+  set_user(std::move(user), login_.credential());
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/server/state/held_replies.h"
+#include "daemon/store/ticket.h"
+#include "proto/output_buffer.h"
+#include "proto/reply_writer.h"
+
+namespace locksley::daemon {
+
+// The replies of one connection in their order: first those that may be sent, then those that are held until
+// the store has written what they report, with all replies after them.
+//
+// A member of a Session. The I/O thread only. Nothing blocks. clear() comes before the HeldReplies queue ends.
+class SessionOutput {
+ public:
+  // `queue`: of all connections. `settled`: called once for each held ticket, in their order; it calls
+  // release().
+  SessionOutput(HeldReplies& queue, HeldReplies::Settled settled)
+      : queue_(queue), settled_(std::move(settled)) {}
+  SessionOutput(const SessionOutput&) = delete;
+  SessionOutput& operator=(const SessionOutput&) = delete;
+
+  // Replies that may be sent now. Messages of subscriptions go here, too: they wait for nothing.
+  proto::OutputBuffer& sendable() { return sendable_; }
+  const proto::OutputBuffer& sendable() const { return sendable_; }
+  // Where the next reply goes.
+  proto::OutputBuffer& end() { return held_.empty() ? sendable_ : held_.back().bytes; }
+  // Takes one reply that the client does not want.
+  proto::OutputBuffer& muted() {
+    muted_ = std::make_unique<proto::OutputBuffer>();
+    return *muted_;
+  }
+
+  // Frees it. Once its command is over.
+  void drop_muted() { muted_ = nullptr; }
+
+  bool is_held() const { return !held_.empty(); }
+  bool empty() const { return sendable_.empty() && held_.empty(); }
+  // Bytes that were written and not sent.
+  std::size_t size() const;
+  std::size_t memory_bytes() const;
+
+  // From here on replies wait for this ticket, or for a later one that the replies before them wait for.
+  // Needs: no outcome has covered the ticket.
+  void hold(Ticket ticket);
+  // What was written between `begin` and `end` of end() since hold() is a reply that turns into an error if
+  // the store fails.
+  void mark(std::size_t begin, std::size_t end);
+  // The first held replies may be sent. If `error` is not empty, it stands in place of each reply that was
+  // marked. Returns how many errors that made.
+  std::size_t release(std::string_view error, proto::Protocol protocol);
+  // Forgets everything, and waits for nothing any more.
+  void clear();
+
+ private:
+  struct Held {
+    struct Part {
+      std::size_t begin;
+      std::size_t end;
+    };
+    Ticket ticket;
+    HeldReplies::Place place;
+    proto::OutputBuffer bytes;
+    std::vector<Part> parts;  // of `bytes`: the marked replies
+  };
+
+  static constexpr std::size_t kHeldBytes = 256;  // of a Held and its node in HeldReplies; about
+
+  HeldReplies& queue_;
+  const HeldReplies::Settled settled_;
+  proto::OutputBuffer sendable_;
+  std::deque<Held> held_;                       // tickets ascend
+  std::unique_ptr<proto::OutputBuffer> muted_;  // the last reply that was not wanted
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,152 @@
+#include "daemon/server/session/sessions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <string>
+#include <utility>
+
+#include "daemon/base/listener.h"
+#include "daemon/server/session/session.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
+  const bool is_v6 = endpoint.address().is_v6();
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", endpoint.address().to_string(), is_v6 ? "]" : "",
+                     endpoint.port());
+}
+
+}  // namespace
+
+Sessions::Sessions(ServerState& state, const CommandExecutor& executor)
+    : state_(state),
+      executor_(executor),
+      memory_(state.config(), state.batches().registry().tenants().account_of_all()) {}
+
+Sessions::~Sessions() = default;
+
+void Sessions::accept(Socket socket) {
+  asio::error_code error;
+  const auto remote = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  const auto local = socket.local_endpoint(error);
+  if (error) return;
+  const std::string peer = to_text(remote);
+  const config::Config& config = state_.config();
+  ServerStats& stats = state_.stats();
+  socket.non_blocking(true, error);
+  const auto refuse = [&](Warning kind, std::string_view reply, std::string_view why) {
+    stats.connections_refused.add(1);
+    state_.warnings().warn(kind, peer, why);
+    // A TLS client would not understand plain text.
+    if (!tls_) socket.write_some(asio::buffer(reply.data(), reply.size()), error);
+  };
+  if (config.users.empty() && !is_loopback(remote.address())) {
+    return refuse(Warning::kDenied,
+                  "-DENIED no users are configured, so only connections from this machine are served\r\n",
+                  "a peer that is not on this machine was refused: no users are configured");
+  }
+  if (by_id_.size() >= config.limits.max_clients) {
+    return refuse(Warning::kMaxClients, "-ERR max number of clients reached\r\n",
+                  "limits.max_clients reached");
+  }
+  socket.set_option(asio::ip::tcp::no_delay(true), error);
+  socket.set_option(asio::socket_base::keep_alive(true), error);
+  const std::uint64_t id = next_id_++;
+  auto session =
+      std::make_shared<Session>(*this, Transport(std::move(socket), tls_), id, peer, to_text(local));
+  by_id_.emplace_hint(by_id_.end(), id, session);
+  stats.connections_accepted.add(1);
+  stats.connections.set(by_id_.size());
+  asio::co_spawn(state_.executor(), Session::serve(std::move(session)), asio::detached);
+}
+
+Session* Sessions::find(std::uint64_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second.get();
+}
+
+void Sessions::users_changed() {
+  for (const auto& [id, session] : by_id_) session->users_changed();
+}
+
+void Sessions::limits_changed() {
+  for (const auto& [id, session] : by_id_) session->limits_changed();
+}
+
+void Sessions::store_advanced() {
+  if (!was_congested_ || state_.batches().is_congested()) return;
+  was_congested_ = false;
+  for (const auto& [id, session] : by_id_) session->wake();
+}
+
+bool Sessions::is_store_congested() {
+  const bool is_congested = state_.batches().is_congested();
+  if (is_congested) was_congested_ = true;
+  return is_congested;
+}
+
+void Sessions::finish(std::function<void()> on_closed) {
+  for (const auto& [id, session] : by_id_) session->finish();
+  on_closed_ = std::move(on_closed);
+  if (by_id_.empty()) std::exchange(on_closed_, nullptr)();
+}
+
+void Sessions::drop_all(std::string_view reason) {
+  for (const auto& [id, session] : by_id_) session->drop(reason);
+}
+
+void Sessions::enforce_memory_limit(const Session& cause) {
+  const Account& own = cause.memory().account();
+  const Account& all = memory_.all();
+  if (&own != &all) {
+    while (own.is_over(Resource::kClientBytes) && drop_largest_of(own)) {
+    }
+  }
+  while (all.is_over(Resource::kClientBytes) && drop_largest_of(heaviest_account())) {
+  }
+}
+
+bool Sessions::drop_largest_of(const Account& account) {
+  // O(connections), and as rare as it takes to fill so much memory.
+  Session* largest = nullptr;
+  for (const auto& [id, session] : by_id_) {
+    if (&session->memory().account() != &account) continue;
+    if (largest == nullptr || session->memory().output() > largest->memory().output())
+      largest = session.get();
+  }
+  if (largest == nullptr || largest->memory().output() == 0) return false;
+  const Account& full = account.is_over(Resource::kClientBytes) ? account : memory_.all();
+  largest->evict(full.key(Resource::kClientBytes));
+  return true;
+}
+
+// Strangers, who have the account of all, count as one user.
+const Account& Sessions::heaviest_account() const {
+  const Account* heaviest = &memory_.all();
+  std::uint64_t of_strangers = memory_.all().used(Resource::kClientBytes);
+  double most = -1;
+  for (const Tenant& tenant : state_.batches().registry().tenants().all()) {
+    const std::uint64_t used = tenant.account.used(Resource::kClientBytes);
+    of_strangers -= used;
+    const double burden = static_cast<double>(used) / tenant.weight;
+    if (burden <= most) continue;
+    most = burden;
+    heaviest = &tenant.account;
+  }
+  return static_cast<double>(of_strangers) > most ? memory_.all() : *heaviest;
+}
+
+void Sessions::ended(Session& session) {
+  state_.batches().connection_ended(session.id());
+  by_id_.erase(session.id());
+  state_.stats().connections.set(by_id_.size());
+  if (on_closed_ && by_id_.empty()) std::exchange(on_closed_, nullptr)();
+}
+
+}  // namespace locksley::daemon

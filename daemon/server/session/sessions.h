@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/server/session/client_memory.h"
+#include "daemon/server/session/command_executor.h"
+#include "daemon/server/state/server_state.h"
+#include "daemon/tls/context.h"
+
+namespace locksley::daemon {
+
+class Session;
+
+// The connections of the client port: takes in new ones or refuses them, finds them by id, and tells all of
+// them what concerns all.
+//
+// Owned by the Server; `state` and `executor` outlive it. When it is destroyed all connections have gone. The
+// I/O thread only. Nothing blocks. A connection that fails ends alone.
+class Sessions {
+ public:
+  using ById = std::map<std::uint64_t, std::shared_ptr<Session>>;
+
+  Sessions(ServerState& state, const CommandExecutor& executor);
+  ~Sessions();
+  Sessions(const Sessions&) = delete;
+  Sessions& operator=(const Sessions&) = delete;
+
+  // New connections speak TLS from now on, with this certificate; null: plain. Those that exist stay as they
+  // are.
+  void use_tls(std::shared_ptr<const TlsContext> context) { tls_ = std::move(context); }
+  const TlsContext* tls() const { return tls_.get(); }
+
+  // Begins a session on a new connection, or refuses it.
+  void accept(Socket socket) LOCKSLEY_REQUIRES(kIoThread);
+  // Null if there is none.
+  Session* find(std::uint64_t id) const;
+  const ById& by_id() const { return by_id_; }
+
+  // The users in force have changed.
+  void users_changed() LOCKSLEY_REQUIRES(kIoThread);
+  // The limits in force have changed.
+  void limits_changed();
+  // An outcome of the store has been acted upon.
+  void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
+
+  // Each connection closes as soon as what it has written is out; `on_closed` is called when none is left,
+  // within this call or later.
+  void finish(std::function<void()> on_closed);
+  void drop_all(std::string_view reason);
+
+  // ---- For sessions ----
+
+  ServerState& state() { return state_; }
+  const CommandExecutor& executor() const { return executor_; }
+  ClientMemory& memory() { return memory_; }
+  // Drops connections, those that hold most first, until the account of `cause` and that of all are within
+  // their limits: connections of that user, and then of the user that holds most for its weight; the caller
+  // perhaps among them.
+  void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether more waits for the store than should; who asks is woken when that is over.
+  bool is_store_congested() LOCKSLEY_REQUIRES(kIoThread);
+  // The session's coroutine is over.
+  void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // The connection that holds most of this account drops. False: none holds anything.
+  bool drop_largest_of(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
+  const Account& heaviest_account() const LOCKSLEY_REQUIRES(kIoThread);
+
+  ServerState& state_;
+  const CommandExecutor& executor_;
+  ClientMemory memory_;
+  std::shared_ptr<const TlsContext> tls_;  // null: plain
+  ById by_id_;
+  std::uint64_t next_id_ = 1;
+  bool was_congested_ = false;  // a session may wait for the end of it
+  std::function<void()> on_closed_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,100 @@
+#include "daemon/server/session/subscriptions.h"
+
+#include "daemon/base/time.h"
+#include "proto/glob.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+constexpr std::uint64_t kTopicBytes = 200;  // of a subscription beside its name, which is stored twice; about
+
+std::uint64_t bytes_of_topic(std::string_view topic) { return kTopicBytes + 2 * topic.size(); }
+
+}  // namespace
+
+std::uint64_t Subscriptions::bytes_of(const ChannelEvent& event) {
+  return sizeof event + event.channel.size() + event.message->size();
+}
+
+void Subscriptions::count_subscriber(std::int64_t change) {
+  subscribers_.add(static_cast<std::uint64_t>(change));
+}
+
+void Subscriptions::add(Kind kind, const std::string& topic) {
+  const bool was_empty = empty();
+  if (!(kind == Kind::kChannel ? channels_ : patterns_).insert(topic).second) return;
+  topic_bytes_ += bytes_of_topic(topic);
+  if (kind == Kind::kChannel) {
+    events_.subscribe(*this, audience_, topic);
+  } else if (patterns_.size() == 1) {
+    events_.subscribe_to_all(*this, audience_);
+  }
+  if (was_empty) count_subscriber(1);
+}
+
+void Subscriptions::remove(Kind kind, const std::string& topic) {
+  if ((kind == Kind::kChannel ? channels_ : patterns_).erase(topic) == 0) return;
+  topic_bytes_ -= bytes_of_topic(topic);
+  if (kind == Kind::kChannel) {
+    events_.unsubscribe(*this, audience_, topic);
+  } else if (patterns_.empty()) {
+    events_.unsubscribe_from_all(*this, audience_);
+  }
+  if (empty()) count_subscriber(-1);
+}
+
+void Subscriptions::clear() {
+  if (empty()) return;
+  for (const std::string& channel : channels_) events_.unsubscribe(*this, audience_, channel);
+  if (!patterns_.empty()) events_.unsubscribe_from_all(*this, audience_);
+  channels_.clear();
+  patterns_.clear();
+  waiting_.clear();
+  matched_up_to_.clear();
+  waiting_bytes_ = topic_bytes_ = 0;
+  count_subscriber(-1);
+}
+
+void Subscriptions::set_audience(std::string_view audience) {
+  if (audience_ == audience) return;
+  for (const std::string& channel : channels_) {
+    events_.unsubscribe(*this, audience_, channel);
+    events_.subscribe(*this, audience, channel);
+  }
+  // The events that wait were published while it was allowed to hear them.
+  if (!patterns_.empty()) {
+    events_.unsubscribe_from_all(*this, audience_);
+    events_.subscribe_to_all(*this, audience);
+  }
+  audience_ = audience;
+}
+
+void Subscriptions::deliver(std::string_view pattern, std::string_view channel, std::string_view message) {
+  if (sink_.takes_messages()) sink_.write_message(pattern, channel, message);
+}
+
+void Subscriptions::queue_event(const ChannelEvent& event) {
+  if (!sink_.takes_messages()) return;
+  waiting_.push_back(event);
+  waiting_bytes_ += bytes_of(event);
+  sink_.event_waits();
+}
+
+bool Subscriptions::match_until(Instant deadline) {
+  while (!waiting_.empty() && sink_.takes_messages()) {
+    const ChannelEvent& event = waiting_.front();
+    auto pattern = matched_up_to_.empty() ? patterns_.begin() : patterns_.upper_bound(matched_up_to_);
+    for (; pattern != patterns_.end(); ++pattern) {
+      if (now() > deadline) return false;
+      if (proto::glob_match(*pattern, event.channel)) deliver(*pattern, event.channel, *event.message);
+      matched_up_to_ = *pattern;
+    }
+    matched_up_to_.clear();
+    waiting_bytes_ -= bytes_of(event);
+    waiting_.pop_front();
+  }
+  return true;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/base/time.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/events.h"
+
+namespace locksley::daemon {
+
+// What one connection subscribes to: channels, whose messages the hub of events delivers, and patterns, which
+// are matched here, so that the connection that has them pays for it and not the one that causes the event.
+//
+// A member of a Session; clear() comes before it is destroyed. The I/O thread only. Nothing blocks: matching
+// takes as long as its caller allows.
+class Subscriptions final : public Subscriber {
+ public:
+  enum class Kind : std::uint8_t { kChannel, kPattern };
+  using Topics = std::set<std::string, std::less<>>;
+
+  // The connection's side. Neither call may change subscriptions.
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    // Whether messages are still wanted.
+    virtual bool takes_messages() const = 0;
+    // A message to write; `pattern` is empty for one of a channel.
+    virtual void write_message(std::string_view pattern, std::string_view channel,
+                               std::string_view message) = 0;
+    // An event waits for match_until().
+    virtual void event_waits() = 0;
+  };
+
+  // `subscribers`: the gauge of connections that subscribe to something.
+  Subscriptions(Events& events, OwnedCounter& subscribers, Sink& sink)
+      : events_(events), subscribers_(subscribers), sink_(sink) {}
+  Subscriptions(const Subscriptions&) = delete;
+  Subscriptions& operator=(const Subscriptions&) = delete;
+
+  // No effect if it is so already.
+  void add(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
+  void remove(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
+  void clear() LOCKSLEY_REQUIRES(kIoThread);
+  // Whose events it hears: Events. What was published before stays.
+  void set_audience(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Topics& of(Kind kind) const { return kind == Kind::kChannel ? channels_ : patterns_; }
+  bool empty() const { return channels_.empty() && patterns_.empty(); }
+  std::size_t size() const { return channels_.size() + patterns_.size(); }
+
+  // Matches waiting events with the patterns, in the order of both, and writes those that match; goes on
+  // where it stopped the time before. False if the time ran out first.
+  bool match_until(Instant deadline);
+  bool has_waiting_events() const { return !waiting_.empty(); }
+
+  // Memory of events that wait, and with that of topics.
+  std::uint64_t waiting_bytes() const { return waiting_bytes_; }
+  std::uint64_t memory_bytes() const { return waiting_bytes_ + topic_bytes_; }
+
+  // ---- Subscriber ----
+
+  void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override;
+  void queue_event(const ChannelEvent& event) override;
+
+ private:
+  static std::uint64_t bytes_of(const ChannelEvent& event);
+  void count_subscriber(std::int64_t change);
+
+  Events& events_;
+  OwnedCounter& subscribers_;
+  Sink& sink_;
+  std::string audience_;
+  Topics channels_;
+  Topics patterns_;
+  std::uint64_t topic_bytes_ = 0;
+  std::deque<ChannelEvent> waiting_;  // to be matched with the patterns
+  std::uint64_t waiting_bytes_ = 0;
+  std::string matched_up_to_;  // the last pattern that the first event was matched with; empty: none
+};
+
+}  // namespace locksley::daemon

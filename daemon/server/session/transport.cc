@@ -1,0 +1,132 @@
+#include "daemon/server/session/transport.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+namespace locksley::daemon {
+
+namespace {
+bool is_only_busy() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+}  // namespace
+
+Transport::Transport(Socket socket, std::shared_ptr<const TlsContext> context) : socket_(std::move(socket)) {
+  if (!context) return;
+  tls_ = TlsChannel::make(std::move(context), socket_.native_handle());
+  if (!tls_) throw std::bad_alloc();
+}
+
+asio::ip::address Transport::address() const {
+  asio::error_code gone;
+  return socket_.remote_endpoint(gone).address();
+}
+
+std::optional<bool> Transport::looks_like_tls() {
+  std::byte first{};
+  const ssize_t got = ::recv(socket_.native_handle(), &first, 1, MSG_DONTWAIT | MSG_PEEK);
+  if (got < 0 && is_only_busy()) return {};
+  // One that has gone is left to the handshake, which will find out.
+  return got <= 0 || first == kTlsFirstByte;
+}
+
+bool Transport::is_gone() const {
+  pollfd entry{.fd = const_cast<Socket&>(socket_).native_handle(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+TlsChannel::Then Transport::handshake() { return tls_->handshake(); }
+
+void Transport::become_plain() {
+  tls_.reset();
+  read_wait_ = Socket::wait_read;
+  write_wait_ = Socket::wait_write;
+}
+
+Transport::Received Transport::receive(std::span<std::byte> space) {
+  const Read got = read(space);
+  readable_ = got.left == Left::kMore;
+  if (got.left == Left::kEnd) at_end_ = true;
+  return {got.bytes, got.bytes != 0 && !std::exchange(has_received_, true)};
+}
+
+Transport::Read Transport::read(std::span<std::byte> space) {
+  if (tls_) return read_by_tls(space);
+  const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
+  if (got > 0) {
+    const auto n = static_cast<std::size_t>(got);
+    // Less than there was room for: that was all, and what comes now the socket will tell.
+    return {n, n == space.size() ? Left::kMore : Left::kNone};
+  }
+  // Reset: what is left to write will find out.
+  return {0, got < 0 && is_only_busy() ? Left::kNone : Left::kEnd};
+}
+
+Transport::Read Transport::read_by_tls(std::span<std::byte> space) {
+  const TlsChannel::Moved moved = tls_->read(space);
+  read_wait_ = moved.then == TlsChannel::Then::kWantWrite ? Socket::wait_write : Socket::wait_read;
+  switch (moved.then) {
+    case TlsChannel::Then::kDone:
+      return {moved.bytes, Left::kMore};
+    case TlsChannel::Then::kWantRead:
+    case TlsChannel::Then::kWantWrite:
+      return {moved.bytes, Left::kNone};
+    case TlsChannel::Then::kEnd:
+    case TlsChannel::Then::kFailed:
+      break;
+  }
+  return {moved.bytes, Left::kEnd};
+}
+
+std::optional<std::size_t> Transport::send(std::span<const std::string_view> views) {
+  if (tls_) return send_by_tls(views);
+  std::array<iovec, 32> parts;
+  const std::size_t used = std::min(views.size(), parts.size());
+  for (std::size_t i = 0; i < used; ++i) {
+    parts[i] = {const_cast<char*>(views[i].data()), views[i].size()};
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = used;
+  const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  return is_only_busy() ? std::optional<std::size_t>(0) : std::nullopt;
+}
+
+std::optional<std::size_t> Transport::send_by_tls(std::span<const std::string_view> views) {
+  if (!tls_->error().empty()) return {};
+  const TlsChannel::Moved moved = tls_->write(views);
+  write_wait_ = moved.then == TlsChannel::Then::kWantRead ? Socket::wait_read : Socket::wait_write;
+  if (moved.then == TlsChannel::Then::kEnd || moved.then == TlsChannel::Then::kFailed) return {};
+  return moved.bytes;
+}
+
+void Transport::shut() {
+  if (tls_) tls_->say_end();
+  ::shutdown(socket_.native_handle(), SHUT_WR);
+}
+
+Transport::Left Transport::discard() {
+  constexpr int kMostReads = 64;
+  std::array<char, 16 * 1024> rubbish;
+  for (int reads = 0; reads < kMostReads; ++reads) {
+    const ssize_t got = ::recv(socket_.native_handle(), rubbish.data(), rubbish.size(), MSG_DONTWAIT);
+    if (got == 0) return Left::kEnd;
+    if (got < 0) return is_only_busy() ? Left::kNone : Left::kEnd;
+    if (got < static_cast<ssize_t>(rubbish.size())) return Left::kNone;
+  }
+  return Left::kMore;
+}
+
+void Transport::close() {
+  if (tls_ && socket_.is_open()) tls_->say_end();
+  asio::error_code ignored;
+  socket_.close(ignored);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "daemon/base/io.h"
+#include "daemon/tls/channel.h"
+
+namespace locksley::daemon {
+
+// A connection's socket, and its bytes both ways, plain or by TLS. It reads and writes what is possible at
+// once; wait_readable() and wait_writable() have Asio say when there is more to do. (With TLS a read may have
+// to wait until the socket is writable, and the other way round.) The plain way costs one test more than the
+// system call.
+//
+// A member of a Session, which lives for as long as a wait is pending. The I/O thread only. Nothing blocks. A
+// peer that has gone is an end of what it sends (is_at_end()), or a send() that fails.
+class Transport {
+ public:
+  enum class Left : std::uint8_t {
+    kMore,  // there may be more to read at once
+    kNone,  // nothing more has come: the socket will say when it has
+    kEnd,   // the peer has closed, or gone
+  };
+  struct Received {
+    std::size_t bytes;
+    bool is_first;  // nothing was received before
+  };
+
+  // `context`: null: plain.
+  Transport(Socket socket, std::shared_ptr<const TlsContext> context);
+
+  Socket& socket() { return socket_; }
+  // Of the peer; of one that has gone, none in particular.
+  asio::ip::address address() const;
+
+  // ---- TLS ----
+
+  bool is_tls() const { return tls_ != nullptr; }
+  // Whether what the peer has sent so far can be TLS; nothing if it has sent nothing yet.
+  std::optional<bool> looks_like_tls();
+  // Whether the peer has closed meanwhile, so that a signature for it would be wasted.
+  bool is_gone() const;
+  TlsChannel::Then handshake();
+  // The rest is plain: the error message for a peer that does not speak TLS, or breaks it.
+  void become_plain();
+  const TlsChannel& tls() const { return *tls_; }
+
+  // ---- Bytes; with TLS after the handshake ----
+
+  // Needs: can_receive(). Updates it.
+  Received receive(std::span<std::byte> space);
+  // There may be something to read now.
+  bool can_receive() const { return readable_ && !at_end_; }
+  // The socket does not report what TLS has read with the last bytes of the handshake.
+  void expect_more() { readable_ = true; }
+  // The peer sends nothing more.
+  bool is_at_end() const { return at_end_; }
+  // How many bytes the socket took, none or some; nothing if the peer has gone. Again after wait_writable().
+  std::optional<std::size_t> send(std::span<const std::string_view> views);
+  // Other connections have their turn after so much in one go: a socket may have room for megabytes.
+  static constexpr std::size_t kMostAtOnce = TlsChannel::kMostAtOnce;
+
+  // Calls `owner.socket_is_ready()` once, as soon as the socket is readable or writable; no effect while such
+  // a wait is pending. The wait shares the owner, whose member this is. Closing ends it without a call.
+  template <class Owner>
+  void wait_readable(Owner& owner);
+  template <class Owner>
+  void wait_writable(Owner& owner);
+
+  // Says that nothing more comes.
+  void shut();
+  // Reads and forgets what has come, but so much at most that a peer that goes on sending does not keep the
+  // others waiting.
+  Left discard();
+  void close();
+
+  static constexpr std::byte kTlsFirstByte{TlsChannel::kFirstByte};
+
+ private:
+  struct Read {
+    std::size_t bytes;
+    Left left;
+  };
+  Read read(std::span<std::byte> space);
+  Read read_by_tls(std::span<std::byte> space);
+  std::optional<std::size_t> send_by_tls(std::span<const std::string_view> views);
+
+  Socket socket_;
+  std::unique_ptr<TlsChannel> tls_;  // null: plain
+  Socket::wait_type read_wait_ = Socket::wait_read;
+  Socket::wait_type write_wait_ = Socket::wait_write;
+  bool readable_ = true;  // there may be something to read
+  bool at_end_ = false;   // the peer has closed its side
+  bool has_received_ = false;
+  bool read_pending_ = false;  // a wait
+  bool write_pending_ = false;
+};
+
+template <class Owner>
+void Transport::wait_readable(Owner& owner) {
+  if (std::exchange(read_pending_, true)) return;
+  socket_.async_wait(read_wait_, [this, self = owner.shared_from_this()](const asio::error_code& error) {
+    read_pending_ = false;
+    if (error) return;
+    readable_ = true;
+    self->socket_is_ready();
+  });
+}
+
+template <class Owner>
+void Transport::wait_writable(Owner& owner) {
+  if (std::exchange(write_pending_, true)) return;
+  socket_.async_wait(write_wait_, [this, self = owner.shared_from_this()](const asio::error_code& error) {
+    write_pending_ = false;
+    if (!error) self->socket_is_ready();
+  });
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,34 @@
+#include "daemon/server/state/control.h"
+
+#include "daemon/server/batches/batches.h"
+
+namespace locksley::daemon {
+
+std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
+                                                  Control what, std::uint32_t weight) {
+  if (what == Control::kRetry) {
+    if (const std::string& handler = record.handler().name(); !by.may_use(handler)) {
+      return std::unexpected(no_handler_permission_error(by, handler));
+    }
+    return batches.retry(record);
+  }
+  if (record.is_over()) return 0;
+  switch (what) {
+    case Control::kPause:
+      batches.changes().pause(record);
+      break;
+    case Control::kResume:
+      batches.changes().resume(record);
+      break;
+    case Control::kWeight:
+      batches.changes().set_weight(record, weight);
+      break;
+    case Control::kCancel:
+      return batches.changes().cancel(record, "cancelled by request");
+    case Control::kRetry:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace locksley::daemon

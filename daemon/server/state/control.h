@@ -1,0 +1,25 @@
+// Changes of a batch on request, by a command or by the HTTP API.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/batches/batch_record.h"
+
+namespace locksley::daemon {
+
+class Batches;
+class User;
+
+enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight };
+
+// Makes the change, to a batch that `by` may see and change. `weight`: for kWeight. Returns a number of jobs:
+// those that kCancel kept from running, or that kRetry queued again; else 0. The error is the text of the error
+// reply. A reply has to wait for BatchRecord::ticket.
+std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
+                                                  Control what, std::uint32_t weight = 0)
+    LOCKSLEY_REQUIRES(kIoThread);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "daemon/store/ticket.h"
+
+namespace locksley::daemon {
+
+// The queue of all replies that wait for the store, of connections and of the HTTP API: a reply that reports
+// a write goes out once the write is on the disk. The queue has tickets and callbacks; the bytes of a
+// connection's reply wait in its SessionOutput, since the replies after it wait, too.
+//
+// Owned by ServerState. The I/O thread only. Nothing blocks. A failed write is an outcome like any other: the
+// callback gets its error.
+class HeldReplies {
+ public:
+  // Called once: with an empty text when the writes are on the disk, else with what the store said. It may
+  // hold further replies.
+  using Settled = std::function<void(const std::string& error)>;
+  using Queue = std::multimap<Ticket, Settled>;
+  using Place = Queue::iterator;
+
+  HeldReplies() = default;
+  HeldReplies(const HeldReplies&) = delete;
+  HeldReplies& operator=(const HeldReplies&) = delete;
+
+  // Needs: no outcome has covered the ticket yet. Those of equal tickets are called in the order of hold().
+  Place hold(Ticket ticket, Settled settled) {
+    return queue_.emplace_hint(queue_.end(), ticket, std::move(settled));
+  }
+  // Its callback will not be called. Needs: it was not called, and is not being called.
+  void withdraw(Place place) { queue_.erase(place); }
+  bool empty() const { return queue_.empty(); }
+
+  // Calls back all up to the outcome's ticket, in the order of their tickets, and removes them.
+  void settle(const Outcome& outcome) {
+    while (!queue_.empty() && queue_.begin()->first <= outcome.up_to) {
+      const auto first = queue_.extract(queue_.begin());
+      first.mapped()(outcome.error);
+    }
+  }
+
+ private:
+  Queue queue_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,122 @@
+// What clients can see of the scheduler and of batches. The commands of the wire and the JSON of the HTTP API
+// share it, so that both say the same in the same words.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/pool/worker_stats.h"
+#include "core/ring/ring_view.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/batches/handler_directory.h"
+
+namespace locksley::daemon {
+
+class ServerState;
+class User;
+
+// The answer of EXPLAIN.
+struct Explanation {
+  BatchState state;
+  std::string_view reason;
+  bool is_paused;
+  std::uint64_t ahead;
+  double share;
+  double received;
+  double jobs_per_second;
+  std::int64_t eta_ms;  // -1: unknown
+};
+// `status`: of this batch. For a batch that waits it looks at up to 65,536 queues: 0.1 ms.
+Explanation explain(const ServerState& state, BatchRecord& record, const BatchStatus& status)
+    LOCKSLEY_REQUIRES(kIoThread);
+
+// The tenants that the user may see, by name. A tenant in several lanes has the sums of its counts and the
+// largest of its fractions.
+using TenantViews = std::map<std::string, TenantView>;
+TenantViews tenants_seen_by(const ServerState& state, const User& user);
+// The same, with the user's own tenant even before its first batch.
+TenantViews tenants_with_own(const ServerState& state, const User& user) LOCKSLEY_REQUIRES(kIoThread);
+
+// How many jobs of a handler may run at once.
+std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::Entry& entry);
+
+// The members of the wire's maps, in their order: calls `visit` with each key and its value, which is a text, a
+// number, a fraction or a bool.
+
+inline constexpr std::size_t kStatusMembers = 16;
+template <class Visit>
+void visit_members(const BatchRecord& record, const BatchStatus& status, const Visit& visit) {
+  visit("id", std::string_view(record.id()));
+  visit("name", std::string_view(record.options().name));
+  visit("handler", std::string_view(record.handler().name()));
+  visit("tenant", std::string_view(record.options().tenant));
+  visit("state", to_string(status.state));
+  visit("weight", std::uint64_t{status.weight});
+  visit("jobs", status.jobs);
+  visit("queued", status.queued);
+  visit("running", status.running);
+  visit("ok", status.ok);
+  visit("failed", status.failed);
+  visit("cancelled", status.cancelled);
+  visit("retried", status.retried);
+  visit("submitted_at", status.submitted_at);
+  visit("started_at", status.started_at);
+  visit("finished_at", status.finished_at);
+}
+
+inline constexpr std::size_t kExplanationMembers = 8;
+template <class Visit>
+void visit_members(const Explanation& explanation, const Visit& visit) {
+  visit("state", to_string(explanation.state));
+  visit("reason", explanation.reason);
+  visit("paused", explanation.is_paused);
+  visit("ahead", explanation.ahead);
+  visit("share", explanation.share);
+  visit("received", explanation.received);
+  visit("jobs_per_second", explanation.jobs_per_second);
+  visit("eta_ms", explanation.eta_ms);
+}
+
+inline constexpr std::size_t kTenantMembers = 8;
+template <class Visit>
+void visit_members(const TenantView& tenant, const Visit& visit) {
+  visit("tenant", std::string_view(tenant.tenant));
+  visit("weight", std::uint64_t{tenant.weight});
+  visit("batches", tenant.queues);
+  visit("queued", tenant.queued);
+  visit("running", std::uint64_t{tenant.executors});
+  visit("busy_us", static_cast<std::uint64_t>(tenant.busy.count() / 1000));
+  visit("share", tenant.share);
+  visit("received", tenant.received);
+}
+
+inline constexpr std::size_t kWorkerMembers = 9;
+template <class Visit>
+void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
+  visit("worker", std::uint64_t{worker.worker});
+  visit("queue_depth", worker.queue_depth);
+  visit("executed", worker.jobs);
+  visit("steals", worker.steals);
+  visit("steal_attempts", worker.steal_attempts);
+  visit("stolen", worker.stolen);
+  visit("parks", worker.parks);
+  visit("busy_us", worker.busy_ns / 1000);
+  visit("turn_us", (worker.turn_ns + 999) / 1000);
+}
+
+inline constexpr std::size_t kHandlerMembers = 4;
+template <class Visit>
+void visit_members(const ServerState& state, const HandlerDirectory::Entry& entry, const Visit& visit) {
+  visit("name", std::string_view(entry.handler.name()));
+  visit("kind", std::string_view(entry.kind));
+  visit("description", std::string_view(entry.handler.description()));
+  visit("concurrency", std::uint64_t{concurrency_of(state, entry)});
+}
+
+// To four digits: the rest is noise, and differs each time.
+double rounded(double fraction);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/config.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/base/time.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/batches.h"
+#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/users.h"
+#include "daemon/server/state/config_changes.h"
+#include "daemon/server/state/held_replies.h"
+#include "daemon/server/state/warnings.h"
+#include "daemon/tls/handshake_queue.h"
+#include "proto/limits.h"
+
+namespace locksley::daemon {
+
+class Authenticator;
+
+// What the connections, the commands and the HTTP API share: the configuration in force, users, handlers,
+// lanes, batches, counters, and the replies that wait for the store. It knows no connection.
+//
+// Owned by the Server, which lives as long as the daemon serves; the connections and the HTTP API borrow it.
+// The I/O thread only. Nothing blocks. The constructor cannot fail.
+class ServerState {
+ public:
+  // All of them outlive it.
+  struct Parts {
+    asio::io_context& io;
+    HandlerDirectory& handlers;
+    std::vector<Lane*> lanes;  // the pool's first
+    Pool& pool;
+    Store* store;  // null: all is in memory only
+    Authenticator& authenticator;
+    std::shared_ptr<spdlog::logger> log;
+    std::string version;  // of the daemon
+  };
+
+  ServerState(Parts parts, config::Config config);
+  ~ServerState();
+  ServerState(const ServerState&) = delete;
+  ServerState& operator=(const ServerState&) = delete;
+
+  IoExecutor executor() const { return parts_.io.get_executor(); }
+  asio::io_context& io() const { return parts_.io; }
+  const config::Config& config() const { return config_; }
+  ServerStats& stats() { return stats_; }
+  const ServerStats& stats() const { return stats_; }
+  Batches& batches() { return batches_; }
+  const Batches& batches() const { return batches_; }
+  // Null: all is in memory only.
+  const Store* store() const { return parts_.store; }
+  const Users& users() const { return users_; }
+  Authenticator& authenticator() const { return parts_.authenticator; }
+  const HandlerDirectory& handlers() const { return parts_.handlers; }
+  const std::vector<Lane*>& lanes() const { return lanes_; }
+  Pool& pool() const { return parts_.pool; }
+  spdlog::logger& log() const { return *parts_.log; }
+  const std::shared_ptr<spdlog::logger>& shared_log() const { return parts_.log; }
+  Instant started_at() const { return started_at_; }
+  const std::string& version() const { return parts_.version; }
+  HandshakeQueue& handshakes() { return handshakes_; }
+  HeldReplies& held_replies() { return held_replies_; }
+  // Long work of connections and batches.
+  Slices& slices() { return slices_; }
+  Warnings& warnings() { return warnings_; }
+
+  // The port that clients connect to; 0 before Server::listen().
+  std::uint16_t port() const { return port_; }
+  void set_port(std::uint16_t port) { port_ = port; }
+
+  // What CONFIG SET and CONFIG RELOAD call. Set once, before the first client.
+  const ConfigChanges& config_changes() const { return config_changes_; }
+  void set_config_changes(ConfigChanges changes) { config_changes_ = std::move(changes); }
+
+  // The limits of a connection's reader once its peer has logged in.
+  proto::Limits reader_limits() const;
+  // Calls `done` once all writes up to this ticket are on the disk, with an empty text, or were refused, with
+  // the text of the error reply; at once if that is known. Never, if the daemon ends before.
+  using Stored = std::function<void(std::string error)>;
+  void when_stored(Ticket ticket, Stored done) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether a client waits for a batch or for the store.
+  bool has_waiting_clients() const { return stats_.blocked.get() != 0 || !held_replies_.empty(); }
+  std::uint64_t batches_accepted() const;
+
+  // Puts a configuration in force, for all but the connections, which the Server tells.
+  void reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
+  // Adds a lane, which outlives this; one that is known already is left alone.
+  void add_lane(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  void update_password_hashes();
+  void set_tenant_weights(Lane& lane) const LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+  std::vector<Lane*> lanes_;
+  config::Config config_;
+  const Instant started_at_ = now();
+  std::uint16_t port_ = 0;
+  ServerStats stats_;
+  Slices slices_;
+  Batches batches_;
+  Users users_;
+  HandshakeQueue handshakes_;
+  HeldReplies held_replies_;
+  Warnings warnings_;
+  ConfigChanges config_changes_;
+};
+
+}  // namespace locksley::daemon

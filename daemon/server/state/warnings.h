@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "daemon/base/log_line.h"
+#include "daemon/base/rate_gate.h"
+
+namespace locksley::daemon {
+
+// What a peer can cause at will and an operator should know.
+enum class Warning : std::uint8_t {
+  kCrossProtocol,
+  kSlowClient,
+  kInputMemory,
+  kMaxClients,
+  kDenied,
+  kWrongPassword,
+  kLoginTimeout,
+  kHandshake,
+  kWrongPort,
+  kClientMemory,
+};
+inline constexpr std::size_t kWarnings = 10;
+
+// Log lines about peers, one a minute of each kind, so that no peer can flood the log. Each line says in
+// `unlogged` how many of its kind were left out.
+//
+// Owned by ServerState. The I/O thread only. Nothing blocks or fails.
+class Warnings {
+ public:
+  explicit Warnings(std::shared_ptr<spdlog::logger> log);
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+
+  void warn(Warning kind, std::string_view peer, LogLine what);
+
+ private:
+  const std::shared_ptr<spdlog::logger> log_;
+  std::array<RateGate, kWarnings> gates_;  // by Warning
+};
+
+}  // namespace locksley::daemon

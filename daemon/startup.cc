@@ -1,0 +1,87 @@
+#include "daemon/startup.h"
+
+#include <spdlog/logger.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "daemon/base/cpu_count.h"
+#include "daemon/base/memory_size.h"
+#include "daemon/handler_set.h"
+#include "daemon/privileges.h"
+#include "daemon/store/disk_space.h"
+
+namespace locksley::daemon {
+
+config::Machine this_machine(const config::Config& config) {
+  namespace fs = std::filesystem;
+  config::Machine machine{.memory = {usable_memory_bytes()}, .disk = {0}};
+  if (config.store.path.empty()) return machine;
+  std::error_code failed;
+  // The folder is made later: its space is that of the one above it that exists.
+  fs::path place = fs::absolute(config.store.path, failed);
+  while (!fs::exists(place, failed) && place != place.parent_path()) place = place.parent_path();
+  const auto space = disk_space(place.string());
+  if (!space) return machine;
+  machine.disk.count = space->free_bytes;
+  for (fs::directory_iterator file(config.store.path, failed), end; !failed && file != end;
+       file.increment(failed)) {
+    if (const auto size = file->file_size(failed); !failed) machine.disk.count += size;
+    failed.clear();
+  }
+  return machine;
+}
+
+WorkerCounts worker_counts(const config::Config& config, spdlog::logger& log) {
+  const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
+  const std::uint32_t wanted = config.scheduling.reserved_workers;
+  const std::uint32_t reserved = std::min(wanted, workers - 1);
+  if (reserved != wanted) {
+    log.warn("scheduling.reserved_workers is {}, but there are {} workers: {} reserved", wanted, workers,
+             reserved);
+  }
+  return {.workers = workers, .reserved = reserved};
+}
+
+FairRing::Options ring_options(const config::Config& config, std::uint32_t workers) {
+  return {.share = config.scheduling.share == config::Share::kTime ? Share::kTime : Share::kJobs,
+          .quantum = config.scheduling.quantum,
+          .parallelism = workers};
+}
+
+void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
+  constexpr rlim_t kOthers = 128;  // guess: listening sockets, the store's files, pipes to programs
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < clients + kOthers) {
+    log.warn("limits.max_clients is {}, but the process may have only {} descriptors", clients,
+             limit.rlim_cur);
+  }
+}
+
+std::expected<void, std::string> lower_privileges(const Privileges& privileges, HandlerSet& handlers,
+                                                  const config::Config& config) {
+  if (!privileges.will_drop()) return {};
+  auto kept = handlers.processes().keep_root_for_others(privileges.user(), handlers.program_users());
+  if (!kept) return kept;
+  if (!config.store.path.empty()) {
+    if (auto made = privileges.make_folder(config.store.path); !made) return made;
+  }
+  return privileges.lower();
+}
+
+Store::Options store_options(const config::Config& config) {
+  return {.path = config.store.path, .durability = config.store.durability};
+}
+
+std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
+                                                              const std::shared_ptr<spdlog::logger>& log) {
+  if (config.store.path.empty()) return nullptr;
+  return Store::open(store_options(config), log);
+}
+
+}  // namespace locksley::daemon

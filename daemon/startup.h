@@ -1,0 +1,92 @@
+// What main() needs to build the parts of the daemon, and to end when one of them cannot be built.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "config/auto_limits.h"
+#include "config/config.h"
+#include "core/ring/fair_ring.h"
+#include "daemon/base/exit_codes.h"
+#include "daemon/store/store.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class HandlerSet;
+class Privileges;
+
+// The daemon cannot start. Thrown while main() builds the parts, and caught in one place, which logs the
+// problems and ends with the exit code; the parts that are built are destroyed in reverse on the way.
+class StartFailure : public std::exception {
+ public:
+  StartFailure(ExitCode exit_code, std::vector<std::string> problems)
+      : exit_code_(exit_code), problems_(std::move(problems)) {}
+  StartFailure(ExitCode exit_code, std::string problem)
+      : StartFailure(exit_code, std::vector{std::move(problem)}) {}
+
+  const char* what() const noexcept override { return "the daemon cannot start"; }
+  ExitCode exit_code() const { return exit_code_; }
+  // One sentence each.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  ExitCode exit_code_;
+  std::vector<std::string> problems_;
+};
+
+// What limits that are `auto` follow from: the memory that the process may use, and the free space where the
+// store is or will be, with what the store takes there already. Reads the store's folder.
+config::Machine this_machine(const config::Config& config);
+
+// The value, or StartFailure with the error, which is a sentence or several.
+template <class Value, class Error>
+Value or_fail(std::expected<Value, Error> result, ExitCode exit_code) {
+  if (!result) throw StartFailure(exit_code, std::move(result.error()));
+  if constexpr (!std::is_void_v<Value>) return *std::move(result);
+}
+
+// The error with the section of the configuration in front.
+template <class Value>
+std::expected<Value, std::string> in_section(std::string_view section,
+                                             std::expected<Value, std::string> result) {
+  if (!result) result.error().insert(0, std::string(section) + ": ");
+  return result;
+}
+
+// How many workers the pool has, and how many of them are reserved for the most urgent batches; at least one
+// serves all. Logs a warning if the configuration asks for more.
+struct WorkerCounts {
+  std::uint32_t workers;
+  std::uint32_t reserved;
+};
+WorkerCounts worker_counts(const config::Config& config, spdlog::logger& log);
+
+// What the rings of all lanes have in common.
+FairRing::Options ring_options(const config::Config& config, std::uint32_t workers);
+
+// Allows the process as many descriptors as the system does: each client takes one. Logs a warning if these
+// are too few.
+void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log);
+
+// Makes what only root can make, as far as the configuration asks for it: the keeper, if programs run as other
+// users, and the folder of the store. From then on the process acts as the user, until Privileges::raise().
+std::expected<void, std::string> lower_privileges(const Privileges& privileges, HandlerSet& handlers,
+                                                  const config::Config& config);
+
+Store::Options store_options(const config::Config& config);
+// Null: the configuration names no store.
+std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
+                                                              const std::shared_ptr<spdlog::logger>& log);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "core/sync/thread_role.h"
+
+namespace locksley::daemon {
+
+// The role of the one thread that writes to a database: GroupCommit's, and before that thread
+// starts and after it has ended the thread that opens, repairs or destroys the Database.
+inline constexpr ThreadRole kStoreWriter;
+
+}  // namespace locksley::daemon

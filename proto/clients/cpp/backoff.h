@@ -1,0 +1,33 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace locksley::client {
+
+// The pauses between attempts to connect: 10 ms, doubled each time up to 1 s, minus a random part of up to
+// half, so that the clients of a restarted daemon do not all reconnect in the same instant.
+class Backoff {
+ public:
+  explicit Backoff(std::uint64_t seed) : random_(seed) {}
+
+  std::chrono::milliseconds next() {
+    const auto whole = next_;
+    next_ = std::min(next_ * 2, kLongest);
+    std::uniform_int_distribution<std::chrono::milliseconds::rep> part(whole.count() / 2, whole.count());
+    return std::chrono::milliseconds(part(random_));
+  }
+
+  void reset() { next_ = kFirst; }
+
+ private:
+  // Guesses: too short for a person to notice, long enough not to load a daemon that starts.
+  static constexpr std::chrono::milliseconds kFirst{10};
+  static constexpr std::chrono::milliseconds kLongest{1000};
+
+  std::chrono::milliseconds next_ = kFirst;
+  std::mt19937_64 random_;
+};
+
+}  // namespace locksley::client

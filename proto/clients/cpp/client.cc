@@ -1,0 +1,273 @@
+#include "proto/clients/cpp/client.h"
+
+#include <random>
+
+#include "proto/clients/cpp/backoff.h"
+#include "proto/clients/cpp/batch_id.h"
+#include "proto/clients/cpp/buffers.h"
+#include "proto/command_writer.h"
+
+namespace locksley::client {
+
+using Kind = ClientError::Kind;
+using proto::CommandWriter;
+using proto::OutputBuffer;
+using proto::ReadStatus;
+using proto::Reply;
+
+namespace {
+
+// How long one WAIT or RESULTS BLOCK asks the daemon to wait: shorter than the idle timeouts of firewalls and
+// proxies, and long enough to cost nothing.
+constexpr std::chrono::milliseconds kSlice{10'000};
+
+// What one read of results may take: large, so that reading is few system calls.
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+
+// The part of `deadline` that one slice may take; at least a millisecond, as 0 means for ever to WAIT.
+std::chrono::milliseconds slice_until(Deadline deadline) {
+  if (deadline == kNoDeadline) return kSlice;
+  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::clamp(rest, std::chrono::milliseconds{1}, kSlice);
+}
+
+void add(std::vector<std::string_view>& command, std::string_view option, std::string_view value) {
+  command.push_back(option);
+  command.push_back(value);
+}
+
+template <class Value>
+Expected<Value> as(const Expected<Reply>& reply, Expected<Value> (*convert)(const Reply&)) {
+  if (!reply) return std::unexpected(reply.error());
+  return convert(*reply);
+}
+
+Expected<void> as_nothing(const Expected<Reply>& reply) {
+  if (!reply) return std::unexpected(reply.error());
+  return {};
+}
+
+}  // namespace
+
+void write_batch_command(OutputBuffer& out, std::string_view command, std::string_view handler,
+                         const BatchOptions& options, std::size_t further) {
+  const std::vector<std::string> words = proto::words_of(options);
+  CommandWriter writer(out);
+  writer.begin(2 + words.size() + further);
+  writer.argument(command);
+  writer.argument(handler);
+  for (const std::string& word : words) writer.argument(word);
+}
+
+Client::Client(Address address, ClientOptions options)
+    : address_(std::move(address)),
+      options_(std::move(options)),
+      connection_(std::make_unique<Connection>(options_.interrupt_fd)) {}
+
+Expected<Client> Client::connect(Address address, ClientOptions options) {
+  Client client(std::move(address), std::move(options));
+  if (auto opened = client.open(); !opened) return std::unexpected(std::move(opened.error()));
+  return client;
+}
+
+Expected<void> Client::open() {
+  return connection_->open(address_, options_.name, deadline_in(options_.connect_timeout));
+}
+
+Expected<void> Client::sleep(std::chrono::milliseconds time) { return connection_->pause(deadline_in(time)); }
+
+Expected<int> Client::transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
+                               const ReadReply& read) {
+  int sent = 0;
+  std::optional<Deadline> give_up;
+  Backoff backoff(std::random_device{}());
+  for (;;) {
+    Expected<void> outcome = connection_->is_open() ? Expected<void>{} : open();
+    if (outcome) {
+      ++sent;
+      for (const std::string_view buffer : buffers) connection_->send(buffer);
+      outcome = read(deadline);
+    }
+    if (outcome) return sent;
+    // Nothing may go on to use bytes of ours after this returns.
+    if (outcome.error().kind != Kind::kRefused) connection_->close();
+    if (outcome.error().kind != Kind::kUnavailable || (sent > 0 && repeat == Repeat::kNever)) {
+      return std::unexpected(std::move(outcome.error()));
+    }
+    // The first failure starts the clock; a connection that is made and breaks again does not set it back.
+    if (!give_up) give_up = earlier(deadline_in(options_.patience), deadline);
+    const auto pause = backoff.next();
+    if (Clock::now() + pause >= *give_up) return std::unexpected(std::move(outcome.error()));
+    if (auto waited = sleep(pause); !waited) return std::unexpected(std::move(waited.error()));
+  }
+}
+
+Expected<Client::Sent> Client::send(std::span<const std::string_view> buffers, Repeat repeat,
+                                    Deadline deadline) {
+  Sent result{};
+  const auto sent = transact(buffers, repeat, deadline, [&](Deadline until) -> Expected<void> {
+    auto reply = connection_->read(until);
+    if (!reply) return std::unexpected(std::move(reply.error()));
+    result.reply = std::move(*reply);
+    return {};
+  });
+  if (!sent) return std::unexpected(sent.error());
+  if (result.reply.is_error()) return std::unexpected(refused(result.reply.text));
+  result.attempts = *sent;
+  return result;
+}
+
+Expected<Reply> Client::call(std::span<const std::string_view> command, Repeat repeat) {
+  OutputBuffer out;
+  CommandWriter writer(out);
+  writer.begin(command.size());
+  for (const std::string_view argument : command) writer.argument(argument);
+  auto sent = send(buffers_of(out), repeat, reply_deadline());
+  if (!sent) return std::unexpected(std::move(sent.error()));
+  return std::move(sent->reply);
+}
+
+Expected<Reply> Client::call(std::initializer_list<std::string_view> command, Repeat repeat) {
+  return call(std::span(command.begin(), command.size()), repeat);
+}
+
+Expected<std::string> Client::submit(std::string_view handler, BatchOptions options,
+                                     std::span<const std::string_view> payloads) {
+  if (options.id.empty()) options.id = random_batch_id();
+  OutputBuffer out;
+  write_batch_command(out, "SUBMIT", handler, options, 1 + payloads.size());
+  CommandWriter writer(out);
+  writer.argument("JOBS");
+  for (const std::string_view payload : payloads) writer.argument(payload);
+  auto sent = send(buffers_of(out), Repeat::kSafe, reply_deadline());
+  if (!sent) return std::unexpected(std::move(sent.error()));
+  return to_text(sent->reply);
+}
+
+Expected<std::string> Client::submit_range(std::string_view handler, BatchOptions options, std::int64_t low,
+                                           std::int64_t high, std::optional<std::string_view> payload) {
+  if (options.id.empty()) options.id = random_batch_id();
+  OutputBuffer out;
+  write_batch_command(out, "SUBMIT", handler, options, payload ? 4 : 3);
+  CommandWriter writer(out);
+  writer.argument("RANGE");
+  writer.argument(low);
+  writer.argument(high);
+  if (payload) writer.argument(*payload);
+  auto sent = send(buffers_of(out), Repeat::kSafe, reply_deadline());
+  if (!sent) return std::unexpected(std::move(sent.error()));
+  return to_text(sent->reply);
+}
+
+Expected<std::vector<JobResult>> Client::run(std::string_view handler, const BatchOptions& options,
+                                             std::span<const std::string_view> payloads, Deadline deadline) {
+  OutputBuffer out;
+  write_batch_command(out, "RUN", handler, options, 1 + payloads.size());
+  CommandWriter writer(out);
+  writer.argument("JOBS");
+  for (const std::string_view payload : payloads) writer.argument(payload);
+  auto sent = send(buffers_of(out), Repeat::kNever, deadline);
+  if (!sent) return std::unexpected(std::move(sent.error()));
+  return to_job_results(sent->reply);
+}
+
+Expected<BatchStatus> Client::status(std::string_view id) { return as(call({"STATUS", id}), &to_status); }
+
+Expected<BatchStatus> Client::wait(std::string_view id, Deadline deadline) {
+  for (;;) {
+    auto status = as(call({"WAIT", id, std::to_string(slice_until(deadline).count())}), &to_status);
+    if (!status || status->is_over() || Clock::now() >= deadline) return status;
+  }
+}
+
+Expected<void> Client::results(std::string_view id, ResultsPosition& position, std::uint64_t count,
+                               std::chrono::milliseconds block, const RowVisitor& visit) {
+  const std::string from = std::to_string(position.cursor);
+  // At least the rows that are only passed over, and one more.
+  const std::string rows = std::to_string(std::max(count, position.shown + 1));
+  const std::string milliseconds = std::to_string(block.count());
+  std::vector<std::string_view> command{"RESULTS", id, "FROM", from, "COUNT", rows};
+  if (block.count() > 0) add(command, "BLOCK", milliseconds);
+  OutputBuffer out;
+  CommandWriter writer(out);
+  writer.begin(command.size());
+  for (const std::string_view argument : command) writer.argument(argument);
+
+  proto::ResultsReply page;
+  const auto sent =
+      transact(buffers_of(out), Repeat::kSafe, deadline_in(options_.reply_timeout + block),
+               [&](Deadline until) -> Expected<void> {
+                 std::uint64_t row = 0;
+                 page = {};
+                 for (;;) {
+                   const auto status = connection_->reader().next_results(
+                       page, [&](std::uint64_t index, std::string_view state, std::string_view output) {
+                         if (row++ < position.shown) return;
+                         ++position.shown;
+                         visit({index, state, output});
+                       });
+                   if (status == ReadStatus::kComplete) return {};
+                   if (status == ReadStatus::kError)
+                     return connection_->protocol_error(connection_->reader().error_message());
+                   if (auto more = connection_->receive(until, kReadBytes); !more) return more;
+                 }
+               });
+  if (!sent) return std::unexpected(sent.error());
+  if (page.is_error) return std::unexpected(refused(page.error));
+  position = {
+      .cursor = page.cursor == 0 ? position.cursor : page.cursor, .shown = 0, .at_end = page.cursor == 0};
+  return {};
+}
+
+Expected<void> Client::for_each_result(std::string_view id, const RowVisitor& visit, Deadline deadline) {
+  ResultsPosition position;
+  while (!position.at_end) {
+    if (auto read = results(id, position, kRowsAtOnce, slice_until(deadline), visit); !read) return read;
+    if (!position.at_end && Clock::now() >= deadline) {
+      return client_error(Kind::kTimeout, "batch " + std::string(id) + " was not over in the time given");
+    }
+  }
+  return {};
+}
+
+Expected<Explanation> Client::explain(std::string_view id) {
+  return as(call({"EXPLAIN", id}), &to_explanation);
+}
+
+Expected<std::uint64_t> Client::cancel(std::string_view id) { return as(call({"CANCEL", id}), &to_count); }
+
+Expected<bool> Client::forget(std::string_view id) {
+  const auto count = as(call({"FORGET", id}), &to_count);
+  if (!count) return std::unexpected(count.error());
+  return *count > 0;
+}
+
+Expected<void> Client::set_weight(std::string_view id, std::uint32_t weight) {
+  return as_nothing(call({"WEIGHT", id, std::to_string(weight)}));
+}
+
+Expected<void> Client::pause(std::string_view id) { return as_nothing(call({"PAUSE", id})); }
+
+Expected<void> Client::resume(std::string_view id) { return as_nothing(call({"RESUME", id})); }
+
+Expected<BatchList> Client::list(std::string_view state, std::string_view match, std::uint64_t cursor,
+                                 std::uint64_t count) {
+  const std::string from = std::to_string(cursor);
+  const std::string most = std::to_string(count);
+  std::vector<std::string_view> command{"LIST"};
+  if (!state.empty()) add(command, "STATE", state);
+  if (!match.empty()) add(command, "MATCH", match);
+  add(command, "CURSOR", from);
+  add(command, "COUNT", most);
+  return as(call(command), &to_batch_list);
+}
+
+Expected<std::vector<HandlerInfo>> Client::handlers() { return as(call({"HANDLERS"}), &to_handlers); }
+
+Expected<std::vector<TenantInfo>> Client::tenants() { return as(call({"TENANTS"}), &to_tenants); }
+
+Expected<std::vector<WorkerInfo>> Client::workers() { return as(call({"WORKERS"}), &to_workers); }
+
+Expected<void> Client::ping() { return as_nothing(call({"PING"})); }
+
+}  // namespace locksley::client

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/clients/cpp/connection.h"
+#include "proto/clients/cpp/deadline.h"
+#include "proto/clients/cpp/error.h"
+#include "proto/clients/cpp/url.h"
+#include "proto/clients/cpp/values.h"
+#include "proto/output_buffer.h"
+#include "proto/reply.h"
+#include "proto/submit_options.h"
+
+namespace locksley::client {
+
+using proto::BatchOptions;
+
+struct ClientOptions {
+  std::chrono::milliseconds connect_timeout{5'000};  // of one attempt, the handshake included
+  std::chrono::milliseconds reply_timeout{60'000};   // of commands that do not wait for jobs
+  std::chrono::milliseconds patience{10'000};  // for how long to reconnect after a failure; 0: not at all
+  std::string name = {};                       // of the connection, as CLIENT LIST shows it
+  int interrupt_fd = -1;  // readable: blocking calls return kInterrupted. Borrowed; see Link
+};
+
+// If the connection breaks before the reply: kSafe sends the command again, kNever returns an error.
+enum class Repeat { kSafe, kNever };
+
+// A synchronous client of one daemon: each call sends a command and waits for its reply. After a broken
+// connection it reconnects, with backoff, and repeats a command that may be repeated; SUBMIT may be, because
+// it always has an ID.
+//
+// Owned by its creator; used from one thread at a time: two threads need two clients. Every call can block:
+// for the reply (reply_timeout; wait() and results() for their own time), and for a new connection
+// (patience). Every call can fail with any kind of ClientError; after a failure the next call reconnects.
+class Client {
+ public:
+  using RowVisitor = std::function<void(const ResultRow&)>;
+
+  // Makes one attempt to connect: an absent daemon is reported at once, not after `patience`.
+  static Expected<Client> connect(Address address, ClientOptions options = {});
+
+  Client(Client&&) noexcept = default;
+  Client& operator=(Client&&) noexcept = default;
+  ~Client() = default;
+
+  // Any command; an error reply is kRefused.
+  Expected<proto::Reply> call(std::initializer_list<std::string_view> command, Repeat repeat = Repeat::kSafe);
+  Expected<proto::Reply> call(std::span<const std::string_view> command, Repeat repeat = Repeat::kSafe);
+
+  // SUBMIT as one command, of which a copy is in memory while it is sent; use BatchStream for unbounded
+  // input. Returns the id: options.id, or a random one.
+  Expected<std::string> submit(std::string_view handler, BatchOptions options,
+                               std::span<const std::string_view> payloads);
+  // One job for each integer in [low, high), see PROTOCOL.md.
+  Expected<std::string> submit_range(std::string_view handler, BatchOptions options, std::int64_t low,
+                                     std::int64_t high, std::optional<std::string_view> payload);
+  // RUN: waits for the jobs until `deadline`. A broken connection is an error, because it cancels the batch.
+  Expected<std::vector<JobResult>> run(std::string_view handler, const BatchOptions& options,
+                                       std::span<const std::string_view> payloads,
+                                       Deadline deadline = kNoDeadline);
+
+  Expected<BatchStatus> status(std::string_view id);
+  // The status as soon as the batch is over, or at the deadline: check is_over(). Sends WAIT in slices that
+  // are shorter than the timeouts of proxies.
+  Expected<BatchStatus> wait(std::string_view id, Deadline deadline = kNoDeadline);
+
+  // One RESULTS command: visits at most `count` rows from `position` on, and moves the position. With `block`
+  // it waits that long for the first row; 0: not at all. `position` counts each visited row, so that after a
+  // failure or an interruption the call can be repeated without visiting a row twice.
+  struct ResultsPosition {
+    std::uint64_t cursor = 0;
+    std::uint64_t shown = 0;  // rows from the cursor on that were visited
+    bool at_end = false;      // the batch is over and everything was delivered
+  };
+  // Some hundred kilobytes of short outputs: few commands, little memory.
+  static constexpr std::uint64_t kRowsAtOnce = 10'000;
+  Expected<void> results(std::string_view id, ResultsPosition& position, std::uint64_t count,
+                         std::chrono::milliseconds block, const RowVisitor& visit);
+  // Every row of the batch in the order of completion, until it is over or the deadline is passed (kTimeout).
+  Expected<void> for_each_result(std::string_view id, const RowVisitor& visit,
+                                 Deadline deadline = kNoDeadline);
+
+  Expected<Explanation> explain(std::string_view id);
+  Expected<std::uint64_t> cancel(std::string_view id);
+  Expected<bool> forget(std::string_view id);
+  Expected<void> set_weight(std::string_view id, std::uint32_t weight);
+  Expected<void> pause(std::string_view id);
+  Expected<void> resume(std::string_view id);
+  // `state` and `match` may be empty: any.
+  Expected<BatchList> list(std::string_view state, std::string_view match, std::uint64_t cursor,
+                           std::uint64_t count);
+  Expected<std::vector<HandlerInfo>> handlers();
+  Expected<std::vector<TenantInfo>> tenants();
+  Expected<std::vector<WorkerInfo>> workers();
+  Expected<void> ping();
+
+  const Address& address() const { return address_; }
+
+  // For classes that use this one (BatchStream). `buffers` together are one encoded command; `attempts` says
+  // how often it was sent.
+  struct Sent {
+    proto::Reply reply;
+    int attempts;
+  };
+  Expected<Sent> send(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline);
+  // Waits, unless interrupted.
+  Expected<void> sleep(std::chrono::milliseconds time);
+  const ClientOptions& options() const { return options_; }
+
+ private:
+  using ReadReply = std::function<Expected<void>(Deadline)>;
+
+  Client(Address address, ClientOptions options);
+  Expected<void> open();
+  // Sends `buffers` and calls `read`. If the connection breaks and `repeat` allows it, starts again. Returns
+  // how often the command was sent.
+  Expected<int> transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
+                         const ReadReply& read);
+  Deadline reply_deadline() const { return deadline_in(options_.reply_timeout); }
+
+  Address address_;
+  ClientOptions options_;
+  std::unique_ptr<Connection> connection_;
+};
+
+// Encodes `SUBMIT|OPEN|RUN handler options…` and announces `further` more arguments, which the caller
+// must add.
+void write_batch_command(proto::OutputBuffer& out, std::string_view command, std::string_view handler,
+                         const BatchOptions& options, std::size_t further);
+
+}  // namespace locksley::client

@@ -1,0 +1,78 @@
+#include "proto/clients/cpp/connection.h"
+
+#include "proto/clients/cpp/version.h"
+#include "proto/command_writer.h"
+
+namespace locksley::client {
+
+using Kind = ClientError::Kind;
+
+ClientError refused(std::string_view error_reply) {
+  return {Kind::kRefused, std::string(error_reply.substr(0, error_reply.find(' '))),
+          std::string(error_reply)};
+}
+
+std::unexpected<ClientError> Connection::protocol_error(std::string_view what) {
+  close();
+  return client_error(Kind::kProtocol, peer() + ": not what Locksley answers: " + std::string(what));
+}
+
+Expected<void> Connection::open(const Address& address, std::string_view name, Deadline deadline) {
+  reader_ = std::make_unique<proto::ReplyReader>();
+  if (auto connected = link_.connect(address, deadline); !connected) return connected;
+
+  proto::OutputBuffer greeting;
+  proto::CommandWriter writer(greeting);
+  const bool with_credentials = !address.user.empty() || !address.password.empty();
+  writer.begin(2 + (with_credentials ? 3U : 0U) + (name.empty() ? 0U : 2U));
+  writer.argument("HELLO");
+  writer.argument("3");
+  if (with_credentials) {
+    writer.argument("AUTH");
+    writer.argument(address.user.empty() ? std::string_view("default") : address.user);
+    writer.argument(address.password);
+  }
+  if (!name.empty()) {
+    writer.argument("SETNAME");
+    writer.argument(name);
+  }
+  writer.command({"CLIENT", "SETINFO", "LIB-NAME", kLibraryName});
+  writer.command({"CLIENT", "SETINFO", "LIB-VER", kLibraryVersion});
+  const std::string bytes = greeting.to_string();
+  send(bytes);
+
+  auto hello = read(deadline);
+  if (hello && hello->is_error()) {
+    close();
+    ClientError error = refused(hello->text);
+    error.message = peer() + ": " + error.message;
+    return std::unexpected(std::move(error));
+  }
+  if (hello && (!hello->is_aggregate() || hello->find("proto") == nullptr))
+    return protocol_error("the reply to HELLO");
+  // What a server thinks of CLIENT SETINFO is of no consequence.
+  for (int i = 0; hello && i < 2; ++i) hello = read(deadline);
+  if (!hello) return std::unexpected(std::move(hello.error()));
+  return {};
+}
+
+Expected<void> Connection::receive(Deadline deadline, std::size_t bytes) {
+  const auto count = link_.receive(reader_->prepare(bytes), deadline);
+  if (!count) return std::unexpected(count.error());
+  reader_->commit(*count);
+  return {};
+}
+
+Expected<proto::Reply> Connection::read(Deadline deadline) {
+  proto::Reply reply;
+  for (;;) {
+    const auto status = reader_->next(reply);
+    if (status == proto::ReadStatus::kComplete && reply.type != proto::Reply::Type::kPush) return reply;
+    if (status == proto::ReadStatus::kError) return protocol_error(reader_->error_message());
+    if (status == proto::ReadStatus::kNeedMore) {
+      if (auto received = receive(deadline); !received) return std::unexpected(std::move(received.error()));
+    }
+  }
+}
+
+}  // namespace locksley::client

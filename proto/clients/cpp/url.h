@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "proto/clients/cpp/error.h"
+
+namespace locksley::client {
+
+inline constexpr std::uint16_t kDefaultPort = 7770;
+
+// Where a daemon listens, and as whom to speak to it. A plain value.
+struct Address {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = kDefaultPort;
+  std::string user = {};      // empty: the server's default user
+  std::string password = {};  // empty: none is sent
+  bool tls = false;
+  // PEM files, for TLS alone; empty: the authorities that this machine trusts; no certificate is shown.
+  std::string ca_file = {};
+  std::string certificate = {};
+  std::string key = {};  // of the certificate
+
+  // HOST:PORT, an IPv6 host in brackets; for messages, so without user and password.
+  std::string text() const;
+
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+// Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: redis://, locksley://, and with TLS rediss://, locksleys://;
+// [user[:password]@]host[:port][/0]. User and password are percent-decoded. Fails with kAddress.
+Expected<Address> parse_address(std::string_view text);
+
+}  // namespace locksley::client

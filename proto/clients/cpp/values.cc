@@ -1,0 +1,166 @@
+#include "proto/clients/cpp/values.h"
+
+namespace locksley::client {
+namespace {
+
+using proto::Reply;
+
+std::unexpected<ClientError> unexpected_shape(std::string_view expected) {
+  return client_error(ClientError::Kind::kProtocol, "the reply is not " + std::string(expected));
+}
+
+void take(const Reply& map, std::string_view key, std::string& into) {
+  if (const Reply* value = map.find(key); value != nullptr && value->is_string()) into = value->text;
+}
+
+void take(const Reply& map, std::string_view key, std::int64_t& into) {
+  if (const Reply* value = map.find(key); value != nullptr) into = value->to_integer().value_or(into);
+}
+
+void take(const Reply& map, std::string_view key, std::uint64_t& into) {
+  const Reply* value = map.find(key);
+  const auto number = value == nullptr ? std::nullopt : value->to_integer();
+  if (number && *number >= 0) into = static_cast<std::uint64_t>(*number);
+}
+
+void take(const Reply& map, std::string_view key, double& into) {
+  if (const Reply* value = map.find(key); value != nullptr) into = value->to_real().value_or(into);
+}
+
+// An array of maps, each by `one`.
+template <class Value>
+Expected<std::vector<Value>> to_list(const Reply& reply, Value (*one)(const Reply&)) {
+  if (!reply.is_aggregate()) return unexpected_shape("an array");
+  std::vector<Value> values;
+  values.reserve(reply.elements.size());
+  for (const Reply& element : reply.elements) {
+    if (!element.is_aggregate()) return unexpected_shape("an array of maps");
+    values.push_back(one(element));
+  }
+  return values;
+}
+
+}  // namespace
+
+Expected<BatchStatus> to_status(const Reply& reply) {
+  if (!reply.is_aggregate()) return unexpected_shape("a batch's status");
+  BatchStatus status;
+  take(reply, "id", status.id);
+  take(reply, "name", status.name);
+  take(reply, "handler", status.handler);
+  take(reply, "tenant", status.tenant);
+  take(reply, "state", status.state);
+  take(reply, "weight", status.weight);
+  take(reply, "jobs", status.jobs);
+  take(reply, "queued", status.queued);
+  take(reply, "running", status.running);
+  take(reply, "ok", status.ok);
+  take(reply, "failed", status.failed);
+  take(reply, "cancelled", status.cancelled);
+  take(reply, "retried", status.retried);
+  take(reply, "submitted_at", status.submitted_at);
+  take(reply, "started_at", status.started_at);
+  take(reply, "finished_at", status.finished_at);
+  if (status.id.empty() || status.state.empty()) return unexpected_shape("a batch's status");
+  return status;
+}
+
+Expected<Explanation> to_explanation(const Reply& reply) {
+  if (!reply.is_aggregate()) return unexpected_shape("an explanation");
+  Explanation explanation;
+  take(reply, "state", explanation.state);
+  take(reply, "reason", explanation.reason);
+  std::uint64_t paused = 0;
+  take(reply, "paused", paused);
+  explanation.is_paused = paused != 0;
+  take(reply, "ahead", explanation.ahead);
+  take(reply, "share", explanation.share);
+  take(reply, "received", explanation.received);
+  take(reply, "jobs_per_second", explanation.jobs_per_second);
+  take(reply, "eta_ms", explanation.eta_ms);
+  if (explanation.reason.empty()) return unexpected_shape("an explanation");
+  return explanation;
+}
+
+Expected<BatchList> to_batch_list(const Reply& reply) {
+  if (reply.type != Reply::Type::kArray || reply.elements.size() != 2)
+    return unexpected_shape("[cursor, batches]");
+  const auto cursor = reply.elements[0].to_integer();
+  if (!cursor || *cursor < 0 || !reply.elements[1].is_aggregate())
+    return unexpected_shape("[cursor, batches]");
+  BatchList list{.next_cursor = static_cast<std::uint64_t>(*cursor), .batches = {}};
+  for (const Reply& element : reply.elements[1].elements) {
+    auto status = to_status(element);
+    if (!status) return std::unexpected(std::move(status.error()));
+    list.batches.push_back(std::move(*status));
+  }
+  return list;
+}
+
+Expected<std::vector<HandlerInfo>> to_handlers(const Reply& reply) {
+  return to_list<HandlerInfo>(reply, [](const Reply& map) {
+    HandlerInfo info;
+    take(map, "name", info.name);
+    take(map, "kind", info.kind);
+    take(map, "description", info.description);
+    take(map, "concurrency", info.concurrency);
+    return info;
+  });
+}
+
+Expected<std::vector<TenantInfo>> to_tenants(const Reply& reply) {
+  return to_list<TenantInfo>(reply, [](const Reply& map) {
+    TenantInfo info;
+    take(map, "tenant", info.tenant);
+    take(map, "weight", info.weight);
+    take(map, "batches", info.batches);
+    take(map, "queued", info.queued);
+    take(map, "running", info.running);
+    take(map, "busy_us", info.busy_us);
+    take(map, "share", info.share);
+    take(map, "received", info.received);
+    return info;
+  });
+}
+
+Expected<std::vector<WorkerInfo>> to_workers(const Reply& reply) {
+  return to_list<WorkerInfo>(reply, [](const Reply& map) {
+    WorkerInfo info;
+    take(map, "worker", info.worker);
+    take(map, "queue_depth", info.queue_depth);
+    take(map, "executed", info.executed);
+    take(map, "steals", info.steals);
+    take(map, "steal_attempts", info.steal_attempts);
+    take(map, "stolen", info.stolen);
+    take(map, "parks", info.parks);
+    take(map, "busy_us", info.busy_us);
+    take(map, "turn_us", info.turn_us);
+    return info;
+  });
+}
+
+Expected<std::vector<JobResult>> to_job_results(const Reply& reply) {
+  if (reply.type != Reply::Type::kArray) return unexpected_shape("an array of [status, output]");
+  std::vector<JobResult> results;
+  results.reserve(reply.elements.size());
+  for (const Reply& row : reply.elements) {
+    if (row.elements.size() != 2 || !row.elements[0].is_string() || !row.elements[1].is_string()) {
+      return unexpected_shape("an array of [status, output]");
+    }
+    results.push_back({row.elements[0].text, row.elements[1].text});
+  }
+  return results;
+}
+
+Expected<std::uint64_t> to_count(const Reply& reply) {
+  const auto number = reply.to_integer();
+  if (!number || *number < 0) return unexpected_shape("a count");
+  return static_cast<std::uint64_t>(*number);
+}
+
+Expected<std::string> to_text(const Reply& reply) {
+  if (!reply.is_string()) return unexpected_shape("a string");
+  return reply.text;
+}
+
+}  // namespace locksley::client

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/clients/cpp/error.h"
+#include "proto/reply.h"
+
+namespace locksley::client {
+
+// The replies of the commands as plain values; the names are those of PROTOCOL.md. A field that an older
+// daemon does not send is 0 or empty; additional fields of a newer daemon are ignored.
+
+struct BatchStatus {
+  std::string id, name, handler, tenant, state;
+  std::uint64_t weight = 0, jobs = 0, queued = 0, running = 0, ok = 0, failed = 0, cancelled = 0, retried = 0;
+  std::int64_t submitted_at = 0, started_at = 0, finished_at = 0;  // Unix milliseconds; 0: not yet
+
+  bool is_over() const { return state == "done" || state == "cancelled"; }
+  std::uint64_t ended() const { return ok + failed + cancelled; }
+  bool is_all_ok() const { return state == "done" && ok == jobs; }
+};
+
+struct Explanation {
+  std::string state, reason;
+  bool is_paused = false;
+  std::uint64_t ahead = 0;
+  double share = 0, received = 0, jobs_per_second = 0;
+  std::int64_t eta_ms = -1;  // -1: unknown
+};
+
+struct HandlerInfo {
+  std::string name, kind, description;
+  std::uint64_t concurrency = 0;
+};
+
+struct TenantInfo {
+  std::string tenant;
+  std::uint64_t weight = 0, batches = 0, queued = 0, running = 0, busy_us = 0;
+  double share = 0, received = 0;
+};
+
+struct WorkerInfo {
+  std::uint64_t worker = 0, queue_depth = 0, executed = 0, steals = 0, steal_attempts = 0, stolen = 0,
+                parks = 0, busy_us = 0,
+                turn_us = 0;  // of the work in progress, which busy_us does not include yet; 0: idle
+};
+
+struct BatchList {
+  std::uint64_t next_cursor = 0;  // 0: there are no more
+  std::vector<BatchStatus> batches;
+};
+
+// The result of one job. The views are valid only while the visitor runs.
+struct ResultRow {
+  std::uint64_t index;
+  std::string_view status;
+  std::string_view output;  // or the error text
+};
+
+// The result of one job, with its own bytes.
+struct JobResult {
+  std::string status;
+  std::string output;
+};
+
+// Each fails with kProtocol if the reply does not have the shape of the command's reply.
+Expected<BatchStatus> to_status(const proto::Reply& reply);
+Expected<Explanation> to_explanation(const proto::Reply& reply);
+Expected<BatchList> to_batch_list(const proto::Reply& reply);
+Expected<std::vector<HandlerInfo>> to_handlers(const proto::Reply& reply);
+Expected<std::vector<TenantInfo>> to_tenants(const proto::Reply& reply);
+Expected<std::vector<WorkerInfo>> to_workers(const proto::Reply& reply);
+Expected<std::vector<JobResult>> to_job_results(const proto::Reply& reply);
+Expected<std::uint64_t> to_count(const proto::Reply& reply);
+Expected<std::string> to_text(const proto::Reply& reply);
+
+}  // namespace locksley::client

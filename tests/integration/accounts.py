@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+"""What a user's account bounds besides its quotas: results in memory, patterns, records, batches in the store; and that others do not pay."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import merged, wait_for
+from resp import Error, encode
+from store_daemon import StoreTest
+from users import ALL, BUILTIN, PASSWORD, UsersTest, users
+
+MIB = 1 << 20
+# Of a process without any batch: libraries, threads, buffers.
+BASE = 128 * MIB
+
+
+class Results(UsersTest):
+    LIMIT = 16 * MIB
+
+    def begin(self, **limits):
+        settings = {"store": {"path": ""}, "limits": {"max_result_bytes": 4 * self.LIMIT, **limits}}
+        self.daemon = self.start_with(settings, alice={**BUILTIN, "max_result_bytes": self.LIMIT}, bob=BUILTIN, root={"commands": ALL})
+        self.alice, self.bob = self.log_in(self.daemon, "alice"), self.log_in(self.daemon, "bob")
+
+    def flood(self, id_="flood"):
+        """6 GB of results, from one line."""
+        self.alice("SUBMIT", "echo", "EPHEMERAL", "ID", id_, "RANGE", 0, 100_000, "x" * 60_000)
+
+    def wait_for_the_limit(self, id_="flood"):
+        wait_for("the results to be at their limit", lambda: self.alice.map("EXPLAIN", id_)["reason"] == "results-at-limit")
+
+    def test_one_line_cannot_fill_the_memory(self):
+        self.begin()
+        self.flood()
+        self.wait_for_the_limit()
+        status = self.alice.status("flood")
+        self.assertEqual((status["state"], status["running"]), ("running", 0))
+        # A turn of each of the two workers may end with what it has.
+        self.assertLess(status["ok"] * 60_000, self.LIMIT + 4 * MIB)
+        self.assertLess(self.daemon.resident_bytes(), BASE + 1.25 * self.LIMIT)
+        error = self.alice.ask("RUN", "echo", "JOBS", "x")
+        self.assert_error("TOOBIG", error)
+        self.assertIn(f"users.alice.max_result_bytes is {self.LIMIT}", error)
+        self.alice("SUBMIT", "echo", "ID", "next", "JOBS", "x")
+        self.wait_for_the_limit("next")
+        self.assertEqual(self.bob("RUN", "echo", "JOBS", "x"), [["ok", "x"]], "another user goes on")
+        self.alice("CANCEL", "flood")
+        self.assertEqual(self.alice.wait("next")["ok"], 1, "the cancelled batch makes room")
+        self.assertEqual(self.alice("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+
+    def test_a_user_s_ended_batches_go_first(self):
+        self.begin()
+        self.bob("SUBMIT", "echo", "EPHEMERAL", "ID", "of-bob", "JOBS", "kept")
+        self.bob.wait("of-bob")
+        for number in range(12):
+            self.alice("SUBMIT", "echo", "EPHEMERAL", "ID", f"b{number}", "RANGE", 0, 50, "x" * 60_000)
+            self.assertEqual(self.alice.wait(f"b{number}")["ok"], 50)
+        self.assert_error("NOBATCH", self.alice.ask("STATUS", "b0"))
+        self.assertEqual(len(self.alice.results("b11")), 50)
+        self.assertEqual(self.bob.results("of-bob"), [[0, "ok", "kept"]])
+
+    def test_a_run_that_comes_to_the_limit_ends(self):
+        self.begin()
+        error = self.alice.ask("RUN", "echo", "JOBS", *["x" * 60_000] * 400)
+        self.assert_error("TOOBIG", error)
+        self.assertIn("users.alice.max_result_bytes", error)
+        wait_for("its memory to be free", lambda: self.alice.ask("RUN", "echo", "JOBS", "x") == [["ok", "x"]])
+
+    def test_where_others_have_filled_the_memory_of_all_a_user_with_little_goes_on(self):
+        self.begin(max_result_bytes=self.LIMIT)
+        self.flood()
+        self.wait_for_the_limit()
+        self.assertEqual(self.bob("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+        self.bob("SUBMIT", "echo", "EPHEMERAL", "ID", "small", "JOBS", "y")
+        self.assertEqual(self.bob.wait("small")["ok"], 1)
+
+    def test_everywhere_seen(self):
+        self.begin()
+        self.flood()
+        self.wait_for_the_limit()
+        root = self.log_in(self.daemon, "root")
+        own = dict(line.split(":", 1) for line in self.alice("INFO", "account").splitlines() if ":" in line)
+        used, limit = (int(part.split("=")[1]) for part in own["account_result_bytes"].split(","))
+        self.assertEqual(limit, self.LIMIT)
+        self.assertGreaterEqual(used, limit)
+        metrics = self.daemon.metrics()
+        self.assertEqual(metrics['locksley_tenant_account_limit{tenant="alice",resource="result_bytes"}'], self.LIMIT)
+        self.assertEqual(metrics['locksley_tenant_account_used{tenant="alice",resource="result_bytes"}'], used)
+        self.assertEqual(metrics['locksley_account_limit{resource="result_bytes"}'], 4 * self.LIMIT)
+        self.assertIn("account_queued_jobs:used=", root("INFO", "account"))
+
+
+class Replies(UsersTest):
+    def test_a_user_over_its_limit_loses_its_own_connections(self):
+        settings = {"limits": {"client_memory": "64MiB", "output_buffer": "16MiB", "max_payload": "16MiB"}}
+        daemon = self.start_with(settings, alice={**BUILTIN, "client_memory": "16MiB"}, bob=BUILTIN, root={"commands": ALL})
+        large = self.log_in(daemon, "bob", receive_buffer=4096)
+        large.send(encode("ECHO", "x" * 12 * MIB))
+        root = self.log_in(daemon, "root")
+        wait_for("bob's reply to wait", lambda: "omem=0 " not in next(line for line in root("CLIENT", "LIST").splitlines() if "user=bob" in line))
+        greedy = [self.log_in(daemon, "alice", receive_buffer=4096) for _ in range(6)]
+        for each in greedy:
+            each.send(encode("ECHO", "x" * 6 * MIB))
+        of_alice = lambda: root("CLIENT", "LIST").count("user=alice")
+        wait_for("some of alice's connections to be dropped", lambda: of_alice() < 6)
+        self.assertGreater(of_alice(), 0)
+        self.assertEqual(len(large.read()), 12 * MIB, "who holds more, but is another user")
+        self.assertIn("users.alice.client_memory", daemon.log())
+
+    def test_muted_replies_are_held_by_nobody(self):
+        daemon = self.start_with({}, alice=BUILTIN)
+        connections = [self.log_in(daemon, "alice") for _ in range(20)]
+        before = daemon.resident_bytes()
+        for each in connections:
+            each.send(encode("CLIENT", "REPLY", "OFF") + encode("ECHO", "x" * 8 * MIB) + encode("CLIENT", "REPLY", "ON"))
+            self.assertEqual(each.read(), "OK")
+        self.assertLess(daemon.resident_bytes() - before, 80 * MIB)
+
+
+class Patterns(UsersTest):
+    def test_a_pattern_counts_and_its_payloads_have_the_limit_of_payloads(self):
+        settings = {"limits": {"max_payload": "100KiB"}}
+        daemon = self.start_with(settings, alice={**BUILTIN, "max_queued_bytes": "200KiB"})
+        alice = self.log_in(daemon, "alice")
+        self.assert_error("TOOBIG .*limits.max_payload", alice.ask("SUBMIT", "echo", "RANGE", 0, 10, "x" * 103_000))
+        # 100,000 bytes as it stands, and 10 times as much with its numbers.
+        many = "{}" * 50_000
+        error = alice.ask("SUBMIT", "echo", "RANGE", 10**18, 10**18 + 10, many)
+        self.assert_error("TOOBIG .*bytes of a payload: 950000, and limits.max_payload", error)
+        for number in range(2):
+            alice("SUBMIT", "echo", "ID", f"b{number}", "DELAY", 3_600_000, "RANGE", 0, 10, "x" * 90_000)
+        error = alice.ask("SUBMIT", "echo", "DELAY", 3_600_000, "RANGE", 0, 10, "x" * 90_000)
+        self.assert_error("QUEUEFULL .*users.alice.max_queued_bytes", error)
+        alice("CANCEL", "b0")
+        alice("FORGET", "b0")
+        alice("SUBMIT", "echo", "DELAY", 3_600_000, "RANGE", 0, 10, "x" * 90_000)
+
+
+class Records(UsersTest):
+    def test_batches_and_what_they_wait_for_take_memory(self):
+        daemon = self.start_with({}, alice={**BUILTIN, "max_record_bytes": "256KiB"}, bob=BUILTIN)
+        alice, bob = self.log_in(daemon, "alice"), self.log_in(daemon, "bob")
+        alice("OPEN", "echo", "ID", "first")
+        opened = 1
+        while not str(alice.ask("OPEN", "echo", "EPHEMERAL")).startswith("QUEUEFULL users.alice.max_record_bytes is 262144"):
+            opened += 1
+            self.assertLess(opened, 1000, "open batches have no bound")
+        self.assertGreater(opened, 50)
+        self.assert_error("QUEUEFULL .*users.alice.max_record_bytes", alice.ask("SUBMIT", "echo", "JOBS", "x"))
+        self.assertEqual(bob("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+        for row in alice.listed():
+            if row["id"] != "first":
+                alice("CANCEL", row["id"])
+                alice.wait(row["id"])
+        # Those that are over make room, the oldest first.
+        alice("SUBMIT", "echo", "EPHEMERAL", "ID", "new", "JOBS", "x")
+        self.assertEqual(alice.wait("new")["ok"], 1)
+        waits = 0
+        after = [word for number in range(20) for word in ("AFTER", f"w{number}")]
+        for number in range(20):
+            alice("OPEN", "echo", "EPHEMERAL", "ID", f"w{number}")
+        while True:
+            reply = alice.ask("SUBMIT", "echo", "EPHEMERAL", *after, "JOBS", "x")
+            if isinstance(reply, Error):
+                break
+            waits += 20
+            self.assertLess(waits, 2000, "waits have no bound")
+        self.assert_error("QUEUEFULL .*users.alice.max_record_bytes", reply)
+
+
+class InTheStore(StoreTest):
+    def log_in(self, name):
+        connection = self.connect(self.daemon)
+        connection("AUTH", name, PASSWORD.format(name))
+        return connection
+
+    def test_results_that_the_disk_has_give_way(self):
+        """120 MB of results go through 16 MiB of memory."""
+        self.begin(users(alice={**BUILTIN, "max_result_bytes": "16MiB"}))
+        alice = self.log_in("alice")
+        alice("SUBMIT", "echo", "ID", "large", "RANGE", 0, 2000, "x" * 60_000)
+        self.assertEqual(alice.wait("large")["ok"], 2000)
+        self.assertEqual(len(alice.results("large")), 2000)
+
+    def test_a_user_s_batches_evict_its_own(self):
+        """Eight batches of one user must not evict another user's result, and with it the idempotence of its id."""
+        self.begin(merged({"store": {"max_bytes": "4MiB"}}, users(alice=BUILTIN, bob=BUILTIN)))
+        alice, bob = self.log_in("alice"), self.log_in("bob")
+        bob("SUBMIT", "echo", "ID", "mine", "JOBS", "of bob")
+        bob.wait("mine")
+        for number in range(8):
+            alice("SUBMIT", "echo", "ID", f"a{number}", "JOBS", *["x" * 50_000] * 18)
+            alice.wait(f"a{number}")
+        self.assert_error("NOBATCH", alice.ask("STATUS", "a0"))
+        self.assertEqual(bob.results("mine"), [[0, "ok", "of bob"]])
+        self.assertEqual(bob("SUBMIT", "echo", "ID", "mine", "JOBS", "of bob"), "mine")
+        self.assertEqual(len(bob.results("mine")), 1, "it did not run again")
+        error = alice.ask("SUBMIT", "echo", "JOBS", *["x" * 50_000] * 50)
+        self.assert_error("TOOBIG .*users.alice.max_stored_bytes is 2097152", error)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

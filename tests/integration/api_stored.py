@@ -1,0 +1,39 @@
+#!/usr/bin/python3
+"""The JSON under /api/ with a store: changes outlive `kill -9`, and failures are read from the disk."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from api import get, pages, post
+from store_daemon import HOUR_MS, StoreTest
+
+
+class Stored(StoreTest):
+    def test_a_change_that_was_answered_outlives_kill_9(self):
+        self.begin()
+        ids = {action: self.command("SUBMIT", "sleep", "DELAY", HOUR_MS, "JOBS", "1") for action in ("pause", "weight", "cancel")}
+        failed = self.command("SUBMIT", "fail", "JOBS", "a")
+        self.command.wait(failed)
+        for action, id_ in ids.items():
+            self.assertEqual(post(self.daemon, id_, action, '{"weight": 5}' if action == "weight" else "{}")[0], 200)
+        self.assertEqual(post(self.daemon, failed, "retry"), (200, {"ok": True, "jobs": 1}))
+        self.kill_and_begin()
+        self.assertTrue(get(self.daemon, f"/api/batches/{ids['pause']}")["paused"])
+        self.assertEqual(get(self.daemon, f"/api/batches/{ids['weight']}")["weight"], 5)
+        self.assertEqual(get(self.daemon, f"/api/batches/{ids['cancel']}")["state"], "cancelled")
+        self.assertEqual(self.command.wait(failed)["retried"], 1)
+
+    def test_failures_are_read_from_the_disk(self):
+        self.begin()
+        self.command.wait(id_ := self.command("SUBMIT", "fail", "RANGE", 0, 250))
+        self.kill_and_begin()
+        self.command.wait(id_)  # its last steps need not have been on the disk
+        found = pages(self.daemon, f"/api/batches/{id_}/failures", "failures", count=100)
+        self.assertEqual([[row["index"], row["status"], row["output"]] for row in found], self.command.results(id_))
+        self.assertEqual(len(found), 250)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+"""No command, of any size that the limits allow, keeps the I/O thread from its next poll of the sockets for long, in its own processor time.
+
+The daemon measures that itself (locksley_io_longest_stretch_seconds). The promise is 2 ms; each test fails at 4, because the clock of a thread
+counts what a slow machine's caches cost, too."""
+
+import functools
+import pathlib
+import socket
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DaemonTest, wait_for
+from neighbour import Neighbour, text
+from resp import encode
+from scratch import scratch
+
+MEBI = 1 << 20
+MOST_S = 0.004
+MANY = 100_000
+LARGE = 10_000_000  # payloads: limits.max_batch_jobs
+
+
+def once_of_three(test):
+    """Each attempt has a daemon of its own: what a loaded machine costs comes and goes, what the daemon does comes each time."""
+
+    @functools.wraps(test)
+    def attempts(self):
+        for left in (2, 1, 0):
+            try:
+                return test(self)
+            except AssertionError as failure:
+                if left == 0:
+                    raise
+                print(f"once more: {failure}", flush=True)
+            self.doCleanups()
+            self.setUp()
+
+    return attempts
+
+
+class Stretches(DaemonTest):
+    settings = {}
+
+    def setUp(self):
+        self.daemon = self.start(self.settings)
+        self.command = self.connect(self.daemon)
+
+    def longest(self):
+        return self.daemon.metrics()["locksley_io_longest_stretch_seconds"]
+
+    def assert_short(self, what):
+        metrics = self.daemon.metrics()
+        longest = metrics["locksley_io_longest_stretch_seconds"]
+        print(f"{what}: longest {1000 * longest:.2f} ms, {int(metrics['locksley_io_long_stretches_total'])} above 2 ms", flush=True)
+        self.assertLess(longest, MOST_S, what)
+
+    def pipelined(self, commands, batch=1_000):
+        """Sends the commands, reads a reply to each, and returns the last."""
+        connection = self.connect(self.daemon)
+        reply = None
+        for begin in range(0, len(commands), batch):
+            part = commands[begin : begin + batch]
+            connection.send(b"".join(encode(*command) for command in part))
+            for _ in part:
+                reply = connection.read()
+                self.assertNotIsInstance(reply, Exception, reply)
+        return reply
+
+
+class Reading(Stretches):
+    @once_of_three
+    def test_300_clients_that_ask_for_megabytes_and_read_nothing(self):
+        self.command("SUBMIT", "echo", "ID", "large", "JOBS", *("x" * 60_000 for _ in range(200)))
+        self.command.wait("large")
+        neighbour = Neighbour(self.daemon, seconds=0.5)
+        self.addCleanup(neighbour.close)
+        clients = []
+        with neighbour.beside(1) as figures:
+            for _ in range(300):
+                each = socket.create_connection((self.daemon.host, self.daemon.port))
+                self.addCleanup(each.close)
+                each.sendall(encode("RESULTS", "large", "COUNT", 1000) * 50)
+                clients.append(each)
+        print(f"beside 300 readers: {text(figures)}")
+        self.assert_short("300 clients that read nothing")
+        self.assertLess(figures["ping"]["p99"], 20, "a neighbour's PING waits")
+
+
+class Ends(Stretches):
+    settings = {"limits": {"max_command": "1GiB"}}
+
+    def many_that_wait(self, how):
+        self.command("SUBMIT", "fail", "ID", "first", "DELAY", 600_000, "JOBS", "a")
+        self.assert_short("at the start")
+        self.pipelined([("SUBMIT", "echo", how, "first", "RANGE", 0, 1) for _ in range(MANY)])
+        self.assert_short("100,000 are accepted")
+
+    @once_of_three
+    def test_the_end_of_a_batch_for_which_100000_wait(self):
+        self.many_that_wait("AFTER")
+        self.command("CANCEL", "first")
+        wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 0, seconds=120, every=0.5)
+        self.assert_short("100,000 that waited have started and ended")
+
+    @once_of_three
+    def test_the_failure_of_a_batch_for_which_100000_wait(self):
+        self.many_that_wait("AFTEROK")
+        self.command("CANCEL", "first")
+        wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 0, seconds=120, every=0.5)
+        self.assert_short("100,000 that waited are cancelled")
+
+    @once_of_three
+    def test_100000_deadlines_at_once(self):
+        at = time.monotonic() + 40
+        commands = [("SUBMIT", "echo", "DELAY", 600_000, "DEADLINE", 0, "RANGE", 0, 1) for _ in range(MANY)]
+        for i in range(0, MANY, 1_000):
+            deadline = max(1, int(1000 * (at - time.monotonic())))
+            self.pipelined([(*command[:5], deadline, *command[6:]) for command in commands[i : i + 1_000]])
+        wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 0, seconds=120, every=0.5)
+        self.assert_short("100,000 deadlines")
+
+
+class Payloads(Stretches):
+    def submit(self, batch, payloads):
+        data = b"*%d\r\n$6\r\nSUBMIT\r\n$4\r\necho\r\n$2\r\nID\r\n$%d\r\n%s\r\n$4\r\nKEEP\r\n$4\r\nnone\r\n$4\r\nJOBS\r\n" % (
+            7 + payloads,
+            len(batch),
+            batch.encode(),
+        )
+        self.command.send(data)
+        for _ in range(payloads // 100_000):
+            self.command.send(b"$2\r\nab\r\n" * 100_000)
+        return self.command.read()
+
+    @once_of_three
+    def test_a_submit_of_ten_million_payloads_with_an_id(self):
+        self.assertEqual(self.submit("large", LARGE), "large")
+        self.assert_short("SUBMIT of ten million payloads")
+        self.assertEqual(self.submit("large", LARGE), "large")
+        self.assert_short("… repeated")
+        self.command.wait("large", seconds=120)
+        self.assert_short("… run")
+
+
+class StoredPayloads(Payloads):
+    def setUp(self):
+        self.settings = {"store": {"path": str(scratch(self) / "store"), "durability": "none"}}
+        super().setUp()
+
+
+if __name__ == "__main__":
+    unittest.main()

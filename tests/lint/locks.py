@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""Only core/sync/mutex.h uses the mutexes of the standard library: clang's thread-safety analysis does not know them, so it
+cannot check what they guard. All other files of core, proto, config and daemon use Mutex, MutexLock, CondVar and
+SharedMutex, and each mutex is named in at least one annotation: a mutex that guards nothing is a mutex that nothing is
+checked for. Tests may use either.
+
+The analysis itself runs where clang compiles: over all of the tree in the asan preset (-Werror=thread-safety in the
+top CMakeLists.txt), and over core, proto and config in the lint `clang_tidy`. The self-test here breaks the rules of
+real sources, one at a time, and expects clang to refuse each: it fails if an annotation has been lost."""
+
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+
+import tree
+from tree import Finding, Sample
+
+FOLDERS = ("core/", "proto/", "config/", "daemon/")
+HOME = "core/sync/mutex.h"
+
+STANDARD = re.compile(
+    r"\bstd::(?:(?:recursive_|shared_)?(?:timed_)?mutex|condition_variable(?:_any)?|lock_guard|unique_lock|scoped_lock|shared_lock)\b"
+    r"|#[ \t]*include[ \t]*<(?:mutex|shared_mutex|condition_variable)>"
+)
+# std::call_once and std::once_flag are in <mutex>, and guard nothing: a file that uses them may include it.
+ONCE = re.compile(r"\bstd::(?:call_once|once_flag)\b")
+MUTEX_HEADER = re.compile(r"#[ \t]*include[ \t]*<mutex>")
+
+MUTEX = re.compile(r"^[ \t]*(?:(?:mutable|static|constinit|inline)[ \t]+)*(?:locksley::)?(?:Shared)?Mutex[ \t]+(\w+)(?:\{\})?;", re.MULTILINE)
+
+CLANG = "clang++-19"
+FLAGS = ["-std=c++23", "-fsyntax-only", "-Wthread-safety", "-Werror=thread-safety", *(["-mcx16"] if platform.machine() == "x86_64" else [])]
+# A source of the tree, what is taken out of it (the first occurrence), and what is put in its place. clang must refuse each.
+BROKEN = (
+    ("core/pool/pool.cc", "  const MutexLock lock(mutex_);\n  if (!running_) return;\n", "  if (!running_) return;\n"),
+    ("core/pool/worker_tasks.cc", "  own_thread_.assume_held();\n", ""),
+    ("core/ring/fair_ring_control.cc", "  const RingLock lock(mutex_);\n", ""),
+    ("core/batch/batch.cc", "  const MutexLock lock(mutex_);\n", ""),
+    ("daemon/server/batches/handler_batches.cc", "    kIoThread.assert_held();\n", ""),
+    ("core/lane/lane.cc", "    const MutexLock lock(hold_mutex_);\n", "    const MutexLock lock(hold_mutex_);\n    const MutexLock again(hold_mutex_);\n"),
+)
+
+
+def uses(text):
+    """The lines of C++ text that use what only core/sync/mutex.h may use."""
+    code = tree.code_only(text)
+    for number, line in enumerate(code.split("\n"), 1):
+        found = STANDARD.search(line)
+        if found and not (MUTEX_HEADER.fullmatch(found[0]) and ONCE.search(code)):
+            yield number, found[0]
+
+
+def unannotated(text):
+    """The mutexes that no annotation of the file names."""
+    code = tree.code_only(text)
+    for found in MUTEX.finditer(code):
+        if not re.search(rf"\bLOCKSLEY_\w+\([^;{{]*\b{found[1]}\b", code):
+            yield code.count("\n", 0, found.start(1)) + 1, found[1]
+
+
+def check(files):
+    findings = []
+    for path, text in sorted(files.items()):
+        if not tree.is_cpp(path) or not path.startswith(FOLDERS) or path == HOME:
+            continue
+        findings += [Finding(path, line, f"{what}: use core/sync/mutex.h, which clang checks") for line, what in uses(text)]
+        findings += [Finding(path, line, f"{name}: no annotation names this mutex, so clang checks nothing: what does it guard?") for line, name in unannotated(text)]
+    return findings
+
+
+SAMPLES = [
+    Sample("the annotated ones", {"core/a.h": '#include "core/sync/mutex.h"\nmutable Mutex mutex_;\nint a_ LOCKSLEY_GUARDED_BY(mutex_);\n'}, None),
+    Sample("an order of locks", {"core/a.h": "Mutex mutex_;\nvoid f() LOCKSLEY_EXCLUDES(other_,\n                          mutex_);\n"}, None),
+    Sample("a reference", {"core/a.h": "Mutex& mutex_;\n"}, None),
+    Sample("a mutex that guards nothing", {"core/a.h": "Mutex mutex_;\n// LOCKSLEY_GUARDED_BY(mutex_)\nint a_;\n"}, "core/a.h:1"),
+    Sample("a shared one", {"daemon/a.h": "mutable SharedMutex mutex_;\nint a_ LOCKSLEY_GUARDED_BY(other_mutex_);\n"}, "daemon/a.h:1"),
+    Sample("the header itself", {"core/a.h": "", "proto/mutex.h": "// std::mutex\n"}, None),
+    Sample("a test", {"tests/unit/core/a_test.cc": "std::mutex mutex;\n"}, None),
+    Sample("once", {"daemon/a.cc": "#include <mutex>\nstd::once_flag flag;\n"}, None),
+    Sample("a mutex", {"core/a.h": "struct A {\n  std::mutex mutex_;\n};\n"}, "core/a.h:2"),
+    Sample("a lock", {"daemon/a.cc": "const std::lock_guard lock(mutex_);\n"}, "std::lock_guard"),
+    Sample("a lock of two", {"proto/a.cc": "const std::scoped_lock lock(a, b);\n"}, "std::scoped_lock"),
+    Sample("a reader's lock", {"config/a.cc": "std::shared_lock<std::shared_mutex> lock(mutex);\n"}, "std::shared_lock"),
+    Sample("a condition", {"daemon/a.h": "std::condition_variable_any condition_;\n"}, "std::condition_variable_any"),
+    Sample("a timed mutex", {"daemon/a.h": "std::timed_mutex mutex_;\n"}, "std::timed_mutex"),
+    Sample("an include", {"daemon/a.h": "#include <condition_variable>\n"}, "<condition_variable>"),
+]
+
+
+def refused(text):
+    """Whether clang's thread-safety analysis refuses a source."""
+    with tempfile.TemporaryDirectory() as scratch:
+        unit = pathlib.Path(scratch, "unit.cc")
+        unit.write_text(text)
+        done = subprocess.run([CLANG, *FLAGS, "-I", str(tree.ROOT), str(unit)], capture_output=True, text=True)
+    if done.returncode != 0 and "-Wthread-safety" not in done.stderr:
+        sys.exit(f"self-test: clang refuses a source, but not for its locks:\n{done.stderr}")
+    return done.returncode != 0
+
+
+def self_test():
+    good = tree.self_test(check, SAMPLES)
+    for path, old, new in BROKEN:
+        text = (tree.ROOT / path).read_text()
+        if old not in text:
+            print(f"self-test: {path} has no line '{old.strip()}' to break: choose another one")
+            good = False
+        elif refused(text):
+            print(f"self-test: {path} is refused as it is")
+            good = False
+        elif not refused(text.replace(old, new, 1)):
+            print(f"self-test: {path} is accepted, though '{old.strip()}' was changed to '{new.strip()}': has an annotation been lost?")
+            good = False
+    return good
+
+
+if __name__ == "__main__":
+    if "--self-test" in sys.argv[1:]:
+        sys.exit(0 if self_test() else 1)
+    tree.main(check, SAMPLES, tree.is_cpp)

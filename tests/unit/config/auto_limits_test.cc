@@ -1,0 +1,55 @@
+#include "config/auto_limits.h"
+
+#include <gtest/gtest.h>
+
+namespace locksley::config {
+namespace {
+
+constexpr Machine kMachine{.memory = gibibytes(16), .disk = gibibytes(100)};
+
+TEST(AutoLimitsTest, FollowFromTheMachine) {
+  Config config;
+  derive_limits(config, kMachine);
+  EXPECT_EQ(config.limits.max_queued_bytes.count, gibibytes(4).count);
+  EXPECT_EQ(config.limits.max_result_bytes.count, gibibytes(2).count);
+  EXPECT_EQ(config.limits.max_record_bytes.count, gibibytes(2).count);
+  EXPECT_EQ(config.limits.client_memory.count, gibibytes(2).count);
+  EXPECT_EQ(config.store.max_bytes.count, gibibytes(75).count);
+  EXPECT_TRUE(config.limits.max_queued_bytes.is_auto);
+}
+
+TEST(AutoLimitsTest, AUserHasHalf) {
+  Config config;
+  config.users["u"].password_hash = "x";
+  config.limits.max_clients = 11;
+  config.limits.max_queued_bytes = gibibytes(1);
+  derive_limits(config, kMachine);
+  const User& user = config.users["u"];
+  EXPECT_EQ(user.max_clients.count, 6U);
+  EXPECT_EQ(user.max_queued_bytes.count, mebibytes(512).count);
+  EXPECT_EQ(user.max_stored_bytes.count, gibibytes(75).count / 2);
+  EXPECT_EQ(user.max_batches, 0U);
+}
+
+TEST(AutoLimitsTest, ValuesStay) {
+  Config config;
+  config.limits.max_result_bytes = mebibytes(3);
+  config.users["u"].max_result_bytes = Limit{};
+  config.store.max_bytes = Limit{};
+  derive_limits(config, kMachine);
+  EXPECT_EQ(config.limits.max_result_bytes, Limit{mebibytes(3).count});
+  EXPECT_EQ(config.users["u"].max_result_bytes, Limit{});
+  EXPECT_EQ(config.users["u"].max_stored_bytes, auto_limit()) << "half of no limit is none";
+}
+
+TEST(AutoLimitsTest, TheLargestPayloadFitsOnASmallMachine) {
+  Config config;
+  config.users["u"].password_hash = "x";
+  derive_limits(config, {.memory = mebibytes(64), .disk = Bytes{0}});
+  EXPECT_EQ(config.limits.max_queued_bytes.count, config.limits.max_payload.count);
+  EXPECT_EQ(config.users["u"].max_queued_bytes.count, config.limits.max_payload.count);
+  EXPECT_EQ(config.store.max_bytes.count, 0U);
+}
+
+}  // namespace
+}  // namespace locksley::config

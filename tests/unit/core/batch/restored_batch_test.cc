@@ -1,0 +1,102 @@
+// A batch that is made what an earlier process left: its record, and rows that only its journal has.
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <utility>
+
+#include "core/batch/batch.h"
+#include "tests/support/batch_fixture.h"
+
+namespace locksley {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A batch whose first five rows the journal has, and three more that are in memory: "m5", "m6", "m7".
+class RestoredBatchTest : public testing::BatchFixture {
+ protected:
+  RestoredBatchTest() : batch(make()) {
+    BatchHistory history;
+    history.jobs = 8;
+    history.closed = true;
+    history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 5;
+    history.rows = 5;
+    history.result_bytes = 77;
+    history.submitted_at = 1;
+    batch->restore(history);
+    publish(*batch, {{5, JobStatus::kOk, "m5"}, {6, JobStatus::kOk, "m6"}, {7, JobStatus::kOk, "m7"}});
+  }
+  const std::shared_ptr<Batch> batch;
+};
+
+TEST_F(RestoredBatchTest, RowsBelowTheFirstInMemoryAreReadFromTheJournal) {
+  EXPECT_THAT(read(*batch, 1, 2), ElementsAre("j1", "j2"));
+  EXPECT_THAT(journal.asked, ElementsAre(std::pair(1, 2)));
+}
+
+TEST_F(RestoredBatchTest, RowsInMemoryAreNotReadFromTheJournal) {
+  EXPECT_THAT(read(*batch, 5, 2), ElementsAre("m5", "m6"));
+  EXPECT_THAT(read(*batch, 7, 100), ElementsAre("m7"));
+  EXPECT_THAT(read(*batch, 8, 100), IsEmpty());
+  EXPECT_THAT(read(*batch, 100, 1), IsEmpty());
+  EXPECT_THAT(journal.asked, IsEmpty());
+}
+
+TEST_F(RestoredBatchTest, AReadThatBeginsInTheJournalGoesOnInMemory) {
+  EXPECT_THAT(read(*batch, 3, 4), ElementsAre("j3", "j4", "m5", "m6"));
+  EXPECT_THAT(journal.asked, ElementsAre(std::pair(3, 2)));
+  EXPECT_THAT(read(*batch, 0, 100), ElementsAre("j0", "j1", "j2", "j3", "j4", "m5", "m6", "m7"));
+}
+
+TEST_F(RestoredBatchTest, AReaderThatStopsInTheJournalGetsNothingFromMemory) {
+  int visits = 0;
+  EXPECT_EQ(batch->read_results(3, 100, [&](const ResultRow&) { return ++visits == 1; }), 1u);
+  EXPECT_EQ(visits, 2);
+}
+
+TEST_F(RestoredBatchTest, OnlyRowsThatAreAllInMemoryCanBeHadWithoutTheJournal) {
+  EXPECT_FALSE(batch->results_in_memory(4, 1));
+  EXPECT_TRUE(batch->results_in_memory(4, 0)) << "no rows";
+  EXPECT_TRUE(batch->results_in_memory(5, 1));
+}
+
+TEST_F(RestoredBatchTest, ItsStatusIsThatOfBothProcesses) {
+  const BatchStatus status = batch->status();
+  EXPECT_EQ(status.ok, 8u);
+  EXPECT_EQ(status.rows, 8u);
+  EXPECT_GT(status.result_bytes, 77u);
+  EXPECT_EQ(status.submitted_at, 1);
+  EXPECT_TRUE(batch->is_over());
+}
+
+using BatchHistoryTest = testing::BatchFixture;
+
+TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
+  const auto batch = make();
+  BatchHistory history;
+  history.jobs = 10;
+  history.paused = true;
+  history.weight = 7;
+  history.attempt = 4;
+  history.retried = 3;
+  history.superseded = 2;
+  history.steps = 9;
+  history.job_attempts = {{{3, 5}, {2, 1}}};
+  batch->restore(history);
+  const BatchStatus status = batch->status();
+  EXPECT_EQ(status.state, BatchState::kOpen);
+  EXPECT_EQ(status.weight, 7u);
+  EXPECT_EQ(status.retried, 3u);
+  EXPECT_EQ(status.superseded, 2u);
+  EXPECT_EQ(status.steps, 9u);
+  EXPECT_TRUE(status.paused);
+  EXPECT_FALSE(batch->is_over());
+  EXPECT_FALSE(batch->is_stopping());
+  EXPECT_EQ(batch->attempt(), 4u);
+  EXPECT_EQ(batch->attempt(2), 4u);
+  EXPECT_EQ(batch->attempt(3), 6u);
+}
+
+}  // namespace
+}  // namespace locksley

@@ -1,0 +1,323 @@
+// The buffer in which an executor collects results, and what a publication copies out of it.
+#include "core/lane/result_writer.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/batch/handler.h"
+#include "tests/support/pool_fixture.h"
+
+namespace locksley {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Row;
+using testing::rows_of;
+using Outcome = ResultWriter::Outcome;
+
+// Keeps which jobs each step says have ended.
+class EndedJournal final : public BatchJournal {
+ public:
+  explicit EndedJournal(std::vector<std::vector<IndexRange>>& ended) : ended_(ended) {}
+  void record(BatchStep step) override { ended_.push_back(std::move(step.ended)); }
+  void wait_for_room() override {}
+  std::uint64_t read_rows(std::uint64_t, std::uint64_t,
+                          const std::function<bool(const ResultRow&)>&) override {
+    return 0;
+  }
+
+ private:
+  std::vector<std::vector<IndexRange>>& ended_;
+};
+
+class ResultWriterTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Batch> make(BatchOptions options = {}) {
+    auto batch = std::make_shared<Batch>(std::move(options), handler, std::make_unique<RangePayloads>(0),
+                                         nullptr, std::make_unique<EndedJournal>(ended));
+    batch->jobs_added(1'000'000);
+    return batch;
+  }
+  void run(std::uint64_t index, std::string_view output, JobStatus status = JobStatus::kOk) {
+    writer.begin_job(index);
+    writer.write(output);
+    writer.end_job(status);
+  }
+  // `size` bytes that differ from their neighbours and from those of another seed.
+  static std::string noise(std::size_t size, unsigned seed) {
+    std::string text(size, ' ');
+    for (std::size_t i = 0; i < size; ++i)
+      text[i] = static_cast<char>('!' + (i * 7 + seed * 13 + i / 251) % 90);
+    return text;
+  }
+
+  Handler handler{"test", "", [](JobContext&, std::string_view) {}};
+  std::vector<std::vector<IndexRange>> ended;
+  ResultWriter writer;
+};
+
+TEST_F(ResultWriterTest, PublishedRowsAreThoseThatWereWritten) {
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  run(0, "first");
+  run(1, "");
+  run(2, "third", JobStatus::kError);
+  EXPECT_THAT(rows_of(*batch), IsEmpty());
+  EXPECT_EQ(writer.unpublished_jobs(), 3u);
+  EXPECT_GT(writer.unpublished_bytes(), 10u);
+  EXPECT_EQ(writer.publish(), Outcome::kPublished);
+  EXPECT_EQ(writer.unpublished_jobs(), 0u);
+  EXPECT_EQ(writer.unpublished_bytes(), 0u);
+  EXPECT_THAT(rows_of(*batch), ElementsAre(Row{0, JobStatus::kOk, "first"}, Row{1, JobStatus::kOk, ""},
+                                           Row{2, JobStatus::kError, "third"}));
+  EXPECT_EQ(writer.publish(), Outcome::kNothing);
+  EXPECT_EQ(writer.end_batch(), Outcome::kNothing);
+  EXPECT_EQ(batch->status().rows, 3u);
+}
+
+TEST_F(ResultWriterTest, APublicationInTheWorkersPlaceLeavesTheLaterRowsToTheNext) {
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(10);
+  run(10, "a");
+  run(11, "bb");
+  writer.begin_job(12);
+  writer.write("half of");
+  std::shared_ptr<Batch> published;
+  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kPublished);
+  EXPECT_EQ(published, batch);
+  EXPECT_THAT(rows_of(*batch), ElementsAre(Row{10, JobStatus::kOk, "a"}, Row{11, JobStatus::kOk, "bb"}));
+  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kNothing);
+  writer.write(" it");
+  writer.end_job(JobStatus::kOk);
+  run(13, "ddd");
+  EXPECT_EQ(writer.publish(), Outcome::kPublished);
+  run(14, "e");
+  EXPECT_EQ(writer.end_batch(), Outcome::kPublished);
+  EXPECT_THAT(rows_of(*batch), ElementsAre(Row{10, JobStatus::kOk, "a"}, Row{11, JobStatus::kOk, "bb"},
+                                           Row{12, JobStatus::kOk, "half of it"},
+                                           Row{13, JobStatus::kOk, "ddd"}, Row{14, JobStatus::kOk, "e"}));
+  EXPECT_THAT(ended, ElementsAre(ElementsAre(IndexRange{10, 12}), ElementsAre(IndexRange{12, 14}),
+                                 ElementsAre(IndexRange{14, 15})));
+}
+
+TEST_F(ResultWriterTest, WithoutABatchThereIsNothingToPublish) {
+  std::shared_ptr<Batch> published;
+  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kNothing);
+  EXPECT_EQ(published, nullptr);
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  run(0, "x");
+  EXPECT_EQ(writer.end_batch(), Outcome::kPublished);
+  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kNothing);
+}
+
+TEST_F(ResultWriterTest, GrowingKeepsEveryByteThatWasWritten) {
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  // Rows that are not published yet, and a row that grows in the middle, from below the first size of the
+  // buffer to many times as much.
+  std::vector<std::string> outputs;
+  for (unsigned i = 0; i < 40; ++i) {
+    outputs.push_back(noise(1000 * (i + 1) + i, i));
+    writer.begin_job(i);
+    for (std::size_t at = 0; at < outputs.back().size(); at += 777)
+      writer.write(outputs.back().substr(at, 777));
+    writer.end_job(JobStatus::kOk);
+  }
+  outputs.push_back(noise(3'000'000, 99));
+  run(40, outputs.back());
+  writer.end_batch();
+  const std::vector<Row> rows = rows_of(*batch);
+  ASSERT_EQ(rows.size(), outputs.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(rows[i].output == outputs[i]) << "row " << i;
+}
+
+// Whatever the place at which the buffer is full: in a row, at its end, or with too little left for a head.
+TEST_F(ResultWriterTest, RowsOfEverySizeFillTheBufferToItsEnd) {
+  constexpr std::size_t kFirstSize = 128 * 1024;
+  for (std::size_t left = 0; left <= 96; left += 4) {
+    const auto batch = make();
+    ResultWriter fresh;
+    fresh.begin_batch(*batch);
+    fresh.begin_burst(0);
+    const std::string first = noise(kFirstSize - sizeof(ResultHead) - left, 1);
+    for (const std::string& output : {first, std::string("second"), std::string(), std::string("fourth")}) {
+      fresh.begin_job(0);
+      fresh.write(output);
+      fresh.end_job(JobStatus::kOk);
+    }
+    fresh.end_batch();
+    const std::vector<Row> rows = rows_of(*batch);
+    ASSERT_EQ(rows.size(), 4u) << left;
+    EXPECT_TRUE(rows[0].output == first) << left;
+    EXPECT_EQ(rows[1].output, "second") << left;
+    EXPECT_EQ(rows[2].output, "") << left;
+    EXPECT_EQ(rows[3].output, "fourth") << left;
+  }
+}
+
+TEST_F(ResultWriterTest, TheBufferDoublesSoThatALongOutputIsCopiedFewTimes) {
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  writer.begin_job(0);
+  int moves = 0;
+  const char* behind = nullptr;  // where the last write ended
+  for (int i = 0; i < 16 * 1024; ++i) {
+    char* to = writer.write_space(1024);
+    std::fill_n(to, 1024, 'x');
+    if (to != behind && i != 0) ++moves;
+    ASSERT_LE(moves, 8) << "from 128 KiB to 32 MiB";
+    behind = to + 1024;
+  }
+  writer.end_job(JobStatus::kOk);
+  EXPECT_EQ(moves, 8);
+  writer.end_batch();
+  EXPECT_EQ(rows_of(*batch).at(0).output.size(), 16u * 1024 * 1024);
+}
+
+TEST_F(ResultWriterTest, TheMemoryOfALargeOutputIsGivenBackAtTheEndOfItsBatchAndThatOfASmallOneIsKept) {
+  const auto moves_after = [this](std::size_t size) {
+    const auto batch = make();
+    writer.begin_batch(*batch);
+    writer.begin_burst(0);
+    run(0, noise(size, 1));
+    writer.end_batch();
+    writer.begin_batch(*batch);
+    writer.begin_burst(1);
+    writer.begin_job(1);
+    char* const first = writer.write_space(100'000);
+    char* const second = writer.write_space(100'000);
+    writer.end_job(JobStatus::kOk);
+    writer.end_batch();
+    return second != first + 100'000;
+  };
+  EXPECT_FALSE(moves_after(600'000)) << "the buffer has room for both";
+  EXPECT_TRUE(moves_after(2'000'000)) << "the buffer is as small as at first";
+}
+
+TEST_F(ResultWriterTest, AnOutputBeyondFourGibibytesIsRefusedBeforeItIsAllocated) {
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  writer.begin_job(0);
+  EXPECT_THROW(writer.write_space(std::size_t{5} << 30), std::length_error);
+  writer.clear_output();
+  writer.write("small");
+  writer.end_job(JobStatus::kOk);
+  writer.end_batch();
+  EXPECT_THAT(rows_of(*batch), ElementsAre(Row{0, JobStatus::kOk, "small"}));
+}
+
+TEST_F(ResultWriterTest, AClearedOutputLeavesNothing) {
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  run(0, "zero");
+  writer.begin_job(1);
+  writer.write("not wanted");
+  writer.clear_output();
+  writer.write("one");
+  writer.end_job(JobStatus::kOk);
+  writer.end_batch();
+  EXPECT_THAT(rows_of(*batch), ElementsAre(Row{0, JobStatus::kOk, "zero"}, Row{1, JobStatus::kOk, "one"}));
+}
+
+TEST_F(ResultWriterTest, WhereOnlyFailuresAreKeptGoodJobsAreCountedWithoutRows) {
+  BatchOptions options;
+  options.keep = Keep::kFailures;
+  const auto batch = make(options);
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  run(0, "good");
+  run(1, "bad", JobStatus::kError);
+  run(2, "good");
+  writer.publish();
+  run(3, "good");
+  run(4, "late", JobStatus::kTimeout);
+  writer.end_batch();
+  EXPECT_EQ(batch->status().ok, 3u);
+  EXPECT_EQ(batch->status().failed, 2u);
+  EXPECT_THAT(rows_of(*batch),
+              ElementsAre(Row{1, JobStatus::kError, "bad"}, Row{4, JobStatus::kTimeout, "late"}));
+}
+
+TEST_F(ResultWriterTest, WhereNothingIsKeptJobsAreCountedByTheirStatus) {
+  BatchOptions options;
+  options.keep = Keep::kNone;
+  const auto batch = make(options);
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  run(0, "good");
+  run(1, "bad", JobStatus::kError);
+  run(2, "late", JobStatus::kTimeout);
+  writer.end_batch();
+  EXPECT_EQ(batch->status().ok, 1u);
+  EXPECT_EQ(batch->status().failed, 2u);
+  EXPECT_EQ(batch->status().rows, 0u);
+}
+
+TEST_F(ResultWriterTest, TheJournalIsToldWhichJobsOfWhichBurstsHaveEnded) {
+  const auto batch = make();
+  writer.begin_batch(*batch);
+  writer.begin_burst(100);
+  run(100, "");
+  run(101, "");
+  writer.begin_burst(102);  // continues the burst before it
+  run(102, "");
+  writer.begin_burst(50);
+  run(50, "");
+  writer.publish();
+  run(51, "");
+  writer.begin_burst(7);
+  writer.begin_burst(9);  // of the burst before it no job has ended
+  run(9, "");
+  writer.end_batch();
+  EXPECT_THAT(ended, ElementsAre(ElementsAre(IndexRange{100, 103}, IndexRange{50, 51}),
+                                 ElementsAre(IndexRange{51, 52}, IndexRange{9, 10})));
+}
+
+TEST_F(ResultWriterTest, EachBatchBeginsAnew) {
+  const auto first = make();
+  writer.begin_batch(*first);
+  writer.begin_burst(0);
+  run(0, "of the first", JobStatus::kError);
+  writer.end_batch();
+  const auto second = make();
+  writer.begin_batch(*second);
+  writer.begin_burst(0);
+  EXPECT_EQ(writer.unpublished_jobs(), 0u);
+  EXPECT_EQ(writer.unpublished_bytes(), 0u);
+  run(0, "of the second");
+  writer.end_batch();
+  EXPECT_EQ(first->status().rows, 1u);
+  EXPECT_THAT(rows_of(*second), ElementsAre(Row{0, JobStatus::kOk, "of the second"}));
+  EXPECT_EQ(second->status().failed, 0u);
+}
+
+TEST_F(ResultWriterTest, TooManyFailuresAreReportedToWhoeverPublishes) {
+  BatchOptions options;
+  options.max_fails = 1;
+  const auto batch = make(options);
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  run(0, "good");
+  EXPECT_EQ(writer.publish(), Outcome::kPublished);
+  run(1, "bad", JobStatus::kError);
+  std::shared_ptr<Batch> published;
+  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kTooManyFailures);
+  writer.end_batch();
+}
+
+}  // namespace
+}  // namespace locksley

@@ -1,0 +1,285 @@
+// The bound of core/FAIRNESS.md, and conservation, in random runs. LOCKSLEY_SEED repeats one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/ring_simulator.h"
+
+namespace locksley::test {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using Batch = RingSimulator::Batch;
+using Random = std::mt19937_64;
+
+std::uint64_t base_seed() {
+  const char* given = std::getenv("LOCKSLEY_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+}
+
+std::uint64_t up_to(Random& random, std::uint64_t most) { return random() % (most + 1); }
+
+// A cost per job that is steady, or wild, or jumps; and hardly ever what the ring expects.
+RingSimulator::Cost random_cost(Random& random) {
+  const auto usual =
+      static_cast<std::int64_t>(std::exp2(static_cast<double>(up_to(random, 120)) / 10)) * 1000;
+  switch (up_to(random, 3)) {
+    case 0:
+      return [usual](std::uint64_t) { return Nanoseconds{usual}; };
+    case 1:
+      return [usual](std::uint64_t i) {
+        return Nanoseconds{1 + usual * static_cast<std::int64_t>(i * 2654435761U % 1000) / 500};
+      };
+    case 2:
+      return [usual](std::uint64_t i) { return Nanoseconds{i / 20 % 2 == 0 ? usual : usual / 1000 + 1}; };
+    default:
+      return [usual](std::uint64_t i) { return Nanoseconds{i % 50 == 49 ? usual * 20 : usual / 20 + 1}; };
+  }
+}
+
+// Watches every pair of nodes of a level: while both wait without a break, the service per weight that they
+// receive must not differ by more than the bound.
+template <class Node>
+class PairWatch {
+ public:
+  struct State {
+    bool waiting;
+    Nanoseconds received;
+    Nanoseconds longest_turn;
+    std::uint32_t weight;
+    std::uint32_t running;
+  };
+
+  explicit PairWatch(std::uint32_t workers) : workers_(workers) {}
+
+  void look(const std::map<Node, State>& states) {
+    for (const auto& [node, state] : states) {
+      if (!state.waiting) {
+        running_at_entry_.erase(node);
+      } else {
+        running_at_entry_.emplace(node, state.running);
+      }
+    }
+    for (auto a = states.begin(); a != states.end(); ++a) {
+      for (auto b = std::next(a); b != states.end(); ++b) look_at_pair(*a, *b);
+    }
+  }
+
+  double worst() const { return worst_; }
+  std::uint64_t looks() const { return looks_; }
+
+ private:
+  using Entry = std::pair<const Node, State>;
+  struct Since {
+    double difference;
+    std::uint32_t old_turns;
+  };
+
+  void look_at_pair(const Entry& a, const Entry& b) {
+    const auto pair = std::make_pair(a.first, b.first);
+    const double difference =
+        per_weight(a.second.received, a.second) - per_weight(b.second.received, b.second);
+    const auto since = since_.find(pair);
+    if (since != since_.end()) {
+      const double longest =
+          std::max(per_weight(a.second.longest_turn, a.second), per_weight(b.second.longest_turn, b.second));
+      worst_ = std::max(worst_, std::abs(difference - since->second.difference) /
+                                    ((2 * workers_ + since->second.old_turns) * longest));
+      ++looks_;
+    }
+    if (!a.second.waiting || !b.second.waiting) {
+      since_.erase(pair);
+    } else if (since == since_.end()) {
+      since_.emplace(pair, Since{difference, old_turns(a) + old_turns(b)});
+    }
+  }
+  // At most so many of its turns began before it last became ready.
+  std::uint32_t old_turns(const Entry& entry) const {
+    return std::min(entry.second.running, running_at_entry_.at(entry.first));
+  }
+  static double per_weight(Nanoseconds time, const State& state) {
+    return static_cast<double>(time.count()) / state.weight;
+  }
+
+  const std::uint32_t workers_;
+  std::map<Node, std::uint32_t> running_at_entry_;
+  std::map<std::pair<Node, Node>, Since> since_;
+  double worst_ = 0;
+  std::uint64_t looks_ = 0;
+};
+
+// One thing that may happen while the ring works: another batch, a pause, or more jobs.
+template <class Submit>
+void disturb(RingSimulator& simulator, Random& random, const Submit& submit) {
+  Batch& batch = *simulator.batches()[up_to(random, simulator.batches().size() - 1)];
+  switch (up_to(random, 7)) {
+    case 0:
+      if (simulator.batches().size() < 10) submit();
+      break;
+    case 1:
+      simulator.ring.pause(batch.queue, simulator.now());
+      simulator.on_step();
+      break;
+    case 2:
+    case 3:
+      simulator.ring.resume(batch.queue, simulator.now());
+      simulator.on_step();
+      break;
+    default:
+      simulator.add(batch, up_to(random, 1) == 0 ? 1 + up_to(random, 3) : up_to(random, 300));
+  }
+}
+
+TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
+  const std::uint64_t first_seed = base_seed();
+  double worst_queues = 0, worst_tenants = 0;
+  std::uint64_t looks = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + 60; ++seed) {
+    SCOPED_TRACE("LOCKSLEY_SEED=" + std::to_string(seed));
+    Random random(seed);
+    const auto workers = static_cast<std::uint32_t>(1 + up_to(random, 7));
+    FairRing::Options options{.quantum = microseconds(200 + up_to(random, 2000)), .parallelism = workers};
+    if (up_to(random, 1) == 0) options.set_back_at = 20'000'000;
+    RingSimulator simulator(options, workers);
+    simulator.thieves = up_to(random, 1) == 0;
+    std::vector<std::string> tenant_of;
+    std::map<std::string, std::uint32_t> tenant_weights;
+    for (const char* tenant : {"a", "b", "c"}) {
+      tenant_weights[tenant] = static_cast<std::uint32_t>(1 + up_to(random, 9));
+      simulator.ring.set_tenant_weight(tenant, tenant_weights[tenant]);
+    }
+    const auto submit = [&] {
+      tenant_of.emplace_back(1, static_cast<char>('a' + up_to(random, 2)));
+      QueueOptions queue{.tenant = tenant_of.back(),
+                         .weight = static_cast<std::uint32_t>(1 + up_to(random, 9))};
+      if (up_to(random, 3) == 0) queue.slots = static_cast<std::uint32_t>(1 + up_to(random, 3));
+      if (up_to(random, 2) == 0) queue.cost_hint = microseconds(up_to(random, 5000));
+      simulator.submit(queue, up_to(random, 400), random_cost(random), true);
+    };
+    PairWatch<std::pair<std::string, Batch*>> queues(workers);
+    PairWatch<std::string> tenants(workers);
+    simulator.on_step = [&] {
+      std::map<std::string,
+               std::map<std::pair<std::string, Batch*>, PairWatch<std::pair<std::string, Batch*>>::State>>
+          by_tenant;
+      std::map<std::string, PairWatch<std::string>::State> tenant_states;
+      for (std::size_t i = 0; i < simulator.batches().size(); ++i) {
+        Batch& batch = *simulator.batches()[i];
+        const std::string& name = tenant_of[i];
+        const bool waiting = simulator.ring.view(batch.queue, simulator.now()).waiting;
+        const Nanoseconds received = batch.received(simulator.now());
+        by_tenant[name][{name, &batch}] = {waiting, received, batch.longest_turn, batch.weight,
+                                           batch.running};
+        auto& tenant =
+            tenant_states.try_emplace(name, false, Nanoseconds{0}, Nanoseconds{0}, tenant_weights[name], 0U)
+                .first->second;
+        tenant.waiting |= waiting;
+        tenant.received += received;
+        tenant.running += batch.running;
+        tenant.longest_turn = std::max(tenant.longest_turn, batch.longest_turn);
+      }
+      for (const auto& [name, states] : by_tenant) queues.look(states);
+      tenants.look(tenant_states);
+    };
+    for (int i = 0; i < 6; ++i) submit();
+    for (int i = 0; i < 150; ++i) {
+      simulator.run_for(microseconds(up_to(random, 8000)));
+      disturb(simulator, random, submit);
+    }
+    ASSERT_LE(queues.worst(), 1.0) << "queues of one tenant";
+    ASSERT_LE(tenants.worst(), 1.0) << "tenants";
+    worst_queues = std::max(worst_queues, queues.worst());
+    worst_tenants = std::max(worst_tenants, tenants.worst());
+    looks += queues.looks() + tenants.looks();
+  }
+  RecordProperty("worst_queues_of_bound", std::to_string(worst_queues));
+  RecordProperty("worst_tenants_of_bound", std::to_string(worst_tenants));
+  std::printf("LOCKSLEY_SEED=%llu: %llu pairs looked at; worst, of the bound: queues %.2f, tenants %.2f\n",
+              static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(looks),
+              worst_queues, worst_tenants);
+  EXPECT_GT(looks, 100'000U);
+}
+
+TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
+  const std::uint64_t first_seed = base_seed();
+  std::printf("LOCKSLEY_SEED=%llu\n", static_cast<unsigned long long>(first_seed));
+  for (std::uint64_t seed = first_seed; seed < first_seed + 60; ++seed) {
+    SCOPED_TRACE("LOCKSLEY_SEED=" + std::to_string(seed));
+    Random random(seed);
+    const auto workers = static_cast<std::uint32_t>(1 + up_to(random, 7));
+    FairRing::Options options{.share = up_to(random, 3) == 0 ? Share::kJobs : Share::kTime,
+                              .parallelism = workers};
+    if (up_to(random, 1) == 0) options.set_back_at = 10'000'000;
+    RingSimulator simulator(options, workers);
+    simulator.track_indexes = true;
+    simulator.thieves = up_to(random, 1) == 0;
+    for (int i = 0; i < 400; ++i) {
+      simulator.run_for(microseconds(up_to(random, 3000)));
+      if (simulator.batches().empty() || (simulator.batches().size() < 40 && up_to(random, 9) == 0)) {
+        QueueOptions queue{.tenant = std::string(1, static_cast<char>('a' + up_to(random, 4))),
+                           .weight = static_cast<std::uint32_t>(1 + up_to(random, 999))};
+        if (up_to(random, 3) == 0) queue.slots = static_cast<std::uint32_t>(1 + up_to(random, 3));
+        if (up_to(random, 2) == 0) queue.cost_hint = Nanoseconds(up_to(random, 5'000'000));
+        simulator.submit(queue, up_to(random, 200), random_cost(random), up_to(random, 2) > 0);
+        continue;
+      }
+      Batch& batch = *simulator.batches()[up_to(random, simulator.batches().size() - 1)];
+      const Nanoseconds now = simulator.now();
+      switch (up_to(random, 9)) {
+        case 0:
+          simulator.ring.pause(batch.queue, now);
+          break;
+        case 1:
+          simulator.ring.resume(batch.queue, now);
+          break;
+        case 2:
+          simulator.ring.set_slots(batch.queue, static_cast<std::uint32_t>(up_to(random, 3)), now);
+          break;
+        case 3:
+          simulator.ring.set_weight(batch.queue, static_cast<std::uint32_t>(up_to(random, 1000)));
+          break;
+        case 4:
+          simulator.ring.set_tenant_weight(std::string(1, static_cast<char>('a' + up_to(random, 4))),
+                                           static_cast<std::uint32_t>(up_to(random, 1000)));
+          break;
+        case 5:
+          simulator.ring.close(batch.queue, now);
+          break;
+        case 6:
+          if (up_to(random, 5) == 0) simulator.cancel(batch);
+          break;
+        default:
+          simulator.add(batch, up_to(random, 200));
+      }
+    }
+    for (const auto& batch : simulator.batches()) {
+      simulator.ring.resume(batch->queue, simulator.now());
+      simulator.ring.close(batch->queue, simulator.now());
+    }
+    simulator.run();
+    for (const auto& batch : simulator.batches()) {
+      ASSERT_EQ(batch->ended + batch->dropped, batch->added);
+      ASSERT_EQ(static_cast<std::uint64_t>(std::ranges::count(batch->runs, 1)), batch->ended);
+      ASSERT_EQ(static_cast<std::uint64_t>(std::ranges::count(batch->runs, 0)), batch->dropped);
+      ASSERT_FALSE(simulator.ring.view(batch->queue, simulator.now()).attached);
+    }
+    const RingSnapshot snapshot = simulator.ring.snapshot(1, simulator.now());
+    ASSERT_EQ(snapshot.queued, 0U);
+    ASSERT_EQ(snapshot.executors, 0U);
+    ASSERT_TRUE(snapshot.tenants.empty());
+    ASSERT_FALSE(simulator.ring.has_work());
+  }
+}
+
+}  // namespace
+}  // namespace locksley::test

@@ -1,0 +1,90 @@
+// Tenants whose account of results is full: they are passed over, and come back when they have room.
+#include <gtest/gtest.h>
+
+#include "core/ring/fair_ring.h"
+#include "core/ring/result_account.h"
+
+namespace locksley {
+namespace {
+
+constexpr Nanoseconds kNow{1'000};
+
+class FairRingResultsTest : public testing::Test {
+ protected:
+  FairRingResultsTest() {
+    full.set_limit(1);
+    ring.attach(queue, {.tenant = "full", .results = &full}, nullptr);
+    ring.attach(other, {.tenant = "other"}, nullptr);
+    ring.add_jobs(queue, 10, kNow);
+  }
+  ~FairRingResultsTest() override { ring.detach_all(); }
+
+  ResultAccount full;
+  RingQueue queue;
+  RingQueue other;
+  FairRing ring{FairRing::Options{}};
+};
+
+TEST_F(FairRingResultsTest, NothingOfAFullAccountIsClaimed) {
+  full.charge(1);
+  EXPECT_TRUE(ring.has_work());
+  EXPECT_FALSE(ring.try_claim(kNow));
+  EXPECT_FALSE(ring.has_work()) << "a worker would look again and again";
+  EXPECT_TRUE(ring.view(queue, kNow).results_at_limit);
+  EXPECT_FALSE(ring.view(queue, kNow).waiting);
+  EXPECT_EQ(ring.view(queue, kNow).queued, 10U);
+}
+
+TEST_F(FairRingResultsTest, OtherTenantsAreServed) {
+  full.charge(1);
+  ring.add_jobs(other, 1, kNow);
+  const auto claim = ring.try_claim(kNow);
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->queue, &other);
+  EXPECT_EQ(ring.view(other, kNow).share, 1) << "who may not start has no share";
+  (void)ring.settle(other, {.charged = claim->charged, .executed = 1}, kNow);
+}
+
+TEST_F(FairRingResultsTest, RoomOpensTheTenantAgain) {
+  full.charge(1);
+  EXPECT_FALSE(ring.try_claim(kNow));
+  EXPECT_FALSE(ring.reopen_tenants()) << "it is full";
+  EXPECT_FALSE(ring.has_work());
+  full.refund(1);
+  const auto arrivals = ring.arrivals();
+  EXPECT_TRUE(ring.reopen_tenants());
+  EXPECT_NE(ring.arrivals(), arrivals);
+  EXPECT_FALSE(ring.reopen_tenants());
+  EXPECT_TRUE(ring.has_work());
+  const auto claim = ring.try_claim(kNow);
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->queue, &queue);
+  (void)ring.settle(queue, {.charged = claim->charged, .executed = 0, .left = claim->range}, kNow);
+}
+
+TEST_F(FairRingResultsTest, AShutTenantTakesJobsAndSettlements) {
+  const auto claim = ring.try_claim(kNow, ClaimFilter::kAny, 1);
+  ASSERT_TRUE(claim);
+  full.charge(1);
+  EXPECT_FALSE(ring.try_claim(kNow));
+  ring.add_jobs(queue, 10, kNow);
+  EXPECT_FALSE(ring.has_work());
+  (void)ring.settle(queue, {.charged = claim->charged, .executed = 0, .left = claim->range}, kNow);
+  EXPECT_FALSE(ring.has_work());
+  EXPECT_EQ(ring.view(queue, kNow).queued, 20U);
+  EXPECT_EQ(ring.cancel(queue, kNow).size(), 1U);
+  full.refund(1);
+  EXPECT_FALSE(ring.reopen_tenants()) << "the tenant has left with its last queue";
+}
+
+TEST_F(FairRingResultsTest, ATenantThatLeftWhileItWasShutComesBackOpen) {
+  full.charge(1);
+  EXPECT_FALSE(ring.try_claim(kNow));
+  (void)ring.cancel(queue, kNow);
+  ring.attach(queue, {.tenant = "full"}, nullptr);
+  ring.add_jobs(queue, 1, kNow);
+  EXPECT_TRUE(ring.has_work());
+}
+
+}  // namespace
+}  // namespace locksley

@@ -1,0 +1,90 @@
+// Long work of the I/O thread in slices, and the time between two polls.
+#include "daemon/base/slices.h"
+
+#include <gtest/gtest.h>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <chrono>
+#include <string>
+
+#include "daemon/base/io_loop.h"
+
+namespace locksley::daemon {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Uses the processor for so long.
+void work_for(Nanoseconds time) {
+  for (const Instant end = now() + time; now() < end;) {
+  }
+}
+
+TEST(SlicesTest, WorkThatIsNotDoneGoesToTheEndOfTheLine) {
+  asio::io_context io;
+  Slices slices(io.get_executor());
+  std::string order;
+  for (const char name : {'a', 'b'}) {
+    slices.add([&order, name, left = 3](Instant) mutable {
+      order += name;
+      return --left == 0;
+    });
+  }
+  EXPECT_EQ(order, "");
+  io.run();
+  EXPECT_EQ(order, "ababab");
+}
+
+TEST(SlicesTest, AnyAmountOfWorkLeavesRoomForOthersAfterAMillisecond) {
+  asio::io_context io;
+  Slices slices(io.get_executor());
+  int done = 0;
+  for (int i = 0; i < 100; ++i) {
+    slices.add([&done](Instant until) {
+      EXPECT_LE(until - now(), Slices::kSlice);
+      work_for(microseconds(300));
+      ++done;
+      return true;
+    });
+  }
+  int done_before = -1;
+  asio::post(io, [&] { asio::post(io, [&] { done_before = done; }); });
+  io.run();
+  EXPECT_EQ(done, 100);
+  EXPECT_LE(done_before, 2 * 4) << "two rounds, each of four times 300 us at most";
+}
+
+TEST(SlicesTest, WorkThatWasDoneAtOnceIsChargedToTheRound) {
+  asio::io_context io;
+  Slices slices(io.get_executor());
+  EXPECT_TRUE(slices.has_time());
+  slices.charge(Slices::kRound);
+  EXPECT_FALSE(slices.has_time());
+  io.run();
+  io.restart();
+  EXPECT_TRUE(slices.has_time());
+  slices.add([](Instant) { return true; });
+  EXPECT_FALSE(slices.has_time()) << "who came before has the first slice";
+  io.run();
+  EXPECT_TRUE(slices.has_time());
+}
+
+TEST(IoLoopTest, TheLongestStretchBetweenTwoPollsIsMeasured) {
+  asio::io_context io(1);
+  IoStretches stretches;
+  // In the second round, and the end in the fourth: the first begins without a poll.
+  asio::post(io, [&io] {
+    for (int i = 0; i < 3; ++i) asio::post(io, [] { work_for(milliseconds(4)); });
+    asio::post(io, [&io] { asio::post(io, [&io] { asio::post(io, [&io] { io.stop(); }); }); });
+  });
+  run_io_loop(io, {.may_poll = [] { return false; }, .awaits_worker = [] { return false; }}, stretches);
+  // Other programs may have taken the processor meanwhile.
+  EXPECT_GT(stretches.longest_ns.get(), 2'000'000u);
+  EXPECT_LT(stretches.longest_ns.get(), 13'000'000u);
+  EXPECT_GE(stretches.long_ones.get(), 1u);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

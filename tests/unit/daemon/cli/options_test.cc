@@ -1,0 +1,165 @@
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "daemon/base/exit_codes.h"
+#include "daemon/cli/command_line.h"
+#include "daemon/cli/context.h"
+
+namespace locksley::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::expected<CommandLine, CommandLineEnd> parse(const std::string& line) {
+  std::istringstream in(line);
+  return parse_command_line({std::istream_iterator<std::string>(in), {}});
+}
+
+template <class Command>
+Command parsed(const std::string& line) {
+  auto result = parse(line);
+  EXPECT_TRUE(result) << result.error().text;
+  return std::get<Command>(result.value().command);
+}
+
+TEST(CliOptionsTest, SubmitTakesTheOptionsOfTheWire) {
+  const auto submit = parsed<SubmitArguments>(
+      "submit echo --weight 3 --name n --id i --timeout 500ms --deadline 5m --keep failures --retain 2m "
+      "--slots 4 --max-fails 9 --ephemeral --trace t --retries 0 --delay 3s --after x --afterok y a b");
+  EXPECT_EQ(submit.handler, "echo");
+  EXPECT_EQ(submit.batch.weight, 3U);
+  EXPECT_EQ(submit.batch.name, "n");
+  EXPECT_EQ(submit.batch.id, "i");
+  EXPECT_EQ(submit.batch.timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(submit.batch.deadline, std::chrono::minutes(5));
+  EXPECT_EQ(submit.batch.keep, proto::Keep::kFailures);
+  EXPECT_EQ(submit.batch.retain, std::chrono::minutes(2));
+  EXPECT_EQ(submit.batch.slots, 4U);
+  EXPECT_EQ(submit.batch.max_fails, 9U);
+  EXPECT_TRUE(submit.batch.ephemeral);
+  EXPECT_EQ(submit.batch.trace, "t");
+  EXPECT_EQ(submit.batch.retries, 0U);
+  EXPECT_EQ(submit.batch.delay, std::chrono::seconds(3));
+  EXPECT_EQ(submit.batch.after, (std::vector<proto::AfterBatch>{{"x", false}, {"y", true}}));
+  EXPECT_THAT(submit.payloads.arguments, ElementsAre("a", "b"));
+}
+
+TEST(CliOptionsTest, ARangeTakesATemplate) {
+  const auto submit = parsed<SubmitArguments>("submit echo --range -5 10 x{}");
+  EXPECT_EQ(submit.payloads.range, (std::pair<std::int64_t, std::int64_t>(-5, 10)));
+  EXPECT_THAT(submit.payloads.arguments, ElementsAre("x{}"));
+}
+
+TEST(CliOptionsTest, GlobalOptionsMayStandBehindTheCommand) {
+  EXPECT_TRUE(parse("status abc --json").value().global.json);
+  EXPECT_TRUE(parse("--json status abc").value().global.json);
+  EXPECT_EQ(parse("ping --server h:1").value().global.server, "h:1");
+}
+
+TEST(CliOptionsTest, ProgressOfWaitTakesNoWordBehindIt) {
+  const auto wait = parsed<WaitArguments>("wait --progress abc --timeout 10s");
+  EXPECT_EQ(wait.id, "abc");
+  EXPECT_TRUE(wait.progress);
+  EXPECT_EQ(wait.timeout, std::chrono::seconds(10));
+  EXPECT_EQ(parsed<RunArguments>("run echo --progress never").progress, WhenProgress::kNever);
+}
+
+TEST(CliOptionsTest, WrongLinesAreUsageErrors) {
+  for (const char* line : {"",
+                           "nonsense",
+                           "submit",
+                           "status",
+                           "submit echo --weight 0",
+                           "submit echo --weight 1001",
+                           "submit echo --slots 0",
+                           "submit echo --max-fails 0",
+                           "submit echo --retries 1001",
+                           "submit echo --timeout 5",
+                           "submit echo --timeout 5parsecs",
+                           "submit echo --timeout 10us",
+                           "submit echo --retain 1500ms",
+                           "submit echo --keep some",
+                           "submit echo --range 5 1",
+                           "submit echo --range 1 5 a b",
+                           "submit echo --range 1 5 --files",
+                           "submit echo -0 a",
+                           "run echo --ordered --results d",
+                           "run echo --progress x",
+                           "weight abc",
+                           "weight abc 0",
+                           "list --state odd",
+                           "bench --payload 5 --text x",
+                           "bench --connections 0",
+                           "ping --server h --url redis://h",
+                           "status a b"}) {
+    const auto result = parse(line);
+    ASSERT_FALSE(result) << line;
+    EXPECT_EQ(result.error().exit_code, daemon::kExitUsage) << line;
+    EXPECT_FALSE(result.error().text.empty()) << line;
+  }
+}
+
+TEST(CliOptionsTest, SubmitAndRunHaveEachOptionOfABatch) {
+  for (const char* command : {"submit --help", "run --help"}) {
+    const std::string help = parse(command).error().text;
+    for (const proto::BatchOption& option : proto::kBatchOptions) {
+      EXPECT_THAT(help, HasSubstr("    --" + std::string(option.flag) + " ")) << command;
+      EXPECT_THAT(help, HasSubstr(option.help)) << command;
+    }
+  }
+}
+
+TEST(CliOptionsTest, EveryCommandHasHelpWithAnExample) {
+  for (const char* command : {"",         "submit",  "run",     "results", "wait",   "status", "explain",
+                              "list",     "cancel",  "retry",   "forget",  "weight", "pause",  "resume",
+                              "handlers", "tenants", "workers", "ping",    "info",   "bench"}) {
+    const auto result = parse(std::string(command) + " --help");
+    ASSERT_FALSE(result) << command;
+    EXPECT_EQ(result.error().exit_code, daemon::kExitOk) << command;
+    EXPECT_THAT(result.error().text, HasSubstr("Example:\n  ")) << command;
+  }
+}
+
+const char* no_environment(const char*) { return nullptr; }
+
+const char* full_environment(const char* name) {
+  return std::string_view(name) == "LOCKSLEY_URL" ? "redis://bob@example.org:5" : "from environment";
+}
+
+TEST(CliAddressTest, OptionsWinOverTheEnvironmentWhichWinsOverTheDefault) {
+  EXPECT_EQ(choose_address({}, no_environment).value().text(), "127.0.0.1:7770");
+  EXPECT_EQ(choose_address({}, full_environment).value().text(), "example.org:5");
+  EXPECT_EQ(choose_address({}, full_environment).value().user, "bob");
+  EXPECT_EQ(choose_address({}, full_environment).value().password, "from environment");
+  EXPECT_EQ(choose_address({.server = "h:1"}, full_environment).value().text(), "h:1");
+  EXPECT_EQ(choose_address({.url = "redis://h:2"}, full_environment).value().text(), "h:2");
+}
+
+TEST(CliAddressTest, APasswordInAnArgumentIsRefused) {
+  const auto address = choose_address({.url = "redis://u:secret@h"}, no_environment);
+  ASSERT_FALSE(address);
+  EXPECT_THAT(address.error().message, HasSubstr("LOCKSLEY_PASSWORD"));
+}
+
+TEST(CliAddressTest, ThePasswordFilesFirstLineIsThePassword) {
+  const std::string name = ::testing::TempDir() + "cli_options_test.password";
+  std::ofstream(name) << "pass word\nnext\n";
+  EXPECT_EQ(choose_address({.password_file = name}, full_environment).value().password, "pass word");
+  EXPECT_FALSE(choose_address({.password_file = name + ".none"}, full_environment));
+}
+
+TEST(CliExitTest, CodesSayWhatACallerCanDo) {
+  using Kind = client::ClientError::Kind;
+  EXPECT_EQ(exit_code_of({Kind::kUnavailable, "", ""}), daemon::kExitUnavailable);
+  EXPECT_EQ(exit_code_of({Kind::kRefused, "QUEUEFULL", ""}), daemon::kExitTemporary);
+  EXPECT_EQ(exit_code_of({Kind::kRefused, "WRONGPASS", ""}), daemon::kExitNoPermission);
+  EXPECT_EQ(exit_code_of({Kind::kRefused, "NOBATCH", ""}), daemon::kExitDataError);
+  EXPECT_EQ(exit_code_of({Kind::kRefused, "DRAINING", ""}), daemon::kExitUnavailable);
+}
+
+}  // namespace
+}  // namespace locksley::cli

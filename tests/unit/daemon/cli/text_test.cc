@@ -1,0 +1,139 @@
+// Tables, figures, progress lines and JSON: what people and programs are shown.
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "daemon/cli/json.h"
+#include "daemon/cli/number_text.h"
+#include "daemon/cli/progress.h"
+#include "daemon/cli/row_sink.h"
+#include "daemon/cli/table.h"
+#include "daemon/cli/utf8.h"
+#include "proto/reply_reader.h"
+
+namespace locksley::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(CliTableTest, ColumnsAreAsWideAsTheirWidestCellAndNumbersStandRight) {
+  Table table({{"NAME"}, {"JOBS", Table::Align::kRight}, {"STATE"}});
+  table.add({"a", "1", "done"});
+  table.add({"longer", "12345", ""});
+  EXPECT_EQ(table.text(),
+            "NAME     JOBS  STATE\n"
+            "a           1  done\n"
+            "longer  12345\n");
+}
+
+TEST(CliTableTest, WidthCountsCharactersNotBytes) {
+  Table table({{"N"}, {"X"}});
+  table.add({"\xC3\xA9\xC3\xA9", "1"});
+  table.add({"abc", "2"});
+  EXPECT_EQ(table.text(), "N    X\n\xC3\xA9\xC3\xA9   1\nabc  2\n");
+}
+
+TEST(CliTableTest, NothingThatATerminalObeysIsShown) {
+  EXPECT_EQ(printable("a\x1b[2Jb\r\n\x7f\xff\xC2\x9B"), "a?[2Jb?????");
+  EXPECT_EQ(printable("\xC3\xA9"), "\xC3\xA9");
+}
+
+TEST(CliUtf8Test, OnlyWellFormedTextIsUtf8) {
+  for (const char* good : {"", "abc", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8F\xB9"})
+    EXPECT_TRUE(is_utf8(good)) << good;
+  for (const char* bad : {"\x80", "\xC0\x80", "\xC3", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                          "\xF8\x88\x80\x80\x80"}) {
+    EXPECT_FALSE(is_utf8(bad));
+  }
+}
+
+TEST(CliFiguresTest, NumbersAreShort) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1000), "1,000");
+  EXPECT_EQ(with_commas(1234567), "1,234,567");
+  EXPECT_EQ(short_number(0), "0");
+  EXPECT_EQ(short_number(9.5), "9.5");
+  EXPECT_EQ(short_number(999.4), "999");
+  EXPECT_EQ(short_number(999.6), "1k");
+  EXPECT_EQ(short_number(12'400), "12.4k");
+  EXPECT_EQ(short_number(3'050'000), "3.05M");
+  EXPECT_EQ(short_number(100), "100");
+}
+
+TEST(CliFiguresTest, DurationsAreShort) {
+  EXPECT_EQ(short_duration(milliseconds(812)), "812ms");
+  EXPECT_EQ(short_duration(milliseconds(4'200)), "4.2s");
+  EXPECT_EQ(short_duration(milliseconds(59'960)), "1:00");
+  EXPECT_EQ(short_duration(milliseconds(65'000)), "1:05");
+  EXPECT_EQ(short_duration(milliseconds(7'384'000)), "2:03:04");
+  EXPECT_EQ(local_time(0), "-");
+}
+
+TEST(CliProgressTest, ALineSaysHowFarHowFastAndHowLong) {
+  EXPECT_EQ(progress_line({.done = 500, .failed = 2, .total = 1000}, 250, 65),
+            "[#######-------] 500/1,000 50.0%  2 failed  250 jobs/s  2.0s left");
+}
+
+TEST(CliProgressTest, AnOpenBatchHasNoEnd) {
+  EXPECT_EQ(progress_line({.done = 5, .total = 10, .is_open = true}, 1000, 60), "5/10+  1k jobs/s");
+}
+
+TEST(CliProgressTest, NoLineIsLongerThanItsRoom) {
+  for (const std::uint64_t done : {0ULL, 1ULL, 123'456'789'012ULL}) {
+    for (std::size_t width = 1; width < 120; ++width) {
+      for (const bool open : {false, true}) {
+        const ProgressCounts counts{.done = done, .failed = done, .total = 123'456'789'012, .is_open = open};
+        EXPECT_LE(progress_line(counts, 0.001, width).size(), width);
+      }
+    }
+  }
+}
+
+TEST(CliProgressTest, ABatchWithoutJobsIsComplete) {
+  EXPECT_THAT(progress_line({}, 0, 60), ::testing::HasSubstr("0/0 100.0%"));
+}
+
+TEST(CliProgressTest, TheRateFollowsAChangeAndForgetsTheOldOne) {
+  const RateMeter::Time start{};
+  RateMeter meter(start);
+  meter.update(1000, start + std::chrono::seconds(1));
+  EXPECT_DOUBLE_EQ(meter.per_second(), 1000);
+  meter.update(1000, start + std::chrono::seconds(4));
+  EXPECT_NEAR(meter.per_second(), 1000 / std::exp(1.0), 1);
+  meter.update(1000, start + std::chrono::seconds(64));
+  EXPECT_LT(meter.per_second(), 1);
+}
+
+TEST(CliJsonTest, OutputsThatAreNoTextAreBase64) {
+  EXPECT_EQ(json_text(client::ResultRow{3, "ok", "a\"\n"}), R"({"index":3,"status":"ok","output":"a\"\n"})");
+  EXPECT_EQ(json_text(client::ResultRow{3, "ok", "\xff\xfe"}),
+            R"({"index":3,"status":"ok","output_base64":"//4="})");
+}
+
+TEST(CliJsonTest, Base64IsThatOfRfc4648) {
+  EXPECT_EQ(base64(""), "");
+  EXPECT_EQ(base64("f"), "Zg==");
+  EXPECT_EQ(base64("fo"), "Zm8=");
+  EXPECT_EQ(base64("foo"), "Zm9v");
+  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
+}
+
+TEST(CliJsonTest, RepliesKeepTheirShapeAndOrder) {
+  const std::string_view bytes = "%2\r\n$1\r\nz\r\n:5\r\n$1\r\na\r\n*3\r\n$2\r\nx\xff\r\n_\r\n#t\r\n";
+  proto::ReplyReader reader;
+  std::memcpy(reader.prepare(bytes.size()).data(), bytes.data(), bytes.size());
+  reader.commit(bytes.size());
+  proto::Reply reply;
+  ASSERT_EQ(reader.next(reply), proto::ReadStatus::kComplete);
+  EXPECT_EQ(json_text(reply), "{\"z\":5,\"a\":[\"x\xEF\xBF\xBD\",null,true]}");
+}
+
+TEST(CliRowsTest, AFailureIsOneLineThatATerminalCanShow) {
+  EXPECT_EQ(failure_line({17, "error", "no\nsuch \x1b file\n"}), "job 17: error: no?such ? file");
+}
+
+}  // namespace
+}  // namespace locksley::cli

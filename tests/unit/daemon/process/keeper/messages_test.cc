@@ -1,0 +1,201 @@
+// The messages between the daemon and its keeper, and the requests made from a configuration.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "core/batch/handler.h"
+#include "core/tasks/context.h"
+#include "daemon/process/keeper/spawn_request.h"
+#include "daemon/process/program.h"
+#include "daemon/process/slots/job_end.h"
+#include "tests/support/seed.h"
+
+namespace locksley::daemon {
+namespace {
+
+using Texts = std::vector<std::string>;
+using namespace std::chrono_literals;
+
+SpawnRequest full_request() {
+  SpawnRequest request;
+  request.arguments = {"program", "", std::string(100'000, 'x'), "\xff\n"};
+  request.environment = {"A=1", "B="};
+  request.path = "/bin:/usr/bin";
+  request.directory = "/tmp";
+  request.cpu_seconds = 1;
+  request.memory_bytes = ~std::uint64_t{0};
+  request.file_bytes = 3;
+  request.files = 4;
+  request.processes = 5;
+  request.changes_user = true;
+  request.user = 65534;
+  request.group = 7;
+  return request;
+}
+
+TEST(SpawnRequestTest, ComesBackAsItWas) {
+  const SpawnRequest request = full_request();
+  const auto back = decode_spawn_request(encode(request));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(encode(*back), encode(request));
+  EXPECT_EQ(back->arguments, request.arguments);
+  EXPECT_EQ(back->environment, request.environment);
+  EXPECT_EQ(back->path, request.path);
+  EXPECT_EQ(back->directory, request.directory);
+  EXPECT_EQ(back->memory_bytes, request.memory_bytes);
+  EXPECT_EQ(back->processes, request.processes);
+  EXPECT_TRUE(back->changes_user);
+  EXPECT_EQ(back->user, request.user);
+  EXPECT_EQ(back->group, request.group);
+}
+
+TEST(SpawnRequestTest, APartOfOneIsNone) {
+  SpawnRequest request = full_request();
+  request.arguments[2] = "x";
+  const std::string bytes = encode(request);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_spawn_request(bytes.substr(0, size))) << size;
+  }
+  EXPECT_FALSE(decode_spawn_request(bytes + "x"));
+  EXPECT_FALSE(decode_spawn_request(encode({}))) << "nothing to start";
+}
+
+TEST(SpawnRequestTest, ForeignBytesAreNeitherTrustedNorAllocatedFor) {
+  auto random = testing::stress_random(1);
+  const std::string good = encode(full_request());
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes = i % 2 == 0 ? good.substr(0, random() % 300) : std::string(random() % 300, '\0');
+    for (std::size_t flips = random() % 8 + 1; flips != 0 && !bytes.empty(); --flips) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    if (const auto request = decode_spawn_request(bytes)) {
+      EXPECT_FALSE(request->arguments.empty());
+    }
+  }
+}
+
+config::Handler command(Texts words, config::Input input = config::Input::kArgument) {
+  config::Handler settings;
+  settings.command = std::move(words);
+  settings.input = input;
+  return settings;
+}
+
+TEST(ProgramTest, PutsThePayloadInPlaceOfBraces) {
+  const auto program = Program::make("h", command({"a", "{}", "x{}y{}", "{", "}{", "{}{}"}));
+  ASSERT_TRUE(program);
+  EXPECT_EQ(program->request_for({}, "{}").arguments, (Texts{"a", "{}", "x{}y{}", "{", "}{", "{}{}"}));
+  EXPECT_EQ(program->request_for({}, "").arguments, (Texts{"a", "", "xy", "{", "}{", ""}));
+  EXPECT_EQ(program->request_for({}, "$1").arguments, (Texts{"a", "$1", "x$1y$1", "{", "}{", "$1$1"}));
+}
+
+TEST(ProgramTest, LeavesBracesAloneWhereThePayloadIsRead) {
+  const auto program = Program::make("h", command({"a", "{}"}, config::Input::kStdin));
+  ASSERT_TRUE(program);
+  EXPECT_EQ(program->request_for({}, "payload").arguments, (Texts{"a", "{}"}));
+}
+
+TEST(ProgramTest, GivesNothingButWhatIsSaid) {
+  ::setenv("LOCKSLEY_ODD", "x", 1);
+  config::Handler settings = command({"a"}, config::Input::kStdin);
+  settings.environment = {"A=1", "HOME=/here", "PATH=/only"};
+  const auto program = Program::make("h", settings);
+  ::unsetenv("LOCKSLEY_ODD");
+  ASSERT_TRUE(program);
+  EXPECT_EQ(program->request().environment, (Texts{"LOCKSLEY_HANDLER=h", "A=1", "HOME=/here", "PATH=/only"}));
+  EXPECT_EQ(program->request().path, "/only");
+  const JobVariables job{.batch = "b", .index = 7, .attempt = 2, .tenant = "t", .trace = "00-1"};
+  Texts environment = program->request_for(job, "").environment;
+  environment.erase(environment.begin(), environment.begin() + 4);
+  EXPECT_EQ(environment, (Texts{"LOCKSLEY_BATCH=b", "LOCKSLEY_INDEX=7", "LOCKSLEY_ATTEMPT=2",
+                                "LOCKSLEY_TENANT=t", "TRACEPARENT=00-1"}));
+}
+
+TEST(ProgramTest, NamesTheKeyOfAUserThatIsNotThere) {
+  config::Handler settings = command({"a"}, config::Input::kStdin);
+  settings.user = "no-such-user";
+  const auto program = Program::make("h", settings);
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error(), "handlers.h.user: there is no user 'no-such-user' on this machine");
+}
+
+TEST(ProgramTest, TakesTheLimitsOver) {
+  config::Handler settings = command({"a"}, config::Input::kStdin);
+  settings.limits = {
+      .cpu = 2s, .memory = config::mebibytes(3), .file_size = config::Bytes{4}, .files = 5, .processes = 6};
+  const SpawnRequest request = Program::make("h", settings)->request();
+  EXPECT_EQ(request.cpu_seconds, 2U);
+  EXPECT_EQ(request.memory_bytes, 3U << 20);
+  EXPECT_EQ(request.file_bytes, 4U);
+  EXPECT_EQ(request.files, 5U);
+  EXPECT_EQ(request.processes, 6U);
+}
+
+TEST(ProgramTest, LooksForItsFileAsItIsLookedForAtTheStart) {
+  const auto sentence = [](const config::Handler& settings) {
+    const auto found = Program::make("h", settings)->look_up_file("h");
+    return found ? std::string("found") : found.error();
+  };
+  EXPECT_EQ(sentence(command({"sh"})), "found");
+  EXPECT_EQ(sentence(command({"/bin/sh"})), "found");
+  EXPECT_EQ(sentence(command({"{}"})), "found");
+  EXPECT_EQ(sentence(command({"no-such-program"})),
+            "handlers.h.command: the program 'no-such-program' cannot be started: No such file or directory");
+  EXPECT_EQ(sentence(command({"/tmp"})),
+            "handlers.h.command: the program '/tmp' cannot be started: Permission denied");
+  config::Handler settings;
+  settings.worker = {"./sh"};
+  settings.directory = "/bin";
+  EXPECT_EQ(sentence(settings), "found");
+  settings.directory = "/";
+  EXPECT_THAT(sentence(settings), ::testing::StartsWith("handlers.h.worker: "));
+  settings = command({"sh"});
+  settings.environment = {"PATH=/nowhere"};
+  EXPECT_NE(sentence(settings), "found");
+}
+
+// Changes of settings that are read for each job do not end processes.
+TEST(ProgramTest, KnowsWhatAProcessIsStartedWith) {
+  const config::Handler before = command({"sh"});
+  const auto starts_the_same = [&](const auto& change) {
+    config::Handler after = before;
+    change(after);
+    return Program::make("h", after)->starts_the_same_process_as(*Program::make("h", before));
+  };
+  EXPECT_TRUE(starts_the_same([](config::Handler& h) {
+    h.concurrency = 5;
+    h.rate = config::Rate{1};
+    h.timeout = 1s;
+    h.retries = 1;
+    h.grace = 1s;
+    h.max_jobs = 1;
+    h.max_memory = config::mebibytes(1);
+  }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.command = {"sh", "-c"}; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.environment = {"A=1"}; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.directory = "/"; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.limits.files = 9; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.confine.network = config::Network::kNo; }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.max_output = config::mebibytes(1); }));
+}
+
+TEST(JobEndTest, SaysWhatHappened) {
+  EXPECT_EQ(killed_by(SIGSEGV), "killed by signal 11 (Segmentation fault)");
+  EXPECT_EQ(killed_by(SIGXCPU),
+            "killed by signal 24 (CPU time limit exceeded): more processor time than limits.cpu");
+  EXPECT_EQ(killed_by(SIGXFSZ),
+            "killed by signal 25 (File size limit exceeded): a larger file than limits.file_size");
+  EXPECT_EQ(killed_by(40), "killed by signal 40 (unknown)");
+  EXPECT_EQ(timed_out(1500ms, ""), "timed out after 1500ms");
+  EXPECT_EQ(timed_out(2s, "at it"), "timed out after 2s: at it");
+  EXPECT_EQ(with_errors("exit status 1", ""), "exit status 1");
+  config::Handler settings;
+  settings.max_output = config::mebibytes(2);
+  EXPECT_EQ(too_much_output(settings), "its output is larger than max_output (2MiB)");
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,0 +1,260 @@
+// AFTER, AFTEROK and DELAY: what a batch waits for, and what the end of another batch does to it.
+#include "daemon/server/batches/dependencies.h"
+#include "daemon/base/io_thread.h"
+
+#include <gmock/gmock.h>
+#include <spdlog/logger.h>
+
+#include <asio/io_context.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/slices.h"
+#include "daemon/server/batches/batch_changes.h"
+#include "daemon/server/batches/events.h"
+#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/retention.h"
+#include "daemon/server/batches/stored_batches.h"
+#include "daemon/store/reader.h"
+#include "daemon/store/rows.h"
+#include "tests/support/registry_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// Without a store, so nothing is written.
+class DependenciesTest : public RegistryFixture {
+ protected:
+  // Says nothing: what a batch tells its observer is not what is tested here.
+  class SilentObserver final : public BatchObserver {
+    void batch_changed(const std::shared_ptr<Batch>&) override {}
+    void handler_threw(const Batch&, std::uint64_t, std::string_view) override {}
+    void attempt_failed(const Batch&, std::uint64_t, JobStatus, std::string_view) override {}
+  };
+
+  ~DependenciesTest() override { lane_.detach_all(); }
+
+  std::expected<StartCondition, std::string> resolve(std::vector<proto::AfterBatch> after)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    proto::BatchOptions options;
+    options.after = std::move(after);
+    return dependencies_.resolve(user_, options);
+  }
+  // A batch of one job that waits for these.
+  std::shared_ptr<BatchRecord> add_after(const std::string& id, std::vector<proto::AfterBatch> after)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    const auto record = add(id);
+    dependencies_.hold(*record, resolve(std::move(after)).value(), now_);
+    lane_.submit(record, 1, false);
+    return record;
+  }
+  // It is over, and those that wait for it are told.
+  // Begins to tell; the rest, if there is one, is left to slices.
+  void end_and_begin_to_tell(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    end(record);
+    dependencies_.batch_ended(record, record.status());
+  }
+  void end_and_tell(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    end_and_begin_to_tell(record);
+    io_.restart();
+    io_.run();
+  }
+  void cancel_and_tell(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    record.stop("by the test");
+    end_and_tell(record);
+  }
+
+  Reader aside_;
+  Retention retention_{registry_, stats_, nullptr, aside_};
+  Events events_{stats_};
+  SilentObserver observer_;
+  HandlerDirectory handlers_;
+  std::shared_ptr<spdlog::logger> log_ = std::make_shared<spdlog::logger>("test");
+  StoredBatches stored_{{.store = nullptr,
+                         .registry = registry_,
+                         .retention = retention_,
+                         .events = events_,
+                         .observer = observer_,
+                         .handlers = handlers_,
+                         .stats = stats_,
+                         .log = log_,
+                         .apply_news = {}}};
+  BatchChanges changes_{stored_, log_};
+  asio::io_context io_;
+  Slices slices_{io_.get_executor()};
+  Dependencies dependencies_{registry_, stored_, changes_, slices_};
+  User user_{tenant()};
+};
+
+TEST_F(DependenciesTest, AnUnknownBatchIsAnErrorThatNamesIt) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add("a");
+  const auto condition = resolve({{"a", false}, {"unknown", false}});
+  ASSERT_FALSE(condition.has_value());
+  EXPECT_THAT(condition.error(), StartsWith("NOBATCH"));
+  EXPECT_THAT(condition.error(), HasSubstr("unknown"));
+}
+
+TEST_F(DependenciesTest, ABatchThatIsOverNeedNotBeWaitedFor) {
+  const ThreadRoleScope io_thread(kIoThread);
+  end(*add("ok"));
+  const auto cancelled = add("cancelled");
+  cancelled->stop("by the test");
+  end(*cancelled);
+  EXPECT_TRUE(resolve({{"ok", true}, {"cancelled", false}})->is_immediate());
+}
+
+TEST_F(DependenciesTest, AfterOkOfABatchThatWasNotOkIsBroken) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto cancelled = add("cancelled");
+  cancelled->stop("by the test");
+  end(*cancelled);
+  const auto condition = resolve({{"cancelled", true}});
+  ASSERT_TRUE(condition.has_value());
+  EXPECT_THAT(condition->broken, HasSubstr("cancelled"));
+  EXPECT_FALSE(condition->is_immediate());
+}
+
+TEST_F(DependenciesTest, ABatchStartsWhenTheLastOfThoseItWaitsForIsOver) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  const auto second = add("second");
+  const auto record = add_after("c", {{"second", false}, {"first", true}});
+  EXPECT_TRUE(record->is_held());
+  EXPECT_EQ(record->waits.open, 2u);
+  end_and_tell(*second);
+  EXPECT_TRUE(record->is_held());
+  EXPECT_EQ(record->waits.open, 1u);
+  end_and_tell(*first);
+  EXPECT_FALSE(record->is_held());
+  EXPECT_FALSE(record->is_stopping());
+}
+
+TEST_F(DependenciesTest, OneEndStartsAllThatWaitForIt) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  const auto b = add_after("b", {{"first", false}});
+  const auto c = add_after("c", {{"first", true}});
+  end_and_tell(*first);
+  EXPECT_FALSE(b->is_held());
+  EXPECT_FALSE(c->is_held());
+}
+
+TEST_F(DependenciesTest, ACancelledBatchCancelsThoseThatNeedItOkAndStartsTheOthers) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  const auto needs_ok = add_after("needs ok", {{"first", true}});
+  const auto any_end = add_after("any end", {{"first", false}});
+  cancel_and_tell(*first);
+  EXPECT_TRUE(needs_ok->is_stopping());
+  EXPECT_THAT(needs_ok->terms.stop_reason, HasSubstr("first"));
+  EXPECT_EQ(needs_ok->status().cancelled, 1u);
+  EXPECT_FALSE(any_end->is_stopping());
+  EXPECT_FALSE(any_end->is_held());
+}
+
+TEST_F(DependenciesTest, ABatchThatIsOverIsNotToldOfLaterEnds) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  const auto second = add("second");
+  const auto record = add_after("c", {{"first", true}, {"second", true}});
+  lane_.cancel(*record, "by the test");
+  EXPECT_TRUE(registry_.update(*record, record->status(), now_));
+  dependencies_.batch_ended(*record, record->status());
+  EXPECT_THAT(record->waits.all, IsEmpty());
+  cancel_and_tell(*first);
+  end_and_tell(*second);
+  EXPECT_EQ(record->terms.stop_reason, "") << "the failure of `first` did not reach it";
+}
+
+TEST_F(DependenciesTest, ALaterBatchWithTheSameIdIsNotMeant) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("a");
+  const StartCondition condition = resolve({{"a", false}}).value();
+  end(*first);
+  registry_.forget(*first);
+  const auto later = add("a");
+  ASSERT_EQ(condition.waits.all.size(), 1u);
+  EXPECT_EQ(condition.waits.all[0].sequence, first->sequence);
+  EXPECT_NE(condition.waits.all[0].sequence, later->sequence);
+}
+
+TEST_F(DependenciesTest, ADelayedBatchIsHeldAndDueWhenItsDelayEnds) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = add("a");
+  proto::BatchOptions options;
+  options.delay = std::chrono::milliseconds(5);
+  const Instant start_at = now_ + std::chrono::milliseconds(5);
+  dependencies_.hold(*record, dependencies_.resolve(user_, options).value(), start_at);
+  EXPECT_TRUE(record->is_held());
+  EXPECT_EQ(record->due.start, start_at);
+}
+
+TEST_F(DependenciesTest, TheEndOfABatchForWhichVeryManyWaitIsToldInSlices) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  std::vector<std::shared_ptr<BatchRecord>> waiting;
+  for (int i = 0; i < 20'000; ++i) waiting.push_back(add_after(std::to_string(i), {{"first", false}}));
+  // One of them ends and leaves before it is its turn.
+  const auto gone = waiting.back();
+  waiting.pop_back();
+  const auto begin = std::chrono::steady_clock::now();
+  end_and_begin_to_tell(*first);
+  EXPECT_TRUE(dependencies_.is_notifying(first->sequence));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(50)) << "of 200 us";
+  EXPECT_TRUE(waiting.back()->is_held());
+  changes_.cancel(*gone, "by the test");
+  end_and_begin_to_tell(*gone);
+  registry_.forget(*gone);
+  io_.run();
+  for (const auto& each : waiting) ASSERT_FALSE(each->is_held());
+  EXPECT_FALSE(dependencies_.is_notifying(first->sequence));
+}
+
+// ---- Restored ----
+
+TEST_F(DependenciesTest, ARestoredBatchWaitsOnlyForWhatIsNotSatisfied) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto active = add("active");
+  const auto over = add("over");
+  end(*over);
+  AcceptedRow row;
+  row.after = {{active->sequence, "active", true}, {over->sequence, "over", true}};
+  const StartCondition condition = dependencies_.resolve_restored(row, false, {});
+  EXPECT_EQ(condition.waits.open, 1u);
+  ASSERT_EQ(condition.waits.all.size(), 2u) << "the store counts them by their places";
+  EXPECT_FALSE(condition.waits.all[0].is_satisfied);
+  EXPECT_TRUE(condition.waits.all[1].is_satisfied);
+  EXPECT_EQ(condition.broken, "");
+}
+
+TEST_F(DependenciesTest, ADependencyThatWentWithTheMemoryBreaksAfterOkAlone) {
+  const ThreadRoleScope io_thread(kIoThread);
+  AcceptedRow row;
+  row.after = {{77, "gone", false}};
+  EXPECT_EQ(dependencies_.resolve_restored(row, false, {}).waits.open, 0u);
+  row.after = {{77, "gone", true}};
+  EXPECT_THAT(dependencies_.resolve_restored(row, false, {}).broken, HasSubstr("gone"));
+}
+
+TEST_F(DependenciesTest, ARestoredBatchThatWasReleasedOrCancelledWaitsForNothing) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto active = add("active");
+  AcceptedRow row;
+  row.after = {{active->sequence, "active", false}};
+  ChangesRow released;
+  released.is_released = true;
+  EXPECT_TRUE(dependencies_.resolve_restored(row, false, released).is_immediate());
+  EXPECT_TRUE(dependencies_.resolve_restored(row, true, {}).is_immediate());
+  EXPECT_FALSE(dependencies_.resolve_restored(row, false, {}).is_immediate());
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,0 +1,168 @@
+#include "daemon/server/batches/events.h"
+#include "daemon/base/io_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/batch/handler.h"
+#include "daemon/base/rate_gate.h"
+#include "daemon/server/batches/batch_id.h"
+#include "daemon/server/payloads/fixed_payloads.h"
+
+namespace locksley::daemon {
+namespace {
+
+class Listener final : public Subscriber {
+ public:
+  void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override {
+    heard.push_back(std::string(pattern) + "|" + std::string(channel));
+    last = nlohmann::json::parse(message);
+  }
+  void queue_event(const ChannelEvent& event) override { heard.push_back("queued|" + event.channel); }
+  std::vector<std::string> heard;
+  nlohmann::json last;
+};
+
+class EventsTest : public ::testing::Test {
+ protected:
+  static BatchOptions options() {
+    BatchOptions options;
+    options.id = "b1";
+    options.name = "a \"name\"\xff";
+    return options;
+  }
+  void publish(EventKind kind) LOCKSLEY_REQUIRES(kIoThread) {
+    events_.publish(record_, kind, record_.status());
+  }
+
+  std::vector<std::string> names_ = {"echo"};
+  ServerStats stats_{names_};
+  Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
+  Lane lane_{"cpu", FairRing::Options{}};
+  BatchRecord record_{options(), handler_, std::make_unique<RangedPayloads>(proto::RangeSource{}),
+                      nullptr,   lane_,    BatchRecord::Origin::kSubmit};
+  Events events_{stats_};
+  Listener listener_;
+};
+
+using Heard = std::vector<std::string>;
+
+TEST_F(EventsTest, NobodyListensAtFirst) {
+  const ThreadRoleScope io_thread(kIoThread);
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kAccepted);
+  EXPECT_EQ(stats_.events_published.get(), 0u);
+}
+
+TEST_F(EventsTest, DeliversToTheBatchsChannelAndToThatOfAllBatches) {
+  const ThreadRoleScope io_thread(kIoThread);
+  EXPECT_TRUE(events_.subscribe(listener_, "default", "batch:b1"));
+  EXPECT_FALSE(events_.subscribe(listener_, "default", "batch:b1"));
+  EXPECT_TRUE(events_.subscribe(listener_, "default", "batches"));
+  publish(EventKind::kDone);
+  EXPECT_EQ(listener_.heard, (Heard{"|batch:b1", "|batches"}));
+}
+
+TEST_F(EventsTest, OtherBatchesAreNotHeard) {
+  const ThreadRoleScope io_thread(kIoThread);
+  events_.subscribe(listener_, "default", "batch:b2");
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kDone);
+  EXPECT_TRUE(listener_.heard.empty());
+}
+
+TEST_F(EventsTest, AnAudienceHearsOfItsTenantAlone) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Listener other;
+  Listener all;
+  events_.subscribe(other, "alice", "batches");
+  events_.subscribe_to_all(other, "alice");
+  events_.subscribe(other, "alice", "batch:b1");
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kAccepted);
+  events_.subscribe(all, Events::kEverything, "batches");
+  events_.subscribe_to_all(all, Events::kEverything);
+  EXPECT_TRUE(events_.has_listener(record_));
+  publish(EventKind::kDone);
+  EXPECT_TRUE(other.heard.empty());
+  EXPECT_EQ(all.heard, (Heard{"queued|batch:b1", "|batches", "queued|batches"}));
+}
+
+TEST_F(EventsTest, WhoHasPatternsIsOfferedEachChannelOfAnEvent) {
+  const ThreadRoleScope io_thread(kIoThread);
+  events_.subscribe_to_all(listener_, "default");
+  EXPECT_TRUE(events_.has_listener(record_));
+  publish(EventKind::kStarted);
+  EXPECT_EQ(listener_.heard, (Heard{"queued|batch:b1", "queued|batches"}));
+}
+
+TEST_F(EventsTest, UnsubscribedIsSilent) {
+  const ThreadRoleScope io_thread(kIoThread);
+  events_.subscribe(listener_, "default", "batches");
+  events_.subscribe_to_all(listener_, "default");
+  EXPECT_TRUE(events_.unsubscribe(listener_, "default", "batches"));
+  EXPECT_FALSE(events_.unsubscribe(listener_, "default", "batches"));
+  events_.unsubscribe_from_all(listener_, "default");
+  EXPECT_FALSE(events_.has_listener(record_));
+  publish(EventKind::kDone);
+  EXPECT_TRUE(listener_.heard.empty());
+}
+
+TEST_F(EventsTest, PayloadIsValidJsonWhateverTheNameIs) {
+  const ThreadRoleScope io_thread(kIoThread);
+  events_.subscribe(listener_, "default", "batches");
+  publish(EventKind::kProgress);
+  EXPECT_EQ(listener_.last["batch"], "b1");
+  EXPECT_EQ(listener_.last["event"], "progress");
+  EXPECT_EQ(listener_.last["handler"], "echo");
+  EXPECT_EQ(listener_.last["jobs"], 0);
+  EXPECT_EQ(listener_.last["name"], "a \"name\"\xEF\xBF\xBD");
+}
+
+TEST(BatchIdsTest, AreShortAndSortByAge) {
+  BatchIds ids(1);
+  const std::string early = ids.next(1'800'000'000);
+  const std::string same_second = ids.next(1'800'000'000);
+  const std::string late = ids.next(1'800'000'001);
+  EXPECT_EQ(early.size(), 13u);
+  EXPECT_NE(early, same_second);
+  EXPECT_EQ(early.substr(0, 6), same_second.substr(0, 6));
+  EXPECT_LT(std::max(early, same_second), late);
+}
+
+TEST(RateGateTest, OpensOnceAPeriodAndCountsWhatItHeldBack) {
+  RateGate gate(std::chrono::seconds(60));
+  const Instant start{std::chrono::seconds(100)};
+  EXPECT_TRUE(gate.open(start));
+  EXPECT_EQ(gate.held_back(), 0u);
+  EXPECT_FALSE(gate.open(start + std::chrono::seconds(1)));
+  EXPECT_FALSE(gate.open(start + std::chrono::seconds(59)));
+  EXPECT_TRUE(gate.open(start + std::chrono::seconds(60)));
+  EXPECT_EQ(gate.held_back(), 2u);
+}
+
+TEST(RateGateTest, MayOpenSeveralTimesAPeriod) {
+  RateGate gate(std::chrono::seconds(1), 3);
+  const Instant start{std::chrono::seconds(100)};
+  int opened = 0;
+  for (int i = 0; i < 10; ++i) opened += gate.open(start + std::chrono::milliseconds(i)) ? 1 : 0;
+  EXPECT_EQ(opened, 3);
+  EXPECT_TRUE(gate.open(start + std::chrono::seconds(1)));
+  EXPECT_EQ(gate.held_back(), 7u);
+  EXPECT_TRUE(gate.open(start + std::chrono::seconds(1)));
+  EXPECT_EQ(gate.held_back(), 0u) << "told once";
+}
+
+TEST(ServerStatsTest, KnowsTheCodeThatAnErrorStartsWith) {
+  EXPECT_EQ(error_code_of("ERR syntax error"), ErrorCode::kErr);
+  EXPECT_EQ(error_code_of("QUEUEFULL limits"), ErrorCode::kQueueFull);
+  EXPECT_EQ(error_code_of("DENIED"), ErrorCode::kDenied);
+  EXPECT_EQ(error_code_of("WHATEVER x"), ErrorCode::kOther);
+  EXPECT_EQ(error_code_of("other x"), ErrorCode::kOther);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

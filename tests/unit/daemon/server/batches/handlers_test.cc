@@ -1,0 +1,185 @@
+// Batches of a handler that goes, comes back, or changes its lane; played by the test, on the I/O thread.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "daemon/base/io_thread.h"
+#include "tests/support/gate.h"
+#include "tests/support/server_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::StartsWith;
+
+class ServerHandlersTest : public ServerFixture {
+ protected:
+  ServerHandlersTest() {
+    late_.run_with([](JobContext& context, std::string_view payload) { context.write(payload); });
+    add();
+  }
+  ~ServerHandlersTest() override { other_.detach_all(); }
+
+  void add(Lane* lane = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
+    handlers_.add({.handler = late_, .lane = lane == nullptr ? lane_ : *lane, .kind = "plugin"});
+  }
+  // On the I/O thread.
+  template <class Change>
+  void change(Change change) {
+    on_io_thread([&] {
+      change(server_->batches());
+      return 0;
+    });
+  }
+  Holds holds_of(const std::string& id) {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return (*server_->batches().find(*server_->state().users().everybody(), id))->status().holds;
+    });
+  }
+
+  testing::Gate gate_;
+  Lane other_{"other", {}};
+  Handler& late_ = handlers_.handler_of("late");
+};
+
+TEST_F(ServerHandlersTest, ANameHasOneHandlerWhateverBecomesOfIt) {
+  const ThreadRoleScope io_thread(kIoThread);
+  handlers_.remove("late");
+  EXPECT_EQ(handlers_.find("late"), nullptr);
+  ASSERT_NE(handlers_.find_any("late"), nullptr);
+  EXPECT_EQ(&handlers_.find_any("late")->handler, &late_);
+  EXPECT_TRUE(handlers_.find_any("late")->is_held);
+  EXPECT_EQ(&handlers_.for_batch("late").handler, &handlers_.handler_of("late"));
+  EXPECT_EQ(handlers_.find_any("never"), nullptr);
+  EXPECT_EQ(&handlers_.for_batch("never").handler, &handlers_.handler_of("never"));
+  EXPECT_EQ(handlers_.find("never"), nullptr) << "known to be missing";
+  add();
+  EXPECT_FALSE(handlers_.find("late")->is_held);
+  EXPECT_EQ(handlers_.find_any("late"), handlers_.find("late"));
+}
+
+TEST_F(ServerHandlersTest, WhatIsQueuedOfAHandlerThatGoesWaitsForIt) {
+  start();
+  change([](Batches& batches) {
+    kIoThread.assert_held();
+    batches.hold_handler("late");
+  });
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  Client runs(port_);
+  runs.send("RUN late JOBS y\r\n");
+  while (on_io_thread([&] {
+           kIoThread.assert_held();
+           return server_->batches().active();
+         }) != 2)
+    std::this_thread::yield();
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    handlers_.remove("late");
+    batches.hold_handler("late");
+    EXPECT_FALSE(batches.has_running("late"));
+  });
+  EXPECT_THAT(client.ask("SUBMIT late JOBS x"), StartsWith("-NOHANDLER"));
+  EXPECT_TRUE(has(holds_of("b"), Hold::kHandler));
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    add();
+    batches.release_handler("late");
+  });
+  EXPECT_EQ(runs.line(), "*1");
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+  EXPECT_EQ(holds_of("b"), 0);
+}
+
+TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
+  start();
+  change([](Batches& batches) {
+    kIoThread.assert_held();
+    batches.hold_handler("late");
+  });
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x y z\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    batches.move_handler("late", other_);
+    add(&other_);
+    batches.release_handler("late");
+  });
+  // Nobody serves the other lane.
+  EXPECT_EQ(on_io_thread([&] { return other_.snapshot(0).queued; }), 3u);
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    batches.hold_handler("late");
+    batches.move_handler("late", lane_);
+    add();
+    batches.release_handler("late");
+  });
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+  EXPECT_EQ(other_.snapshot(0).queues, 0u);
+}
+
+TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
+  // The test ends after its jobs, which hold on to the gate.
+  late_.run_with([this](JobContext&, std::string_view) { gate_.pass(); });
+  start();
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x y z\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  const auto running = [&] {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return server_->batches().has_running("late");
+    });
+  };
+  // Not only claimed: a worker that has not begun would hand back what it has claimed of a batch that is
+  // held.
+  gate_.await(1);
+  EXPECT_TRUE(running());
+  change([](Batches& batches) {
+    kIoThread.assert_held();
+    batches.hold_handler("late");
+  });
+  EXPECT_TRUE(running());
+  gate_.open();
+  while (running()) std::this_thread::yield();
+  EXPECT_LT(on_io_thread([&] {
+              kIoThread.assert_held();
+              return (*server_->batches().find(*server_->state().users().everybody(), "b"))->status().ok;
+            }),
+            3u);
+  change([](Batches& batches) {
+    kIoThread.assert_held();
+    batches.release_handler("late");
+  });
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+}
+
+// It is in no ring, and nobody tells it of what becomes of its handler meanwhile.
+TEST_F(ServerHandlersTest, RetryGoesByTheHandlerAsItIsThen) {
+  late_.run_with([](JobContext& context, std::string_view) { context.fail("no"); });
+  start();
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    handlers_.remove("late");
+    batches.hold_handler("late");
+  });
+  Client again(port_);
+  EXPECT_EQ(again.ask("RETRY b"), ":1");
+  EXPECT_TRUE(has(holds_of("b"), Hold::kHandler));
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    add();
+    batches.release_handler("late");
+  });
+  EXPECT_THAT(again.ask("WAIT b"), StartsWith("*"));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,0 +1,110 @@
+#include "daemon/server/batches/retained.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/seed.h"
+
+namespace locksley::daemon {
+namespace {
+
+using std::chrono::seconds;
+
+RetainedBatch batch(const RetainedBatches& all, std::uint64_t sequence, Instant forget_at = {}) {
+  return {.sequence = sequence,
+          .id_hash = all.hash_of(0, "id " + std::to_string(sequence)),
+          .forget_at = forget_at,
+          .stored_bytes = sequence * 10,
+          .parts = PayloadParts::kOne,
+          .has_one_step = sequence % 2 == 0};
+}
+
+TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
+  RetainedBatches all(1);
+  all.add(batch(all, 7, Instant(seconds(5))));
+  const RetainedBatch* found = all.find(7);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->id_hash, all.hash_of(0, "id 7"));
+  EXPECT_EQ(found->forget_at, Instant(seconds(5)));
+  EXPECT_EQ(found->stored_bytes, 70U);
+  EXPECT_EQ(found->parts, PayloadParts::kOne);
+  EXPECT_FALSE(found->has_one_step);
+  EXPECT_EQ(all.find(6), nullptr);
+  EXPECT_EQ(all.find(8), nullptr);
+  EXPECT_EQ(all.remove(7)->stored_bytes, 70U);
+  EXPECT_EQ(all.remove(7), std::nullopt);
+  EXPECT_EQ(all.size(), 0U);
+  EXPECT_EQ(all.next_of(0, 0), nullptr);
+  EXPECT_EQ(all.next_to_go(), nullptr);
+}
+
+TEST(RetainedBatchesTest, IdsOfOneHashAreAllFound) {
+  RetainedBatches all(1);
+  for (const std::uint64_t sequence : {1u, 2u, 3u}) {
+    RetainedBatch each = batch(all, sequence);
+    each.id_hash = 42;
+    all.add(each);
+  }
+  all.remove(2);
+  std::vector<std::uint64_t> found = all.with_hash(42);
+  std::ranges::sort(found);
+  EXPECT_EQ(found, (std::vector<std::uint64_t>{1, 3}));
+}
+
+TEST(RetainedBatchesTest, AnotherSeedGivesOtherHashes) {
+  EXPECT_NE(RetainedBatches(1).hash_of(0, "a"), RetainedBatches(2).hash_of(0, "a"));
+  EXPECT_NE(RetainedBatches(1).hash_of(0, "a"), RetainedBatches(1).hash_of(1, "a"));
+}
+
+// Against a map, through growing and shrinking.
+TEST(RetainedBatchesTest, IsAMapWhateverComesAndGoes) {
+  std::mt19937_64 random = locksley::testing::stress_random(0);
+  RetainedBatches all(random());
+  std::map<std::uint64_t, RetainedBatch> model;
+  const auto look = [&] {
+    ASSERT_EQ(all.size(), model.size());
+    ASSERT_EQ(all.next_of(0, 0) == nullptr, model.empty());
+    if (model.empty()) return;
+    ASSERT_EQ(all.next_of(0, 0)->sequence, model.begin()->first);
+    const auto earliest =
+        std::ranges::min_element(model, {}, [](const auto& entry) { return entry.second.forget_at; });
+    ASSERT_EQ(all.next_to_go()->forget_at, earliest->second.forget_at);
+    const std::uint64_t at = random() % (model.rbegin()->first + 10);
+    const auto behind = model.lower_bound(at);
+    const RetainedBatch* before = all.before(at);
+    ASSERT_EQ(before == nullptr, behind == model.begin());
+    if (before != nullptr) {
+      ASSERT_EQ(before->sequence, std::prev(behind)->first);
+    }
+    ASSERT_EQ(all.find(at) != nullptr, model.contains(at));
+    ASSERT_EQ(all.with_hash(all.hash_of(0, "id " + std::to_string(at))),
+              model.contains(at) ? std::vector<std::uint64_t>{at} : std::vector<std::uint64_t>{});
+  };
+  for (const std::size_t target : {3000U, 10U, 2000U, 0U}) {
+    while (model.size() != target) {
+      const bool grows = (random() % 4 != 0) == (model.size() < target);
+      if (grows) {
+        const std::uint64_t sequence = 1 + random() % 6000;
+        if (model.contains(sequence)) continue;
+        const RetainedBatch added = batch(all, sequence, Instant(seconds(random() % 500)));
+        all.add(added);
+        model.emplace(sequence, added);
+      } else if (!model.empty()) {
+        const auto leaves = model.lower_bound(random() % 6000);
+        const std::uint64_t sequence = leaves == model.end() ? model.begin()->first : leaves->first;
+        ASSERT_TRUE(all.remove(sequence));
+        model.erase(sequence);
+      }
+      if (model.size() % 16 == 0) look();
+    }
+    look();
+  }
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,0 +1,247 @@
+// The bytes that batches have in the store, and which batches go when they are too many.
+#include "daemon/server/batches/retention.h"
+#include "daemon/base/io_thread.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "daemon/store/store.h"
+#include "tests/support/registry_fixture.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::Optional;
+
+// A batch that has a journal counts as stored.
+class NoJournal final : public BatchJournal {
+ public:
+  void record(BatchStep) override {}
+  void wait_for_room() override {}
+  std::uint64_t read_rows(std::uint64_t, std::uint64_t,
+                          const std::function<bool(const ResultRow&)>&) override {
+    return 0;
+  }
+};
+
+// The store takes the deletions; the batches themselves were never written to it.
+class RetentionTest : public RegistryFixture {
+ protected:
+  RetentionTest() {
+    EXPECT_TRUE(store_->recover([](StoredBatch) {}).has_value());
+    store_->start([](const Outcome&) {});
+  }
+  ~RetentionTest() override { store_->stop(); }
+
+  static constexpr std::uint64_t kPayloads = 700;
+  static constexpr std::uint64_t kBytes = kPayloads + Retention::kRowBytes;
+
+  // A stored batch of kBytes.
+  std::shared_ptr<BatchRecord> add_stored(const std::string& id, const std::string& owner = "default")
+      LOCKSLEY_REQUIRES(kIoThread) {
+    auto record = add(id, owner, std::make_unique<NoJournal>());
+    record->stored.payload_bytes = kPayloads;
+    retention_.update(*record, 0);
+    return record;
+  }
+  std::shared_ptr<BatchRecord> add_over(const std::string& id, const std::string& owner = "default")
+      LOCKSLEY_REQUIRES(kIoThread) {
+    auto record = add_stored(id, owner);
+    end(*record);
+    retention_.add(*record);
+    return record;
+  }
+  Account& all() LOCKSLEY_REQUIRES(kIoThread) { return registry_.tenants().account_of_all(); }
+  void limit_to(std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
+    all().set_limit(Resource::kStoredBytes, bytes);
+  }
+  bool has_room_for(std::uint64_t bytes, const std::string& owner = "default") LOCKSLEY_REQUIRES(kIoThread) {
+    return retention_.first_without_room(tenant(owner), Resource::kStoredBytes, bytes) == nullptr;
+  }
+  std::uint64_t stored_bytes() LOCKSLEY_REQUIRES(kIoThread) { return all().used(Resource::kStoredBytes); }
+  bool is_there(const std::string& id, const std::string& owner = "default") LOCKSLEY_REQUIRES(kIoThread) {
+    return registry_.find(tenant(owner), id).value() != nullptr;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::unique_ptr<Store> store_ =
+      std::move(Store::open({(folder_.path() / "store").string()}, testing::silent_log()).value());
+  Reader aside_;
+  Retention retention_{registry_, stats_, store_.get(), aside_};
+};
+
+TEST_F(RetentionTest, OnlyActiveBatchesAndReservationsTakeRoomFromANewOne) {
+  const ThreadRoleScope io_thread(kIoThread);
+  limit_to(3 * kBytes);
+  add_stored("active");
+  add_over("over");
+  EXPECT_TRUE(has_room_for(2 * kBytes)) << "the other one can be evicted";
+  EXPECT_FALSE(has_room_for(2 * kBytes + 1));
+  retention_.reserve(tenant(), kBytes);
+  EXPECT_TRUE(has_room_for(kBytes));
+  EXPECT_FALSE(has_room_for(kBytes + 1));
+  retention_.release(tenant(), kBytes);
+  EXPECT_TRUE(has_room_for(2 * kBytes));
+}
+
+TEST_F(RetentionTest, WithoutALimitThereIsAlwaysRoomAndNothingIsEvicted) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add_over("over");
+  EXPECT_TRUE(has_room_for(std::uint64_t{1} << 62));
+  retention_.limits_changed();
+  EXPECT_TRUE(is_there("over"));
+}
+
+TEST_F(RetentionTest, ABatchIsChargedForItsPayloadsAndItsResults) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = add_stored("a");
+  retention_.update(*record, 50);
+  EXPECT_EQ(stored_bytes(), kBytes + 50);
+  retention_.update(*record, 20);
+  EXPECT_EQ(stored_bytes(), kBytes + 20);
+}
+
+TEST_F(RetentionTest, TheBatchThatWasAcceptedFirstIsEvictedFirstAndNoMoreThanMustBe) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto a = add_stored("a");
+  const auto b = add_stored("b");
+  add_over("c");
+  for (const auto& record : {b, a}) {
+    end(*record);
+    retention_.add(*record);
+  }
+  limit_to(2 * kBytes);
+  retention_.limits_changed();
+  EXPECT_FALSE(is_there("a")) << "it ended last, but was accepted first";
+  EXPECT_TRUE(is_there("b"));
+  EXPECT_TRUE(is_there("c"));
+}
+
+TEST_F(RetentionTest, AnActiveBatchIsNeverEvicted) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add_stored("active");
+  add_over("over");
+  limit_to(1);
+  retention_.limits_changed();
+  EXPECT_TRUE(is_there("active"));
+  EXPECT_FALSE(is_there("over"));
+  EXPECT_EQ(stored_bytes(), kBytes);
+}
+
+TEST_F(RetentionTest, ARetiredBatchIsEvictedInItsTurn) {
+  const ThreadRoleScope io_thread(kIoThread);
+  tenant();
+  const std::uint64_t sequence = registry_.take_sequence();
+  retention_.add_restored({.sequence = sequence, .id_hash = 1, .forget_at = kNever, .stored_bytes = kBytes});
+  add_over("later");
+  limit_to(kBytes);
+  retention_.limits_changed();
+  EXPECT_EQ(registry_.retained().find(sequence), nullptr);
+  EXPECT_TRUE(is_there("later"));
+  EXPECT_EQ(retention_.forget_retired(sequence, Urgency::kWithNext), std::nullopt) << "it is gone";
+}
+
+TEST_F(RetentionTest, ABatchThatGoesOnIsActiveAgainAndNotEvicted) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = add_over("a");
+  retention_.go_on(*record, record->status());
+  limit_to(1);
+  retention_.limits_changed();
+  EXPECT_TRUE(is_there("a"));
+}
+
+TEST_F(RetentionTest, OnlyABatchThatIsOverIsForgottenAndItsBytesGoWithIt) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto active = add_stored("active");
+  EXPECT_EQ(retention_.forget(*active, Urgency::kWithNext), std::nullopt);
+  EXPECT_TRUE(is_there("active"));
+  const auto over = add_over("over");
+  const auto ticket = retention_.forget(*over, Urgency::kWithNext);
+  EXPECT_THAT(ticket, Optional(::testing::Gt(0u))) << "of its deletion in the store";
+  EXPECT_FALSE(is_there("over"));
+  limit_to(2 * kBytes);
+  EXPECT_TRUE(has_room_for(kBytes));
+  EXPECT_EQ(stored_bytes(), kBytes);
+}
+
+TEST_F(RetentionTest, ABatchThatIsInMemoryAloneLeavesNothingToDelete) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = add("a");
+  end(*record);
+  EXPECT_THAT(retention_.forget(*record, Urgency::kWithNext), Optional(0u));
+  EXPECT_FALSE(is_there("a"));
+}
+
+// ---- Whose batches go ----
+
+TEST_F(RetentionTest, AUserOverItsOwnLimitLosesItsOwnBatches) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add_over("a1", "alice");
+  add_over("b1", "bob");
+  add_over("b2", "bob");
+  tenant("bob").account.set_limit(Resource::kStoredBytes, kBytes);
+  EXPECT_TRUE(has_room_for(kBytes, "bob")) << "for which its own batches go";
+  EXPECT_FALSE(has_room_for(kBytes + 1, "bob"));
+  retention_.limits_changed();
+  EXPECT_TRUE(is_there("a1", "alice")) << "it was accepted first, and is another user's";
+  EXPECT_FALSE(is_there("b1", "bob"));
+  EXPECT_TRUE(is_there("b2", "bob"));
+}
+
+TEST_F(RetentionTest, WhereAllAreOverTheHeaviestGivesToThoseWhoHaveLess) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (const char* owner : {"alice", "bob", "carol"}) {
+    tenant(owner).account.set_limit(Resource::kStoredBytes, 10 * kBytes);
+  }
+  add_over("a1", "alice");
+  for (const char* id : {"b1", "b2", "b3"}) add_over(id, "bob");
+  limit_to(4 * kBytes);
+  EXPECT_TRUE(has_room_for(kBytes, "carol"));
+  retention_.reserve(tenant("carol"), kBytes);
+  retention_.evict(&tenant("carol"));
+  EXPECT_TRUE(is_there("a1", "alice"));
+  EXPECT_FALSE(is_there("b1", "bob")) << "the oldest of who has most";
+  EXPECT_TRUE(is_there("b2", "bob"));
+  // Now alice and carol have one each, and bob two.
+  EXPECT_FALSE(has_room_for(kBytes, "bob")) << "who has most and asks is refused";
+  EXPECT_FALSE(has_room_for(kBytes, "alice")) << "she would have as much as bob, who would give";
+  EXPECT_TRUE(has_room_for(kBytes / 2, "alice"));
+}
+
+TEST_F(RetentionTest, WeightCounts) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (const char* owner : {"alice", "bob"})
+    tenant(owner).account.set_limit(Resource::kStoredBytes, 10 * kBytes);
+  tenant("alice").weight = 4;
+  for (const char* id : {"a1", "a2", "a3"}) add_over(id, "alice");
+  for (const char* id : {"b1", "b2"}) add_over(id, "bob");
+  limit_to(4 * kBytes);
+  retention_.limits_changed();
+  EXPECT_TRUE(is_there("a1", "alice"));
+  EXPECT_FALSE(is_there("b1", "bob")) << "it has less, but more for its weight";
+}
+
+// The record of a batch that is in memory alone counts until it is forgotten, too.
+TEST_F(RetentionTest, RecordsInMemoryAloneGoWhenTheyAreTooMany) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (const char* id : {"m1", "m2"}) {
+    const auto record = add(id);
+    registry_.count_record(*record, 1000);
+    end(*record);
+    retention_.add(*record);
+  }
+  EXPECT_EQ(tenant().account.used(Resource::kRecordBytes), 2000U);
+  all().set_limit(Resource::kRecordBytes, 1500);
+  EXPECT_EQ(retention_.first_without_room(tenant(), Resource::kRecordBytes, 1500), nullptr);
+  retention_.limits_changed();
+  EXPECT_FALSE(is_there("m1"));
+  EXPECT_TRUE(is_there("m2"));
+  EXPECT_EQ(tenant().account.used(Resource::kRecordBytes), 1000U);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

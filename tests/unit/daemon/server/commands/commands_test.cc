@@ -1,0 +1,253 @@
+// Commands about batches, as a client sees them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/base/io_thread.h"
+#include "tests/support/server_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::StartsWith;
+
+class BatchCommandsTest : public ServerFixture {};
+
+TEST_F(BatchCommandsTest, RunAnswersInIndexOrder) {
+  start();
+  Client client(port_);
+  constexpr int kJobs = 5000;
+  std::string command = "*" + std::to_string(kJobs + 3) + "\r\n$3\r\nRUN\r\n$4\r\necho\r\n$4\r\nJOBS\r\n";
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string payload = "job " + std::to_string(i);
+    command += "$" + std::to_string(payload.size()) + "\r\n" + payload + "\r\n";
+  }
+  client.send(command);
+  ASSERT_EQ(client.line(), "*5000");
+  for (int i = 0; i < kJobs; ++i) {
+    ASSERT_EQ(client.line(), "*2");
+    ASSERT_EQ(client.bulk(), "ok");
+    ASSERT_EQ(client.bulk(), "job " + std::to_string(i));
+  }
+  EXPECT_EQ(client.ask("LIST"), "*2") << "nothing is retained";
+  EXPECT_EQ(client.bulk(), "0");
+  EXPECT_EQ(client.line(), "*0");
+}
+
+TEST_F(BatchCommandsTest, RunAnswersEachJobWhateverIsKept) {
+  start();
+  Client client(port_);
+  client.send(
+      "RUN fail KEEP failures JOBS why\r\nRUN echo KEEP failures JOBS x\r\nRUN fail KEEP none JOBS why\r\n");
+  for (const auto& [status, output] :
+       {std::pair("error", "why"), std::pair("ok", ""), std::pair("error", "")}) {
+    EXPECT_EQ(client.line(), "*1");
+    EXPECT_EQ(client.line(), "*2");
+    EXPECT_EQ(client.bulk(), status);
+    EXPECT_EQ(client.bulk(), output);
+  }
+}
+
+TEST_F(BatchCommandsTest, RunOfAnIdInUseIsRefused) {
+  start();
+  Client client(port_);
+  client.send("SUBMIT echo ID b JOBS a\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  EXPECT_THAT(client.ask("RUN echo ID b JOBS a"), StartsWith("-EXISTS "));
+}
+
+TEST_F(BatchCommandsTest, RunWhoseOutputsAreTooLargeIsToldSo) {
+  start([](config::Config& config) { config.limits.output_buffer = config::kibibytes(1); });
+  Client client(port_);
+  EXPECT_THAT(client.ask("RUN echo JOBS " + std::string(2000, 'x')),
+              MatchesRegex("-TOOBIG .*limits.output_buffer.*"));
+  EXPECT_EQ(client.ask("PING"), "+PONG");
+}
+
+TEST_F(BatchCommandsTest, RunIsCancelledWhenItsClientGoes) {
+  start();
+  {
+    Client client(port_);
+    client.send("RUN hold JOBS a b c d\r\nPING\r\n");
+    Client other(port_);
+    while (on_io_thread([&] {
+             kIoThread.assert_held();
+             return server_->batches().active();
+           }) == 0)
+      EXPECT_EQ(other.ask("PING"), "+PONG");
+    client.finish_sending();
+    EXPECT_TRUE(client.is_closed()) << "no reply, and what is behind it is not executed";
+  }
+  Client other(port_);
+  // hold gives its worker back only when it is told to stop.
+  EXPECT_EQ(other.ask("RUN echo JOBS x"), "*1");
+}
+
+TEST_F(BatchCommandsTest, SubmitWaitResultsForget) {
+  start();
+  Client client(port_);
+  client.send("SUBMIT echo ID b1 NAME n JOBS a b\r\n");
+  EXPECT_EQ(client.bulk(), "b1");
+  client.send("HELLO 3\r\n");
+  EXPECT_EQ(client.line(), "%7");
+  while (client.line() != "*0") continue;
+  client.send("WAIT b1\r\n");
+  ASSERT_EQ(client.line(), "%16");
+  std::string status;
+  for (int i = 0; i < 32; ++i) status += client.bulk() + " ";
+  EXPECT_THAT(status,
+              MatchesRegex("id b1 name n handler echo tenant default state done weight :1 jobs :2 queued :0 "
+                           "running :0 ok :2 failed :0 cancelled :0 retried :0 submitted_at :[0-9]+ "
+                           "started_at :[0-9]+ finished_at :[0-9]+ "));
+  client.send("RESULTS b1 COUNT 1\r\n");
+  EXPECT_EQ(client.line(), "*2");
+  const std::string cursor = client.bulk();
+  EXPECT_EQ(cursor, "2");
+  EXPECT_EQ(client.line(), "*1");
+  EXPECT_EQ(client.line(), "*3");
+  client.line();
+  EXPECT_EQ(client.bulk(), "ok");
+  client.bulk();
+  for (int i = 0; i < 2; ++i) {  // it can be read again
+    client.send("RESULTS b1 FROM " + cursor + "\r\n");
+    EXPECT_EQ(client.line(), "*2");
+    EXPECT_EQ(client.bulk(), "0");
+    EXPECT_EQ(client.line(), "*1");
+    EXPECT_EQ(client.line(), "*3");
+    client.line();
+    client.bulk();
+    client.bulk();
+  }
+  EXPECT_EQ(client.ask("FORGET b1"), ":1");
+  EXPECT_EQ(client.ask("FORGET b1"), ":0");
+  EXPECT_THAT(client.ask("STATUS b1"), StartsWith("-NOBATCH "));
+}
+
+TEST_F(BatchCommandsTest, SameIdAndJobsIsTheSameBatchAndOthersAreRefused) {
+  start();
+  Client client(port_);
+  for (const char* wait : {"", "WAIT b1\r\n"}) {  // while the payloads are there, and after
+    for (int i = 0; i < 2; ++i) {
+      client.send("SUBMIT echo ID b1 JOBS a b\r\n");
+      EXPECT_EQ(client.bulk(), "b1");
+    }
+    EXPECT_THAT(client.ask("SUBMIT echo ID b1 JOBS a c"), StartsWith("-EXISTS "));
+    EXPECT_THAT(client.ask("SUBMIT fail ID b1 JOBS a b"), StartsWith("-EXISTS "));
+    EXPECT_THAT(client.ask("SUBMIT echo ID b1 RANGE 0 2"), StartsWith("-EXISTS "));
+    client.send(wait);
+    if (*wait != '\0') {
+      EXPECT_EQ(client.line(), "*32");
+      for (int i = 0; i < 32; ++i) client.bulk();
+    }
+  }
+}
+
+TEST_F(BatchCommandsTest, StreamedBatchRunsWhileItGrows) {
+  start();
+  Client client(port_);
+  client.send("OPEN echo ID s\r\n");
+  EXPECT_EQ(client.bulk(), "s");
+  EXPECT_EQ(client.ask("ADD s a b"), ":2");
+  EXPECT_EQ(client.ask("RESULTS s BLOCK 0"), "*2");
+  client.bulk();
+  const int rows = std::stoi(client.line().substr(1));
+  for (int i = 0; i < rows; ++i) {
+    client.line();
+    client.line();
+    client.bulk();
+    client.bulk();
+  }
+  EXPECT_GE(rows, 1);
+  EXPECT_EQ(client.ask("ADD s c"), ":3");
+  EXPECT_EQ(client.ask("CLOSE s"), ":3");
+  EXPECT_THAT(client.ask("ADD s d"), StartsWith("-CLOSED "));
+  EXPECT_EQ(client.ask("WAIT s"), "*32");
+}
+
+TEST_F(BatchCommandsTest, WaitReturnsAtItsTimeoutWithTheStateAsItIs) {
+  start();
+  Client client(port_);
+  client.send("SUBMIT hold ID h JOBS a\r\n");
+  client.bulk();
+  client.send("WAIT h 1\r\n");
+  EXPECT_EQ(client.line(), "*32");
+  std::string status;
+  for (int i = 0; i < 32; ++i) status += client.bulk() + " ";
+  EXPECT_THAT(status, testing::Not(HasSubstr("state done")));
+  EXPECT_EQ(client.ask("PING"), "+PONG");
+}
+
+TEST_F(BatchCommandsTest, LimitsRefuseABatchWholeAndNameThemselves) {
+  start([](config::Config& config) {
+    config.limits.max_batch_jobs = 4;
+    config.limits.max_queued_jobs = 5;
+    config.limits.max_payload = config::Bytes{3};
+  });
+  Client client(port_);
+  EXPECT_THAT(client.ask("SUBMIT echo RANGE 0 5"), HasSubstr("limits.max_batch_jobs"));
+  EXPECT_THAT(client.ask("SUBMIT echo JOBS abcd"), MatchesRegex("-TOOBIG .*limits.max_payload.*"));
+  client.send("SUBMIT hold ID h RANGE 0 4\r\n");
+  client.bulk();
+  EXPECT_THAT(client.ask("SUBMIT hold RANGE 0 2"), MatchesRegex("-QUEUEFULL .*limits.max_queued_jobs.*"));
+  client.send("SUBMIT hold ID i RANGE 0 1\r\n");
+  EXPECT_EQ(client.bulk(), "i");
+  client.send("CANCEL h\r\nCANCEL i\r\n");
+  EXPECT_THAT(client.line(), StartsWith(":"));
+  EXPECT_THAT(client.line(), StartsWith(":"));
+}
+
+TEST_F(BatchCommandsTest, DeadlineCancelsWhatHasNotStarted) {
+  start();
+  Client client(port_);
+  client.send("SUBMIT hold ID h DEADLINE 10 RANGE 0 100\r\nWAIT h\r\n");
+  client.bulk();
+  EXPECT_EQ(client.line(), "*32");
+  std::string status;
+  for (int i = 0; i < 32; ++i) status += client.bulk() + " ";
+  EXPECT_THAT(status, HasSubstr("state cancelled"));
+}
+
+TEST_F(BatchCommandsTest, AFinishedBatchIsForgottenWhenItsTimeIsUp) {
+  start([](config::Config& config) { config.store.retention = config::Duration(1000); });
+  Client client(port_);
+  client.send("SUBMIT echo ID b JOBS a\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (on_io_thread([&] {
+           kIoThread.assert_held();
+           return server_->batches().registry().size();
+         }) != 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "still retained";
+  }
+}
+
+TEST_F(BatchCommandsTest, UnknownHandlerIsAnsweredWithTheNearestName) {
+  start();
+  Client client(port_);
+  EXPECT_THAT(client.ask("SUBMIT ecko JOBS a"), MatchesRegex("-NOHANDLER .*did you mean 'echo'.*"));
+}
+
+TEST_F(BatchCommandsTest, WhileDrainingNothingNewIsAcceptedAndTheRestIsFinished) {
+  start();
+  Client client(port_);
+  client.send("OPEN echo ID o\r\n");
+  EXPECT_EQ(client.bulk(), "o");
+  std::promise<void> idle;
+  asio::post(io_, [&] {
+    kIoThread.assert_held();
+    server_->drain([&] { idle.set_value(); });
+  });
+  EXPECT_EQ(idle.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_THAT(client.ask("SUBMIT echo JOBS a"), StartsWith("-DRAINING "));
+  EXPECT_THAT(client.ask("RUN echo JOBS a"), StartsWith("-DRAINING "));
+  EXPECT_THAT(client.ask("ADD o a"), StartsWith("-DRAINING "));
+  EXPECT_EQ(client.ask("STATUS o"), "*32");
+}
+
+}  // namespace
+}  // namespace locksley::daemon

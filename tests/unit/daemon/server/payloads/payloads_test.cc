@@ -1,0 +1,233 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/server/payloads/fixed_payloads.h"
+#include "daemon/server/payloads/received_payloads.h"
+#include "daemon/server/payloads/streamed_payloads.h"
+
+namespace locksley::daemon {
+namespace {
+
+proto::ArgumentList arguments(const std::vector<std::string>& payloads) {
+  const std::vector<std::string_view> views(payloads.begin(), payloads.end());
+  return proto::ArgumentList::copy_of(views);
+}
+
+std::vector<std::string> fetch(PayloadSource& source, std::uint64_t first, std::size_t count) {
+  std::vector<std::string_view> views(count);
+  std::string scratch;
+  source.fetch(first, views, scratch);
+  return {views.begin(), views.end()};
+}
+
+using Texts = std::vector<std::string>;
+using FailedJobs = BatchPayloads::FailedJobs;
+using Repetition = BatchPayloads::Repetition;
+
+TEST(ReceivedPayloadsTest, GivesBackWhatCame) {
+  ReceivedPayloads payloads(arguments({"a", "", "ccc", "dd"}));
+  EXPECT_EQ(fetch(payloads, 0, 4), (Texts{"a", "", "ccc", "dd"}));
+  EXPECT_EQ(fetch(payloads, 2, 1), (Texts{"ccc"}));
+  EXPECT_GT(payloads.memory_bytes(), 0u);
+}
+
+TEST(ReceivedPayloadsTest, HoldsNoMemoryAfterRelease) {
+  ReceivedPayloads payloads(arguments({std::string(100'000, 'x')}));
+  EXPECT_GE(payloads.memory_bytes(), 100'000u);
+  const auto released = payloads.release(FailedJobs::kNeverRunAgain, Repetition::kImpossible);
+  EXPECT_EQ(payloads.memory_bytes(), 0u);
+  EXPECT_EQ(released.kept_bytes, 0u);
+  ASSERT_NE(released.freed, nullptr);
+  EXPECT_GE(released.freed->memory_bytes(), 100'000u);
+}
+
+TEST(ReceivedPayloadsTest, StayInMemoryForARetryIfThereIsNoStore) {
+  ReceivedPayloads payloads(arguments({"a", "b"}));
+  const auto released = payloads.release(FailedJobs::kMayRunAgain, Repetition::kImpossible);
+  EXPECT_EQ(released.freed, nullptr);
+  EXPECT_EQ(released.kept_bytes, payloads.memory_bytes());
+  EXPECT_EQ(fetch(payloads, 0, 2), (Texts{"a", "b"}));
+  EXPECT_NE(payloads.release(FailedJobs::kNeverRunAgain, Repetition::kImpossible).freed, nullptr)
+      << "over for the second time";
+}
+
+void add(BatchPayloads& payloads, proto::ArgumentList list) {
+  payloads.add(std::make_shared<const proto::ArgumentList>(std::move(list)), BatchPayloads::Place::kMemory);
+}
+// So many that the store will have.
+void add_stored(BatchPayloads& payloads, std::size_t count) {
+  payloads.add(std::make_shared<const proto::ArgumentList>(arguments(std::vector<std::string>(count))),
+               BatchPayloads::Place::kStore);
+}
+
+// Stands for a store: payload i is "stored i".
+class NumberedPayloads final : public PayloadSource {
+ public:
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
+    scratch.clear();
+    std::vector<std::size_t> ends;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      scratch += "stored " + std::to_string(first + i);
+      ends.push_back(scratch.size());
+    }
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = std::string_view(scratch).substr(begin, ends[i] - begin);
+      begin = ends[i];
+    }
+    return out.size();
+  }
+  std::uint64_t memory_bytes() const override { return 0; }
+};
+
+// What touches a stored piece comes from the store whole, as all jobs that are claimed are there.
+TEST(StreamedPayloadsTest, WhatTheMemoryHasNoRoomForComesFromTheStore) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  add(payloads, arguments({"a", "b"}));
+  add_stored(payloads, 2);
+  add_stored(payloads, 1);
+  add(payloads, arguments({"c"}));
+  EXPECT_EQ(fetch(payloads, 0, 2), (Texts{"a", "b"}));
+  EXPECT_EQ(fetch(payloads, 1, 3), (Texts{"stored 1", "stored 2", "stored 3"}));
+  EXPECT_EQ(fetch(payloads, 4, 1), (Texts{"stored 4"}));
+  EXPECT_EQ(fetch(payloads, 5, 1), (Texts{"c"}));
+}
+
+TEST(StreamedPayloadsTest, WhatIsWithdrawnIsGoneAndWhatComesNextTakesItsPlace) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  add(payloads, arguments({"a", "b"}));
+  add(payloads, arguments({"c"}));
+  add_stored(payloads, 3);
+  payloads.withdraw(3);
+  payloads.withdraw(1);
+  add(payloads, arguments({"d", "e"}));
+  EXPECT_EQ(fetch(payloads, 0, 4), (Texts{"a", "b", "d", "e"}));
+}
+
+TEST(StreamedPayloadsTest, KeepsOnlyWhatIsWantedAndTakesMore) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  const std::string large(StreamedPayloads::kCopiedBytes, 'x');
+  add(payloads, arguments({"a", "b"}));         // 0, 1
+  add(payloads, arguments({large, "c"}));       // 2, 3
+  add(payloads, arguments({"d"}));              // 4
+  add(payloads, arguments({large, "e", "f"}));  // 5 to 7
+  const std::uint64_t before = payloads.memory_bytes();
+  payloads.keep_only(std::vector<IndexRange>{{3, 4}});
+  EXPECT_EQ(fetch(payloads, 2, 2), (Texts{large, "c"}));
+  EXPECT_EQ(fetch(payloads, 0, 2), (Texts{"stored 0", "stored 1"}));
+  EXPECT_EQ(fetch(payloads, 4, 4), (Texts{"stored 4", "stored 5", "stored 6", "stored 7"}));
+  EXPECT_LT(payloads.memory_bytes(), before / 2);
+  add(payloads, arguments({"g"}));
+  EXPECT_EQ(fetch(payloads, 8, 1), (Texts{"g"}));
+  payloads.keep_only({});
+  EXPECT_EQ(payloads.memory_bytes(), 0U);
+  add(payloads, arguments({"h"}));
+  EXPECT_EQ(fetch(payloads, 9, 1), (Texts{"h"}));
+}
+
+// Small ones are copied together, large ones kept: a fetch must go from one kind to the other and back.
+TEST(StreamedPayloadsTest, FetchGoesAcrossPiecesOfBothKinds) {
+  StreamedPayloads payloads;
+  Texts expected;
+  const auto add_both = [&](const Texts& texts) {
+    add(payloads, arguments(texts));
+    expected.insert(expected.end(), texts.begin(), texts.end());
+  };
+  add_both({"a", "bb"});
+  add_both({std::string(StreamedPayloads::kCopiedBytes, 'c'), "d"});
+  add_both({"", "e"});
+  add_both({"f"});
+  for (std::size_t first = 0; first < expected.size(); ++first) {
+    const std::size_t count = expected.size() - first;
+    EXPECT_EQ(fetch(payloads, first, count),
+              Texts(expected.begin() + static_cast<std::ptrdiff_t>(first), expected.end()));
+  }
+}
+
+TEST(StreamedPayloadsTest, ManySmallAddsSpillIntoNewPieces) {
+  StreamedPayloads payloads;
+  Texts expected;
+  const std::string text(1000, 'x');
+  for (std::size_t i = 0; i < 3 * StreamedPayloads::kPieceBytes / text.size(); ++i) {
+    expected.push_back(text + std::to_string(i));
+    add(payloads, arguments({expected.back()}));
+  }
+  EXPECT_EQ(fetch(payloads, 0, expected.size()), expected);
+  EXPECT_EQ(fetch(payloads, 100, 3), Texts(expected.begin() + 100, expected.begin() + 103));
+}
+
+TEST(StreamedPayloadsTest, EmptyPayloadsAreCountedToo) {
+  StreamedPayloads payloads;
+  for (int i = 0; i < 20'000; ++i) add(payloads, arguments({"", ""}));
+  EXPECT_EQ(fetch(payloads, 39'998, 2), (Texts{"", ""}));
+}
+
+TEST(StreamedPayloadsTest, ViewsStayGoodWhileMoreIsAdded) {
+  StreamedPayloads payloads;
+  add(payloads, arguments({"first"}));
+  std::vector<std::string_view> views(1);
+  std::string scratch;
+  payloads.fetch(0, views, scratch);
+  for (int i = 0; i < 10'000; ++i) add(payloads, arguments({std::string(50, 'y')}));
+  EXPECT_EQ(views[0], "first");
+}
+
+TEST(StreamedPayloadsTest, AreReadFromTheStoreForARetry) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  add(payloads, arguments({"a", "b"}));
+  EXPECT_EQ(payloads.release(FailedJobs::kMayRunAgain, Repetition::kPossible).kept_bytes, 0u);
+  EXPECT_EQ(payloads.memory_bytes(), 0u);
+  EXPECT_EQ(fetch(payloads, 0, 2), (Texts{"stored 0", "stored 1"}));
+}
+
+TEST(BatchPayloadsTest, TellTheSameJobsFromOthersBeforeAndAfterTheRelease) {
+  ReceivedPayloads payloads(arguments({"ab", "c"}));
+  const BatchPayloads& same = payloads;
+  for (const bool released : {false, true}) {
+    if (released) payloads.release(FailedJobs::kNeverRunAgain, Repetition::kPossible);
+    EXPECT_TRUE(same.is_same(arguments({"ab", "c"}))) << released;
+    EXPECT_FALSE(same.is_same(arguments({"a", "bc"}))) << released;
+    EXPECT_FALSE(same.is_same(arguments({"ab"}))) << released;
+    EXPECT_FALSE(same.is_same_range(proto::RangeSource{.low = 0, .high = 2, .payload = {}})) << released;
+  }
+  EXPECT_EQ(payloads.memory_bytes(), 0u);
+}
+
+TEST(BatchPayloadsTest, UncachedPayloadsAreComparedByTheirDigest) {
+  const UncachedPayloads payloads(std::make_unique<NumberedPayloads>(), 2, digest_of(arguments({"ab", "c"})));
+  EXPECT_TRUE(payloads.is_same(arguments({"ab", "c"})));
+  EXPECT_FALSE(payloads.is_same(arguments({"a", "bc"})));
+  const UncachedPayloads unknown(std::make_unique<NumberedPayloads>(), 2, std::nullopt);
+  EXPECT_FALSE(unknown.is_same(arguments({"ab", "c"})));
+}
+
+TEST(BatchPayloadsTest, CompareRanges) {
+  const RangedPayloads payloads(proto::RangeSource{.low = 1, .high = 3, .payload = "x{}"});
+  EXPECT_TRUE(payloads.is_same_range(proto::RangeSource{.low = 1, .high = 3, .payload = "x{}"}));
+  EXPECT_FALSE(payloads.is_same_range(proto::RangeSource{.low = 1, .high = 3, .payload = {}}));
+  EXPECT_FALSE(payloads.is_same_range(proto::RangeSource{.low = 1, .high = 4, .payload = "x{}"}));
+  EXPECT_FALSE(payloads.is_same(arguments({"x1", "x2"})));
+}
+
+TEST(DigestTest, InPartsItIsTheSame) {
+  std::vector<std::string> many(5'000, "ab");
+  many[7] = std::string(1 << 20, 'x');
+  many.back() = "";
+  std::vector<std::string_view> views(many.begin(), many.end());
+  const proto::ArgumentList all = proto::ArgumentList::copy_of(views);
+  views.insert(views.begin(), {"SUBMIT", "JOBS"});
+  const proto::ArgumentList command = proto::ArgumentList::copy_of(views);
+  DigestInParts in_parts(command, 2);
+  std::optional<Digest> digest;
+  int steps = 1;
+  while (!(digest = in_parts.go_on(Instant::min()))) ++steps;
+  EXPECT_GT(steps, 10);
+  EXPECT_EQ(*digest, digest_of(all));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

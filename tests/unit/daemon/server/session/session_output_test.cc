@@ -1,0 +1,99 @@
+// The replies of a connection: which may be sent, and which wait for the store.
+#include "daemon/server/session/session_output.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace locksley::daemon {
+namespace {
+
+class SessionOutputTest : public ::testing::Test {
+ protected:
+  void write(std::string_view text) { output_.end().append(text); }
+  void write_held(Ticket ticket, std::string_view text) {
+    output_.hold(ticket);
+    const std::size_t begin = output_.end().size();
+    write(text);
+    output_.mark(begin, output_.end().size());
+  }
+  std::string sendable() const { return output_.sendable().to_string(); }
+
+  HeldReplies queue_;
+  std::size_t errors_ = 0;
+  SessionOutput output_{queue_, [this](const std::string& error) {
+                          errors_ += output_.release(error, proto::Protocol::kResp2);
+                        }};
+};
+
+TEST_F(SessionOutputTest, RepliesAfterAHeldOneWaitWithIt) {
+  write("a");
+  write_held(3, "b");
+  write("c");
+  EXPECT_EQ(sendable(), "a");
+  EXPECT_EQ(output_.size(), 3u);
+  queue_.settle({.up_to = 2, .error = {}});
+  EXPECT_EQ(sendable(), "a");
+  queue_.settle({.up_to = 3, .error = {}});
+  EXPECT_EQ(sendable(), "abc");
+  EXPECT_FALSE(output_.is_held());
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(SessionOutputTest, AnEarlierTicketAfterALaterOneWaitsForTheLater) {
+  write_held(5, "a");
+  write_held(4, "b");
+  queue_.settle({.up_to = 4, .error = {}});
+  EXPECT_EQ(sendable(), "");
+  queue_.settle({.up_to = 5, .error = {}});
+  EXPECT_EQ(sendable(), "ab");
+}
+
+TEST_F(SessionOutputTest, AFailedWriteReplacesTheRepliesThatReportItAndNoOthers) {
+  write_held(1, "a");
+  write("b");
+  write_held(1, "c");
+  write_held(2, "d");
+  queue_.settle({.up_to = 1, .error = "no"});
+  EXPECT_EQ(sendable(), "-no\r\nb-no\r\n");
+  EXPECT_EQ(errors_, 2u);
+  queue_.settle({.up_to = 2, .error = {}});
+  EXPECT_EQ(sendable(), "-no\r\nb-no\r\nd");
+}
+
+TEST_F(SessionOutputTest, AClearedOutputIsNotCalledBack) {
+  write_held(1, "a");
+  write_held(2, "b");
+  output_.clear();
+  EXPECT_TRUE(queue_.empty());
+  queue_.settle({.up_to = 2, .error = "no"});
+  EXPECT_EQ(errors_, 0u);
+  EXPECT_TRUE(output_.empty());
+}
+
+TEST(HeldRepliesTest, AnOutcomeCallsBackInTheOrderOfTheTickets) {
+  HeldReplies queue;
+  std::vector<std::string> called;
+  for (const Ticket ticket : {Ticket{3}, Ticket{1}, Ticket{2}, Ticket{1}}) {
+    queue.hold(ticket, [&called, ticket](const std::string& error) {
+      called.push_back(std::to_string(ticket) + error);
+    });
+  }
+  queue.settle({.up_to = 2, .error = "!"});
+  EXPECT_EQ(called, (std::vector<std::string>{"1!", "1!", "2!"}));
+  EXPECT_FALSE(queue.empty());
+}
+
+TEST(HeldRepliesTest, ACallbackMayHoldAnotherReply) {
+  HeldReplies queue;
+  int called = 0;
+  queue.hold(1, [&](const std::string&) { queue.hold(2, [&](const std::string&) { ++called; }); });
+  queue.settle({.up_to = 1, .error = {}});
+  EXPECT_EQ(called, 0);
+  queue.settle({.up_to = 2, .error = {}});
+  EXPECT_EQ(called, 1);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

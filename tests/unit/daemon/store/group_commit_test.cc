@@ -1,0 +1,262 @@
+// When writes to the store are written and acknowledged.
+#include "daemon/store/group_commit.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/store_fixture.h"
+#include "tests/support/threads.h"
+
+namespace locksley::daemon {
+namespace {
+
+using testing::accept_batch;
+using testing::FaultyFileSystem;
+using testing::is_same;
+using ::testing::IsEmpty;
+using testing::StepMaker;
+using testing::StoreBench;
+using Operation = FaultyFileSystem::Operation;
+using Tail = FaultyFileSystem::Tail;
+
+TEST(GroupCommitTest, NobodyHearsBeforeTheSyncIsOver) {
+  StoreBench bench;
+  bench.open();
+  bench.disk->hold(Operation::kSync);
+  const Ticket ticket = bench.put(accept_batch(1, 3));
+  ASSERT_TRUE(bench.disk->await_held());
+  EXPECT_THAT(bench.outcomes->all(), IsEmpty());
+  bench.disk->release();
+  EXPECT_EQ(bench.outcomes->await(ticket).error, "");
+}
+
+TEST(GroupCommitTest, AllThatComesDuringASyncSharesTheNext) {
+  StoreBench bench;
+  bench.open();
+  bench.disk->hold(Operation::kSync);
+  const Ticket first = bench.put(accept_batch(1, 3));
+  ASSERT_TRUE(bench.disk->await_held());
+  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  for (std::uint64_t sequence = 2; sequence < 100; ++sequence) {
+    EXPECT_EQ(bench.put(accept_batch(sequence, 3)), first + 1);
+  }
+  bench.disk->release();
+  EXPECT_EQ(bench.outcomes->await(first + 1).error, "");
+  EXPECT_EQ(bench.outcomes->all().size(), 2U);
+  EXPECT_EQ(bench.disk->count(Operation::kSync), syncs + 1);
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, TicketsAscendAndOutcomesComeInTheirOrder) {
+  StoreBench bench;
+  bench.open();
+  constexpr std::uint64_t kEach = 150;
+  std::atomic<Ticket> largest{0};
+  testing::run_together(4, [&](std::size_t thread) {
+    Ticket last = 0;
+    for (std::uint64_t i = 0; i < kEach; ++i) {
+      const Ticket ticket = bench.store->put(accept_batch(1 + thread * kEach + i, 2), Urgency::kAwaited);
+      EXPECT_GE(ticket, last);
+      last = ticket;
+      if (i % 16 == thread) {
+        EXPECT_EQ(bench.outcomes->await(ticket).error, "");
+      }
+    }
+    for (Ticket seen = largest; seen < last && !largest.compare_exchange_weak(seen, last);) {
+    }
+  });
+  EXPECT_EQ(bench.outcomes->await(largest).error, "");
+  Ticket before = 0;
+  for (const Outcome& outcome : bench.outcomes->all()) {
+    EXPECT_GT(outcome.up_to, before);
+    before = outcome.up_to;
+  }
+  EXPECT_EQ(before, largest);
+  bench.close();
+  EXPECT_EQ(bench.open().size(), 4 * kEach);
+}
+
+TEST(GroupCommitTest, StepsAreWrittenThoughNobodyWaits) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 10));
+  const std::size_t told = bench.outcomes->all().size();
+  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  StepMaker steps(1);
+  bench.put(steps.end_jobs({0, 4}));
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->count(Operation::kSync) > syncs; }));
+  // A sync is counted when it begins.
+  bench.flush();
+  EXPECT_EQ(bench.outcomes->all().size(), told + 1);
+  bench.disk->cut_power();
+  bench.close();
+  bench.disk->lose_power(Tail::kLost);
+  EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, WhatNobodyWaitsForIsWrittenAllTheSameAndNobodyIsTold) {
+  StoreBench bench;
+  bench.open();
+  for (std::uint64_t sequence = 1; sequence <= 3; ++sequence) bench.commit(accept_batch(sequence, 2));
+  const std::size_t told = bench.outcomes->all().size();
+  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  bench.put(ForgetBatch{1}, Urgency::kWithNext);
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->count(Operation::kSync) > syncs; }));
+  // A sync is counted when it begins.
+  bench.flush();
+  EXPECT_EQ(bench.outcomes->all().size(), told + 1);
+  EXPECT_EQ(bench.outcomes->await(bench.put(ForgetBatch{2}, Urgency::kAwaited)).error, "");
+  EXPECT_EQ(bench.outcomes->all().size(), told + 2);
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, WhatIsWrittenCanBeKnownThoughNobodyIsTold) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 10));
+  StepMaker steps(1);
+  bench.disk->hold(Operation::kSync);
+  bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
+  const Ticket ticket = bench.store->gathering();
+  ASSERT_TRUE(bench.disk->await_held());
+  EXPECT_FALSE(bench.store->is_written(ticket));
+  bench.disk->release();
+  bench.flush();
+  EXPECT_TRUE(bench.store->is_written(ticket));
+  EXPECT_EQ(bench.store->load(1)->history.totals.total(), 10U);
+}
+
+TEST(GroupCommitTest, WhatTheDiskRefusedIsWrittenOnceItIsWrittenAnew) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 10));
+  StepMaker steps(1);
+  bench.disk->fail(Operation::kSync, 1, rocksdb::IOStatus::IOError("broken"),
+                   FaultyFileSystem::Lasting::kUntilHealed);
+  bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
+  const Ticket ticket = bench.store->gathering();
+  ASSERT_TRUE(testing::wait_until_true([&] { return !bench.store->error().empty(); }));
+  EXPECT_FALSE(bench.store->is_written(ticket));
+  bench.disk->heal();
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.store->is_written(ticket); }));
+  EXPECT_TRUE(bench.store->load(1).has_value());
+}
+
+TEST(GroupCommitTest, StopWritesWhatThereIs) {
+  for (int i = 0; i < 20; ++i) {
+    StoreBench bench;
+    bench.open();
+    bench.put(accept_batch(1, 10));
+    StepMaker steps(1);
+    bench.put(steps.end_jobs({2, 5}));
+    ChangesRow changes;
+    changes.is_paused = true;
+    bench.put(ChangeBatch{.sequence = 1, .changes = changes});
+    bench.put(steps.end_jobs({7, 9}));
+    EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+  }
+}
+
+TEST(GroupCommitTest, AfterStopNothingIsWritten) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 10));
+  bench.store->stop();
+  bench.store->put(accept_batch(2, 10), Urgency::kAwaited);
+  bench.store->journal(1)->record(StepMaker(1).end_jobs({0, 5}).step);
+  bench.store->journal(1)->wait_for_room();
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, WhoeverRecordsMoreThanTheDiskTakesWaitsForRoom) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 1000));
+  const std::unique_ptr<BatchJournal> journal = bench.store->journal(1);
+  bench.disk->hold(Operation::kSync);
+  StepMaker steps(1);
+  // Rows that claim to be large and are not: their stated size counts.
+  const auto record = [&](IndexRange range, std::size_t bytes) {
+    RecordStep write = steps.cancel_jobs(range, "no");
+    write.step.rows.size_bytes = bytes;
+    journal->record(std::move(write.step));
+  };
+  record({0, 10}, GroupCommit::kMostPending / 2);
+  journal->wait_for_room();
+  record({10, 20}, GroupCommit::kMostPending / 2);
+  std::atomic<bool> went_on{false};
+  std::thread worker([&] {
+    journal->wait_for_room();
+    went_on = true;
+  });
+  ASSERT_TRUE(bench.disk->await_held());
+  EXPECT_FALSE(bench.store->has_room());
+  // That it waits cannot be observed; that it does not wait would be, within this time.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(went_on);
+  bench.disk->release();
+  worker.join();
+  EXPECT_TRUE(went_on);
+  EXPECT_TRUE(bench.store->has_room());
+}
+
+TEST(GroupCommitTest, WhileTheDiskFailsMoreMayWaitForItAndStopReleasesAll) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 1000));
+  const std::unique_ptr<BatchJournal> journal = bench.store->journal(1);
+  bench.disk->fail(Operation::kSync, 1, rocksdb::IOStatus::IOError("broken"),
+                   FaultyFileSystem::Lasting::kUntilHealed);
+  StepMaker steps(1);
+  RecordStep write = steps.cancel_jobs({0, 10}, "no");
+  write.step.rows.size_bytes = GroupCommit::kMostPendingWhileItFails / 2;
+  journal->record(std::move(write.step));
+  ASSERT_TRUE(testing::wait_until_true([&] { return !bench.store->error().empty(); }));
+  journal->wait_for_room();
+  write = steps.cancel_jobs({10, 20}, "no");
+  write.step.rows.size_bytes = GroupCommit::kMostPendingWhileItFails / 2;
+  journal->record(std::move(write.step));
+  std::atomic<bool> went_on{false};
+  std::thread worker([&] {
+    journal->wait_for_room();
+    went_on = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(went_on);
+  bench.store->stop();
+  worker.join();
+}
+
+TEST(GroupCommitTest, WithoutFsyncNobodyWaitsForTheDiskWhichIsSyncedASecondLater) {
+  StoreBench bench(1, config::Durability::kAsync);
+  bench.open();
+  bench.disk->hold(Operation::kSync);
+  EXPECT_EQ(bench.outcomes->await(bench.put(accept_batch(1, 10))).error, "");
+  ASSERT_TRUE(bench.disk->await_held());
+  bench.disk->release();
+  // After the sync, on the same thread.
+  bench.flush();
+  bench.disk->cut_power();
+  bench.close();
+  bench.disk->lose_power(Tail::kLost);
+  EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, WithoutDurabilityNothingIsSyncedUntilTheEnd) {
+  StoreBench bench(1, config::Durability::kNone);
+  bench.open();
+  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  bench.commit(accept_batch(1, 10));
+  bench.commit(accept_batch(2, 10));
+  EXPECT_EQ(bench.disk->count(Operation::kSync), syncs);
+  bench.close();
+  bench.disk->lose_power(Tail::kLost);
+  EXPECT_TRUE(is_same(bench.open(), bench.model.picture())) << "after a clean end";
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,0 +1,248 @@
+// The rows of the store, and how it reads bytes that it did not write.
+#include "daemon/store/rows.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/batch/result_log.h"
+#include "daemon/store/codec.h"
+#include "tests/support/store_model.h"
+#include "tests/support/store_rows.h"
+
+namespace locksley::daemon {
+namespace {
+
+using testing::append_rows;
+using testing::Bounded;
+using ::testing::ElementsAreArray;
+using testing::kLargest;
+using testing::RandomRows;
+using testing::visit;
+
+void expect_same(const AcceptedRow& given, const AcceptedRow& read) {
+  EXPECT_EQ(read.handler, given.handler);
+  EXPECT_EQ(read.options.id, given.options.id);
+  EXPECT_EQ(read.options.name, given.options.name);
+  EXPECT_EQ(read.options.tenant, given.options.tenant);
+  EXPECT_EQ(read.options.trace, given.options.trace);
+  EXPECT_EQ(read.options.weight, given.options.weight);
+  EXPECT_EQ(read.options.slots, given.options.slots);
+  EXPECT_EQ(read.options.max_fails, given.options.max_fails);
+  EXPECT_EQ(read.options.timeout, given.options.timeout);
+  EXPECT_EQ(read.options.keep, given.options.keep);
+  EXPECT_EQ(read.id_is_chosen, given.id_is_chosen);
+  EXPECT_EQ(read.is_streamed, given.is_streamed);
+  EXPECT_EQ(read.submitted_at, given.submitted_at);
+  EXPECT_EQ(read.deadline_at, given.deadline_at);
+  EXPECT_EQ(read.retain_ms, given.retain_ms);
+  EXPECT_EQ(read.jobs, given.jobs);
+  EXPECT_EQ(read.payload_bytes, given.payload_bytes);
+  ASSERT_EQ(read.range.has_value(), given.range.has_value());
+  if (given.range) {
+    EXPECT_EQ(read.range->low, given.range->low);
+    EXPECT_EQ(read.range->payload, given.range->payload);
+  }
+  EXPECT_EQ(read.options.retries, given.options.retries);
+  EXPECT_EQ(read.start_at, given.start_at);
+  ASSERT_EQ(read.after.size(), given.after.size());
+  for (std::size_t i = 0; i < given.after.size(); ++i) {
+    EXPECT_EQ(read.after[i].sequence, given.after[i].sequence);
+    EXPECT_EQ(read.after[i].id, given.after[i].id);
+    EXPECT_EQ(read.after[i].only_if_ok, given.after[i].only_if_ok);
+  }
+  ASSERT_EQ(read.digest.has_value(), given.digest.has_value());
+  if (given.digest) {
+    EXPECT_EQ(read.digest->low, given.digest->low);
+    EXPECT_EQ(read.digest->high, given.digest->high);
+  }
+}
+
+void expect_same(const ChangesRow& given, const ChangesRow& read) {
+  EXPECT_EQ(read.jobs, given.jobs);
+  EXPECT_EQ(read.payload_bytes, given.payload_bytes);
+  EXPECT_EQ(read.is_closed, given.is_closed);
+  EXPECT_EQ(read.is_paused, given.is_paused);
+  EXPECT_EQ(read.is_cancelled, given.is_cancelled);
+  EXPECT_EQ(read.stop_reason, given.stop_reason);
+  EXPECT_EQ(read.weight, given.weight);
+  EXPECT_EQ(read.attempt, given.attempt);
+  EXPECT_EQ(read.has_no_deadline, given.has_no_deadline);
+  EXPECT_EQ(read.is_released, given.is_released);
+  EXPECT_EQ(read.satisfied, given.satisfied);
+}
+
+void expect_same(const BatchStep& given, const StepRow& read) {
+  EXPECT_EQ(read.ended, given.ended);
+  EXPECT_THAT(read.totals.by_status, ElementsAreArray(given.totals.by_status));
+  EXPECT_EQ(read.rows, given.row_count);
+  EXPECT_EQ(read.result_bytes, given.result_bytes);
+  EXPECT_EQ(read.started_at, given.started_at);
+  EXPECT_EQ(read.finished_at, given.finished_at);
+  EXPECT_EQ(read.cancelled, given.cancelled);
+  EXPECT_EQ(read.stop_reason, given.stop_reason);
+  EXPECT_EQ(read.failed, given.failed);
+  EXPECT_EQ(read.requeued, given.requeued);
+  EXPECT_EQ(read.job_attempts, given.job_attempts);
+  EXPECT_EQ(read.retried, given.retried);
+  EXPECT_EQ(read.superseded, given.superseded);
+}
+
+TEST(StoreKeysTest, SortAsTheirNumbersDo) {
+  const std::uint64_t numbers[] = {0, 1, 0x7F, 0x80, 0xFF, 0x100, 0xFFFF, 0x10000, kLargest - 1, kLargest};
+  for (std::size_t i = 1; i < std::size(numbers); ++i) {
+    EXPECT_LT(part_key(numbers[i - 1], kLargest), part_key(numbers[i], 0));
+    EXPECT_LT(part_key(7, numbers[i - 1]), part_key(7, numbers[i]));
+    EXPECT_LT(step_key(numbers[i - 1], kLargest), step_key(numbers[i], 0));
+    EXPECT_LT(row_key(kAcceptedKey, numbers[i - 1]), row_key(kAcceptedKey, numbers[i]));
+    EXPECT_EQ(key_number(std::string_view(part_key(3, numbers[i])).substr(8)), numbers[i]);
+  }
+}
+
+TEST(StoreRowsTest, WhatWasAcceptedSurvives) {
+  RandomRows values(1);
+  for (int i = 0; i < 300; ++i) {
+    const AcceptedRow row = values.accepted();
+    const auto read = decode_accepted(Bounded(encode(row)));
+    ASSERT_TRUE(read.has_value());
+    expect_same(row, *read);
+  }
+  const auto empty = decode_accepted(encode(AcceptedRow()));
+  ASSERT_TRUE(empty.has_value());
+  expect_same(AcceptedRow(), *empty);
+}
+
+// The format of stores on users' disks: later versions must still read these bytes.
+TEST(StoreRowsTest, WhatWasAcceptedIsWrittenAsItAlwaysWas) {
+  AcceptedRow row;
+  row.handler = "h";
+  row.options.id = "i";
+  row.options.name = "n";
+  row.options.tenant = "t";
+  row.options.weight = 3;
+  row.options.max_fails = 300;
+  row.options.timeout = std::chrono::milliseconds(5);
+  row.options.keep = Keep::kNone;
+  row.id_is_chosen = true;
+  row.submitted_at = 1;
+  row.retain_ms = 1000;
+  row.jobs = 4;
+  row.payload_bytes = 9;
+  const std::string first("\1h\1i\1n\1t\0\3\0\xAC\2\xA\2\1\0\2\0\xD0\xF\4\x9\0\0", 25);
+  EXPECT_EQ(encode(row), first);
+  row.options.retries = 2;
+  row.after.push_back({7, "a", true});
+  EXPECT_EQ(encode(row), first + std::string("\2\0\1\7\1a\1", 7));
+}
+
+TEST(StoreRowsTest, ChangesSurvive) {
+  RandomRows values(2);
+  for (int i = 0; i < 300; ++i) {
+    const ChangesRow row = values.changes();
+    const auto read = decode_changes(Bounded(encode(row)));
+    ASSERT_TRUE(read.has_value());
+    expect_same(row, *read);
+  }
+}
+
+TEST(StoreRowsTest, StepsSurvive) {
+  RandomRows values(3);
+  for (int i = 0; i < 300; ++i) {
+    const BatchStep step = values.step();
+    const auto read = decode_step(Bounded(encode(step)));
+    ASSERT_TRUE(read.has_value());
+    expect_same(step, *read);
+  }
+}
+
+TEST(StoreRowsTest, TruncatedRowsAreRefused) {
+  RandomRows values(5);
+  // `plain`: the same row without later fields, as an earlier version wrote it.
+  const auto expect_refused = [](const std::string& whole, const std::string& plain, const auto& decode) {
+    EXPECT_TRUE(decode(Bounded(plain)).has_value());
+    EXPECT_TRUE(whole.starts_with(plain));
+    // Short rows are cut at every byte; long ones, which are long because of their texts, at some
+    // hundred.
+    for (std::size_t size = 0; size < whole.size(); size += 1 + whole.size() / 500) {
+      if (size == plain.size()) continue;
+      EXPECT_FALSE(decode(Bounded(std::string_view(whole).substr(0, size))).has_value()) << size;
+    }
+  };
+  for (int i = 0; i < 10; ++i) {
+    const AcceptedRow accepted = values.accepted();
+    AcceptedRow plain_accepted = accepted;
+    plain_accepted.options.retries = 0;
+    plain_accepted.start_at = 0;
+    plain_accepted.after.clear();
+    expect_refused(encode(accepted), encode(plain_accepted), decode_accepted);
+    const ChangesRow changes = values.changes();
+    ChangesRow plain_changes = changes;
+    plain_changes.has_no_deadline = plain_changes.is_released = false;
+    plain_changes.satisfied.clear();
+    expect_refused(encode(changes), encode(plain_changes), decode_changes);
+    const BatchStep step = values.step();
+    BatchStep plain_step = step;
+    plain_step.failed = plain_step.requeued = {};
+    plain_step.job_attempts.clear();
+    plain_step.retried = plain_step.superseded = 0;
+    expect_refused(encode(step), encode(plain_step), decode_step);
+  }
+}
+
+TEST(StoreRowsTest, RowsWithMoreBehindThemAreRefused) {
+  RandomRows values(6);
+  EXPECT_FALSE(decode_accepted(encode(values.accepted()) + '\0').has_value());
+  EXPECT_FALSE(decode_changes(encode(values.changes()) + '\0').has_value());
+  EXPECT_FALSE(decode_step(encode(values.step()) + '\0').has_value());
+  ResultLog log;
+  EXPECT_FALSE(visit(encode(append_rows(log, values.rows())) + '\0', 0, kLargest).visited.has_value());
+  EXPECT_FALSE(
+      visit(encode(log.append_run(0, 3, JobStatus::kOk, "")) + '\0', 0, kLargest).visited.has_value());
+  const std::vector<std::string_view> payloads{"a", "b"};
+  EXPECT_FALSE(PayloadChunk::of(encode_payload_chunk(payloads) + '\0').has_value());
+}
+
+// Under AddressSanitizer this shows that nothing is read beyond the bytes, and under both that
+// nothing hangs.
+TEST(StoreRowsTest, WhateverTheBytesAreTheyAreReadToTheirEndAtMost) {
+  RandomRows values(8);
+  ResultLog log;
+  std::uint64_t refused = 0;
+  std::uint64_t read = 0;
+  const auto tell = [&](bool was_read) { ++(was_read ? read : refused); };
+  for (int i = 0; i < 5000; ++i) {
+    std::string bytes;
+    const std::uint64_t kind = values.below(6);
+    if (kind == 0) bytes = encode(values.accepted());
+    if (kind == 1) bytes = encode(values.changes());
+    if (kind == 2) bytes = encode(values.step());
+    if (kind == 3) bytes = encode(append_rows(log, values.rows()));
+    if (kind == 4)
+      bytes = encode(log.append_run(values.number(), 1 + values.below(1000), values.status(), "x"));
+    if (kind == 5) bytes = values.text();
+    if (bytes.size() > 2000) bytes.resize(2000);
+    for (std::uint64_t changes = values.below(4); changes > 0 && !bytes.empty(); --changes) {
+      bytes[values.below(bytes.size())] = static_cast<char>(values.number());
+    }
+    if (values.below(4) == 0) bytes.resize(values.below(bytes.size() + 1));
+    const Bounded bounded(bytes);
+    tell(decode_accepted(bounded).has_value());
+    tell(decode_changes(bounded).has_value());
+    tell(decode_step(bounded).has_value());
+    tell(visit(bounded, values.below(3), 100).visited.has_value());
+    if (const auto chunk = PayloadChunk::of(bounded)) {
+      std::size_t sum = 0;
+      for (std::uint64_t at = 0; at < chunk->size(); ++at)
+        sum += Bounded((*chunk)[at]).operator std::string_view().size();
+      EXPECT_LE(sum, bytes.size());
+    }
+  }
+  EXPECT_GT(refused, 100U);
+  EXPECT_GT(read, 100U);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,0 +1,294 @@
+// The client against a server that follows a script: what it sends, what it sends again and what it does not.
+
+#include "proto/clients/cpp/client.h"
+
+#include <gmock/gmock.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "proto/clients/cpp/batch_id.h"
+#include "proto/clients/cpp/batch_stream.h"
+#include "tests/support/fake_server.h"
+
+namespace locksley::client {
+namespace {
+
+using namespace locksley::testing::fake;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Kind = ClientError::Kind;
+using std::chrono::milliseconds;
+
+BatchOptions with_id(std::string id) {
+  BatchOptions options;
+  options.id = std::move(id);
+  return options;
+}
+
+Client connected(const FakeServer& server, ClientOptions options = {}) {
+  return Client::connect(server.address(), std::move(options)).value();
+}
+
+TEST(ClientTest, BatchIdsAre128RandomBits) {
+  const std::string id = random_batch_id();
+  EXPECT_EQ(id.size(), 32U);
+  EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(id, random_batch_id());
+}
+
+TEST(ClientTest, NobodyThereIsUnavailableAndNamed) {
+  std::uint16_t port = 0;
+  {
+    FakeServer gone([](const Words&) { return Answer::silence(); });
+    port = gone.port();
+  }
+  const auto client = Client::connect({.host = "127.0.0.1", .port = port});
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().kind, Kind::kUnavailable);
+  EXPECT_THAT(client.error().message, HasSubstr("127.0.0.1:" + std::to_string(port)));
+}
+
+TEST(ClientTest, AServerWithoutTlsIsToldApart) {
+  FakeServer server([](const Words&) { return Answer::silence(); }, true, "-ERR what is this\r\n");
+  const auto client = Client::connect({.host = "127.0.0.1", .port = server.port(), .tls = true});
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().kind, Kind::kUnavailable);
+  EXPECT_THAT(client.error().message, HasSubstr("does not speak TLS"));
+}
+
+TEST(ClientTest, FilesForTlsThatCannotBeReadAreNamed) {
+  FakeServer server([](const Words&) { return Answer::silence(); }, true);
+  Address address{.host = "127.0.0.1", .port = server.port(), .tls = true, .ca_file = "/nowhere/ca.pem"};
+  const auto client = Client::connect(address);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().kind, Kind::kInput);
+  EXPECT_THAT(client.error().message, AllOf(HasSubstr("/nowhere/ca.pem"), HasSubstr("No such file")));
+}
+
+TEST(ClientTest, CredentialsAreSentWithHello) {
+  FakeServer server(
+      [](const Words& words) {
+        return Answer::text(words[0] == "HELLO" ? "-WRONGPASS invalid username-password pair\r\n"
+                                                : "+OK\r\n");
+      },
+      true);
+  const auto client =
+      Client::connect({.host = "127.0.0.1", .port = server.port(), .user = "alice", .password = "pw"});
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().kind, Kind::kRefused);
+  EXPECT_EQ(client.error().code, "WRONGPASS");
+  EXPECT_THAT(server.commands().at(0), ElementsAre("HELLO", "3", "AUTH", "alice", "pw"));
+}
+
+TEST(ClientTest, ASubmitWhoseReplyIsLostIsSentAgainWithTheSameId) {
+  int submits = 0;
+  FakeServer server([&](const Words& words) {
+    return ++submits < 3 ? Answer::drop() : Answer::text(bulk(option_of(words, "ID")));
+  });
+  Client client = connected(server);
+  const std::string_view jobs[] = {"a", "", "c"};
+  BatchOptions options;
+  options.name = "n";
+  options.weight = 7;
+  const auto id = client.submit("echo", options, jobs);
+  ASSERT_TRUE(id) << id.error().message;
+  const auto commands = server.commands();
+  ASSERT_EQ(commands.size(), 3U);
+  EXPECT_EQ(commands[0], commands[1]);
+  EXPECT_EQ(commands[0], commands[2]);
+  EXPECT_THAT(commands[0],
+              ElementsAre("SUBMIT", "echo", "ID", *id, "NAME", "n", "WEIGHT", "7", "JOBS", "a", "", "c"));
+  EXPECT_EQ(server.connections(), 3);
+}
+
+TEST(ClientTest, ARunIsNotSentAgain) {
+  FakeServer server([](const Words&) { return Answer::drop(); });
+  Client client = connected(server);
+  const std::string_view jobs[] = {"a"};
+  const auto results = client.run("echo", {}, jobs);
+  ASSERT_FALSE(results);
+  EXPECT_EQ(results.error().kind, Kind::kUnavailable);
+  EXPECT_EQ(server.commands().size(), 1U);
+}
+
+TEST(ClientTest, PatienceEnds) {
+  FakeServer server([](const Words&) { return Answer::drop(); });
+  Client client = connected(server, {.patience = milliseconds(0)});
+  EXPECT_EQ(client.status("x").error().kind, Kind::kUnavailable);
+  EXPECT_EQ(server.commands().size(), 1U);
+}
+
+TEST(ClientTest, SilenceIsATimeoutAndTheNextCommandGetsItsOwnReply) {
+  bool silent = true;
+  FakeServer server([&](const Words&) {
+    return std::exchange(silent, false) ? Answer::silence() : Answer::text(status_map("b", "done", 1, 1));
+  });
+  Client client = connected(server, {.reply_timeout = milliseconds(1000)});
+  EXPECT_EQ(client.ping().error().kind, Kind::kTimeout);
+  EXPECT_EQ(client.status("b").value().id, "b");
+  EXPECT_EQ(server.connections(), 2);
+}
+
+TEST(ClientTest, AnInterruptEndsTheWait) {
+  const int event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  {
+    FakeServer server([&](const Words&) {
+      ::eventfd_write(event, 1);
+      return Answer::silence();
+    });
+    Client client = connected(server, {.interrupt_fd = event});
+    EXPECT_EQ(client.wait("b").error().kind, Kind::kInterrupted);
+  }
+  ::close(event);
+}
+
+TEST(ClientTest, GarbageIsAProtocolError) {
+  FakeServer server([](const Words&) { return Answer::text("HTTP/1.1 200 OK\r\n\r\n"); });
+  Client client = connected(server);
+  EXPECT_EQ(client.ping().error().kind, Kind::kProtocol);
+}
+
+TEST(ClientTest, AReplyOfTheWrongShapeIsAProtocolError) {
+  FakeServer server([](const Words&) { return Answer::text(":5\r\n"); });
+  Client client = connected(server);
+  EXPECT_EQ(client.status("b").error().kind, Kind::kProtocol);
+  EXPECT_EQ(client.explain("b").error().kind, Kind::kProtocol);
+  EXPECT_EQ(client.list("", "", 0, 10).error().kind, Kind::kProtocol);
+  EXPECT_EQ(client.handlers().error().kind, Kind::kProtocol);
+}
+
+TEST(ClientTest, ErrorRepliesCarryTheirCode) {
+  FakeServer server([](const Words&) { return Answer::text("-NOBATCH no batch 'x'\r\n"); });
+  Client client = connected(server);
+  const auto status = client.status("x");
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, Kind::kRefused);
+  EXPECT_EQ(status.error().code, "NOBATCH");
+  EXPECT_EQ(status.error().message, "NOBATCH no batch 'x'");
+}
+
+TEST(ClientTest, WaitAsksAgainUntilTheBatchIsOver) {
+  int waits = 0;
+  FakeServer server([&](const Words&) {
+    return Answer::text(++waits < 3 ? status_map("b", "running", 9, 4) : status_map("b", "done", 9, 9));
+  });
+  Client client = connected(server);
+  const auto status = client.wait("b");
+  ASSERT_TRUE(status);
+  EXPECT_TRUE(status->is_all_ok());
+  EXPECT_EQ(server.commands().size(), 3U);
+}
+
+// A reply of results breaks off in the middle: the rows that were seen are asked for again, and not shown
+// again.
+TEST(ClientTest, ResultsShowEachRowOnceThoughTheConnectionBreaks) {
+  const std::vector<Row> first{{2, "ok", "two"}, {0, "error", "zero"}};
+  const std::vector<Row> second{{1, "ok", "one"}};
+  int calls = 0;
+  FakeServer server([&](const Words& words) {
+    const std::string whole = results_reply(2, first);
+    if (++calls == 1) return Answer{whole.substr(0, whole.size() - 5), true};
+    return Answer::text(option_of(words, "FROM") == "0" ? whole : results_reply(0, second));
+  });
+  Client client = connected(server);
+  std::vector<std::string> seen;
+  const auto read = client.for_each_result("b", [&](const ResultRow& row) {
+    seen.push_back(std::to_string(row.index) + " " + std::string(row.status) + " " + std::string(row.output));
+  });
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_THAT(seen, ElementsAre("2 ok two", "0 error zero", "1 ok one"));
+  EXPECT_EQ(calls, 3);
+}
+
+// A batch that is streamed in by a server which keeps count.
+struct StreamServer {
+  std::uint64_t jobs = 0;
+  std::vector<std::size_t> chunks;
+  int adds_lost = 0;     // so many ADDs are dropped unread
+  int replies_lost = 0;  // so many ADDs are taken, but the connection breaks before the reply
+  int full = 0;          // so many ADDs are QUEUEFULL
+  FakeServer server{[this](const Words& words) { return answer(words); }};
+
+  Answer answer(const Words& words) {
+    if (words[0] == "OPEN") return Answer::text(bulk(option_of(words, "ID")));
+    if (words[0] == "STATUS") return Answer::text(status_map("b", "open", jobs, 0));
+    if (words[0] == "CLOSE") return Answer::text(integer(jobs));
+    if (adds_lost > 0) {
+      --adds_lost;
+      return Answer::drop();
+    }
+    if (full > 0) {
+      --full;
+      return Answer::text("-QUEUEFULL try again\r\n");
+    }
+    jobs += words.size() - 2;
+    chunks.push_back(words.size() - 2);
+    return replies_lost-- > 0 ? Answer::drop() : Answer::text(integer(jobs));
+  }
+};
+
+Expected<std::uint64_t> stream_jobs(StreamServer& fake, std::size_t count, const std::string& payload,
+                                    milliseconds full_patience = milliseconds(0)) {
+  Client client = connected(fake.server);
+  auto stream = BatchStream::open(client, "echo", with_id("b"), full_patience);
+  if (!stream) return std::unexpected(stream.error());
+  for (std::size_t i = 0; i < count; ++i) {
+    if (auto added = stream->add(payload); !added) return std::unexpected(added.error());
+  }
+  return stream->close();
+}
+
+TEST(BatchStreamTest, ChunksAreBoundedByCount) {
+  StreamServer fake;
+  EXPECT_EQ(stream_jobs(fake, 2 * BatchStream::kChunkJobs + 1, "x").value(), 2 * BatchStream::kChunkJobs + 1);
+  EXPECT_THAT(fake.chunks, ElementsAre(BatchStream::kChunkJobs, BatchStream::kChunkJobs, 1));
+}
+
+TEST(BatchStreamTest, ChunksAreBoundedByBytes) {
+  StreamServer fake;
+  EXPECT_EQ(stream_jobs(fake, 4, std::string(BatchStream::kChunkBytes * 2 / 5, 'x')).value(), 4U);
+  EXPECT_THAT(fake.chunks, ElementsAre(2, 2));
+}
+
+TEST(BatchStreamTest, AJobLargerThanAChunkIsAChunk) {
+  StreamServer fake;
+  EXPECT_EQ(stream_jobs(fake, 2, std::string(BatchStream::kChunkBytes * 2, 'x')).value(), 2U);
+  EXPECT_THAT(fake.chunks, ElementsAre(1, 1));
+}
+
+TEST(BatchStreamTest, AChunkThatWasLostIsSentAgain) {
+  StreamServer fake;
+  fake.adds_lost = 2;
+  EXPECT_EQ(stream_jobs(fake, 5, "x").value(), 5U);
+  EXPECT_THAT(fake.chunks, ElementsAre(5));
+}
+
+TEST(BatchStreamTest, AChunkThatArrivedButWasNotAcknowledgedIsNotSentAgain) {
+  StreamServer fake;
+  fake.replies_lost = 1;
+  EXPECT_EQ(stream_jobs(fake, 5, "x").value(), 5U);
+  EXPECT_THAT(fake.chunks, ElementsAre(5));
+}
+
+TEST(BatchStreamTest, AnUnexpectedNumberOfJobsIsReportedAndNothingMoreIsSent) {
+  StreamServer fake;
+  fake.jobs = 3;  // another client's
+  fake.adds_lost = 1;
+  const auto streamed = stream_jobs(fake, 5, "x");
+  ASSERT_FALSE(streamed);
+  EXPECT_EQ(streamed.error().kind, Kind::kProtocol);
+  EXPECT_THAT(streamed.error().message, HasSubstr("now it has 3"));
+  EXPECT_TRUE(fake.chunks.empty());
+}
+
+TEST(BatchStreamTest, AFullQueueIsTriedAgainForAsLongAsAllowed) {
+  StreamServer patient;
+  patient.full = 2;
+  EXPECT_EQ(stream_jobs(patient, 5, "x", std::chrono::minutes(1)).value(), 5U);
+  StreamServer impatient;
+  impatient.full = 1;
+  EXPECT_EQ(stream_jobs(impatient, 5, "x").error().code, "QUEUEFULL");
+}
+
+}  // namespace
+}  // namespace locksley::client

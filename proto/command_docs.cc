@@ -24,6 +24,7 @@ void write_info(ReplyWriter& reply, std::string_view name, std::int32_t arity, s
   if (flags & kBlocking) words.push_back("blocking");
   if (flags & kBeforeAuth) words.push_back("no_auth");
   if (flags & kWhileSubscribed) words.push_back("pubsub");
+  if (flags & kNotInMulti) words.push_back("no_multi");
   if (group == CommandGroup::kRead) words.push_back("readonly");
   if (group == CommandGroup::kAdmin) words.push_back("admin");
   reply.array(kParts);

@@ -30,6 +30,7 @@ constexpr ArgumentDoc kSetting[] = {{.name = "key"}, {.name = "value"}};
 constexpr ArgumentDoc kSettings[] = {
     {.name = "key-value", .type = Type::kBlock, .multiple = true, .arguments = kSetting}};
 constexpr ArgumentDoc kName[] = {{.name = "connection-name"}};
+constexpr ArgumentDoc kKeys[] = {{.name = "key", .multiple = true}};
 
 constexpr ArgumentDoc kKeepWords[] = {
     {.name = "all", .type = Type::kPureToken, .token = "ALL"},
@@ -135,11 +136,13 @@ constexpr ArgumentDoc kFilter[] = {{.name = "filterby",
 constexpr std::int32_t kMaxNames = 100;
 
 constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
+// Each argument has a reply of its own, so that EXEC could not count the replies.
+constexpr std::uint8_t kTopics = kWhileSubscribed | kNotInMulti;
 
 // clang-format off: a table, one entry in as few lines as it fits
 constexpr CommandSpec kCommands[] = {
     {Id::kAdd, "add", 3, kNoMaximum, kWrite, Group::kSubmit, "Adds jobs to an open batch", kAdd},
-    {Id::kAuth, "auth", 2, 3, kBeforeAuth, Group::kConnection, "Authenticates the connection", kAuth},
+    {Id::kAuth, "auth", 2, 3, kBeforeAuth | kNotInMulti, Group::kConnection, "Authenticates the connection", kAuth},
     {Id::kCancel, "cancel", 2, 2, kWrite, Group::kControl,
      "Cancels the jobs of a batch that have not ended; returns how many will not run", kId},
     {Id::kClient, "client", 2, kNoMaximum, kNoFlags, Group::kConnection, "Commands about client connections"},
@@ -147,44 +150,50 @@ constexpr CommandSpec kCommands[] = {
      "Closes an open batch, so that no jobs can be added; returns its number of jobs", kId},
     {Id::kCommand, "command", 1, kNoMaximum, kNoFlags, Group::kConnection, "Describes the commands"},
     {Id::kConfig, "config", 2, kNoMaximum, kBlocking, Group::kConnection, "Commands about the configuration"},
+    {Id::kDiscard, "discard", 1, 1, kEndsMulti, Group::kConnection, "Drops the commands queued since MULTI"},
     {Id::kEcho, "echo", 2, 2, kNoFlags, Group::kConnection, "Returns the given string", kMessage},
+    {Id::kExec, "exec", 1, 1, kBlocking | kEndsMulti, Group::kConnection,
+     "Executes the commands queued since MULTI; returns their replies"},
     {Id::kExplain, "explain", 2, 2, kNoFlags, Group::kRead,
      "Explains why a batch is not running, and when it will be over", kId},
     {Id::kForget, "forget", 2, 2, kWrite, Group::kControl, "Removes a finished batch and its results", kId},
     {Id::kHandlers, "handlers", 1, 1, kNoFlags, Group::kRead, "Lists the handlers"},
-    {Id::kHello, "hello", 1, kNoMaximum, kBeforeAuth, Group::kConnection,
+    {Id::kHello, "hello", 1, kNoMaximum, kBeforeAuth | kNotInMulti, Group::kConnection,
      "Chooses the protocol version; may also authenticate and name the connection", kHello},
     {Id::kInfo, "info", 1, kMaxNames, kNoFlags, Group::kConnection,
      "Returns information and counters of the daemon, as text", kInfo},
     {Id::kList, "list", 1, 9, kNoFlags, Group::kRead, "Lists batches, newest first", kList},
+    {Id::kMulti, "multi", 1, 1, kNotInMulti, Group::kConnection, "Queues the commands that follow until EXEC"},
     {Id::kOpen, "open", 2, kNoMaximum, kWrite, Group::kSubmit, "Opens a batch that jobs are added to", kOpen},
     {Id::kPause, "pause", 2, 2, kWrite, Group::kControl, "Pauses a batch: no more of its jobs start until RESUME", kId},
     {Id::kPing, "ping", 1, 2, kWhileSubscribed, Group::kConnection, "Returns PONG, or the given string",
      kOptionalMessage},
-    {Id::kPsubscribe, "psubscribe", 2, kNoMaximum, kWhileSubscribed, Group::kRead,
+    {Id::kPsubscribe, "psubscribe", 2, kNoMaximum, kTopics, Group::kRead,
      "Subscribes to all channels that match a pattern", kPatterns},
-    {Id::kPunsubscribe, "punsubscribe", 1, kNoMaximum, kWhileSubscribed, Group::kConnection,
+    {Id::kPunsubscribe, "punsubscribe", 1, kNoMaximum, kTopics, Group::kConnection,
      "Unsubscribes from patterns", kOptionalPatterns},
-    {Id::kQuit, "quit", 1, kNoMaximum, kAnytime, Group::kConnection, "Closes the connection"},
-    {Id::kReset, "reset", 1, 1, kAnytime, Group::kConnection, "Resets the connection to its initial state"},
+    {Id::kQuit, "quit", 1, kNoMaximum, kAnytime | kEndsMulti, Group::kConnection, "Closes the connection"},
+    {Id::kReset, "reset", 1, 1, kAnytime | kEndsMulti, Group::kConnection, "Resets the connection to its initial state"},
     {Id::kResults, "results", 2, 8, kBlocking, Group::kRead,
      "Returns results of a batch in the order of completion, from a cursor on", kResults},
     {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Resumes a paused batch", kId},
     {Id::kRetry, "retry", 2, 2, kWrite, Group::kControl,
      "Queues the failed jobs of a batch again; returns their number", kId},
-    {Id::kRun, "run", 4, kNoMaximum, kWrite | kBlocking, Group::kSubmit,
+    {Id::kRun, "run", 4, kNoMaximum, kWrite | kBlocking | kNotInMulti, Group::kSubmit,
      "Runs jobs, waits, and returns their results in the order of the jobs", kRun},
     {Id::kSelect, "select", 2, 2, kNoFlags, Group::kConnection, "Accepts database 0, as there is no other", kSelect},
     {Id::kStatus, "status", 2, 2, kNoFlags, Group::kRead, "Returns the state and the counts of a batch", kId},
     {Id::kSubmit, "submit", 4, kNoMaximum, kWrite, Group::kSubmit,
      "Submits a batch of jobs for a handler; returns its id", kSubmit},
-    {Id::kSubscribe, "subscribe", 2, kNoMaximum, kWhileSubscribed, Group::kRead,
+    {Id::kSubscribe, "subscribe", 2, kNoMaximum, kTopics, Group::kRead,
      "Subscribes to channels of events: batch:<id> for one batch, batches for all", kChannels},
     {Id::kTenants, "tenants", 1, 1, kNoFlags, Group::kRead, "Lists the tenants with their shares"},
-    {Id::kUnsubscribe, "unsubscribe", 1, kNoMaximum, kWhileSubscribed, Group::kConnection,
+    {Id::kUnsubscribe, "unsubscribe", 1, kNoMaximum, kTopics, Group::kConnection,
      "Unsubscribes from channels", kOptionalChannels},
+    {Id::kUnwatch, "unwatch", 1, 1, kNoFlags, Group::kConnection, "Accepted without effect, since WATCH is refused"},
     {Id::kWait, "wait", 2, 3, kBlocking, Group::kRead,
      "Returns the status of a batch as soon as it is over, or at the timeout", kWait},
+    {Id::kWatch, "watch", 2, kNoMaximum, kNotInMulti, Group::kConnection, "Refused: there are no keys to watch", kKeys},
     {Id::kWeight, "weight", 3, 3, kWrite, Group::kControl, "Changes the weight of a batch", kWeight},
     {Id::kWorkers, "workers", 1, 1, kNoFlags, Group::kRead, "Lists the workers of the pool with their counters"},
 };
@@ -315,6 +324,13 @@ std::string not_while_subscribed_error(const CommandSpec& command) {
   std::string text = "ERR Can't execute '";
   text += command.name;
   text += "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context";
+  return text;
+}
+
+std::string not_in_transaction_error(std::string_view name) {
+  std::string text = "ERR Command not allowed inside a transaction: '";
+  text += name;
+  text += '\'';
   return text;
 }
 

@@ -18,13 +18,16 @@ enum class CommandId : std::uint8_t {
   kClose,
   kCommand,
   kConfig,
+  kDiscard,
   kEcho,
+  kExec,
   kExplain,
   kForget,
   kHandlers,
   kHello,
   kInfo,
   kList,
+  kMulti,
   kOpen,
   kPause,
   kPing,
@@ -42,7 +45,9 @@ enum class CommandId : std::uint8_t {
   kSubscribe,
   kTenants,
   kUnsubscribe,
+  kUnwatch,
   kWait,
+  kWatch,
   kWeight,
   kWorkers,
   kCount,  // not a command
@@ -79,6 +84,8 @@ enum CommandFlag : std::uint8_t {
   kWhileSubscribed = 2,  // allowed under RESP2 while the connection is subscribed to a channel
   kBlocking = 4,         // may keep the connection waiting
   kWrite = 8,            // changes what the daemon does
+  kNotInMulti = 16,      // refused between MULTI and EXEC
+  kEndsMulti = 32,       // executed at once between MULTI and EXEC: it ends the transaction
 };
 
 // One argument for COMMAND DOCS, in the words of Redis, so that redis-cli can help and hint.
@@ -130,6 +137,8 @@ struct CommandSpec {
   }
   constexpr bool allowed_before_auth() const { return (flags & kBeforeAuth) != 0; }
   constexpr bool allowed_while_subscribed() const { return (flags & kWhileSubscribed) != 0; }
+  constexpr bool allowed_in_transaction() const { return (flags & kNotInMulti) == 0; }
+  constexpr bool ends_transaction() const { return (flags & kEndsMulti) != 0; }
   constexpr bool accepts(std::size_t count) const {
     return count >= static_cast<std::size_t>(min_arguments) &&
            count <= static_cast<std::size_t>(max_arguments);
@@ -157,5 +166,7 @@ std::string arity_error(const SubcommandSpec& subcommand);  // "… for 'client|
 std::string unknown_subcommand_error(const CommandSpec& command, std::string_view subcommand);
 // Under RESP2, while subscribed.
 std::string not_while_subscribed_error(const CommandSpec& command);
+// Between MULTI and EXEC; `name` as full_name() has it.
+std::string not_in_transaction_error(std::string_view name);
 
 }  // namespace locksley::proto

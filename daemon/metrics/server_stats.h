@@ -32,12 +32,13 @@ enum class ErrorCode : std::uint8_t {
   kDraining,
   kStore,
   kDenied,
+  kExecAbort,
   kOther,
 };
-inline constexpr std::size_t kErrorCodes = 15;
+inline constexpr std::size_t kErrorCodes = 16;
 inline constexpr std::array<std::string_view, kErrorCodes> kErrorCodeNames = {
-    "ERR",    "NOAUTH", "WRONGPASS", "NOPERM",   "NOPROTO", "NOHANDLER", "NOBATCH", "EXISTS",
-    "CLOSED", "TOOBIG", "QUEUEFULL", "DRAINING", "STORE",   "DENIED",    "other"};
+    "ERR",    "NOAUTH", "WRONGPASS", "NOPERM",   "NOPROTO", "NOHANDLER", "NOBATCH",   "EXISTS",
+    "CLOSED", "TOOBIG", "QUEUEFULL", "DRAINING", "STORE",   "DENIED",    "EXECABORT", "other"};
 
 // The code with which the text of an error reply begins.
 ErrorCode error_code_of(std::string_view error_text);

@@ -72,9 +72,32 @@ class RedisPy(DaemonTest):
         self.assertEqual((replies[0], replies[2]), (True, b"still here"))
         self.assertRegex(str(replies[1]), "^NOHANDLER")
 
-    def test_a_transaction_is_refused_clearly(self):
-        with self.client.pipeline() as pipeline, self.assertRaisesRegex(redis.ResponseError, "unknown command '(MULTI|EXEC)'"):
-            pipeline.ping().execute()
+    def test_a_pipeline_is_a_transaction_by_default(self):
+        with self.client.pipeline() as pipeline:
+            for i in range(100):
+                pipeline.execute_command("SUBMIT", "echo", "ID", f"t{i}", "JOBS", i)
+            pipeline.ping().execute_command("WAIT", "t0", WAIT_MS)
+            replies = pipeline.execute()
+        self.assertEqual(replies[:100], [b"t%d" % i for i in range(100)])
+        self.assertTrue(replies[100])
+        self.assertEqual(status(replies[101])["id"], "t0")
+        for i in range(100):
+            self.assertEqual(status(self.client.execute_command("WAIT", f"t{i}", WAIT_MS))["ok"], 1)
+
+    def test_an_error_in_a_transaction_is_that_commands_and_the_others_run(self):
+        with self.client.pipeline() as pipeline:
+            pipeline.execute_command("SUBMIT", "echo", "ID", "before", "JOBS", "a").execute_command("SUBMIT", "nosuch", "JOBS", "a")
+            replies = pipeline.echo("after").execute(raise_on_error=False)
+        self.assertEqual((replies[0], replies[2]), (b"before", b"after"))
+        self.assertRegex(str(replies[1]), "^NOHANDLER")
+
+    def test_a_transaction_with_a_wrong_command_runs_nothing(self):
+        with self.client.pipeline() as pipeline, self.assertRaisesRegex(redis.ResponseError, "unknown command 'NOSUCH'"):
+            pipeline.execute_command("SUBMIT", "echo", "ID", "never", "JOBS", "a").execute_command("NOSUCH").execute()
+        with self.assertRaisesRegex(redis.ResponseError, "NOBATCH"):
+            self.client.execute_command("STATUS", "never")
+        with self.client.pipeline() as pipeline, self.assertRaisesRegex(redis.ResponseError, "WATCH is not supported"):
+            pipeline.watch("key")
 
     def test_events(self):
         pubsub = self.client.pubsub()

@@ -334,6 +334,23 @@ class FullDisk(StoreTest):
         for batch in accepted:
             self.assert_whole(batch, [["ok", batch[1:] * 1000]])
 
+    def test_a_transaction_is_refused_command_by_command(self):
+        self.begin()
+        self.fill()
+        payload = random.Random(1).randbytes(100_000)
+        seen = set()
+        for i in range(100):
+            self.command("MULTI")
+            for command in (("SUBMIT", "echo", "ID", f"b{i}", "JOBS", payload), ("PING",), ("SUBMIT", "echo", "EPHEMERAL", "ID", f"e{i}", "JOBS", "a")):
+                self.assertEqual(self.command(*command), "QUEUED")
+            submitted, pong, ephemeral = self.command("EXEC")
+            self.assertEqual((pong, ephemeral), ("PONG", f"e{i}"))
+            seen.add(str(submitted).split()[0])
+            self.assertEqual(isinstance(self.command.ask("STATUS", f"b{i}"), Error), isinstance(submitted, Error))
+            if "STORE" in seen:
+                break
+        self.assert_error("STORE", submitted)
+
     def test_cancel_and_forget_hold_once_there_is_room(self):
         self.begin()
         forgotten = self.command("SUBMIT", "echo", "JOBS", "a")

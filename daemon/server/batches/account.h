@@ -20,7 +20,7 @@ enum class Resource : std::uint8_t {
   kBatches,       // not over; those of RUN, too
   kRecordBytes,   // what memory keeps of batches besides: records, what they wait for, the index of the store
   kStoredBytes,   // of batches in the store
-  kClientBytes,   // replies that wait, events to be matched, names of subscriptions
+  kClientBytes,   // replies that wait, events to be matched, names of subscriptions, queues of MULTI
   kConnections,
 };
 inline constexpr std::size_t kResources = 8;

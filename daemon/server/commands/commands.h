@@ -72,6 +72,16 @@ void pause_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
 void resume_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void weight_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
+// commands_transaction.cc
+void multi_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> exec_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+void discard_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void watch_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void unwatch_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+// Queues a command that passes the checks of the command table, or refuses it. Needs: a transaction is open.
+void queue_command(Session& session, proto::Command& command, const proto::CommandSpec& spec)
+    LOCKSLEY_REQUIRES(kIoThread);
+
 // commands_events.cc
 void subscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void unsubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);

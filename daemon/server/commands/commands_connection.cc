@@ -40,12 +40,14 @@ void ping_command(Session& session, proto::Command& command) {
 void echo_command(Session& session, proto::Command& command) { session.reply().bulk(command.arguments[1]); }
 
 void quit_command(Session& session, proto::Command&) {
+  session.transaction().close();
   session.reply().ok();
   session.close_after_reply();
 }
 
 void reset_command(Session& session, proto::Command&) {
   session.subscriptions().clear();
+  session.transaction().close();
   session.info().protocol = proto::Protocol::kResp2;
   session.info().reply_mode = ClientInfo::ReplyMode::kOn;
   session.info().name.clear();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <expected>
 #include <memory>
 #include <optional>
@@ -67,6 +68,12 @@ std::shared_ptr<BatchRecord> named_batch(Session& session, const std::expected<P
   return record == nullptr ? nullptr : shared(*record);
 }
 
+// Until when a command waits that has this time-out; none: without limit. In a transaction no command waits.
+Instant deadline_of(Session& session, std::optional<std::chrono::milliseconds> timeout) {
+  if (session.transaction().is_running()) return now();
+  return timeout ? now() + *timeout : kNever;
+}
+
 }  // namespace
 
 BatchRecord* batch_of(Session& session, std::string_view id) {
@@ -90,7 +97,7 @@ Coroutine<void> wait_command(Session& session, proto::Command command) {
   const auto parsed = proto::parse_wait(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
-  const Instant deadline = parsed->timeout ? now() + *parsed->timeout : kNever;
+  const Instant deadline = deadline_of(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
   proto::ReplyWriter reply = session.reply();
@@ -103,7 +110,7 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
   if (record == nullptr) co_return;
   if (parsed->block) {
     const bool for_ever = parsed->block->count() == 0;
-    const Instant deadline = for_ever ? kNever : now() + *parsed->block;
+    const Instant deadline = deadline_of(session, for_ever ? std::nullopt : parsed->block);
     const std::uint64_t first = row_of_cursor(parsed->from);
     const auto has_row = [first](const BatchRecord& batch) {
       return batch.is_over() || batch.status().rows > first;

@@ -50,13 +50,16 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kClose, close_command);
   plain(CommandId::kCommand, command_command);
   blocking(CommandId::kConfig, config_command);
+  plain(CommandId::kDiscard, discard_command);
   plain(CommandId::kEcho, echo_command);
+  blocking(CommandId::kExec, exec_command);
   plain(CommandId::kExplain, explain_command);
   plain(CommandId::kForget, forget_command);
   plain(CommandId::kHandlers, handlers_command);
   blocking(CommandId::kHello, hello_command);
   plain(CommandId::kInfo, info_command);
   plain(CommandId::kList, list_command);
+  plain(CommandId::kMulti, multi_command);
   plain(CommandId::kOpen, open_command);
   plain(CommandId::kPause, pause_command);
   plain(CommandId::kPing, ping_command);
@@ -75,7 +78,9 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kSubscribe, subscribe_command);
   plain(CommandId::kTenants, tenants_command);
   plain(CommandId::kUnsubscribe, unsubscribe_command);
+  plain(CommandId::kUnwatch, unwatch_command);
   blocking(CommandId::kWait, wait_command);
+  plain(CommandId::kWatch, watch_command);
   plain(CommandId::kWeight, weight_command);
   plain(CommandId::kWorkers, workers_command);
   return table;
@@ -106,6 +111,21 @@ bool is_let_in(Session& session, const proto::CommandSpec& spec) {
   return false;
 }
 
+// What the command table says of the command. False after an error reply.
+bool passes(Session& session, const proto::CommandSpec& spec, std::size_t arguments) {
+  if (!session.may(spec.group) && !is_let_in(session, spec)) return false;
+  if (!spec.accepts(arguments)) {
+    session.fail(proto::arity_error(spec));
+    return false;
+  }
+  if (session.info().protocol == proto::Protocol::kResp2 && !session.subscriptions().empty() &&
+      !spec.allowed_while_subscribed()) {
+    session.fail(proto::not_while_subscribed_error(spec));
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command command) const {
@@ -120,21 +140,22 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   ServerStats& stats = session.state().stats();
   const proto::CommandSpec* found = proto::find_command(command.name());
   if (found == nullptr) {
+    session.transaction().spoil();
     stats.unknown_commands.add(1);
     session.fail(session.is_logged_in() ? proto::unknown_command_error(command.arguments)
                                         : std::string(kNoAuthReply));
     return Executed::kDone;
   }
   spec = found;
-  stats.commands[index_of(found->id)].add(1);
-  if (!session.may(found->group) && !is_let_in(session, *found)) return Executed::kDone;
-  if (!found->accepts(command.arguments.size())) {
-    session.fail(proto::arity_error(*found));
+  const bool is_queued = session.transaction().is_open() && !found->ends_transaction();
+  // A command that is queued is counted when EXEC executes it.
+  if (!is_queued) stats.commands[index_of(found->id)].add(1);
+  if (!passes(session, *found, command.arguments.size())) {
+    session.transaction().spoil();
     return Executed::kDone;
   }
-  if (session.info().protocol == proto::Protocol::kResp2 && !session.subscriptions().empty() &&
-      !found->allowed_while_subscribed()) {
-    session.fail(proto::not_while_subscribed_error(*found));
+  if (is_queued) {
+    queue_command(session, command, *found);
     return Executed::kDone;
   }
   const CommandHandler& handler = kTable.handlers[index_of(found->id)];

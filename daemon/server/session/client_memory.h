@@ -12,7 +12,7 @@ namespace locksley::daemon {
 
 // What connections hold in memory. Unfinished commands of all together are bounded by limits.max_queued_bytes.
 // The rest (replies that wait for their readers or for the store, events to be matched, names of
-// subscriptions) is charged to the account of the connection's user: Resource::kClientBytes. What strangers
+// subscriptions, commands queued since MULTI) is charged to the account of the connection's user: Resource::kClientBytes. What strangers
 // hold is charged to the account of all alone.
 //
 // Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a sum acts

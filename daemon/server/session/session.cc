@@ -206,7 +206,8 @@ void Session::match_events() {
 void Session::update_memory(std::size_t more) {
   kIoThread.assert_held();
   if (is_dropped()) return;
-  const std::uint64_t memory = output_.memory_bytes() + subscriptions_.memory_bytes() + more;
+  const std::uint64_t memory =
+      output_.memory_bytes() + subscriptions_.memory_bytes() + transaction_.memory_bytes() + more;
   if (memory == memory_.output()) return;
   memory_.set_output(memory);
   sessions_.enforce_memory_limit(*this);
@@ -227,14 +228,17 @@ std::string Session::describe() const {
   };
   const bool is_subscribed = !subscriptions_.empty();
   const std::string_view flags = is_subscribed ? (info_.no_evict ? "Pe" : "P") : (info_.no_evict ? "e" : "N");
+  // As in Redis: -1 outside of MULTI and EXEC.
+  const std::int64_t queued = transaction_.is_open() ? static_cast<std::int64_t>(transaction_.size()) : -1;
   return fmt::format(
-      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} cmds={} qbuf={} "
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} multi={} cmds={} "
+      "qbuf={} "
       "omem={} cmd={} "
       "user={} lib-name={} lib-ver={} resp={}",
       id_, peer_, local_, const_cast<Transport&>(transport_).socket().native_handle(), info_.name,
       seconds(connected_at_), seconds(active_at_), flags,
       subscriptions_.of(Subscriptions::Kind::kChannel).size(),
-      subscriptions_.of(Subscriptions::Kind::kPattern).size(), commands_, reader_.buffered_bytes(),
+      subscriptions_.of(Subscriptions::Kind::kPattern).size(), queued, commands_, reader_.buffered_bytes(),
       output_.sendable().memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
       is_logged_in() ? user().name() : "(none)", info_.library_name, info_.library_version,
       static_cast<int>(info_.protocol));
@@ -242,6 +246,7 @@ std::string Session::describe() const {
 
 void Session::end() {
   subscriptions_.clear();
+  transaction_.close();
   set_user(nullptr, Credential::kNone);
   transport_.close();
   timer_.cancel();

@@ -21,6 +21,7 @@
 #include "daemon/server/session/login.h"
 #include "daemon/server/session/session_output.h"
 #include "daemon/server/session/subscriptions.h"
+#include "daemon/server/session/transaction.h"
 #include "daemon/server/session/transport.h"
 #include "daemon/server/session/waiter_place.h"
 #include "daemon/server/state/server_state.h"
@@ -96,6 +97,12 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   Sessions& sessions() { return sessions_; }
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
+  // MULTI to EXEC.
+  Transaction& transaction() { return transaction_; }
+  // Executes the commands of the transaction, which is open and not spoiled, one after another; other connections
+  // have their turns in between. Writes one reply, an array of theirs. Ends early if the connection is dropped.
+  // session_transaction.cc
+  Coroutine<void> run_transaction() LOCKSLEY_REQUIRES(kIoThread);
   // Writes a reply, in the protocol of the connection.
   proto::ReplyWriter reply();
   // Bytes of replies that were written and not sent.
@@ -155,6 +162,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   void socket_is_ready() { wakeup_.wake_here(); }
 
  private:
+  class ExecReply;
   enum class Turn : std::uint8_t { kNeedMore, kYield, kBlock, kClose };
 
   // session.cc
@@ -222,6 +230,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   proto::CommandReader reader_;
   SessionOutput output_;
   Subscriptions subscriptions_;
+  Transaction transaction_;
   ClientMemory::Share memory_;
 
   proto::Command command_;

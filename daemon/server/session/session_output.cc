@@ -1,5 +1,6 @@
 #include "daemon/server/session/session_output.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/check.h"
@@ -21,36 +22,75 @@ std::size_t SessionOutput::memory_bytes() const {
 }
 
 void SessionOutput::hold(Ticket ticket) {
-  if (!held_.empty() && held_.back().ticket >= ticket) return;
-  held_.push_back({ticket, queue_.hold(ticket, settled_), {}, {}});
+  if (!held_.empty() && !held_.back().is_whole() && held_.back().ticket >= ticket) return;
+  if (!held_.empty()) ticket = std::max(ticket, held_.back().ticket);
+  if (is_under_way_) ++unsettled_;
+  held_.push_back({.ticket = ticket, .place = queue_.hold(ticket, settled_), .bytes = {}});
 }
 
 void SessionOutput::mark(std::size_t begin, std::size_t end) {
   if (begin != end) held_.back().parts.push_back({begin, end});
 }
 
+void SessionOutput::begin_whole() {
+  check(!is_under_way_, "a whole reply in a whole reply");
+  const Ticket before = held_.empty() ? Ticket{} : held_.back().ticket;
+  held_.push_back({.ticket = before, .place = std::nullopt, .bytes = {}});
+  is_under_way_ = true;
+}
+
+void SessionOutput::end_whole() {
+  if (!std::exchange(is_under_way_, false)) return;
+  const std::size_t index = held_.size() - 1 - unsettled_;
+  held_[index].unsettled = std::exchange(unsettled_, 0);
+  if (held_[index].unsettled == 0) send_whole(index);
+}
+
+void SessionOutput::send_whole(std::size_t index) {
+  Held whole = std::move(held_[index]);
+  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+  (index == 0 ? sendable_ : held_[index - 1].bytes).append(std::move(whole.bytes));
+}
+
 std::size_t SessionOutput::release(std::string_view error, proto::Protocol protocol) {
-  check(!held_.empty(), "an outcome of the store for a connection that waits for none");
-  Held held = std::move(held_.front());
-  held_.pop_front();
+  const std::size_t index = !held_.empty() && held_.front().is_whole() ? 1 : 0;
+  check(held_.size() > index, "an outcome of the store for a connection that waits for none");
+  const bool is_of_next = is_under_way_ && index + unsettled_ == held_.size();
+  Held held = std::move(held_[index]);
+  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+  proto::OutputBuffer& to = index == 0 ? sendable_ : held_.front().bytes;
   if (error.empty()) {
-    sendable_.append(std::move(held.bytes));
-    return 0;
+    to.append(std::move(held.bytes));
+  } else {
+    append_with_errors(to, held, error, protocol);
   }
+  if (is_of_next && index == 1) {
+    --unsettled_;
+  } else if (index == 1 && --held_.front().unsettled == 0) {
+    send_whole(0);
+  }
+  return error.empty() ? 0 : held.parts.size();
+}
+
+void SessionOutput::append_with_errors(proto::OutputBuffer& to, const Held& held, std::string_view error,
+                                       proto::Protocol protocol) {
   const std::string bytes = held.bytes.to_string();
   std::size_t at = 0;
   for (const Held::Part part : held.parts) {
-    sendable_.append(std::string_view(bytes).substr(at, part.begin - at));
-    proto::ReplyWriter(sendable_, protocol).error(error);
+    to.append(std::string_view(bytes).substr(at, part.begin - at));
+    proto::ReplyWriter(to, protocol).error(error);
     at = part.end;
   }
-  sendable_.append(std::string_view(bytes).substr(at));
-  return held.parts.size();
+  to.append(std::string_view(bytes).substr(at));
 }
 
 void SessionOutput::clear() {
-  for (const Held& held : held_) queue_.withdraw(held.place);
+  for (const Held& held : held_) {
+    if (held.place) queue_.withdraw(*held.place);
+  }
   held_.clear();
+  is_under_way_ = false;
+  unsettled_ = 0;
   sendable_.clear();
 }
 

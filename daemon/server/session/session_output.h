@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,11 @@ class SessionOutput {
   // The first held replies may be sent. If `error` is not empty, it stands in place of each reply that was
   // marked. Returns how many errors that made.
   std::size_t release(std::string_view error, proto::Protocol protocol);
+  // The replies between these two are parts of one reply: nothing of it becomes sendable before end_whole(), nor
+  // before the store has settled all that its parts wait for. Each part that reports a failed write turns into an
+  // error by itself. One at a time.
+  void begin_whole();
+  void end_whole();
   // Forgets everything, and waits for nothing any more.
   void clear();
 
@@ -68,10 +74,20 @@ class SessionOutput {
       std::size_t end;
     };
     Ticket ticket;
-    HeldReplies::Place place;
+    std::optional<HeldReplies::Place> place;  // none: it waits for the parts of a whole reply after it
     proto::OutputBuffer bytes;
-    std::vector<Part> parts;  // of `bytes`: the marked replies
+    std::vector<Part> parts = {};  // of `bytes`: the marked replies
+    std::size_t unsettled =
+        0;  // of a whole reply that has ended: parts after it that the store has not settled
+
+    bool is_whole() const { return !place.has_value(); }
   };
+
+  // Its bytes, with the error in place of each marked reply.
+  static void append_with_errors(proto::OutputBuffer& to, const Held& held, std::string_view error,
+                                 proto::Protocol protocol);
+  // The whole reply at that place, which has ended and waits for nothing, goes to the replies before it.
+  void send_whole(std::size_t index);
 
   static constexpr std::size_t kHeldBytes = 256;  // of a Held and its node in HeldReplies; about
 
@@ -79,6 +95,8 @@ class SessionOutput {
   const HeldReplies::Settled settled_;
   proto::OutputBuffer sendable_;
   std::deque<Held> held_;                       // tickets ascend
+  bool is_under_way_ = false;                   // begin_whole() was called, and end_whole() not yet
+  std::size_t unsettled_ = 0;                   // of the reply that is under way: as Held::unsettled
   std::unique_ptr<proto::OutputBuffer> muted_;  // the last reply that was not wanted
 };
 

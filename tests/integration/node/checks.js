@@ -2,6 +2,7 @@
 //   call(words)        sends a command, given as an array, and resolves to the reply
 //   duplicate()        a second connection, adapted likewise
 //   subscribe(channel, listener)
+//   multi(commands)    sends them as a transaction, and resolves to their replies
 //   close()
 import assert from 'node:assert/strict';
 
@@ -50,6 +51,19 @@ const checks = {
   async 'sends many commands without waiting for replies'(client) {
     const replies = await Promise.all(Array.from({ length: 2000 }, (_, i) => client.call(['RUN', 'echo', 'JOBS', String(i)])));
     replies.forEach((reply, i) => assert.deepEqual(reply, [['ok', String(i)]]));
+  },
+
+  async 'sends a transaction'(client) {
+    const commands = Array.from({ length: 100 }, (_, i) => ['SUBMIT', 'echo', 'JOBS', String(i)]);
+    const ids = await client.multi([...commands, ['PING']]);
+    assert.equal(ids.pop(), 'PONG');
+    assert.equal(new Set(ids).size, commands.length);
+    for (const [i, batch] of ids.entries()) {
+      await client.call(['WAIT', batch, String(WAIT_MS)]);
+      assert.deepEqual(await client.call(['RESULTS', batch]), ['0', [[0, 'ok', String(i)]]]);
+    }
+    await assert.rejects(client.multi([['PING'], ['NOSUCHCMD']]));
+    assert.equal(await client.call(['PING']), 'PONG');
   },
 
   async 'sees errors with their code'(client) {

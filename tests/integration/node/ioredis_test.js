@@ -12,6 +12,14 @@ function adapt(redis) {
       redis.on('message', (from, message) => from === channel && listener(message));
       await redis.subscribe(channel);
     },
+    multi: async (commands) => {
+      const multi = redis.multi();
+      for (const [command, ...words] of commands) multi.call(command, ...words);
+      return (await multi.exec()).map(([error, reply]) => {
+        if (error) throw error;
+        return reply;
+      });
+    },
     close: () => redis.quit(),
   };
 }

@@ -9,6 +9,11 @@ function adapt(client) {
     call: (words) => client.sendCommand(words),
     duplicate: async () => adapt(await client.duplicate().connect()),
     subscribe: (channel, listener) => client.subscribe(channel, listener),
+    multi: (commands) => {
+      const multi = client.multi();
+      for (const words of commands) multi.addCommand(words);
+      return multi.exec();
+    },
     close: () => client.close(),
   };
 }

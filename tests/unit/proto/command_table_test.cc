@@ -41,7 +41,7 @@ TEST(CommandTableTest, NothingElseIsFound) {
     EXPECT_EQ(find_command("x" + other), nullptr);
     EXPECT_EQ(find_command(std::string_view(other).substr(0, other.size() - 1)), nullptr);
   }
-  for (const std::string_view name : {"", "x", "MULTI", "GET", "RETRIES", "SHUTDOWN"}) {
+  for (const std::string_view name : {"", "x", "MGET", "GET", "RETRIES", "SHUTDOWN"}) {
     EXPECT_EQ(find_command(name), nullptr) << name;
   }
   EXPECT_EQ(find_command(std::string(100'000, 'a')), nullptr);
@@ -51,11 +51,11 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
   std::set<std::string_view> names;
   for (const CommandSpec& spec : commands()) names.insert(spec.name);
   const std::set<std::string_view> expected = {
-      "submit",      "open",       "add",          "close",  "run",      "status",  "wait",
-      "results",     "cancel",     "forget",       "list",   "handlers", "workers", "explain",
-      "weight",      "pause",      "resume",       "retry",  "tenants",  "info",    "subscribe",
-      "unsubscribe", "psubscribe", "punsubscribe", "hello",  "auth",     "ping",    "echo",
-      "quit",        "reset",      "select",       "client", "command",  "config"};
+      "submit",  "open",   "add",     "close",    "run",       "status",      "wait",       "results",
+      "cancel",  "forget", "list",    "handlers", "workers",   "explain",     "weight",     "pause",
+      "resume",  "retry",  "tenants", "info",     "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
+      "hello",   "auth",   "ping",    "echo",     "quit",      "reset",       "select",     "client",
+      "command", "config", "multi",   "exec",     "discard",   "watch",       "unwatch"};
   EXPECT_EQ(names, expected);
 }
 
@@ -79,6 +79,15 @@ TEST(CommandTableTest, WhatIsAllowedWhen) {
   EXPECT_EQ(before_auth, (std::set<std::string_view>{"auth", "hello", "quit", "reset"}));
   EXPECT_EQ(subscribed, (std::set<std::string_view>{"subscribe", "unsubscribe", "psubscribe", "punsubscribe",
                                                     "ping", "quit", "reset"}));
+  std::set<std::string_view> refused;
+  std::set<std::string_view> at_once;
+  for (const CommandSpec& spec : commands()) {
+    if (!spec.allowed_in_transaction()) refused.insert(spec.name);
+    if (spec.ends_transaction()) at_once.insert(spec.name);
+  }
+  EXPECT_EQ(refused, (std::set<std::string_view>{"run", "subscribe", "unsubscribe", "psubscribe",
+                                                 "punsubscribe", "hello", "auth", "multi", "watch"}));
+  EXPECT_EQ(at_once, (std::set<std::string_view>{"exec", "discard", "quit", "reset"}));
 }
 
 TEST(CommandTableTest, SubcommandsBelongToTheirContainers) {

@@ -72,6 +72,100 @@ TEST_F(SessionOutputTest, AClearedOutputIsNotCalledBack) {
   EXPECT_TRUE(output_.empty());
 }
 
+TEST_F(SessionOutputTest, AWholeReplyWithoutAWriteIsSentAtItsEndAndNotBefore) {
+  write("a");
+  output_.begin_whole();
+  write("b");
+  EXPECT_EQ(sendable(), "a");
+  output_.end_whole();
+  EXPECT_EQ(sendable(), "ab");
+  EXPECT_FALSE(output_.is_held());
+}
+
+TEST_F(SessionOutputTest, AWholeReplyWaitsForAllOfItsPartsAndRepliesAfterItWaitToo) {
+  output_.begin_whole();
+  write("[");
+  write_held(1, "a");
+  write("b");
+  write_held(2, "c");
+  queue_.settle({.up_to = 1, .error = {}});  // before its end
+  EXPECT_EQ(sendable(), "");
+  output_.end_whole();
+  write("d");
+  write_held(3, "e");
+  EXPECT_EQ(sendable(), "");
+  queue_.settle({.up_to = 2, .error = {}});
+  EXPECT_EQ(sendable(), "[abcd");
+  queue_.settle({.up_to = 3, .error = {}});
+  EXPECT_EQ(sendable(), "[abcde");
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(SessionOutputTest, AllPartsOfAWholeReplyMaySettleBeforeItsEnd) {
+  output_.begin_whole();
+  write("[");
+  write_held(1, "a");
+  queue_.settle({.up_to = 1, .error = {}});
+  write("b");
+  EXPECT_EQ(sendable(), "");
+  output_.end_whole();
+  EXPECT_EQ(sendable(), "[ab");
+}
+
+TEST_F(SessionOutputTest, AFailedPartOfAWholeReplyIsAnErrorAndTheOthersAreNot) {
+  output_.begin_whole();
+  write("[");
+  write_held(1, "a");
+  write_held(2, "b");
+  write_held(2, "c");
+  write_held(3, "d");
+  output_.end_whole();
+  queue_.settle({.up_to = 1, .error = {}});
+  queue_.settle({.up_to = 2, .error = "no"});
+  EXPECT_EQ(sendable(), "");
+  queue_.settle({.up_to = 3, .error = {}});
+  EXPECT_EQ(sendable(), "[a-no\r\n-no\r\nd");
+  EXPECT_EQ(errors_, 2u);
+}
+
+TEST_F(SessionOutputTest, WholeRepliesFollowOneAnotherAndWhatWasHeldBeforeThem) {
+  write_held(2, "a");
+  for (const Ticket ticket : {Ticket{1}, Ticket{3}, Ticket{0}, Ticket{4}}) {
+    output_.begin_whole();
+    write("[");
+    if (ticket != 0) write_held(ticket, "x");
+    write("]");
+    output_.end_whole();
+  }
+  queue_.settle({.up_to = 1, .error = {}});
+  EXPECT_EQ(sendable(), "");
+  queue_.settle({.up_to = 2, .error = {}});
+  EXPECT_EQ(sendable(), "a[x]");
+  queue_.settle({.up_to = 3, .error = {}});
+  EXPECT_EQ(sendable(), "a[x][x][]");
+  queue_.settle({.up_to = 4, .error = {}});
+  EXPECT_EQ(sendable(), "a[x][x][][x]");
+  EXPECT_FALSE(output_.is_held());
+}
+
+TEST_F(SessionOutputTest, AMessageIsNotInsideAWholeReply) {
+  output_.begin_whole();
+  write("[");
+  output_.sendable().append("message ");
+  write("]");
+  output_.end_whole();
+  EXPECT_EQ(sendable(), "message []");
+}
+
+TEST_F(SessionOutputTest, AClearedOutputMayEndAWholeReply) {
+  output_.begin_whole();
+  write_held(1, "a");
+  output_.clear();
+  output_.end_whole();
+  EXPECT_TRUE(queue_.empty());
+  EXPECT_TRUE(output_.empty());
+}
+
 TEST(HeldRepliesTest, AnOutcomeCallsBackInTheOrderOfTheTickets) {
   HeldReplies queue;
   std::vector<std::string> called;

@@ -15,12 +15,15 @@ void Slices::run() {
   const Instant began = now();
   const Instant end = began + kRound;
   Instant at = began;
+  is_running_ = true;
   while (!line_.empty() && at < end) {
     Work work = std::move(line_.front());
     line_.pop_front();
-    if (!work(std::min(end, at + kSlice))) line_.push_back(std::move(work));
+    slice_end_ = std::min(end, at + kSlice);
+    if (!work(slice_end_)) line_.push_back(std::move(work));
     at = now();
   }
+  is_running_ = false;
   used_ = at - began;
   // The next round has its time anew.
   if (!line_.empty() || used_ >= kSlice) {

@@ -2,6 +2,7 @@
 
 #include <asio/async_result.hpp>
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <utility>
@@ -19,8 +20,8 @@ namespace locksley::daemon {
 // Nothing blocks or fails.
 class Slices {
  public:
-  static constexpr std::chrono::microseconds kRound{1000};  // half of what a poll may be late
-  static constexpr std::chrono::microseconds kSlice{500};
+  static constexpr std::chrono::microseconds kRound{500};  // a quarter of what a poll may be late
+  static constexpr std::chrono::microseconds kSlice{250};
 
   // Does a part of the work until about `until`. Returns true when all is done.
   using Work = std::move_only_function<bool(Instant until)>;
@@ -46,12 +47,18 @@ class Slices {
         kAwait);
   }
 
-  // Whether long work may be done at once: no other waits, and some time of this round is left. Then tell by
-  // charge() how long it took.
-  bool has_time() const { return line_.empty() && used_ < kRound; }
+  // Whether long work may be done at once: the caller has a slice and some of it is left, or no other waits and some
+  // time of this round is left. Then tell by charge() how long it took.
+  bool has_time() const { return is_running_ ? now() < slice_end_ : line_.empty() && used_ < kRound; }
   void charge(Instant::duration time) {
     used_ += time;
     arm();
+  }
+  // Before and after much is sent: the clock would count what the peer does when it is woken.
+  static constexpr std::size_t kMuchToSend = 32 * 1024;
+  void charge_sending(std::size_t bytes) {
+    constexpr std::chrono::nanoseconds kPerByte{1};  // to the loopback interface, or by TLS
+    charge(kPerByte * bytes);
   }
 
  private:
@@ -62,6 +69,8 @@ class Slices {
   std::deque<Work> line_;
   Instant::duration used_{0};  // of this round
   bool is_armed_ = false;      // run() comes in the next round
+  bool is_running_ = false;    // the work of a slice
+  Instant slice_end_{};        // while is_running_
 };
 
 }  // namespace locksley::daemon

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """No command, of any size that the limits allow, keeps the I/O thread from its next poll of the sockets for long, in its own processor time.
 
-The daemon measures that itself (locksley_io_longest_stretch_seconds). The promise is 2 ms; each test fails at 4, because the clock of a thread
-counts what a slow machine's caches cost, too."""
+The daemon measures that itself (locksley_io_longest_stretch_seconds). The promise is 2 ms; each test fails at 4, times what the machine adds to
+any work meanwhile (processor_reference.py): the clock of a thread counts what shared caches and a shared host cost, too."""
 
 import functools
 import pathlib
@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 from neighbour import Neighbour, text
+from processor_reference import slowdown
 from resp import encode
 from scratch import scratch
 
@@ -29,12 +30,16 @@ def once_of_three(test):
     @functools.wraps(test)
     def attempts(self):
         for left in (2, 1, 0):
-            try:
-                return test(self)
-            except AssertionError as failure:
-                if left == 0:
-                    raise
-                print(f"once more: {failure}", flush=True)
+            self.stretches = []
+            with slowdown() as machine:
+                test(self)
+            most = MOST_S * machine.factor
+            print(f"the machine: slower by {machine.factor:.2f} at worst, so {1000 * most:.2f} ms at most", flush=True)
+            too_long = [f"{what}: {1000 * longest:.2f} ms" for what, longest in self.stretches if longest >= most]
+            if not too_long:
+                return
+            self.assertTrue(left, too_long)
+            print(f"once more: {too_long}", flush=True)
             self.doCleanups()
             self.setUp()
 
@@ -48,14 +53,12 @@ class Stretches(DaemonTest):
         self.daemon = self.start(self.settings)
         self.command = self.connect(self.daemon)
 
-    def longest(self):
-        return self.daemon.metrics()["locksley_io_longest_stretch_seconds"]
-
-    def assert_short(self, what):
+    def note_longest(self, what):
+        """Until now, since the daemon started; judged when the test is over."""
         metrics = self.daemon.metrics()
         longest = metrics["locksley_io_longest_stretch_seconds"]
         print(f"{what}: longest {1000 * longest:.2f} ms, {int(metrics['locksley_io_long_stretches_total'])} above 2 ms", flush=True)
-        self.assertLess(longest, MOST_S, what)
+        self.stretches.append((what, longest))
 
     def pipelined(self, commands, batch=1_000):
         """Sends the commands, reads a reply to each, and returns the last."""
@@ -85,7 +88,11 @@ class Reading(Stretches):
                 each.sendall(encode("RESULTS", "large", "COUNT", 1000) * 50)
                 clients.append(each)
         print(f"beside 300 readers: {text(figures)}")
-        self.assert_short("300 clients that read nothing")
+        self.note_longest("300 clients that read nothing")
+        for each in clients:
+            each.close()
+        wait_for("all to have left", lambda: self.daemon.metrics()["locksley_connections"] < 10, seconds=60)
+        self.note_longest("they leave at once")
         self.assertLess(figures["ping"]["p99"], 20, "a neighbour's PING waits")
 
 
@@ -94,33 +101,34 @@ class Ends(Stretches):
 
     def many_that_wait(self, how):
         self.command("SUBMIT", "fail", "ID", "first", "DELAY", 600_000, "JOBS", "a")
-        self.assert_short("at the start")
+        self.note_longest("at the start")
         self.pipelined([("SUBMIT", "echo", how, "first", "RANGE", 0, 1) for _ in range(MANY)])
-        self.assert_short("100,000 are accepted")
+        self.note_longest("100,000 are accepted")
 
     @once_of_three
     def test_the_end_of_a_batch_for_which_100000_wait(self):
         self.many_that_wait("AFTER")
         self.command("CANCEL", "first")
         wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 0, seconds=120, every=0.5)
-        self.assert_short("100,000 that waited have started and ended")
+        self.note_longest("100,000 that waited have started and ended")
 
     @once_of_three
     def test_the_failure_of_a_batch_for_which_100000_wait(self):
         self.many_that_wait("AFTEROK")
         self.command("CANCEL", "first")
         wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 0, seconds=120, every=0.5)
-        self.assert_short("100,000 that waited are cancelled")
+        self.note_longest("100,000 that waited are cancelled")
 
     @once_of_three
     def test_100000_deadlines_at_once(self):
-        at = time.monotonic() + 40
-        commands = [("SUBMIT", "echo", "DELAY", 600_000, "DEADLINE", 0, "RANGE", 0, 1) for _ in range(MANY)]
-        for i in range(0, MANY, 1_000):
-            deadline = max(1, int(1000 * (at - time.monotonic())))
-            self.pipelined([(*command[:5], deadline, *command[6:]) for command in commands[i : i + 1_000]])
-        wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 0, seconds=120, every=0.5)
-        self.assert_short("100,000 deadlines")
+        batch = lambda deadline: ("SUBMIT", "echo", "DELAY", 600_000, "DEADLINE", deadline, "RANGE", 0, 1)
+        begin = time.monotonic()
+        self.pipelined([batch(600_000)] * 2_000)
+        at = begin + 2 + (time.monotonic() - begin) * 2 * MANY / 2_000  # twice as long as all of them take
+        for _ in range(0, MANY, 1_000):
+            self.pipelined([batch(max(1, int(1000 * (at - time.monotonic()))))] * 1_000)
+        wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 2_000, seconds=120, every=0.5)
+        self.note_longest("100,000 deadlines")
 
 
 class Payloads(Stretches):
@@ -138,11 +146,11 @@ class Payloads(Stretches):
     @once_of_three
     def test_a_submit_of_ten_million_payloads_with_an_id(self):
         self.assertEqual(self.submit("large", LARGE), "large")
-        self.assert_short("SUBMIT of ten million payloads")
+        self.note_longest("SUBMIT of ten million payloads")
         self.assertEqual(self.submit("large", LARGE), "large")
-        self.assert_short("… repeated")
+        self.note_longest("… repeated")
         self.command.wait("large", seconds=120)
-        self.assert_short("… run")
+        self.note_longest("… run")
 
 
 class StoredPayloads(Payloads):

@@ -33,6 +33,7 @@ def summary(samples):
         "n": len(samples),
         "p50": at(0.5),
         "p99": at(0.99),
+        "p99.9": at(0.999),
         "max": round(1000 * times[-1], 3),
         "waited": round(1000 * max((waited for _, waited in samples), default=0.0), 3),
     }

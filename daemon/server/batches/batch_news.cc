@@ -39,7 +39,7 @@ bool BatchNews::apply_until(Instant until) {
   do {
     taken = parts_.changes.take();
     const Instant at = now();
-    for (const auto& record : taken.records) apply(*record, at);
+    for (const auto& record : taken.records) apply(*record, record->status(), at);
     if (taken.comes_again && !changes_timer_armed_) {
       changes_timer_armed_ = true;
       changes_timer_.expires_after(ChangeQueue::kHoldOff);
@@ -59,8 +59,7 @@ void BatchNews::take_changes() {
   parts_.after_changes();
 }
 
-void BatchNews::apply(BatchRecord& record, Instant at) {
-  const BatchStatus status = record.status();
+void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at) {
   const bool is_over = status.finished_at != 0;
   if (record.is_stored() && record.is_active) {
     if (is_over && status.failed == 0) record.stored.payload_bytes = 0;

@@ -74,7 +74,10 @@ class BatchNews {
   BatchNews& operator=(const BatchNews&) = delete;
 
   // Applies the state of one batch now instead of waiting for the queue.
-  void apply(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) { apply(record, now()); }
+  void apply(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) { apply(record, record.status()); }
+  void apply(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread) {
+    apply(record, status, now());
+  }
   // The same for the batches in the queue, for about a slice: before something is refused for want of room.
   void apply_pending() LOCKSLEY_REQUIRES(kIoThread);
   // The queue has something; called on the I/O thread after ChangeQueue has woken it.
@@ -96,7 +99,7 @@ class BatchNews {
       LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  void apply(BatchRecord& record, Instant at) LOCKSLEY_REQUIRES(kIoThread);
+  void apply(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   // Takes batches out of the queue and applies them, until about `until`. True if none is left.
   bool apply_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void publish(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);

@@ -167,6 +167,15 @@ std::expected<void, std::string> Batches::restore_all() {
   return restored;
 }
 
+BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {
+  const BatchStatus status = record->status();
+  if (record->is_active) {
+    news_.apply(*record, status);
+    timer_.arm();
+  }
+  return status;
+}
+
 void Batches::connection_ended(std::uint64_t connection) {
   streams_.connection_ended(connection, now() + config_.limits.open_timeout);
   timer_.arm();

@@ -58,6 +58,9 @@ class Batches {
   Found find(const User& by, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
     return find_batch(registry_, by, id);
   }
+  // The status for a reply. The room of jobs that have ended in it is free, so that a client that has read it can
+  // submit as many: a worker publishes the end of a job a moment before it reports the change.
+  BatchStatus shown_status(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Batches come in ----
 

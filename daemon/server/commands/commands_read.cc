@@ -87,10 +87,12 @@ BatchRecord* batch_of(Session& session, std::string_view id) {
 }
 
 void status_command(Session& session, proto::Command& command) {
-  const BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) return;
+  BatchRecord* found = batch_of(session, command.arguments[1]);
+  if (found == nullptr) return;
+  const std::shared_ptr<BatchRecord> record = shared(*found);
+  const BatchStatus status = session.state().batches().shown_status(record);
   proto::ReplyWriter reply = session.reply();
-  write_status(reply, *record, record->status());
+  write_status(reply, *record, status);
 }
 
 Coroutine<void> wait_command(Session& session, proto::Command command) {
@@ -100,8 +102,9 @@ Coroutine<void> wait_command(Session& session, proto::Command command) {
   const Instant deadline = deadline_of(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
+  const BatchStatus status = session.state().batches().shown_status(record);
   proto::ReplyWriter reply = session.reply();
-  write_status(reply, *record, record->status());
+  write_status(reply, *record, status);
 }
 
 Coroutine<void> results_command(Session& session, proto::Command command) {

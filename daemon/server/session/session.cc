@@ -47,7 +47,12 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
         .with("reason", error.what())
         .write(self->state_.log(), spdlog::level::err);
   }
+  // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at once.
+  Slices& slices = self->state_.slices();
+  if (!slices.has_time()) co_await slices.wait_for_slice();
+  const Instant began = now();
   self->end();
+  slices.charge(now() - began);
 }
 
 Coroutine<void> Session::converse() {
@@ -66,6 +71,10 @@ Coroutine<void> Session::converse() {
     if (turn == Turn::kBlock) {
       co_await sessions_.executor().execute_blocking(*this, spec_->id, std::exchange(command_, {}));
       active_at_ = now();
+    }
+    // Sending takes as long as making what is sent.
+    if (output_.sendable().size() >= Slices::kMuchToSend && !state_.slices().has_time()) {
+      co_await state_.slices().wait_for_slice();
     }
     if (is_dropped() || !flush() || is_over_output_limit()) co_return;
     output_.drop_muted();

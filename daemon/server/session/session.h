@@ -61,9 +61,9 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   static constexpr std::size_t kPauseStranger = 1 << 14;   // the same before authentication; guess
   static constexpr std::size_t kBlockedInput = 64 * 1024;  // guess: room for a pipeline of small commands
   static constexpr std::size_t kMostRead =
-      256 * 1024;                             // of 130,000 payloads 1 MiB took 4 ms, with page faults
+      128 * 1024;                             // of 130,000 payloads 1 MiB took 4 ms, with page faults
   static constexpr int kTurnCommands = 1024;  // 100 us of PINGs
-  static constexpr auto kTurnTime = std::chrono::microseconds(500);   // half a quantum of the scheduler
+  static constexpr auto kTurnTime = Slices::kSlice;
   static constexpr auto kCheapTurn = std::chrono::microseconds(100);  // a page of 64 KiB; guess
   static constexpr std::size_t kTurnOutput = 256 * 1024;              // a socket buffer
   // What a peer has to read the last reply and to close.

@@ -39,6 +39,7 @@ void Session::update_input_memory() {
 bool Session::flush() {
   proto::OutputBuffer& output = output_.sendable();
   std::size_t most = Transport::kMostAtOnce;
+  const bool sends_much = output.size() >= Slices::kMuchToSend;
   while (!output.empty()) {
     std::array<std::string_view, 32> views;
     const std::size_t used = output.gather(views);
@@ -52,6 +53,7 @@ bool Session::flush() {
     if (!sent) return false;
     output.consume(*sent);
     state_.stats().sent_bytes.add(*sent);
+    if (sends_much) state_.slices().charge_sending(*sent);
     if (*sent < total || *sent >= most) return true;
     most -= *sent;
   }

@@ -37,7 +37,7 @@ TEST(SlicesTest, WorkThatIsNotDoneGoesToTheEndOfTheLine) {
   EXPECT_EQ(order, "ababab");
 }
 
-TEST(SlicesTest, AnyAmountOfWorkLeavesRoomForOthersAfterAMillisecond) {
+TEST(SlicesTest, AnyAmountOfWorkLeavesRoomForOthersAfterARound) {
   asio::io_context io;
   Slices slices(io.get_executor());
   int done = 0;
@@ -53,7 +53,36 @@ TEST(SlicesTest, AnyAmountOfWorkLeavesRoomForOthersAfterAMillisecond) {
   asio::post(io, [&] { asio::post(io, [&] { done_before = done; }); });
   io.run();
   EXPECT_EQ(done, 100);
-  EXPECT_LE(done_before, 2 * 4) << "two rounds, each of four times 300 us at most";
+  EXPECT_LE(done_before, 2 * 2) << "two rounds, each of two times 300 us at most";
+}
+
+TEST(SlicesTest, ASliceHasTimeUntilItsEndThoughOthersWait) {
+  asio::io_context io;
+  Slices slices(io.get_executor());
+  for (int i = 0; i < 2; ++i) {
+    slices.add([&](Instant until) {
+      const bool has_time = slices.has_time();
+      EXPECT_TRUE(has_time || now() >= until);
+      while (now() < until) {
+      }
+      EXPECT_FALSE(slices.has_time());
+      return true;
+    });
+  }
+  EXPECT_FALSE(slices.has_time()) << "others wait";
+  io.run();
+  EXPECT_TRUE(slices.has_time());
+}
+
+TEST(SlicesTest, WhatWasSentIsChargedToTheRound) {
+  asio::io_context io;
+  Slices slices(io.get_executor());
+  slices.charge_sending(100'000);
+  EXPECT_TRUE(slices.has_time());
+  slices.charge_sending(1'000'000);
+  EXPECT_FALSE(slices.has_time());
+  io.run();
+  EXPECT_TRUE(slices.has_time()) << "another round";
 }
 
 TEST(SlicesTest, WorkThatWasDoneAtOnceIsChargedToTheRound) {

@@ -203,9 +203,12 @@ class FairLevel {
     return by;
   }
   static void set_back(Node& node, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
-    // The bound is for nodes that were not ready while the clock was set back several times; ready
-    // nodes are never that far behind.
-    node.fair.key = std::max(node.fair.key - by, -(VirtualTime{1} << 61));
+    node.fair.key = set_back(node.fair.key, by);
+  }
+  // The bound is for nodes that were not ready while the clock was set back several times; ready
+  // nodes are never that far behind.
+  static VirtualTime set_back(VirtualTime key, VirtualTime by) {
+    return std::max(key - by, -(VirtualTime{1} << 61));
   }
 
   // Calls visit(node, its key) for every `stride`th ready node, in no useful order. Reads the heaps

@@ -147,11 +147,11 @@ void FairRing::detach_all() {
   while (!tenants_.empty()) {
     RingTenant& tenant = *tenants_.begin()->second;
     if (tenant.queues == 0) {
-      retired_.remove(tenant);
+      idle_.remove(tenant);
       tenants_.erase(tenants_.begin());
       continue;
     }
-    // leave() of the last queue removes the tenant, or retires it.
+    // The next round removes the tenant, once its last queue has left.
     RingQueue& queue = *tenant.first;
     check(queue.claimed_ == 0, "a ring is given up while a thief holds jobs of it");
     queue.returned_.clear();
@@ -239,7 +239,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter,
   refresh(queue, now);
   if (level_.now() >= options_.set_back_at || tenant.level.now() >= options_.set_back_at)
     set_back_clocks(tenant);
-  remove_settled_tenants();
+  remove_idle_tenants();
   return claim;
 }
 
@@ -312,13 +312,14 @@ RingTenant& FairRing::tenant_of(const std::string& name) {
       found->fair.weight = weight->second;
     }
   } else if (found->queues == 0) {
-    retired_.remove(*found);
+    idle_.remove(*found);
   }
   return *found;
 }
 
 void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   RingTenant& tenant = *queue.tenant_;
+  latest_ = std::max(latest_, now);
   const bool runnable = queue.queued_ > 0 && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !at_slots(queue);
   if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
@@ -331,12 +332,11 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
 void FairRing::refresh(RingTenant& tenant) {
   level_.set_ready(tenant, !tenant.level.empty() && !tenant.is_shut,
                    tenant.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
-  level_.set_competes(tenant,
-                      tenant.is_shut ? tenant.fair.executors > 0 : tenant.level.competing_weight() > 0);
+  set_competes(tenant, tenant.is_shut ? tenant.fair.executors > 0 : tenant.level.competing_weight() > 0);
   if (tenant.level.empty() && tenant.fair.executors == 0) tenant.level.end_busy_period();
   if (level_.empty() && executors_ == 0) {
     level_.end_busy_period();
-    remove_settled_tenants();
+    remove_idle_tenants();
   }
 }
 
@@ -356,16 +356,16 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   if (--tenant.queues == 0) {
     tenant.results = nullptr;
     if (std::exchange(tenant.is_shut, false)) --shut_tenants_;
-    retired_.push(tenant, tenant.fair.key);
-    remove_settled_tenants();
+    idle_.push(tenant, tenant.fair.key);
+    remove_idle_tenants();
   }
   return std::move(queue.keepalive_);
 }
 
-void FairRing::remove_settled_tenants() {
-  while (!retired_.empty() && retired_.top_key() <= level_.now()) {
-    RingTenant& tenant = retired_.top();
-    retired_.remove(tenant);
+void FairRing::remove_idle_tenants() {
+  while (idle_.size() > options_.most_idle_tenants && idle_.top_key() <= level_.now()) {
+    RingTenant& tenant = idle_.top();
+    idle_.remove(tenant);
     tenants_.erase(tenants_.find(tenant.name));
   }
 }
@@ -374,7 +374,7 @@ void FairRing::set_back_clocks(RingTenant& busy) {
   if (level_.now() >= options_.set_back_at) {
     const VirtualTime by = level_.set_back();
     for (const auto& [name, tenant] : tenants_) level_.set_back(*tenant, by);
-    retired_.change_keys([by](VirtualTime key) { return key - by; });
+    idle_.change_keys([by](VirtualTime key) { return FairLevel<RingTenant>::set_back(key, by); });
   }
   if (busy.level.now() >= options_.set_back_at) {
     const VirtualTime by = busy.level.set_back();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
+#include "core/ring/due_service.h"
 #include "core/ring/fair_level.h"
 #include "core/ring/indexed_heap.h"
 #include "core/ring/result_account.h"
@@ -112,6 +114,9 @@ class FairRing {
     // leaves room for the sum of a few services of any size, and one worker needs 73 years to reach
     // it.
     VirtualTime set_back_at = VirtualTime{1} << 61;
+    // Tenants without queues are kept with their counters. Of more than so many, the ring removes those
+    // that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
+    std::size_t most_idle_tenants = 4096;
   };
 
   explicit FairRing(Options options);
@@ -273,16 +278,18 @@ class FairRing {
   RingTenant* next_tenant(ClaimFilter filter) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Updates heaps and sums after any change of the tenant, and of a queue.
   void refresh(RingTenant& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // If the queue left, its keepalive: the caller releases it after the mutex.
   [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void remove_settled_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_back_clocks(RingTenant& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
+  ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   double share_of(const RingTenant& tenant) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
@@ -292,13 +299,14 @@ class FairRing {
   std::unordered_map<std::string, std::unique_ptr<RingTenant>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
   // As configured, also for tenants that are not in the ring.
   std::unordered_map<std::string, std::uint32_t> tenant_weights_ LOCKSLEY_GUARDED_BY(mutex_);
-  // Without queues, but ahead of the virtual time: kept until it has caught up.
-  RetiredTenants retired_ LOCKSLEY_GUARDED_BY(mutex_);
+  IdleTenants idle_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   // Queues that are not served after their jobs broke an executor, by the end of that. At most as
   // many as executors can break within kLongestBackoff.
   std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(mutex_);
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
+  ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);
+  Nanoseconds latest_ LOCKSLEY_GUARDED_BY(mutex_){};      // `now` of the last call that passed one
   std::uint64_t queued_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // jobs
   // Jobs that executors hold, or that are on their way to a thief that has yet to join.
   std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;

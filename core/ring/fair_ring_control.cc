@@ -68,8 +68,21 @@ void FairRing::set_tenant_weight(std::string_view tenant, std::uint32_t weight) 
   const std::string name(tenant);
   tenant_weights_[name] = std::max(weight, 1U);
   if (const auto found = tenants_.find(name); found != tenants_.end()) {
-    level_.set_weight(*found->second, std::max(weight, 1U));
+    RingTenant& changed = *found->second;
+    const bool competes = changed.fair.competes;
+    set_competes(changed, false);
+    level_.set_weight(changed, std::max(weight, 1U));
+    set_competes(changed, competes);
   }
+}
+
+// The service of the lane until now belongs to the weights that competed for it.
+void FairRing::set_competes(RingTenant& tenant, bool competes) {
+  if (tenant.fair.competes == competes) return;
+  const ServiceReading& reading =
+      service_.advance(usage_.recent(executors_, latest_), level_.competing_weight(), latest_);
+  competes ? tenant.due.begin(reading) : tenant.due.end(reading, tenant.fair.weight);
+  level_.set_competes(tenant, competes);
 }
 
 bool FairRing::reopen_tenants() {
@@ -110,10 +123,10 @@ void FairRing::set_start_cost(Nanoseconds start_cost) {
     }
     level_.start_anew(*tenant);
     if (tenant->queues != 0) continue;
-    retired_.remove(*tenant);
-    retired_.push(*tenant, tenant->fair.key);
+    idle_.remove(*tenant);
+    idle_.push(*tenant, tenant->fair.key);
   }
-  remove_settled_tenants();
+  remove_idle_tenants();
 }
 
 void FairRing::set_brief_job(Nanoseconds brief_job, Nanoseconds now) {

@@ -11,6 +11,10 @@ constexpr std::size_t kMostLooked = 65'536;  // keys in a heap: 0.1 ms under the
 constexpr std::size_t kMostDepths = 1024;    // queues anywhere in memory: the same
 }  // namespace
 
+ServiceReading FairRing::read_service(Nanoseconds now) const {
+  return service_.read(usage_.recent(executors_, now), level_.competing_weight(), now);
+}
+
 double FairRing::share_of(const RingTenant& tenant) const {
   if (!tenant.fair.competes) return 0;
   return tenant.fair.weight / static_cast<double>(level_.competing_weight());
@@ -84,7 +88,7 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
   result.claimed = claimed_;
   result.executors = executors_;
   result.claims_total = claims_;
-  const double lane = usage_.recent(executors_, now);
+  const ServiceReading reading = read_service(now);
   std::vector<std::uint64_t> depths;
   result.active_queues = active_queues_;
   std::size_t looked = 0;
@@ -99,16 +103,18 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
   }
   for (const auto& [name, tenant] : tenants_) {
     result.queues += tenant->queues - tenant->internal_queues;
-    if (tenant->queues == 0) continue;  // kept only because it is ahead of the virtual time
-    result.tenants.push_back(
-        {.tenant = name,
-         .weight = tenant->fair.weight,
-         .queues = tenant->queues - tenant->internal_queues,
-         .queued = tenant->queued,
-         .executors = tenant->fair.executors,
-         .busy = tenant->busy,
-         .share = share_of(*tenant),
-         .received = lane > 0 ? tenant->fair.usage.recent(tenant->fair.executors, now) / lane : 0});
+    const DueService::Sums sums = tenant->due.at(reading, tenant->fair.weight);
+    const double received = tenant->fair.usage.recent(tenant->fair.executors, now);
+    result.tenants.push_back({.tenant = name,
+                              .weight = tenant->fair.weight,
+                              .queues = tenant->queues - tenant->internal_queues,
+                              .queued = tenant->queued,
+                              .executors = tenant->fair.executors,
+                              .busy = tenant->busy,
+                              .share = share_of(*tenant),
+                              .received = sums.lane > 0 ? std::min(1.0, received / sums.lane) : 0,
+                              .due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0,
+                              .is_idle = tenant->queues == 0});
   }
   const auto kept = depths.begin() + static_cast<std::ptrdiff_t>(std::min(deepest, depths.size()));
   std::partial_sort(depths.begin(), kept, depths.end(), std::greater<>());

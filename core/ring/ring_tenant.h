@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/job.h"
+#include "core/ring/due_service.h"
 #include "core/ring/fair_level.h"
 #include "core/ring/indexed_heap.h"
 #include "core/ring/result_account.h"
@@ -13,8 +14,8 @@
 
 namespace locksley {
 
-// Owned by the ring: made with its first queue, removed when it has no queue and the virtual time
-// has passed its key. Guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
+// Owned by the ring: made with its first queue, and kept when it has none (FairRing::Options::
+// most_idle_tenants). Guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
 struct RingTenant {
   std::string name LOCKSLEY_GUARDED_BY(kRingNodes);
   FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
@@ -24,21 +25,21 @@ struct RingTenant {
   std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these
   std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // jobs
   Nanoseconds busy LOCKSLEY_GUARDED_BY(kRingNodes){};                 // settled since it was made
+  DueService due LOCKSLEY_GUARDED_BY(kRingNodes);                     // while fair.competes
   // Of its queues' results; null: not counted. As QueueOptions::results of the last queue that came.
   ResultAccount* results LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   // The account was full at the last claim: none of its queues is served until reopen_tenants().
   bool is_shut LOCKSLEY_GUARDED_BY(kRingNodes) = false;
-  std::uint32_t retired_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;
+  std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;
 };
 
-// Not checked, since IndexedHeap knows no locks: it is called by FairRing::retired_ alone, under
+// Not checked, since IndexedHeap knows no locks: it is called by FairRing::idle_ alone, under
 // the mutex.
-inline std::uint32_t& retired_place_of(RingTenant& tenant) LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
-  return tenant.retired_place;
+inline std::uint32_t& idle_place_of(RingTenant& tenant) LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
+  return tenant.idle_place;
 }
 
-// Tenants without queues, by their keys: a tenant is removed once the virtual time has passed its
-// key.
-using RetiredTenants = IndexedHeap<RingTenant, VirtualTime, &retired_place_of>;
+// Tenants without queues, by their keys.
+using IdleTenants = IndexedHeap<RingTenant, VirtualTime, &idle_place_of>;
 
 }  // namespace locksley

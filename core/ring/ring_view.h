@@ -15,9 +15,13 @@ struct TenantView {
   std::uint64_t queues = 0;  // attached, without internal ones
   std::uint64_t queued = 0;  // jobs
   std::uint32_t executors = 0;
-  Nanoseconds busy{};   // worker time settled since the tenant entered the ring
-  double share = 0;     // the fraction of the lane that is due to it now; 0 if it has nothing to run
-  double received = 0;  // the fraction of the lane's service that it got recently (time constant 5 s)
+  Nanoseconds busy{};  // worker time settled since the tenant first came
+  double share = 0;    // the fraction of the lane that is due to it now; 0 if it has nothing to run
+  // Fractions of the lane's service in the recent time (time constant 5 s) in which the tenant had
+  // something to run: what it got, and what was due to it. 0 if it had nothing for 5 s.
+  double received = 0;
+  double due = 0;
+  bool is_idle = true;  // without queues: kept for its counters
 };
 
 struct RingSnapshot {

@@ -150,13 +150,14 @@ void SchedulerMetrics::read_tenants(const std::vector<LaneNumbers>& lanes, Famil
   }
   Family queued = Family::gauge("locksley_tenant_queued_jobs", "The tenant's jobs that are not claimed yet.");
   Family ratio = Family::gauge("locksley_tenant_share_ratio",
-                               "Worker time that the tenant received recently, divided by the time due to "
-                               "it; 1 while nothing is due.");
+                               "Worker time that the tenant received, divided by the time due to it, over "
+                               "the recent time in which something was due; 1 while nothing is due.");
   Family busy =
       Family::counter("locksley_tenant_busy_seconds_total", "Worker time that the tenant's jobs used.");
   for (const auto& [tenant, numbers] : tenant_labels_.read(tenants)) {
     queued.add({{"tenant", tenant}}, numbers.queued);
-    ratio.add({{"tenant", tenant}}, numbers.share > 0 ? numbers.received / numbers.share : 1.0);
+    ratio.add({{"tenant", tenant}},
+              numbers.share > 0 && numbers.due > 0 ? numbers.received / numbers.due : 1.0);
     busy.add({{"tenant", tenant}}, numbers.busy_seconds);
   }
   std::move(queued).move_to(families);

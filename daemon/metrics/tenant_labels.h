@@ -16,17 +16,17 @@ namespace locksley::daemon {
 struct TenantNumbers {
   std::uint64_t queued = 0;
   double busy_seconds = 0;
-  double share = 0;
-  double received = 0;
+  double share = 0;     // due now
+  double received = 0;  // over the recent time in which it had something to run, as is `due`
+  double due = 0;
 };
 
 // Bounds the number of values of the label `tenant`. The first `limit` tenants get labels of their
-// own, and keep them as long as a ring knows them; then a new tenant may get the place. All others
+// own, and keep them as long as the daemon runs, so their counters never fall or disappear. All others
 // are added up under "other", including a tenant of that very name, so that no label appears twice.
 //
-// The busy time of "other" is a sum of differences between readings, so it does not fall when a
-// tenant leaves or gets its own label. A ring forgets a tenant that has been idle for a while, and
-// the tenant's counters then restart at 0, which readers of counters treat as a reset.
+// Busy times are sums of differences between readings, so they do not fall when a tenant gets its own
+// label, or when a ring with very many tenants removes one (FairRing::Options::most_idle_tenants).
 //
 // Owned by SchedulerMetrics; not synchronised: one thread. Nothing blocks or fails.
 class TenantLabels {
@@ -45,13 +45,13 @@ class TenantLabels {
 
  private:
   void choose_labels(const std::map<std::string, TenantNumbers>& present);
+  // What the tenant used since the last reading.
+  double newly_busy(const std::string& tenant, double busy_seconds);
 
   std::size_t limit_;
   std::set<std::string> labelled_;
-  std::set<std::string> demoted_;              // their earlier use has been reported under their own labels
-  std::map<std::string, double> busy_before_;  // of those under "other"
-  double other_busy_seconds_ = 0;
-  bool has_other_ = false;  // once it exists it stays, so that its counter continues
+  std::map<std::string, double> last_reading_;  // busy seconds, of every tenant
+  std::map<std::string, double> busy_;          // by label, with kOther: it stays once it exists
 };
 
 }  // namespace locksley::daemon

@@ -50,6 +50,20 @@ class Series(UsersTest):
         connection.wait("mine-299")
         self.assertEqual(set(daemon.metrics()), before)
 
+    def test_the_busy_time_of_a_tenant_outlives_its_batches(self):
+        daemon = self.start({})
+        connection = self.connect(daemon)
+        busy = 'locksley_tenant_busy_seconds_total{tenant="default"}'
+        for total in (0.02, 0.04, 0.06):
+            connection("RUN", "spin", "JOBS", 20_000)
+            for _ in range(2):
+                metrics = daemon.metrics()
+                self.assertGreaterEqual(metrics[busy], total)
+                self.assertEqual(metrics['locksley_tenant_share_ratio{tenant="default"}'], 1)
+        [tenant] = connection("TENANTS")
+        shown = dict(zip(tenant[::2], tenant[1::2]))
+        self.assertGreaterEqual(int(shown["busy_us"]), 60_000)
+
     def test_tenants_beyond_the_limit_share_one(self):
         names = [f"user{number}" for number in range(12)]
         everybody = {name: BUILTIN for name in names}

@@ -90,7 +90,7 @@ function tenants() {
   ]);
   const { element } = card('Tenants', list.element, h('p', { class: 'key' },
     h('span', { class: 'entry' }, h('span', { class: 'swatch due', 'aria-hidden': 'true' }), 'share due'),
-    h('span', { class: 'entry' }, h('span', { class: 'swatch busy', 'aria-hidden': 'true' }), 'share received recently')));
+    h('span', { class: 'entry' }, h('span', { class: 'swatch busy', 'aria-hidden': 'true' }), 'share received while it had work')));
   const make = () => {
     const row = list.row();
     const link = h('a');

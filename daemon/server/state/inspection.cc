@@ -50,6 +50,7 @@ void add_tenants(const ServerState& state, const User& user, TenantViews& tenant
       sum.queues += view.queues;
       sum.queued += view.queued;
       sum.executors += view.executors;
+      sum.is_idle = sum.is_idle && view.is_idle;
       sum.busy += view.busy;
       sum.share = std::max(sum.share, view.share);
       sum.received = std::max(sum.received, view.received);
@@ -86,6 +87,7 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
 TenantViews tenants_seen_by(const ServerState& state, const User& user) {
   TenantViews tenants;
   add_tenants(state, user, tenants);
+  std::erase_if(tenants, [](const auto& tenant) { return tenant.second.is_idle; });
   return tenants;
 }
 
@@ -96,6 +98,8 @@ TenantViews tenants_with_own(const ServerState& state, const User& user) {
   const auto& weights = state.users().weights();
   if (const auto weight = weights.find(user.name()); weight != weights.end()) own.weight = weight->second;
   add_tenants(state, user, tenants);
+  std::erase_if(tenants,
+                [&user](const auto& tenant) { return tenant.second.is_idle && tenant.first != user.name(); });
   return tenants;
 }
 

@@ -294,7 +294,7 @@ TEST(FairRingControlTest, TenantsLeaveWhenTheyHavePaid) {
 }
 
 TEST(FairRingControlTest, ConfiguredTenantWeightsOutliveTheTenant) {
-  FairRing ring({});
+  FairRing ring({.most_idle_tenants = 0});
   ring.set_tenant_weight("gold", 5);
   RingQueue queue;
   for (int i = 0; i < 2; ++i) {

@@ -272,7 +272,8 @@ TEST_F(FairRingJobsTest, AQueueThatIsTakenOutLeavesNothingToClaim) {
 
 // ---- Tenants without queues ----
 
-// Tenant "gone" has left after a turn that cost more than its part, and "other" has work.
+// Tenant "gone" has left after a turn that cost more than its part, and "other" has work. The ring keeps no
+// idle tenant for its counters alone.
 class RetiredTenantTest : public ::testing::Test {
  protected:
   RetiredTenantTest() {
@@ -302,7 +303,7 @@ class RetiredTenantTest : public ::testing::Test {
     ADD_FAILURE() << "it is not there";
     return {};
   }
-  FairRing ring{{}};
+  FairRing ring{{.most_idle_tenants = 0}};
   RingQueue gone;
   RingQueue other;
 };
@@ -322,6 +323,34 @@ TEST_F(RetiredTenantTest, ATenantThatHasPaidIsForgotten) {
 TEST_F(RetiredTenantTest, ATenantIsForgottenWhenTheRingIsIdle) {
   EXPECT_FALSE(ring.cancel(other, kSomeTime).empty());
   EXPECT_EQ(remembered(), Nanoseconds{0});
+}
+
+TEST(IdleTenantTest, TheBusyTimeOfATenantOutlivesItsQueues) {
+  FairRing ring({});
+  for (int i = 1; i <= 3; ++i) {
+    RingQueue queue;
+    ring.attach(queue, {.tenant = "comes and goes"}, nullptr);
+    ring.add_jobs(queue, 1, kSomeTime);
+    ring.close(queue, kSomeTime);
+    const auto claimed = ring.try_claim(kSomeTime);
+    ASSERT_TRUE(claimed);
+    EXPECT_FALSE(ring.snapshot(0, kSomeTime).tenants.at(0).is_idle);
+    (void)ring.settle(queue, {.charged = claimed->charged, .actual = milliseconds(5), .executed = 1},
+                      kSomeTime);
+    const TenantView idle = ring.snapshot(0, kSomeTime).tenants.at(0);
+    EXPECT_TRUE(idle.is_idle);
+    EXPECT_EQ(idle.busy, milliseconds(5) * i);
+  }
+}
+
+TEST(IdleTenantTest, OfMoreThanTheirMostThoseAreRemovedThatAreNotAhead) {
+  FairRing ring({.most_idle_tenants = 2});
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    RingQueue queue;
+    ring.attach(queue, {.tenant = name}, nullptr);
+    ring.close(queue, kSomeTime);
+  }
+  EXPECT_EQ(ring.snapshot(0, kSomeTime).tenants.size(), 2u);
 }
 
 TEST_F(RetiredTenantTest, ATenantThatCameBackIsNotForgottenWhileItHasAQueue) {

@@ -63,6 +63,67 @@ TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {
   EXPECT_TRUE(view.waiting);
 }
 
+TenantView tenant_in(const RingSimulator& simulator, std::string_view name) {
+  for (const TenantView& tenant : simulator.ring.snapshot(0, simulator.now()).tenants) {
+    if (tenant.tenant == name) return tenant;
+  }
+  return {};
+}
+
+Batch& submit_short(RingSimulator& simulator) {
+  return simulator.submit({.tenant = "short"}, 20, [](auto) { return milliseconds(1); });
+}
+
+TEST(FairRingViewTest, ATenantThatIsAloneWithOneShortBatchAfterAnotherHasReceivedAll) {
+  RingSimulator simulator({.parallelism = 2}, 2);
+  simulator.submit({.tenant = "before"}, 10'000, [](auto) { return milliseconds(1); });
+  simulator.run_for(seconds(6));
+  for (int i = 0; i < 50; ++i) {
+    submit_short(simulator);
+    simulator.run_for(milliseconds(5));
+    const TenantView tenant = tenant_in(simulator, "short");
+    ASSERT_EQ(tenant.share, 1);
+    if (tenant.due == 0) continue;  // nothing has been served within this step of the sums
+    ASSERT_NEAR(tenant.received, 1, 0.001) << i;
+    ASSERT_NEAR(tenant.due, 1, 0.001) << i;
+    simulator.run_for(milliseconds(395));
+    ASSERT_EQ(tenant_in(simulator, "short").share, 0);
+  }
+  EXPECT_NEAR(tenant_in(simulator, "short").received, 1, 0.001);
+  simulator.run_for(seconds(6));
+  EXPECT_EQ(tenant_in(simulator, "short").received, 0) << "nothing was due for a while";
+}
+
+TEST(FairRingViewTest, TheTimeInWhichATenantHadNothingToRunIsNotHeldAgainstIt) {
+  RingSimulator simulator({.parallelism = 2}, 2);
+  simulator.submit({.tenant = "steady"}, 1'000'000, [](auto) { return milliseconds(1); });
+  for (int i = 0; i < 50; ++i) {
+    submit_short(simulator);
+    simulator.run_for(milliseconds(200));
+  }
+  const TenantView brief = tenant_in(simulator, "short");
+  EXPECT_NEAR(brief.due, 0.5, 0.01);
+  EXPECT_NEAR(brief.received, 0.5, 0.1) << "of the tenth of the time in which it had something to run";
+  const TenantView steady = tenant_in(simulator, "steady");
+  EXPECT_NEAR(steady.due, 0.95, 0.01);
+  EXPECT_NEAR(steady.received / steady.due, 1, 0.02);
+}
+
+TEST(FairRingViewTest, WhatIsDueFollowsTheWeights) {
+  RingSimulator simulator({.parallelism = 2}, 2);
+  for (const char* name : {"a", "b"}) {
+    simulator.submit({.tenant = name}, 1'000'000, [](auto) { return milliseconds(1); });
+  }
+  simulator.run_for(seconds(30));
+  EXPECT_NEAR(tenant_in(simulator, "a").due, 0.5, 0.001);
+  simulator.ring.set_tenant_weight("a", 3);
+  simulator.run_for(seconds(5));
+  const TenantView midway = tenant_in(simulator, "a");
+  EXPECT_EQ(midway.share, 0.75);
+  EXPECT_NEAR(midway.due, 0.66, 0.01) << "two thirds of the last seconds are weighed anew";
+  EXPECT_NEAR(midway.received / midway.due, 1, 0.01);
+}
+
 TEST(FairRingViewTest, ALongJobCountsAsReceivedWhileItRuns) {
   RingSimulator simulator({.parallelism = 2}, 2);
   Batch& a = simulator.submit({.slots = 1}, 1'000'000, [](auto) { return milliseconds(1); });

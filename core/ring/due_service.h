@@ -1,0 +1,85 @@
+// What a tenant received, beside what was due to it, over the recent time in which it had something
+// to run.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/base/job.h"
+#include "core/ring/usage.h"
+
+namespace locksley {
+
+// The service of a lane at one moment, as sums that decay (DecayingSum).
+struct ServiceReading {
+  double lane = 0;        // all service
+  double per_weight = 0;  // the same, each part divided by the weights that competed for it
+  Nanoseconds at{};
+};
+
+// Divides the service of a lane among the weights that compete for it. A member of the ring, which
+// synchronises the calls and calls advance() before each change of the weights. O(1); nothing fails.
+class ServiceClock {
+ public:
+  // The sums at `now`, if weights with the sum `weight` have competed since the last advance().
+  // `lane`: Usage::recent() of the lane.
+  ServiceReading read(double lane, std::uint64_t weight, Nanoseconds now) const {
+    ServiceReading reading{.lane = lane, .per_weight = per_weight_.at(now), .at = std::max(now, last_.at)};
+    if (weight != 0) {
+      reading.per_weight += std::max(0.0, lane - last_.lane * DecayingSum::left_of_one(last_.at, now)) /
+                            static_cast<double>(weight);
+    }
+    return reading;
+  }
+  const ServiceReading& advance(double lane, std::uint64_t weight, Nanoseconds now) {
+    const ServiceReading reading = read(lane, weight, now);
+    per_weight_.add(reading.per_weight - per_weight_.at(now), now);
+    return last_ = reading;
+  }
+
+ private:
+  DecayingSum per_weight_;
+  ServiceReading last_;
+};
+
+// The service of the lane, and the part of it that was due to one tenant, while the tenant had
+// something to run. A member of the tenant, guarded as the tenant is. O(1); nothing fails.
+class DueService {
+ public:
+  struct Sums {
+    double lane = 0;  // nanoseconds of service
+    double due = 0;   // the part of these that is due to the tenant
+  };
+
+  void begin(const ServiceReading& reading) {
+    since_ = reading;
+    is_due_ = true;
+  }
+  void end(const ServiceReading& reading, std::uint32_t weight) {
+    const Sums last = since_begin(reading, weight);
+    lane_.add(last.lane, reading.at);
+    due_.add(last.due, reading.at);
+    since_ = reading;
+    is_due_ = false;
+  }
+  // Both 0 if nothing was due for a time constant.
+  Sums at(const ServiceReading& reading, std::uint32_t weight) const {
+    if (!is_due_ && reading.at - since_.at > DecayingSum::kTimeConstant) return {};
+    const Sums last = is_due_ ? since_begin(reading, weight) : Sums{};
+    return {.lane = lane_.at(reading.at) + last.lane, .due = due_.at(reading.at) + last.due};
+  }
+
+ private:
+  Sums since_begin(const ServiceReading& reading, std::uint32_t weight) const {
+    const double left = DecayingSum::left_of_one(since_.at, reading.at);
+    return {.lane = std::max(0.0, reading.lane - since_.lane * left),
+            .due = std::max(0.0, reading.per_weight - since_.per_weight * left) * weight};
+  }
+
+  DecayingSum lane_;
+  DecayingSum due_;
+  ServiceReading since_;  // when something was due for the first time, or nothing any more
+  bool is_due_ = false;
+};
+
+}  // namespace locksley

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/base/plugin_file.h"
 #include "daemon/handlers/builtins.h"
 
 namespace locksley::daemon {
@@ -30,10 +31,9 @@ void append(std::vector<T>& to, std::vector<T> more) {
   std::ranges::move(more, std::back_inserter(to));
 }
 
-std::expected<ProcessHandler, std::string> prepare(const std::string& name, const config::Handler& settings,
-                                                   bool looks_for_program) {
+std::expected<ProcessHandler, std::string> prepare(const std::string& name, const config::Handler& settings) {
   auto made = prepare_process_handler(name, settings);
-  if (!made || !looks_for_program || !settings.plugin.empty()) return made;
+  if (!made || !settings.plugin.empty()) return made;
   if (auto found = made->program->look_up_file(name); !found) return std::unexpected(found.error());
   return made;
 }
@@ -41,8 +41,8 @@ std::expected<ProcessHandler, std::string> prepare(const std::string& name, cons
 }  // namespace
 
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
-    const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
-    bool looks_for_programs) {
+    const std::map<std::string, config::Handler>& before,
+    const std::map<std::string, config::Handler>& after) {
   HandlerChanges result;
   HandlerProblems problems;
   for (const auto& [name, settings] : before) {
@@ -54,7 +54,7 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
     HandlerChanges::Change& change = result.changes[name];
     change.settings = settings;
     if (runs_in_process(settings)) continue;
-    auto process = prepare(name, settings, looks_for_programs);
+    auto process = prepare(name, settings);
     if (process) {
       change.process = std::move(*process);
     } else {
@@ -65,6 +65,20 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
   return result;
 }
 
+HandlerProblems find_missing_programs(const std::map<std::string, config::Handler>& handlers) {
+  HandlerProblems problems;
+  for (const auto& [name, settings] : handlers) {
+    if (!settings.plugin.empty()) {
+      if (const auto file = PluginFile::locate(settings.plugin); !file) {
+        problems.push_back(fmt::format("handlers.{}.plugin: {}", name, file.error()));
+      }
+    } else if (const auto process = prepare(name, settings); !process) {
+      problems.push_back(process.error());
+    }
+  }
+  return problems;
+}
+
 std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
     const config::Config& config, Lane& cpu, const FairRing::Options& ring,
     std::shared_ptr<spdlog::logger> log) {
@@ -73,8 +87,7 @@ std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
   for (const auto& handler : set->builtins_) {
     set->directory_.add({.handler = *handler, .lane = cpu, .kind = "builtin"});
   }
-  // A program that is not there yet may be there when the first job comes.
-  auto changes = prepare_handlers({}, config.handlers, false);
+  auto changes = prepare_handlers({}, config.handlers);
   HandlerChanges only_plugins;
   for (const auto& [name, settings] : config.handlers) {
     if (runs_in_process(settings)) only_plugins.changes[name].settings = settings;

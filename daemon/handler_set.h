@@ -35,12 +35,16 @@ struct HandlerChanges {
 // One sentence each.
 using HandlerProblems = std::vector<std::string>;
 
-// Prepares the changes, but for plugins that run in this process (HandlerSet::load()). `looks_for_programs`: a
-// program that cannot be found is a problem; else it will be an error of each job. Any thread, which must not
-// end meanwhile. Blocks for as long as isolated plugins take to start.
+// Prepares the changes, but for plugins that run in this process (HandlerSet::load()). A program that is not
+// there is a problem, at the start as at a reload. Any thread, which must not end meanwhile. Blocks for as
+// long as isolated plugins take to start.
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
-    const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
-    bool looks_for_programs);
+    const std::map<std::string, config::Handler>& before,
+    const std::map<std::string, config::Handler>& after);
+
+// What a start would object to: programs and plugins that are not there. Runs no code of theirs. Any thread;
+// reads the file system.
+HandlerProblems find_missing_programs(const std::map<std::string, config::Handler>& handlers);
 
 // All handlers, and their lanes.
 //

@@ -21,6 +21,7 @@
 #include "daemon/auth/authenticator.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/base/log_line.h"
 #include "daemon/base/logging.h"
 #include "daemon/command_line.h"
 #include "daemon/forced_exit.h"
@@ -139,12 +140,17 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
   pool.start(counts.workers, counts.reserved);
   if (store != nullptr) handlers->processes().set_store([&store] { return store->has_room(); });
   handlers->processes().start();
-  log->info("locksleyd {} ({}) listen={} http={} workers={} handlers={} config={} store={}", kBuildVersion,
-            kBuildRevision, listen_at, http_at, counts.workers, handlers->directory().entries().size(),
-            config_file.empty() ? "(defaults)" : config_file,
-            store == nullptr
-                ? std::string("memory")
-                : fmt::format("{} ({})", config.store.path, config::word_of(config.store.durability)));
+  LogLine("started")
+      .with("version", kBuildVersion)
+      .with("revision", kBuildRevision)
+      .with("listen", listen_at)
+      .with("http", http_at)
+      .with("workers", counts.workers)
+      .with("handlers", handlers->directory().entries().size())
+      .with("config", config_file.empty() ? "(defaults)" : config_file)
+      .with("store", store == nullptr ? "memory" : config.store.path)
+      .with("durability", store == nullptr ? "none" : config::word_of(config.store.durability))
+      .write(*log, spdlog::level::info);
 
   // Service, until a signal ends it.
   int exit_code = kExitSoftware;
@@ -175,6 +181,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                      .pool = pool,
                      .server = server,
                      .http = http.http(),
+                     .processes = handlers->processes(),
                      .health = http.health(),
                      .reconfiguration = reconfiguration,
                      .log = log});
@@ -190,9 +197,12 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
   }
   if (store != nullptr) store->stop();
   for (Lane* each : handlers->lanes()) each->detach_all();
-  log->info("ended exit_code={} connections={} batches={} lost_log_lines={}", exit_code,
-            server.state().stats().connections_accepted.get(), server.state().batches_accepted(),
-            lost_log_lines());
+  LogLine("ended")
+      .with("exit_code", exit_code)
+      .with("connections", server.state().stats().connections_accepted.get())
+      .with("batches", server.state().batches_accepted())
+      .with("lost_log_lines", lost_log_lines())
+      .write(*log, spdlog::level::info);
   return exit_code;
 }
 
@@ -251,6 +261,10 @@ int run(int argc, char** argv) {
   const config::Machine machine = this_machine(config);
   config::derive_limits(config, machine);
   if (parsed.command_line->check_config) {
+    if (const HandlerProblems problems = find_missing_programs(config.handlers); !problems.empty()) {
+      for (const std::string& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
+      return kExitConfig;
+    }
     std::fputs(config::dump(config).c_str(), stdout);
     return kExitOk;
   }

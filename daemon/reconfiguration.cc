@@ -12,6 +12,7 @@
 #include "core/sync/mutex.h"
 #include "core/sync/thread_annotations.h"
 #include "daemon/base/cpu_count.h"
+#include "daemon/base/log_line.h"
 #include "daemon/base/logging.h"
 #include "daemon/live_handlers.h"
 #include "daemon/metrics/scheduler_metrics.h"
@@ -109,7 +110,7 @@ void Reconfiguration::begin_next() {
   if (reload->effective.handlers == before) return prepared(std::move(*reload), HandlerChanges{});
   // Not joined: it may wait for a plugin that hangs, and that must not keep the process from ending.
   std::thread([mailbox = mailbox_, before, reload = std::move(*reload)]() mutable {
-    auto changes = prepare_handlers(before, reload.effective.handlers, true);
+    auto changes = prepare_handlers(before, reload.effective.handlers);
     mailbox->post(std::move(reload), std::move(changes));
   }).detach();
 }
@@ -140,9 +141,13 @@ void Reconfiguration::prepared(config::Reload reload,
 
 void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
                            std::vector<Commit> commits) {
-  for (const std::string& key : reload.live) parts_.log->info("configuration changed key={}", key);
+  for (const std::string& key : reload.live) {
+    LogLine("configuration changed").with("key", key).write(*parts_.log, spdlog::level::info);
+  }
   for (const std::string& key : reload.restart) {
-    parts_.log->warn("configuration changed, needs a restart key={}", key);
+    LogLine("configuration changed, needs a restart")
+        .with("key", key)
+        .write(*parts_.log, spdlog::level::warn);
   }
   const config::Config& config = reload.effective;
   set_log_level(*parts_.log, config.log.level);
@@ -168,8 +173,11 @@ void Reconfiguration::set_workers(const config::Config& config) {
     try {
       pool.set_workers(workers);
     } catch (const std::system_error& error) {
-      log->error("pool.workers: could not start {} threads ({}): {} run", workers, error.what(),
-                 pool.workers());
+      LogLine("pool.workers: could not start as many threads")
+          .with("wanted", workers)
+          .with("running", pool.workers())
+          .with("error", error.what())
+          .write(*log, spdlog::level::err);
     }
   };
   resizing_ = std::jthread(resize, std::move(resizing_));
@@ -180,10 +188,13 @@ void Reconfiguration::end(const Result& result) {
   if (result && request.is_by_client) {
     parts_.log->info("configuration changed until it is read again: CONFIG SET");
   } else if (result) {
-    parts_.log->info("configuration read again: {}", config_file_);
+    LogLine("configuration read again").with("file", config_file_).write(*parts_.log, spdlog::level::info);
   } else if (!request.is_by_client) {
     for (const std::string& problem : result.error()) parts_.log->error("{}", problem);
-    parts_.log->error("the configuration stays as it was: {} has problems", config_file_);
+    LogLine("the configuration stays as it was: the file has problems")
+        .with("file", config_file_)
+        .with("problems", result.error().size())
+        .write(*parts_.log, spdlog::level::err);
   }
   request.done(result);
   requests_.pop_front();

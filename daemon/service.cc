@@ -16,6 +16,7 @@
 #include "daemon/base/time.h"
 #include "daemon/http/pages/health.h"
 #include "daemon/http/server.h"
+#include "daemon/process/handler_lanes.h"
 #include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
 
@@ -77,7 +78,7 @@ void Service::feed_watchdog() {
   // A daemon whose work is not done by any worker is as good as dead: it stops reporting, and systemd restarts
   // it.
   if (const auto trouble = parts_.health.trouble()) {
-    parts_.log->error("no sign of life for systemd: {}", *trouble);
+    LogLine("no sign of life for systemd").with("reason", *trouble).write(*parts_.log, spdlog::level::err);
   } else {
     ::sd_notify(0, "WATCHDOG=1");
   }
@@ -94,9 +95,11 @@ void Service::begin_drain() {
   // systemd waits as long as this configuration says, even if its own timeout is shorter.
   const auto patience = std::chrono::duration_cast<std::chrono::microseconds>(limit + kClosingTime);
   ::sd_notify(0, fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", patience.count()).c_str());
-  parts_.log->info("draining: nothing new is accepted; active_batches={} queued_jobs={} drain_timeout={}",
-                   parts_.server.batches().active(), parts_.server.batches().registry().queued_jobs(),
-                   config::to_string(limit));
+  LogLine("draining: nothing new is accepted")
+      .with("active_batches", parts_.server.batches().active())
+      .with("queued_jobs", parts_.server.batches().registry().queued_jobs())
+      .with("drain_timeout", config::to_string(limit))
+      .write(*parts_.log, spdlog::level::info);
   drain_timer_.expires_after(limit);
   drain_timer_.async_wait([this](const asio::error_code& error) {
     kIoThread.assert_held();
@@ -111,8 +114,9 @@ void Service::begin_drain() {
 void Service::begin_close(int exit_code, const char* why) {
   if (std::exchange(closing_, true)) return;
   exit_code_ = exit_code;
-  parts_.log->info("closing: {}", why);
+  LogLine("closing").with("reason", why).write(*parts_.log, spdlog::level::info);
   log_what_is_left();
+  parts_.processes.begin_stop();
   drain_timer_.cancel();
   parts_.http.stop();
   parts_.server.close([this] { parts_.io.stop(); });

@@ -17,6 +17,7 @@ namespace locksley::daemon {
 
 class Health;
 class HttpServer;
+class HandlerLanes;
 class Reconfiguration;
 class Server;
 
@@ -36,6 +37,7 @@ class Service {
     Pool& pool;
     Server& server;
     HttpServer& http;
+    HandlerLanes& processes;
     Health& health;
     Reconfiguration& reconfiguration;
     std::shared_ptr<spdlog::logger> log;

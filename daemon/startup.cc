@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "daemon/base/cpu_count.h"
+#include "daemon/base/log_line.h"
 #include "daemon/base/memory_size.h"
 #include "daemon/handler_set.h"
 #include "daemon/privileges.h"
@@ -39,8 +40,11 @@ WorkerCounts worker_counts(const config::Config& config, spdlog::logger& log) {
   const std::uint32_t wanted = config.scheduling.reserved_workers;
   const std::uint32_t reserved = std::min(wanted, workers - 1);
   if (reserved != wanted) {
-    log.warn("scheduling.reserved_workers is {}, but there are {} workers: {} reserved", wanted, workers,
-             reserved);
+    LogLine("scheduling.reserved_workers leaves no worker for other batches: fewer are reserved")
+        .with("wanted", wanted)
+        .with("workers", workers)
+        .with("reserved", reserved)
+        .write(log, spdlog::level::warn);
   }
   return {.workers = workers, .reserved = reserved};
 }
@@ -58,8 +62,10 @@ void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur < clients + kOthers) {
-    log.warn("limits.max_clients is {}, but the process may have only {} descriptors", clients,
-             limit.rlim_cur);
+    LogLine("the process may not have as many descriptors as limits.max_clients needs")
+        .with("max_clients", clients)
+        .with("descriptors", limit.rlim_cur)
+        .write(log, spdlog::level::warn);
   }
 }
 

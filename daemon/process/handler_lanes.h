@@ -55,6 +55,7 @@ class HandlerLanes {
   void set_store(std::function<bool()> store_has_room) { loop_.set_store(std::move(store_has_room)); }
   // Starts the thread, if there are lanes; later lanes start it.
   void start();
+  void begin_stop() { loop_.begin_stop(); }
   void stop() { loop_.stop(); }
 
  private:

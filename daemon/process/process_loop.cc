@@ -21,11 +21,18 @@ void ProcessLoop::start() {
   });
 }
 
-void ProcessLoop::stop() {
-  if (!thread_.joinable()) return;
+void ProcessLoop::begin_stop() {
   asio::post(io_, [this] {
     kProcessThread.assert_held();
     for (ProcessLane* lane : lanes_) lane->stop();
+  });
+}
+
+void ProcessLoop::stop() {
+  if (!thread_.joinable()) return;
+  begin_stop();
+  asio::post(io_, [this] {
+    kProcessThread.assert_held();
     stop_when_idle(std::make_shared<ProcessTimer>(io_.get_executor()), now() + kStopGrace);
   });
   thread_.join();

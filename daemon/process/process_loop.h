@@ -38,7 +38,9 @@ class ProcessLoop {
   bool store_has_room() const { return store_has_room_(); }
   // Starts the thread, if it does not run. It first runs the handlers that have been posted before.
   void start();
-  // Asks all processes to end, and ends the thread when they have, or after kStopGrace. Remaining
+  // Starts no more jobs, and asks all processes to end. Does not block; stop() follows.
+  void begin_stop();
+  // The same, and ends the thread when all processes have ended, or after kStopGrace. Remaining
   // processes are killed with the keeper. Jobs that ran return to their rings.
   void stop();
   static constexpr auto kStopGrace = std::chrono::seconds(2);

@@ -121,9 +121,10 @@ std::expected<void, std::string> Program::look_up_file(const std::string& handle
     if (!is_folder && ::access(file.c_str(), X_OK) == 0) return {};
     if (is_folder || (errno != ENOENT && errno != ENOTDIR)) error = is_folder ? EACCES : errno;
   }
-  return std::unexpected(fmt::format("handlers.{}.{}: the program '{}' cannot be started: {}", handler,
-                                     kind() == Kind::kCommand ? "command" : "worker", name,
-                                     std::generic_category().message(error)));
+  return std::unexpected(fmt::format(
+      "handlers.{}.{}: the program '{}' cannot be started: {}; install it, or name the file that is there",
+      handler, kind() == Kind::kCommand ? "command" : "worker", name,
+      std::generic_category().message(error)));
 }
 
 SpawnRequest Program::request_for(const JobVariables& job, std::string_view replacement) const {

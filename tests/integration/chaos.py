@@ -139,7 +139,7 @@ class Client:
 
     def dying(self):
         self.run("dies", [("x", ("crashed",), "the worker ended with exit status 1")])
-        self.run("absent", [("x", ("error",), "the program cannot be started: No such file or directory")])
+        self.run("absent", [("x", ("error",), "its directory cannot be entered: No such file or directory")])
 
     def bombs(self):
         jobs = [(self.random.choice(BOMBS), ("ok", "error", "timeout", "crashed"), "")] * self.random.randint(1, 2)
@@ -153,7 +153,7 @@ def settings(mark):
         "sh": shell(command=["sh", "-c", "{}", mark], concurrency=3, max_output="256KiB", grace="100ms", limits=limits),
         "py": worker(mark, concurrency=3, max_output="256KiB", grace="100ms", limits=limits, max_jobs=500, max_memory="150MiB"),
         "dies": {"worker": ["false"]},
-        "absent": {"worker": ["/no/such/program"]},
+        "absent": {"worker": ["true"], "directory": "/no/such"},
     }
     if os.geteuid() == 0:
         handlers["bomb"] = shell(command=["sh", "-c", "{}", mark], user="nobody", concurrency=1, grace="100ms", limits={"processes": 40})

@@ -2,16 +2,19 @@
 """The daemon as an operator meets it: its options, its configuration, its signals, its log, its end."""
 
 import json
+import os
 import pathlib
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
+from programs import worker
 from resp import Closed, Connection, Error
 from scratch import scratch
 
@@ -69,6 +72,19 @@ class CommandLine(unittest.TestCase):
             for place in ("2:3: listen.prot", r"3:\d+: pool.workers", r"5:\d+: limits.max_payload", r"7:\d+: users.alice"):
                 self.assertRegex(bad.stderr, rf"(?m)^{re.escape(str(self.file))}:{place}\b")
             self.assertIn("port", bad.stderr, "the nearest known key is suggested")
+
+    def test_a_program_that_is_not_there_is_refused_by_the_check_and_by_the_start(self):
+        for handler, error in {
+            "{command: [no-such-program]}": "handlers.h.command: the program 'no-such-program' cannot be started: No such file or directory; install it",
+            "{worker: [/etc/passwd]}": "handlers.h.worker: the program '/etc/passwd' cannot be started: Permission denied",
+            "{plugin: /no/such.so}": "handlers.h.plugin: /no/such.so: there is no such file",
+            "{plugin: /no/such.so, isolate: true}": "handlers.h.plugin: /no/such.so: there is no such file",
+        }.items():
+            self.file.write_text(f"store: {{path: ''}}\nlisten: {{port: 0}}\nhttp: {{port: 0}}\nhandlers: {{h: {handler}}}\n")
+            for arguments in (["--check-config"], []):
+                refused = run("--config", self.file, *arguments)
+                self.assertEqual((refused.returncode, refused.stdout), (CONFIG, ""), handler)
+                self.assertIn(error, refused.stderr)
 
     def test_a_file_that_is_not_there(self):
         missing = run("--config", self.file)
@@ -203,6 +219,23 @@ class TheEnd(DaemonTest):
         self.drain(daemon)
         self.assertEqual(daemon.wait_end(), TEMPORARY)
         self.assertIn("drain_timeout passed", daemon.log())
+
+    def test_after_the_drain_timeout_a_worker_begins_no_job_from_its_buffer(self):
+        """One that does not end at SIGTERM may finish its job. It has read many more."""
+        with tempfile.NamedTemporaryFile("r") as ran:
+            daemon = self.start({"handlers": {"py": worker(grace="1m")}, "shutdown": {"drain_timeout": "100ms"}})
+            connection = self.connect(daemon)
+            connection("RUN", "py", "KEEP", "none", "JOBS", *["answer(1)"] * 2000)  # quick jobs: turns are of many
+            deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+            note = f"os.write(os.open({ran.name!r}, os.O_WRONLY | os.O_APPEND), b'x'); time.sleep(0.05); answer(1)"
+            connection("SUBMIT", "py", "JOBS", *[deaf + note] * 200)
+            begun = lambda: os.path.getsize(ran.name)
+            wait_for("the first job", begun)
+            daemon.send_signal(signal.SIGTERM)
+            daemon.wait_for_log("closing")
+            before = begun()
+            self.assertEqual(daemon.wait_end(), 75)
+            self.assertLessEqual(begun(), before + 5, "of 200")
 
     def test_cancelling_what_is_left_ends_the_drain(self):
         daemon = self.start()

@@ -111,6 +111,13 @@ class LogTest(UsersTest):
             "wrong password, or no such user": {"user", "peer", "unlogged"},
             "protocol error": {"peer", "client", "reason"},
             "handler in force": {"handler", "kind", "concurrency"},
+            "started": {"version", "revision", "listen", "http", "workers", "handlers", "config", "store", "durability"},
+            "store: read": {"took_ms", "batches_over", "batches_unfinished", "jobs_left"},
+            "configuration changed": {"key"},
+            "configuration read again": {"file"},
+            "the configuration stays as it was: the file has problems": {"file", "problems"},
+            "draining: nothing new is accepted": {"active_batches", "queued_jobs", "drain_timeout"},
+            "closing": {"reason"},
         }
         for words, fields in about_batches.items():
             self.assertIn(words, seen)
@@ -131,6 +138,7 @@ class Formats(LogTest):
             datetime.datetime.fromisoformat(entry.pop("time"))
             self.assertIn(entry.pop("level"), LEVELS)
             lines.append((entry.pop("message"), entry))
+            self.assertNotIn("=", lines[-1][0], "what looks like a field is a member")
             self.assertLessEqual(len(line), 4096)
         seen = self.check(lines)
         names = [fields["name"] for fields in seen["batch done"] if fields["batch"] == ID]

@@ -177,10 +177,16 @@ class Ends(ProcessTest):
         self.assert_ends(connection, "sh", {"head -c 3000000 /dev/zero >&2": ("ok", "")})
 
     def test_not_started(self):
-        with tempfile.NamedTemporaryFile() as plain:
+        with tempfile.TemporaryDirectory() as folder:
+            goes, plain = pathlib.Path(folder, "goes"), pathlib.Path(folder, "plain")
+            for file in (goes, plain):
+                file.write_text("#!/bin/sh\n")
+                file.chmod(0o755)
             connection = self.serve(
-                none={"command": ["no-such-program"]}, no_worker={"worker": ["no-such-program"]}, dir={"command": ["true"], "directory": "/no/such"},
-                plain={"command": [plain.name]}, sh=shell())  # fmt: skip
+                none={"command": [str(goes)]}, no_worker={"worker": [str(goes)]}, dir={"command": ["true"], "directory": "/no/such"},
+                plain={"command": [str(plain)]}, sh=shell())  # fmt: skip
+            goes.unlink()
+            plain.chmod(0o644)
             missing = ("error", "the program cannot be started: No such file or directory")
             self.assert_ends(connection, "none", {"a": missing, "b": missing})
             self.assert_ends(connection, "no_worker", {"a": missing, "b": missing})

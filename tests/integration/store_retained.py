@@ -145,7 +145,7 @@ class Retired(StoreTest):
         self.submit_many("b", 50)
         self.settle()
         self.stop_and_begin()
-        self.assertTrue(re.search(r"store: read in \d+ ms; batches_over=50 batches_unfinished=\d+", self.daemon.log()), self.daemon.log())
+        self.assertTrue(re.search(r"store: read took_ms=\d+ batches_over=50 batches_unfinished=\d+", self.daemon.log()), self.daemon.log())
 
 
 class ResultsFromTheStore(StoreTest):

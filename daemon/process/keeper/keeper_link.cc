@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/log_line.h"
 #include "daemon/process/keeper/children.h"
 
 namespace locksley::daemon {
@@ -246,11 +247,12 @@ void KeeperLink::fail_later(std::uint64_t process, std::string why) {
 }
 
 void KeeperLink::keeper_died() {
-  log_->error("the keeper (pid {}) has died, and all processes of handlers with it: {}", keeper_,
-              is_irreplaceable_
-                  ? "only root can start it, so handlers with programs fail until the daemon is "
-                    "restarted"
-                  : "it is restarted");
+  LogLine(is_irreplaceable_
+              ? "the keeper has died, and all processes of handlers with it: only root can start it, so "
+                "handlers with programs fail until the daemon is restarted"
+              : "the keeper has died, and all processes of handlers with it: it is restarted")
+      .with("pid", keeper_)
+      .write(*log_, spdlog::level::err);
   asio::error_code ignored;
   socket_.close(ignored);
   ::waitpid(std::exchange(keeper_, -1), nullptr, 0);

@@ -1,11 +1,14 @@
 #include "daemon/process/slots/worker_input.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <string>
 #include <string_view>
 
 namespace locksley::daemon {
@@ -21,6 +24,19 @@ void WorkerInput::close() {
   pipe_.close(ignored);
   is_writing_ = false;
   buffer_.clear();
+}
+
+void WorkerInput::close_and_take_back() {
+  if (pipe_.is_open()) {
+    // Linux opens the other end of a pipe by this name.
+    const std::string name = "/proc/self/fd/" + std::to_string(pipe_.native_handle());
+    const int other_end = ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    std::array<char, 16U << 10> unread;
+    while (other_end >= 0 && ::read(other_end, unread.data(), unread.size()) > 0) {
+    }
+    if (other_end >= 0) ::close(other_end);
+  }
+  close();
 }
 
 // Asio may call for an earlier descriptor with the same number: so poll() checks this one.

@@ -32,6 +32,8 @@ class WorkerInput {
   bool has_been_read() LOCKSLEY_REQUIRES(kProcessThread);
   // Tells the process that no more jobs come. What is in the buffer is dropped.
   void close() LOCKSLEY_REQUIRES(kProcessThread);
+  // The same, and takes back what the process has not read.
+  void close_and_take_back() LOCKSLEY_REQUIRES(kProcessThread);
 
  private:
   void watch() LOCKSLEY_REQUIRES(kProcessThread);

@@ -140,16 +140,17 @@ void WorkerSlot::send(const ExternalJob& job) {
 }
 
 bool WorkerSlot::take_answers(std::string_view bytes) {
-  // After the slot has begun to end the process, its answers no longer count.
-  if (verdict_ != Verdict::kNone) return true;
+  // Once the slot ends the process, its answers no longer count; while the daemon ends they do.
+  if (verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack) return true;
   const std::span<std::byte> space = answers_->prepare(bytes.size());
   std::memcpy(space.data(), bytes.data(), bytes.size());
   answers_->commit(bytes.size());
-  for (;;) {
+  for (bool has_answered = false;;) {
     proto::Reply reply;
     switch (answers_->next(reply)) {
       case proto::ReadStatus::kComplete:
         if (!take_answer(reply)) return false;
+        has_answered = true;
         break;
       case proto::ReadStatus::kError:
         refuse_answer(fmt::format(
@@ -158,15 +159,17 @@ bool WorkerSlot::take_answers(std::string_view bytes) {
             answers_->error_message(), config::to_string(program_->settings().max_output)));
         return false;
       case proto::ReadStatus::kNeedMore:
-        if (process_ == 0) return true;  // process_ended() does the rest
-        if (executor_.has_turn() && executor_.running_jobs() == 0) {
-          turn_ended();
-        } else if (executor_.has_turn()) {
-          executor_.publish();
-        }
+        answers_taken(has_answered);
         return true;
     }
   }
+}
+
+void WorkerSlot::answers_taken(bool has_answered) {
+  if (process_ == 0 || !executor_.has_turn()) return;  // process_ended() does the rest
+  if (verdict_ == Verdict::kNone) return executor_.running_jobs() == 0 ? turn_ended() : executor_.publish();
+  // The daemon ends. The process has finished its job, and must not begin another from its own buffer.
+  if (has_answered) lane_.loop().keeper().signal(process_, SIGKILL);
 }
 
 bool WorkerSlot::take_answer(const proto::Reply& reply) {
@@ -269,6 +272,7 @@ void WorkerSlot::stop() {
   pause_timer_.cancel();
   if (process_ == 0) return;
   if (executor_.has_turn()) {
+    input_.close_and_take_back();
     terminate(Verdict::kHandedBack);
   } else if (!is_ending_) {
     retire();

@@ -56,6 +56,8 @@ class WorkerSlot final : public ProcessSlot {
   // These return false if nothing more is to be read from this process.
   bool take_answers(std::string_view bytes) LOCKSLEY_REQUIRES(kProcessThread);
   bool take_answer(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
+  // All answers that have come are taken.
+  void answers_taken(bool has_answered) LOCKSLEY_REQUIRES(kProcessThread);
   void turn_ended() LOCKSLEY_REQUIRES(kProcessThread);
   void arm_timeout() LOCKSLEY_REQUIRES(kProcessThread);
   void check_timeout() LOCKSLEY_REQUIRES(kProcessThread);

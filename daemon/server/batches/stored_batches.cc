@@ -193,7 +193,7 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
         if (const std::uint64_t batches = over + unfinished.size();
             batches % 1024 == 0 && now() >= reported + kReportPeriod) {
           reported = now();
-          parts_.log->info("store: reading: {} batches so far", batches);
+          LogLine("store: reading").with("batches_so_far", batches).write(*parts_.log, spdlog::level::info);
         }
       });
       !read) {
@@ -207,9 +207,12 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
     for (const IndexRange& range : stored.left) jobs += range.size();
     go_on(std::move(stored));
   }
-  parts_.log->info("store: read in {} ms; batches_over={} batches_unfinished={} jobs_left={}",
-                   std::chrono::duration_cast<std::chrono::milliseconds>(now() - began).count(), over,
-                   unfinished.size(), jobs);
+  LogLine("store: read")
+      .with("took_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now() - began).count())
+      .with("batches_over", over)
+      .with("batches_unfinished", unfinished.size())
+      .with("jobs_left", jobs)
+      .write(*parts_.log, spdlog::level::info);
   return {};
 }
 

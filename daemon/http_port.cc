@@ -58,6 +58,7 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   });
   if (const Store* const store = parts.store) {
     metrics_.add([store](Families& families) { read_store_metrics(*store, families); });
+    health_.watch_store([store] { return store->failing_since(); });
   }
   metrics_.add([](Families& families) { read_process_metrics(families); });
   metrics_.add([](Families& families) { read_build_info(families); });

@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include "core/base/job.h"
+#include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/store/database.h"
 
@@ -58,10 +59,14 @@ void Compactor::compact_if_worthwhile(std::uint64_t live_bytes) {
   const auto compacted = database_.compact();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - began).count();
   if (compacted) {
-    log_->info("store: compacted files of {} bytes, of which {} were live, into {} in {} ms", before,
-               live_bytes, database_.disk_bytes(), took);
+    LogLine("store: compacted")
+        .with("bytes_before", before)
+        .with("live_bytes", live_bytes)
+        .with("bytes_after", database_.disk_bytes())
+        .with("took_ms", took)
+        .write(*log_, spdlog::level::info);
   } else {
-    log_->warn("store: compaction failed: {}", compacted.error());
+    LogLine("store: compaction failed").with("error", compacted.error()).write(*log_, spdlog::level::warn);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/batch/batch.h"
+#include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/store/database.h"
 #include "daemon/store/write_group.h"
@@ -17,7 +18,6 @@ namespace {
 constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
-constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);
 
 // The memory that an entry of recent_ keeps after its batch has been evicted: the entry itself and
 // the control block of the batch's shared_ptr.
@@ -36,7 +36,6 @@ GroupCommit::GroupCommit(Database& database, config::Durability durability,
 
 void GroupCommit::start(std::function<void(Outcome)> on_outcome) {
   on_outcome_ = std::move(on_outcome);
-  disk_bytes_ = database_.disk_bytes();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -91,6 +90,11 @@ std::string GroupCommit::error() const {
   return error_;
 }
 
+std::optional<Nanoseconds> GroupCommit::failing_since() const {
+  const MutexLock lock(mutex_);
+  return error_.empty() ? std::nullopt : std::optional(failing_since_);
+}
+
 void GroupCommit::run() {
   const ThreadRoleScope role(kStoreWriter);
   const MutexLock lock(mutex_);
@@ -99,10 +103,11 @@ void GroupCommit::run() {
   if (!error_.empty()) retry();
   commit();
   if (!kept_.empty()) {
-    log_->error(
-        "store: {} changes and results could not be written and are lost: their jobs will run again; "
-        "error=\"{}\"",
-        kept_.size(), error_);
+    LogLine("store: changes and results could not be written and are lost: their jobs will run again")
+        .with("lost", kept_.size())
+        .with("store", database_.path())
+        .with("error", error_)
+        .write(*log_, spdlog::level::err);
   }
 }
 
@@ -171,7 +176,6 @@ void GroupCommit::commit() {
     const Nanoseconds began = steady_now();
     if (auto written = write(writes); !written) error = std::move(written.error());
     commit_time_.observe(steady_now() - began);
-    if (began >= next_measurement_) measure_disk();
   }
   std::size_t weight = 0;
   if (error.empty()) {
@@ -207,10 +211,11 @@ void GroupCommit::fail(std::string error, Writes writes) {
   }
   if (error_.empty()) {
     ++errors_;
-    log_->error(
-        "store: cannot write to {}: new batches are refused, accepted ones run on; the write is retried; "
-        "error=\"{}\"",
-        database_.path(), error);
+    failing_since_ = steady_now();
+    LogLine("store: cannot write: new batches are refused, accepted ones run on; the write is retried")
+        .with("store", database_.path())
+        .with("error", error)
+        .write(*log_, spdlog::level::err);
     next_retry_ = steady_now() + pause_;
   }
   error_ = std::move(error);
@@ -235,7 +240,9 @@ void GroupCommit::retry() {
   mutex_.lock();
   pending_bytes_ -= weight;
   if (done) {
-    log_->info("store: {} can be written again: new batches are accepted", database_.path());
+    LogLine("store: can be written again: new batches are accepted")
+        .with("store", database_.path())
+        .write(*log_, spdlog::level::info);
     error_.clear();
     pause_ = kFirstPause;
     room_.notify_all();
@@ -245,8 +252,11 @@ void GroupCommit::retry() {
   error_ = std::move(done.error());
   pause_ = std::min(2 * pause_, kLongestPause);
   next_retry_ = steady_now() + pause_;
-  log_->warn("store: {} still cannot be written; next attempt in {} s; error=\"{}\"", database_.path(),
-             std::chrono::duration_cast<std::chrono::seconds>(pause_).count(), error_);
+  LogLine("store: still cannot be written")
+      .with("store", database_.path())
+      .with("next_attempt_s", std::chrono::duration_cast<std::chrono::seconds>(pause_).count())
+      .with("error", error_)
+      .write(*log_, spdlog::level::warn);
 }
 
 void GroupCommit::keep_in_memory(const Writes& written) {
@@ -279,10 +289,4 @@ void GroupCommit::free_recent(std::size_t down_to_bytes) {
     recent_bytes_ -= oldest.bytes;
   }
 }
-
-void GroupCommit::measure_disk() {
-  next_measurement_ = steady_now() + kMeasurePeriod;
-  disk_bytes_ = database_.disk_bytes();
-}
-
 }  // namespace locksley::daemon

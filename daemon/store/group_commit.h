@@ -9,6 +9,7 @@
 #include <expected>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -85,13 +86,12 @@ class GroupCommit {
 
   // Why the disk cannot be written; empty: it can.
   std::string error() const LOCKSLEY_EXCLUDES(mutex_);
+  // Since when error() has been set; none: it is empty.
+  std::optional<Nanoseconds> failing_since() const LOCKSLEY_EXCLUDES(mutex_);
 
   const DurationHistogram& commit_time() const { return commit_time_; }
   // Writes and reopenings that failed.
   std::uint64_t errors() const { return errors_.load(); }
-  // Bytes of the store's files when they were last measured: about once a second while there are
-  // writes.
-  std::uint64_t disk_bytes() const { return disk_bytes_.load(); }
 
  private:
   using Writes = std::vector<StoreWrite>;
@@ -107,7 +107,6 @@ class GroupCommit {
   void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
   bool has_room() const LOCKSLEY_REQUIRES(mutex_);
   std::expected<void, std::string> write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  void measure_disk() LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
   void free_recent(std::size_t down_to_bytes) LOCKSLEY_REQUIRES(kStoreWriter);
 
@@ -127,6 +126,7 @@ class GroupCommit {
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> results_freed_ LOCKSLEY_GUARDED_BY(mutex_);  // of free_results()
   std::string error_ LOCKSLEY_GUARDED_BY(mutex_);
+  Nanoseconds failing_since_ LOCKSLEY_GUARDED_BY(mutex_){};  // if error_ is not empty
 
   // Written under mutex_, read by any thread without it.
   std::atomic<Ticket> ticket_{1};    // of gathering_: a write that was put before this read has no later one
@@ -138,7 +138,6 @@ class GroupCommit {
   // With durability async: when the writes since the last sync are synced.
   Nanoseconds next_sync_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   bool unsynced_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
-  Nanoseconds next_measurement_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   // Results that are on the disk and still in memory, for clients that read them soon; oldest
   // first.
   struct Recent {
@@ -151,9 +150,8 @@ class GroupCommit {
   AdaptiveSpin spin_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
   // Written by the writer, read by any thread.
-  std::atomic<Ticket> written_{0};            // the rows of this ticket are in the database
-  std::atomic<std::uint64_t> errors_{0};      // a counter: readers conclude nothing from it
-  std::atomic<std::uint64_t> disk_bytes_{0};  // likewise
+  std::atomic<Ticket> written_{0};        // the rows of this ticket are in the database
+  std::atomic<std::uint64_t> errors_{0};  // a counter: readers conclude nothing from it
   DurationHistogram commit_time_;
 
   std::thread thread_;  // last: it uses all of the above

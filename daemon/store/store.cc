@@ -295,9 +295,19 @@ std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence) {
   return std::make_unique<StoredPayloads>(*database_, sequence);
 }
 
+std::uint64_t Store::disk_bytes() const {
+  const MutexLock lock(measuring_);
+  const Nanoseconds now = steady_now();
+  if (now - measured_at_ >= kMeasurePeriod) {
+    disk_bytes_ = database_->disk_bytes();
+    measured_at_ = now;
+  }
+  return disk_bytes_;
+}
+
 Store::Stats Store::stats() const {
   return {.commit_time = group_->commit_time(),
-          .disk_bytes = group_->disk_bytes(),
+          .disk_bytes = disk_bytes(),
           .errors = group_->errors(),
           .disk = disk_space(database_->path())};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "config/config.h"
 #include "core/batch/batch_journal.h"
 #include "core/batch/payload.h"
+#include "core/sync/mutex.h"
 #include "daemon/store/disk_space.h"
 #include "daemon/store/group_commit.h"
 #include "daemon/store/reader.h"
@@ -96,6 +98,8 @@ class Store {
   bool is_written(Ticket ticket) const { return ticket <= group_->written(); }
   // Why the disk cannot be written; empty: it can. While it cannot, no batch may be accepted.
   std::string error() const { return group_->error(); }
+  // Since when it has been so; none: the disk can be written.
+  std::optional<Nanoseconds> failing_since() const { return group_->failing_since(); }
   // The bytes of all batches in the store; the Compactor compares them with the size of the files.
   void set_live_bytes(std::uint64_t bytes);
 
@@ -108,7 +112,7 @@ class Store {
 
   struct Stats {
     const DurationHistogram& commit_time;
-    std::uint64_t disk_bytes;
+    std::uint64_t disk_bytes;  // of the store's files, measured at most a second ago
     std::uint64_t errors;
     std::optional<DiskSpace> disk;  // nothing: the system call failed
   };
@@ -125,6 +129,13 @@ class Store {
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Compactor> compactor_;
   const std::unique_ptr<Reader> reader_;
+
+  // Measured when they are asked for: background work of the database changes the files at any time.
+  static constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);
+  std::uint64_t disk_bytes() const LOCKSLEY_EXCLUDES(measuring_);
+  mutable Mutex measuring_;
+  mutable std::uint64_t disk_bytes_ LOCKSLEY_GUARDED_BY(measuring_) = 0;
+  mutable Nanoseconds measured_at_ LOCKSLEY_GUARDED_BY(measuring_) = -kMeasurePeriod;
 };
 
 }  // namespace locksley::daemon

@@ -13,7 +13,7 @@ void read_store_metrics(const Store& store, Families& families) {
   commits.add({}, stats.commit_time.snapshot());
   std::move(commits).move_to(families);
   Family bytes =
-      Family::gauge("locksley_store_bytes", "Bytes of the store's files, measured about once a second.");
+      Family::gauge("locksley_store_bytes", "Bytes of the store's files, measured at most a second ago.");
   bytes.add({}, stats.disk_bytes);
   std::move(bytes).move_to(families);
   Family errors =

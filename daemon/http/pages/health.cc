@@ -31,4 +31,19 @@ std::optional<std::string> Health::trouble(Nanoseconds now) {
          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(*stalled).count()) + " s";
 }
 
+std::optional<std::string> Health::unready(Nanoseconds now) const {
+  switch (phase()) {
+    case Phase::kStarting:
+      return "starting";
+    case Phase::kDraining:
+      return "draining";
+    case Phase::kServing:
+      break;
+  }
+  const auto since = store_failing_since_ ? store_failing_since_() : std::nullopt;
+  if (!since || now - *since < kStoreBound) return std::nullopt;
+  return "the store has refused writes for " +
+         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now - *since).count()) + " s";
+}
+
 }  // namespace locksley::daemon

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/base/job.h"
 #include "core/lane/lane.h"
@@ -62,6 +64,17 @@ class Health {
   // Why the daemon is not healthy; none: it is.
   std::optional<std::string> trouble(Nanoseconds now = steady_now());
 
+  // Called by unready(), and by the same threads: since when the store has refused writes; none: it takes
+  // them. Set once, before the first look. Without it there is no store.
+  void watch_store(std::function<std::optional<Nanoseconds>()> failing_since) {
+    store_failing_since_ = std::move(failing_since);
+  }
+  // A guess: longer than an error that passes, and than the daemon takes to reopen the store.
+  static constexpr Nanoseconds kStoreBound = std::chrono::seconds(5);
+  // Why a load balancer should send no batches here; none: it may. A limit that is reached is no reason:
+  // its error concerns one user or one command.
+  std::optional<std::string> unready(Nanoseconds now = steady_now()) const;
+
   enum class Phase { kStarting, kServing, kDraining };
   void set_phase(Phase phase) { phase_.store(phase); }
   Phase phase() const { return phase_.load(); }
@@ -70,6 +83,7 @@ class Health {
   const Pool& pool_;
   const Lane& lane_;
   StallDetector detector_{kStallBound};
+  std::function<std::optional<Nanoseconds>()> store_failing_since_;
   std::atomic<Phase> phase_{Phase::kStarting};  // written by main's thread, read by the HTTP side's
 };
 

@@ -1,5 +1,7 @@
 #include "daemon/http/pages/operator_pages.h"
 
+#include <utility>
+
 #include "daemon/metrics/openmetrics.h"
 
 namespace locksley::daemon {
@@ -10,14 +12,7 @@ HttpReply unavailable(std::string reason) {
 }
 
 HttpReply ready_page(const Health& health) {
-  switch (health.phase()) {
-    case Health::Phase::kStarting:
-      return unavailable("starting");
-    case Health::Phase::kDraining:
-      return unavailable("draining");
-    case Health::Phase::kServing:
-      break;
-  }
+  if (auto reason = health.unready()) return unavailable(std::move(*reason));
   return {.body = "ready\n"};
 }
 

@@ -103,5 +103,20 @@ TEST_F(HealthTest, IsReadyOnlyWhileItServes) {
   EXPECT_EQ(get("/healthz").status, HttpStatus::kOk) << "draining is no illness";
 }
 
+TEST_F(HealthTest, IsNotReadyWhenTheStoreHasRefusedWritesForFiveSeconds) {
+  std::optional<Nanoseconds> since;
+  health.watch_store([&since] { return since; });
+  health.set_phase(Health::Phase::kServing);
+  EXPECT_FALSE(health.unready(1000s));
+  since = 1000s;
+  EXPECT_FALSE(health.unready(1004s)) << "the store is being reopened";
+  EXPECT_EQ(health.unready(1007s), "the store has refused writes for 7 s");
+  since = Nanoseconds{};
+  EXPECT_EQ(get("/readyz").status, HttpStatus::kUnavailable);
+  EXPECT_EQ(get("/healthz").status, HttpStatus::kOk) << "a restart would not help";
+  since.reset();
+  EXPECT_EQ(get("/readyz").body, "ready\n");
+}
+
 }  // namespace
 }  // namespace locksley::daemon

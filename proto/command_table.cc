@@ -79,6 +79,8 @@ constexpr auto kOpen = batch_arguments();
 constexpr auto kRun = batch_arguments(ArgumentDoc{.name = "payload", .token = "JOBS", .multiple = true});
 
 constexpr ArgumentDoc kAdd[] = {{.name = "id"}, {.name = "payload", .multiple = true}};
+constexpr ArgumentDoc kAddat[] = {
+    {.name = "id"}, {.name = "n", .type = Type::kInteger}, {.name = "payload", .multiple = true}};
 constexpr ArgumentDoc kWait[] = {{.name = "id"},
                                  {.name = "timeout-ms", .type = Type::kInteger, .optional = true}};
 constexpr ArgumentDoc kWeight[] = {{.name = "id"}, {.name = "weight", .type = Type::kInteger}};
@@ -142,6 +144,8 @@ constexpr std::uint8_t kTopics = kWhileSubscribed | kNotInMulti;
 // clang-format off: a table, one entry in as few lines as it fits
 constexpr CommandSpec kCommands[] = {
     {Id::kAdd, "add", 3, kNoMaximum, kWrite, Group::kSubmit, "Adds jobs to an open batch", kAdd},
+    {Id::kAddat, "addat", 4, kNoMaximum, kWrite, Group::kSubmit,
+     "Adds jobs to an open batch where it has n jobs; nothing where it has them already", kAddat},
     {Id::kAuth, "auth", 2, 3, kBeforeAuth | kNotInMulti, Group::kConnection, "Authenticates the connection", kAuth},
     {Id::kCancel, "cancel", 2, 2, kWrite, Group::kControl,
      "Cancels the jobs of a batch that have not ended; returns how many will not run", kId},

@@ -131,4 +131,10 @@ std::expected<WeightCommand, std::string> parse_weight(const ArgumentList& argum
   return WeightCommand{arguments[1], static_cast<std::uint32_t>(*weight)};
 }
 
+std::expected<AddatCommand, std::string> parse_addat(const ArgumentList& arguments) {
+  const auto at = parse_number("n", arguments[2], 0, kMaxCursor);
+  if (!at) return std::unexpected(at.error());
+  return AddatCommand{arguments[1], *at};
+}
+
 }  // namespace locksley::proto

@@ -46,6 +46,12 @@ struct WeightCommand {
   std::uint32_t weight;
 };
 
+// ADDAT id n payload [payload ...]
+struct AddatCommand {
+  std::string_view id;
+  std::uint64_t at;  // how many jobs the batch has before these
+};
+
 // Parse a whole command, its name included. Views refer to `arguments`. The error is the text of the error
 // reply without its '-'. The caller has checked the number of arguments against the command table. No side
 // effects, any thread.
@@ -53,5 +59,6 @@ std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arg
 std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments);
 std::expected<WaitCommand, std::string> parse_wait(const ArgumentList& arguments);
 std::expected<WeightCommand, std::string> parse_weight(const ArgumentList& arguments);
+std::expected<AddatCommand, std::string> parse_addat(const ArgumentList& arguments);
 
 }  // namespace locksley::proto

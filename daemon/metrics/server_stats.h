@@ -33,12 +33,13 @@ enum class ErrorCode : std::uint8_t {
   kStore,
   kDenied,
   kExecAbort,
+  kOffset,
   kOther,
 };
-inline constexpr std::size_t kErrorCodes = 16;
+inline constexpr std::size_t kErrorCodes = 17;
 inline constexpr std::array<std::string_view, kErrorCodes> kErrorCodeNames = {
-    "ERR",    "NOAUTH", "WRONGPASS", "NOPERM",   "NOPROTO", "NOHANDLER", "NOBATCH",   "EXISTS",
-    "CLOSED", "TOOBIG", "QUEUEFULL", "DRAINING", "STORE",   "DENIED",    "EXECABORT", "other"};
+    "ERR",    "NOAUTH",    "WRONGPASS", "NOPERM", "NOPROTO", "NOHANDLER", "NOBATCH", "EXISTS", "CLOSED",
+    "TOOBIG", "QUEUEFULL", "DRAINING",  "STORE",  "DENIED",  "EXECABORT", "OFFSET",  "other"};
 
 // The code with which the text of an error reply begins.
 ErrorCode error_code_of(std::string_view error_text);

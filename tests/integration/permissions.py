@@ -15,6 +15,7 @@ CONNECTION, SUBMIT, READ, CONTROL, ADMIN = "connection", "submit", "read", "cont
 # Each command and subcommand: its group, and how it is sent. A container's own group is that of its subcommands, or `connection`.
 COMMANDS = {
     "add": (SUBMIT, "ADD nosuch payload"),
+    "addat": (SUBMIT, "ADDAT nosuch 0 payload"),
     "auth": (CONNECTION, "AUTH nosuch wrong"),
     "cancel": (CONTROL, "CANCEL nosuch"),
     "client": (CONNECTION, "CLIENT ID"),
@@ -75,7 +76,7 @@ BEFORE_LOGIN = {"auth", "hello", "quit", "reset"}
 # Every command that takes the id of a batch, with an id in the place of {}.
 WITH_ID = [
     "STATUS {}", "WAIT {}", "RESULTS {}", "RESULTS {} BLOCK 1", "EXPLAIN {}", "WEIGHT {} 2", "PAUSE {}", "RESUME {}", "CANCEL {}", "RETRY {}",
-    "FORGET {}", "ADD {} x", "CLOSE {}", "SUBMIT echo AFTER {} JOBS x", "RUN echo AFTEROK {} JOBS x", "OPEN echo AFTER {}",
+    "FORGET {}", "ADD {} x", "ADDAT {} 0 x", "CLOSE {}", "SUBMIT echo AFTER {} JOBS x", "RUN echo AFTEROK {} JOBS x", "OPEN echo AFTER {}",
 ]  # fmt: skip
 
 

@@ -158,6 +158,7 @@ std::expected<void, std::string> Batches::restore_all() {
         intake_.restore(std::move(stored));
       },
       [this](Outcome outcome) {
+        stored_.expect(outcome);
         asio::post(io_, [this, outcome = std::move(outcome)] {
           kIoThread.assert_held();
           settle(outcome);

@@ -88,10 +88,11 @@ class Batches {
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.open(by, command, connection);
   }
-  // Returns how many jobs the batch has now. `connection` takes the stream over.
+  // Returns how many jobs the batch has now. `connection` takes the stream over. `at`: as in Intake::add().
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
-                                            std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.add(record, std::move(payloads), connection);
+                                            std::uint64_t connection, std::optional<std::uint64_t> at = {})
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.add(record, std::move(payloads), connection, at);
   }
   // Batches that it streamed in close themselves after limits.open_timeout, unless another goes on with them.
   void connection_ended(std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);

@@ -263,23 +263,33 @@ void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::Batc
   if (!broken.empty()) parts_.changes.cancel(*record, broken);
 }
 
+void Intake::take_over(BatchRecord& record, std::uint64_t connection) {
+  if (record.opener == connection) return;
+  parts_.streams.take_over(record, connection);
+  parts_.timer.arm();
+}
+
 std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, proto::ArgumentList payloads,
-                                                          std::uint64_t connection) {
+                                                          std::uint64_t connection,
+                                                          std::optional<std::uint64_t> at) {
   const bool is_open = record.origin == Origin::kOpen && record.status().state == BatchState::kOpen;
-  if (!is_open && !parts_.admission.is_draining()) return closed(record);
   const std::uint64_t added = payloads.size();
+  const std::uint64_t there = record.terms.jobs;
+  if (at && record.origin == Origin::kOpen && added <= there && *at <= there - added) {
+    if (is_open && !parts_.admission.is_draining()) take_over(record, connection);
+    return there;
+  }
+  if (!is_open && !parts_.admission.is_draining()) return closed(record);
+  if (at && *at != there) return std::unexpected(fmt::format("OFFSET the batch has {} jobs", there));
   auto reservation = parts_.admission.reserve({.tenant = parts_.registry.tenant_of(record),
                                                .handler = record.handler().name(),
                                                .new_batches = 0,
-                                               .batch_jobs = record.terms.jobs + added,
+                                               .batch_jobs = there + added,
                                                .new_jobs = added,
                                                .payloads = &payloads,
                                                .is_stored = record.is_stored()});
   if (!reservation) return std::unexpected(std::move(reservation.error()));
-  if (record.opener != connection) {
-    parts_.streams.take_over(record, connection);
-    parts_.timer.arm();
-  }
+  take_over(record, connection);
   if (payloads.payload_bytes() > StreamedPayloads::kCopiedBytes) payloads.compact();
   auto shared = std::make_shared<const proto::ArgumentList>(std::move(payloads));
   const bool in_memory = reservation->keeps_payloads_in_memory();

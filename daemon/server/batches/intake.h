@@ -77,8 +77,11 @@ class Intake {
                   BatchRecord::Origin origin, std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread);
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
       LOCKSLEY_REQUIRES(kIoThread);
+  // Returns how many jobs the batch has now. `at`: adds only if the batch has so many jobs; if it has these as well,
+  // adds nothing and succeeds; none: adds in any case.
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
-                                            std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
+                                            std::uint64_t connection, std::optional<std::uint64_t> at)
+      LOCKSLEY_REQUIRES(kIoThread);
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // One that an earlier process accepted, and that is not over. It is not asked for admission.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
@@ -87,6 +90,8 @@ class Intake {
   std::expected<const HandlerDirectory::Entry*, Refusal> handler_for(const User& by, const std::string& name)
       LOCKSLEY_REQUIRES(kIoThread);
   Accepted refuse(const std::string& handler, Refusal why);
+  // The connection streams the batch in from now on.
+  void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
   Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
   // What both SUBMIT and OPEN ask for, and the record that it leads to.
   struct NewBatch {

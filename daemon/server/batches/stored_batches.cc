@@ -25,7 +25,8 @@ StoredBatches::StoredBatches(Parts parts) : parts_(std::move(parts)) {}
 StoredBatches::~StoredBatches() = default;
 
 std::string StoredBatches::error() const {
-  const std::string error = parts_.store->error();
+  std::string error = parts_.store->error();
+  if (error.empty() && refusals_ != 0) error = "it refused what came before";
   if (error.empty()) return error;
   return fmt::format("STORE the disk does not take it: nothing was accepted, try again later ({})", error);
 }
@@ -117,6 +118,10 @@ void StoredBatches::write_restored(BatchRecord& record, bool trims_payloads) {
       Urgency::kAwaited);
 }
 
+void StoredBatches::expect(const Outcome& outcome) {
+  if (!outcome.error.empty()) ++refusals_;
+}
+
 void StoredBatches::settle(const Outcome& outcome) {
   settled_ = outcome.up_to;
   const bool is_stored = outcome.error.empty();
@@ -136,6 +141,7 @@ void StoredBatches::settle(const Outcome& outcome) {
         break;
     }
   }
+  if (!is_stored) --refusals_;
 }
 
 void StoredBatches::settle_accept(const Unsettled& item, bool is_stored) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -100,6 +101,10 @@ class StoredBatches {
   bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
   // More waits for the store than should; connections that wait for it read no further.
   bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return unsettled_bytes_ > kMostUnsettled; }
+  // [the store's thread] This outcome comes to settle() soon. After a refusal nothing is accepted until settle()
+  // has undone what was refused: jobs that were added after refused ones would stand in their places.
+  void expect(const Outcome& outcome);
+  // Needs: expect() was called with it.
   void settle(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Reading ----
@@ -141,6 +146,9 @@ class StoredBatches {
   std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
   std::uint64_t unsettled_bytes_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // Refusals between expect() and the end of settle(). The store's thread adds, before the store can say that it
+  // works again; the I/O thread subtracts, and reads after that.
+  std::atomic<std::uint64_t> refusals_{0};
 };
 
 }  // namespace locksley::daemon

@@ -49,6 +49,7 @@ Coroutine<void> submit_many_command(Session& session, proto::Command command) LO
 bool are_many_payloads(const proto::Command& command);
 void open_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void add_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void addat_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void close_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 Coroutine<void> run_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 

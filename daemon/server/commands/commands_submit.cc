@@ -11,6 +11,7 @@
 #include "daemon/server/payloads/digest.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
+#include "proto/read_options.h"
 #include "proto/submit_options.h"
 
 namespace locksley::daemon {
@@ -30,6 +31,20 @@ void reply_count(Session& session, const BatchRecord& record,
   session.reply_when_stored(record.stored.ticket, [&](proto::ReplyWriter& reply) {
     reply.integer(static_cast<std::int64_t>(*count));
   });
+}
+
+// Adds the arguments from `first` on to the batch that the second argument names.
+void add_payloads(Session& session, proto::Command& command, std::size_t first,
+                  std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread) {
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) return;
+  if (const std::string& handler = record->handler().name(); !session.user().may_use(handler)) {
+    return session.fail(no_handler_permission_error(session.user(), handler));
+  }
+  proto::ArgumentList payloads = std::move(command.arguments);
+  payloads.drop_front(first);
+  reply_count(session, *record,
+              session.state().batches().add(*record, std::move(payloads), session.id(), at));
 }
 
 }  // namespace
@@ -77,15 +92,12 @@ void open_command(Session& session, proto::Command& command) {
   reply_id(session, session.state().batches().open(session.user(), *parsed, session.id()));
 }
 
-void add_command(Session& session, proto::Command& command) {
-  BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) return;
-  if (const std::string& handler = record->handler().name(); !session.user().may_use(handler)) {
-    return session.fail(no_handler_permission_error(session.user(), handler));
-  }
-  proto::ArgumentList payloads = std::move(command.arguments);
-  payloads.drop_front(2);
-  reply_count(session, *record, session.state().batches().add(*record, std::move(payloads), session.id()));
+void add_command(Session& session, proto::Command& command) { add_payloads(session, command, 2, {}); }
+
+void addat_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_addat(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  add_payloads(session, command, 3, parsed->at);
 }
 
 void close_command(Session& session, proto::Command& command) {

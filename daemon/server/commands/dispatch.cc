@@ -44,6 +44,7 @@ constexpr HandlerTable kTable = [] {
     table.handlers[index_of(id)].blocking = execute;
   };
   plain(CommandId::kAdd, add_command);
+  plain(CommandId::kAddat, addat_command);
   blocking(CommandId::kAuth, auth_command);
   plain(CommandId::kCancel, cancel_command);
   blocking(CommandId::kClient, client_command);

@@ -55,7 +55,7 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
       "cancel",  "forget", "list",    "handlers", "workers",   "explain",     "weight",     "pause",
       "resume",  "retry",  "tenants", "info",     "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
       "hello",   "auth",   "ping",    "echo",     "quit",      "reset",       "select",     "client",
-      "command", "config", "multi",   "exec",     "discard",   "watch",       "unwatch"};
+      "command", "config", "multi",   "addat",    "exec",      "discard",     "watch",      "unwatch"};
   EXPECT_EQ(names, expected);
 }
 

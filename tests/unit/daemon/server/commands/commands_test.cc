@@ -147,6 +147,54 @@ TEST_F(BatchCommandsTest, SameIdAndJobsIsTheSameBatchAndOthersAreRefused) {
   }
 }
 
+TEST_F(BatchCommandsTest, AddatAddsWhereTheBatchHasSoManyJobsAndNothingTwice) {
+  start();
+  Client client(port_);
+  client.send("OPEN echo ID b\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  EXPECT_EQ(client.ask("ADDAT b 0 a b c"), ":3");
+  EXPECT_EQ(client.ask("ADDAT b 0 a b c"), ":3") << "as after a lost reply";
+  EXPECT_EQ(client.ask("ADDAT b 1 x"), ":3") << "payloads that are there are not compared";
+  EXPECT_EQ(client.ask("ADDAT b 3 d e"), ":5");
+  EXPECT_EQ(client.ask("ADDAT b 0 a b c"), ":5") << "as one that arrives late";
+  EXPECT_EQ(client.ask("ADDAT b 4 e f"), "-OFFSET the batch has 5 jobs")
+      << "some are there, and some are not";
+  EXPECT_EQ(client.ask("ADDAT b 6 g"), "-OFFSET the batch has 5 jobs");
+  EXPECT_EQ(client.ask("ADDAT b 18446744073709551615 g"),
+            "-ERR n needs an integer from 0 to 9223372036854775807, found '18446744073709551615'");
+  EXPECT_EQ(client.ask("ADDAT b 9223372036854775807 g"), "-OFFSET the batch has 5 jobs");
+  EXPECT_THAT(client.ask("ADDAT b 5"), StartsWith("-ERR wrong number of arguments"));
+  EXPECT_EQ(client.ask("CLOSE b"), ":5");
+  EXPECT_EQ(client.ask("ADDAT b 3 d e"), ":5");
+  EXPECT_THAT(client.ask("ADDAT b 5 f"), StartsWith("-CLOSED "));
+  EXPECT_THAT(client.ask("ADDAT b 4 e f"), StartsWith("-CLOSED "));
+  EXPECT_EQ(client.ask("WAIT b"), "*32");
+  for (int i = 0; i < 32; ++i) client.bulk();
+  EXPECT_EQ(client.ask("ADDAT b 3 d e"), ":5") << "once it is over";
+}
+
+TEST_F(BatchCommandsTest, AddatOfABatchThatWasSubmittedIsRefused) {
+  start();
+  Client client(port_);
+  client.send("SUBMIT echo ID b JOBS a b c\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  EXPECT_THAT(client.ask("ADDAT b 0 a"), StartsWith("-CLOSED ")) << "nobody streams it in";
+  EXPECT_THAT(client.ask("ADDAT nosuch 0 a"), StartsWith("-NOBATCH "));
+}
+
+TEST_F(BatchCommandsTest, AfterARefusedAddatAllOthersOfThePipelineAreRefused) {
+  start([](config::Config& config) { config.limits.max_queued_jobs = 4; });
+  Client client(port_);
+  client.send("OPEN hold ID b\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  client.send("ADDAT b 0 a b\r\nADDAT b 2 c d e\r\nADDAT b 5 f\r\nADDAT b 6 g\r\n");
+  EXPECT_EQ(client.line(), ":2");
+  EXPECT_THAT(client.line(), StartsWith("-QUEUEFULL "));
+  EXPECT_EQ(client.line(), "-OFFSET the batch has 2 jobs");
+  EXPECT_EQ(client.line(), "-OFFSET the batch has 2 jobs");
+  client.ask("CANCEL b");
+}
+
 TEST_F(BatchCommandsTest, StreamedBatchRunsWhileItGrows) {
   start();
   Client client(port_);

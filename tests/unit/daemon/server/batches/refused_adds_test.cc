@@ -1,0 +1,118 @@
+// Jobs that the disk refuses while more jobs are added to the same batch.
+#include <gmock/gmock.h>
+#include <spdlog/logger.h>
+
+#include <asio/io_context.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/lane/lane.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/server/batches/batches.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
+
+// The test's thread plays the I/O thread, which learns of an outcome of the store when the test lets it. No job
+// runs.
+class RefusedAddsTest : public ::testing::Test {
+ protected:
+  RefusedAddsTest() {
+    handlers_.add({.handler = handler_, .lane = lane_, .kind = "builtin"});
+    store_ = std::move(Store::open(bench_.options(), testing::silent_log()).value());
+    batches_.emplace(io_, slices_, config_, handlers_, stats_, store_.get(), testing::silent_log());
+    const ThreadRoleScope io_thread(kIoThread);
+    user_.emplace(batches_->registry().tenants().of("default"));
+  }
+  ~RefusedAddsTest() override {
+    store_->stop();
+    lane_.detach_all();
+  }
+
+  BatchRecord& open() LOCKSLEY_REQUIRES(kIoThread) {
+    EXPECT_TRUE(batches_->restore_all().has_value());
+    const auto opened = batches_->open(*user_, {.handler = "echo", .options = {}}, 1);
+    EXPECT_TRUE(opened.has_value());
+    settle(**opened);
+    return **opened;
+  }
+  std::string add(BatchRecord& record, const std::vector<std::string_view>& payloads,
+                  std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(kIoThread) {
+    const auto count = batches_->add(record, proto::ArgumentList::copy_of(payloads), 1, at);
+    return count ? std::to_string(*count) : count.error();
+  }
+  void hear_outcomes() {
+    io_.restart();
+    io_.poll();
+  }
+  void settle(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    EXPECT_TRUE(testing::wait_until_true([&] {
+      kIoThread.assert_held();
+      hear_outcomes();
+      return batches_->is_settled(record.stored.ticket);
+    }));
+  }
+  std::vector<std::string> payloads(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    std::vector<std::string_view> views(record.terms.jobs);
+    std::string scratch;
+    EXPECT_EQ(record.payloads().fetch(0, views, scratch), views.size());
+    return {views.begin(), views.end()};
+  }
+  // A write fails, and the disk works again; the I/O thread has heard of neither.
+  void refuse(BatchRecord& record, const std::vector<std::string_view>& jobs) LOCKSLEY_REQUIRES(kIoThread) {
+    bench_.disk->fail(testing::FaultyFileSystem::Operation::kSync, 1, rocksdb::IOStatus::IOError("no"),
+                      testing::FaultyFileSystem::Lasting::kOnce);
+    add(record, jobs);
+    EXPECT_TRUE(testing::wait_until_true([&] { return !store_->error().empty(); }));
+    EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));
+  }
+
+  testing::StoreBench bench_;
+  std::vector<std::string> names_ = {"echo"};
+  config::Config config_;
+  ServerStats stats_{names_};
+  Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
+  Lane lane_{"cpu", FairRing::Options{}};
+  HandlerDirectory handlers_;
+  asio::io_context io_{1};
+  Slices slices_{io_.get_executor()};
+  std::unique_ptr<Store> store_;
+  std::optional<Batches> batches_;
+  std::optional<User> user_;
+};
+
+TEST_F(RefusedAddsTest, NothingIsAddedBeforeTheRefusedJobsHaveGone) {
+  const ThreadRoleScope io_thread(kIoThread);
+  BatchRecord& record = open();
+  EXPECT_EQ(add(record, {"first"}), "1");
+  settle(record);
+  refuse(record, {"refused 1", "refused 2"});
+  EXPECT_THAT(add(record, {"a", "b", "c"}), StartsWith("STORE "));
+  hear_outcomes();
+  EXPECT_EQ(add(record, {"a", "b", "c"}), "4");
+  settle(record);
+  EXPECT_THAT(payloads(record), ElementsAre("first", "a", "b", "c"));
+}
+
+TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
+  const ThreadRoleScope io_thread(kIoThread);
+  BatchRecord& record = open();
+  refuse(record, {"refused"});
+  hear_outcomes();
+  EXPECT_EQ(add(record, {"second"}, 1), "OFFSET the batch has 0 jobs");
+  EXPECT_EQ(add(record, {"first", "second"}, 0), "2");
+  EXPECT_EQ(add(record, {"second"}, 1), "2") << "it is there";
+  settle(record);
+  EXPECT_THAT(payloads(record), ElementsAre("first", "second"));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -13,9 +13,10 @@ using client::ClientError;
 using client::Expected;
 using Kind = client::ClientError::Kind;
 
-Expected<client::Client> Context::connect(int interrupt_fd) const {
+Expected<client::Client> Context::connect(int interrupt_fd, std::chrono::milliseconds patience) const {
   client::ClientOptions options;
   options.name = "locksley";
+  options.patience = patience;
   options.interrupt_fd = interrupt_fd;
   return client::Client::connect(address_, std::move(options));
 }
@@ -57,6 +58,17 @@ int exit_code_of(const ClientError& error) {
   if (error.code == "QUEUEFULL") return daemon::kExitTemporary;
   if (error.code == "DRAINING" || error.code == "STORE") return daemon::kExitUnavailable;
   return daemon::kExitDataError;
+}
+
+bool is_temporary(const ClientError& error) {
+  return error.kind == Kind::kUnavailable || error.code == "DRAINING" || error.code == "STORE" ||
+         error.code == "QUEUEFULL";
+}
+
+void say_how_to_go_on(const std::string& id) {
+  std::fprintf(stderr,
+               "locksley: batch %s is left open; the same command and input with --id %s goes on with it\n",
+               printable(id).c_str(), printable(id).c_str());
 }
 
 Expected<Address> choose_address(const GlobalOptions& global, Environment environment) {

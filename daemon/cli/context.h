@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -19,7 +20,12 @@ class Context {
 
   // A new connection. `interrupt_fd` is the descriptor of the signals unless the caller gives another.
   client::Expected<client::Client> connect() const { return connect(signals_->fd()); }
-  client::Expected<client::Client> connect(int interrupt_fd) const;
+  // `patience`: for how long it tries to connect again when the daemon has gone.
+  client::Expected<client::Client> connect(
+      int interrupt_fd, std::chrono::milliseconds patience = client::ClientOptions().patience) const;
+  // Of a command that submits, for which a restart of the daemon is no end. Guess: a restart with a large store, by a
+  // service manager that pauses in between.
+  static constexpr std::chrono::seconds kFeedPatience{60};
 
   // Prints the error, and returns its exit status.
   int fail(const client::ClientError& error) const;
@@ -39,6 +45,11 @@ using Environment = const char* (*)(const char* name);
 client::Expected<client::Address> choose_address(const GlobalOptions& global, Environment environment);
 
 int exit_code_of(const client::ClientError& error);
+
+// Whether the same command may succeed later.
+bool is_temporary(const client::ClientError& error);
+// Says on standard error how a stream that was interrupted is gone on with.
+void say_how_to_go_on(const std::string& id);
 
 // Writes the whole text to standard output; false if that fails.
 bool print(std::string_view text);

@@ -2,8 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <string_view>
 #include <vector>
+
+#include "daemon/cli/number_text.h"
 
 namespace locksley::cli {
 
@@ -43,9 +47,10 @@ Expected<void> Feed::run() {
     if (*outcome == Outcome::kEnd && chunk.empty()) break;
     if (*outcome == Outcome::kEnd) {
       const std::vector<std::string_view> views(chunk.begin(), chunk.end());
-      if (auto id = client_.submit(arguments_.handler, arguments_.batch, views); !id) {
-        return std::unexpected(std::move(id.error()));
-      }
+      const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
+      // Perhaps a stream that this input had begun.
+      if (!id && id.error().code == "EXISTS") break;
+      if (!id) return std::unexpected(id.error());
       on_jobs_(chunk.size());
       return {};
     }
@@ -66,17 +71,25 @@ Expected<void> Feed::submit_range() {
   return {};
 }
 
+void Feed::on_resumed(std::uint64_t jobs) {
+  std::fprintf(stderr, "locksley: batch %s has %s jobs already: they are not sent again\n",
+               arguments_.batch.id.c_str(), with_commas(jobs).c_str());
+  on_jobs_(jobs);
+}
+
 Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
   auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
   if (!stream) return std::unexpected(std::move(stream.error()));
-  on_jobs_(0);
+  if (stream->resumed_at() == 0) on_jobs_(0);
   for (const std::string& job : first_chunk) {
     if (auto added = stream->add(job); !added) return added;
+    // Not before the first job: only then it is known whether the batch is a stream to go on with.
+    if (stream->resumed_at() != 0 && &job == &first_chunk.front()) on_resumed(stream->resumed_at());
   }
   if (auto sent = stream->flush(); !sent) return sent;
   std::string payload;
   for (;;) {
-    on_jobs_(stream->acknowledged());
+    if (stream->acknowledged() >= stream->resumed_at()) on_jobs_(stream->acknowledged());
     const auto outcome = source_.next(payload, kPause);
     if (!outcome) return std::unexpected(outcome.error());
     if (*outcome == Outcome::kEnd) break;
@@ -93,7 +106,7 @@ FeedThread::FeedThread(const Context& context, const SubmitArguments& arguments)
     : thread_([this, &context, &arguments] { run(context, arguments); }) {}
 
 void FeedThread::run(const Context& context, const SubmitArguments& arguments) {
-  auto client = context.connect(stop_.fd());
+  auto client = context.connect(stop_.fd(), Context::kFeedPatience);
   if (client) {
     Feed feed(*client, arguments, STDIN_FILENO, stop_.fd(), [this](std::uint64_t jobs) {
       jobs_ = jobs;

@@ -21,6 +21,9 @@ namespace locksley::cli {
 // and a range by SUBMIT RANGE. Input that is longer, or pauses, goes as a stream, whose jobs run while the
 // rest arrives.
 //
+// If the daemon has a batch with the ID of the arguments that was begun as a stream, the jobs that it has are passed
+// over: so a command that was interrupted is repeated, and goes on.
+//
 // Made and used by one thread. run() blocks for input, for the daemon, and for room in the daemon's
 // queues. It fails as BatchStream and PayloadSource do, and then leaves the batch as it is.
 class Feed {
@@ -35,6 +38,8 @@ class Feed {
 
  private:
   client::Expected<void> submit_range();
+  // The batch, which is gone on with, has so many jobs: says so on standard error, too.
+  void on_resumed(std::uint64_t jobs);
   client::Expected<void> stream(const std::vector<std::string>& first_chunk);
 
   client::Client& client_;

@@ -29,6 +29,9 @@ using std::chrono::steady_clock;
 // How long one RESULTS blocks. The progress on the screen is never older than this.
 constexpr std::chrono::milliseconds kRowsSlice{500};
 
+// For how long results that the daemon cannot read from its disk are asked for again.
+constexpr std::chrono::milliseconds kStorePatience = client::BatchStream::kRestartPatience;
+
 enum class Answer { kCancel, kLeave, kGoOn };
 
 Answer ask_on(int terminal, Signals& signals, const std::string& batch) {
@@ -131,6 +134,8 @@ class Run {
       if (!sink_.problem().empty()) return after_local_error(sink_.problem());
       if (feed_->is_over() && feed_->error()) return after_failed_feed();
       if (const auto code = interruption()) return *code;
+      if (!read && may_be_read_later(read.error())) continue;
+      if (read) store_fails_for_ = {};
       if (!read && read.error().kind != Kind::kInterrupted) {
         progress_.clear();
         const int code = context_.fail(read.error());
@@ -142,6 +147,17 @@ class Run {
     if (!sink_.problem().empty()) return after_local_error(sink_.problem());
     feed_->stop();
     return summary();
+  }
+
+  // Whether the results are to be asked for again. While there is input left, the feed decides how long to wait for a
+  // daemon that has gone.
+  bool may_be_read_later(const ClientError& error) {
+    if (error.kind == Kind::kUnavailable) return !feed_->is_over();
+    if (error.code != "STORE" || store_fails_for_ >= kStorePatience) return false;
+    store_fails_for_ += kRowsSlice;
+    // An interruption ends it, and is seen when the results are asked for.
+    (void)client_->sleep(kRowsSlice);
+    return true;
   }
 
   void wait_for_the_feed() const {
@@ -215,7 +231,13 @@ class Run {
   int after_failed_feed() {
     progress_.clear();
     const int code = context_.fail(*feed_->error());
-    cancel();
+    if (is_temporary(*feed_->error())) {
+      say_how_to_go_on(id_);
+    } else if (feed_->error()->code == "EXISTS" || feed_->error()->code == "CLOSED") {
+      say_it_is_left();  // it was there before, with other jobs, or is closed already
+    } else {
+      cancel();
+    }
     return code;
   }
 
@@ -268,6 +290,7 @@ class Run {
   Output output_;
   RowSink sink_;
   Client* client_ = nullptr;
+  std::chrono::milliseconds store_fails_for_{0};  // without a page in between
   std::optional<FeedThread> feed_;
 };
 

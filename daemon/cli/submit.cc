@@ -14,13 +14,18 @@ namespace locksley::cli {
 int run_submit(Context& context, SubmitArguments arguments) {
   if (arguments.batch.id.empty()) arguments.batch.id = client::random_batch_id();
   const std::string& id = arguments.batch.id;
-  auto client = context.connect();
+  auto client = context.connect(context.signals().fd(), Context::kFeedPatience);
   if (!client) return context.fail(client.error());
   std::optional<std::uint64_t> jobs;  // once the daemon knows the batch
   Feed feed(*client, arguments, STDIN_FILENO, context.signals().fd(),
             [&](std::uint64_t count) { jobs = count; });
   if (auto fed = feed.run(); !fed) {
     const int code = context.fail(fed.error());
+    if (jobs && is_temporary(fed.error())) {
+      say_how_to_go_on(id);
+      return code;
+    }
+    if (fed.error().code == "EXISTS" || fed.error().code == "CLOSED") return code;
     // The batch has only a part of the input, which the user has not asked for.
     if (jobs && client->cancel(id)) {
       std::fprintf(stderr, "locksley: batch %s was cancelled, as its input did not arrive whole\n",

@@ -37,14 +37,27 @@ class Client:
 
     def exchange(self, connection, calls):
         self.in_flight_since = began = time.monotonic()
-        connection.send(b"".join(encode(*words) for words, _, _ in calls))
-        for words, is_new, take in calls:
-            reply = connection.read()
+        commands = b"".join(encode(*words) for words, _, _ in calls)
+        if self.random.random() < 0.25:
+            connection.send(encode("MULTI") + commands + encode("EXEC"))
+            replies = self.replies_of_exec(connection, len(calls))
+        else:
+            connection.send(commands)
+            replies = (connection.read() for _ in calls)
+        for (_, is_new, take), reply in zip(calls, replies):
             if is_new and not isinstance(reply, Error):
                 self.written_at = began  # its reply waits for all that had been done before
             take(reply)
         self.in_flight_since = None
         self.longest_exchange = max(self.longest_exchange, time.monotonic() - began)
+
+    def replies_of_exec(self, connection, count):
+        queued = [connection.read() for _ in range(count + 1)]
+        wrong_unless(queued == ["OK"] + ["QUEUED"] * count, "MULTI", f"the replies were {queued!r}")
+        replies = connection.read()
+        wrong_unless(isinstance(replies, list) and len(replies) == count, "EXEC", f"the reply was {replies!r}")
+        self.ledger.count["transactions"] += 1
+        return replies
 
     def moves(self):
         """The next commands, sent together: words, whether it writes something in any case, what to do with the reply. Those that read
@@ -143,17 +156,34 @@ class Client:
         return [((*self.words_of("SUBMIT", batch), *batch.pieces[0].words()), True, self.take_id(batch))]
 
     def add(self, batch):
+        """ADD or ADDAT of a piece; an ADDAT sometimes twice, as after a lost reply."""
         piece = self.some_piece(batch.handler, f"{batch.name}.{len(batch.pieces) + len(batch.pending)}")
+        at = batch.jobs + sum(one.count for one in batch.pending)
         batch.pending.append(piece)
+        is_addat = self.random.random() < 0.5
+
+        def is_refused(reply):
+            """While it drains; an ADDAT after a refused one, too."""
+            out_of_turn = is_addat and at != batch.jobs and reply == f"OFFSET the batch has {batch.jobs} jobs"
+            return isinstance(reply, Error) and (reply.startswith("DRAINING") or batch.forgotten or out_of_turn)
 
         def take(reply):
-            if isinstance(reply, Error) and (reply.startswith("DRAINING") or batch.forgotten):
+            if is_refused(reply):
                 batch.pending.remove(piece)
                 return
             wrong_unless(batch.pending[0] is piece and reply == batch.jobs + piece.count, batch, f"the reply to ADD of {piece.count} was {reply!r}")
             batch.pieces.append(batch.pending.pop(0))
 
-        return ("ADD", batch.id, *piece.payloads()), True, take
+        def take_again(reply):
+            self.ledger.count["ADDATs sent twice"] += 1
+            is_there = piece in batch.pieces and reply == batch.jobs
+            wrong_unless(is_there or is_refused(reply), batch, f"the reply to a second ADDAT {at} of {piece.count} was {reply!r}")
+
+        words = ("ADDAT", batch.id, at) if is_addat else ("ADD", batch.id)
+        calls = [((*words, *piece.payloads()), True, take)]
+        if is_addat and self.random.random() < 0.3:
+            calls.append((calls[0][0], False, take_again))
+        return calls
 
     def close(self, batch):
         batch.closed = SENT
@@ -169,7 +199,8 @@ class Client:
     def stream(self):
         batch = self.new_batch(self.some_handler(), {})
         calls = [(self.words_of("OPEN", batch), True, self.take_id(batch))]
-        calls += [self.add(batch) for _ in range(self.random.randint(0, 5))]
+        for _ in range(self.random.randint(0, 5)):
+            calls += self.add(batch)
         if self.random.random() < 0.5:
             calls.append(self.close(batch))
         return calls
@@ -178,7 +209,9 @@ class Client:
         batch = self.pick(lambda batch: not batch.closed and not batch.cancelled)
         if batch is None:
             return []
-        calls = [self.add(batch) for _ in range(self.random.randint(0, 4))]
+        calls = []
+        for _ in range(self.random.randint(0, 4)):
+            calls += self.add(batch)
         if self.random.random() < 0.3:
             calls.append(self.close(batch))
         return calls

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 
@@ -13,23 +14,28 @@
 
 namespace locksley::client {
 
-// A batch that is streamed in: OPEN, then ADD of one chunk of jobs at a time, then CLOSE. Its jobs run while
+// A batch that is streamed in: OPEN, then ADDAT of one chunk of jobs at a time, then CLOSE. Its jobs run while
 // more are added, and the client holds at most one chunk of them.
 //
-// Owned by its creator and used by the thread that uses the client, which must outlive it. add() and
-// flush() block while a chunk is sent and, if the daemon's queues are full, until there is room or
-// `full_patience` has passed. If it is destroyed before close(), the batch stays open; the daemon closes
-// it after its open_timeout.
+// ADDAT says how many jobs the batch has before the chunk, so a chunk that is sent again after a broken
+// connection, or that arrives late, is added once. The stream goes on after a restart of the daemon (DRAINING, a
+// connection that breaks) and while the disk refuses writes (STORE), as long as its patience lasts.
 //
-// ADD is not idempotent. After a broken connection the stream asks the daemon how many jobs the batch has. If
-// it has only the acknowledged jobs, the stream sends the chunk again; if it has the chunk as well, the chunk
-// had arrived. Any other number is an error of kind kProtocol that states both numbers. One case remains: the
-// daemon may read the chunk from the broken connection only after it has answered. A daemon that reads its
-// connections promptly makes that a matter of microseconds, and close() then returns a larger number of jobs.
+// A stream can be resumed. If open() finds a batch with the ID of its options, for the same handler and with
+// jobs, the caller adds all jobs from the first one on: those that are there are passed over, and not compared.
+//
+// Owned by its creator and used by the thread that uses the client, which must outlive it. add(), flush() and
+// close() block while a chunk is sent and while the daemon refuses it for the time being. If it is destroyed before
+// close(), the batch stays open; the daemon closes it after its open_timeout. Errors of kind kProtocol: the batch
+// has lost jobs that the daemon had confirmed. Code EXISTS: the
+// batch was there before, and was not streamed in, or has more jobs than the caller added; it is as it was.
 class BatchStream {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
   static constexpr std::size_t kChunkJobs = 10'000;
+  // For how long a chunk is retried that was refused with DRAINING or STORE. Guess: longer than a restart; a disk
+  // that is full for longer needs a person.
+  static constexpr std::chrono::minutes kRestartPatience{5};
 
   // `full_patience`: for how long a chunk that was refused with QUEUEFULL is retried.
   static Expected<BatchStream> open(Client& client, std::string_view handler, BatchOptions options,
@@ -43,21 +49,39 @@ class BatchStream {
   Expected<std::uint64_t> close();
 
   const std::string& id() const { return id_; }
-  std::uint64_t acknowledged() const { return acknowledged_; }  // jobs that the daemon has confirmed
-  std::size_t pending() const { return pending_jobs_; }         // jobs in the chunk
+  // Jobs that the daemon has confirmed, and jobs of a resumed batch that were passed over.
+  std::uint64_t acknowledged() const { return acknowledged_; }
+  std::size_t pending() const { return sizes_.size(); }  // jobs in the chunk
+  // How many jobs the batch had when the stream was opened.
+  std::uint64_t resumed_at() const { return resumed_at_; }
 
  private:
+  class Retries;
+
   BatchStream(Client& client, std::string id, std::chrono::milliseconds full_patience);
+  // The batch that made OPEN fail with `exists`, if it is one to go on with; else that error.
+  static Expected<BatchStream> resume(Client& client, std::string_view handler, const std::string& id,
+                                      std::chrono::milliseconds full_patience, ClientError exists);
   Expected<void> send_chunk();
-  // After a broken connection: true if the daemon has the chunk, false if it has not.
-  Expected<bool> arrived();
+  // One ADDAT of the chunk.
+  Expected<void> send_once();
+  // After OFFSET: takes those jobs out of the chunk that are there.
+  Expected<void> find_place();
+  // A job that a resumed batch has already.
+  Expected<void> pass_over(std::string_view payload);
+  void append(std::string_view payload);
+  // The first jobs of the chunk are confirmed.
+  void drop_front(std::size_t jobs);
+  std::unexpected<ClientError> lost(std::uint64_t jobs) const;
 
   Client* client_;
   std::string id_;
   std::chrono::milliseconds full_patience_;
   std::uint64_t acknowledged_ = 0;
-  proto::OutputBuffer pending_;  // the payloads of the next ADD, encoded
-  std::size_t pending_jobs_ = 0;
+  std::uint64_t resumed_at_ = 0;
+  ClientError exists_ = {};        // of OPEN, if the batch was there before
+  proto::OutputBuffer pending_;    // the payloads of the next ADDAT, encoded
+  std::deque<std::size_t> sizes_;  // of each payload, encoded
 };
 
 }  // namespace locksley::client

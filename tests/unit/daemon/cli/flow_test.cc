@@ -111,9 +111,13 @@ struct TakingServer {
       closed = true;
       return Answer::text(integer(jobs.size()));
     }
-    const auto first = words[0] == "ADD" ? words.begin() + 2 : std::ranges::find(words, "JOBS") + 1;
+    const bool is_added = words[0] == "ADDAT";
+    if (is_added) {
+      EXPECT_EQ(words[2], std::to_string(jobs.size()));
+    }
+    const auto first = is_added ? words.begin() + 3 : std::ranges::find(words, "JOBS") + 1;
     jobs.insert(jobs.end(), first, words.end());
-    return Answer::text(words[0] == "ADD" ? integer(jobs.size()) : bulk(option_of(words, "ID")));
+    return Answer::text(is_added ? integer(jobs.size()) : bulk(option_of(words, "ID")));
   }
 };
 

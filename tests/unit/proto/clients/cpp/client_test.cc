@@ -203,27 +203,45 @@ TEST(ClientTest, ResultsShowEachRowOnceThoughTheConnectionBreaks) {
 // A batch that is streamed in by a server which keeps count.
 struct StreamServer {
   std::uint64_t jobs = 0;
-  std::vector<std::size_t> chunks;
-  int adds_lost = 0;     // so many ADDs are dropped unread
-  int replies_lost = 0;  // so many ADDs are taken, but the connection breaks before the reply
-  int full = 0;          // so many ADDs are QUEUEFULL
+  std::vector<std::size_t> chunks;    // of each ADDAT that added something
+  int adds_lost = 0;                  // so many ADDATs are dropped unread
+  int replies_lost = 0;               // so many ADDATs are taken, but the connection breaks before the reply
+  std::vector<std::string> refusals;  // errors in reply to the next ADDATs
+  std::vector<std::string> at_close;  // the same of CLOSE
+  std::uint64_t arrive_late = 0;      // so many jobs of an earlier process arrive just before the next ADDAT
+  bool exists = false;                // the batch was there before
+  bool is_stream = true;
   FakeServer server{[this](const Words& words) { return answer(words); }};
 
   Answer answer(const Words& words) {
+    if (words[0] == "OPEN" && exists) return Answer::text("-EXISTS other jobs\r\n");
     if (words[0] == "OPEN") return Answer::text(bulk(option_of(words, "ID")));
     if (words[0] == "STATUS") return Answer::text(status_map("b", "open", jobs, 0));
-    if (words[0] == "CLOSE") return Answer::text(integer(jobs));
+    if (words[0] == "CLOSE") return at_close.empty() ? Answer::text(integer(jobs)) : refuse(at_close);
+    EXPECT_EQ(words[0], "ADDAT");
+    return add(std::stoull(words[2]), words.size() - 3);
+  }
+  Answer add(std::uint64_t at, std::size_t count) {
     if (adds_lost > 0) {
       --adds_lost;
       return Answer::drop();
     }
-    if (full > 0) {
-      --full;
-      return Answer::text("-QUEUEFULL try again\r\n");
+    if (!refusals.empty()) return refuse(refusals);
+    jobs += std::exchange(arrive_late, 0);
+    if (!is_stream) return Answer::text("-CLOSED no jobs can be added\r\n");
+    if (at != jobs && at + count > jobs) {
+      return Answer::text("-OFFSET the batch has " + std::to_string(jobs) + " jobs\r\n");
     }
-    jobs += words.size() - 2;
-    chunks.push_back(words.size() - 2);
+    if (at == jobs) {
+      jobs += count;
+      chunks.push_back(count);
+    }
     return replies_lost-- > 0 ? Answer::drop() : Answer::text(integer(jobs));
+  }
+  static Answer refuse(std::vector<std::string>& with) {
+    const std::string error = with.front();
+    with.erase(with.begin());
+    return Answer::text("-" + error + "\r\n");
   }
 };
 
@@ -270,24 +288,88 @@ TEST(BatchStreamTest, AChunkThatArrivedButWasNotAcknowledgedIsNotSentAgain) {
   EXPECT_THAT(fake.chunks, ElementsAre(5));
 }
 
-TEST(BatchStreamTest, AnUnexpectedNumberOfJobsIsReportedAndNothingMoreIsSent) {
+TEST(BatchStreamTest, JobsThatArriveLateFromAnEarlierConnectionAreNotSentAgain) {
   StreamServer fake;
-  fake.jobs = 3;  // another client's
-  fake.adds_lost = 1;
-  const auto streamed = stream_jobs(fake, 5, "x");
-  ASSERT_FALSE(streamed);
-  EXPECT_EQ(streamed.error().kind, Kind::kProtocol);
-  EXPECT_THAT(streamed.error().message, HasSubstr("now it has 3"));
-  EXPECT_TRUE(fake.chunks.empty());
+  fake.arrive_late = 2;
+  EXPECT_EQ(stream_jobs(fake, 5, "x").value(), 5U);
+  EXPECT_THAT(fake.chunks, ElementsAre(3));
+}
+
+TEST(BatchStreamTest, JobsThatTheDaemonHasLostAreReportedAndNothingMoreIsSent) {
+  StreamServer fake;
+  Client client = connected(fake.server);
+  auto stream = BatchStream::open(client, "echo", with_id("b"), milliseconds(0));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(stream->add("x"));
+  ASSERT_TRUE(stream->flush());
+  fake.jobs = 3;
+  ASSERT_TRUE(stream->add("x"));
+  const auto sent = stream->flush();
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().kind, Kind::kProtocol);
+  EXPECT_THAT(sent.error().message, HasSubstr("confirmed 5 jobs, and now it has 3"));
 }
 
 TEST(BatchStreamTest, AFullQueueIsTriedAgainForAsLongAsAllowed) {
   StreamServer patient;
-  patient.full = 2;
+  patient.refusals = {"QUEUEFULL try again", "QUEUEFULL try again"};
   EXPECT_EQ(stream_jobs(patient, 5, "x", std::chrono::minutes(1)).value(), 5U);
   StreamServer impatient;
-  impatient.full = 1;
+  impatient.refusals = {"QUEUEFULL try again"};
   EXPECT_EQ(stream_jobs(impatient, 5, "x").error().code, "QUEUEFULL");
+}
+
+TEST(BatchStreamTest, ARestartAndADiskThatFailsForAMomentDoNotEndTheStream) {
+  StreamServer fake;
+  fake.refusals = {"DRAINING shutting down", "STORE no", "DRAINING shutting down"};
+  fake.adds_lost = 1;
+  fake.at_close = {"STORE no", "DRAINING shutting down"};
+  EXPECT_EQ(stream_jobs(fake, 5, "x").value(), 5U);
+  EXPECT_THAT(fake.chunks, ElementsAre(5));
+}
+
+TEST(BatchStreamTest, AnErrorThatStaysEndsTheStream) {
+  StreamServer fake;
+  fake.refusals = {"TOOBIG limits.max_payload"};
+  EXPECT_EQ(stream_jobs(fake, 5, "x").error().code, "TOOBIG");
+}
+
+TEST(BatchStreamTest, AStreamGoesOnWhereItsBatchStands) {
+  StreamServer fake;
+  fake.exists = true;
+  fake.jobs = 3;
+  EXPECT_EQ(stream_jobs(fake, 5, "x").value(), 5U);
+  EXPECT_THAT(fake.chunks, ElementsAre(2));
+}
+
+TEST(BatchStreamTest, AWholeStreamIsOnlyClosedAgain) {
+  StreamServer fake;
+  fake.exists = true;
+  fake.jobs = 5;
+  EXPECT_EQ(stream_jobs(fake, 5, "x").value(), 5U);
+  EXPECT_TRUE(fake.chunks.empty());
+}
+
+TEST(BatchStreamTest, ABatchWithMoreJobsThanTheInputIsAnotherInputs) {
+  StreamServer fake;
+  fake.exists = true;
+  fake.jobs = 6;
+  const auto streamed = stream_jobs(fake, 5, "x");
+  EXPECT_EQ(streamed.error().code, "EXISTS");
+  EXPECT_THAT(streamed.error().message, HasSubstr("has 6 jobs, and the input has 5"));
+}
+
+TEST(BatchStreamTest, ABatchThatWasNotStreamedInIsNotGoneOnWith) {
+  StreamServer submitted;
+  submitted.exists = true;
+  submitted.jobs = 3;
+  submitted.is_stream = false;
+  EXPECT_EQ(stream_jobs(submitted, 5, "x").error().code, "EXISTS");
+  StreamServer other;
+  other.exists = true;
+  other.jobs = 3;
+  Client client = connected(other.server);
+  EXPECT_EQ(BatchStream::open(client, "another handler", with_id("b"), milliseconds(0)).error().code,
+            "EXISTS");
 }
 
 }  // namespace

@@ -1,0 +1,208 @@
+#!/usr/bin/python3
+"""`locksley run` and `submit` stream their input: broken connections, commands that arrive late, restarts, a second run that goes on."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from late_proxy import FORWARD, HOLD, LOSE_REPLY, LateProxy
+from locksley_daemon import DEADLINE_S, program, wait_for
+from store_daemon import HOUR_MS, StoreTest
+
+OK, DATA_ERROR = 0, 65
+CHUNK = 10_000  # jobs: BatchStream::kChunkJobs
+
+
+def lines(numbers):
+    return b"".join(b"%d\n" % number for number in numbers)
+
+
+class StreamTest(StoreTest):
+    """A daemon with a store, and clients that reach it through a proxy, which stays when the daemon is restarted."""
+
+    settings = {"pool": {"workers": 2}}
+
+    def setUp(self):
+        super().setUp()
+        self.begin()
+        self.proxy = LateProxy(self.daemon.host, self.daemon.port, self.rule)
+        self.addCleanup(self.proxy.close)
+        self.adds = 0
+
+    def rule(self, words):
+        self.adds += words[0].startswith(b"ADD")
+        return FORWARD
+
+    def restarted(self):
+        self.proxy.port = self.daemon.port
+
+    def popen(self, *arguments):
+        environment = {**os.environ, "LOCKSLEY_URL": f"redis://{self.proxy.address}"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen([program("LOCKSLEY"), *map(str, arguments)], env=environment, **pipes)
+        self.addCleanup(self.reap, process)
+        return process
+
+    def reap(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def feed(self, process, numbers):
+        process.stdin.write(lines(numbers))
+        process.stdin.flush()
+
+    def wait_for_jobs(self, batch, count):
+        def look():
+            reply = self.command.ask("STATUS", batch)
+            return isinstance(reply, list) and self.status(batch)["jobs"] == count
+
+        wait_for(f"the batch to have {count} jobs", look)
+
+    def assert_outputs(self, process, count, rest=b""):
+        """It ends well, and each number below `count` is there once."""
+        out, err = process.communicate(rest, timeout=2 * DEADLINE_S)
+        self.assertEqual(process.returncode, OK, err[-1000:])
+        self.assertEqual(sorted(map(int, out.split())), list(range(count)))
+        return err.decode()
+
+
+class Late(StreamTest):
+    def stream_through(self, rule):
+        self.proxy.rule = rule
+        self.assert_outputs(self.popen("run", "echo"), 2 * CHUNK + 5, lines(range(2 * CHUNK + 5)))
+
+    def test_the_last_chunk_that_arrives_late_is_added_once(self):
+        for at in (b"ADD", b"CLOSE"):
+            with self.subTest(f"it arrives just before the next {at.decode()}"):
+                adds, replies = 0, []
+
+                def rule(words):
+                    nonlocal adds
+                    is_add = words[0].startswith(b"ADD")
+                    adds += is_add
+                    if is_add and adds == 3:
+                        return HOLD
+                    if adds > 3 - (at == b"ADD") and words[0].startswith(at):
+                        replies.extend(self.proxy.release())
+                    return FORWARD
+
+                self.stream_through(rule)
+                self.assertEqual(replies, [f":{2 * CHUNK + 5}\r\n"])
+
+    def test_a_chunk_whose_reply_was_lost_is_added_once(self):
+        adds = 0
+
+        def rule(words):
+            nonlocal adds
+            is_add = words[0].startswith(b"ADD")
+            adds += is_add
+            return LOSE_REPLY if is_add and adds in (1, 3) else FORWARD
+
+        self.stream_through(rule)
+        self.assertEqual(adds, 5)
+
+
+class Restarts(StreamTest):
+    def begin_stream(self):
+        process = self.popen("run", "echo", "--id", "hours")
+        self.feed(process, range(1000))
+        self.wait_for_jobs("hours", 1000)
+        return process
+
+    def test_a_graceful_restart(self):
+        process = self.begin_stream()
+        blocker = self.command("SUBMIT", "sleep", "JOBS", HOUR_MS)
+        wait_for("the blocking job to run", lambda: self.status(blocker)["running"] == 1)
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_for_log("draining")
+        before = self.adds
+        self.feed(process, range(1000, 2000))
+        wait_for("jobs to be refused twice", lambda: self.adds >= before + 2)
+        self.assertEqual(self.status("hours")["jobs"], 1000)
+        self.command("CANCEL", blocker)
+        self.assertEqual(self.daemon.wait_end(), 0, self.daemon.log())
+        self.feed(process, range(2000, 3000))
+        self.begin()
+        self.restarted()
+        self.wait_for_jobs("hours", 3000)
+        self.assert_outputs(process, 4000, lines(range(3000, 4000)))
+
+    def test_kill_9(self):
+        process = self.begin_stream()
+        self.kill()
+        self.feed(process, range(1000, 2000))
+        self.begin()
+        self.restarted()
+        self.wait_for_jobs("hours", 2000)
+        self.assert_outputs(process, 3000, lines(range(2000, 3000)))
+
+    def test_submit_too(self):
+        process = self.popen("submit", "echo", "--id", "submitted")
+        self.feed(process, range(1000))
+        self.wait_for_jobs("submitted", 1000)
+        self.kill()
+        self.begin()
+        self.restarted()
+        out, err = process.communicate(lines(range(1000, 2000)), timeout=DEADLINE_S)
+        self.assertEqual((process.returncode, out), (OK, b"submitted\n"), err)
+        self.assert_whole("submitted", [["ok", f"{i}"] for i in range(2000)])
+
+
+class Again(StreamTest):
+    def interrupted(self, count):
+        """A stream whose client was killed after so many jobs."""
+        process = self.popen("run", "echo", "--id", "again")
+        self.feed(process, range(count))
+        self.wait_for_jobs("again", count)
+        process.kill()
+        process.communicate()
+
+    def test_the_same_command_goes_on(self):
+        for count, whole in ((3, 5), (CHUNK + 500, 2 * CHUNK + 1)):
+            with self.subTest(count=count):
+                self.interrupted(count)
+                said = self.assert_outputs(self.popen("run", "echo", "--id", "again"), whole, lines(range(whole)))
+                self.assertIn(f"batch again has {count:,} jobs already", said)
+
+    def test_it_goes_on_after_a_restart(self):
+        self.interrupted(700)
+        self.kill_and_begin()
+        self.restarted()
+        self.assert_outputs(self.popen("run", "echo", "--id", "again"), 1000, lines(range(1000)))
+
+    def test_a_shorter_input_is_another_one_and_changes_nothing(self):
+        self.interrupted(700)
+        process = self.popen("run", "echo", "--id", "again")
+        _, err = process.communicate(lines(range(600)), timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, DATA_ERROR, err)
+        self.assertIn(b"batch again has 700 jobs, and the input has 600", err)
+        status = self.status("again")
+        self.assertEqual((status["state"], status["jobs"], status["cancelled"]), ("open", 700, 0))
+
+    def test_a_batch_that_was_submitted_whole_is_not_gone_on_with(self):
+        self.command("SUBMIT", "sleep", "ID", "again", "JOBS", HOUR_MS)
+        for count in (2, CHUNK + 1):
+            process = self.popen("run", "sleep", "--id", "again")
+            _, err = process.communicate(b"1\n" * count, timeout=DEADLINE_S)
+            self.assertEqual(process.returncode, DATA_ERROR, err)
+            self.assertIn(b"EXISTS", err)
+            status = self.status("again")
+            self.assertEqual((status["jobs"], status["cancelled"]), (1, 0))
+
+    def test_a_batch_that_was_closed_meanwhile_is_left_as_it_is(self):
+        self.interrupted(10)
+        self.command("CLOSE", "again")
+        process = self.popen("run", "echo", "--id", "again")
+        _, err = process.communicate(lines(range(11)), timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, DATA_ERROR, err)
+        self.assertIn(b"CLOSED", err)
+        self.assertEqual(self.status("again")["ok"], 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -197,10 +197,13 @@ struct Metrics {
 
 enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError };
 enum class LogFormat { kText, kJson };
+// Whether each command that changes something has a line.
+enum class AuditLines { kNo, kYes };
 
 struct Log {
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kText;
+  AuditLines audit = AuditLines::kYes;
   bool operator==(const Log&) const = default;
 };
 

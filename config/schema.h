@@ -184,6 +184,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
   v.section("log", [&] {
     v.key(Key{"level", Change::kLive}, config.log.level, WordRule{});
     v.key(Key{"format", Change::kLive}, config.log.format, WordRule{});
+    v.key(Key{"audit", Change::kLive}, config.log.audit, WordRule{});
   });
   v.section("process", [&] {
     v.key(Key{"user", Change::kRestart}, config.process.user, kUser);

@@ -32,6 +32,10 @@ constexpr auto words(CoreDumps) {
   return std::array{Word{"false", CoreDumps::kNo}, Word{"true", CoreDumps::kYes}};
 }
 
+constexpr auto words(AuditLines) {
+  return std::array{Word{"false", AuditLines::kNo}, Word{"true", AuditLines::kYes}};
+}
+
 constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, Word{"false", Network::kNo}}; }
 
 constexpr auto words(CommandGroup) {

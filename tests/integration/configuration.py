@@ -19,7 +19,7 @@ class Keys(ReloadTest):
         "pool.workers": "3", "scheduling.quantum": "2ms", "limits.max_clients": "9", "limits.max_batch_jobs": "7", "limits.max_payload": "10",
         "limits.max_command": "10KiB", "limits.max_queued_jobs": "8", "limits.max_queued_bytes": "20KiB", "limits.idle_timeout": "1h", "limits.login_timeout": "2s",
         "limits.open_timeout": "2h", "limits.output_buffer": "2KiB", "limits.client_memory": "1GiB", "store.retention": "3h", "store.max_bytes": "1GiB", "metrics.deepest_batches": "2", "metrics.tenants": "0",
-        "log.level": "debug", "log.format": "json", "shutdown.drain_timeout": "5s",
+        "log.level": "debug", "log.format": "json", "log.audit": "false", "shutdown.drain_timeout": "5s",
     }  # fmt: skip
 
     def test_each_live_key_is_in_force_at_once(self):
@@ -94,7 +94,7 @@ class Config(ReloadTest):
         for key, value in {"limits.max_payload": "1MiB", "handlers.lines.command": '[wc, "-l"]', "handlers.lines.rate": "20/s", "handlers.lines.environment": '["A=b c"]',
                            "handlers.lines.grace": "5s", "store.path": '""', "log.level": "info", "users": "{}", "save": "", "appendonly": "no", "maxclients": "10000"}.items():  # fmt: skip
             self.assertEqual(shown[key], value, key)
-        self.assertEqual(connection.map("CONFIG", "GET", "HANDLERS.LINES.R*", "log.*"), {"handlers.lines.rate": "20/s", "handlers.lines.retries": "0", "log.level": "info", "log.format": "text"})
+        self.assertEqual(connection.map("CONFIG", "GET", "HANDLERS.LINES.R*", "log.*"), {"handlers.lines.rate": "20/s", "handlers.lines.retries": "0", "log.level": "info", "log.format": "text", "log.audit": "true"})
 
     def test_set_is_in_force_until_the_file_is_read_again(self):
         connection = self.serve({"sh": shell()})

@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, wait_for
 from programs import shell, worker
-from resp import encode
+from resp import Error, encode
 from scratch import scratch
 from users import ALL, BUILTIN, UsersTest, users
 
@@ -89,7 +89,7 @@ class LogTest(UsersTest):
         seen = {}
         for words, fields in lines:
             seen.setdefault(words, []).append(fields)
-            if "batch" in fields:
+            if "batch" in fields and words != "audit":
                 self.assertLessEqual(set(ABOUT), set(fields), words)
                 self.assertEqual((fields["tenant"], fields["trace"]), ("alice", TRACE_ID), words)
                 self.assertNotEqual(fields["batch"], "forged", words)
@@ -168,6 +168,78 @@ class Formats(LogTest):
         self.check(lines)
 
 
+class Audits(LogTest):
+    def audited(self, daemon):
+        lines = [json.loads(line) for line in daemon.log().splitlines()]
+        return [line for line in lines if line["message"] == "audit"]
+
+    def test_each_command_that_changes_something_has_a_line(self):
+        everybody = {"alice": {"commands": ALL, "handlers": BUILTIN["handlers"]}, "bob": {"commands": ["read", "submit"], "handlers": ["echo"]}}
+        daemon = self.start_with({"log": {"format": "json"}}, **everybody)
+        alice, bob = self.log_in(daemon, "alice"), self.log_in(daemon, "bob")
+        secret = "a payload, or a password"
+        alice("SUBMIT", "sleep", "ID", "long", "JOBS", HOUR_MS, secret)
+        alice("WEIGHT", "long", 3)
+        alice("PAUSE", "long")
+        alice("RESUME", "long")
+        alice("CANCEL", "long")
+        alice("RUN", "echo", "JOBS", secret)
+        open_batch = alice("OPEN", "echo")
+        alice("ADD", open_batch, secret)
+        alice("CLOSE", open_batch)
+        alice.wait(open_batch)
+        alice("FORGET", open_batch)
+        alice("CONFIG", "SET", "limits.max_batch_jobs", 1000, "metrics.tenants", 7)
+        for wrong in (("CONFIG", "SET", secret, secret), ("CANCEL", "none"), ("SUBMIT", "echo", "ID", secret, "JOBS", secret)):
+            self.assertIsInstance(alice.ask(*wrong), Error)
+        self.assert_error("NOPERM", bob.ask("CONFIG", "RELOAD"))
+        for reading in (("STATUS", "long"), ("CONFIG", "GET", "*"), ("LIST",)):
+            alice(*reading)
+        shown = [(line["user"], line["command"], line.get("batch"), line["outcome"]) for line in self.audited(daemon)]
+        run = shown[5][2]
+        self.assertEqual(shown, [
+            ("alice", "SUBMIT", "long", "ok"), ("alice", "WEIGHT", "long", "ok"), ("alice", "PAUSE", "long", "ok"), ("alice", "RESUME", "long", "ok"),
+            ("alice", "CANCEL", "long", "ok"), ("alice", "RUN", run, "ok"), ("alice", "OPEN", open_batch, "ok"), ("alice", "ADD", open_batch, "ok"),
+            ("alice", "CLOSE", open_batch, "ok"), ("alice", "FORGET", open_batch, "ok"), ("alice", "CONFIG SET", None, "ok"),
+            ("alice", "CONFIG SET", None, "ERR"), ("alice", "CANCEL", "none", "NOBATCH"), ("alice", "SUBMIT", None, "ERR"), ("bob", "CONFIG RELOAD", None, "NOPERM"),
+        ])  # fmt: skip
+        lines = self.audited(daemon)
+        self.assertEqual([line["keys"] for line in lines if "keys" in line], ["limits.max_batch_jobs metrics.tenants", "?"])
+        self.assertRegex(lines[0]["peer"], r"^127\.0\.0\.1:\d+$")
+        self.assertNotIn(secret, daemon.log())
+
+    def test_a_flood_is_counted_and_hides_nothing_of_other_users(self):
+        daemon = self.start_with({"log": {"format": "json"}}, alice={"commands": ALL, "handlers": ["echo"]}, bob={"commands": ALL, "handlers": ["echo"]})
+        alice, bob = self.log_in(daemon, "alice"), self.log_in(daemon, "bob")
+        count, began = 2000, time.monotonic()
+        alice.send(encode("SUBMIT", "echo", "JOBS", "x") * count)
+        last = [alice.read() for _ in range(count)][-1]
+        bob("SUBMIT", "echo", "ID", "found", "JOBS", "x")
+        alice("PAUSE", last)
+        seconds = time.monotonic() - began
+        lines = self.audited(daemon)
+        self.assertIn(("bob", "found"), [(line["user"], line.get("batch")) for line in lines])
+        self.assertIn(("alice", "PAUSE"), [(line["user"], line["command"]) for line in lines])
+        self.assertLessEqual(len(lines), 20 * (seconds + 1) + 2)
+
+        def told():
+            alice("SUBMIT", "echo", "JOBS", "x")
+            told.total += 1
+            lines = [line for line in self.audited(daemon) if line["user"] == "alice" and line["command"] == "SUBMIT"]
+            return sum(line["unlogged"] for line in lines) + len(lines) == told.total
+
+        told.total = count
+        wait_for("all to be accounted for", told, every=0.3)
+
+    def test_it_can_be_turned_off(self):
+        daemon = self.start({"log": {"format": "json", "audit": False}})
+        connection = self.connect(daemon)
+        connection("SUBMIT", "echo", "JOBS", "x")
+        self.assertEqual(connection("CONFIG", "SET", "log.audit", "true"), "OK")
+        connection("SUBMIT", "echo", "ID", "second", "JOBS", "x")
+        self.assertEqual([line.get("batch") for line in self.audited(daemon)], ["second"])
+
+
 class Floods(LogTest):
     def lines(self, daemon, words):
         return [fields for line in daemon.log().splitlines() if (fields := json.loads(line)).get("message") == words]
@@ -203,7 +275,7 @@ class Floods(LogTest):
         connection.send(encode("SUBMIT", "echo", "JOBS", "x") * 500 + encode("SUBMIT", "fail", "ID", "found", "JOBS", "x"))
         [connection.read() for _ in range(501)]
         connection.wait("found")
-        daemon.wait_for_log('"batch":"found"')
+        daemon.wait_for_log('"message":"batch done".*"batch":"found"')
 
     def test_of_commands_that_crash(self):
         daemon = self.start({"log": {"format": "json"}, "handlers": {"sh": shell(concurrency=4)}})

@@ -1,7 +1,9 @@
 // The JSON API under /api/. API.md is its contract.
 #pragma once
 
+#include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -60,6 +62,12 @@ class Api {
   // api_control.cc
   HttpReply change(const HttpRequest& request, const Target& target, Control control)
       LOCKSLEY_REQUIRES(kIoThread);
+  struct Changed {
+    Ticket ticket;                      // when the reply may go out
+    std::optional<std::uint64_t> jobs;  // of kCancel and kRetry
+  };
+  Result<Changed> make_change(const HttpRequest& request, const User& user, const Target& target,
+                              Control control) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
   const Health& health_;

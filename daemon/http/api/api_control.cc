@@ -41,32 +41,50 @@ std::optional<std::uint32_t> weight_of(Control control, std::string_view body) {
 }  // namespace
 
 HttpReply Api::change(const HttpRequest& request, const Target& target, Control control) {
+  kIoThread.assert_held();
   const auto user = admitted(request, proto::CommandGroup::kControl, command_of(control));
   if (!user) return json_error(user.error());
-  static constexpr std::array<std::string_view, 1> kParameters = {"tenant"};
-  const auto query = Query::parse(request.query, kParameters);
-  if (!query) return json_error("ERR " + query.error());
-  const auto weight = weight_of(control, request.body);
-  if (!weight) {
-    return json_error(control == Control::kWeight ? "ERR the body must be {\"weight\": n}, n from 1 to " +
-                                                        std::to_string(proto::BatchOptions::kMaxWeight)
-                                                  : "ERR the body must be {}");
+  const auto entry = state_.audit().begin(**user, request.peer.to_string(), Audit::Kind::kOther);
+  const auto done = make_change(request, **user, target, control);
+  if (entry != nullptr) {
+    entry->command = "HTTP " + std::string(command_of(control));
+    entry->batch = target.id;
+    if (!done) entry->outcome = Audit::code_of(done.error());
+    state_.audit().write(*entry);
   }
-  const auto record = find(**user, target.id, *query);
-  if (!record) return json_error(record.error());
-  const auto count = locksley::daemon::control(state_.batches(), **user, **record, control, *weight);
-  if (!count) return json_error(count.error());
+  if (!done) return json_error(done.error());
 
-  Json done = {{"ok", true}};
-  if (control == Control::kCancel || control == Control::kRetry) done["jobs"] = *count;
-  const auto later = [this, ticket = (*record)->stored.ticket,
-                      reply = json_reply(done)](const HttpReply::Answer& answer) {
+  Json body = {{"ok", true}};
+  if (done->jobs) body["jobs"] = *done->jobs;
+  const auto later = [this, user = *user, peer = request.peer, ticket = done->ticket,
+                      reply = json_reply(body)](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.when_stored(ticket, [answer, reply](const std::string& error) {
+    state_.when_stored(ticket, [this, user, peer, answer, reply](const std::string& error) {
+      if (!error.empty()) state_.audit().refused_by_store(user.get(), peer.to_string(), 1);
       answer(error.empty() ? reply : json_error(error));
     });
   };
   return {.later = later};
+}
+
+Api::Result<Api::Changed> Api::make_change(const HttpRequest& request, const User& user, const Target& target,
+                                           Control control) {
+  static constexpr std::array<std::string_view, 1> kParameters = {"tenant"};
+  const auto query = Query::parse(request.query, kParameters);
+  if (!query) return std::unexpected("ERR " + query.error());
+  const auto weight = weight_of(control, request.body);
+  if (!weight) {
+    return std::unexpected(control == Control::kWeight
+                               ? "ERR the body must be {\"weight\": n}, n from 1 to " +
+                                     std::to_string(proto::BatchOptions::kMaxWeight)
+                               : "ERR the body must be {}");
+  }
+  const auto record = find(user, target.id, *query);
+  if (!record) return std::unexpected(record.error());
+  const auto count = locksley::daemon::control(state_.batches(), user, **record, control, *weight);
+  if (!count) return std::unexpected(count.error());
+  const bool counts = control == Control::kCancel || control == Control::kRetry;
+  return Changed{.ticket = (*record)->stored.ticket, .jobs = counts ? std::optional(*count) : std::nullopt};
 }
 
 }  // namespace locksley::daemon

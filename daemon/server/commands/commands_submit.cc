@@ -18,9 +18,14 @@ namespace locksley::daemon {
 
 namespace {
 
+void note_batch(Session& session, const BatchRecord& record) {
+  if (Audit::Entry* const entry = session.audit_entry().get()) entry->batch = record.id();
+}
+
 void reply_id(Session& session, const Batches::Accepted& accepted) LOCKSLEY_REQUIRES(kIoThread) {
   if (!accepted) return session.fail(accepted.error());
   const BatchRecord& record = **accepted;
+  note_batch(session, record);
   session.reply_when_stored(record.stored.ticket,
                             [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
 }
@@ -119,6 +124,7 @@ Coroutine<void> run_command(Session& session, proto::Command command) {
     co_return;
   }
   const std::shared_ptr<BatchRecord> record = *accepted;
+  note_batch(session, *record);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   // Not inside the co_await: there g++ 12 evaluates both sides of a conditional.
   const Instant deadline = parsed->options.deadline ? now() + *parsed->options.deadline : kNever;

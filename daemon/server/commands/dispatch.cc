@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "daemon/server/commands/audit_line.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
@@ -127,10 +128,17 @@ bool passes(Session& session, const proto::CommandSpec& spec, std::size_t argume
   return true;
 }
 
+Coroutine<void> execute_audited(Session& session, CommandId id, proto::Command command)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  co_await kTable.handlers[index_of(id)].blocking(session, std::move(command));
+  end_audit_line(session);
+}
+
 }  // namespace
 
 Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command command) const {
   kIoThread.assert_held();
+  if (session.audit_entry() != nullptr) return execute_audited(session, id, std::move(command));
   return kTable.handlers[index_of(id)].blocking(session, std::move(command));
 }
 
@@ -150,9 +158,13 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   spec = found;
   const bool is_queued = session.transaction().is_open() && !found->ends_transaction();
   // A command that is queued is counted when EXEC executes it.
-  if (!is_queued) stats.commands[index_of(found->id)].add(1);
+  if (!is_queued) {
+    stats.commands[index_of(found->id)].add(1);
+    begin_audit_line(session, command, *found);
+  }
   if (!passes(session, *found, command.arguments.size())) {
     session.transaction().spoil();
+    end_audit_line(session);
     return Executed::kDone;
   }
   if (is_queued) {
@@ -164,6 +176,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
       handler.execute != nullptr && (handler.blocking == nullptr || !are_many_payloads(command));
   if (!is_plain) return Executed::kBlocks;
   handler.execute(session, command);
+  end_audit_line(session);
   return Executed::kDone;
 }
 

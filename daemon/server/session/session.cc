@@ -162,12 +162,14 @@ void Session::release_replies(const std::string& error) {
   const std::size_t errors = output_.release(reply, info_.protocol);
   if (errors != 0) {
     state_.stats().command_errors[static_cast<std::size_t>(error_code_of(reply))].add(errors);
+    state_.audit().refused_by_store(login_.user().get(), peer_, errors);
   }
   wakeup_.wake();
 }
 
 void Session::fail(std::string_view text) {
   state_.stats().command_errors[static_cast<std::size_t>(error_code_of(text))].add(1);
+  if (audit_entry_ != nullptr) audit_entry_->outcome = Audit::code_of(text);
   reply().error(text);
 }
 

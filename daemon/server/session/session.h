@@ -99,6 +99,8 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   Subscriptions& subscriptions() { return subscriptions_; }
   // MULTI to EXEC.
   Transaction& transaction() { return transaction_; }
+  // The audit's line about the command that is executed; null: it has none.
+  std::unique_ptr<Audit::Entry>& audit_entry() { return audit_entry_; }
   // Executes the commands of the transaction, which is open and not spoiled, one after another; other connections
   // have their turns in between. Writes one reply, an array of theirs. Ends early if the connection is dropped.
   // session_transaction.cc
@@ -231,6 +233,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   SessionOutput output_;
   Subscriptions subscriptions_;
   Transaction transaction_;
+  std::unique_ptr<Audit::Entry> audit_entry_;
   ClientMemory::Share memory_;
 
   proto::Command command_;

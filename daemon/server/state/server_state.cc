@@ -16,7 +16,9 @@ ServerState::ServerState(Parts parts, config::Config config)
       batches_(parts_.io, slices_, config_, parts_.handlers, stats_, parts_.store, parts_.log),
       users_(batches_.registry().tenants()),
       handshakes_(parts_.io.get_executor()),
-      warnings_(parts_.log) {
+      warnings_(parts_.log),
+      audit_(parts_.log) {
+  audit_.turn(config_.log.audit == config::AuditLines::kYes);
   users_.replace(config_.users);
   set_limits_of_all(batches_.registry().tenants(), config_);
   update_password_hashes();
@@ -30,6 +32,7 @@ ServerState::~ServerState() = default;
 
 void ServerState::reconfigure(config::Config config) {
   config_ = std::move(config);
+  audit_.turn(config_.log.audit == config::AuditLines::kYes);
   const auto changed = users_.replace(config_.users);
   set_limits_of_all(batches_.registry().tenants(), config_);
   update_password_hashes();

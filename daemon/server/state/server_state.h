@@ -20,6 +20,7 @@
 #include "daemon/server/batches/batches.h"
 #include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/batches/users.h"
+#include "daemon/server/state/audit.h"
 #include "daemon/server/state/config_changes.h"
 #include "daemon/server/state/held_replies.h"
 #include "daemon/server/state/warnings.h"
@@ -77,6 +78,7 @@ class ServerState {
   // Long work of connections and batches.
   Slices& slices() { return slices_; }
   Warnings& warnings() { return warnings_; }
+  Audit& audit() { return audit_; }
 
   // The port that clients connect to; 0 before Server::listen().
   std::uint16_t port() const { return port_; }
@@ -117,6 +119,7 @@ class ServerState {
   HandshakeQueue handshakes_;
   HeldReplies held_replies_;
   Warnings warnings_;
+  Audit audit_;
   ConfigChanges config_changes_;
 };
 

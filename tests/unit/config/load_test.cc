@@ -40,7 +40,7 @@ limits:    {max_clients: 1, max_batch_jobs: 2, max_payload: 3, max_command: 4KiB
             client_memory: 10MiB}
 store:     {path: "/var/lib/locksley", durability: async, retention: 10h, max_bytes: 11GiB}
 metrics:   {deepest_batches: 0, tenants: 11}
-log:       {level: trace, format: json}
+log:       {level: trace, format: json, audit: false}
 process:   {user: nobody, core_dumps: true}
 shutdown:  {drain_timeout: 0s}
 )",
@@ -69,7 +69,7 @@ shutdown:  {drain_timeout: 0s}
   expected.limits.max_record_bytes = auto_limit();
   expected.store = {"/var/lib/locksley", Durability::kAsync, 10h, fixed_limit(gibibytes(11))};
   expected.metrics = {0, 11};
-  expected.log = {LogLevel::kTrace, LogFormat::kJson};
+  expected.log = {LogLevel::kTrace, LogFormat::kJson, AuditLines::kNo};
   expected.process = {"nobody", CoreDumps::kYes};
   expected.shutdown.drain_timeout = 0s;
   EXPECT_EQ(*config, expected);
@@ -96,7 +96,7 @@ TEST(LoadTextTest, QuotesAndBlocksAreTextsLikeOthers) {
   const auto config =
       load_text("log:\n  \"level\": 'warn'\n  format: |-\n    json\nlimits: {open_timeout: \"5m\"}\n", "f");
   ASSERT_TRUE(config.has_value()) << shown(config.error());
-  EXPECT_EQ(config->log, (Log{LogLevel::kWarn, LogFormat::kJson}));
+  EXPECT_EQ(config->log, (Log{LogLevel::kWarn, LogFormat::kJson, AuditLines::kYes}));
   EXPECT_EQ(config->limits.open_timeout, 5min);
 }
 

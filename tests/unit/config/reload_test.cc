@@ -23,7 +23,7 @@ Config all_changed() {
   config.handlers["h"].plugin = "p";
   config.users["u"].password_hash = "x";
   config.metrics = {1, 2};
-  config.log = {LogLevel::kDebug, LogFormat::kJson};
+  config.log = {LogLevel::kDebug, LogFormat::kJson, AuditLines::kNo};
   config.process = {"nobody", CoreDumps::kYes};
   config.shutdown = {1s};
   return config;
@@ -72,6 +72,7 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "metrics.tenants",
                                "log.level",
                                "log.format",
+                               "log.audit",
                                "shutdown.drain_timeout"}));
   EXPECT_EQ(reload.restart, (Keys{"listen.address", "listen.port", "listen.threads", "http.address",
                                   "http.port", "scheduling.share", "scheduling.reserved_workers",

@@ -41,7 +41,7 @@ TEST(DumpTest, EveryAvailableKeyLoadsBackToTheSame) {
   config.store.max_bytes = gibibytes(3);
   config.store.retention = 0s;
   config.metrics = {1000, 0};
-  config.log = {LogLevel::kError, LogFormat::kJson};
+  config.log = {LogLevel::kError, LogFormat::kJson, AuditLines::kNo};
   config.process = {"nobody", CoreDumps::kYes};
   config.shutdown.drain_timeout = 24h;
   const auto loaded = load_text(dump(config), "dump");

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/rate_gate.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class User;
+
+// The audit: a line of the log, at `info`, for each command that changes something: who, from where, which
+// command, which batch, and its outcome. Never a payload, a password or another value of a client; of
+// CONFIG SET the keys alone.
+//
+// Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and kMostOthers for
+// all others. The next line says in `unlogged` how many were left out. A command whose line is left out costs
+// a look at the gate, and no memory.
+//
+// Owned by ServerState. The I/O thread only. Nothing blocks or fails.
+class Audit {
+ public:
+  static constexpr std::uint32_t kMostSubmissions = 20;  // a second; guesses: readable, and 2 MB an hour
+  static constexpr std::uint32_t kMostOthers = 100;
+
+  enum class Kind : std::uint8_t { kSubmission, kOther };
+
+  // A line in the making.
+  struct Entry {
+    std::string user;
+    std::string peer;
+    std::string command;  // "CANCEL", "CONFIG SET"
+    std::string keys;     // of CONFIG SET
+    std::string batch;    // its id; empty: none, or none was made
+    std::string outcome;  // the code of the error reply; empty: ok
+    std::uint64_t unlogged = 0;
+  };
+
+  explicit Audit(std::shared_ptr<spdlog::logger> log) : log_(std::move(log)) {}
+  Audit(const Audit&) = delete;
+  Audit& operator=(const Audit&) = delete;
+
+  // Takes the first word of an error reply.
+  static std::string_view code_of(std::string_view error) { return error.substr(0, error.find(' ')); }
+
+  void turn(bool is_on) { is_on_ = is_on; }
+
+  // Null: the line is left out, or there is no audit.
+  std::unique_ptr<Entry> begin(const User& user, std::string_view peer, Kind kind);
+  void write(const Entry& entry);
+  // Commands whose replies had waited for the store were refused by it, after their lines.
+  void refused_by_store(const User* user, std::string_view peer, std::uint64_t commands);
+
+ private:
+  struct Gates {
+    RateGate submissions{std::chrono::seconds(1), kMostSubmissions};
+    RateGate others{std::chrono::seconds(1), kMostOthers};
+  };
+
+  const std::shared_ptr<spdlog::logger> log_;
+  bool is_on_ = true;
+  std::vector<Gates> gates_;  // by Tenant::number
+};
+
+}  // namespace locksley::daemon

@@ -13,8 +13,9 @@ enum ExitCode : int {
   kExitNoInput = 66,       // an input file cannot be read (EX_NOINPUT)
   kExitUnavailable = 69,   // the daemon cannot be reached, or is draining (EX_UNAVAILABLE)
   kExitSoftware = 70,      // a bug (EX_SOFTWARE)
-  kExitIoError = 74,       // an output cannot be written (EX_IOERR)
-  kExitTemporary = 75,     // retry later: a queue limit was reached, or a timeout expired (EX_TEMPFAIL)
+  kExitIoError = 74,       // an output, or at the daemon's end the store, cannot be written (EX_IOERR)
+  kExitTemporary = 75,     // retry later: a queue limit was reached, the daemon cannot write its store, or a
+                           // timeout expired (EX_TEMPFAIL)
   kExitProtocol = 76,      // the other side does not speak the protocol (EX_PROTOCOL)
   kExitNoPermission = 77,  // wrong or missing credentials (EX_NOPERM)
   kExitConfig = 78,        // the configuration is wrong (EX_CONFIG)

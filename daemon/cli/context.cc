@@ -55,8 +55,8 @@ int exit_code_of(const ClientError& error) {
   }
   if (error.code == "NOAUTH" || error.code == "WRONGPASS" || error.code == "NOPERM")
     return daemon::kExitNoPermission;
-  if (error.code == "QUEUEFULL") return daemon::kExitTemporary;
-  if (error.code == "DRAINING" || error.code == "STORE") return daemon::kExitUnavailable;
+  if (error.code == "QUEUEFULL" || error.code == "STORE") return daemon::kExitTemporary;
+  if (error.code == "DRAINING") return daemon::kExitUnavailable;
   return daemon::kExitDataError;
 }
 

@@ -137,6 +137,18 @@ class Configuration(unittest.TestCase):
         self.assertGreater(len(self.known()), 60)
         self.assertEqual(set(self.written()), self.known())
 
+    def test_each_key_that_needs_a_restart(self):
+        written = {key for key, text in self.written().items() if "[restart]" in text}
+        shipped, section = set(), ""
+        for line in (ROOT / "deploy" / "locksley.yaml").read_text().splitlines():
+            if found := re.match(r"(\w+):", line):
+                section = found[1]
+            elif found := re.match(r"  (\w+):.*# \[restart\]", line):
+                shipped.add((section, found[1]))
+        self.assertGreater(len(shipped), 8)
+        self.assertEqual(written, shipped)
+        self.assertEqual(text_of("locksley.yaml.5").count("\n[restart]"), len(written), "a section needs one, or is said to")
+
     def test_each_default(self):
         dumped = yaml.safe_load(run(program("LOCKSLEYD"), "--check-config").stdout)
         dumped["tls"] = dumped["listen"]["tls"]

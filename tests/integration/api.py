@@ -242,6 +242,7 @@ class Changes(UsersTest):
         self.wire.wait(failed)
         self.assertEqual(post(self.daemon, failed, "retry"), (200, {"ok": True, "jobs": 3}))
         self.assertEqual(self.wire.wait(failed)["retried"], 3)
+        self.assertRegex(self.daemon.log(), rf'audit user=default peer=\S+ command="HTTP pause" batch={id_} outcome=ok')
 
     def test_what_is_wrong_changes_nothing(self):
         id_ = self.wire("SUBMIT", "sleep", "DELAY", HOUR_MS, "JOBS", "1")

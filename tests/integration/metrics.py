@@ -51,15 +51,15 @@ class Series(UsersTest):
         self.assertEqual(set(daemon.metrics()), before)
 
     def test_the_busy_time_of_a_tenant_outlives_its_batches(self):
-        daemon = self.start({})
-        connection = self.connect(daemon)
-        busy = 'locksley_tenant_busy_seconds_total{tenant="default"}'
+        daemon = self.start_with({"http": {"login": "none"}}, alice={"commands": ["submit", "read"], "handlers": ["spin"]})
+        connection = self.log_in(daemon, "alice")
+        busy = 'locksley_tenant_busy_seconds_total{tenant="alice"}'
         for total in (0.02, 0.04, 0.06):
             connection("RUN", "spin", "JOBS", 20_000)
             for _ in range(2):
                 metrics = daemon.metrics()
                 self.assertGreaterEqual(metrics[busy], total)
-                self.assertEqual(metrics['locksley_tenant_share_ratio{tenant="default"}'], 1)
+                self.assertEqual(metrics['locksley_tenant_share_ratio{tenant="alice"}'], 1)
         [tenant] = connection("TENANTS")
         shown = dict(zip(tenant[::2], tenant[1::2]))
         self.assertGreaterEqual(int(shown["busy_us"]), 60_000)

@@ -96,6 +96,40 @@ class Reading(Stretches):
         self.assertLess(figures["ping"]["p99"], 20, "a neighbour's PING waits")
 
 
+class Transactions(Stretches):
+    COUNT = 300_000
+
+    def read_raw(self, connection, expected):
+        while expected:
+            piece = connection.socket.recv(min(len(expected), 1 << 20))
+            self.assertTrue(piece and expected.startswith(piece), piece[:100])
+            expected = expected[len(piece) :]
+
+    def queue(self, connection):
+        connection("MULTI")
+        for _ in range(0, self.COUNT, 10_000):
+            connection.send(encode("PING") * 10_000)
+            self.read_raw(connection, b"+QUEUED\r\n" * 10_000)
+
+    @once_of_three
+    def test_a_transaction_of_300000_commands(self):
+        connection = self.connect(self.daemon)
+        self.queue(connection)
+        self.note_longest("300,000 commands are queued")
+        connection.send(encode("EXEC"))
+        self.read_raw(connection, b"*%d\r\n" % self.COUNT + b"+PONG\r\n" * self.COUNT)
+        self.note_longest("they are executed")
+        for command in ("DISCARD", "NOSUCH"):
+            self.queue(connection)
+            connection.ask(command)
+        connection("RESET")
+        self.note_longest("others are discarded, or aborted")
+        self.queue(connection)
+        connection.close()
+        wait_for("the client to have left", lambda: self.daemon.metrics()["locksley_connections"] == 1)
+        self.note_longest("the client leaves instead")
+
+
 class Ends(Stretches):
     settings = {"limits": {"max_command": "1GiB"}}
 

@@ -76,7 +76,11 @@ class Batches {
   // Frees payloads that no batch took, on another thread if they are many.
   void free_refused(proto::ArgumentList payloads) {
     const std::uint64_t bytes = payloads.memory_bytes();
-    free_aside(aside_, std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
+    free_dropped(std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
+  }
+  // The same of whatever has about so many bytes.
+  void free_dropped(std::shared_ptr<void> dropped, std::uint64_t bytes) {
+    free_aside(aside_, std::move(dropped), bytes);
   }
   // A batch that no id leads to, forgotten as soon as its RUN lets go of it.
   Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments)

@@ -29,6 +29,9 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
       reader_(proto::Limits::before_authentication()),
       output_(state_.held_replies(), [this](const std::string& error) { release_replies(error); }),
       subscriptions_(state_.batches().events(), state_.stats().subscribers, *this),
+      transaction_([this](std::shared_ptr<void> queue, std::uint64_t bytes) {
+        state_.batches().free_dropped(std::move(queue), bytes);
+      }),
       memory_(sessions.memory()),
       active_at_(connected_at_) {
   log_out();

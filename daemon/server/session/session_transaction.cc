@@ -36,7 +36,6 @@ class Session::ExecReply {
   ~ExecReply() {
     session_.output_.end_whole();
     session_.info_.reply_mode = mode_;
-    session_.transaction_.close();
   }
   ExecReply(const ExecReply&) = delete;
   ExecReply& operator=(const ExecReply&) = delete;
@@ -69,6 +68,7 @@ Coroutine<void> Session::run_transaction() {
     co_await state_.slices().wait_for_slice();
     began = now();
   }
+  transaction_.close();
 }
 
 }  // namespace locksley::daemon

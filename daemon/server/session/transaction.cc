@@ -2,11 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/check.h"
 
 namespace locksley::daemon {
+
+namespace {
+
+using Number = std::uint32_t;  // in a page
+
+void append(std::string& page, std::size_t number) {
+  const auto value = static_cast<Number>(number);
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  page.append(bytes, sizeof bytes);
+}
+
+Number number_at(std::string_view page, std::size_t at) {
+  Number value = 0;
+  std::memcpy(&value, page.data() + at, sizeof value);
+  return value;
+}
+
+}  // namespace
 
 void Transaction::open() {
   check(state_ == State::kClosed, "a transaction in a transaction");
@@ -16,9 +39,15 @@ void Transaction::open() {
 std::string Transaction::queue(proto::Command command, const Account& account) {
   check(is_open(), "a command is queued outside of a transaction");
   if (is_spoiled_) return {};
-  // A small command may be in a block of 1 MiB, and wait for long.
-  command.arguments.compact();
-  const std::uint64_t bytes = bytes_of(command);
+  proto::ArgumentList& arguments = command.arguments;
+  const std::size_t packed = sizeof(Number) * (1 + arguments.size()) + arguments.payload_bytes();
+  const bool is_large = packed > kMostPacked;
+  // A command may be in a block that is larger, and wait for long.
+  if (is_large) arguments.compact();
+  const auto capacity = capacity_for(packed);
+  const std::uint64_t bytes = is_large   ? bytes_of(command)
+                              : capacity ? *capacity - pages_.back().capacity()
+                                         : std::max(packed, kFirstPageBytes);
   if (const Account* full = account.first_without_room(Resource::kClientBytes, bytes)) {
     const std::uint64_t limit = full->limit(Resource::kClientBytes);
     const std::string key = full->key(Resource::kClientBytes);
@@ -32,16 +61,63 @@ std::string Transaction::queue(proto::Command command, const Account& account) {
     spoil();
     return error;
   }
-  bytes_ += bytes;
-  queue_.push_back(std::move(command));
+  if (stretches_.empty() || stretches_.back().large) stretches_.emplace_back();
+  if (is_large) {
+    bytes_ += bytes;
+    stretches_.back().large = std::move(command);
+  } else {
+    pack(arguments, packed);
+    ++stretches_.back().packed;
+  }
+  ++size_;
   return {};
+}
+
+std::optional<std::size_t> Transaction::capacity_for(std::size_t bytes) const {
+  if (pages_.empty()) return std::nullopt;
+  const std::string& page = pages_.back();
+  if (page.size() + bytes > kPageBytes) return std::nullopt;
+  if (page.size() + bytes <= page.capacity()) return page.capacity();
+  // As the library would grow it, so that this is what it takes.
+  return std::max(page.size() + bytes, 2 * page.capacity());
+}
+
+void Transaction::pack(const proto::ArgumentList& arguments, std::size_t bytes) {
+  const auto capacity = capacity_for(bytes);
+  if (!capacity) pages_.emplace_back();
+  std::string& page = pages_.back();
+  if (capacity) bytes_ -= page.capacity();
+  page.reserve(capacity.value_or(std::max(bytes, kFirstPageBytes)));
+  bytes_ += page.capacity();
+  append(page, arguments.size());
+  for (const std::string_view argument : arguments) append(page, argument.size());
+  for (const std::string_view argument : arguments) page += argument;
+}
+
+proto::Command Transaction::unpack() {
+  const std::string& page = pages_.front();
+  const std::size_t count = number_at(page, read_);
+  std::size_t at = read_ + sizeof(Number) * (1 + count);
+  std::vector<std::string_view> arguments(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t length = number_at(page, read_ + sizeof(Number) * (1 + i));
+    arguments[i] = std::string_view(page).substr(at, length);
+    at += length;
+  }
+  proto::Command command{proto::ArgumentList::copy_of(arguments)};
+  read_ = at;
+  if (read_ == page.size()) {
+    bytes_ -= page.capacity();
+    pages_.pop_front();
+    read_ = 0;
+  }
+  return command;
 }
 
 void Transaction::spoil() {
   if (!is_open()) return;
   is_spoiled_ = true;
-  queue_.clear();
-  bytes_ = 0;
+  drop();
 }
 
 void Transaction::run() {
@@ -50,9 +126,16 @@ void Transaction::run() {
 }
 
 proto::Command Transaction::next() {
-  check(is_running() && !queue_.empty(), "no command is left in the transaction");
-  proto::Command command = std::move(queue_.front());
-  queue_.pop_front();
+  check(is_running() && size_ != 0, "no command is left in the transaction");
+  --size_;
+  Stretch& first = stretches_.front();
+  if (first.packed != 0) {
+    --first.packed;
+    if (first.packed == 0 && !first.large) stretches_.pop_front();
+    return unpack();
+  }
+  proto::Command command = std::move(*first.large);
+  stretches_.pop_front();
   bytes_ -= bytes_of(command);
   return command;
 }
@@ -60,8 +143,16 @@ proto::Command Transaction::next() {
 void Transaction::close() {
   state_ = State::kClosed;
   is_spoiled_ = false;
-  bytes_ = 0;
-  std::deque<proto::Command>().swap(queue_);
+  drop();
+}
+
+void Transaction::drop() {
+  if (size_ == 0) return;
+  using Dropped = std::pair<std::deque<Stretch>, Pages>;
+  auto dropped = std::make_shared<Dropped>(std::exchange(stretches_, {}), std::exchange(pages_, {}));
+  size_ = 0;
+  read_ = 0;
+  free_(std::move(dropped), std::exchange(bytes_, 0));
 }
 
 }  // namespace locksley::daemon

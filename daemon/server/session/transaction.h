@@ -3,7 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "daemon/server/batches/account.h"
 #include "proto/command_reader.h"
@@ -20,12 +24,18 @@ namespace locksley::daemon {
 // nothing of it, so the queue is freed at once, and further commands are not kept. While it is running, EXEC takes
 // the commands out one after another.
 //
+// Small commands are copied into pages, one after another: a million of them are few allocations, which are freed
+// quickly. The arguments of a large command stay where they were received.
+//
 // A member of a Session, which counts memory_bytes() among what the connection holds. The I/O thread only.
 // Nothing blocks. A command without room in the account of the connection's user is refused with an error that
 // names the limit.
 class Transaction {
  public:
-  Transaction() = default;
+  // Takes what is dropped, of so many bytes, to free it. Called by close() and spoil().
+  using Free = std::function<void(std::shared_ptr<void> dropped, std::uint64_t bytes)>;
+
+  explicit Transaction(Free free) : free_(std::move(free)) {}
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
@@ -34,7 +44,7 @@ class Transaction {
   // Needs: open. EXEC is to execute nothing.
   bool is_spoiled() const { return is_spoiled_; }
   // Commands in the queue.
-  std::size_t size() const { return queue_.size(); }
+  std::size_t size() const { return size_; }
   // Of the queue.
   std::uint64_t memory_bytes() const { return bytes_; }
 
@@ -55,14 +65,36 @@ class Transaction {
  private:
   enum class State : std::uint8_t { kClosed, kOpen, kRunning };
 
-  static std::uint64_t bytes_of(const proto::Command& command) {
-    return sizeof(proto::Command) + command.arguments.memory_bytes();
+  // A command that takes more than this in a page is large. Guess: to copy it takes a microsecond.
+  static constexpr std::size_t kMostPacked = 16 * 1024;
+  static constexpr std::size_t kPageBytes = 64 * 1024;
+  static constexpr std::size_t kFirstPageBytes = 256;
+
+  // So many packed commands, and then perhaps a large one.
+  struct Stretch {
+    std::size_t packed = 0;
+    std::optional<proto::Command> large = {};
+  };
+  // Of each packed command: the number of its arguments; the length of each; their bytes.
+  using Pages = std::deque<std::string>;
+
+  static std::uint64_t bytes_of(const proto::Command& large) {
+    return sizeof(Stretch) + large.arguments.memory_bytes();
   }
+  // The capacity that the last page needs for so many bytes more; none: they go to another page.
+  std::optional<std::size_t> capacity_for(std::size_t bytes) const;
+  void pack(const proto::ArgumentList& arguments, std::size_t bytes);
+  proto::Command unpack();
+  void drop();
 
   State state_ = State::kClosed;
   bool is_spoiled_ = false;
-  std::uint64_t bytes_ = 0;
-  std::deque<proto::Command> queue_;
+  std::size_t size_ = 0;
+  std::uint64_t bytes_ = 0;  // of pages (their capacity) and large commands
+  std::deque<Stretch> stretches_;
+  Pages pages_;
+  std::size_t read_ = 0;  // of the first page
+  const Free free_;
 };
 
 }  // namespace locksley::daemon

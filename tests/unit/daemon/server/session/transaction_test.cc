@@ -35,26 +35,42 @@ class TransactionTest : public ::testing::Test {
   Account all_;
   Account alice_{&all_, "users.alice."};
   std::uint64_t charged_ = 0;
-  Transaction transaction_;
+  std::uint64_t freed_ = 0;  // bytes
+  Transaction transaction_{[this](const std::shared_ptr<void>&, std::uint64_t bytes) { freed_ += bytes; }};
 };
 
-TEST_F(TransactionTest, GivesTheCommandsBackInTheirOrderAndFreesEach) {
-  transaction_.open();
-  for (const char* word : {"a", "b", "c"}) EXPECT_EQ(queue({"ECHO", word}), "");
-  EXPECT_EQ(transaction_.size(), 3u);
-  transaction_.run();
-  EXPECT_FALSE(transaction_.is_open());
-  std::uint64_t left = transaction_.memory_bytes();
-  for (const char* word : {"a", "b", "c"}) {
-    EXPECT_EQ(transaction_.next().arguments[1], word);
-    EXPECT_LT(transaction_.memory_bytes(), left);
-    left = transaction_.memory_bytes();
+TEST_F(TransactionTest, GivesTheCommandsBackInTheirOrder) {
+  std::vector<std::vector<std::string>> commands;
+  for (const std::size_t size :
+       {1, 0, 70'000, 100, 20'000, 30'000, 5, 16'000, 16'000, 16'000, 16'000, 16'000}) {
+    commands.push_back({"ECHO", std::string(size, static_cast<char>('a' + commands.size())), ""});
+    commands.push_back({"PING"});
   }
-  EXPECT_EQ(left, 0u);
-  transaction_.close();
-  EXPECT_FALSE(transaction_.is_running());
+  for (int round = 0; round < 2; ++round) {
+    transaction_.open();
+    for (const auto& words : commands) EXPECT_EQ(queue({words.begin(), words.end()}), "");
+    EXPECT_EQ(transaction_.size(), commands.size());
+    transaction_.run();
+    EXPECT_FALSE(transaction_.is_open());
+    for (const auto& words : commands) {
+      const proto::Command command = transaction_.next();
+      EXPECT_EQ(std::vector<std::string>(command.arguments.begin(), command.arguments.end()), words);
+    }
+    EXPECT_EQ(transaction_.size(), 0u);
+    EXPECT_EQ(transaction_.memory_bytes(), 0u);
+    transaction_.close();
+    EXPECT_FALSE(transaction_.is_running());
+  }
+}
+
+TEST_F(TransactionTest, FreesWhatWasTakenOut) {
   transaction_.open();
-  EXPECT_EQ(transaction_.size(), 0u);
+  for (int i = 0; i < 100; ++i) queue({"ECHO", std::string(i % 2 == 0 ? 10'000 : 20'000, 'x')});
+  EXPECT_GT(transaction_.memory_bytes(), 1'500'000u);
+  EXPECT_LT(transaction_.memory_bytes(), 2'000'000u);
+  transaction_.run();
+  for (int i = 0; i < 90; ++i) transaction_.next();
+  EXPECT_LT(transaction_.memory_bytes(), 250'000u);
 }
 
 TEST_F(TransactionTest, ASpoiledOneKeepsNothing) {
@@ -65,11 +81,25 @@ TEST_F(TransactionTest, ASpoiledOneKeepsNothing) {
   transaction_.spoil();
   EXPECT_EQ(queue({"ECHO", "b"}), "");
   EXPECT_TRUE(transaction_.is_spoiled());
+  EXPECT_GT(freed_, 0u);
   EXPECT_EQ(transaction_.size(), 0u);
   EXPECT_EQ(transaction_.memory_bytes(), 0u);
   transaction_.close();
   transaction_.open();
   EXPECT_FALSE(transaction_.is_spoiled());
+}
+
+TEST_F(TransactionTest, WhatIsDroppedIsFreedElsewhere) {
+  transaction_.open();
+  for (int i = 0; i < 1000; ++i) queue({"PING"});
+  const std::uint64_t bytes = transaction_.memory_bytes();
+  EXPECT_LT(bytes, 20'000u) << "a small command takes little";
+  transaction_.close();
+  EXPECT_EQ(freed_, bytes);
+  EXPECT_EQ(transaction_.memory_bytes(), 0u);
+  transaction_.open();
+  transaction_.close();
+  EXPECT_EQ(freed_, bytes);
 }
 
 TEST_F(TransactionTest, ACommandBeyondTheUsersLimitSpoilsItAndTheErrorNamesTheLimit) {
@@ -90,13 +120,15 @@ TEST_F(TransactionTest, WhatOthersHoldCountsForTheLimitOfAll) {
               AllOf(StartsWith("QUEUEFULL limits.client_memory is 10000"), HasSubstr("9900 bytes")));
 }
 
-TEST_F(TransactionTest, ASmallCommandDoesNotKeepTheBlockInWhichItCame) {
+TEST_F(TransactionTest, ACommandDoesNotKeepTheBlockInWhichItCame) {
   transaction_.open();
-  // The first of many arguments of one block, as a reader has them.
-  proto::Command command = command_of({std::string(100'000, 'x'), "ECHO", "a"});
-  command.arguments.drop_front(1);
-  EXPECT_EQ(transaction_.queue(std::move(command), alice_), "");
-  EXPECT_LT(transaction_.memory_bytes(), 1'000u);
+  // One of several commands in a block, as a reader has them.
+  for (const std::size_t size : {1, 20'000}) {
+    proto::Command command = command_of({std::string(100'000, 'x'), "ECHO", std::string(size, 'a')});
+    command.arguments.drop_front(1);
+    EXPECT_EQ(transaction_.queue(std::move(command), alice_), "");
+  }
+  EXPECT_LT(transaction_.memory_bytes(), 22'000u);
 }
 
 }  // namespace

@@ -6,11 +6,13 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from late_proxy import FORWARD, HOLD, LOSE_REPLY, LateProxy
 from locksley_daemon import DEADLINE_S, program, wait_for
+from small_disk import SmallDisk
 from store_daemon import HOUR_MS, StoreTest
 
 OK, DATA_ERROR = 0, 65
@@ -28,10 +30,14 @@ class StreamTest(StoreTest):
 
     def setUp(self):
         super().setUp()
+        self.prepare()
         self.begin()
         self.proxy = LateProxy(self.daemon.host, self.daemon.port, self.rule)
         self.addCleanup(self.proxy.close)
         self.adds = 0
+
+    def prepare(self):
+        """Before the daemon starts."""
 
     def rule(self, words):
         self.adds += words[0].startswith(b"ADD")
@@ -151,6 +157,28 @@ class Restarts(StreamTest):
         out, err = process.communicate(lines(range(1000, 2000)), timeout=DEADLINE_S)
         self.assertEqual((process.returncode, out), (OK, b"submitted\n"), err)
         self.assert_whole("submitted", [["ok", f"{i}"] for i in range(2000)])
+
+
+class FullDisk(StreamTest):
+    settings = {"pool": {"workers": 2}, "store": {"max_bytes": 0}}
+
+    def prepare(self):
+        self.disk = SmallDisk(self, self.store)
+        self.store = self.store / "store"
+
+    def test_a_disk_that_refuses_writes_for_a_while(self):
+        process = self.popen("run", "echo", "--id", "hours")
+        self.feed(process, range(1000))
+        self.wait_for_jobs("hours", 1000)
+        self.disk.fill()
+        # 4 MB, so that what is left of a file in use has no room for them.
+        writer = threading.Thread(target=lambda: process.stdin.write(b"".join(b"%04000d\n" % number for number in range(1000, 2000))))
+        writer.start()
+        errors = lambda: self.daemon.metrics().get('locksley_command_errors_total{code="STORE"}', 0)
+        wait_for("jobs to be refused twice", lambda: errors() >= 2)
+        self.disk.make_room()
+        writer.join()
+        self.assert_outputs(process, 3000, lines(range(2000, 3000)))
 
 
 class Again(StreamTest):

@@ -27,11 +27,12 @@ constexpr std::chrono::milliseconds kFullPatience = std::chrono::hours(24 * 365)
 }  // namespace
 
 Feed::Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd,
-           std::function<void(std::uint64_t)> on_jobs)
+           std::function<void(std::uint64_t)> on_jobs, std::function<void(bool)> on_idle)
     : client_(client),
       arguments_(arguments),
       source_(arguments.payloads, input_fd, stop_fd),
-      on_jobs_(std::move(on_jobs)) {}
+      on_jobs_(std::move(on_jobs)),
+      on_idle_(std::move(on_idle)) {}
 
 Expected<void> Feed::run() {
   if (arguments_.payloads.range) return submit_range();
@@ -93,8 +94,11 @@ Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
     const auto outcome = source_.next(payload, kPause);
     if (!outcome) return std::unexpected(outcome.error());
     if (*outcome == Outcome::kEnd) break;
-    const auto sent = *outcome == Outcome::kIdle ? stream->flush() : stream->add(payload);
+    const bool is_idle = *outcome == Outcome::kIdle;
+    if (on_idle_ && !is_idle) on_idle_(false);
+    const auto sent = is_idle ? stream->flush() : stream->add(payload);
     if (!sent) return sent;
+    if (on_idle_ && is_idle) on_idle_(true);
   }
   const auto total = stream->close();
   if (!total) return std::unexpected(total.error());
@@ -108,11 +112,13 @@ FeedThread::FeedThread(const Context& context, const SubmitArguments& arguments)
 void FeedThread::run(const Context& context, const SubmitArguments& arguments) {
   auto client = context.connect(stop_.fd(), Context::kFeedPatience);
   if (client) {
-    Feed feed(*client, arguments, STDIN_FILENO, stop_.fd(), [this](std::uint64_t jobs) {
+    const auto on_jobs = [this](std::uint64_t jobs) {
       jobs_ = jobs;
       begun_ = true;
       settled_.raise();
-    });
+    };
+    Feed feed(*client, arguments, STDIN_FILENO, stop_.fd(), on_jobs,
+              [this](bool is_idle) { awaits_input_ = is_idle; });
     if (auto fed = feed.run(); !fed) error_ = std::move(fed.error());
   } else {
     error_ = std::move(client.error());

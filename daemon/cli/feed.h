@@ -30,9 +30,9 @@ class Feed {
  public:
   // Borrows all arguments. arguments.batch.id must not be empty, so that the caller can cancel the batch
   // after any failure. run() calls `on_jobs` with the number of jobs as soon as the daemon has the batch,
-  // and each time the number grows.
+  // and each time the number grows; and `on_idle`, if there is one, with whether a stream waits for input.
   Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd,
-       std::function<void(std::uint64_t)> on_jobs);
+       std::function<void(std::uint64_t)> on_jobs, std::function<void(bool)> on_idle = {});
 
   client::Expected<void> run();
 
@@ -46,6 +46,7 @@ class Feed {
   const SubmitArguments& arguments_;
   PayloadSource source_;
   std::function<void(std::uint64_t)> on_jobs_;
+  std::function<void(bool)> on_idle_;
 };
 
 // A Feed on a thread and a connection of its own, so that `run` can read results while it submits: on one
@@ -65,6 +66,8 @@ class FeedThread {
   int settled_fd() const { return settled_.fd(); }
   bool has_begun() const { return begun_; }
   bool is_over() const { return over_; }
+  // All that was read has been sent, and no more input has come for a while.
+  bool awaits_input() const { return awaits_input_; }
   // Jobs that the daemon has confirmed.
   std::uint64_t jobs() const { return jobs_; }
 
@@ -81,6 +84,8 @@ class FeedThread {
   // Written by the feed's thread, read by the other; each true is final, and over_ publishes error_.
   std::atomic<bool> begun_{false};
   std::atomic<bool> over_{false};
+  // Written by the feed's thread through Feed. A reader that sees it true may be late: input may just have come.
+  std::atomic<bool> awaits_input_{false};
   // Written by the feed's thread through Feed; only the progress reads it.
   std::atomic<std::uint64_t> jobs_{0};
   std::optional<client::ClientError> error_;

@@ -29,6 +29,9 @@ using std::chrono::steady_clock;
 // How long one RESULTS blocks. The progress on the screen is never older than this.
 constexpr std::chrono::milliseconds kRowsSlice{500};
 
+// How often is looked whether the feed is over, once the batch is.
+constexpr std::chrono::milliseconds kFeedLook{1};
+
 // For how long results that the daemon cannot read from its disk are asked for again.
 constexpr std::chrono::milliseconds kStorePatience = client::BatchStream::kRestartPatience;
 
@@ -132,7 +135,7 @@ class Run {
       if (output_.error() != 0)
         return after_local_error("standard output: " + std::string(std::strerror(output_.error())));
       if (!sink_.problem().empty()) return after_local_error(sink_.problem());
-      if (feed_->is_over() && feed_->error()) return after_failed_feed();
+      if (has_feed_failed()) return after_failed_feed();
       if (const auto code = interruption()) return *code;
       if (!read && may_be_read_later(read.error())) continue;
       if (read) store_fails_for_ = {};
@@ -145,8 +148,23 @@ class Run {
     }
     sink_.finish();
     if (!sink_.problem().empty()) return after_local_error(sink_.problem());
+    // The batch is over. If its feed did not close it, another client did: what was read, and not added, is an error.
+    while (!feed_->is_over() && !feed_->awaits_input()) {
+      (void)client_->sleep(kFeedLook);
+      if (const auto code = interruption()) return *code;
+    }
+    if (has_feed_failed()) return after_failed_feed();
     feed_->stop();
     return summary();
+  }
+
+  // A batch that was cancelled takes no more input, which is no failure of the feed: its summary says what became of it.
+  bool has_feed_failed() {
+    if (!feed_->is_over() || !feed_->error() || is_cancelled_) return false;
+    if (feed_->error()->code != "CLOSED") return true;
+    const auto status = client_->status(id_);
+    is_cancelled_ = status && (status->state == "cancelled" || status->cancelled > 0);
+    return !is_cancelled_;
   }
 
   // Whether the results are to be asked for again. While there is input left, the feed decides how long to wait for a
@@ -290,6 +308,7 @@ class Run {
   Output output_;
   RowSink sink_;
   Client* client_ = nullptr;
+  bool is_cancelled_ = false;                     // found out by has_feed_failed()
   std::chrono::milliseconds store_fails_for_{0};  // without a page in between
   std::optional<FeedThread> feed_;
 };

@@ -15,7 +15,7 @@ from locksley_daemon import DEADLINE_S, program, wait_for
 from small_disk import SmallDisk
 from store_daemon import HOUR_MS, StoreTest
 
-OK, DATA_ERROR = 0, 65
+OK, JOBS_FAILED, DATA_ERROR = 0, 1, 65
 CHUNK = 10_000  # jobs: BatchStream::kChunkJobs
 
 
@@ -157,6 +157,15 @@ class Restarts(StreamTest):
         out, err = process.communicate(lines(range(1000, 2000)), timeout=DEADLINE_S)
         self.assertEqual((process.returncode, out), (OK, b"submitted\n"), err)
         self.assert_whole("submitted", [["ok", f"{i}"] for i in range(2000)])
+
+
+class Cancelled(StreamTest):
+    def test_a_batch_that_its_failures_cancel_ends_as_any_that_failed(self):
+        for _ in range(5):
+            process = self.popen("run", "fail", "--max-fails", 1)
+            _, err = process.communicate(lines(range(3 * CHUNK)), timeout=DEADLINE_S)
+            self.assertEqual(process.returncode, JOBS_FAILED, err[-1000:])
+            self.assertIn(b" cancelled", err)
 
 
 class FullDisk(StreamTest):

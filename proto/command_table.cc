@@ -89,6 +89,7 @@ constexpr ArgumentDoc kResults[] = {
     {.name = "cursor", .type = Type::kInteger, .token = "FROM", .optional = true},
     {.name = "count", .type = Type::kInteger, .token = "COUNT", .optional = true},
     {.name = "timeout-ms", .type = Type::kInteger, .token = "BLOCK", .optional = true},
+    {.name = "discard", .type = Type::kPureToken, .token = "DISCARD", .optional = true},
 };
 constexpr ArgumentDoc kList[] = {
     {.name = "state", .token = "STATE", .optional = true},
@@ -178,8 +179,8 @@ constexpr CommandSpec kCommands[] = {
      "Unsubscribes from patterns", kOptionalPatterns},
     {Id::kQuit, "quit", 1, kNoMaximum, kAnytime | kEndsMulti, Group::kConnection, "Closes the connection"},
     {Id::kReset, "reset", 1, 1, kAnytime | kEndsMulti, Group::kConnection, "Resets the connection to its initial state"},
-    {Id::kResults, "results", 2, 8, kBlocking, Group::kRead,
-     "Returns results of a batch in the order of completion, from a cursor on", kResults},
+    {Id::kResults, "results", 2, 9, kBlocking, Group::kRead,
+     "Returns results of a batch in the order of completion, from a cursor on; may discard those before it", kResults},
     {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Resumes a paused batch", kId},
     {Id::kRetry, "retry", 2, 2, kWrite, Group::kControl,
      "Queues the failed jobs of a batch again; returns their number", kId},

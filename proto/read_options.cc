@@ -35,28 +35,32 @@ std::expected<std::uint64_t, std::string> parse_number(std::string_view what, st
       needs(what, "an integer from " + std::to_string(least) + " to " + std::to_string(most), found));
 }
 
-// One option that takes a value: its name, and where its value goes.
+// One option: its name, and where its value goes.
 struct ValueOption {
   std::string_view name;
   std::uint64_t least;
   std::uint64_t most;
-  std::uint64_t* number;   // the number's place
-  std::string_view* text;  // or, for an option that is no number, the text's
+  std::uint64_t* number;  // the number's place
+  std::string_view*
+      text;  // or, for an option that is no number, the text's; both null: a word without a value
   bool is_seen = false;
+
+  bool has_value() const { return number != nullptr || text != nullptr; }
 };
 
-// Reads pairs of option and value from `at` on, each at most once.
+// Reads options, with their values, from `at` on, each at most once.
 std::expected<void, std::string> parse_options(const ArgumentList& arguments, std::size_t at,
                                                std::span<ValueOption> options) {
-  for (; at < arguments.size(); at += 2) {
+  for (; at < arguments.size(); ++at) {
     const std::string_view word = arguments[at];
     const auto found = std::ranges::find_if(
         options, [&](const ValueOption& one) { return equals_ignoring_case(one.name, word); });
     if (found == options.end()) return std::unexpected("ERR unknown option '" + printable(word) + "'");
     const std::string what = "option '" + std::string(found->name) + "'";
     if (std::exchange(found->is_seen, true)) return std::unexpected("ERR " + what + " is given twice");
-    if (at + 1 == arguments.size()) return std::unexpected("ERR " + what + " needs a value");
-    const std::string_view value = arguments[at + 1];
+    if (!found->has_value()) continue;
+    if (++at == arguments.size()) return std::unexpected("ERR " + what + " needs a value");
+    const std::string_view value = arguments[at];
     if (found->text != nullptr) {
       *found->text = value;
       continue;
@@ -78,11 +82,15 @@ std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arg
       ValueOption{"FROM", 0, kMaxCursor, &result.from, nullptr},
       ValueOption{"COUNT", 1, ResultsCommand::kMaxCount, &result.count, nullptr},
       ValueOption{"BLOCK", 0, kMaxMilliseconds, &block, nullptr},
+      ValueOption{"DISCARD", 0, 0, nullptr, nullptr},
   };
   if (auto parsed = parse_options(arguments, 2, options); !parsed) {
     return std::unexpected(std::move(parsed.error()));
   }
-  if (options.back().is_seen) result.block = milliseconds(block);
+  if (options[2].is_seen) result.block = milliseconds(block);
+  result.discards = options[3].is_seen;
+  // A cursor that is left out is a mistake rather than the wish to discard nothing.
+  if (result.discards && !options[0].is_seen) return std::unexpected("ERR option 'DISCARD' needs 'FROM'");
   return result;
 }
 

@@ -11,7 +11,7 @@
 
 namespace locksley::proto {
 
-// RESULTS id [FROM cursor] [COUNT n] [BLOCK ms]
+// RESULTS id [FROM cursor] [COUNT n] [BLOCK ms] [DISCARD]
 struct ResultsCommand {
   static constexpr std::uint64_t kDefaultCount = 1000;
   static constexpr std::uint64_t kMaxCount = 1'000'000;
@@ -21,6 +21,7 @@ struct ResultsCommand {
   std::uint64_t count = kDefaultCount;
   // Absent: reply at once. 0: wait for a result without limit, as in Redis.
   std::optional<std::chrono::milliseconds> block;
+  bool discards = false;  // the rows before `from`
 };
 
 // LIST [STATE state] [MATCH glob] [CURSOR c] [COUNT n]

@@ -1,6 +1,7 @@
 #include "core/batch/batch.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "core/base/index_ranges.h"
@@ -65,7 +66,9 @@ BatchStatus Batch::status() const {
   result.holds = holds_.load(std::memory_order_relaxed);
   result.paused = has(result.holds, Hold::kCommand);
   result.rows = log_.rows();
-  result.result_bytes = log_.appended_bytes();
+  result.discarded = log_.discarded();
+  result.discarded_bytes = log_.discarded_bytes();
+  result.result_bytes = log_.appended_bytes() - log_.discarded_bytes();
   result.steps = steps_;
   // [batch-over] relaxed: written under the mutex that is held.
   if (over_.load(std::memory_order_relaxed)) {
@@ -84,6 +87,7 @@ std::uint64_t Batch::read_results(std::uint64_t first, std::uint64_t max_rows,
   std::uint64_t elsewhere = 0;  // rows that are not in memory
   {
     const MutexLock lock(mutex_);
+    if (first < log_.discarded()) throw std::runtime_error("the rows were discarded");
     elsewhere = std::min(max_rows, log_.first_row() - std::min(first, log_.first_row()));
     segments = log_.snapshot(first + elsewhere, max_rows - elsewhere);
   }
@@ -99,10 +103,21 @@ std::optional<std::vector<ResultLog::Segment>> Batch::results_in_memory(std::uin
   return log_.snapshot(first, max_rows);
 }
 
-void Batch::drop_rows_before(std::uint64_t row) {
+bool Batch::drop_rows_before(std::uint64_t row, std::size_t most_chunks) {
   const MutexLock lock(mutex_);
-  log_.drop_before(row);
+  const bool is_done = log_.drop_before(row, most_chunks);
   charge_results();
+  return is_done;
+}
+
+std::optional<ResultLog::Place> Batch::place_of_row(std::uint64_t row) const {
+  const MutexLock lock(mutex_);
+  return log_.place_of(row);
+}
+
+void Batch::discard_rows_before(std::uint64_t row, const ResultLog::Place& place) {
+  const MutexLock lock(mutex_);
+  log_.discard_before(row, place);
 }
 
 void Batch::refund_results() {
@@ -132,7 +147,7 @@ void Batch::restore(const BatchHistory& history) {
   superseded_ = history.superseded;
   failed_ = history.failed;
   for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
-  log_.begin_at(history.rows, history.result_bytes);
+  log_.begin_at(history.rows, history.result_bytes, history.discarded, history.discarded_bytes);
   // [batch-stop] relaxed: no other thread has the batch yet.
   stopping_.store(cancelled_, std::memory_order_relaxed);
   // [batch-hold] relaxed: no other thread has the batch yet.

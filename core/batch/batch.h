@@ -66,14 +66,16 @@ struct BatchStatus {
   std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
   std::int64_t submitted_at, started_at, finished_at;  // Unix milliseconds, 0 = not yet
   std::uint32_t weight;
-  bool paused;                 // by a command
-  Holds holds;                 // all reasons why it is held
-  std::uint64_t rows;          // results that can be read
-  std::uint64_t result_bytes;  // of these rows
-  std::uint64_t steps;         // recorded in the journal
-  std::uint64_t superseded;    // rows of failed jobs below this row no longer count: the jobs run again
-  std::uint64_t waiting;       // part of `queued`: jobs that failed and whose backoff has not passed
-  Instant retry_at = kNever;   // when the first of these is due; kNever: none waits
+  bool paused;                    // by a command
+  Holds holds;                    // all reasons why it is held
+  std::uint64_t rows;             // of results
+  std::uint64_t discarded;        // rows below this one were discarded; the others can be read
+  std::uint64_t result_bytes;     // of the rows that were not discarded; at most some steps more
+  std::uint64_t discarded_bytes;  // what result_bytes leaves out
+  std::uint64_t steps;            // recorded in the journal
+  std::uint64_t superseded;       // rows of failed jobs below this row no longer count: the jobs run again
+  std::uint64_t waiting;          // part of `queued`: jobs that failed and whose backoff has not passed
+  Instant retry_at = kNever;      // when the first of these is due; kNever: none waits
 };
 
 // Is notified of changes of batches. Implemented by the owner of the batches; outlives them.
@@ -141,18 +143,25 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Visits results in the order of completion: the existing ones of rows [first, first + max_rows),
   // until `visit` returns false. Returns the number of rows consumed. Does not hold the mutex while
   // visiting. Rows that are not in memory come from the journal: that may block, and throws what
-  // BatchJournal::read_rows() throws.
+  // BatchJournal::read_rows() throws. Throws std::runtime_error if the first row was discarded.
   std::uint64_t read_results(std::uint64_t first, std::uint64_t max_rows,
                              const std::function<bool(const ResultRow&)>& visit) const;
 
   // The same rows if all of them are in memory, to be visited by ResultLog::visit(), also after the
-  // batch is destroyed. None if one of them must be read from the journal. Never blocks.
+  // batch is destroyed. None if one of them must be read from the journal. Needs: the first row was not
+  // discarded. Never blocks.
   std::optional<std::vector<ResultLog::Segment>> results_in_memory(std::uint64_t first,
                                                                    std::uint64_t max_rows) const;
 
-  // Frees the memory of rows below `row`, which the journal has: of those that share no chunk with
-  // later rows.
-  void drop_rows_before(std::uint64_t row);
+  // Frees the memory of rows below `row`, which the journal has, or which were discarded: of those that
+  // share no chunk with later rows; of at most `most_chunks`. False: there are more.
+  bool drop_rows_before(std::uint64_t row, std::size_t most_chunks = ~std::size_t{0});
+  // As ResultLog::place_of().
+  std::optional<ResultLog::Place> place_of_row(std::uint64_t row) const;
+  // The existing rows below `row`, which lies at `place`, can be read no more, and count no more in
+  // result_bytes as far as they lie before the place. The jobs' statuses, and RETRY, do not depend on
+  // rows. The caller then frees the rows: by drop_rows_before(), and in the journal's store.
+  void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
   // The batch is about to be destroyed: its results no longer count in their account, although a large batch
   // may take another thread a while to free.
   void refund_results();

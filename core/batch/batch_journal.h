@@ -85,7 +85,9 @@ struct BatchHistory {
   std::uint32_t attempt = 1;  // attempt number of the jobs that have not ended
   EndedJobs totals;
   std::uint64_t rows = 0;
-  std::uint64_t result_bytes = 0;
+  std::uint64_t result_bytes = 0;     // of all rows, discarded ones included
+  std::uint64_t discarded = 0;        // rows below this one were discarded
+  std::uint64_t discarded_bytes = 0;  // of these rows; at most result_bytes
   std::uint64_t steps = 0;
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;

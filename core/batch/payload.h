@@ -30,6 +30,8 @@ class PayloadSource {
 
   // Bytes of payloads in memory, for limits and metrics. A hint while jobs are being added.
   virtual std::uint64_t memory_bytes() const = 0;
+  // Frees what fetch() can read again. Any thread, also while others fetch.
+  virtual void drop_cached() {}
 };
 
 // The payloads of RANGE: the decimal of low + index, or a text in which each "{}" is replaced by

@@ -1,6 +1,7 @@
 #include "core/batch/result_log.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace locksley {
 namespace {
@@ -29,11 +30,12 @@ ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::ui
 ResultLog::Slice ResultLog::append(Prepared prepared) {
   if (prepared.rows == 0) return {};
   const std::size_t size = prepared.bytes.size();
-  appended_bytes_ += size - prepared.rows * (sizeof(ResultHead) - kStoredHeadBytes);
+  const std::uint64_t before = std::exchange(
+      appended_bytes_, appended_bytes_ + size - prepared.rows * (sizeof(ResultHead) - kStoredHeadBytes));
   if (prepared.chunk) {
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
-    const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows};
-    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size});
+    const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows, before};
+    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size, before});
     rows_ += prepared.rows;
     return slice;
   }
@@ -47,12 +49,12 @@ ResultLog::Slice ResultLog::append(Prepared prepared) {
     chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(capacity);
     chunk->capacity = capacity;
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + capacity;
-    entries_.push_back({std::move(chunk), rows_, 0, 0});
+    entries_.push_back({std::move(chunk), rows_, 0, 0, before});
     tail = &entries_.back();
   }
   // These bytes lie beyond the end of every snapshot: no reader reads them.
   std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
-  const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows};
+  const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows, before};
   tail->size_bytes += size;
   tail->rows += prepared.rows;
   rows_ += prepared.rows;
@@ -67,25 +69,45 @@ ResultLog::Slice ResultLog::append_run(std::uint64_t first_index, std::uint64_t 
   chunk->run_first = first_index;
   chunk->run_reason = std::move(reason);
   memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + chunk->run_reason.capacity();
-  const Slice slice{chunk, 0, 0, rows_, count};
-  entries_.push_back({std::move(chunk), rows_, count, 0});
+  const Slice slice{chunk, 0, 0, rows_, count, appended_bytes_};
+  entries_.push_back({std::move(chunk), rows_, count, 0, appended_bytes_});
   rows_ += count;
   return slice;
 }
 
-void ResultLog::drop_before(std::uint64_t row) {
-  while (dropped_ < entries_.size() && entries_[dropped_].first_row + entries_[dropped_].rows <= row) {
+bool ResultLog::drop_before(std::uint64_t row, std::size_t most) {
+  const auto has_more = [&] {
+    return dropped_ < entries_.size() && entries_[dropped_].first_row + entries_[dropped_].rows <= row;
+  };
+  for (; most != 0 && has_more(); --most) {
     const Chunk& chunk = *entries_[dropped_].chunk;
     memory_bytes_ -= sizeof(Chunk) + sizeof(Entry) +
                      (chunk.bytes != nullptr ? chunk.capacity : chunk.run_reason.capacity());
     entries_[dropped_++].chunk.reset();
   }
+  const bool is_done = !has_more();
   // Not in each call, which would move the other entries each time.
   if (dropped_ > entries_.size() / 2) {
     entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(dropped_));
     dropped_ = 0;
   }
   first_row_ = dropped_ == entries_.size() ? rows_ : entries_[dropped_].first_row;
+  return is_done;
+}
+
+std::optional<ResultLog::Place> ResultLog::place_of(std::uint64_t row) const {
+  if (row >= rows_) return Place{rows_, appended_bytes_};
+  if (row < first_row_) return std::nullopt;
+  const auto after =
+      std::upper_bound(entries_.begin() + static_cast<std::ptrdiff_t>(dropped_), entries_.end(), row,
+                       [](std::uint64_t at, const Entry& e) { return at < e.first_row; });
+  const Entry& entry = *std::prev(after);
+  return Place{entry.first_row, entry.bytes_before};
+}
+
+void ResultLog::discard_before(std::uint64_t row, const Place& place) {
+  discarded_ = std::max(discarded_, std::min(row, rows_));
+  discarded_bytes_ = std::max(discarded_bytes_, place.bytes_before);
 }
 
 std::vector<ResultLog::Segment> ResultLog::snapshot(std::uint64_t first, std::uint64_t max_rows) const {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,12 +39,12 @@ struct ResultHead {
 };
 static_assert(sizeof(ResultHead) == 16);
 
-// The log. Its oldest rows may be in the batch's journal only.
+// The log. Its oldest rows may be in the batch's journal only, or discarded.
 //
 // Owned by its batch, which guards it with its own mutex (Batch::log_); prepare() and visit() need
 // no mutex. A snapshot is immutable: any thread may read it, without the mutex, as long as it holds
 // the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB,
-// plus 40 bytes a chunk.
+// plus 48 bytes a chunk.
 class ResultLog {
  public:
   struct Chunk {
@@ -69,6 +70,14 @@ class ResultLog {
     std::size_t size_bytes = 0;
     std::uint64_t first_row = 0;  // its place in the log
     std::uint64_t rows = 0;
+    std::uint64_t bytes_before = 0;  // of the rows before these, as in appended_bytes()
+  };
+
+  // The beginning of a stretch of rows that are freed together: of a chunk in memory, or of a step in a journal.
+  struct Place {
+    std::uint64_t first_row = 0;
+    std::uint64_t bytes_before = 0;  // of the rows before it, as in appended_bytes()
+    friend bool operator==(const Place&, const Place&) = default;
   };
 
   // Rows that are ready to be appended. Many bytes are copied here, outside the batch's mutex.
@@ -87,13 +96,25 @@ class ResultLog {
   // first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
 
-  // Makes an empty log one whose first `rows` rows, of `bytes` bytes, are not in memory.
-  void begin_at(std::uint64_t rows, std::uint64_t bytes) {
+  // Makes an empty log one whose first `rows` rows, of `bytes` bytes, are not in memory. The first
+  // `discarded` of these, of about `discarded_bytes` bytes, were discarded.
+  void begin_at(std::uint64_t rows, std::uint64_t bytes, std::uint64_t discarded = 0,
+                std::uint64_t discarded_bytes = 0) {
     first_row_ = rows_ = rows;
     appended_bytes_ = bytes;
+    discarded_ = discarded < rows ? discarded : rows;
+    discarded_bytes_ = discarded_bytes < bytes ? discarded_bytes : bytes;
   }
-  // Frees rows below `row`, those that share no chunk with later rows.
-  void drop_before(std::uint64_t row);
+  // Frees rows below `row`, those that share no chunk with later rows; of at most `most` chunks.
+  // False: there are more.
+  bool drop_before(std::uint64_t row, std::size_t most = ~std::size_t{0});
+
+  // Where the chunk with this row begins; with a row that does not exist yet, the end of the log. None if the
+  // row is not in memory.
+  std::optional<Place> place_of(std::uint64_t row) const;
+  // The existing rows below `row` are not to be read any more. `place` has the row. The caller then frees what lies
+  // before the place: in memory by drop_before().
+  void discard_before(std::uint64_t row, const Place& place);
 
   std::uint64_t rows() const { return rows_; }
   // Rows below this one are not in memory.
@@ -101,6 +122,9 @@ class ResultLog {
   std::uint64_t memory_bytes() const { return memory_bytes_; }
   // Bytes of all rows that were ever appended, in a compact form: their outputs, and a few more.
   std::uint64_t appended_bytes() const { return appended_bytes_; }
+  // Rows below this one were discarded; and the bytes of those that lie before its place.
+  std::uint64_t discarded() const { return discarded_; }
+  std::uint64_t discarded_bytes() const { return discarded_bytes_; }
 
   // Visits rows [first, first + max_rows) of `segments` in order until `visit` returns false; the
   // row for which it does counts as not consumed. Returns the number of rows consumed.
@@ -113,6 +137,7 @@ class ResultLog {
     std::uint64_t first_row;
     std::uint64_t rows;
     std::size_t size_bytes;
+    std::uint64_t bytes_before;
   };
   std::vector<Entry> entries_;  // by first_row; the first dropped_ of them are empty
   std::size_t dropped_ = 0;
@@ -120,6 +145,8 @@ class ResultLog {
   std::uint64_t rows_ = 0;
   std::uint64_t memory_bytes_ = 0;
   std::uint64_t appended_bytes_ = 0;
+  std::uint64_t discarded_ = 0;
+  std::uint64_t discarded_bytes_ = 0;
 };
 
 }  // namespace locksley

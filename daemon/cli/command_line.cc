@@ -244,9 +244,14 @@ class Parser {
                         "locksley results $id --follow");
     command->add_option("ID", results_.id, "The batch")->required();
     command->add_flag("--follow", results_.follow, "Wait for more outputs until the batch is over");
-    command->add_flag("--ordered", results_.ordered, "Print in the order of the jobs, not of completion");
-    command->add_flag("--failed", results_.failed,
-                      "Print only the jobs that did not end ok, to standard output");
+    auto* ordered =
+        command->add_flag("--ordered", results_.ordered, "Print in the order of the jobs, not of completion");
+    auto* failed = command->add_flag("--failed", results_.failed,
+                                     "Print only the jobs that did not end ok, to standard output");
+    // What is kept back or left out would be lost.
+    command->add_flag("--discard", results_.discard, "Let the daemon drop the outputs that were printed")
+        ->excludes(ordered)
+        ->excludes(failed);
     command->callback([this] { line_.command = results_; });
   }
 

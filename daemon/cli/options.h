@@ -53,6 +53,7 @@ struct ResultsArguments {
   bool follow = false;
   bool ordered = false;
   bool failed = false;
+  bool discard = false;
 };
 
 struct WaitArguments {

@@ -31,8 +31,10 @@ int run_results(Context& context, const ResultsArguments& arguments) {
   while (!position.at_end) {
     const auto block = arguments.follow ? kFollowSlice : std::chrono::milliseconds{0};
     const std::uint64_t before = sink.rows();
-    const auto read = client->results(arguments.id, position, Client::kRowsAtOnce, block,
-                                      [&](const client::ResultRow& row) { sink.add(row); });
+    const auto read = client->results(
+        arguments.id, position, Client::kRowsAtOnce, block,
+        [&](const client::ResultRow& row) { sink.add(row); },
+        arguments.discard ? Client::Passed::kDiscarded : Client::Passed::kKept);
     if (!read) {
       output.flush();
       return context.fail(read.error());

@@ -335,16 +335,22 @@ std::uint64_t Database::disk_bytes() const {
 std::expected<void, std::string> visit_prefix(
     const Database::Reading& reading, rocksdb::ColumnFamilyHandle& family, std::string_view prefix,
     const std::function<bool(std::string_view key, std::string_view value)>& visit) {
-  // The bound keeps the iterator from stepping over deleted rows after the prefix.
   std::string end(prefix);
   while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xFF) end.pop_back();
   if (!end.empty()) end.back() = static_cast<char>(static_cast<unsigned char>(end.back()) + 1);
-  const rocksdb::Slice bound(end);
+  return visit_between(reading, family, prefix, end, visit);
+}
+
+std::expected<void, std::string> visit_between(
+    const Database::Reading& reading, rocksdb::ColumnFamilyHandle& family, std::string_view low,
+    std::string_view high, const std::function<bool(std::string_view key, std::string_view value)>& visit) {
+  // The bound keeps the iterator from stepping over deleted rows after the last one.
+  const rocksdb::Slice bound(high.data(), high.size());
   rocksdb::ReadOptions options;
   options.verify_checksums = true;
-  if (!end.empty()) options.iterate_upper_bound = &bound;
+  if (!high.empty()) options.iterate_upper_bound = &bound;
   const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator(options, &family));
-  for (at->Seek(rocksdb::Slice(prefix.data(), prefix.size())); at->Valid(); at->Next()) {
+  for (at->Seek(rocksdb::Slice(low.data(), low.size())); at->Valid(); at->Next()) {
     if (!visit(at->key().ToStringView(), at->value().ToStringView())) break;
   }
   return outcome(at->status());

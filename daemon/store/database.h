@@ -139,5 +139,9 @@ class Database {
 std::expected<void, std::string> visit_prefix(
     const Database::Reading& reading, rocksdb::ColumnFamilyHandle& family, std::string_view prefix,
     const std::function<bool(std::string_view key, std::string_view value)>& visit);
+// The same for keys from `low` on and below `high`; empty: without this end.
+std::expected<void, std::string> visit_between(
+    const Database::Reading& reading, rocksdb::ColumnFamilyHandle& family, std::string_view low,
+    std::string_view high, const std::function<bool(std::string_view key, std::string_view value)>& visit);
 
 }  // namespace locksley::daemon

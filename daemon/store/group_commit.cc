@@ -25,7 +25,11 @@ constexpr std::size_t kRecentBytes = 96;
 
 std::size_t weight_of(const StoreWrite& write) {
   const auto* step = std::get_if<RecordStep>(&write);
-  return step == nullptr ? 0 : sizeof(StoreWrite) + step->step.rows.size_bytes;
+  if (step == nullptr) return 0;
+  const BatchStep& each = step->step;
+  return sizeof(StoreWrite) + each.rows.size_bytes +
+         (each.ended.size() + each.failed.size() + each.requeued.size()) * sizeof(IndexRange) +
+         each.job_attempts.size() * sizeof(JobAttempts);
 }
 
 }  // namespace
@@ -63,7 +67,7 @@ Ticket GroupCommit::put(StoreWrite write, Urgency urgency) {
     if (gathering_.empty()) due_ = steady_now() + kDelay;
     // A sleeping writer has no deadline, or waits for due_, next_retry_ or next_sync_.
     wakes = sleeping_ && (is_urgent ? !urgent_.load() : gathering_.empty());
-    gathering_.push_back(std::move(write));
+    gathering_.add(std::move(write));
     if (is_urgent) urgent_ = true;
     ticket = ticket_;
   }
@@ -166,7 +170,7 @@ void GroupCommit::sleep_until(Nanoseconds instant) {
 }
 
 void GroupCommit::commit() {
-  Writes writes = std::exchange(gathering_, {});
+  Writes writes = gathering_.take();
   if (writes.empty()) return;
   const bool is_awaited = urgent_.exchange(false);
   const Ticket ticket = ticket_++;
@@ -206,7 +210,7 @@ void GroupCommit::fail(std::string error, Writes writes) {
   for (StoreWrite& each : writes) {
     // Acceptances and ADDs are not kept: their clients are told that they were refused.
     if (!std::holds_alternative<AcceptBatch>(each) && !std::holds_alternative<AddJobs>(each)) {
-      kept_.push_back(std::move(each));
+      kept_.add(std::move(each));
     }
   }
   if (error_.empty()) {
@@ -228,13 +232,13 @@ void GroupCommit::retry() {
   if (done) {
     // Synced whatever store.durability says: no later write may hide a second failure.
     WriteGroup group(database_);
-    for (const StoreWrite& each : kept_) group.add(each);
+    for (const StoreWrite& each : kept_.all()) group.add(each);
     done = group.finish(true);
   }
   std::size_t weight = 0;
   if (done) {
-    keep_in_memory(kept_);
-    for (const StoreWrite& each : std::exchange(kept_, {})) weight += weight_of(each);
+    keep_in_memory(kept_.all());
+    for (const StoreWrite& each : kept_.take()) weight += weight_of(each);
     written_ = ticket_ - 1;
   }
   mutex_.lock();

@@ -19,6 +19,7 @@
 #include "core/batch/batch_journal.h"
 #include "core/sync/adaptive_spin.h"
 #include "core/sync/mutex.h"
+#include "daemon/store/pending_writes.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
@@ -42,7 +43,9 @@ class Database;
 // When a write or a sync fails, the group's acceptances are refused, and its other writes are kept.
 // The writer then reopens the database, which makes sure that everything acknowledged before is on
 // the disk (Database), and writes what is kept, synced. It makes the first attempt after 1 s, later
-// ones after up to 5 s. Until one succeeds, error() says why.
+// ones after up to 5 s. Until one succeeds, error() says why. What is kept is bounded: results by
+// wait_for_room(), changes by the number of batches, of which only the newest change is kept
+// (PendingWrites).
 class GroupCommit {
  public:
   GroupCommit(Database& database, config::Durability durability, std::shared_ptr<spdlog::logger> log);
@@ -94,7 +97,7 @@ class GroupCommit {
   std::uint64_t errors() const { return errors_.load(); }
 
  private:
-  using Writes = std::vector<StoreWrite>;
+  using Writes = PendingWrites::Writes;
   enum class Woken { kByWork, kByStop };
 
   void run() LOCKSLEY_EXCLUDES(mutex_);
@@ -118,7 +121,7 @@ class GroupCommit {
   mutable Mutex mutex_;
   CondVar wake_;  // the writer
   CondVar room_;  // wait_for_room()
-  Writes gathering_ LOCKSLEY_GUARDED_BY(mutex_);
+  PendingWrites gathering_ LOCKSLEY_GUARDED_BY(mutex_);
   std::size_t pending_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   // When the group is written although no client waits for it.
   Nanoseconds due_ LOCKSLEY_GUARDED_BY(mutex_){};
@@ -132,7 +135,7 @@ class GroupCommit {
   std::atomic<Ticket> ticket_{1};    // of gathering_: a write that was put before this read has no later one
   std::atomic<bool> urgent_{false};  // gathering_ has an awaited write; the writer polls it before it sleeps
 
-  Writes kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // to be written when the disk works again
+  PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // to be written when the disk works again
   Nanoseconds next_retry_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   Nanoseconds pause_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // between two retries
   // With durability async: when the writes since the last sync are synced.

@@ -13,9 +13,21 @@
 namespace locksley::daemon {
 namespace {
 
-// The two encodings of results: of jobs that ran, and of a run of jobs that did not.
-enum class ResultForm : std::uint8_t { kRows, kRun };
-constexpr std::uint64_t kResultForms = 2;
+// The encodings of results: of jobs that ran, and of a run of jobs that did not. The last two begin with
+// ResultLog::Slice::bytes_before, which is 0 in the first two.
+enum class ResultForm : std::uint8_t { kRows, kRun, kLaterRows, kLaterRun };
+constexpr std::uint64_t kResultForms = 4;
+
+bool is_later(ResultForm form) { return form == ResultForm::kLaterRows || form == ResultForm::kLaterRun; }
+bool is_run(ResultForm form) { return form == ResultForm::kRun || form == ResultForm::kLaterRun; }
+
+void put_form(Encoder& to, const ResultLog::Slice& rows) {
+  const bool later = rows.bytes_before != 0;
+  const ResultForm form = rows.chunk->bytes == nullptr ? (later ? ResultForm::kLaterRun : ResultForm::kRun)
+                                                       : (later ? ResultForm::kLaterRows : ResultForm::kRows);
+  to.number(static_cast<std::uint64_t>(form));
+  if (later) to.number(rows.bytes_before);
+}
 
 void put(Encoder& to, const EndedJobs& totals) {
   for (const std::uint64_t count : totals.by_status) to.number(count);
@@ -150,10 +162,15 @@ std::string encode(const ChangesRow& row) {
   to.text(row.stop_reason);
   to.number(row.weight);
   to.number(row.attempt);
-  if (row.has_no_deadline || row.is_released || !row.satisfied.empty()) {
+  const bool has_discarded = row.discarded_rows != 0;
+  if (row.has_no_deadline || row.is_released || !row.satisfied.empty() || has_discarded) {
     to.flag(row.has_no_deadline);
     to.flag(row.is_released);
     to.text(row.satisfied);
+  }
+  if (has_discarded) {
+    to.number(row.discarded_rows);
+    to.number(row.discarded_bytes);
   }
   return bytes;
 }
@@ -173,6 +190,10 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
     row.has_no_deadline = from.flag();
     row.is_released = from.flag();
     row.satisfied = from.text();
+  }
+  if (from.left() != 0) {
+    row.discarded_rows = from.number();
+    row.discarded_bytes = from.number();
   }
   return complete(from, std::move(row));
 }
@@ -236,7 +257,7 @@ std::string encode(const ResultLog::Slice& rows) {
   Encoder to(bytes);
   const ResultLog::Chunk& chunk = *rows.chunk;
   if (chunk.bytes == nullptr) {
-    to.number(static_cast<std::uint64_t>(ResultForm::kRun));
+    put_form(to, rows);
     to.number(rows.rows);
     to.number(chunk.run_first);
     to.number(static_cast<std::uint64_t>(chunk.run_status));
@@ -244,7 +265,7 @@ std::string encode(const ResultLog::Slice& rows) {
     return bytes;
   }
   bytes.reserve(rows.size_bytes);
-  to.number(static_cast<std::uint64_t>(ResultForm::kRows));
+  put_form(to, rows);
   to.number(rows.rows);
   std::uint64_t expected = 0;  // jobs mostly end in the order of their indexes
   const std::byte* at = chunk.bytes.get() + rows.offset;
@@ -260,12 +281,18 @@ std::string encode(const ResultLog::Slice& rows) {
   return bytes;
 }
 
+std::uint64_t bytes_before(std::string_view bytes) {
+  Decoder from(bytes);
+  return is_later(static_cast<ResultForm>(from.number_below(kResultForms))) ? from.number() : 0;
+}
+
 std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
                                       const std::function<bool(const ResultRow&)>& visit) {
   Decoder from(bytes);
   const auto form = static_cast<ResultForm>(from.number_below(kResultForms));
+  if (is_later(form)) from.number();
   VisitedRows visited{from.number(), 0};
-  if (form == ResultForm::kRun) {
+  if (is_run(form)) {
     const std::uint64_t first = from.number();
     const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
     const std::string_view reason = from.text();

@@ -63,6 +63,9 @@ struct ChangesRow {
   // AcceptedRow::after[i]. If such a batch has been evicted since, this is the only record of its
   // end.
   std::string satisfied;
+  // BatchStatus::discarded and discarded_bytes: results that a client has discarded.
+  std::uint64_t discarded_rows = 0;
+  std::uint64_t discarded_bytes = 0;
 
   bool is_satisfied(std::size_t i) const {
     return i / 8 < satisfied.size() && (static_cast<unsigned char>(satisfied[i / 8]) >> (i % 8) & 1) != 0;
@@ -114,6 +117,10 @@ struct VisitedRows {
 };
 std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
                                       const std::function<bool(const ResultRow&)>& visit);
+
+// ResultLog::Slice::bytes_before of encoded results. 0 for results that an earlier version stored, which
+// did not write it.
+std::uint64_t bytes_before(std::string_view bytes);
 
 // A decoded chunk of payloads: their number, the end of each, and their bytes. Access by index is
 // O(1). A view: does not own its bytes.

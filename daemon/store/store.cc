@@ -148,6 +148,8 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
     history.cancelled = changed->is_cancelled;
     history.stop_reason = changed->stop_reason;
     history.attempt = changed->attempt;
+    history.discarded = changed->discarded_rows;
+    history.discarded_bytes = changed->discarded_bytes;
     if (batch.accepted.is_streamed) {
       history.jobs = changed->jobs;
       batch.payload_bytes = changed->payload_bytes;
@@ -215,6 +217,25 @@ std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) cons
     return std::unexpected(fmt::format("batch number {}: {}", sequence, put_together.error()));
   }
   return batch;
+}
+
+std::expected<ResultLog::Place, std::string> Store::place_of_result(std::uint64_t sequence,
+                                                                    std::uint64_t row) const {
+  const Database::Reading reading(*database_, Database::Reading::Wait::kBriefly);
+  if (!reading.is_valid()) return std::unexpected("cannot read the store: the disk fails; retry later");
+  const std::string low = part_key(sequence, 0);
+  const rocksdb::Slice lower(low);
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  options.iterate_lower_bound = &lower;
+  const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator(options, &reading.results()));
+  at->SeekForPrev(part_key(sequence, row));
+  if (!at->status().ok()) {
+    return std::unexpected(fmt::format("cannot read the store: {}", at->status().ToString()));
+  }
+  if (!at->Valid()) return std::unexpected(fmt::format("the store lacks result {} of a batch", row));
+  return ResultLog::Place{key_number(at->key().ToStringView().substr(sizeof(std::uint64_t))),
+                          bytes_before(at->value().ToStringView())};
 }
 
 std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch)>& visit) {

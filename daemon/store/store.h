@@ -74,6 +74,10 @@ class Store {
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. While the database
   // is being reopened, waits up to 200 ms. The error says why the batch cannot be read.
   std::expected<StoredBatch, std::string> load(std::uint64_t sequence) const;
+  // Where the step begins that has this row among its results. Needs: the row is on the disk, and was not
+  // discarded. As load().
+  std::expected<ResultLog::Place, std::string> place_of_result(std::uint64_t sequence,
+                                                               std::uint64_t row) const;
   // The lowest number that no batch has had. Valid after recover().
   std::uint64_t next_sequence() const { return next_sequence_; }
 

@@ -58,6 +58,7 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint6
     }
   }
   std::shared_ptr<const Chunk> chunk = read(index);
+  if (chunk->payloads->size() == 1) return chunk;
   const MutexLock lock(mutex_);
   // Another worker may have read the same chunk meanwhile: then it is in the list twice for a
   // while.
@@ -87,6 +88,11 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t 
     if (chunk->payloads && chunk->has(index)) return chunk;
   }
   throw std::runtime_error(fmt::format("the store lacks the payload of job {}, or it is damaged", index));
+}
+
+void StoredPayloads::drop_cached() {
+  const MutexLock lock(mutex_);
+  chunks_.clear();
 }
 
 std::uint64_t StoredPayloads::memory_bytes() const {

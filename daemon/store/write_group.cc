@@ -58,6 +58,10 @@ void WriteGroup::put(const ChangeBatch& change) {
     payloads_.DeleteRange(database_.payloads(), part_key(change.sequence, change.changes.jobs),
                           part_key(change.sequence + 1, 0));
   }
+  if (!change.freed_rows.empty()) {
+    delete_between(*database_.results(), part_key(change.sequence, change.freed_rows.low),
+                   part_key(change.sequence, change.freed_rows.high), change.sequence);
+  }
   put_changes(change.sequence, change.changes);
 }
 
@@ -147,6 +151,13 @@ void WriteGroup::delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t
 
 void WriteGroup::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix,
                                std::uint64_t sequence) {
+  std::string end = prefix;
+  end.append(9, '\xFF');  // after all keys of the prefix, which have 8 bytes more
+  delete_between(family, prefix, end, sequence);
+}
+
+void WriteGroup::delete_between(rocksdb::ColumnFamilyHandle& family, const std::string& low,
+                                const std::string& high, std::uint64_t sequence) {
   if (!failure_.empty()) return;
   std::vector<std::string> keys;
   // The rows that this group has put are not in the database yet.
@@ -154,10 +165,11 @@ void WriteGroup::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::s
   if (is_known) {
     const Database::Reading reading(database_);
     if (!reading.is_valid()) return;
-    const auto visited = visit_prefix(reading, family, prefix, [&](std::string_view key, std::string_view) {
-      keys.emplace_back(key);
-      return keys.size() <= kMostDeletes;
-    });
+    const auto visited =
+        visit_between(reading, family, low, high, [&](std::string_view key, std::string_view) {
+          keys.emplace_back(key);
+          return keys.size() <= kMostDeletes;
+        });
     if (!visited) {
       failure_ = visited.error();
       return;
@@ -167,9 +179,7 @@ void WriteGroup::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::s
   if (is_known) {
     for (const std::string& key : keys) last_.Delete(&family, key);
   } else {
-    std::string end = prefix;
-    end.append(9, '\xFF');  // after all keys of the prefix, which have 8 bytes more
-    last_.DeleteRange(&family, slice(prefix), slice(end));
+    last_.DeleteRange(&family, slice(low), slice(high));
   }
 }
 

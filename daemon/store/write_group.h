@@ -6,6 +6,7 @@
 #include <expected>
 #include <string>
 #include <unordered_set>
+#include <variant>
 
 #include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
@@ -35,6 +36,7 @@ class WriteGroup {
   std::expected<void, std::string> finish(bool sync) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
+  void put(std::monostate) {}
   void put(const AcceptBatch& accept) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const AddJobs& add) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const ChangeBatch& change) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -49,6 +51,9 @@ class WriteGroup {
   void delete_payloads(std::uint64_t sequence, PayloadParts parts) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t sequence);
   void delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix, std::uint64_t sequence);
+  // The rows of this batch from `low` on and below `high`.
+  void delete_between(rocksdb::ColumnFamilyHandle& family, const std::string& low, const std::string& high,
+                      std::uint64_t sequence);
 
   Database& database_;
   rocksdb::WriteBatch payloads_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <variant>
 
+#include "core/base/index_range.h"
 #include "core/batch/batch_journal.h"
 #include "daemon/store/payload_parts.h"
 #include "daemon/store/rows.h"
@@ -29,6 +30,7 @@ struct ChangeBatch {
   std::uint64_t sequence;
   ChangesRow changes;
   bool trims_payloads = false;  // deletes the payloads from changes.jobs on
+  IndexRange freed_rows{0, 0};  // of results: deletes the steps' results that begin in it
 };
 struct RecordStep {
   std::uint64_t sequence;
@@ -45,6 +47,7 @@ struct ForgetBatch {
 // for it alone.
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
-using StoreWrite = std::variant<AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;
+// std::monostate: a write that a later one has replaced (PendingWrites).
+using StoreWrite = std::variant<std::monostate, AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;
 
 }  // namespace locksley::daemon

@@ -75,6 +75,14 @@ class Batches(CliTest):
         rows = [json.loads(line) for line in self.out("--json", "results", batch).splitlines()]
         self.assertEqual(len(rows), 2)
         self.assertEqual(self.out("results", "--ordered", batch), "a\nb\n")
+        # All in one page, the last one: so nothing is discarded yet. Of several pages, all but the last are.
+        self.assertEqual(sorted(self.out("results", "--discard", batch).split()), ["a", "b"])
+        self.assertEqual(self.out("results", "--ordered", batch), "a\nb\n")
+        many = self.out("submit", "echo", "--range", "0", "10010").strip()
+        self.out("wait", many)
+        self.assertEqual(len(self.out("results", "--discard", many).split()), 10010)
+        self.assertLess(len(self.out("results", many).split()), 10000)
+        self.run_cli("results", "--discard", "--ordered", many, code=USAGE)
         self.assertIn("a name", self.out("list"))
         self.assertEqual([one["id"] for one in self.json("list", "--match", "a n*", "--state", "done")], [batch])
         self.assertEqual(self.json("explain", batch)["reason"], "ended")

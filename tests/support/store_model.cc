@@ -199,7 +199,8 @@ void StoreModel::apply(const daemon::StoreWrite& write) {
   const auto drop_if_not_needed = [](Batch& batch) {
     if (batch.is_over() && batch.last.totals.failed() == 0) batch.payloads.clear();
   };
-  std::visit(Overloaded{[&](const daemon::AcceptBatch& accept) {
+  std::visit(Overloaded{[](std::monostate) {},
+                        [&](const daemon::AcceptBatch& accept) {
                           Batch& batch = batches[accept.sequence];
                           batch.accepted = accept.row;
                           if (accept.payloads != nullptr) batch.payloads = copy_of(*accept.payloads);

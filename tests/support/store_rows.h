@@ -101,6 +101,8 @@ class RandomRows {
     row.has_no_deadline = flag();
     row.is_released = flag();
     if (flag()) row.satisfied = text();
+    if (flag()) row.discarded_rows = 1 + number() / 2;
+    if (row.discarded_rows != 0) row.discarded_bytes = number();
     return row;
   }
   BatchStep step() {

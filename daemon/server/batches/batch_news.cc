@@ -169,30 +169,51 @@ void BatchNews::wake_waiters(BatchRecord& record, std::uint64_t rows) {
   }
 }
 
-std::shared_ptr<const BatchNews::ReadRows> BatchNews::read_rows(
-    std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
-    std::function<void(const ReadRows&)> on_read) {
-  auto read = std::make_shared<ReadRows>();
+template <class Outcome>
+void BatchNews::read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
+                           std::function<void(const BatchRecord&, Outcome&)> read,
+                           std::function<void(const Outcome&)> told) {
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   parts_.store->read(
-      [&io = parts_.io, record = std::move(record), read, demand, on_read = std::move(on_read)]() mutable {
-        try {
-          read->page = read_results(*record, demand);
-        } catch (const std::runtime_error& error) {
-          read->page = std::unexpected(error.what());
-        }
+      [&io = parts_.io, record = std::move(record), outcome = std::move(outcome), read = std::move(read),
+       told = std::move(told)]() mutable {
+        read(*record, *outcome);
         // What is shared goes along, so that it ends on the I/O thread, where it belongs.
-        asio::post(io, [record = std::move(record), read = std::move(read), on_read = std::move(on_read)] {
+        asio::post(io, [record = std::move(record), outcome = std::move(outcome), told = std::move(told)] {
           kIoThread.assert_held();
-          read->is_done = true;
-          if (on_read) on_read(*read);
+          outcome->is_done = true;
+          if (told) told(*outcome);
           for (const BatchRecord::Waiter& waiter : record->waiters.all) {
             if (waiter.row == BatchRecord::kReadRows) waiter.who->wakeup.wake();
           }
         });
       },
       owner);
-  return read;
+}
+
+std::shared_ptr<const BatchNews::ReadRows> BatchNews::read_rows(
+    std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
+    std::function<void(const ReadRows&)> on_read) {
+  auto rows = std::make_shared<ReadRows>();
+  const auto read = [demand](const BatchRecord& batch, ReadRows& into) {
+    try {
+      into.page = read_results(batch, demand);
+    } catch (const std::runtime_error& error) {
+      into.page = std::unexpected(error.what());
+    }
+  };
+  read_aside<ReadRows>(std::move(record), rows, read, std::move(on_read));
+  return rows;
+}
+
+std::shared_ptr<const BatchNews::FoundRow> BatchNews::find_row(std::shared_ptr<BatchRecord> record,
+                                                               std::uint64_t row) {
+  auto found = std::make_shared<FoundRow>();
+  const auto read = [store = parts_.store, row](const BatchRecord& batch, FoundRow& into) {
+    into.place = store->place_of_result(batch.sequence, row);
+  };
+  read_aside<FoundRow>(std::move(record), found, read, {});
+  return found;
 }
 
 void BatchNews::log_end(const BatchRecord& record, const BatchStatus& status) {

@@ -98,7 +98,21 @@ class BatchNews {
                                             std::function<void(const ReadRows&)> on_read)
       LOCKSLEY_REQUIRES(kIoThread);
 
+  // Where the row lies in the store, in the same way. The error says why it cannot be read.
+  struct FoundRow {
+    bool is_done = false;
+    std::expected<ResultLog::Place, std::string> place;
+  };
+  std::shared_ptr<const FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
+      LOCKSLEY_REQUIRES(kIoThread);
+
  private:
+  // The store's thread calls read(); then the I/O thread sets outcome->is_done, calls told(), and wakes the batch's
+  // waiters.
+  template <class Outcome>
+  void read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
+                  std::function<void(const BatchRecord&, Outcome&)> read,
+                  std::function<void(const Outcome&)> told) LOCKSLEY_REQUIRES(kIoThread);
   void apply(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   // Takes batches out of the queue and applies them, until about `until`. True if none is left.
   bool apply_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);

@@ -99,6 +99,11 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .timer = timer_,
                .admission = admission_,
                .log = log_}) {
+  dependencies_.on_all_told([this](std::uint64_t sequence) {
+    kIoThread.assert_held();
+    retention_.unpinned(sequence);
+    after_changes();
+  });
   retention_.pin_while([this](std::uint64_t sequence) {
     kIoThread.assert_held();
     return dependencies_.is_notifying(sequence);
@@ -164,6 +169,8 @@ std::expected<void, std::string> Batches::restore_all() {
           settle(outcome);
         });
       });
+  // The limits may be lower than they were for an earlier process.
+  if (restored) retention_.limits_changed();
   timer_.arm();
   return restored;
 }
@@ -189,6 +196,25 @@ std::optional<Ticket> Batches::forget(BatchRecord& record) {
   const auto ticket = retention_.forget(record, Urgency::kAwaited);
   timer_.arm();
   return ticket;
+}
+
+void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place) {
+  constexpr std::size_t kFewChunks = 8;     // a page of RESULTS has that many at most
+  constexpr std::size_t kMoreChunks = 512;  // guess: a fraction of a millisecond with the batch's mutex
+  const std::uint64_t discarded = record.status().discarded;
+  record.discard_rows_before(row, place);
+  const BatchStatus status = record.status();
+  if (status.discarded == discarded) return;
+  if (!record.drop_rows_before(status.discarded, kFewChunks)) {
+    aside_.post([held = record.shared(), below = status.discarded] {
+      while (!held->drop_rows_before(below, kMoreChunks)) {
+      }
+    });
+  }
+  if (!record.is_stored() || record.stored.is_rejected) return;
+  // Rows before the place of a row that was discarded earlier are gone: the store passes over them.
+  stored_.discard(record, {0, place.first_row});
+  retention_.results_discarded(record, status.result_bytes);
 }
 
 void Batches::hold_handler(const std::string& name) {

@@ -144,6 +144,18 @@ class Batches {
     return news_.read_rows(std::move(record), demand, std::move(on_read));
   }
 
+  // ---- Results are discarded ----
+
+  // Where the row lies, if it is in the store alone: for discard_rows().
+  std::shared_ptr<const BatchNews::FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return news_.find_row(std::move(record), row);
+  }
+  // Results below this row, which lies at `place`, cannot be read any more, and their space is freed: in memory
+  // and in the store. Needs: the record is what find() returns.
+  void discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place)
+      LOCKSLEY_REQUIRES(kIoThread);
+
   // ---- The end ----
 
   // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is called

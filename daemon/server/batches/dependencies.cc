@@ -113,18 +113,18 @@ void Dependencies::batch_ended(BatchRecord& record, const BatchStatus& status) {
               .dependents = std::move(found->second)};
   dependents_of_.erase(found);
   if (notify(ended, now() + kAtOnce)) return;
-  const auto left = notifying_.insert(notifying_.end(), std::move(ended));
+  const auto left = notifying_.insert_or_assign(record.sequence, std::move(ended)).first;
   slices_.add([this, left](Instant until) {
     kIoThread.assert_held();
-    const bool is_done = notify(*left, until);
-    if (is_done) notifying_.erase(left);
-    return is_done;
+    if (!notify(left->second, until)) return false;
+    const std::uint64_t sequence = left->first;
+    notifying_.erase(left);
+    if (on_all_told_) on_all_told_(sequence);
+    return true;
   });
 }
 
-bool Dependencies::is_notifying(std::uint64_t sequence) const {
-  return std::ranges::find(notifying_, sequence, &Ended::sequence) != notifying_.end();
-}
+bool Dependencies::is_notifying(std::uint64_t sequence) const { return notifying_.contains(sequence); }
 
 bool Dependencies::notify(Ended& ended, Instant until) {
   while (!ended.dependents.empty()) {

@@ -65,6 +65,10 @@ class Dependencies {
   // The batch is over: batches that waited for it start, or are cancelled; the first of them within this call.
   // Their ends, if they have any, are news of their own, so there is no recursion.
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+  // `told` is called when the last of very many dependents of a batch has been told of its end.
+  void on_all_told(std::function<void(std::uint64_t sequence)> told) LOCKSLEY_REQUIRES(kIoThread) {
+    on_all_told_ = std::move(told);
+  }
   // Whether some of the batches that waited for it do not know yet that it is over.
   bool is_notifying(std::uint64_t sequence) const LOCKSLEY_REQUIRES(kIoThread);
 
@@ -85,7 +89,9 @@ class Dependencies {
   StoredBatches& stored_;
   BatchChanges& changes_;
   Slices& slices_;
-  std::list<Ended> notifying_ LOCKSLEY_GUARDED_BY(kIoThread);  // each has an entry in slices_
+  // By sequence; each has an entry in slices_.
+  std::map<std::uint64_t, Ended> notifying_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::function<void(std::uint64_t)> on_all_told_ LOCKSLEY_GUARDED_BY(kIoThread);
   // By sequence; only pairs of batches that are both not over.
   std::map<std::uint64_t, std::set<std::uint64_t>> dependents_of_ LOCKSLEY_GUARDED_BY(kIoThread);
 };

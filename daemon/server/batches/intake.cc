@@ -345,7 +345,7 @@ void Intake::restore(StoredBatch stored) {
   registry.count_record(*record,
                         Registry::record_bytes(options.id.size() + options.name.size() + options.trace.size(),
                                                row.after.size()));
-  parts_.retention.update(*record, history.result_bytes);
+  parts_.retention.update(*record, record->status().result_bytes);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
   const std::string broken = condition.broken;
   parts_.dependencies.hold(*record, std::move(condition), instant_of_unix(row.start_at));

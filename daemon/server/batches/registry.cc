@@ -203,7 +203,8 @@ void Registry::set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t
 bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant now) {
   if (!record.is_active) return false;
   if (status.state != BatchState::kDone && status.state != BatchState::kCancelled) {
-    set_counts(record, status.queued + status.running, record.charged.memory_bytes);
+    // Payloads that are read back from the store count while they are in memory.
+    set_counts(record, status.queued + status.running, record.payloads().memory_bytes());
     return false;
   }
   set_counts(record, 0, 0);

@@ -48,12 +48,17 @@ class PageRows {
   std::uint64_t passed_over_ = 0;
 };
 
+void begin(ResultsPage& page, const BatchRecord& record, const ResultsDemand& demand) {
+  const BatchStatus status = record.status();
+  page.first = std::max(row_of_cursor(demand.cursor), status.discarded);
+  page.superseded = status.superseded;
+}
+
 }  // namespace
 
 std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand) {
   ResultsPage page;
-  page.first = row_of_cursor(demand.cursor);
-  page.superseded = record.status().superseded;
+  begin(page, record, demand);
   // Asked before the rows: what is over has them all.
   const bool is_over = record.is_over();
   PageRows rows(page, demand);
@@ -68,8 +73,7 @@ std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const Re
 
 ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand) {
   ResultsPage page;
-  page.first = row_of_cursor(demand.cursor);
-  page.superseded = record.status().superseded;
+  begin(page, record, demand);
   const bool is_over = record.is_over();
   PageRows taken(page, demand);
   // Copied into a piece of their own, as they would lie in memory.

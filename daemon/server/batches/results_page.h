@@ -11,10 +11,10 @@
 namespace locksley::daemon {
 
 // Cursor 0 stands for the first row, and n + 1 for row n. So a reply can use 0 for the end: the batch is over,
-// and every row was delivered. A cursor is valid as long as the batch exists; reading removes nothing.
+// and every row was delivered. A cursor is valid as long as the batch exists; reading alone removes nothing.
 constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
 
-// The rows of one reply of RESULTS: from `cursor` on, at most `count`, and at most about `max_bytes`; but at
+// The rows of one reply of RESULTS: from `cursor` on, or from the first row that was not discarded; at most `count`, and at most about `max_bytes`; but at
 // least one row if the batch has one there. The page shares the memory of its rows, so it stays valid when the
 // batch changes or is forgotten.
 struct ResultsPage {
@@ -46,7 +46,8 @@ struct ResultsDemand {
 };
 // None if some of the rows are not in memory.
 std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand);
-// [any thread] Reads from the store what is not in memory. Throws std::runtime_error if it cannot be read.
+// [any thread] Reads from the store what is not in memory. Throws std::runtime_error if it cannot be read, or
+// if its first rows are discarded meanwhile.
 ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand);
 
 }  // namespace locksley::daemon

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/time.h"
@@ -47,6 +48,10 @@ class RetainedBatches {
   std::size_t size() const { return size_; }
   // Null if there is none.
   const RetainedBatch* find(std::uint64_t sequence) const;
+  // The same; only `stored_bytes` may be changed.
+  RetainedBatch* find(std::uint64_t sequence) {
+    return const_cast<RetainedBatch*>(std::as_const(*this).find(sequence));
+  }
   // The entry with the largest sequence number below `sequence`; null if there is none.
   const RetainedBatch* before(std::uint64_t sequence) const;
   // The tenant's first one from `sequence` on; null if there is none. O(batches of others between).

@@ -15,6 +15,19 @@ constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordByte
 // What the tenant has for its weight.
 double burden(const Tenant& tenant, std::uint64_t used) { return static_cast<double>(used) / tenant.weight; }
 
+constexpr double kAnyBurden = -1;
+
+// What the heaviest of the tenants has for its weight that have jobs which have not ended: their results may be what
+// grows. `used` says what a tenant has.
+template <class Used>
+double heaviest_that_grows(const std::deque<Tenant>& tenants, Used used) {
+  double most = kAnyBurden;
+  for (const Tenant& tenant : tenants) {
+    if (tenant.account.used(Resource::kQueuedJobs) != 0) most = std::max(most, burden(tenant, used(tenant)));
+  }
+  return most;
+}
+
 }  // namespace
 
 Retention::Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside)
@@ -72,6 +85,27 @@ void Retention::update(BatchRecord& record, std::uint64_t result_bytes) {
   publish_bytes();
 }
 
+void Retention::results_discarded(BatchRecord& record, std::uint64_t result_bytes) {
+  Tenant& tenant = registry_.tenant_of(record);
+  if (registry_.by_sequence(record.sequence) == &record) {
+    const std::uint64_t before = record.stored.bytes;
+    update(record, result_bytes);
+    Kept& kept = kept_of(tenant);
+    if (kept.stored.contains(record.sequence) || kept.pinned.contains(record.sequence))
+      kept.stored_bytes -= before - record.stored.bytes;
+    return;
+  }
+  RetainedBatch* const retired = registry_.retained().find(record.sequence);
+  if (retired == nullptr) return;
+  const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
+  if (bytes >= retired->stored_bytes) return;
+  const std::uint64_t freed = retired->stored_bytes - bytes;
+  retired->stored_bytes = bytes;
+  kept_of(tenant).stored_bytes -= freed;
+  tenant.account.refund(Resource::kStoredBytes, freed);
+  publish_bytes();
+}
+
 void Retention::publish_bytes() {
   if (store_ == nullptr) return;
   const std::uint64_t bytes = registry_.tenants().account_of_all().used(Resource::kStoredBytes);
@@ -79,14 +113,15 @@ void Retention::publish_bytes() {
   store_->set_live_bytes(bytes);
 }
 
-Tenant* Retention::heaviest(Resource resource, const Tenant* asker) const {
+Tenant* Retention::heaviest(Resource resource, const Tenant* asker, double least) const {
   Tenant* found = nullptr;
-  double most = asker == nullptr ? -1 : burden(*asker, asker->account.used(resource));
+  double most = asker == nullptr ? kAnyBurden : burden(*asker, asker->account.used(resource));
   for (Tenant& tenant : registry_.tenants().all()) {
     if (evictable(tenant, resource) == 0) continue;
     const bool is_asker = &tenant == asker;
     if (is_asker && tenant.account.has_limit(resource)) continue;
     const double own = burden(tenant, tenant.account.used(resource));
+    if (own < least) continue;
     if (own > most || (is_asker && found == nullptr)) {
       found = &tenant;
       most = own;
@@ -108,30 +143,61 @@ void Retention::evict(Tenant* asker) {
       while (asker->account.is_over(resource) && evict_one(*asker, resource)) {
       }
     } else {
-      for (Tenant& tenant : registry_.tenants().all()) {
-        while (tenant.account.is_over(resource) && evict_one(tenant, resource)) {
-        }
-      }
+      evict_own(resource);
     }
-    while (registry_.tenants().account_of_all().is_over(resource)) {
-      Tenant* const victim = heaviest(resource, asker);
-      if (victim == nullptr || !evict_one(*victim, resource)) break;
+    const auto used = [resource](const Tenant& tenant) { return tenant.account.used(resource); };
+    const double least = asker != nullptr ? kAnyBurden : heaviest_that_grows(registry_.tenants().all(), used);
+    evict_heaviest(resource, asker, least);
+  }
+}
+
+void Retention::limits_changed() {
+  for (const Resource resource : kEvictable) {
+    evict_own(resource);
+    evict_heaviest(resource, nullptr, kAnyBurden);
+  }
+}
+
+void Retention::evict_own(Resource resource) {
+  for (Tenant& tenant : registry_.tenants().all()) {
+    while (tenant.account.is_over(resource) && evict_one(tenant, resource)) {
     }
   }
 }
 
+void Retention::evict_heaviest(Resource resource, const Tenant* asker, double least) {
+  while (registry_.tenants().account_of_all().is_over(resource)) {
+    Tenant* const victim = heaviest(resource, asker, least);
+    if (victim == nullptr || !evict_one(*victim, resource)) return;
+  }
+}
+
+std::uint64_t Retention::first_of(Kept& kept, std::set<std::uint64_t>& batches) {
+  while (!batches.empty()) {
+    if (!is_pinned_(*batches.begin())) return *batches.begin();
+    kept.pinned.insert(batches.extract(batches.begin()));
+  }
+  return kNone;
+}
+
+void Retention::unpinned(std::uint64_t sequence) {
+  BatchRecord* const record = registry_.by_sequence(sequence);
+  if (record == nullptr) return;
+  Tenant& tenant = registry_.tenant_of(*record);
+  Kept& kept = kept_of(tenant);
+  if (kept.pinned.erase(sequence) == 0) return;
+  (record->is_stored() ? kept.stored : kept.ephemeral).insert(sequence);
+  note_if_over(tenant.account);
+  has_relief_ = has_relief_ || tenant.account.results().is_full();
+}
+
 bool Retention::evict_one(Tenant& tenant, Resource resource) {
   Kept& kept = kept_of(tenant);
-  const auto first_of = [](const std::set<std::uint64_t>& batches) {
-    return batches.empty() ? ~std::uint64_t{0} : *batches.begin();
-  };
   const bool is_memory = resource == Resource::kRecordBytes;
   // Most of a record's memory is free once the store alone has the batch, and nothing is lost by that.
-  if (is_memory && !kept.stored.empty()) {
-    if (BatchRecord& record = *registry_.by_sequence(*kept.stored.begin()); try_retire(record)) return true;
-  }
-  const std::uint64_t stored = first_of(kept.stored);
-  const std::uint64_t ephemeral = is_memory ? first_of(kept.ephemeral) : ~std::uint64_t{0};
+  const std::uint64_t stored = first_of(kept, kept.stored);
+  if (is_memory && stored != kNone && try_retire(*registry_.by_sequence(stored))) return true;
+  const std::uint64_t ephemeral = is_memory ? first_of(kept, kept.ephemeral) : kNone;
   const RetainedBatch* const retired =
       kept.retired == 0 ? nullptr : registry_.retained().next_of(tenant.number, kept.first_retired);
   if (retired != nullptr) kept.first_retired = retired->sequence;
@@ -139,14 +205,14 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
     return forget_retired(retired->sequence, Urgency::kWithNext).has_value();
   }
   const std::uint64_t first = std::min(stored, ephemeral);
-  if (first == ~std::uint64_t{0} || is_pinned_(first)) return false;
+  if (first == kNone) return false;
   return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
 }
 
 bool Retention::evict_one_with_results(Tenant& tenant) {
   Kept& kept = kept_of(tenant);
-  if (!kept.ephemeral.empty()) {
-    return forget(*registry_.by_sequence(*kept.ephemeral.begin()), Urgency::kWithNext).has_value();
+  if (const std::uint64_t first = first_of(kept, kept.ephemeral); first != kNone) {
+    return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
   }
   return std::ranges::any_of(kept.stored, [this](std::uint64_t sequence) {
     kIoThread.assert_held();
@@ -164,13 +230,15 @@ void Retention::evict_results() {
   }
   const ResultAccount& all = registry_.tenants().account_of_all().results();
   while (all.bytes() >= all.limit()) {
+    const auto used = [](const Tenant& tenant) { return tenant.account.results().bytes(); };
+    const double least = heaviest_that_grows(registry_.tenants().all(), used);
     Tenant* victim = nullptr;
-    double most = -1;
+    double most = kAnyBurden;
     for (Tenant& tenant : registry_.tenants().all()) {
       const Kept* const kept = find_kept(tenant);
       if (kept == nullptr || (kept->ephemeral.empty() && kept->stored.empty())) continue;
-      const double own = burden(tenant, tenant.account.results().bytes());
-      if (own > most) {
+      const double own = burden(tenant, used(tenant));
+      if (own >= least && own > most) {
         victim = &tenant;
         most = own;
       }
@@ -200,6 +268,8 @@ void Retention::remove(BatchRecord& record) {
   Kept& kept = kept_of(registry_.tenant_of(record));
   if (kept.stored.erase(record.sequence) != 0) {
     kept.stored_bytes -= record.stored.bytes;
+  } else if (kept.pinned.erase(record.sequence) != 0) {
+    if (record.is_stored()) kept.stored_bytes -= record.stored.bytes;
   } else if (kept.ephemeral.erase(record.sequence) == 0) {
     return;
   }

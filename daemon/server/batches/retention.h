@@ -31,8 +31,9 @@ class Store;
 // accepted first before the others. Where no user is over and all together are, the user with the most for
 // its weight gives, as long as it has more for its weight than the one who asks; who asks gives nothing, and
 // is refused, unless it has no limit of its own. So a new batch never costs a lighter user one of its batches.
-// Where no new batch asks, because the results of active batches grow, the heaviest user that has a batch to give
-// gives: that may be a lighter user than the one whose results grow.
+// Where no new batch asks, because the results of active batches grow, no user gives that has less for its weight than
+// some user with jobs that have not ended: so results never cost a lighter user a batch either. Only where an operator
+// lowers a limit of all does the heaviest user that has a batch give in any case.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the next group.
 class Retention {
@@ -45,8 +46,11 @@ class Retention {
   Retention(const Retention&) = delete;
   Retention& operator=(const Retention&) = delete;
 
-  // A batch for which `is_pinned` holds stays for now: it is neither evicted nor retired.
+  // A batch for which `is_pinned` holds stays for now: it is neither evicted nor retired. Others of its user go in
+  // its place; it is looked at again after unpinned().
   void pin_while(std::function<bool(std::uint64_t sequence)> is_pinned) { is_pinned_ = std::move(is_pinned); }
+  // This batch is pinned no longer. The caller then calls evict(), and evict_results() if take_relief().
+  void unpinned(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Room: of kStoredBytes and of kRecordBytes ----
 
@@ -67,13 +71,13 @@ class Retention {
   // Brings what the batch takes in the store up to date. Not for a batch that may be evicted.
   void update(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts batches until the limits are kept, or none is left that may be. `asker`: for whom; null: limits
-  // changed (limits_changed()), or results came.
+  // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
+  void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
+  // Evicts batches until the limits are kept, or none is left that may be. `asker`: for whom; null: results
+  // came.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  void limits_changed() LOCKSLEY_REQUIRES(kIoThread) {
-    may_be_over_ = true;
-    evict();
-  }
+  // The same, because limits are lower now, or more is there than an earlier process had.
+  void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // The same for results in memory: until no account is full that may be relieved.
   void evict_results() LOCKSLEY_REQUIRES(kIoThread);
   // Whether, since the last call, a batch of a full account of results has ended: evict_results() can relieve
@@ -103,6 +107,7 @@ class Retention {
   struct Kept {
     std::set<std::uint64_t> stored;     // in memory and in the store, by sequence
     std::set<std::uint64_t> ephemeral;  // in memory alone
+    std::set<std::uint64_t> pinned;     // of either kind: could not be evicted when it was their turn
     std::uint64_t retired = 0;          // how many are in the store alone
     std::uint64_t first_retired = 0;    // none of these has a lower sequence
     std::uint64_t stored_bytes = 0;     // of `stored` and of the retired ones
@@ -119,8 +124,16 @@ class Retention {
   // The oldest batch of the tenant that holds some of the resource leaves. False: there is none.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // The tenant that has the most for its weight, and something to evict; null: no tenant may be asked to give.
-  Tenant* heaviest(Resource resource, const Tenant* asker) const LOCKSLEY_REQUIRES(kIoThread);
+  // The first that is not pinned; those before it are put aside. kNone: there is none.
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  std::uint64_t first_of(Kept& kept, std::set<std::uint64_t>& batches) LOCKSLEY_REQUIRES(kIoThread);
+  // Of each tenant that is over its own limit.
+  void evict_own(Resource resource) LOCKSLEY_REQUIRES(kIoThread);
+  // While all together are over their limit.
+  void evict_heaviest(Resource resource, const Tenant* asker, double least) LOCKSLEY_REQUIRES(kIoThread);
+  // The tenant that has the most for its weight, at least `least`, and something to evict; null: no tenant may be
+  // asked to give.
+  Tenant* heaviest(Resource resource, const Tenant* asker, double least) const LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;
   ServerStats& stats_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -96,7 +97,9 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
                  .attempt = record.attempt(),
                  .has_no_deadline = record.terms.has_no_deadline,
                  .is_released = record.waits.were_any && record.waits.open == 0,
-                 .satisfied = {}};
+                 .satisfied = {},
+                 .discarded_rows = status.discarded,
+                 .discarded_bytes = status.discarded_bytes};
   if (record.waits.open != 0) {
     for (std::size_t i = 0; i < record.waits.all.size(); ++i) {
       if (record.waits.all[i].is_satisfied) row.set_satisfied(i);
@@ -109,6 +112,18 @@ void StoredBatches::write_changes(BatchRecord& record) {
   if (!record.is_stored()) return;
   record.stored.ticket =
       parts_.store->put(ChangeBatch{record.sequence, changes_of(record)}, Urgency::kAwaited);
+}
+
+void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
+  const Ticket ticket = parts_.store->put(
+      ChangeBatch{.sequence = record.sequence, .changes = changes_of(record), .freed_rows = freed},
+      Urgency::kWithNext);
+  // It is not retired before the store has this; if it was retired already, load() adds it.
+  if (record.is_active) return;
+  record.stored.end_ticket = ticket;
+  if (parts_.registry.by_sequence(record.sequence) == &record) return;
+  const BatchStatus status = record.status();
+  discarded_[record.sequence] = {ticket, status.discarded, status.discarded_bytes};
 }
 
 void StoredBatches::write_restored(BatchRecord& record, bool trims_payloads) {
@@ -228,7 +243,8 @@ void StoredBatches::index_finished(const StoredBatch& stored) {
       {.sequence = stored.sequence,
        .id_hash = parts_.registry.retained().hash_of(tenant.number, stored.accepted.options.id),
        .forget_at = instant_of_unix(stored.history.finished_at + stored.accepted.retain_ms),
-       .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes,
+       .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes -
+                       std::min(stored.history.result_bytes, stored.history.discarded_bytes),
        .tenant = tenant.number,
        .parts = PayloadParts::kUnknown,
        .has_one_step = false});
@@ -281,6 +297,12 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
 Registry::Loaded StoredBatches::load(std::uint64_t sequence) {
   auto stored = parts_.store->load(sequence);
   if (!stored) return std::unexpected(std::move(stored.error()));
+  std::erase_if(discarded_,
+                [this](const auto& entry) { return parts_.store->is_written(entry.second.ticket); });
+  if (const auto found = discarded_.find(sequence); found != discarded_.end()) {
+    stored->history.discarded = found->second.rows;
+    stored->history.discarded_bytes = found->second.bytes;
+  }
   const auto record = record_of(*stored);
   record->is_active = false;
   return record;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,6 +90,9 @@ class StoredBatches {
   void add(BatchRecord& record, IndexRange jobs, SharedPayloads payloads, std::uint64_t unsettled_bytes)
       LOCKSLEY_REQUIRES(kIoThread);
   void close(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // Writes that results were discarded, and deletes those in `freed`. No reply waits for it: it goes with the
+  // next group.
+  void discard(BatchRecord& record, IndexRange freed) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
   void write_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -149,6 +153,14 @@ class StoredBatches {
   // Refusals between expect() and the end of settle(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.
   std::atomic<std::uint64_t> refusals_{0};
+  // Of batches that were retired: what load() would not find in the store yet. As many as the store has yet to
+  // write.
+  struct Discarded {
+    Ticket ticket;
+    std::uint64_t rows;
+    std::uint64_t bytes;
+  };
+  std::map<std::uint64_t, Discarded> discarded_ LOCKSLEY_GUARDED_BY(kIoThread);  // by sequence
 };
 
 }  // namespace locksley::daemon

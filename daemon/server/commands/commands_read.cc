@@ -74,6 +74,32 @@ Instant deadline_of(Session& session, std::optional<std::chrono::milliseconds> t
   return timeout ? now() + *timeout : kNever;
 }
 
+// Discards the rows below `row`. Null after an error reply, or if the connection is to close; else the batch's record,
+// which another one may have replaced meanwhile.
+Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_ptr<BatchRecord> record,
+                                                std::uint64_t row) LOCKSLEY_REQUIRES(kIoThread) {
+  Batches& batches = session.state().batches();
+  std::optional<ResultLog::Place> place = record->place_of_row(row);
+  if (!place && row > record->status().discarded) {
+    const auto found = batches.find_row(record, row);
+    const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
+    if (!co_await session.await_rows(record, is_found)) co_return nullptr;
+    const auto still_there = batches.registry().find(record->sequence);
+    if (still_there && *still_there == nullptr) {
+      session.fail(no_such_batch(record->id()));
+      co_return nullptr;
+    }
+    if (!still_there || !found->place) {
+      session.fail(fmt::format("STORE {}", found->place ? still_there.error() : found->place.error()));
+      co_return nullptr;
+    }
+    record = shared(**still_there);
+    place = *found->place;
+  }
+  if (place) batches.discard_rows(*record, row, *place);
+  co_return record;
+}
+
 }  // namespace
 
 BatchRecord* batch_of(Session& session, std::string_view id) {
@@ -109,7 +135,14 @@ Coroutine<void> wait_command(Session& session, proto::Command command) {
 
 Coroutine<void> results_command(Session& session, proto::Command command) {
   const auto parsed = proto::parse_results(command.arguments);
-  const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
+  if (parsed && parsed->discards && !session.may(proto::CommandGroup::kControl)) {
+    session.fail(no_permission_error(session.user(), "results discard"));
+    co_return;
+  }
+  std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
+  if (record == nullptr) co_return;
+  // Before the wait: jobs may be waiting for the room.
+  if (parsed->discards) record = co_await discard(session, record, row_of_cursor(parsed->from));
   if (record == nullptr) co_return;
   if (parsed->block) {
     const bool for_ever = parsed->block->count() == 0;
@@ -129,23 +162,29 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
   const std::uint64_t most =
       std::min(kMostPageBytes, session.state().config().limits.output_buffer.count / 2);
   const ResultsDemand demand{.cursor = parsed->from, .count = parsed->count, .max_bytes = most};
-  const std::optional<ResultsPage> page = results_in_memory(*record, demand);
-  if (page) {
-    write_page(session, *page);
-    co_return;
-  }
-  Batches& batches = session.state().batches();
-  const auto read = batches.read_rows(record, demand);
-  const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
-  if (!co_await session.await_rows(record, is_read)) co_return;
-  if (!read->page) {
+  std::optional<ResultsPage> page = results_in_memory(*record, demand);
+  while (!page) {
+    const std::uint64_t first = std::max(row_of_cursor(parsed->from), record->status().discarded);
+    Batches& batches = session.state().batches();
+    const auto read = batches.read_rows(record, demand);
+    const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
+    if (!co_await session.await_rows(record, is_read)) co_return;
+    if (!slices.has_time()) co_await slices.wait_for_slice();
+    if (read->page) {
+      page = *read->page;
+      break;
+    }
     const auto still_there = batches.registry().find(record->sequence);
     const bool is_forgotten = still_there && *still_there == nullptr;
-    session.fail(is_forgotten ? no_such_batch(parsed->id) : fmt::format("STORE {}", read->page.error()));
-    co_return;
+    if (is_forgotten || !still_there || (*still_there)->status().discarded <= first) {
+      session.fail(is_forgotten ? no_such_batch(parsed->id) : fmt::format("STORE {}", read->page.error()));
+      co_return;
+    }
+    // Another client has discarded them meanwhile: on from the first that is left.
+    record = shared(**still_there);
+    page = results_in_memory(*record, demand);
   }
-  if (!slices.has_time()) co_await slices.wait_for_slice();
-  write_page(session, *read->page);
+  write_page(session, *page);
 }
 
 void list_command(Session& session, proto::Command& command) {

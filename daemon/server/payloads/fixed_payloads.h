@@ -51,7 +51,10 @@ class UncachedPayloads final : public BatchPayloads {
   }
   std::uint64_t memory_bytes() const override { return stored_->memory_bytes(); }
 
-  Released release(FailedJobs, Repetition) override { return {}; }
+  Released release(FailedJobs, Repetition) override {
+    stored_->drop_cached();
+    return {};
+  }
   bool is_same(const proto::ArgumentList& payloads) const override {
     return payloads.size() == jobs_ && digest_.has_value() && *digest_ == digest_of(payloads);
   }

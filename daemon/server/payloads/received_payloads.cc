@@ -24,7 +24,10 @@ std::size_t ReceivedPayloads::fetch(std::uint64_t first, std::span<std::string_v
 
 BatchPayloads::Released ReceivedPayloads::release(FailedJobs failed_jobs, Repetition repetition) {
   // A batch that went on after its end, and is over again, has been released before.
-  if (payloads_ == nullptr) return {};
+  if (payloads_ == nullptr) {
+    if (stored_ != nullptr) stored_->drop_cached();
+    return {};
+  }
   if (failed_jobs == FailedJobs::kMayRunAgain) {
     if (!open_stored_) return {.freed = nullptr, .kept_bytes = memory_bytes_.load()};
     stored_ = open_stored_();

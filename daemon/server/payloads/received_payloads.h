@@ -26,7 +26,9 @@ class ReceivedPayloads final : public BatchPayloads {
                             std::optional<Digest> digest = {});
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
-  std::uint64_t memory_bytes() const override { return memory_bytes_.load(); }
+  std::uint64_t memory_bytes() const override {
+    return memory_bytes_.load() + (stored_ != nullptr ? stored_->memory_bytes() : 0);
+  }
 
   Released release(FailedJobs failed_jobs, Repetition repetition) override;
   // Compares the payloads themselves while they are in memory, their digest afterwards: it is computed once,

@@ -55,12 +55,17 @@ void StreamedPayloads::add_stored(std::uint64_t count) {
 void StreamedPayloads::withdraw(std::uint64_t count) {
   const WriterLock lock(mutex_);
   count_ -= count;
-  while (!pieces_.empty() && pieces_.back().first >= count_) pieces_.pop_back();
+  while (!pieces_.empty() && pieces_.back().first >= count_) {
+    memory_bytes_ -= pieces_.back().memory_bytes();
+    pieces_.pop_back();
+  }
   // A piece that several were copied into keeps the others.
   if (!pieces_.empty() && pieces_.back().bytes != nullptr) {
     Piece& last = pieces_.back();
+    memory_bytes_ -= last.memory_bytes();
     last.ends.resize(std::min<std::size_t>(last.ends.size(), count_ - last.first));
     last.used = last.ends.empty() ? 0 : last.ends.back();
+    memory_bytes_ += last.memory_bytes();
   }
 }
 
@@ -105,6 +110,7 @@ bool StreamedPayloads::fetch_from_memory(std::uint64_t first, std::span<std::str
 
 BatchPayloads::Released StreamedPayloads::release(FailedJobs failed_jobs, Repetition) {
   const bool may_run_again = failed_jobs == FailedJobs::kMayRunAgain;
+  if (stored_ != nullptr) stored_->drop_cached();
   if (may_run_again && stored_ == nullptr) return {.freed = nullptr, .kept_bytes = memory_bytes_.load()};
   Pieces freed;  // outlives the lock
   const WriterLock lock(mutex_);
@@ -120,6 +126,7 @@ std::uint64_t StreamedPayloads::Piece::memory_bytes() const {
 }
 
 void StreamedPayloads::keep_only(std::span<const IndexRange> wanted) {
+  if (stored_ != nullptr) stored_->drop_cached();
   Pieces freed;  // outlives the lock
   const WriterLock lock(mutex_);
   auto next = wanted.begin();

@@ -46,7 +46,9 @@ class StreamedPayloads final : public BatchPayloads {
   bool is_same(const proto::ArgumentList&) const override { return false; }
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
-  std::uint64_t memory_bytes() const override { return memory_bytes_.load(); }
+  std::uint64_t memory_bytes() const override {
+    return memory_bytes_.load() + (stored_ != nullptr ? stored_->memory_bytes() : 0);
+  }
 
  private:
   // Payloads first, first + 1, … up to the next piece's first.

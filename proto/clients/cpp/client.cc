@@ -181,13 +181,14 @@ Expected<BatchStatus> Client::wait(std::string_view id, Deadline deadline) {
 }
 
 Expected<void> Client::results(std::string_view id, ResultsPosition& position, std::uint64_t count,
-                               std::chrono::milliseconds block, const RowVisitor& visit) {
+                               std::chrono::milliseconds block, const RowVisitor& visit, Passed passed) {
   const std::string from = std::to_string(position.cursor);
   // At least the rows that are only passed over, and one more.
   const std::string rows = std::to_string(std::max(count, position.shown + 1));
   const std::string milliseconds = std::to_string(block.count());
   std::vector<std::string_view> command{"RESULTS", id, "FROM", from, "COUNT", rows};
   if (block.count() > 0) add(command, "BLOCK", milliseconds);
+  if (passed == Passed::kDiscarded) command.push_back("DISCARD");
   OutputBuffer out;
   CommandWriter writer(out);
   writer.begin(command.size());

@@ -84,8 +84,11 @@ class Client {
   };
   // Some hundred kilobytes of short outputs: few commands, little memory.
   static constexpr std::uint64_t kRowsAtOnce = 10'000;
+  // kDiscarded: the daemon discards the rows before the position, for good.
+  enum class Passed : std::uint8_t { kKept, kDiscarded };
   Expected<void> results(std::string_view id, ResultsPosition& position, std::uint64_t count,
-                         std::chrono::milliseconds block, const RowVisitor& visit);
+                         std::chrono::milliseconds block, const RowVisitor& visit,
+                         Passed passed = Passed::kKept);
   // Every row of the batch in the order of completion, until it is over or the deadline is passed (kTimeout).
   Expected<void> for_each_result(std::string_view id, const RowVisitor& visit,
                                  Deadline deadline = kNoDeadline);

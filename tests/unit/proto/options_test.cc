@@ -250,6 +250,17 @@ TEST(ReadOptionsTest, Results) {
   EXPECT_EQ(parse_results(words("RESULTS x FROM")).error(), "ERR option 'FROM' needs a value");
   EXPECT_EQ(parse_results(words("RESULTS x OFFSET 1")).error(), "ERR unknown option 'OFFSET'");
   EXPECT_EQ(parse_results(words("RESULTS x FROM 1 from 2")).error(), "ERR option 'FROM' is given twice");
+  EXPECT_FALSE(parsed->discards);
+  for (const char* text : {"RESULTS x FROM 7 COUNT 5 discard", "RESULTS x DISCARD FROM 7 COUNT 5"}) {
+    const auto discarding = parse_results(words(text));
+    ASSERT_TRUE(discarding) << discarding.error();
+    EXPECT_TRUE(discarding->discards);
+    EXPECT_EQ(discarding->from, 7u);
+    EXPECT_EQ(discarding->count, 5u);
+  }
+  EXPECT_EQ(parse_results(words("RESULTS x DISCARD")).error(), "ERR option 'DISCARD' needs 'FROM'");
+  EXPECT_EQ(parse_results(words("RESULTS x FROM 1 DISCARD DISCARD")).error(),
+            "ERR option 'DISCARD' is given twice");
 }
 
 TEST(ReadOptionsTest, List) {

@@ -116,6 +116,33 @@ TEST(ResultLogTest, DroppedRowsGiveTheirMemoryBackAndLeaveTheOthersInPlace) {
   EXPECT_THAT(read(log, 160, 9), ::testing::ElementsAre(Row{7, JobStatus::kOk, "y"}));
 }
 
+TEST(ResultLogTest, DiscardedRowsCountUpToTheirChunkAndAreFreedAFewChunksAtATime) {
+  ResultLog log;
+  for (std::uint64_t i = 0; i < 10; ++i) append(log, {{i, JobStatus::kOk, std::string(5000, 'x')}});
+  const std::uint64_t row_bytes = log.appended_bytes() / 10;
+  EXPECT_EQ(log.place_of(4)->first_row, 4u);
+  EXPECT_EQ(log.place_of(4)->bytes_before, 4 * row_bytes);
+  log.discard_before(4, *log.place_of(4));
+  EXPECT_EQ(log.discarded(), 4u);
+  EXPECT_EQ(log.discarded_bytes(), 4 * row_bytes);
+  EXPECT_FALSE(log.drop_before(4, 3));
+  EXPECT_EQ(log.first_row(), 3u);
+  EXPECT_TRUE(log.drop_before(4, 3));
+  EXPECT_EQ(log.first_row(), 4u);
+  EXPECT_EQ(log.place_of(3), std::nullopt);
+  // Small rows share a chunk, which begins with the first of them.
+  for (std::uint64_t i = 10; i < 14; ++i) append(log, {{i, JobStatus::kOk, "y"}});
+  log.discard_before(12, *log.place_of(12));
+  EXPECT_EQ(log.discarded(), 12u);
+  EXPECT_EQ(log.discarded_bytes(), 10 * row_bytes);
+  // A row that does not exist yet stands for the end.
+  log.discard_before(99, *log.place_of(99));
+  EXPECT_EQ(log.discarded(), 14u);
+  EXPECT_EQ(log.discarded_bytes(), log.appended_bytes());
+  log.discard_before(3, {0, 0});
+  EXPECT_EQ(log.discarded(), 14u) << "never less";
+}
+
 // What a journal keeps of a publication stays as it was, whatever is appended to its chunk or dropped.
 TEST(ResultLogTest, ASliceHoldsJustTheRowsThatWereAppended) {
   ResultLog log;
@@ -156,6 +183,10 @@ TEST(ResultLogTest, AgreesWithAVectorOverRandomPublicationsAndReads) {
     }
     ASSERT_EQ(log.rows(), all.size());
     if (random() % 20 == 0) log.drop_before(log.first_row() + random() % 50);
+    const std::uint64_t wanted = log.first_row() + random() % (all.size() - log.first_row() + 1);
+    const auto place = log.place_of(wanted);
+    ASSERT_TRUE(place.has_value());
+    ASSERT_LE(place->first_row, wanted);
     const std::uint64_t first = log.first_row() + random() % (all.size() - log.first_row() + 2);
     const std::uint64_t count = random() % 100;
     const auto rows = read(log, first, count);

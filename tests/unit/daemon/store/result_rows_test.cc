@@ -66,6 +66,19 @@ TEST(StoreResultRowsTest, ARunIsReadFromAnyRowOnAndAsManyAsAreWanted) {
   }
 }
 
+TEST(StoreResultRowsTest, ResultsSayHowManyBytesLieBeforeThem) {
+  ResultLog log;
+  const std::string first = encode(append_rows(log, {{0, JobStatus::kOk, "a"}, {1, JobStatus::kOk, "b"}}));
+  const std::uint64_t before = log.appended_bytes();
+  const std::string second = encode(append_rows(log, {{2, JobStatus::kOk, "c"}}));
+  const std::uint64_t before_run = log.appended_bytes();
+  const std::string run = encode(log.append_run(3, 2, JobStatus::kCancelled, ""));
+  EXPECT_EQ(bytes_before(first), 0U);
+  EXPECT_EQ(bytes_before(second), before);
+  EXPECT_EQ(bytes_before(run), before_run);
+  EXPECT_EQ(bytes_before(""), 0U);
+}
+
 TEST(StoreResultRowsTest, ARowThatTheVisitorRefusesIsNotConsumed) {
   ResultLog log;
   const std::string rows = encode(append_rows(log, {{0, JobStatus::kOk, "a"}, {1, JobStatus::kOk, "b"}}));

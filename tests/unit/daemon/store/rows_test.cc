@@ -73,6 +73,8 @@ void expect_same(const ChangesRow& given, const ChangesRow& read) {
   EXPECT_EQ(read.has_no_deadline, given.has_no_deadline);
   EXPECT_EQ(read.is_released, given.is_released);
   EXPECT_EQ(read.satisfied, given.satisfied);
+  EXPECT_EQ(read.discarded_rows, given.discarded_rows);
+  EXPECT_EQ(read.discarded_bytes, given.discarded_bytes);
 }
 
 void expect_same(const BatchStep& given, const StepRow& read) {
@@ -178,7 +180,11 @@ TEST(StoreRowsTest, TruncatedRowsAreRefused) {
     plain_accepted.start_at = 0;
     plain_accepted.after.clear();
     expect_refused(encode(accepted), encode(plain_accepted), decode_accepted);
-    const ChangesRow changes = values.changes();
+    ChangesRow changes = values.changes();
+    changes.discarded_rows = 1 + i;
+    const std::string discarding = encode(changes);
+    EXPECT_FALSE(decode_changes(Bounded(std::string_view(discarding).substr(0, discarding.size() - 1))));
+    changes.discarded_rows = 0;
     ChangesRow plain_changes = changes;
     plain_changes.has_no_deadline = plain_changes.is_released = false;
     plain_changes.satisfied.clear();

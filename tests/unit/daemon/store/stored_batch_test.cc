@@ -99,6 +99,46 @@ TEST(StoredBatchTest, ABatchThatIsOverIsReadAsOverAndLeavesNoPayloads) {
   }
 }
 
+// Results that a client has discarded.
+TEST(StoredBatchTest, DiscardedResultsLeaveTheStoreAndTheOthersStay) {
+  for (const std::uint64_t steps_of_one : {3U, 40U}) {
+    StoreBench bench;
+    bench.open();
+    bench.commit(accept_batch(1, 100));
+    StepMaker steps(1);
+    for (std::uint64_t i = 0; i < steps_of_one; ++i) {
+      bench.put(steps.end_jobs({{i, i + 1}}, ended(1, 0), {{i, JobStatus::kOk, "output"}}));
+    }
+    bench.put(
+        steps.end_jobs({{50, 52}}, ended(2, 0), {{50, JobStatus::kOk, "a"}, {51, JobStatus::kOk, "b"}}));
+    const Ticket written = bench.put(steps.end_jobs({{60, 61}}, ended(1, 0), {{60, JobStatus::kOk, "c"}}));
+    ASSERT_EQ(bench.outcomes->await(bench.put(open_batch(2))).error, "");
+    ASSERT_TRUE(bench.store->is_written(written));
+    const auto place = bench.store->place_of_result(1, steps_of_one + 1);
+    ASSERT_TRUE(place.has_value()) << place.error();
+    EXPECT_EQ(place->first_row, steps_of_one) << "the step that has the row";
+    EXPECT_GT(place->bytes_before, 6 * steps_of_one);
+    ChangesRow changes;
+    changes.discarded_rows = steps_of_one + 1;
+    changes.discarded_bytes = place->bytes_before;
+    bench.store->put(ChangeBatch{.sequence = 1, .changes = changes, .freed_rows = {0, place->first_row}},
+                     Urgency::kAwaited);
+    bench.close();
+    EXPECT_EQ(count_rows(bench.raw(), 1, "results"), 2U);
+    auto store = Store::open(bench.options(), testing::silent_log());
+    ASSERT_TRUE(store.has_value()) << store.error();
+    const std::vector<StoredBatch> batches = recover(**store);
+    ASSERT_EQ(batches.size(), 2U);
+    EXPECT_EQ(batches[0].history.rows, steps_of_one + 3);
+    EXPECT_EQ(batches[0].history.discarded, steps_of_one + 1);
+    EXPECT_EQ(batches[0].history.discarded_bytes, place->bytes_before);
+    EXPECT_EQ(batches[0].left.size(), 3U) << "the counters still agree with the steps";
+    const std::vector<StoredRow> left{{51, JobStatus::kOk, "b"}, {60, JobStatus::kOk, "c"}};
+    EXPECT_EQ(read_rows(**store, 1, steps_of_one + 1, 2), left);
+    EXPECT_FALSE((*store)->place_of_result(1, steps_of_one - 1).has_value());
+  }
+}
+
 TEST(StoredBatchTest, ABatchThatEndsWithTheGroupThatBroughtItLeavesNoPayloads) {
   StoreBench bench;
   bench.open();
@@ -216,6 +256,31 @@ TEST(StoredBatchTest, PayloadsAreFoundWhereverTheyLie) {
   std::string_view view;
   EXPECT_THROW(source->fetch(9004, {&view, 1}, scratch), std::runtime_error);
   EXPECT_THROW(bench.store->payloads(2)->fetch(0, {&view, 1}, scratch), std::runtime_error);
+}
+
+TEST(StoredBatchTest, PayloadsThatAreReadBackTakeABoundedMemoryUntilTheyAreDropped) {
+  StoreBench bench;
+  bench.open();
+  constexpr std::uint64_t kSmall = 500;  // 30 chunks of them
+  bench.commit(open_batch(1));
+  bench.commit(add_jobs(1, 0, std::vector<std::string>(kSmall, std::string(8000, 'x'))));
+  bench.commit(add_jobs(1, kSmall, large_payloads()));
+  const std::unique_ptr<PayloadSource> source = bench.store->payloads(1);
+  std::string scratch;
+  std::string_view view;
+  for (std::uint64_t index = 0; index < kSmall; ++index) {
+    ASSERT_EQ(source->fetch(index, {&view, 1}, scratch), 1U);
+    ASSERT_LE(source->memory_bytes(), 8U * 130 * 1024);
+  }
+  const std::uint64_t kept = source->memory_bytes();
+  EXPECT_GT(kept, 500'000U);
+  ASSERT_EQ(source->fetch(kSmall + 1, {&view, 1}, scratch), 1U);
+  EXPECT_EQ(view, large_payloads()[1]);
+  EXPECT_EQ(source->memory_bytes(), kept) << "a large payload is not kept";
+  source->drop_cached();
+  EXPECT_EQ(source->memory_bytes(), 0U);
+  ASSERT_EQ(source->fetch(0, {&view, 1}, scratch), 1U);
+  EXPECT_EQ(view, std::string(8000, 'x'));
 }
 
 TEST(StoredBatchTest, AForgottenBatchLeavesNoRow) {

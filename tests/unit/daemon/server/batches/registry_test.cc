@@ -47,6 +47,39 @@ TEST_F(RegistryTest, FindsABatchByItsIdUntilItIsForgotten) {
   EXPECT_EQ(registry_.size(), 0u);
 }
 
+// Payloads that are read back from the store.
+TEST_F(RegistryTest, PayloadsThatComeIntoMemoryLaterAreCharged) {
+  const ThreadRoleScope io_thread(kIoThread);
+  class ReadBack final : public PayloadSource {
+   public:
+    explicit ReadBack(std::uint64_t& bytes) : bytes_(bytes) {}
+    std::size_t fetch(std::uint64_t, std::span<std::string_view>, std::string&) override { return 0; }
+    std::uint64_t memory_bytes() const override { return bytes_; }
+    void drop_cached() override { bytes_ = 0; }
+
+   private:
+    std::uint64_t& bytes_;
+  };
+  std::uint64_t bytes = 0;
+  BatchOptions options;
+  options.id = "a";
+  const auto record = std::make_shared<BatchRecord>(
+      std::move(options), handler_,
+      std::make_unique<UncachedPayloads>(std::make_unique<ReadBack>(bytes), 1, std::nullopt), nullptr, lane_,
+      BatchRecord::Origin::kSubmit, registry_.take_sequence());
+  registry_.add(record);
+  const Account& account = tenant().account;
+  for (const std::uint64_t read : {1000, 300}) {
+    bytes = read;
+    registry_.update(*record, record->status(), now_);
+    EXPECT_EQ(account.used(Resource::kQueuedBytes), read);
+  }
+  end(*record);
+  EXPECT_EQ(account.used(Resource::kQueuedBytes), 0u);
+  record->payloads().release(BatchPayloads::FailedJobs::kMayRunAgain, BatchPayloads::Repetition::kPossible);
+  EXPECT_EQ(bytes, 0u) << "dropped";
+}
+
 TEST_F(RegistryTest, ListsNewestFirst) {
   const ThreadRoleScope io_thread(kIoThread);
   for (const char* id : {"a", "b", "c"}) add(id);
@@ -294,7 +327,8 @@ TEST_F(RegistryTest, CountsWhatWaitsUntilItIsOver) {
   status.running = 1;
   EXPECT_FALSE(registry_.update(*a, status, now_));
   EXPECT_EQ(registry_.queued_jobs(), 9u);
-  EXPECT_EQ(registry_.tenants().account_of_all().used(Resource::kQueuedBytes), 150u);
+  EXPECT_EQ(registry_.tenants().account_of_all().used(Resource::kQueuedBytes),
+            50 + a->payloads().memory_bytes());
 
   end(*a);
   EXPECT_EQ(registry_.queued_jobs(), 5u);

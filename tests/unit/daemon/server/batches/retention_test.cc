@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -223,6 +224,100 @@ TEST_F(RetentionTest, WeightCounts) {
   retention_.limits_changed();
   EXPECT_TRUE(is_there("a1", "alice"));
   EXPECT_FALSE(is_there("b1", "bob")) << "it has less, but more for its weight";
+}
+
+TEST_F(RetentionTest, ResultsThatGrowCostNoLighterUserABatch) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (const char* owner : {"alice", "bob", "carol"}) {
+    tenant(owner).account.set_limit(Resource::kStoredBytes, 100 * kBytes);
+  }
+  add_over("a1", "alice");
+  const auto grows = add_stored("b1", "bob");
+  tenant("bob").account.charge(Resource::kQueuedJobs, 1);
+  limit_to(6 * kBytes);
+  retention_.update(*grows, 8 * kBytes);
+  retention_.evict();
+  EXPECT_TRUE(is_there("a1", "alice")) << "bob is the heaviest, and has nothing to give";
+  for (const char* id : {"c1", "c2"}) {
+    add_over(id, "carol");
+    retention_.evict();
+  }
+  EXPECT_TRUE(is_there("c1", "carol"));
+  add_over("b2", "bob");
+  retention_.evict();
+  EXPECT_FALSE(is_there("b2", "bob")) << "the one whose results grow gives";
+  EXPECT_TRUE(is_there("c1", "carol"));
+  // A heavier one gives, too.
+  tenant("bob").weight = 5;  // 9,000 bytes, where carol has 2,000 and alice 1,000
+  retention_.update(*grows, 8 * kBytes + 1);
+  retention_.evict();
+  EXPECT_FALSE(is_there("c1", "carol"));
+  EXPECT_TRUE(is_there("a1", "alice"));
+}
+
+TEST_F(RetentionTest, APinnedBatchDoesNotKeepYoungerOnesAndGoesOnceItIsUnpinned) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::set<std::uint64_t> pinned;
+  retention_.pin_while([&](std::uint64_t sequence) { return pinned.contains(sequence); });
+  const std::uint64_t first = add_over("first")->sequence;
+  pinned.insert(first);
+  pinned.insert(add_over("second")->sequence);
+  for (const char* id : {"third", "fourth"}) add_over(id);
+  limit_to(3 * kBytes);
+  retention_.limits_changed();
+  EXPECT_TRUE(is_there("first"));
+  EXPECT_TRUE(is_there("second"));
+  EXPECT_FALSE(is_there("third")) << "the oldest that may go";
+  EXPECT_TRUE(is_there("fourth"));
+  limit_to(kBytes);
+  retention_.limits_changed();
+  EXPECT_FALSE(is_there("fourth"));
+  EXPECT_EQ(stored_bytes(), 2 * kBytes);
+  pinned.erase(first);
+  retention_.evict();
+  EXPECT_TRUE(is_there("first")) << "not looked at before it is said";
+  retention_.unpinned(first);
+  retention_.evict();
+  EXPECT_FALSE(is_there("first"));
+  EXPECT_TRUE(is_there("second"));
+  // What is put aside can be forgotten, and its bytes go with it.
+  EXPECT_TRUE(retention_.forget(*registry_.find(tenant(), "second").value(), Urgency::kWithNext).has_value());
+  EXPECT_EQ(stored_bytes(), 0u);
+}
+
+// Batches whose results are in memory alone.
+TEST_F(RetentionTest, ResultsInMemoryCostNoLighterUserABatch) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto light = add("light", "alice");
+  end(*light);
+  retention_.add(*light);
+  tenant("alice").account.results().charge(10);
+  tenant("bob").account.results().charge(100);
+  tenant("bob").account.charge(Resource::kQueuedJobs, 1);
+  all().results().set_limit(100);
+  retention_.evict_results();
+  EXPECT_TRUE(is_there("light", "alice"));
+  tenant("bob").account.refund(Resource::kQueuedJobs, 1);
+  retention_.evict_results();
+  EXPECT_FALSE(is_there("light", "alice")) << "no results grow, so there is no neighbour to pay for";
+  tenant("alice").account.results().refund(10);
+  tenant("bob").account.results().refund(100);
+}
+
+TEST_F(RetentionTest, DiscardedResultsGiveTheirBytesBackWhereverTheBatchIsKept) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto active = add_stored("active");
+  retention_.update(*active, 500);
+  retention_.results_discarded(*active, 200);
+  EXPECT_EQ(stored_bytes(), kBytes + 200);
+  end(*active);
+  retention_.add(*active);
+  retention_.results_discarded(*active, 100);
+  EXPECT_EQ(stored_bytes(), kBytes + 100);
+  limit_to(kBytes);
+  EXPECT_TRUE(has_room_for(kBytes)) << "just what is left can be evicted";
+  ASSERT_TRUE(retention_.forget(*active, Urgency::kWithNext).has_value());
+  EXPECT_EQ(stored_bytes(), 0u);
 }
 
 // The record of a batch that is in memory alone counts until it is forgotten, too.

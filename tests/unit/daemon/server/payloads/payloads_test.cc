@@ -108,6 +108,22 @@ TEST(StreamedPayloadsTest, WhatIsWithdrawnIsGoneAndWhatComesNextTakesItsPlace) {
   EXPECT_EQ(fetch(payloads, 0, 4), (Texts{"a", "b", "d", "e"}));
 }
 
+TEST(StreamedPayloadsTest, WhatIsWithdrawnTakesNoMemory) {
+  StreamedPayloads payloads;
+  add(payloads, arguments({"a", "b"}));
+  const std::uint64_t before = payloads.memory_bytes();
+  add(payloads, arguments({"c"}));
+  payloads.withdraw(1);
+  EXPECT_EQ(payloads.memory_bytes(), before) << "copied beside others";
+  const std::string large(StreamedPayloads::kCopiedBytes, 'x');
+  add(payloads, arguments({large, "d"}));
+  EXPECT_GT(payloads.memory_bytes(), before + large.size());
+  payloads.withdraw(2);
+  EXPECT_EQ(payloads.memory_bytes(), before) << "in a piece of its own";
+  payloads.withdraw(2);
+  EXPECT_EQ(payloads.memory_bytes(), 0u);
+}
+
 TEST(StreamedPayloadsTest, KeepsOnlyWhatIsWantedAndTakesMore) {
   StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
   const std::string large(StreamedPayloads::kCopiedBytes, 'x');

@@ -182,7 +182,7 @@ constexpr CommandSpec kCommands[] = {
     {Id::kResults, "results", 2, 9, kBlocking, Group::kRead,
      "Returns results of a batch in the order of completion, from a cursor on; may discard those before it", kResults},
     {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Resumes a paused batch", kId},
-    {Id::kRetry, "retry", 2, 2, kWrite, Group::kControl,
+    {Id::kRetry, "retry", 2, 2, kWrite | kBlocking, Group::kControl,
      "Queues the failed jobs of a batch again; returns their number", kId},
     {Id::kRun, "run", 4, kNoMaximum, kWrite | kBlocking | kNotInMulti, Group::kSubmit,
      "Runs jobs, waits, and returns their results in the order of the jobs", kRun},

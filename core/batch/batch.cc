@@ -48,15 +48,16 @@ BatchStatus Batch::status() const {
   result.jobs = jobs_;
   result.ok = ended_.count(JobStatus::kOk);
   result.cancelled = ended_.count(JobStatus::kCancelled);
-  result.failed = ended_.failed();
-  const std::uint64_t ended = ended_.total();
+  // Jobs that are about to be queued again count as queued.
+  result.failed = ended_.failed() - requeued_jobs_;
+  const std::uint64_t ended = ended_.total() - requeued_jobs_;
   if (retries_ != nullptr) {
     result.waiting = retries_->waiting();
     result.retry_at = retries_->next_due();
   }
   result.running = std::min(executors_, jobs_ - ended - result.waiting);
-  result.retried = retried_;
-  result.superseded = superseded_;
+  result.retried = retried_ + requeued_jobs_;
+  result.superseded = requeued_ != nullptr ? requeued_below_ : superseded_;
   result.queued = jobs_ - ended - result.running;
   result.submitted_at = submitted_at_;
   result.started_at = started_at_;
@@ -125,9 +126,13 @@ void Batch::refund_results() {
   result_charge_.set(0);
 }
 
-void Batch::charge_results() {
-  result_charge_.set(log_.memory_bytes() + failed_.capacity() * sizeof(IndexRange) +
-                     (retries_ != nullptr ? retries_->memory_bytes() : 0));
+void Batch::charge_results() { result_charge_.set(log_.memory_bytes() + failure_bytes()); }
+
+std::uint64_t Batch::failure_bytes() const {
+  std::size_t ranges = failed_.capacity();
+  if (all_failed_ != nullptr) ranges += all_failed_->capacity();
+  if (requeued_ != nullptr) ranges += requeued_->capacity();
+  return ranges * sizeof(IndexRange) + (retries_ != nullptr ? retries_->memory_bytes() : 0);
 }
 
 void Batch::restore(const BatchHistory& history) {
@@ -146,6 +151,7 @@ void Batch::restore(const BatchHistory& history) {
   retried_ = history.retried;
   superseded_ = history.superseded;
   failed_ = history.failed;
+  failed_jobs_ = count_of(failed_);
   for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
   log_.begin_at(history.rows, history.result_bytes, history.discarded, history.discarded_bytes);
   // [batch-stop] relaxed: no other thread has the batch yet.
@@ -159,8 +165,7 @@ void Batch::restore(const BatchHistory& history) {
 std::uint64_t Batch::memory_bytes() const {
   const std::uint64_t payload_bytes = payloads_->memory_bytes();
   const MutexLock lock(mutex_);
-  return sizeof(*this) + payload_bytes + log_.memory_bytes() + failed_.capacity() * sizeof(IndexRange) +
-         (retries_ != nullptr ? retries_->memory_bytes() : 0);
+  return sizeof(*this) + payload_bytes + log_.memory_bytes() + failure_bytes();
 }
 
 std::optional<std::uint64_t> Batch::jobs_added(std::uint64_t count) {
@@ -222,31 +227,41 @@ std::uint64_t Batch::stop(std::string reason) {
   stopping_.store(true, std::memory_order_relaxed);
   // [batch-hold] relaxed: as in is_held().
   holds_.store(0, std::memory_order_relaxed);
-  const std::uint64_t left = jobs_ - ended_.total();
+  const std::uint64_t left = jobs_ - (ended_.total() - requeued_jobs_);
   // An executor whose jobs have all ended may have yet to leave.
   const std::uint64_t waiting = retries_ != nullptr ? retries_->waiting() : 0;
   return left - std::min(executors_, left - waiting);
 }
 
 void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
+  do {
+    const auto some = ranges.first(std::min(kDroppedAtOnce, ranges.size()));
+    ranges = ranges.subspan(some.size());
+    drop(some, ranges.empty());
+  } while (!ranges.empty());
+}
+
+void Batch::drop(std::span<const IndexRange> ranges, bool are_last) {
   bool over = false;
   {
     const MutexLock lock(mutex_);
-    for (const IndexRange& range : ranges) {
-      ended_.by_status[static_cast<std::size_t>(JobStatus::kCancelled)] += range.size();
-      handler_.stats.add_jobs(JobStatus::kCancelled, range.size());
+    if (!ranges.empty()) {
+      const std::uint64_t count = count_of(ranges);
+      ended_.by_status[static_cast<std::size_t>(JobStatus::kCancelled)] += count;
+      handler_.stats.add_jobs(JobStatus::kCancelled, count);
       ResultLog::Slice rows;
       if (options_.keep != Keep::kNone) {
-        rows = log_.append_run(range.low, range.size(), JobStatus::kCancelled, stop_reason_);
+        rows = log_.append_runs(ranges, JobStatus::kCancelled, stop_reason_);
       }
-      if (&range == &ranges.back()) over = finish_if_over();
+      over = are_last && finish_if_over();
       BatchStep step;
-      step.ended.push_back(range);
+      step.ended.assign(ranges.begin(), ranges.end());
       record(std::move(step), std::move(rows));
+      charge_results();
+      if (over) announce_end();
+    } else {
+      over = finish_and_record();
     }
-    charge_results();
-    if (over) announce_end();
-    if (ranges.empty()) over = finish_and_record();
   }
   if (over || !ranges.empty()) notify_observer();
 }
@@ -292,11 +307,14 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     ended_.by_status[i] += count;
     if (count != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), count);
   }
-  for (const IndexRange& range : publication.failed) append_range(failed_, range);
+  for (const IndexRange& range : publication.failed) {
+    append_range(failed_, range);
+    failed_jobs_ += range.size();
+  }
   ResultLog::Slice slice = log_.append(std::move(prepared));
   charge_results();
   const bool too_many_failures =
-      options_.max_fails != 0 && !cancelled_ && ended_.failed() >= options_.max_fails;
+      options_.max_fails != 0 && !cancelled_ && ended_.failed() - requeued_jobs_ >= options_.max_fails;
   const bool over = finish_if_over();
   if (journal_ != nullptr) {
     BatchStep step;
@@ -316,6 +334,7 @@ void Batch::report_throw(std::uint64_t index, std::string_view what) {
 bool Batch::finish_if_over() {
   // [batch-over] relaxed: written under the mutex that is held.
   if (!closed_ || ended_.total() != jobs_ || over_.load(std::memory_order_relaxed)) return false;
+  if (requeued_ != nullptr) return false;
   // [batch-hold] relaxed: written under the mutex that is held.
   const Holds holds = holds_.load(std::memory_order_relaxed);
   if (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) return false;
@@ -353,8 +372,19 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
   step.superseded = superseded_;
   // The journal drops the steps before the last one, which therefore has all that may be read
   // later.
-  if (finished_at_ != 0) step.failed = sorted(failed_);
+  if (finished_at_ != 0 && !cancelled_) list_failed(step);
   journal_->record(std::move(step));
+}
+
+void Batch::list_failed(BatchStep& step) {
+  constexpr std::size_t kFewRanges = 1024;
+  if (failed_.size() <= kFewRanges) {
+    step.failed = sorted(failed_);
+    return;
+  }
+  // Until requeue() nothing is added to it.
+  all_failed_ = std::make_shared<const std::vector<IndexRange>>(std::exchange(failed_, {}));
+  step.all_failed = all_failed_;
 }
 
 void Batch::notify_observer() {

@@ -171,7 +171,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Attempt number of one running job: the same, plus its failed attempts. One load, unless a job
   // of the batch was retried: then a lock and a look-up.
   std::uint32_t attempt(std::uint64_t index) const;
-  // The jobs that have failed for good, ascending.
+  // The jobs that have failed for good, ascending. If these are very many ranges, one range that has them all: sorting
+  // them would take milliseconds.
   std::vector<IndexRange> failed_jobs() const;
 
   // Bytes held: payloads and results. A hint.
@@ -205,8 +206,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Sets is_stopping(). `reason` becomes the output of the jobs that never run. Returns how many
   // jobs these are.
   std::uint64_t stop(std::string reason);
-  // Records that these jobs will never run.
+  // Records that these jobs will never run. Takes the mutex, and makes a step, for each kDroppedAtOnce ranges.
   void jobs_dropped(std::span<const IndexRange> ranges);
+  static constexpr std::size_t kDroppedAtOnce = 512;  // some 20 us
 
   // An executor begins, or ends, to run jobs of this batch: see core/lane/turn.h.
   void executor_joined();
@@ -219,13 +221,21 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // caller then cancels the rest.
   [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                              std::vector<IndexRange> indexes);
-  // Returns the jobs whose next attempt is due. The caller puts them into the ring, or records that
-  // they never run.
-  std::vector<IndexRange> take_due_retries(Nanoseconds now);
-  // Makes all failed jobs queued again, and returns them: the caller puts them into the ring, which
-  // the batch may have left. A batch that was over no longer is. Returns none if the batch was
-  // cancelled. One thread at a time.
-  std::vector<IndexRange> requeue_failed();
+  // Returns jobs whose next attempt is due, of about `most` failures. The caller puts them into the ring, or
+  // records that they never run.
+  std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
+
+  // All failed jobs are queued again, in two halves. begin_requeue() says how many there are, in how many ranges; it
+  // takes no longer for many. A batch that was over no longer is; it will not be over before requeue() has
+  // been called. None if there are no failed jobs, the batch was cancelled, or another requeue has begun. requeue()
+  // does it, records it, and returns the jobs, ascending: the caller puts them into the ring, which the batch may
+  // have left. It holds the mutex for short times only. One thread at a time.
+  struct Requeue {
+    std::uint64_t jobs = 0;
+    std::size_t ranges = 0;
+  };
+  Requeue begin_requeue();
+  std::vector<IndexRange> requeue();
   // Takes back the last jobs_added(): the ring does not have these jobs, and they were not
   // accepted.
   void jobs_withdrawn(std::uint64_t count);
@@ -259,6 +269,13 @@ class Batch : public std::enable_shared_from_this<Batch> {
       LOCKSLEY_REQUIRES(mutex_);
   // After a change of what results hold in memory.
   void charge_results() LOCKSLEY_REQUIRES(mutex_);
+  void drop(std::span<const IndexRange> ranges, bool are_last) LOCKSLEY_EXCLUDES(mutex_);
+  // Puts all failed jobs into the last step.
+  void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
+  // Bytes that remember failures.
+  std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
+  // Jobs are queued again: adds their next attempts to `next`.
+  void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
   // Returns the same as publish().
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   Retries& retries() LOCKSLEY_REQUIRES(mutex_);
@@ -289,7 +306,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
   std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);  // jobs that ended so; disjoint
-  std::uint64_t superseded_ LOCKSLEY_GUARDED_BY(mutex_) = 0;    // BatchStatus::superseded
+  std::uint64_t failed_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;   // how many are known: in failed_, all_failed_
+  // In place of failed_ once the batch is over, where there are many: shared with the last step.
+  std::shared_ptr<const std::vector<IndexRange>> all_failed_ LOCKSLEY_GUARDED_BY(mutex_);
+  // Taken from these by begin_requeue(), until requeue() is done; null: no requeue.
+  std::shared_ptr<const std::vector<IndexRange>> requeued_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t requeued_jobs_ LOCKSLEY_GUARDED_BY(mutex_) =
+      0;  // how many these are; still counted as failed
+  std::uint64_t requeued_below_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // becomes superseded_
+  bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;    // the batch was over
+  std::uint64_t superseded_ LOCKSLEY_GUARDED_BY(mutex_) = 0;      // BatchStatus::superseded
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried
 

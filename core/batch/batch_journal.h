@@ -33,8 +33,11 @@ struct BatchStep {
   // Disjoint; also disjoint from those of all other steps, except for jobs that were requeued
   // between.
   std::vector<IndexRange> ended;
-  // Part of `ended`. In the last step: all jobs that have failed, of all steps.
+  // Part of `ended`. In the last step: all jobs that have failed, of all steps; nothing if the batch was cancelled, as
+  // its failed jobs are never queued again.
   std::vector<IndexRange> failed;
+  // The same in place of `failed`, in any order, where there are many.
+  std::shared_ptr<const std::vector<IndexRange>> all_failed;
   // Jobs that had failed and are queued again.
   std::vector<IndexRange> requeued;
   // Replaces all steps before it, and has number 0: a batch that was over goes on.

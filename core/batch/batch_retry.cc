@@ -1,6 +1,8 @@
 // Failed jobs of a batch: automatic retries, and jobs that a command queues again.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "core/base/index_ranges.h"
@@ -45,8 +47,16 @@ std::uint32_t Batch::attempt(std::uint64_t index) const {
 }
 
 std::vector<IndexRange> Batch::failed_jobs() const {
+  constexpr std::size_t kMostRanges = 32'768;  // some 500 us
   const MutexLock lock(mutex_);
-  return sorted(failed_);
+  std::size_t ranges = failed_.size();
+  for (const auto& more : {all_failed_, requeued_}) ranges += more != nullptr ? more->size() : 0;
+  if (ranges > kMostRanges) return {{0, jobs_}};
+  std::vector<IndexRange> all = failed_;
+  for (const auto& more : {all_failed_, requeued_}) {
+    if (more != nullptr) all.insert(all.end(), more->begin(), more->end());
+  }
+  return sorted(std::move(all));
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
@@ -128,44 +138,101 @@ std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> fail
   return again;
 }
 
-std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now) {
+std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now, std::size_t most) {
   const MutexLock lock(mutex_);
-  return retries_ == nullptr ? std::vector<IndexRange>() : retries_->take_due(now);
+  return retries_ == nullptr ? std::vector<IndexRange>() : retries_->take_due(now, most);
 }
 
-std::vector<IndexRange> Batch::requeue_failed() {
-  std::vector<IndexRange> again;
+Batch::Requeue Batch::begin_requeue() {
+  const MutexLock lock(mutex_);
+  if (cancelled_ || requeued_ != nullptr || failed_jobs_ == 0) return {};
+  // If an earlier process did not record which jobs had failed, they cannot be queued again.
+  if (failed_jobs_ != ended_.failed()) return {};
+  requeued_ = all_failed_ != nullptr
+                  ? std::exchange(all_failed_, nullptr)
+                  : std::make_shared<const std::vector<IndexRange>>(std::exchange(failed_, {}));
+  requeued_jobs_ = std::exchange(failed_jobs_, 0);
+  requeued_below_ = log_.rows();
+  // [batch-over] relaxed: written under the mutex that is held.
+  requeues_from_end_ = over_.load(std::memory_order_relaxed);
+  if (requeues_from_end_) {
+    finished_at_ = 0;
+    // [batch-over] release: as in announce_end(), for the counters that change with it.
+    over_.store(false, std::memory_order_release);
+  }
+  return {requeued_jobs_, requeued_->size()};
+}
+
+void Batch::forgive(IndexRange jobs, std::vector<JobAttempts>& next) {
+  std::vector<JobAttempts> parts;
+  retries().visit(jobs, [&](IndexRange part, Attempts attempts) {
+    ++attempts.failed;
+    parts.push_back({part, {attempts.failed, attempts.failed}});
+  });
+  for (const JobAttempts& each : parts) {
+    retries_->set(each.jobs, each.attempts);
+    if (!next.empty() && next.back().jobs.high == each.jobs.low && next.back().attempts == each.attempts) {
+      next.back().jobs.high = each.jobs.high;
+    } else {
+      next.push_back(each);
+    }
+  }
+}
+
+std::vector<IndexRange> Batch::requeue() {
+  constexpr std::size_t kAtOnce = 256;  // some 100 us with the mutex
+  constexpr auto kLongWithMutex = std::chrono::microseconds(20);
+  constexpr auto kPause = std::chrono::microseconds(100);
+  BatchStep step;
+  std::shared_ptr<const std::vector<IndexRange>> failed;
+  std::uint64_t jobs = 0;
+  bool is_base = false;
   {
     const MutexLock lock(mutex_);
-    if (cancelled_ || failed_.empty()) return again;
-    // If an earlier process did not record which jobs had failed, they cannot be queued again.
-    if (count_of(failed_) != ended_.failed()) return again;
-    again = sorted(std::exchange(failed_, {}));
-    BatchStep step;
-    step.requeued = again;
-    for (const IndexRange& range : again) {
-      retries().visit(range, [&](IndexRange jobs, Attempts attempts) {
-        ++attempts.failed;
-        step.job_attempts.push_back({jobs, {attempts.failed, attempts.failed}});
-      });
+    if (requeued_ == nullptr) return {};
+    failed = requeued_;
+    jobs = jobs_;
+    is_base = requeues_from_end_;
+  }
+  std::vector<IndexRange> again = sorted(*failed);
+  step.requeued = again;
+  // The journal has dropped the steps of a batch that was over, or is about to: so this step replaces them.
+  if (is_base) {
+    const IndexRange all{0, jobs};
+    step.ended = difference({&all, 1}, again);
+    step.is_base = true;
+  }
+  for (std::size_t at = 0; at < again.size(); at += kAtOnce) {
+    const std::size_t end = std::min(at + kAtOnce, again.size());
+    const Nanoseconds began = steady_now();
+    {
+      const MutexLock lock(mutex_);
+      if (is_base) {
+        // The jobs between them have ended for good, so it does not matter what is said of these: mostly this
+        // is one range for all.
+        forgive({again[at].low, end < again.size() ? again[end].low : again.back().high}, step.job_attempts);
+      } else {
+        for (std::size_t i = at; i < end; ++i) forgive(again[i], step.job_attempts);
+      }
     }
-    for (const JobAttempts& jobs : step.job_attempts) retries_->set(jobs.jobs, jobs.attempts);
+    // Others that wait for the mutex have it now.
+    if (end < again.size() && steady_now() - began > kLongWithMutex) std::this_thread::sleep_for(kPause);
+  }
+  {
+    const MutexLock lock(mutex_);
+    // Of which status they were is not known any more; the sum is right.
+    std::uint64_t left = std::exchange(requeued_jobs_, 0);
+    retried_ += left;
     for (const JobStatus status : {JobStatus::kError, JobStatus::kTimeout, JobStatus::kCrashed}) {
-      ended_.by_status[static_cast<std::size_t>(status)] = 0;
+      std::uint64_t& ended = ended_.by_status[static_cast<std::size_t>(status)];
+      const std::uint64_t taken = std::min(ended, left);
+      ended -= taken;
+      left -= taken;
     }
-    retried_ += count_of(again);
-    superseded_ = log_.rows();
-    // [batch-over] relaxed: written under the mutex that is held.
-    if (over_.load(std::memory_order_relaxed)) {
-      // The journal has dropped its steps, or is about to: so this step replaces them.
-      const IndexRange all{0, jobs_};
-      step.ended = difference({&all, 1}, again);
-      step.is_base = true;
-      steps_ = 0;
-      finished_at_ = 0;
-      // [batch-over] release: as in announce_end(), for the counters that change with it.
-      over_.store(false, std::memory_order_release);
-    }
+    requeued_ = nullptr;  // `failed` outlives the lock
+    superseded_ = requeued_below_;
+    if (is_base) steps_ = 0;
+    charge_results();
     record(std::move(step), {});
   }
   notify_observer();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/index_ranges.h"
+
 namespace locksley {
 namespace {
 
@@ -13,6 +15,21 @@ constexpr std::size_t kLargestChunkBytes = 256 * 1024;
 // A publication of at least so many bytes gets a chunk of its own, which is filled outside the
 // mutex: copying 4 KiB takes about as long as taking the lock.
 constexpr std::size_t kOwnChunkBytes = 4096;
+
+// Visits at most `most` rows of the runs, beginning with row number `skip`, until `visit` returns false.
+std::uint64_t visit_runs(const ResultLog::Chunk& chunk, std::uint64_t skip, std::uint64_t most,
+                         const std::function<bool(const ResultRow&)>& visit) {
+  std::uint64_t consumed = 0;
+  for (const IndexRange& run : chunk.runs) {
+    const std::uint64_t passed = std::min(skip, run.size());
+    skip -= passed;
+    for (std::uint64_t index = run.low + passed; index < run.high; ++index) {
+      if (consumed == most || !visit({index, chunk.run_status, chunk.run_reason})) return consumed;
+      ++consumed;
+    }
+  }
+  return consumed;
+}
 
 }  // namespace
 
@@ -68,11 +85,32 @@ ResultLog::Slice ResultLog::append_run(std::uint64_t first_index, std::uint64_t 
   chunk->run_status = status;
   chunk->run_first = first_index;
   chunk->run_reason = std::move(reason);
-  memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + chunk->run_reason.capacity();
-  const Slice slice{chunk, 0, 0, rows_, count, appended_bytes_};
-  entries_.push_back({std::move(chunk), rows_, count, 0, appended_bytes_});
-  rows_ += count;
+  return append_chunk(std::move(chunk), count);
+}
+
+ResultLog::Slice ResultLog::append_runs(std::span<const IndexRange> runs, JobStatus status,
+                                        std::string reason) {
+  if (runs.size() == 1) return append_run(runs[0].low, runs[0].size(), status, std::move(reason));
+  const std::uint64_t count = count_of(runs);
+  if (count == 0) return {};
+  auto chunk = std::make_shared<Chunk>();
+  chunk->run_status = status;
+  chunk->run_reason = std::move(reason);
+  chunk->runs.assign(runs.begin(), runs.end());
+  return append_chunk(std::move(chunk), count);
+}
+
+ResultLog::Slice ResultLog::append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows) {
+  memory_bytes_ += memory_of(*chunk);
+  const Slice slice{chunk, 0, 0, rows_, rows, appended_bytes_};
+  entries_.push_back({std::move(chunk), rows_, rows, 0, appended_bytes_});
+  rows_ += rows;
   return slice;
+}
+
+std::uint64_t ResultLog::memory_of(const Chunk& chunk) {
+  const std::uint64_t held = chunk.bytes != nullptr ? chunk.capacity : chunk.run_reason.capacity();
+  return sizeof(Chunk) + sizeof(Entry) + held + chunk.runs.capacity() * sizeof(IndexRange);
 }
 
 bool ResultLog::drop_before(std::uint64_t row, std::size_t most) {
@@ -80,9 +118,7 @@ bool ResultLog::drop_before(std::uint64_t row, std::size_t most) {
     return dropped_ < entries_.size() && entries_[dropped_].first_row + entries_[dropped_].rows <= row;
   };
   for (; most != 0 && has_more(); --most) {
-    const Chunk& chunk = *entries_[dropped_].chunk;
-    memory_bytes_ -= sizeof(Chunk) + sizeof(Entry) +
-                     (chunk.bytes != nullptr ? chunk.capacity : chunk.run_reason.capacity());
+    memory_bytes_ -= memory_of(*entries_[dropped_].chunk);
     entries_[dropped_++].chunk.reset();
   }
   const bool is_done = !has_more();
@@ -129,6 +165,14 @@ std::uint64_t ResultLog::visit(std::span<const Segment> segments, std::uint64_t 
     const Chunk& chunk = *segment.chunk;
     std::uint64_t row = segment.first_row;
     const std::uint64_t end = segment.first_row + segment.rows;
+    if (!chunk.runs.empty()) {
+      const std::uint64_t most = max_rows - consumed;
+      const std::uint64_t skipped = first - std::min(first, row);
+      const std::uint64_t visited = visit_runs(chunk, skipped, most, visit);
+      consumed += visited;
+      if (visited < std::min(most, segment.rows - std::min(segment.rows, skipped))) return consumed;
+      continue;
+    }
     if (chunk.bytes == nullptr) {
       for (row = std::max(row, first); row < end; ++row) {
         if (consumed == max_rows) return consumed;

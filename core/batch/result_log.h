@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index_range.h"
 #include "core/base/job.h"
 
 namespace locksley {
@@ -50,10 +51,12 @@ class ResultLog {
   struct Chunk {
     std::unique_ptr<std::byte[]> bytes;  // rows; null for a run
     std::size_t capacity = 0;
-    // A run: jobs run_first, run_first + 1, … that never ran, without rows of their own.
+    // A run: jobs run_first, run_first + 1, … that never ran, without rows of their own; or those of `runs`, if there
+    // are any.
     JobStatus run_status = JobStatus::kCancelled;
     std::uint64_t run_first = 0;
     std::string run_reason;
+    std::vector<IndexRange> runs;
   };
   // A stretch of rows in one chunk.
   struct Segment {
@@ -92,6 +95,8 @@ class ResultLog {
   Slice append(Prepared prepared);
   // Appends `count` rows for jobs that never ran, in constant memory.
   Slice append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
+  // The same for several runs, in one chunk: 16 bytes a run.
+  Slice append_runs(std::span<const IndexRange> runs, JobStatus status, std::string reason);
   // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
   // first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
@@ -132,6 +137,9 @@ class ResultLog {
                              const std::function<bool(const ResultRow&)>& visit);
 
  private:
+  static std::uint64_t memory_of(const Chunk& chunk);
+  Slice append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows);
+
   struct Entry {
     std::shared_ptr<Chunk> chunk;
     std::uint64_t first_row;

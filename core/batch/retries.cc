@@ -73,9 +73,9 @@ void Retries::schedule(const JobAttempts& jobs, Nanoseconds now) {
   waiting_jobs_ += jobs.jobs.size();
 }
 
-std::vector<IndexRange> Retries::take_due(Nanoseconds now) {
+std::vector<IndexRange> Retries::take_due(Nanoseconds now, std::size_t most) {
   std::vector<IndexRange> due;
-  while (!waiting_.empty() && waiting_.begin()->first <= now) {
+  while (!waiting_.empty() && waiting_.begin()->first <= now && due.size() < most) {
     due.push_back(waiting_.begin()->second);
     waiting_jobs_ -= due.back().size();
     waiting_.erase(waiting_.begin());

@@ -1,5 +1,7 @@
 #include "core/lane/lane.h"
 
+#include <algorithm>
+
 #include "core/base/index_ranges.h"
 
 namespace locksley {
@@ -40,23 +42,30 @@ void Lane::attach(const std::shared_ptr<Batch>& batch) {
 }
 
 void Lane::retry_due(const std::shared_ptr<Batch>& batch) {
-  put_back(batch, batch->take_due_retries(steady_now()));
+  constexpr std::size_t kAtOnce = 4096;  // some 500 us
+  put_back(batch, batch->take_due_retries(steady_now(), kAtOnce));
 }
 
 std::uint64_t Lane::retry_failed(const std::shared_ptr<Batch>& batch) {
-  const auto ranges = batch->requeue_failed();
-  put_back(batch, ranges);
-  return count_of(ranges);
+  const std::uint64_t count = batch->begin_requeue().jobs;
+  if (count != 0) put_back(batch, batch->requeue());
+  return count;
 }
 
-void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges) {
+void Lane::queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
+                       std::size_t more) {
+  put_back(batch, some, more);
+}
+
+void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
+                    std::size_t more) {
   if (ranges.empty()) return;
   RingQueue& queue = batch->ring_queue();
-  if (!ring_.put_back(queue, ranges, steady_now())) {
+  if (!ring_.put_back(queue, ranges, steady_now(), more)) {
     // The queue left the ring when all its jobs were settled and none could be added: so it is
     // closed.
     attach(batch);
-    ring_.put_back(queue, ranges, steady_now());
+    ring_.put_back(queue, ranges, steady_now(), more);
     ring_.close(queue, steady_now());
   }
   // As in enqueue(): exactly one of the two calls gets the jobs.
@@ -125,14 +134,32 @@ void Lane::release(Batch& batch, Hold reason) {
 }
 
 std::uint64_t Lane::cancel(Batch& batch, std::string reason) {
-  const std::uint64_t will_not_run = batch.stop(std::move(reason));
-  auto dropped = ring_.cancel(batch.ring_queue(), steady_now());
-  // Jobs that wait for a retry are not in the ring.
-  for (const IndexRange& range : batch.take_due_retries(Nanoseconds::max())) dropped.push_back(range);
+  Cancelled cancelled = begin_cancel(batch, std::move(reason));
+  while (!drop_some(batch, cancelled)) {
+  }
+  return cancelled.will_not_run;
+}
+
+Lane::Cancelled Lane::begin_cancel(Batch& batch, std::string reason) {
+  Cancelled cancelled{.will_not_run = batch.stop(std::move(reason)), .left = {}};
+  cancelled.left = ring_.cancel(batch.ring_queue(), steady_now());
   batch.close();
-  batch.jobs_dropped(dropped);
   if (stop_) stop_();
-  return will_not_run;
+  return cancelled;
+}
+
+bool Lane::drop_some(Batch& batch, Cancelled& cancelled) {
+  if (!cancelled.left.empty()) {
+    const std::size_t count = std::min(cancelled.left.size(), Batch::kDroppedAtOnce);
+    batch.jobs_dropped(std::span(cancelled.left).last(count));
+    cancelled.left.resize(cancelled.left.size() - count);
+    if (!cancelled.left.empty()) return false;
+  }
+  // Jobs that wait for a retry are not in the ring.
+  const auto waiting = batch.take_due_retries(Nanoseconds::max(), Batch::kDroppedAtOnce);
+  if (waiting.empty()) return true;
+  batch.jobs_dropped(waiting);
+  return false;
 }
 
 void Lane::cancel_after_failures(Batch& batch) {

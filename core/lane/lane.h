@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/histogram.h"
 #include "core/batch/batch.h"
@@ -66,17 +67,32 @@ class Lane {
   void enqueue_jobs(Batch& batch, IndexRange range);
   void enqueue_close(Batch& batch);
 
-  // Queues again the failed jobs of the batch whose backoff has passed. A batch whose queue has
-  // left the ring enters it again. One thread at a time: the one that submits.
+  // Queues again the failed jobs of the batch whose backoff has passed; if they are very many, some of them, and
+  // BatchStatus::retry_at says that more are due. A batch whose queue has left the ring enters it again. One
+  // thread at a time: the one that submits.
   void retry_due(const std::shared_ptr<Batch>& batch);
   // Queues again all jobs that have failed, and returns how many. A batch that was over goes on.
   // One thread at a time: the one that submits.
   std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
+  // For a caller that must not work for long, in place of retry_failed(): after Batch::begin_requeue(), and after
+  // another thread has called Batch::requeue(), puts the jobs that this returned into the ring, some at a time and the
+  // last ones first. `more`: how many ranges will follow.
+  void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
+                   std::size_t more = 0);
 
   // Drops the jobs that have not started, and asks the running ones to stop. `reason` becomes the
   // output of the jobs that never ran. Closes an open batch. Returns how many jobs will not run
   // because of this call.
   std::uint64_t cancel(Batch& batch, std::string reason);
+  // The same in two halves, for a caller that must not work for long: begin_cancel() takes no longer for many jobs.
+  // Until drop_some() has returned true some of the jobs that will not run count as queued. Another thread may call
+  // it, as often as it is needed; each call takes some 100 us.
+  struct Cancelled {
+    std::uint64_t will_not_run = 0;
+    std::vector<IndexRange> left;  // to be dropped, beside jobs that wait for a retry
+  };
+  Cancelled begin_cancel(Batch& batch, std::string reason);
+  static bool drop_some(Batch& batch, Cancelled& cancelled);
   // Cancels the rest of a batch that has more failures than it allows.
   void cancel_after_failures(Batch& batch);
 
@@ -160,7 +176,8 @@ class Lane {
                               ClaimFilter filter);
 
   void attach(const std::shared_ptr<Batch>& batch);
-  void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges);
+  void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
+                std::size_t more = 0);
 
   // Constant.
   const std::string name_;

@@ -73,9 +73,11 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   return true;
 }
 
-bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now) {
+bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
+                        std::size_t more) {
   const RingLock lock(mutex_);
   if (queue.tenant_ == nullptr) return false;
+  if (more != 0) queue.returned_.reserve(queue.returned_.size() + ranges.size() + more);
   // From the top, so that the lowest are served first.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
   arrive(queue, now);

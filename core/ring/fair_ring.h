@@ -139,8 +139,8 @@ class FairRing {
   // Adds indexes of jobs that were claimed or had ended, in this queue or in an earlier one of the
   // batch, also to a closed queue: for retries and for hand-overs. They are served before all
   // others. False, and nothing is added, if the queue is not attached. `ranges`: ascending and
-  // disjoint.
-  bool put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now);
+  // disjoint. `more`: about how many ranges later calls will add: room is made for them now.
+  bool put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now, std::size_t more = 0);
   // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
   // queue that is not attached.
   void close(RingQueue& queue, Nanoseconds now);

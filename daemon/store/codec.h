@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "core/base/index_range.h"
 
 namespace locksley::daemon {
 
@@ -87,6 +91,22 @@ class Decoder {
   std::string_view rest_;
   bool damaged_ = false;
 };
+
+inline void put_ranges(Encoder& to, std::span<const IndexRange> ranges) {
+  to.number(ranges.size());
+  for (const IndexRange& range : ranges) {
+    to.number(range.low);
+    to.number(range.size());
+  }
+}
+inline std::vector<IndexRange> take_ranges(Decoder& from) {
+  std::vector<IndexRange> ranges;
+  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+    const std::uint64_t low = from.number();
+    ranges.push_back({low, low + from.number()});
+  }
+  return ranges;
+}
 
 // Numbers in keys: 64 bits, big-endian, so that keys sort as their numbers do.
 inline void append_key_number(std::string& key, std::uint64_t number) {

@@ -13,41 +13,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The encodings of results: of jobs that ran, and of a run of jobs that did not. The last two begin with
-// ResultLog::Slice::bytes_before, which is 0 in the first two.
-enum class ResultForm : std::uint8_t { kRows, kRun, kLaterRows, kLaterRun };
-constexpr std::uint64_t kResultForms = 4;
-
-bool is_later(ResultForm form) { return form == ResultForm::kLaterRows || form == ResultForm::kLaterRun; }
-bool is_run(ResultForm form) { return form == ResultForm::kRun || form == ResultForm::kLaterRun; }
-
-void put_form(Encoder& to, const ResultLog::Slice& rows) {
-  const bool later = rows.bytes_before != 0;
-  const ResultForm form = rows.chunk->bytes == nullptr ? (later ? ResultForm::kLaterRun : ResultForm::kRun)
-                                                       : (later ? ResultForm::kLaterRows : ResultForm::kRows);
-  to.number(static_cast<std::uint64_t>(form));
-  if (later) to.number(rows.bytes_before);
-}
-
 void put(Encoder& to, const EndedJobs& totals) {
   for (const std::uint64_t count : totals.by_status) to.number(count);
-}
-
-void put(Encoder& to, std::span<const IndexRange> ranges) {
-  to.number(ranges.size());
-  for (const IndexRange& range : ranges) {
-    to.number(range.low);
-    to.number(range.size());
-  }
-}
-
-std::vector<IndexRange> take_ranges(Decoder& from) {
-  std::vector<IndexRange> ranges;
-  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
-    const std::uint64_t low = from.number();
-    ranges.push_back({low, low + from.number()});
-  }
-  return ranges;
 }
 
 // The members of a batch's options, by type.
@@ -201,7 +168,7 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
 std::string encode(const BatchStep& step) {
   std::string bytes;
   Encoder to(bytes);
-  put(to, step.ended);
+  put_ranges(to, step.ended);
   put(to, step.totals);
   to.number(step.row_count);
   to.number(step.result_bytes);
@@ -209,10 +176,11 @@ std::string encode(const BatchStep& step) {
   to.signed_number(step.finished_at);
   to.flag(step.cancelled);
   to.text(step.stop_reason);
-  if (!step.failed.empty() || !step.requeued.empty() || !step.job_attempts.empty() || step.retried != 0 ||
-      step.superseded != 0) {
-    put(to, step.failed);
-    put(to, step.requeued);
+  const bool has_list = step.all_failed != nullptr && !step.all_failed->empty();
+  if (!step.failed.empty() || has_list || !step.requeued.empty() || !step.job_attempts.empty() ||
+      step.retried != 0 || step.superseded != 0) {
+    put_ranges(to, has_list ? *step.all_failed : step.failed);
+    put_ranges(to, step.requeued);
     to.number(step.job_attempts.size());
     for (const JobAttempts& each : step.job_attempts) {
       to.number(each.jobs.low);
@@ -250,73 +218,6 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
     row.superseded = from.number();
   }
   return complete(from, std::move(row));
-}
-
-std::string encode(const ResultLog::Slice& rows) {
-  std::string bytes;
-  Encoder to(bytes);
-  const ResultLog::Chunk& chunk = *rows.chunk;
-  if (chunk.bytes == nullptr) {
-    put_form(to, rows);
-    to.number(rows.rows);
-    to.number(chunk.run_first);
-    to.number(static_cast<std::uint64_t>(chunk.run_status));
-    to.text(chunk.run_reason);
-    return bytes;
-  }
-  bytes.reserve(rows.size_bytes);
-  put_form(to, rows);
-  to.number(rows.rows);
-  std::uint64_t expected = 0;  // jobs mostly end in the order of their indexes
-  const std::byte* at = chunk.bytes.get() + rows.offset;
-  for (std::uint64_t i = 0; i < rows.rows; ++i) {
-    ResultHead head;
-    std::memcpy(&head, at, sizeof head);
-    to.signed_number(static_cast<std::int64_t>(head.index - expected));
-    to.number(static_cast<std::uint64_t>(head.status));
-    to.text({reinterpret_cast<const char*>(at + sizeof head), head.length});
-    expected = head.index + 1;
-    at += ResultHead::bytes_of(head.length);
-  }
-  return bytes;
-}
-
-std::uint64_t bytes_before(std::string_view bytes) {
-  Decoder from(bytes);
-  return is_later(static_cast<ResultForm>(from.number_below(kResultForms))) ? from.number() : 0;
-}
-
-std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
-                                      const std::function<bool(const ResultRow&)>& visit) {
-  Decoder from(bytes);
-  const auto form = static_cast<ResultForm>(from.number_below(kResultForms));
-  if (is_later(form)) from.number();
-  VisitedRows visited{from.number(), 0};
-  if (is_run(form)) {
-    const std::uint64_t first = from.number();
-    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
-    const std::string_view reason = from.text();
-    if (!from.is_at_end()) return std::nullopt;
-    for (std::uint64_t i = skip; i < visited.rows && visited.consumed < most; ++i) {
-      if (!visit({first + i, status, reason})) break;
-      ++visited.consumed;
-    }
-    return visited;
-  }
-  std::uint64_t expected = 0;
-  for (std::uint64_t i = 0; i < visited.rows; ++i) {
-    if (visited.consumed == most) return visited;
-    const std::uint64_t index = expected + static_cast<std::uint64_t>(from.signed_number());
-    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
-    const std::string_view output = from.text();
-    if (from.is_damaged()) return std::nullopt;
-    expected = index + 1;
-    if (i < skip) continue;
-    if (!visit({index, status, output})) return visited;
-    ++visited.consumed;
-  }
-  if (!from.is_at_end()) return std::nullopt;
-  return visited;
 }
 
 std::string encode_payload_chunk(std::span<const std::string_view> payloads) {

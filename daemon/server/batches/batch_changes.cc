@@ -2,20 +2,50 @@
 
 #include <spdlog/logger.h>
 
+#include <chrono>
+#include <memory>
 #include <utility>
 
 #include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
 #include "daemon/server/batches/stored_batches.h"
+#include "daemon/server/batches/tenants.h"
+#include "daemon/store/reader.h"
 
 namespace locksley::daemon {
 
-BatchChanges::BatchChanges(StoredBatches& stored, std::shared_ptr<spdlog::logger> log)
-    : stored_(stored), log_(std::move(log)) {}
+namespace {
+
+// Drops jobs for some milliseconds at a time, so that the tasks of other users have their turns.
+void drop_aside(Reader& aside, Reader::User user, std::shared_ptr<BatchRecord> record,
+                Lane::Cancelled cancelled) {
+  aside.post(
+      [&aside, user, record = std::move(record), cancelled = std::move(cancelled)]() mutable {
+        constexpr auto kTask = std::chrono::milliseconds(5);
+        const Instant until = now() + kTask;
+        while (!Lane::drop_some(*record, cancelled)) {
+          if (now() < until) continue;
+          return drop_aside(aside, user, std::move(record), std::move(cancelled));
+        }
+      },
+      user);
+}
+
+}  // namespace
+
+BatchChanges::BatchChanges(StoredBatches& stored, Reader& aside, std::shared_ptr<spdlog::logger> log)
+    : stored_(stored), aside_(aside), log_(std::move(log)) {}
 
 std::uint64_t BatchChanges::cancel(BatchRecord& record, std::string reason) {
   LogLine("batch is told to stop").about(record).with("reason", reason).write(*log_, spdlog::level::debug);
   record.terms.stop_reason = reason;
-  const std::uint64_t count = record.lane->cancel(record, std::move(reason));
+  Lane::Cancelled cancelled = record.lane->begin_cancel(record, std::move(reason));
+  const std::uint64_t count = cancelled.will_not_run;
+  if (!Lane::drop_some(record, cancelled)) {
+    const Reader::User user =
+        record.charged.tenant != nullptr ? record.charged.tenant->number : Reader::kNoUser;
+    drop_aside(aside_, user, record.shared(), std::move(cancelled));
+  }
   stored_.write_changes(record);
   return count;
 }

@@ -13,6 +13,7 @@ class logger;
 
 namespace locksley::daemon {
 
+class Reader;
 class StoredBatches;
 
 // Changes of a batch that are both done in its lane and written to the store: by commands, by a deadline, by
@@ -23,11 +24,13 @@ class StoredBatches;
 // is written later.
 class BatchChanges {
  public:
-  BatchChanges(StoredBatches& stored, std::shared_ptr<spdlog::logger> log);
+  // `aside` does what takes long.
+  BatchChanges(StoredBatches& stored, Reader& aside, std::shared_ptr<spdlog::logger> log);
   BatchChanges(const BatchChanges&) = delete;
   BatchChanges& operator=(const BatchChanges&) = delete;
 
-  // Returns how many jobs will not run because of it.
+  // Returns how many jobs will not run because of it. If these are very many that lie scattered, another thread
+  // records them, and until then some of them count as queued.
   std::uint64_t cancel(BatchRecord& record, std::string reason) LOCKSLEY_REQUIRES(kIoThread);
   void set_weight(BatchRecord& record, std::uint32_t weight) LOCKSLEY_REQUIRES(kIoThread);
   void pause(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -37,6 +40,7 @@ class BatchChanges {
 
  private:
   StoredBatches& stored_;
+  Reader& aside_;
   const std::shared_ptr<spdlog::logger> log_;
 };
 

@@ -21,6 +21,12 @@ constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a
 
 BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
 
+void BatchRecord::wake_readers() {
+  for (const Waiter& waiter : waiters.all) {
+    if (waiter.row == kReadRows) waiter.who->wakeup.wake();
+  }
+}
+
 void BatchNews::apply_pending() {
   if (!apply_until(now() + Slices::kSlice) && !std::exchange(is_applying_, true)) {
     parts_.slices.add([this](Instant until) {
@@ -138,6 +144,7 @@ void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& s
   parts_.registry.count_payloads(record, 0);
   BatchPayloads& payloads = record.payloads();
   if (payloads.memory_bytes() < kWorthIt) return;
+  // Very many failures lie in nearly every piece: then all of them stay.
   payloads.keep_only(record.failed_jobs());
   parts_.registry.count(record, 0, payloads.memory_bytes());
 }
@@ -183,9 +190,7 @@ void BatchNews::read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<
           kIoThread.assert_held();
           outcome->is_done = true;
           if (told) told(*outcome);
-          for (const BatchRecord::Waiter& waiter : record->waiters.all) {
-            if (waiter.row == BatchRecord::kReadRows) waiter.who->wakeup.wake();
-          }
+          record->wake_readers();
         });
       },
       owner);

@@ -119,6 +119,8 @@ class BatchRecord final : public Batch {
   std::size_t place_among_runs LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // The error with which a RUN is answered that was cancelled because of a limit; empty: it was not.
   std::string refusal LOCKSLEY_GUARDED_BY(kIoThread);
+  // RETRY of very many jobs is on its way. Written by Intake, which wakes the waiters for kReadRows afterwards.
+  bool is_requeueing LOCKSLEY_GUARDED_BY(kIoThread) = false;
   // The registry has not yet seen that it is over. Written by the Registry.
   bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
 
@@ -148,7 +150,8 @@ class BatchRecord final : public Batch {
     std::uint64_t row;  // that it waits for, or one of these:
   };
   static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
-  static constexpr std::uint64_t kReadRows = kItsEnd - 1;  // rows that are being read from the disk
+  static constexpr std::uint64_t kReadRows = kItsEnd - 1;  // what another thread does for the client
+  void wake_readers() LOCKSLEY_REQUIRES(kIoThread);
   struct Waiters {
     std::vector<Waiter> all LOCKSLEY_GUARDED_BY(kIoThread);  // in no order
     bool is_waking LOCKSLEY_GUARDED_BY(kIoThread) = false;   // some of them are yet to be woken

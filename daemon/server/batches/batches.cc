@@ -48,7 +48,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                      kIoThread.assert_held();
                      news_.apply(record);
                    }}),
-      changes_(stored_, log_),
+      changes_(stored_, aside_, log_),
       streams_(registry_),
       dependencies_(registry_, stored_, changes_, slices),
       handler_batches_(registry_, handlers),
@@ -98,6 +98,9 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .news = news_,
                .timer = timer_,
                .admission = admission_,
+               .io = io,
+               .slices = slices,
+               .aside = aside_,
                .log = log_}) {
   dependencies_.on_all_told([this](std::uint64_t sequence) {
     kIoThread.assert_held();

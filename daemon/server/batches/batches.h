@@ -106,7 +106,7 @@ class Batches {
   // cancel(), close(), set_weight(), pause(), resume().
   BatchChanges& changes() { return changes_; }
   // All its failed jobs are queued again; returns how many. A batch that is over goes on by it. 0 if it was
-  // cancelled.
+  // cancelled, or another retry of it is on its way (BatchRecord::is_requeueing).
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.retry(record);
   }

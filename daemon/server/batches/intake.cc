@@ -312,27 +312,6 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, p
   return record.terms.jobs;
 }
 
-std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record) {
-  // It may be over for less time than this thread has taken to learn of it.
-  if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
-  const auto reservation = parts_.admission.reserve_retry(record, record.status().failed);
-  if (!reservation) return std::unexpected(reservation.error());
-  if (!record.is_active) parts_.handler_batches.follow_handler(record);
-  const std::uint64_t count = record.lane->retry_failed(record.shared());
-  if (count == 0) return 0;
-  LogLine("failed jobs queued again")
-      .about(record)
-      .with("jobs", count)
-      .write(*parts_.log, spdlog::level::debug);
-  if (!record.is_active) {
-    record.terms.has_no_deadline = true;
-    parts_.retention.go_on(record, record.status());
-    parts_.timer.arm();
-  }
-  parts_.stored.write_changes(record);
-  return count;
-}
-
 void Intake::restore(StoredBatch stored) {
   Registry& registry = parts_.registry;
   const AcceptedRow& row = stored.accepted;

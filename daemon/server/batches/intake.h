@@ -5,9 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
+#include "core/base/index_range.h"
+#include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/batches/admission.h"
 #include "daemon/server/batches/batch_changes.h"
@@ -21,6 +25,7 @@
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/batches/streams.h"
 #include "daemon/server/payloads/digest.h"
+#include "daemon/store/reader.h"
 #include "proto/argument_list.h"
 #include "proto/submit_options.h"
 
@@ -62,6 +67,9 @@ class Intake {
     BatchNews& news;
     DueTimer& timer;
     Admission& admission;
+    asio::io_context& io;
+    Slices& slices;
+    Reader& aside;  // does what takes long
     std::shared_ptr<spdlog::logger> log;
   };
   using Refusal = std::string;
@@ -82,6 +90,8 @@ class Intake {
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);
+  // Very many failures that lie scattered are queued again by another thread and in slices:
+  // BatchRecord::is_requeueing until then; afterwards record.stored.ticket is that of the retry.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // One that an earlier process accepted, and that is not over. It is not asked for admission.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
@@ -108,6 +118,10 @@ class Intake {
                                              const NewBatch& batch, bool keep_in_memory);
   void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
              StartCondition condition, Admission::Reservation reservation, AcceptedJobs accepted)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // The second half of a retry of very many jobs.
+  void requeue_aside(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
+  void queue_again(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs)
       LOCKSLEY_REQUIRES(kIoThread);
   std::string new_id(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -320,7 +320,7 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
     publish_bytes();
   }
   const ForgetBatch forgotten{sequence, record.stored.parts, status.steps == 1};
-  const std::uint64_t memory = status.result_bytes + record.payloads().memory_bytes();
+  const std::uint64_t memory = record.memory_bytes();
   record.refund_results();
   free_aside(aside_, std::move(held), memory);
   return is_stored ? store_->put(forgotten, urgency) : 0;

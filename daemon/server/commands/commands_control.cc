@@ -1,4 +1,5 @@
 // Commands that change a batch.
+#include <memory>
 #include <optional>
 
 #include "daemon/server/commands/commands.h"
@@ -46,9 +47,22 @@ void cancel_command(Session& session, proto::Command& command) {
   if (changed.record != nullptr) reply_count(session, *changed.record, changed.count);
 }
 
-void retry_command(Session& session, proto::Command& command) {
+Coroutine<void> retry_command(Session& session, proto::Command command) {
+  const auto is_done = [](const BatchRecord& batch) {
+    kIoThread.assert_held();
+    return !batch.is_requeueing;
+  };
+  BatchRecord* record = batch_of(session, command.arguments[1]);
+  if (record == nullptr) co_return;
+  if (record->is_requeueing) {
+    // Another client's; jobs that failed since are queued again afterwards.
+    if (!co_await session.await_rows(record->shared(), is_done)) co_return;
+  }
   const Changed changed = change(session, command.arguments[1], Control::kRetry);
-  if (changed.record != nullptr) reply_count(session, *changed.record, changed.count);
+  if (changed.record == nullptr) co_return;
+  const std::shared_ptr<BatchRecord> retried = changed.record->shared();
+  if (retried->is_requeueing && !co_await session.await_rows(retried, is_done)) co_return;
+  reply_count(session, *retried, changed.count);
 }
 
 void forget_command(Session& session, proto::Command& command) {

@@ -71,7 +71,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kReset, reset_command);
   blocking(CommandId::kResults, results_command);
   plain(CommandId::kResume, resume_command);
-  plain(CommandId::kRetry, retry_command);
+  blocking(CommandId::kRetry, retry_command);
   blocking(CommandId::kRun, run_command);
   plain(CommandId::kSelect, select_command);
   plain(CommandId::kStatus, status_command);

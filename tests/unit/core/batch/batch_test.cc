@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
+#include "core/base/index_ranges.h"
 #include "tests/support/batch_fixture.h"
 #include "tests/support/pool_fixture.h"
 
@@ -246,17 +248,97 @@ TEST_F(BatchTest, AnEndWithoutJobsIsAStep) {
   EXPECT_NE(journal.steps[0].finished_at, 0);
 }
 
-TEST_F(BatchTest, EachDroppedRangeIsAStepAndTheLastOneEndsTheBatch) {
+// RETRY of very many jobs, in two halves.
+TEST_F(BatchTest, BetweenTheHalvesOfARetryItsJobsCountAsQueuedAndTheBatchIsNotOver) {
+  constexpr std::uint64_t kFailed = 3000;
   const auto batch = make();
-  batch->jobs_added(6);
+  batch->jobs_added(2 * kFailed);
   batch->close();
+  for (std::uint64_t i = 0; i < kFailed; ++i) {
+    publish(*batch, {{2 * i + 1, JobStatus::kOk, ""}, {2 * i, JobStatus::kError, "no"}});
+  }
+  ASSERT_TRUE(batch->is_over());
+  ASSERT_NE(journal.steps.back().all_failed, nullptr) << "the list is shared, not copied";
+  EXPECT_EQ(journal.steps.back().all_failed->size(), kFailed);
+  const auto begun = batch->begin_requeue();
+  EXPECT_EQ(begun.jobs, kFailed);
+  EXPECT_EQ(begun.ranges, kFailed);
+  EXPECT_EQ(batch->begin_requeue().jobs, 0u) << "one at a time";
+  EXPECT_FALSE(batch->is_over());
+  const BatchStatus status = batch->status();
+  EXPECT_EQ(status.failed, 0u);
+  EXPECT_EQ(status.queued, kFailed);
+  EXPECT_EQ(status.retried, kFailed);
+  EXPECT_EQ(status.superseded, 2 * kFailed);
+  batch->close();
+  EXPECT_FALSE(batch->is_over()) << "it ends after the second half";
+  const std::vector<IndexRange> again = batch->requeue();
+  ASSERT_EQ(again.size(), kFailed);
+  EXPECT_TRUE(std::ranges::is_sorted(again, {}, &IndexRange::low));
+  const BatchStep& step = journal.steps.back();
+  EXPECT_TRUE(step.is_base);
+  EXPECT_EQ(step.requeued, again);
+  EXPECT_EQ(count_of(step.ended), kFailed);
+  EXPECT_EQ(step.totals.total(), kFailed);
+  EXPECT_THAT(step.job_attempts, ElementsAre(JobAttempts{{0, 2 * kFailed - 1}, {1, 1}})) << "one for all";
+  EXPECT_EQ(batch->status().failed, 0u);
+  EXPECT_EQ(batch->status().retried, kFailed);
+  EXPECT_EQ(batch->attempt(4), 2u);
+  for (const IndexRange& range : again) publish(*batch, {{range.low, JobStatus::kOk, ""}});
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(batch->status().ok, 2 * kFailed);
+}
+
+TEST_F(BatchTest, ACancelBetweenTheHalvesOfARetryCountsItsJobs) {
+  const auto batch = make();
+  batch->jobs_added(4);
+  publish(*batch, {{0, JobStatus::kError, ""}, {2, JobStatus::kTimeout, ""}});
+  EXPECT_EQ(batch->begin_requeue().jobs, 2u);
+  // One more fails meanwhile: it stays failed.
+  publish(*batch, {{1, JobStatus::kError, ""}});
+  EXPECT_EQ(batch->status().failed, 1u);
+  EXPECT_EQ(batch->stop("enough"), 3u) << "two that are queued again, and one that never ran";
+  batch->close();
+  EXPECT_THAT(batch->requeue(), ElementsAre(IndexRange{0, 1}, IndexRange{2, 3}));
+  EXPECT_EQ(journal.steps.back().superseded, 2u) << "the later failure counts";
+  batch->jobs_dropped({{IndexRange{0, 1}, IndexRange{2, 4}}});
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(batch->status().failed, 1u);
+  EXPECT_EQ(batch->status().cancelled, 3u);
+}
+
+TEST_F(BatchTest, DroppedRangesAreAsManyStepsAsTheyMustBeAndTheLastOneEndsTheBatch) {
+  const auto batch = make();
+  constexpr std::uint64_t kRanges = Batch::kDroppedAtOnce + 3;
+  batch->jobs_added(2 * kRanges);
+  batch->close();
+  std::vector<IndexRange> odd;
+  std::vector<IndexRange> even;
+  for (std::uint64_t i = 0; i < kRanges; ++i) {
+    even.push_back({2 * i, 2 * i + 1});
+    odd.push_back({2 * i + 1, 2 * i + 2});
+  }
   batch->stop("no");
-  batch->jobs_dropped({{IndexRange{0, 2}, IndexRange{2, 6}}});
+  batch->jobs_dropped(even);
   ASSERT_EQ(journal.steps.size(), 2u);
-  EXPECT_EQ(journal.steps[0].finished_at, 0);
-  EXPECT_EQ(journal.steps[0].totals.count(JobStatus::kCancelled), 2u);
-  EXPECT_NE(journal.steps[1].finished_at, 0);
-  EXPECT_EQ(journal.steps[1].stop_reason, "no");
+  EXPECT_EQ(journal.steps[0].ended.size(), Batch::kDroppedAtOnce);
+  EXPECT_EQ(journal.steps[0].totals.count(JobStatus::kCancelled), Batch::kDroppedAtOnce);
+  EXPECT_EQ(journal.steps[1].ended.size(), 3u);
+  EXPECT_FALSE(batch->is_over());
+  std::vector<std::uint64_t> indexes;
+  batch->read_results(Batch::kDroppedAtOnce - 1, 3, [&](const ResultRow& row) {
+    EXPECT_EQ(row.output, "no");
+    indexes.push_back(row.index);
+    return true;
+  });
+  EXPECT_THAT(indexes, ElementsAre(2 * Batch::kDroppedAtOnce - 2, 2 * Batch::kDroppedAtOnce,
+                                   2 * Batch::kDroppedAtOnce + 2));
+  batch->jobs_dropped({{IndexRange{1, 2}}});
+  batch->jobs_dropped(std::span(odd).subspan(1));
+  ASSERT_EQ(journal.steps.size(), 5u);
+  EXPECT_EQ(journal.steps[3].finished_at, 0);
+  EXPECT_NE(journal.steps[4].finished_at, 0);
+  EXPECT_EQ(journal.steps[4].stop_reason, "no");
   EXPECT_TRUE(batch->is_over());
 }
 

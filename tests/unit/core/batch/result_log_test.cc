@@ -95,6 +95,29 @@ TEST(ResultLogTest, OneSmallResultCostsLittleMemory) {
   EXPECT_LE(log.memory_bytes(), 256u);
 }
 
+TEST(ResultLogTest, RunsAreReadFromAnyRowOn) {
+  ResultLog log;
+  append(log, {{0, JobStatus::kOk, "a"}});
+  const std::vector<IndexRange> runs{{10, 12}, {20, 21}, {30, 33}};
+  const auto slice = log.append_runs(runs, JobStatus::kCancelled, "why");
+  EXPECT_EQ(slice.rows, 6u);
+  EXPECT_EQ(log.rows(), 7u);
+  append(log, {{1, JobStatus::kOk, "b"}});
+  std::vector<Row> all{{0, JobStatus::kOk, "a"}};
+  for (const std::uint64_t index : {10, 11, 20, 30, 31, 32})
+    all.push_back({index, JobStatus::kCancelled, "why"});
+  all.push_back({1, JobStatus::kOk, "b"});
+  for (std::size_t first = 0; first <= all.size(); ++first) {
+    for (std::size_t most = 0; most <= all.size() + 1; ++most) {
+      const std::size_t count = std::min(most, all.size() - first);
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+      EXPECT_EQ(read(log, first, most), std::vector<Row>(begin, begin + static_cast<std::ptrdiff_t>(count)));
+    }
+  }
+  log.drop_before(8);
+  EXPECT_EQ(log.memory_bytes(), 0u);
+}
+
 TEST(ResultLogTest, DroppedRowsGiveTheirMemoryBackAndLeaveTheOthersInPlace) {
   ResultLog log;
   log.begin_at(10, 5);

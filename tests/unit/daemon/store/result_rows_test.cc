@@ -66,6 +66,25 @@ TEST(StoreResultRowsTest, ARunIsReadFromAnyRowOnAndAsManyAsAreWanted) {
   }
 }
 
+TEST(StoreResultRowsTest, RunsAreReadFromAnyRowOnAndAsManyAsAreWanted) {
+  ResultLog log;
+  const std::vector<IndexRange> runs{{10, 12}, {kLargest - 3, kLargest - 2}, {30, 33}};
+  const Bounded bytes(encode(log.append_runs(runs, JobStatus::kCancelled, "why")));
+  std::vector<StoredRow> rows;
+  for (const std::uint64_t index : {std::uint64_t{10}, std::uint64_t{11}, kLargest - 3, std::uint64_t{30},
+                                    std::uint64_t{31}, std::uint64_t{32}}) {
+    rows.push_back({index, JobStatus::kCancelled, "why"});
+  }
+  for (std::size_t skip = 0; skip <= 7; ++skip) {
+    for (std::size_t most = 0; most <= 7; ++most) {
+      const Visit read = visit(bytes, skip, most);
+      ASSERT_TRUE(read.visited.has_value());
+      EXPECT_EQ(read.rows, part(rows, skip, most)) << "from " << skip << ", " << most;
+      EXPECT_EQ(read.visited->rows, 6U);
+    }
+  }
+}
+
 TEST(StoreResultRowsTest, ResultsSayHowManyBytesLieBeforeThem) {
   ResultLog log;
   const std::string first = encode(append_rows(log, {{0, JobStatus::kOk, "a"}, {1, JobStatus::kOk, "b"}}));

@@ -86,7 +86,7 @@ class DependenciesTest : public RegistryFixture {
                          .stats = stats_,
                          .log = log_,
                          .apply_news = {}}};
-  BatchChanges changes_{stored_, log_};
+  BatchChanges changes_{stored_, aside_, log_};
   asio::io_context io_;
   Slices slices_{io_.get_executor()};
   Dependencies dependencies_{registry_, stored_, changes_, slices_};

@@ -1,0 +1,121 @@
+// The results of a step.
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "core/base/index_ranges.h"
+#include "daemon/store/codec.h"
+#include "daemon/store/rows.h"
+
+namespace locksley::daemon {
+namespace {
+
+// The encodings of results: of jobs that ran, of a run of jobs that did not, and of several runs. Those that are
+// called later begin with ResultLog::Slice::bytes_before, which is 0 in the first two.
+enum class ResultForm : std::uint8_t { kRows, kRun, kLaterRows, kLaterRun, kLaterRuns };
+constexpr std::uint64_t kResultForms = 5;
+
+bool is_later(ResultForm form) { return form >= ResultForm::kLaterRows; }
+bool is_run(ResultForm form) { return form == ResultForm::kRun || form == ResultForm::kLaterRun; }
+
+void put_form(Encoder& to, const ResultLog::Slice& rows) {
+  const bool are_runs = !rows.chunk->runs.empty();
+  const bool later = rows.bytes_before != 0 || are_runs;
+  const ResultForm form = are_runs ? ResultForm::kLaterRuns
+                          : rows.chunk->bytes == nullptr
+                              ? (later ? ResultForm::kLaterRun : ResultForm::kRun)
+                              : (later ? ResultForm::kLaterRows : ResultForm::kRows);
+  to.number(static_cast<std::uint64_t>(form));
+  if (later) to.number(rows.bytes_before);
+}
+
+}  // namespace
+
+std::string encode(const ResultLog::Slice& rows) {
+  std::string bytes;
+  Encoder to(bytes);
+  const ResultLog::Chunk& chunk = *rows.chunk;
+  if (chunk.bytes == nullptr) {
+    put_form(to, rows);
+    to.number(rows.rows);
+    if (!chunk.runs.empty()) {
+      put_ranges(to, chunk.runs);
+    } else {
+      to.number(chunk.run_first);
+    }
+    to.number(static_cast<std::uint64_t>(chunk.run_status));
+    to.text(chunk.run_reason);
+    return bytes;
+  }
+  bytes.reserve(rows.size_bytes);
+  put_form(to, rows);
+  to.number(rows.rows);
+  std::uint64_t expected = 0;  // jobs mostly end in the order of their indexes
+  const std::byte* at = chunk.bytes.get() + rows.offset;
+  for (std::uint64_t i = 0; i < rows.rows; ++i) {
+    ResultHead head;
+    std::memcpy(&head, at, sizeof head);
+    to.signed_number(static_cast<std::int64_t>(head.index - expected));
+    to.number(static_cast<std::uint64_t>(head.status));
+    to.text({reinterpret_cast<const char*>(at + sizeof head), head.length});
+    expected = head.index + 1;
+    at += ResultHead::bytes_of(head.length);
+  }
+  return bytes;
+}
+
+std::uint64_t bytes_before(std::string_view bytes) {
+  Decoder from(bytes);
+  return is_later(static_cast<ResultForm>(from.number_below(kResultForms))) ? from.number() : 0;
+}
+
+std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
+                                      const std::function<bool(const ResultRow&)>& visit) {
+  Decoder from(bytes);
+  const auto form = static_cast<ResultForm>(from.number_below(kResultForms));
+  if (is_later(form)) from.number();
+  VisitedRows visited{from.number(), 0};
+  if (form == ResultForm::kLaterRuns) {
+    const std::vector<IndexRange> runs = take_ranges(from);
+    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
+    const std::string_view reason = from.text();
+    if (!from.is_at_end() || count_of(runs) != visited.rows) return std::nullopt;
+    for (const IndexRange& run : runs) {
+      const std::uint64_t passed = std::min(skip, run.size());
+      skip -= passed;
+      for (std::uint64_t index = run.low + passed; index < run.high; ++index) {
+        if (visited.consumed == most || !visit({index, status, reason})) return visited;
+        ++visited.consumed;
+      }
+    }
+    return visited;
+  }
+  if (is_run(form)) {
+    const std::uint64_t first = from.number();
+    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
+    const std::string_view reason = from.text();
+    if (!from.is_at_end()) return std::nullopt;
+    for (std::uint64_t i = skip; i < visited.rows && visited.consumed < most; ++i) {
+      if (!visit({first + i, status, reason})) break;
+      ++visited.consumed;
+    }
+    return visited;
+  }
+  std::uint64_t expected = 0;
+  for (std::uint64_t i = 0; i < visited.rows; ++i) {
+    if (visited.consumed == most) return visited;
+    const std::uint64_t index = expected + static_cast<std::uint64_t>(from.signed_number());
+    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
+    const std::string_view output = from.text();
+    if (from.is_damaged()) return std::nullopt;
+    expected = index + 1;
+    if (i < skip) continue;
+    if (!visit({index, status, output})) return visited;
+    ++visited.consumed;
+  }
+  if (!from.is_at_end()) return std::nullopt;
+  return visited;
+}
+
+}  // namespace locksley::daemon

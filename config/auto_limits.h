@@ -17,7 +17,8 @@ struct Machine {
 //   limits.max_record_bytes   an eighth of the memory, at most 8 GiB
 //   limits.client_memory      an eighth of the memory, at most 2 GiB
 //   store.max_bytes           three quarters of the disk
-//   users.NAME.*              half of the limit of all; 0, which means no limit, if that has none
+//   users.NAME.*              half of the limit of all; 0, which means no limit, if that has none. The daemon
+//                             lets such a user hold no more than is left to others
 //
 // Together they leave three eighths of the memory to commands that are still arriving (limits.max_queued_bytes
 // once more), the store, the handlers and the system. The same machine and the same configuration always give

@@ -1,6 +1,7 @@
 // What a user, or all users together, may cause the daemon to hold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -82,13 +83,27 @@ class Account {
   // kNoLimit: none.
   std::uint64_t limit(Resource resource) const { return limits_[static_cast<std::size_t>(resource)]; }
   bool has_limit(Resource resource) const { return limit(resource) != kNoLimit; }
-  void set_limit(Resource resource, std::uint64_t limit) {
+  // kLeavesRoom: below the limit, the account may hold only as much as its parent has free. So, however many
+  // accounts take all that they can get, the next one finds room: half of what is left. As they give back what they
+  // hold and take again, n of them come to one part in n + 1 each. (Dynamic thresholds with factor 1: Choudhury and
+  // Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+  enum class Kind : std::uint8_t { kFixed, kLeavesRoom };
+  void set_limit(Resource resource, std::uint64_t limit, Kind kind = Kind::kFixed) {
     limits_[static_cast<std::size_t>(resource)] = limit;
+    kinds_[static_cast<std::size_t>(resource)] = kind;
   }
 
   // Whether so much more is within this account's own limit.
   bool has_room(Resource resource, std::uint64_t more) const {
-    return more <= limit(resource) && used(resource) <= limit(resource) - more;
+    const std::uint64_t most = most_now(resource);
+    return more <= most && used(resource) <= most - more;
+  }
+  bool leaves_room(Resource resource) const {
+    return kinds_[static_cast<std::size_t>(resource)] == Kind::kLeavesRoom;
+  }
+  // The limit, or less where others have left less. What of it can be evicted only Retention knows.
+  std::uint64_t most_now(Resource resource) const {
+    return leaves_room(resource) ? std::min(limit(resource), parent_->free(resource)) : limit(resource);
   }
   bool is_over(Resource resource) const { return used(resource) > limit(resource); }
   // The first account, from this one upwards, whose limit so much more would exceed; null: none.
@@ -110,12 +125,16 @@ class Account {
   const ResultAccount& results() const { return results_; }
 
  private:
+  std::uint64_t free(Resource resource) const {
+    return is_over(resource) ? 0 : limit(resource) - used(resource);
+  }
   std::uint64_t& at(Resource resource) { return used_[static_cast<std::size_t>(resource)]; }
 
   Account* const parent_;
   const std::string prefix_;
   std::array<std::uint64_t, kResources> used_{};
   std::array<std::uint64_t, kResources> limits_;
+  std::array<Kind, kResources> kinds_{};
   ResultAccount results_;
 };
 

@@ -37,6 +37,11 @@ std::uint64_t longest_payload(const proto::RangeSource& range) {
   return range.payload->size() - 2 * places + digits * places;
 }
 
+// Whether finished batches give way to new ones.
+bool is_evictable(Resource resource) {
+  return resource == Resource::kStoredBytes || resource == Resource::kRecordBytes;
+}
+
 }  // namespace
 
 Admission::Reservation::Reservation(Admission& admission, Tenant& tenant, const Registry::Charge& charge,
@@ -71,8 +76,11 @@ Admission::Admission(const config::Config& config, Registry& registry, Retention
       stored_(stored),
       log_(std::move(log)) {}
 
-std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, std::string_view limit,
-                                                          std::uint64_t most, std::uint64_t there) {
+std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, const Account& full,
+                                                          Resource resource) {
+  const std::string limit = full.key(resource);
+  const std::uint64_t most =
+      is_evictable(resource) ? retention_.most_now(full, resource) : full.most_now(resource);
   if (full_lines_.open(now())) {
     LogLine("queue full")
         .with("tenant", demand.tenant.name)
@@ -82,8 +90,12 @@ std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, 
         .with("unlogged", full_lines_.held_back())
         .write(*log_, spdlog::level::warn);
   }
-  return std::unexpected(fmt::format("QUEUEFULL {} is {}, and {} are queued: nothing was accepted, try again",
-                                     limit, most, there));
+  std::string text = fmt::format("QUEUEFULL {} is {}", limit, most);
+  if (most < full.limit(resource)) {
+    text += fmt::format(" now, as much as all others have left of {}", full.parent()->key(resource));
+  }
+  return std::unexpected(
+      fmt::format("{}, and {} are queued: nothing was accepted, try again", text, full.used(resource)));
 }
 
 Admission::Admitted Admission::reserve(const Demand& demand) {
@@ -180,12 +192,12 @@ Admission::Checked Admission::check(const Demand& demand, Resource resource, std
   news_.apply_pending();
   full = first_without_room(demand, resource, more);
   if (full == nullptr) return {};
-  return queue_full(demand, full->key(resource), full->limit(resource), full->used(resource));
+  return queue_full(demand, *full, resource);
 }
 
 const Account* Admission::first_without_room(const Demand& demand, Resource resource,
                                              std::uint64_t more) const {
-  if (resource == Resource::kStoredBytes || resource == Resource::kRecordBytes) {
+  if (is_evictable(resource)) {
     return retention_.first_without_room(demand.tenant, resource, more);
   }
   return demand.tenant.account.first_without_room(resource, more);

@@ -113,8 +113,8 @@ class Admission {
       LOCKSLEY_REQUIRES(kIoThread);
   const Account* first_without_room(const Demand& demand, Resource resource, std::uint64_t more) const
       LOCKSLEY_REQUIRES(kIoThread);
-  std::unexpected<Refusal> queue_full(const Demand& demand, std::string_view limit, std::uint64_t most,
-                                      std::uint64_t there) LOCKSLEY_REQUIRES(kIoThread);
+  std::unexpected<Refusal> queue_full(const Demand& demand, const Account& full, Resource resource)
+      LOCKSLEY_REQUIRES(kIoThread);
   void refund(Reservation& reservation) LOCKSLEY_REQUIRES(kIoThread);
 
   const config::Config& config_;

@@ -17,6 +17,8 @@ double burden(const Tenant& tenant, std::uint64_t used) { return static_cast<dou
 
 constexpr double kAnyBurden = -1;
 
+std::int64_t signed_of(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
+
 // What the heaviest of the tenants has for its weight that have jobs which have not ended: their results may be what
 // grows. `used` says what a tenant has.
 template <class Used>
@@ -45,21 +47,34 @@ const Retention::Kept* Retention::find_kept(const Tenant& tenant) const {
 std::uint64_t Retention::evictable(const Tenant& tenant, Resource resource) const {
   const Kept* const kept = find_kept(tenant);
   if (kept == nullptr) return 0;
-  return resource == Resource::kStoredBytes ? kept->stored_bytes : kept->record_bytes;
+  return kept->evictable.of(resource);
+}
+
+void Retention::change_evictable(Kept& kept, std::int64_t stored_bytes, std::int64_t record_bytes) {
+  for (Evictable* const each : {&kept.evictable, &all_evictable_}) {
+    each->stored_bytes += static_cast<std::uint64_t>(stored_bytes);
+    each->record_bytes += static_cast<std::uint64_t>(record_bytes);
+  }
 }
 
 // ---- Room ----
+
+std::uint64_t Retention::most_now(const Account& own, Resource resource) const {
+  if (!own.leaves_room(resource)) return own.limit(resource);
+  const Account& all = *own.parent();
+  const std::uint64_t kept = all.used(resource) - all_evictable_.of(resource);
+  return std::min(own.limit(resource), all.limit(resource) - std::min(all.limit(resource), kept));
+}
 
 const Account* Retention::first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const {
   const Account& own = asker.account;
   const Account& all = *own.parent();
   const std::uint64_t own_evictable = evictable(asker, resource);
-  std::uint64_t freed = 0;  // of the asker's own, since it is over its limit
-  if (!own.has_room(resource, more)) {
-    const std::uint64_t wanted = own.used(resource) + more;
-    if (wanted - own_evictable > own.limit(resource)) return &own;
-    freed = wanted - own.limit(resource);
-  }
+  const std::uint64_t most = most_now(own, resource);
+  if (more > most || own.used(resource) - own_evictable > most - more) return &own;
+  // Of the asker's own, as far as it would be over its limit.
+  const std::uint64_t wanted = own.used(resource) + more;
+  const std::uint64_t freed = wanted - std::min(wanted, own.limit(resource));
   if (all.has_room(resource, more) || all.used(resource) + more - freed <= all.limit(resource))
     return nullptr;
   std::uint64_t left = all.used(resource) + more - freed - all.limit(resource);  // to be freed by others
@@ -92,7 +107,7 @@ void Retention::results_discarded(BatchRecord& record, std::uint64_t result_byte
     update(record, result_bytes);
     Kept& kept = kept_of(tenant);
     if (kept.stored.contains(record.sequence) || kept.pinned.contains(record.sequence))
-      kept.stored_bytes -= before - record.stored.bytes;
+      change_evictable(kept, signed_of(record.stored.bytes) - signed_of(before), 0);
     return;
   }
   RetainedBatch* const retired = registry_.retained().find(record.sequence);
@@ -101,7 +116,7 @@ void Retention::results_discarded(BatchRecord& record, std::uint64_t result_byte
   if (bytes >= retired->stored_bytes) return;
   const std::uint64_t freed = retired->stored_bytes - bytes;
   retired->stored_bytes = bytes;
-  kept_of(tenant).stored_bytes -= freed;
+  change_evictable(kept_of(tenant), -signed_of(freed), 0);
   tenant.account.refund(Resource::kStoredBytes, freed);
   publish_bytes();
 }
@@ -254,26 +269,26 @@ void Retention::add(BatchRecord& record) {
   Kept& kept = kept_of(tenant);
   note_if_over(tenant.account);
   has_relief_ = has_relief_ || tenant.account.results().is_full();
-  kept.record_bytes += record.charged.record_bytes;
+  change_evictable(kept, 0, signed_of(record.charged.record_bytes));
   if (!record.is_stored()) {
     kept.ephemeral.insert(record.sequence);
     return;
   }
   kept.stored.insert(record.sequence);
-  kept.stored_bytes += record.stored.bytes;
+  change_evictable(kept, signed_of(record.stored.bytes), 0);
   ended_.push_back(record.sequence);
 }
 
 void Retention::remove(BatchRecord& record) {
   Kept& kept = kept_of(registry_.tenant_of(record));
   if (kept.stored.erase(record.sequence) != 0) {
-    kept.stored_bytes -= record.stored.bytes;
+    change_evictable(kept, -signed_of(record.stored.bytes), 0);
   } else if (kept.pinned.erase(record.sequence) != 0) {
-    if (record.is_stored()) kept.stored_bytes -= record.stored.bytes;
+    if (record.is_stored()) change_evictable(kept, -signed_of(record.stored.bytes), 0);
   } else if (kept.ephemeral.erase(record.sequence) == 0) {
     return;
   }
-  kept.record_bytes -= record.charged.record_bytes;
+  change_evictable(kept, 0, -signed_of(record.charged.record_bytes));
 }
 
 void Retention::add_restored(const RetainedBatch& batch) {
@@ -281,8 +296,7 @@ void Retention::add_restored(const RetainedBatch& batch) {
   Kept& kept = kept_of(tenant);
   ++kept.retired;
   kept.first_retired = std::min(kept.first_retired, batch.sequence);
-  kept.stored_bytes += batch.stored_bytes;
-  kept.record_bytes += Registry::kRetainedBytes;
+  change_evictable(kept, signed_of(batch.stored_bytes), Registry::kRetainedBytes);
   tenant.account.charge(Resource::kStoredBytes, batch.stored_bytes);
   registry_.retain(batch);
   note_if_over(tenant.account);
@@ -292,8 +306,7 @@ void Retention::retired_left(const RetainedBatch& batch) {
   Tenant& tenant = registry_.tenants().all()[batch.tenant];
   Kept& kept = kept_of(tenant);
   --kept.retired;
-  kept.stored_bytes -= batch.stored_bytes;
-  kept.record_bytes -= Registry::kRetainedBytes;
+  change_evictable(kept, -signed_of(batch.stored_bytes), -signed_of(Registry::kRetainedBytes));
   tenant.account.refund(Resource::kStoredBytes, batch.stored_bytes);
 }
 
@@ -345,8 +358,7 @@ bool Retention::try_retire(BatchRecord& record) {
   remove(record);
   ++kept.retired;
   kept.first_retired = std::min(kept.first_retired, record.sequence);
-  kept.stored_bytes += stored.bytes;
-  kept.record_bytes += Registry::kRetainedBytes;
+  change_evictable(kept, signed_of(stored.bytes), Registry::kRetainedBytes);
   registry_.retire(record);
   return true;
 }

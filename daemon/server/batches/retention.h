@@ -58,6 +58,8 @@ class Retention {
   // effects. If not: the account whose limit is exceeded.
   const Account* first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const
       LOCKSLEY_REQUIRES(kIoThread);
+  // What the batches of this user may take that cannot be evicted: its limit, or less where others have left less.
+  std::uint64_t most_now(const Account& own, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
   // Bytes in the store that a batch is about to take; they are moved to its record, or released.
   void reserve(Tenant& tenant, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
     tenant.account.charge(Resource::kStoredBytes, bytes);
@@ -103,21 +105,32 @@ class Retention {
  private:
   static constexpr std::size_t kMostInMemory = 4096;  // guess: some MiB
 
-  // What may be evicted of one tenant: batches that are over.
+  // What evicting all batches that are over would free.
+  struct Evictable {
+    std::uint64_t stored_bytes = 0;  // of those in the store
+    std::uint64_t record_bytes = 0;
+
+    std::uint64_t of(Resource resource) const {
+      return resource == Resource::kStoredBytes ? stored_bytes : record_bytes;
+    }
+  };
+  // The batches of one tenant that are over.
   struct Kept {
     std::set<std::uint64_t> stored;     // in memory and in the store, by sequence
     std::set<std::uint64_t> ephemeral;  // in memory alone
     std::set<std::uint64_t> pinned;     // of either kind: could not be evicted when it was their turn
     std::uint64_t retired = 0;          // how many are in the store alone
     std::uint64_t first_retired = 0;    // none of these has a lower sequence
-    std::uint64_t stored_bytes = 0;     // of `stored` and of the retired ones
-    std::uint64_t record_bytes = 0;     // of all
+    Evictable evictable;
   };
 
   void note_if_over(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   Kept& kept_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   const Kept* find_kept(const Tenant& tenant) const LOCKSLEY_REQUIRES(kIoThread);
   std::uint64_t evictable(const Tenant& tenant, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
+  // Adds to what may be evicted of the tenant and of all; less than 0: takes away.
+  void change_evictable(Kept& kept, std::int64_t stored_bytes, std::int64_t record_bytes)
+      LOCKSLEY_REQUIRES(kIoThread);
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void retired_left(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -143,6 +156,7 @@ class Retention {
   std::function<bool(std::uint64_t)> is_pinned_ = [](std::uint64_t) { return false; };
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // since evict() looked at all
   std::vector<Kept> kept_ LOCKSLEY_GUARDED_BY(kIoThread);    // by Tenant::number
+  Evictable all_evictable_ LOCKSLEY_GUARDED_BY(kIoThread);   // of all tenants
   // Stored ones, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told

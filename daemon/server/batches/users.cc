@@ -33,19 +33,26 @@ proto::CommandGroup group_of(config::CommandGroup group) {
 // 0 stands for none.
 std::uint64_t limit_of(std::uint64_t count) { return count == 0 ? Account::kNoLimit : count; }
 
+// A limit that is `auto` leaves room to others.
+void set_limit(Account& account, Resource resource, const config::Limit& limit) {
+  const bool leaves_room = limit.is_auto && limit.count != 0;
+  account.set_limit(resource, limit_of(limit.count),
+                    leaves_room ? Account::Kind::kLeavesRoom : Account::Kind::kFixed);
+}
+
 void set_limits(Account& account, const config::User& user) {
-  account.set_limit(Resource::kQueuedJobs, limit_of(user.max_queued_jobs.count));
-  account.set_limit(Resource::kQueuedBytes, limit_of(user.max_queued_bytes.count));
+  set_limit(account, Resource::kQueuedJobs, user.max_queued_jobs);
+  set_limit(account, Resource::kQueuedBytes, user.max_queued_bytes);
   // With `auto`, payloads for which the memory has no room are in the store alone. A value counts the
   // payloads to the byte, in memory or not.
   account.set_limit(Resource::kPayloadBytes, user.max_queued_bytes.is_auto
                                                  ? Account::kNoLimit
                                                  : limit_of(user.max_queued_bytes.count));
   account.set_limit(Resource::kBatches, limit_of(user.max_batches));
-  account.set_limit(Resource::kRecordBytes, limit_of(user.max_record_bytes.count));
-  account.set_limit(Resource::kStoredBytes, limit_of(user.max_stored_bytes.count));
+  set_limit(account, Resource::kRecordBytes, user.max_record_bytes);
+  set_limit(account, Resource::kStoredBytes, user.max_stored_bytes);
   account.set_limit(Resource::kClientBytes, limit_of(user.client_memory.count));
-  account.set_limit(Resource::kConnections, limit_of(user.max_clients.count));
+  set_limit(account, Resource::kConnections, user.max_clients);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "config/keys.h"
 #include "daemon/server/batches/tenants.h"
@@ -44,6 +45,28 @@ TEST(AccountTest, AnAccountAboveALimitThatWasLoweredHasNoRoom) {
   EXPECT_TRUE(account.is_over(Resource::kQueuedJobs));
   EXPECT_FALSE(account.has_room(Resource::kQueuedJobs, 0));
   EXPECT_FALSE(account.has_room(Resource::kQueuedJobs, 1));
+}
+
+TEST(AccountTest, HoweverManyTakeAllTheyCanGetTheNextFindsRoom) {
+  Tenants tenants;
+  tenants.account_of_all().set_limit(Resource::kQueuedBytes, 1200);
+  for (const std::uint64_t left : {600U, 300U, 150U, 75U}) {
+    Account& greedy = tenants.of(std::to_string(left)).account;
+    greedy.set_limit(Resource::kQueuedBytes, 600, Account::Kind::kLeavesRoom);
+    while (greedy.first_without_room(Resource::kQueuedBytes, 1) == nullptr)
+      greedy.charge(Resource::kQueuedBytes, 1);
+    EXPECT_EQ(greedy.used(Resource::kQueuedBytes), left);
+    EXPECT_EQ(greedy.first_without_room(Resource::kQueuedBytes, 1), &greedy);
+    EXPECT_LT(greedy.most_now(Resource::kQueuedBytes), 601U);
+  }
+}
+
+TEST(AccountTest, AFixedLimitLeavesNoRoom) {
+  Tenants tenants;
+  tenants.account_of_all().set_limit(Resource::kQueuedBytes, 100);
+  Account& alice = tenants.of("alice").account;
+  alice.set_limit(Resource::kQueuedBytes, 100);
+  EXPECT_EQ(alice.first_without_room(Resource::kQueuedBytes, 100), nullptr);
 }
 
 TEST(AccountTest, ItsLimitsAreKeysOfTheConfiguration) {

@@ -226,6 +226,22 @@ TEST_F(RetentionTest, WeightCounts) {
   EXPECT_FALSE(is_there("b1", "bob")) << "it has less, but more for its weight";
 }
 
+TEST_F(RetentionTest, AUserWhoseLimitLeavesRoomKeepsNoMoreThanIsLeftToOthers) {
+  const ThreadRoleScope io_thread(kIoThread);
+  limit_to(16 * kBytes);
+  for (const char* const greedy : {"first", "second"}) {
+    tenant(greedy).account.set_limit(Resource::kStoredBytes, 8 * kBytes, Account::Kind::kLeavesRoom);
+    for (int i = 0; has_room_for(kBytes, greedy); ++i) add_stored(std::to_string(i), greedy);
+  }
+  EXPECT_EQ(tenant("first").account.used(Resource::kStoredBytes), 8 * kBytes);
+  EXPECT_EQ(tenant("second").account.used(Resource::kStoredBytes), 4 * kBytes);
+  // Batches that are over give way, so they do not count.
+  tenant("third").account.set_limit(Resource::kStoredBytes, 8 * kBytes, Account::Kind::kLeavesRoom);
+  for (int i = 0; i < 2; ++i) add_over(std::to_string(i), "third");
+  EXPECT_TRUE(has_room_for(2 * kBytes, "third"));
+  EXPECT_EQ(retention_.most_now(tenant("third").account, Resource::kStoredBytes), 4 * kBytes);
+}
+
 TEST_F(RetentionTest, ResultsThatGrowCostNoLighterUserABatch) {
   const ThreadRoleScope io_thread(kIoThread);
   for (const char* owner : {"alice", "bob", "carol"}) {

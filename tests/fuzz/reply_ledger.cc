@@ -93,7 +93,8 @@ void ReplyLedger::received(std::string_view bytes) {
 }
 
 void ReplyLedger::take_reply(Reply reply) {
-  if (is_message(reply)) {
+  const bool is_of_exec = is_reply_of_exec(reply);
+  if (!is_of_exec && is_message(reply)) {
     require(reply.elements.size() == (reply.elements.front().text == "message" ? 3U : 4U),
             "a message is whole");
     return;
@@ -104,7 +105,7 @@ void ReplyLedger::take_reply(Reply reply) {
   require(!owed_.empty(), "for each reply there is a command");
   Owed& owed = owed_.front();
   if (owed.is_about_topics && !reply.is_error()) return confirm(owed, reply);
-  require(!is_confirmation(reply), "what is confirmed was asked for");
+  require(is_of_exec || !is_confirmation(reply), "what is confirmed was asked for");
   if (owed.name.empty()) {
     require(reply.is_error() && reply.text.starts_with("ERR Protocol error"), "a broken stream is told so");
     return end();
@@ -113,6 +114,14 @@ void ReplyLedger::take_reply(Reply reply) {
   if (owed.name == "RESET" && !reply.is_error()) topics_.clear();
   owed_.pop_front();
   replies_.push_back(std::move(reply));
+}
+
+// An array of replies to any commands, which may look like a message, but for the name of the channel. Messages of a
+// subscription may come before its confirmation.
+bool ReplyLedger::is_reply_of_exec(const Reply& reply) const {
+  if (owed_.empty() || owed_.front().name != "EXEC" || reply.type != Reply::Type::kArray) return false;
+  if (!is_message(reply) || reply.elements.size() < 3) return true;
+  return !reply.elements[reply.elements.size() - 2].text.starts_with("batch");
 }
 
 // Of one channel.

@@ -48,6 +48,7 @@ class ReplyLedger {
 
   void owe(const proto::Command& command);
   void take_reply(proto::Reply reply);
+  bool is_reply_of_exec(const proto::Reply& reply) const;
   void confirm(Owed& owed, const proto::Reply& reply);
   // Nothing more comes.
   void end() {

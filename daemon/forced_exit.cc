@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/base/time.h"
 #include "daemon/store/store.h"
 
@@ -22,7 +23,7 @@ ForcedExit::ForcedExit(Store* store, int exit_code, std::shared_ptr<spdlog::logg
     store->stop();
     log->warn("ended while jobs ran: they will run again at the next start");
     log->flush();
-    std::_Exit(exit_code);
+    std::_Exit(store->lost() == 0 ? exit_code : kExitIoError);
   });
 }
 

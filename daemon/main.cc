@@ -195,7 +195,10 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
     const ForcedExit forced_exit(store.get(), exit_code, log);
     pool.stop();
   }
-  if (store != nullptr) store->stop();
+  if (store != nullptr) {
+    store->stop();
+    if (store->lost() != 0) exit_code = kExitIoError;
+  }
   for (Lane* each : handlers->lanes()) each->detach_all();
   LogLine("ended")
       .with("exit_code", exit_code)

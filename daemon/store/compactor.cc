@@ -54,7 +54,7 @@ void Compactor::run() {
 
 void Compactor::compact_if_worthwhile(std::uint64_t live_bytes) {
   const std::uint64_t before = database_.disk_bytes();
-  if (before <= kMostRatio * live_bytes + kSlack) return;
+  if (before <= kMostRatio * live_bytes + kSlackMemtables * database_.sizes().memtable) return;
   const Nanoseconds began = steady_now();
   const auto compacted = database_.compact();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - began).count();

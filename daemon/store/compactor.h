@@ -19,7 +19,7 @@ class Database;
 // Compacts the store's files when deleted rows take too much space. RocksDB drops deleted rows only
 // when it compacts, and it compacts only when new rows are written: a queue that fills and empties
 // may leave files of many times the live bytes. So when the files are larger than kMostRatio times
-// the live bytes plus kSlack, this class compacts all of them. At that ratio, each byte written is
+// the live bytes plus kSlackMemtables, this class compacts all of them. At that ratio, each byte written is
 // rewritten about once.
 //
 // Owned by the Store; the Database outlives it. start() and stop(): one thread. set_live_bytes():
@@ -28,7 +28,7 @@ class Database;
 class Compactor {
  public:
   static constexpr std::uint64_t kMostRatio = 2;
-  static constexpr std::uint64_t kSlack = 256U << 20;      // about what the log and the memtables take
+  static constexpr std::uint64_t kSlackMemtables = 4;      // about what the log and the memtables take
   static constexpr auto kPause = std::chrono::seconds(2);  // between two readings of the files' sizes
 
   Compactor(Database& database, std::shared_ptr<spdlog::logger> log)

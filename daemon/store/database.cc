@@ -7,17 +7,21 @@
 #include <rocksdb/table.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "daemon/base/time.h"
 #include "daemon/store/clean_end.h"
+#include "daemon/store/codec.h"
 #include "daemon/store/log_continuity.h"
+#include "daemon/store/open_attempt.h"
 
 namespace locksley::daemon {
 namespace {
@@ -27,9 +31,6 @@ constexpr std::string_view kFormKey = "m";
 constexpr std::string_view kForm = "locksley 1";
 
 constexpr std::size_t kBlockCache = 32U << 20;
-constexpr std::size_t kMemtable = 64U << 20;
-constexpr std::size_t kMemtables = 192U << 20;  // of all column families
-constexpr std::uint64_t kLog = 128U << 20;
 
 // Forwards RocksDB's warnings to the daemon's log. (RocksDB's default is a log file in the store's
 // folder, which ends the process when the disk is full: an assertion of Debian's build.)
@@ -49,7 +50,8 @@ class RocksLog final : public rocksdb::Logger {
   const std::shared_ptr<spdlog::logger> log_;
 };
 
-rocksdb::DBOptions database_options(const Database::Options& options, LogContinuity* continuity = nullptr) {
+rocksdb::DBOptions database_options(const Database::Options& options, const StoreSizes& sizes,
+                                    LogContinuity* continuity = nullptr) {
   rocksdb::DBOptions db;
   db.wal_filter = continuity;
   db.info_log = std::make_shared<RocksLog>(options.log);
@@ -65,8 +67,8 @@ rocksdb::DBOptions database_options(const Database::Options& options, LogContinu
                              : rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   // Few: RocksDB 7.8 has bugs with many parallel flushes (fixed in 7.9 and 8.7).
   db.max_background_jobs = 3;
-  db.db_write_buffer_size = kMemtables;
-  db.max_total_wal_size = kLog;
+  db.db_write_buffer_size = 3 * sizes.memtable;  // of all column families
+  db.max_total_wal_size = 2 * sizes.memtable;
   db.max_open_files = 512;
   db.bytes_per_sync = 1U << 20;
   db.stats_dump_period_sec = 0;
@@ -75,11 +77,16 @@ rocksdb::DBOptions database_options(const Database::Options& options, LogContinu
   return db;
 }
 
-rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache>& cache) {
+rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache>& cache,
+                                            const StoreSizes& sizes) {
   rocksdb::ColumnFamilyOptions family;
-  family.write_buffer_size = kMemtable;
+  family.write_buffer_size = sizes.memtable;
+  family.target_file_size_base = sizes.memtable;
+  family.max_bytes_for_level_base = 4 * sizes.memtable;
+  // On a large disk as usual: 25.
+  if (sizes.is_small) family.max_compaction_bytes = 8 * sizes.memtable;
   family.max_write_buffer_number = 2;
-  family.arena_block_size = 256U << 10;
+  family.arena_block_size = std::min<std::uint64_t>(256U << 10, sizes.memtable / 8);
   family.level_compaction_dynamic_level_bytes = true;  // space: about 1.1 times the live bytes
   family.compression = rocksdb::kNoCompression;
   rocksdb::BlockBasedTableOptions table;
@@ -92,10 +99,10 @@ rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache
 
 const std::array<std::string, 3> kFamilies{rocksdb::kDefaultColumnFamilyName, "payloads", "results"};
 
-std::vector<rocksdb::ColumnFamilyDescriptor> families() {
+std::vector<rocksdb::ColumnFamilyDescriptor> families(const StoreSizes& sizes) {
   const auto cache = rocksdb::NewLRUCache(kBlockCache);
   std::vector<rocksdb::ColumnFamilyDescriptor> result;
-  for (const std::string& name : kFamilies) result.emplace_back(name, family_options(cache));
+  for (const std::string& name : kFamilies) result.emplace_back(name, family_options(cache, sizes));
   return result;
 }
 
@@ -140,19 +147,27 @@ bool Database::has_lost_its_index() const {
 }
 
 std::expected<std::unique_ptr<Database>, std::string> Database::open(Options options) {
-  std::unique_ptr<Database> database(new Database(std::move(options)));
-  const ThreadRoleScope role(kStoreWriter);
   std::error_code error;
-  std::filesystem::create_directories(database->options_.path, error);
+  std::filesystem::create_directories(options.path, error);
   if (error) {
     return std::unexpected(
-        fmt::format("cannot create the store's folder {}: {}", database->options_.path, error.message()));
+        fmt::format("cannot create the store's folder {}: {}", options.path, error.message()));
   }
+  std::unique_ptr<Database> database(new Database(std::move(options)));
+  const ThreadRoleScope role(kStoreWriter);
+  if (!database->reserve_.check(0)) database->reserve_.release();
   if (auto opened = database->open_files(); !opened) return std::unexpected(std::move(opened.error()));
   return database;
 }
 
 std::expected<void, std::string> Database::open_files() {
+  const OpenAttempt attempt(options_.path);
+  auto opened = try_open_files();
+  if (!opened) attempt.clean_up();
+  return opened;
+}
+
+std::expected<void, std::string> Database::try_open_files() {
   if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
   const CleanEndNote note(options_.env, options_.path);
   if (const auto whole = note.check(); !whole) return std::unexpected(damage(whole.error().what));
@@ -163,9 +178,9 @@ std::expected<void, std::string> Database::open_files() {
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   LogContinuity continuity(options_.env);
-  rocksdb::DBOptions options = database_options(options_, &continuity);
+  rocksdb::DBOptions options = database_options(options_, sizes_, &continuity);
   if (drops_damaged_log_) options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, families(), &handles, &db);
+  const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, families(sizes_), &handles, &db);
   if (!status.ok()) return std::unexpected(explain(status));
   files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
   std::string form;
@@ -223,6 +238,7 @@ std::expected<void, std::string> Database::reopen() {
   abort_compaction();
   close_files();
   read_only_ = false;
+  if (!reserve_.check(0)) reserve_.release();
   auto opened = open_files();
   if (!opened) open_for_reading();
   return opened;
@@ -232,7 +248,8 @@ void Database::open_for_reading() {
   close_files();
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  if (!rocksdb::DB::OpenForReadOnly(database_options(options_), options_.path, families(), &handles, &db)
+  if (!rocksdb::DB::OpenForReadOnly(database_options(options_, sizes_), options_.path, families(sizes_),
+                                    &handles, &db)
            .ok()) {
     return;
   }
@@ -255,7 +272,8 @@ std::expected<void, std::string> Database::repair(const Options& options) {
     if (has_its_manifest && database.open_files()) return {};  // the destructor flushes it
   }
   const rocksdb::Status status =
-      rocksdb::RepairDB(options.path, database_options(options), families(), family_options(nullptr));
+      rocksdb::RepairDB(options.path, database_options(options, database.sizes_), families(database.sizes_),
+                        family_options(nullptr, database.sizes_));
   if (!status.ok()) return std::unexpected(database.explain(status));
   return {};
 }
@@ -283,6 +301,26 @@ std::expected<void, std::string> Database::compact() {
     }
   }
   return {};
+}
+
+std::expected<void, std::string> Database::reclaim(std::uint64_t first, std::uint64_t last) {
+  if (files_.db == nullptr || read_only_) return std::unexpected("the database is not open");
+  // The deletions become a small file of their own, and the log that had the rows goes.
+  if (const auto flushed = files_.db->Flush({}, files_.families); !flushed.ok()) return outcome(flushed);
+  std::string begin;
+  std::string end;
+  append_key_number(begin, first);
+  append_key_number(end, last + 1);
+  const rocksdb::Slice from(begin);
+  const rocksdb::Slice to(end);
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  for (rocksdb::ColumnFamilyHandle* family : {payloads(), results()}) {
+    if (const auto status = files_.db->CompactRange(options, family, &from, &to); !status.ok()) {
+      return outcome(status);
+    }
+  }
+  return outcome(files_.db->CompactRange(options, index(), nullptr, nullptr));
 }
 
 void Database::abort_compaction() {
@@ -326,6 +364,7 @@ std::uint64_t Database::disk_bytes() const {
   std::uint64_t sum = 0;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(options_.path, ignored)) {
+    if (entry.path().filename() == DiskReserve::kFile) continue;
     const std::uintmax_t size = entry.file_size(ignored);
     if (!ignored) sum += size;
   }

@@ -17,6 +17,8 @@
 
 #include "config/config.h"
 #include "core/sync/mutex.h"
+#include "daemon/store/disk_reserve.h"
+#include "daemon/store/disk_space.h"
 #include "daemon/store/writer_thread.h"
 
 namespace spdlog {
@@ -63,8 +65,16 @@ class Database {
   std::expected<void, std::string> compact() LOCKSLEY_EXCLUDES(mutex_);
   // [any thread] Makes a compact() that is under way, and all later ones, fail, until reopen().
   void abort_compaction() LOCKSLEY_EXCLUDES(mutex_);
-  // If it fails, the database is open for reading only, or closed if even that is impossible.
+  // If it fails, the database is open for reading only, or closed if even that is impossible; and its files
+  // are those that were there before. Deletes the reserve first, if the disk is full.
   std::expected<void, std::string> reopen() LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(mutex_);
+
+  // The room that is left free on a full disk, for deletions.
+  DiskReserve& reserve() LOCKSLEY_REQUIRES(kStoreWriter) { return reserve_; }
+  // Gives the room of deleted rows back: those of the batches with these numbers, the last one included.
+  std::expected<void, std::string> reclaim(std::uint64_t first, std::uint64_t last)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  const StoreSizes& sizes() const { return sizes_; }
 
  private:
   // RocksDB's handles, in the order index, payloads, results.
@@ -109,8 +119,12 @@ class Database {
   std::uint64_t disk_bytes() const;
 
  private:
-  explicit Database(Options options) : options_(std::move(options)) {}
+  explicit Database(Options options)
+      : options_(std::move(options)),
+        sizes_(StoreSizes::of(disk_space(options_.path))),
+        reserve_(options_.path, sizes_) {}
   std::expected<void, std::string> open_files() LOCKSLEY_REQUIRES(kStoreWriter);
+  std::expected<void, std::string> try_open_files() LOCKSLEY_REQUIRES(kStoreWriter);
   void open_for_reading() LOCKSLEY_REQUIRES(kStoreWriter);
   bool has_lost_its_index() const;
   // From now on Readings are valid.
@@ -121,6 +135,8 @@ class Database {
   std::string damage(std::string_view what) const;
 
   const Options options_;
+  const StoreSizes sizes_;
+  DiskReserve reserve_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
   Files files_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // does not change while there is a Reading
   bool read_only_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;

@@ -23,15 +23,6 @@ constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: asy
 // the control block of the batch's shared_ptr.
 constexpr std::size_t kRecentBytes = 96;
 
-std::size_t weight_of(const StoreWrite& write) {
-  const auto* step = std::get_if<RecordStep>(&write);
-  if (step == nullptr) return 0;
-  const BatchStep& each = step->step;
-  return sizeof(StoreWrite) + each.rows.size_bytes +
-         (each.ended.size() + each.failed.size() + each.requeued.size()) * sizeof(IndexRange) +
-         each.job_attempts.size() * sizeof(JobAttempts);
-}
-
 }  // namespace
 
 GroupCommit::GroupCommit(Database& database, config::Durability durability,
@@ -106,7 +97,9 @@ void GroupCommit::run() {
   // The last attempt to write what is kept, and the last group.
   if (!error_.empty()) retry();
   commit();
+  if (!kept_.empty() && is_full_) write_with_reserve();
   if (!kept_.empty()) {
+    lost_ = kept_.size();
     LogLine("store: changes and results could not be written and are lost: their jobs will run again")
         .with("lost", kept_.size())
         .with("store", database_.path())
@@ -175,23 +168,39 @@ void GroupCommit::commit() {
   const bool is_awaited = urgent_.exchange(false);
   const Ticket ticket = ticket_++;
   std::string error = error_;
+  bool is_failing = !error.empty();
+  has_refused_ = false;
   mutex_.unlock();
-  if (error.empty()) {
+  std::size_t weight = 0;
+  if (!is_failing) {
     const Nanoseconds began = steady_now();
-    if (auto written = write(writes); !written) error = std::move(written.error());
+    error = refuse_without_room(writes);
+    is_failing = is_full_;
+    if (!is_failing) {
+      if (auto written = write(writes); !written) {
+        error = std::move(written.error());
+        is_failing = true;
+      }
+    }
     commit_time_.observe(steady_now() - began);
   }
-  std::size_t weight = 0;
-  if (error.empty()) {
+  const std::string failure = error;
+  if (!is_failing) {
     for (const StoreWrite& each : writes) weight += weight_of(each);
     keep_in_memory(writes);
     writes.clear();  // while the mutex is not held
     written_ = ticket;
+  } else if (is_full_) {
+    const bool has_deletions_only = std::ranges::all_of(writes, [](const StoreWrite& each) {
+      return is_deletion(each) || std::holds_alternative<std::monostate>(each);
+    });
+    weight = write_deletions(writes);
+    if (has_deletions_only && is_full_ && !has_refused_) error.clear();
   }
   mutex_.lock();
   pending_bytes_ -= weight;
   room_.notify_all();
-  if (!error.empty()) fail(error, std::move(writes));
+  if (is_failing) fail(failure, std::move(writes));
   mutex_.unlock();
   if (is_awaited) on_outcome_({ticket, std::move(error)});
   mutex_.lock();
@@ -228,14 +237,8 @@ void GroupCommit::fail(std::string error, Writes writes) {
 
 void GroupCommit::retry() {
   mutex_.unlock();
-  std::expected<void, std::string> done = database_.reopen();
-  if (done) {
-    // Synced whatever store.durability says: no later write may hide a second failure.
-    WriteGroup group(database_);
-    for (const StoreWrite& each : kept_.all()) group.add(each);
-    done = group.finish(true);
-  }
   std::size_t weight = 0;
+  std::expected<void, std::string> done = write_kept(weight);
   if (done) {
     keep_in_memory(kept_.all());
     for (const StoreWrite& each : kept_.take()) weight += weight_of(each);
@@ -248,6 +251,7 @@ void GroupCommit::retry() {
         .with("store", database_.path())
         .write(*log_, spdlog::level::info);
     error_.clear();
+    never_written_.clear();
     pause_ = kFirstPause;
     room_.notify_all();
     return;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "config/config.h"
@@ -19,6 +20,7 @@
 #include "core/batch/batch_journal.h"
 #include "core/sync/adaptive_spin.h"
 #include "core/sync/mutex.h"
+#include "daemon/base/rate_gate.h"
 #include "daemon/store/pending_writes.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/writer_thread.h"
@@ -46,6 +48,10 @@ class Database;
 // ones after up to 5 s. Until one succeeds, error() says why. What is kept is bounded: results by
 // wait_for_room(), changes by the number of batches, of which only the newest change is kept
 // (PendingWrites).
+//
+// Jobs for which the disk has no room (DiskReserve) are refused before anything is written. If there is no
+// room for anything else either, the outcome is that of a failure; only deletions of batches are written then,
+// and their room is given back soon.
 class GroupCommit {
  public:
   GroupCommit(Database& database, config::Durability durability, std::shared_ptr<spdlog::logger> log);
@@ -93,6 +99,8 @@ class GroupCommit {
   std::optional<Nanoseconds> failing_since() const LOCKSLEY_EXCLUDES(mutex_);
 
   const DurationHistogram& commit_time() const { return commit_time_; }
+  // After stop(): changes and results that could not be written, and are lost.
+  std::uint64_t lost() const { return lost_.load(); }
   // Writes and reopenings that failed.
   std::uint64_t errors() const { return errors_.load(); }
 
@@ -108,6 +116,20 @@ class GroupCommit {
   void sleep_until(Nanoseconds instant) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
   void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  // Takes out what brings jobs if there is no room for it, and returns why; empty: all may be written. Sets
+  // is_full_ if there is no room for the rest either.
+  std::string refuse_without_room(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // Whether the disk has room for these writes; if not, is_full_ is set.
+  std::expected<void, std::string> check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // On a full disk: writes the deletions among `writes`, and takes them out. What was kept of their batches is
+  // dropped; returns how much of pending_bytes_ that was.
+  std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // Writes what is kept. Reopens the database first, unless the disk was only full.
+  // `dropped`: as write_deletions() returns it, if only deletions could be written.
+  std::expected<void, std::string> write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
+  // At the end, when no deletion will need the room that is left free.
+  void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
   bool has_room() const LOCKSLEY_REQUIRES(mutex_);
   std::expected<void, std::string> write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -136,6 +158,16 @@ class GroupCommit {
   std::atomic<bool> urgent_{false};  // gathering_ has an awaited write; the writer polls it before it sleeps
 
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // to be written when the disk works again
+  // error_ is set only because the disk is full: the database is in order, and deletions are written.
+  bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+  bool has_refused_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;  // refuse_without_room(), of this group
+  // Batches that it took out, until their deletions come, or there is room again.
+  std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  RateGate refusals_ LOCKSLEY_GUARDED_BY(kStoreWriter){std::chrono::minutes(1)};
+  RateGate reclaim_ LOCKSLEY_GUARDED_BY(kStoreWriter){std::chrono::minutes(1)};  // of all deleted rows
+  // Batches that were deleted on the full disk, and take room until the next attempt: [first, last].
+  std::uint64_t deleted_first_ LOCKSLEY_GUARDED_BY(kStoreWriter) = ~std::uint64_t{0};
+  std::uint64_t deleted_last_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
   Nanoseconds next_retry_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   Nanoseconds pause_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // between two retries
   // With durability async: when the writes since the last sync are synced.
@@ -153,6 +185,7 @@ class GroupCommit {
   AdaptiveSpin spin_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
   // Written by the writer, read by any thread.
+  std::atomic<std::uint64_t> lost_{0};    // changes and results that could not be written at the end
   std::atomic<Ticket> written_{0};        // the rows of this ticket are in the database
   std::atomic<std::uint64_t> errors_{0};  // a counter: readers conclude nothing from it
   DurationHistogram commit_time_;

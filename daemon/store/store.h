@@ -86,6 +86,8 @@ class Store {
   // Writes all that was put, and ends the threads. Steps recorded later are lost: their jobs will
   // run again.
   void stop();
+  // After stop(): how many changes and results could not be written.
+  std::uint64_t lost() const { return group_->lost(); }
 
   // ---- After start() ----
 

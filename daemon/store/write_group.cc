@@ -12,7 +12,6 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::size_t kLargestWrite = 4U << 20;  // of one write to RocksDB, except a single large value
 constexpr std::size_t kChunkBytes = 128U << 10;  // guess: read in 50 us, a hundredth of the time of its jobs
 constexpr std::uint64_t kChunkPayloads = 4096;
 // Rows deleted one by one. More of them are deleted as a range, which slows down later reads.
@@ -119,7 +118,7 @@ void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
     into.Put(database_.payloads(), part_key(sequence, first + done),
              encode_payload_chunk(fetched.first(take)));
     done += take;
-    if (payloads_.GetDataSize() >= kLargestWrite) flush_payloads();
+    if (payloads_.GetDataSize() >= database_.sizes().write_bytes) flush_payloads();
   }
 }
 

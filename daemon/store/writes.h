@@ -1,6 +1,7 @@
 // The writes that the store takes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <variant>
@@ -49,5 +50,27 @@ enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
 // std::monostate: a write that a later one has replaced (PendingWrites).
 using StoreWrite = std::variant<std::monostate, AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;
+
+inline std::uint64_t sequence_of(const StoreWrite& write) {
+  return std::visit(
+      [](const auto& each) {
+        if constexpr (requires { each.sequence; }) {
+          return each.sequence;
+        } else {
+          return ~std::uint64_t{0};
+        }
+      },
+      write);
+}
+inline bool is_deletion(const StoreWrite& write) { return std::holds_alternative<ForgetBatch>(write); }
+// The memory of results that wait for the disk.
+inline std::size_t weight_of(const StoreWrite& write) {
+  const auto* step = std::get_if<RecordStep>(&write);
+  if (step == nullptr) return 0;
+  const BatchStep& each = step->step;
+  return sizeof(StoreWrite) + each.rows.size_bytes +
+         (each.ended.size() + each.failed.size() + each.requeued.size()) * sizeof(IndexRange) +
+         each.job_attempts.size() * sizeof(JobAttempts);
+}
 
 }  // namespace locksley::daemon

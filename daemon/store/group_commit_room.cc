@@ -1,0 +1,154 @@
+// Group commit on a full disk: what is refused, what is kept, and how deletions make room.
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_set>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
+#include "daemon/store/database.h"
+#include "daemon/store/group_commit.h"
+#include "daemon/store/write_group.h"
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::uint64_t kHighest = ~std::uint64_t{0} - 1;  // of a batch's number
+// All files are compacted only if that takes seconds: the writer's clients wait meanwhile.
+constexpr std::uint64_t kMostCompacted = 1U << 30;
+// How soon the room of deleted batches is given back on a full disk: a client that deletes many is not slowed
+// down by each.
+constexpr Nanoseconds kReclaimDelay = std::chrono::milliseconds(200);
+
+// The bytes that a write adds, but for a few.
+std::uint64_t bytes_of(const StoreWrite& write) {
+  if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
+    return (accept->row.range ? accept->row.range->payload.value_or("").size() : 0) +
+           (accept->payloads == nullptr ? 0 : accept->payloads->payload_bytes());
+  }
+  if (const auto* add = std::get_if<AddJobs>(&write)) return add->payloads->payload_bytes();
+  const auto* step = std::get_if<RecordStep>(&write);
+  return step == nullptr ? 0 : step->step.rows.size_bytes;
+}
+
+}  // namespace
+
+std::string GroupCommit::refuse_without_room(Writes& writes) {
+  const auto room = check_room(writes);
+  if (room) return {};
+  const auto brings_jobs = [](const StoreWrite& write) {
+    return std::holds_alternative<AcceptBatch>(write) || std::holds_alternative<AddJobs>(write);
+  };
+  std::vector<std::uint64_t> refused;
+  for (const StoreWrite& each : writes) {
+    if (std::holds_alternative<AcceptBatch>(each)) refused.push_back(sequence_of(each));
+  }
+  has_refused_ = std::erase_if(writes, brings_jobs) != 0;
+  // The rest may have room: a batch that is too large for the disk concerns nothing else.
+  if (!check_room(writes)) {
+    never_written_.insert(refused.begin(), refused.end());
+    return room.error();
+  }
+  ++errors_;
+  if (refusals_.open(now())) {
+    LogLine("store: new jobs are refused: there is no room for them")
+        .with("store", database_.path())
+        .with("error", room.error())
+        .with("unlogged", refusals_.held_back())
+        .write(*log_, spdlog::level::err);
+  }
+  return room.error();
+}
+
+std::expected<void, std::string> GroupCommit::check_room(const Writes& writes) {
+  std::uint64_t bytes = 0;
+  for (const StoreWrite& each : writes) bytes += bytes_of(each);
+  auto room = database_.reserve().check(bytes);
+  is_full_ = !room;
+  return room;
+}
+
+std::size_t GroupCommit::write_deletions(Writes& writes) {
+  // Of a batch that was refused for its size nothing was written.
+  std::erase_if(writes, [this](const StoreWrite& write) {
+    kStoreWriter.assert_held();
+    return is_deletion(write) && never_written_.erase(sequence_of(write)) != 0;
+  });
+  WriteGroup group(database_);
+  std::unordered_set<std::uint64_t> deleted;
+  for (const StoreWrite& each : writes) {
+    if (!is_deletion(each)) continue;
+    group.add(each);
+    deleted.insert(sequence_of(each));
+  }
+  if (deleted.empty()) return 0;
+  database_.reserve().release();
+  if (!group.finish(true)) {
+    is_full_ = false;  // not only that: the next attempt reopens the database
+    return 0;
+  }
+  std::size_t weight = 0;
+  const auto is_deleted = [&](const StoreWrite& write) {
+    if (!deleted.contains(sequence_of(write))) return false;
+    weight += weight_of(write);
+    return true;
+  };
+  std::erase_if(writes, is_deleted);
+  Writes kept = kept_.take();
+  std::erase_if(kept, is_deleted);
+  keep(std::move(kept));
+  const auto [first, last] = std::ranges::minmax(deleted);
+  deleted_first_ = std::min(deleted_first_, first);
+  deleted_last_ = std::max(deleted_last_, last);
+  next_retry_ = std::min(next_retry_, steady_now() + kReclaimDelay);
+  return weight;
+}
+
+void GroupCommit::keep(Writes writes) {
+  for (StoreWrite& each : writes) {
+    if (!std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
+  }
+}
+
+void GroupCommit::write_with_reserve() {
+  std::uint64_t bytes = 0;
+  for (const StoreWrite& each : kept_.all()) bytes += bytes_of(each);
+  database_.reserve().release();
+  if (!database_.reserve().has_last_room(bytes)) return;
+  WriteGroup group(database_);
+  for (const StoreWrite& each : kept_.all()) group.add(each);
+  if (group.finish(true)) kept_.take();
+}
+
+std::expected<void, std::string> GroupCommit::write_kept(std::size_t& dropped) {
+  if (!is_full_) {
+    if (auto opened = database_.reopen(); !opened) return opened;
+  } else if (database_.reserve().has_last_room(0) && database_.disk_bytes() <= kMostCompacted &&
+             reclaim_.open(now())) {
+    // Once in a while all that was deleted before: too little for the Compactor, as long as there was room.
+    deleted_first_ = 0;
+    deleted_last_ = kHighest;
+  }
+  if (is_full_ && deleted_first_ <= deleted_last_) {
+    if (auto reclaimed = database_.reclaim(deleted_first_, deleted_last_); !reclaimed) {
+      is_full_ = false;
+      return reclaimed;
+    }
+    deleted_first_ = ~std::uint64_t{0};
+    deleted_last_ = 0;
+  }
+  if (auto room = check_room(kept_.all()); !room) {
+    Writes kept = kept_.take();
+    dropped = write_deletions(kept);
+    keep(std::move(kept));
+    return room;
+  }
+  // Synced whatever store.durability says: no later write may hide a second failure.
+  WriteGroup group(database_);
+  for (const StoreWrite& each : kept_.all()) group.add(each);
+  return group.finish(true);
+}
+
+}  // namespace locksley::daemon

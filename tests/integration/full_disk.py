@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+"""A store on a disk that is full: batches can be deleted, which makes room; nothing is left behind; and the end says what is lost."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import merged, program, wait_for
+from programs import shell
+from resp import Error
+from store_daemon import StoreTest
+
+IO_ERROR, TEMPORARY = 74, 75
+MEBI = 1 << 20
+
+
+def run(*command):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f"{command}: {done.stderr.strip()} (a disk can be mounted by root alone)")
+
+
+class DiskTest(StoreTest):
+    settings = {"pool": {"workers": 2}}
+
+    def begin(self, settings=None):
+        """Without a limit of its own: the disk is the limit."""
+        return super().begin(merged({"store": {"max_bytes": 0}}, settings or {}))
+
+    def free(self):
+        disk = os.statvfs(self.disk)
+        return disk.f_bavail * disk.f_frsize
+
+    def files(self):
+        return sorted(path.name for path in self.store.iterdir() if path.name != "RESERVE")
+
+    def locksley(self, *arguments):
+        """The client program, on this daemon."""
+        address = f"127.0.0.1:{self.daemon.port}"
+        return subprocess.run([program("LOCKSLEY"), "--server", address, *arguments], capture_output=True, text=True, timeout=60)
+
+    def submit(self, size):
+        """A batch whose result is kept; whether there was room for it. `self.sizes` has those of all."""
+        id_ = f"b{len(self.sizes)}"
+        reply = self.command.ask("SUBMIT", "echo", "ID", id_, "JOBS", *[os.urandom(size // 8)] * 8)
+        if isinstance(reply, Error):
+            self.assert_error("STORE .*the disk is full", reply)
+            return False
+        self.sizes[id_] = size
+        self.assertEqual(self.command.wait(reply)["state"], "done")
+        return True
+
+    def fill_with_batches(self, most):
+        """Until not even a small one has had room for 5 s, so that the load balancer is told."""
+        self.sizes, size = {}, most
+
+        def is_full():
+            nonlocal size
+            has_room = self.submit(size)
+            size = min(most, 2 * size) if has_room else max(4096, size // 2)
+            return not has_room and self.daemon.get("/readyz")[0] == 503
+
+        wait_for("the disk to be full", is_full, 120, every=0.01)
+
+    def assert_accepts_again(self):
+        wait_for("the daemon to accept again", lambda: not isinstance(self.command.ask("SUBMIT", "echo", "ID", "again", "JOBS", "a"), Error))
+        self.command.wait("again")
+        wait_for("the daemon to be ready", lambda: self.daemon.get("/readyz") == (200, "ready\n"))
+
+    def remedy(self, most):
+        """What deploy/README.md says under "A full disk", step by step."""
+        self.begin()
+        self.fill_with_batches(most)
+        ids = list(self.sizes)
+        self.assertGreater(len(ids), 5)
+        self.assertGreater(self.free(), 0, "the store leaves some room")
+        submit = self.locksley("submit", "echo", "--id", "no", "no")
+        self.assertEqual(submit.returncode, TEMPORARY, submit.stderr)
+        self.assertIn("the store has refused writes", self.daemon.get("/readyz")[1])
+        # Attempts that fail leave nothing behind.
+        files = self.files()
+        for _ in range(20):
+            self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "JOBS", "a"))
+        self.assertLessEqual(len(self.files()), len(files) + 2)
+        free, forgotten = self.free(), 0
+        while forgotten < sum(self.sizes.values()) / 2:
+            id_ = ids.pop(0)
+            forgotten += self.sizes[id_]
+            forget = self.locksley("forget", id_)
+            self.assertEqual((forget.returncode, forget.stderr), (0, ""), id_)
+        self.assert_accepts_again()
+        wait_for("the room to be given back", lambda: self.free() > free + forgotten / 4)
+        left = [*ids, "again"]
+        for _ in range(2):
+            self.assert_known(*left)
+            self.assertEqual([row[1] for row in self.command.results(left[0])], ["ok"] * 8)
+            self.kill_and_begin()
+
+
+class Small(DiskTest):
+    """30 MB."""
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.store
+        run("mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", self.disk)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=True)
+        self.store = self.disk / "store"
+
+    def test_batches_can_be_deleted_which_makes_room(self):
+        self.remedy(MEBI)
+
+    def test_others_have_filled_it(self):
+        """Even the room that the store leaves free. Its reserve is none of theirs."""
+        self.begin()
+        ids = [self.command("SUBMIT", "echo", "ID", f"b{number}", "JOBS", os.urandom(MEBI)) for number in range(4)]
+        for id_ in ids:
+            self.command.wait(id_)
+        other = self.disk / "other"
+        with open(other, "wb", buffering=0) as file:
+            try:
+                while file.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
+        self.assertEqual(self.free(), 0)
+        self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "JOBS", os.urandom(MEBI)))
+        for id_ in ids:
+            wait_for("FORGET", lambda: not isinstance(self.command.ask("FORGET", id_), Error))
+        self.assert_known()
+        wait_for("room", lambda: self.free() > 2 * MEBI)
+        other.unlink()
+        self.assert_accepts_again()
+
+    def test_attempts_to_reopen_it_leave_nothing_behind(self):
+        """Whatever becomes free is taken by others."""
+        self.begin()
+        self.command.wait(self.command("SUBMIT", "echo", "ID", "over", "JOBS", os.urandom(MEBI)))
+        self.keep_full()
+        self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "JOBS", "a"))
+        errors = lambda: self.daemon.metrics()["locksley_store_errors_total"]
+        wait_for("an attempt", lambda: errors() >= 2)
+        before, count = self.files(), errors()
+        wait_for("more attempts", lambda: errors() >= count + 3)
+        self.assertLessEqual(set(self.files()), set(before))
+
+    def test_the_end_tells_what_is_lost(self):
+        self.begin({"shutdown": {"drain_timeout": "100ms"}, "handlers": {"sh": shell()}})
+        self.command("SUBMIT", "sh", "ID", "slow", "JOBS", *["head -c 300000 /dev/urandom; sleep 0.02"] * 1000)
+        self.keep_full()
+        full_at = self.status("slow")["ok"]
+        wait_for("more results than the reserve has room for", lambda: self.status("slow")["ok"] > full_at + 50)
+        self.daemon.send_signal(signal.SIGTERM)
+        code = self.daemon.wait_end()
+        self.daemon.process.returncode = 0
+        self.assertEqual(code, IO_ERROR)
+        self.assertRegex(self.daemon.log(), r"store: changes and results could not be written and are lost.* lost=[1-9]")
+
+    def keep_full(self):
+        is_over = threading.Event()
+
+        def fill():
+            with open(self.disk / "other", "wb", buffering=0) as file:
+                while not is_over.is_set():
+                    try:
+                        file.write(bytes(4096))
+                    except OSError:
+                        time.sleep(0.002)
+
+        filler = threading.Thread(target=fill)
+        filler.start()
+        self.addCleanup(filler.join)
+        self.addCleanup(is_over.set)
+        wait_for("the disk to be full", lambda: self.free() == 0)
+
+
+class Large(DiskTest):
+    """3 GB, of which another file has all but 300 MB: an image with holes, so that it takes no more here."""
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.store
+        image = self.store.with_name(self.store.name + ".image")
+        self.addCleanup(image.unlink)
+        with open(image, "wb") as file:
+            file.truncate(3 << 30)
+        run("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1", image)
+        run("mount", "-o", "loop", image, self.disk)
+        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+        self.store = self.disk / "store"
+        run("fallocate", "-l", self.free() - 300 * MEBI, self.disk / "other")
+
+    def test_batches_can_be_deleted_which_makes_room(self):
+        self.remedy(16 * MEBI)
+
+
+if __name__ == "__main__":
+    unittest.main()

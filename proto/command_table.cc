@@ -83,6 +83,8 @@ constexpr ArgumentDoc kAddat[] = {
     {.name = "id"}, {.name = "n", .type = Type::kInteger}, {.name = "payload", .multiple = true}};
 constexpr ArgumentDoc kWait[] = {{.name = "id"},
                                  {.name = "timeout-ms", .type = Type::kInteger, .optional = true}};
+constexpr ArgumentDoc kRetry[] = {
+    {.name = "id"}, {.name = "round", .type = Type::kInteger, .token = "ROUND", .optional = true}};
 constexpr ArgumentDoc kWeight[] = {{.name = "id"}, {.name = "weight", .type = Type::kInteger}};
 constexpr ArgumentDoc kResults[] = {
     {.name = "id"},
@@ -182,13 +184,13 @@ constexpr CommandSpec kCommands[] = {
     {Id::kResults, "results", 2, 9, kBlocking, Group::kRead,
      "Returns results of a batch in the order of completion, from a cursor on; may discard those before it", kResults},
     {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Resumes a paused batch", kId},
-    {Id::kRetry, "retry", 2, 2, kWrite | kBlocking, Group::kControl,
-     "Queues the failed jobs of a batch again; returns their number", kId},
-    {Id::kRun, "run", 4, kNoMaximum, kWrite | kBlocking | kNotInMulti, Group::kSubmit,
+    {Id::kRetry, "retry", 2, 4, kWrite | kBlocking, Group::kControl,
+     "Queues the failed jobs of a batch again; returns their number", kRetry},
+    {Id::kRun, "run", 3, kNoMaximum, kWrite | kBlocking | kNotInMulti, Group::kSubmit,
      "Runs jobs, waits, and returns their results in the order of the jobs", kRun},
     {Id::kSelect, "select", 2, 2, kNoFlags, Group::kConnection, "Accepts database 0, as there is no other", kSelect},
     {Id::kStatus, "status", 2, 2, kNoFlags, Group::kRead, "Returns the state and the counts of a batch", kId},
-    {Id::kSubmit, "submit", 4, kNoMaximum, kWrite, Group::kSubmit,
+    {Id::kSubmit, "submit", 3, kNoMaximum, kWrite, Group::kSubmit,
      "Submits a batch of jobs for a handler; returns its id", kSubmit},
     {Id::kSubscribe, "subscribe", 2, kNoMaximum, kTopics, Group::kRead,
      "Subscribes to channels of events: batch:<id> for one batch, batches for all", kChannels},

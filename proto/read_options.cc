@@ -27,13 +27,18 @@ std::string needs(std::string_view what, std::string_view expected, std::string_
   return text + ", found '" + printable(found) + "'";
 }
 
+// `kind`: what the integer counts, such as " of milliseconds"; empty: nothing that needs a word.
 std::expected<std::uint64_t, std::string> parse_number(std::string_view what, std::string_view found,
-                                                       std::uint64_t least, std::uint64_t most) {
+                                                       std::uint64_t least, std::uint64_t most,
+                                                       std::string_view kind = {}) {
   const auto value = parse_uint64(found);
   if (value && *value >= least && *value <= most) return *value;
-  return std::unexpected(
-      needs(what, "an integer from " + std::to_string(least) + " to " + std::to_string(most), found));
+  return std::unexpected(needs(
+      what,
+      "an integer" + std::string(kind) + " from " + std::to_string(least) + " to " + std::to_string(most),
+      found));
 }
+constexpr std::string_view kOfMilliseconds = " of milliseconds";
 
 // One option: its name, and where its value goes.
 struct ValueOption {
@@ -43,6 +48,7 @@ struct ValueOption {
   std::uint64_t* number;  // the number's place
   std::string_view*
       text;  // or, for an option that is no number, the text's; both null: a word without a value
+  std::string_view kind = {};  // as of parse_number()
   bool is_seen = false;
 
   bool has_value() const { return number != nullptr || text != nullptr; }
@@ -65,7 +71,7 @@ std::expected<void, std::string> parse_options(const ArgumentList& arguments, st
       *found->text = value;
       continue;
     }
-    const auto number = parse_number(what, value, found->least, found->most);
+    const auto number = parse_number(what, value, found->least, found->most, found->kind);
     if (!number) return std::unexpected(number.error());
     *found->number = *number;
   }
@@ -81,7 +87,7 @@ std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arg
   std::array options = {
       ValueOption{"FROM", 0, kMaxCursor, &result.from, nullptr},
       ValueOption{"COUNT", 1, ResultsCommand::kMaxCount, &result.count, nullptr},
-      ValueOption{"BLOCK", 0, kMaxMilliseconds, &block, nullptr},
+      ValueOption{"BLOCK", 0, kMaxMilliseconds, &block, nullptr, kOfMilliseconds},
       ValueOption{"DISCARD", 0, 0, nullptr, nullptr},
   };
   if (auto parsed = parse_options(arguments, 2, options); !parsed) {
@@ -126,7 +132,7 @@ std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments
 std::expected<WaitCommand, std::string> parse_wait(const ArgumentList& arguments) {
   WaitCommand result{arguments[1], std::nullopt};
   if (arguments.size() > 2) {
-    const auto timeout = parse_number("timeout", arguments[2], 0, kMaxMilliseconds);
+    const auto timeout = parse_number("timeout", arguments[2], 0, kMaxMilliseconds, kOfMilliseconds);
     if (!timeout) return std::unexpected(timeout.error());
     if (*timeout > 0) result.timeout = milliseconds(*timeout);
   }
@@ -143,6 +149,17 @@ std::expected<AddatCommand, std::string> parse_addat(const ArgumentList& argumen
   const auto at = parse_number("n", arguments[2], 0, kMaxCursor);
   if (!at) return std::unexpected(at.error());
   return AddatCommand{arguments[1], *at};
+}
+
+std::expected<RetryCommand, std::string> parse_retry(const ArgumentList& arguments) {
+  RetryCommand result{arguments[1], std::nullopt};
+  std::uint64_t round = 0;
+  std::array options = {ValueOption{"ROUND", 0, kMaxCursor, &round, nullptr}};
+  if (auto parsed = parse_options(arguments, 2, options); !parsed) {
+    return std::unexpected(std::move(parsed.error()));
+  }
+  if (options[0].is_seen) result.round = round;
+  return result;
 }
 
 }  // namespace locksley::proto

@@ -53,6 +53,12 @@ struct AddatCommand {
   std::uint64_t at;  // how many jobs the batch has before these
 };
 
+// RETRY id [ROUND n]
+struct RetryCommand {
+  std::string_view id;
+  std::optional<std::uint64_t> round;  // absent: whatever `retry_rounds` is
+};
+
 // Parse a whole command, its name included. Views refer to `arguments`. The error is the text of the error
 // reply without its '-'. The caller has checked the number of arguments against the command table. No side
 // effects, any thread.
@@ -61,5 +67,6 @@ std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments
 std::expected<WaitCommand, std::string> parse_wait(const ArgumentList& arguments);
 std::expected<WeightCommand, std::string> parse_weight(const ArgumentList& arguments);
 std::expected<AddatCommand, std::string> parse_addat(const ArgumentList& arguments);
+std::expected<RetryCommand, std::string> parse_retry(const ArgumentList& arguments);
 
 }  // namespace locksley::proto

@@ -34,22 +34,34 @@ bool is_source(std::string_view word) {
 
 std::string quoted(const BatchOption& option) { return "option '" + std::string(option.name) + "'"; }
 
+// What the integer of an option counts.
+template <class Member>
+constexpr std::string_view kind_of(const NumberValue<Member>&) {
+  return "";
+}
+constexpr std::string_view kind_of(const DurationValue<std::chrono::milliseconds>&) {
+  return " of milliseconds";
+}
+constexpr std::string_view kind_of(const DurationValue<std::chrono::seconds>&) { return " of seconds"; }
+
 // `bounds`: a NumberValue or a DurationValue.
 std::expected<std::uint64_t, std::string> parse_number(const BatchOption& option, const auto& bounds,
                                                        std::string_view text) {
   const auto number = parse_uint64(text);
   if (number && *number >= bounds.least && *number <= bounds.most) return *number;
-  return expected_but_found(
-      option.name, "an integer from " + std::to_string(bounds.least) + " to " + std::to_string(bounds.most),
-      text);
+  return expected_but_found(option.name,
+                            "an integer" + std::string(kind_of(bounds)) + " from " +
+                                std::to_string(bounds.least) + " to " + std::to_string(bounds.most),
+                            text);
 }
 
 // Reads the words after the handler: options in any order, each at most once but AFTER and AFTEROK, until
 // JOBS, RANGE or the end.
 class OptionParser {
  public:
-  OptionParser(const ArgumentList& arguments, BatchOptions& options)
-      : arguments_(arguments), options_(options) {}
+  // `hint`: what the error for a word that is no option says in addition.
+  OptionParser(const ArgumentList& arguments, BatchOptions& options, std::string_view hint = {})
+      : arguments_(arguments), options_(options), hint_(hint) {}
 
   // Returns the index of the word that ended the options; arguments.size() if there is none.
   std::expected<std::size_t, std::string> parse(std::size_t at) {
@@ -57,7 +69,9 @@ class OptionParser {
       const std::string_view word = arguments_[at];
       if (is_source(word)) break;
       const BatchOption* const option = find_batch_option(word);
-      if (option == nullptr) return std::unexpected("ERR unknown option '" + printable(word) + "'");
+      if (option == nullptr) {
+        return std::unexpected("ERR unknown option '" + printable(word) + "'" + std::string(hint_));
+      }
       bool& is_seen = is_seen_[static_cast<std::size_t>(option - kBatchOptions.data())];
       if (std::exchange(is_seen, true) && !std::holds_alternative<AfterValue>(option->value)) {
         return std::unexpected("ERR " + quoted(*option) + " is given twice");
@@ -133,6 +147,7 @@ class OptionParser {
 
   const ArgumentList& arguments_;
   BatchOptions& options_;
+  const std::string_view hint_;
   std::array<bool, kBatchOptions.size()> is_seen_{};
   std::unordered_map<std::string_view, std::size_t>
       after_;  // id, its index in options_.after; views of the command
@@ -161,7 +176,8 @@ constexpr std::size_t kOptionsAt = 2;
 
 std::expected<SubmitCommand, std::string> parse_batch(const ArgumentList& arguments, bool may_be_range) {
   SubmitCommand result{std::string(arguments[kHandlerAt]), {}, JobsSource{0}};
-  const auto stop = OptionParser(arguments, result.options).parse(kOptionsAt);
+  const auto stop =
+      OptionParser(arguments, result.options, ": payloads follow the word JOBS").parse(kOptionsAt);
   if (!stop) return std::unexpected(stop.error());
   const std::string_view wanted = may_be_range ? "JOBS payload ... or RANGE low high" : "JOBS payload ...";
   if (*stop == arguments.size()) {

@@ -58,6 +58,7 @@ BatchStatus Batch::status() const {
   result.running = std::min(executors_, jobs_ - ended - result.waiting);
   result.retried = retried_ + requeued_jobs_;
   result.superseded = requeued_ != nullptr ? requeued_below_ : superseded_;
+  result.retry_rounds = retry_rounds_ + (requeued_ != nullptr ? 1U : 0U);
   result.queued = jobs_ - ended - result.running;
   result.submitted_at = submitted_at_;
   result.started_at = started_at_;
@@ -150,6 +151,7 @@ void Batch::restore(const BatchHistory& history) {
   attempt_ = history.attempt;
   retried_ = history.retried;
   superseded_ = history.superseded;
+  retry_rounds_ = history.retry_rounds;
   failed_ = history.failed;
   failed_jobs_ = count_of(failed_);
   for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
@@ -216,10 +218,12 @@ void Batch::clear_hold(Hold hold) {
   if (over) notify_observer();
 }
 
-std::uint64_t Batch::stop(std::string reason) {
+std::uint64_t Batch::stop(std::string reason, RunningJobs running) {
   const MutexLock lock(mutex_);
   // [batch-over] relaxed: written under the mutex that is held.
   if (over_.load(std::memory_order_relaxed)) return 0;
+  // [batch-abort] relaxed: as in is_aborting().
+  if (running == RunningJobs::kStop) aborting_.store(true, std::memory_order_relaxed);
   if (cancelled_) return 0;
   stop_reason_ = std::move(reason);
   cancelled_ = true;
@@ -311,6 +315,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     append_range(failed_, range);
     failed_jobs_ += range.size();
   }
+  if (retries_ != nullptr) forget_attempts(publication);
   ResultLog::Slice slice = log_.append(std::move(prepared));
   charge_results();
   const bool too_many_failures =
@@ -370,6 +375,7 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
   if (cancelled_) step.stop_reason = stop_reason_;
   step.retried = retried_;
   step.superseded = superseded_;
+  step.retry_rounds = retry_rounds_;
   // The journal drops the steps before the last one, which therefore has all that may be read
   // later.
   if (finished_at_ != 0 && !cancelled_) list_failed(step);

@@ -41,6 +41,12 @@ enum class Hold : std::uint8_t {
 using Holds = std::uint8_t;  // a set of Hold
 constexpr bool has(Holds holds, Hold hold) { return (holds & static_cast<Holds>(hold)) != 0; }
 
+// What a batch that is told to stop means for its jobs that already run.
+enum class RunningJobs : std::uint8_t {
+  kStop,  // they are asked to stop, too
+  kGoOn,  // they end as they would have ended
+};
+
 // Which outputs are kept.
 enum class Keep : std::uint8_t { kAll, kFailures, kNone };
 
@@ -66,16 +72,17 @@ struct BatchStatus {
   std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
   std::int64_t submitted_at, started_at, finished_at;  // Unix milliseconds, 0 = not yet
   std::uint32_t weight;
-  bool paused;                    // by a command
-  Holds holds;                    // all reasons why it is held
-  std::uint64_t rows;             // of results
-  std::uint64_t discarded;        // rows below this one were discarded; the others can be read
-  std::uint64_t result_bytes;     // of the rows that were not discarded; at most some steps more
-  std::uint64_t discarded_bytes;  // what result_bytes leaves out
-  std::uint64_t steps;            // recorded in the journal
-  std::uint64_t superseded;       // rows of failed jobs below this row no longer count: the jobs run again
-  std::uint64_t waiting;          // part of `queued`: jobs that failed and whose backoff has not passed
-  Instant retry_at = kNever;      // when the first of these is due; kNever: none waits
+  bool paused;                     // by a command
+  Holds holds;                     // all reasons why it is held
+  std::uint64_t rows;              // of results
+  std::uint64_t discarded;         // rows below this one were discarded; the others can be read
+  std::uint64_t result_bytes;      // of the rows that were not discarded; at most some steps more
+  std::uint64_t discarded_bytes;   // what result_bytes leaves out
+  std::uint64_t steps;             // recorded in the journal
+  std::uint64_t superseded;        // rows of failed jobs below this row no longer count: the jobs run again
+  std::uint64_t waiting;           // part of `queued`: jobs that failed and whose backoff has not passed
+  Instant retry_at = kNever;       // when the first of these is due; kNever: none waits
+  std::uint64_t retry_rounds = 0;  // how often begin_requeue() has queued jobs again
 };
 
 // Is notified of changes of batches. Implemented by the owner of the batches; outlives them.
@@ -123,11 +130,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
     // change, its results included, until requeue_failed().
     return over_.load(std::memory_order_acquire);
   }
-  // Its jobs should stop: it was cancelled, its deadline has passed, or it had too many failures.
-  // One load, read between jobs.
+  // No further jobs of it start: it was cancelled, its deadline has passed, or it had too many
+  // failures. One load, read between jobs.
   bool is_stopping() const {
     // [batch-stop] relaxed: a stale value only runs one job more; the mutex decides what has ended.
     return stopping_.load(std::memory_order_relaxed);
+  }
+  // Its running jobs should stop, too: is_stopping(), but for a deadline. One load, read by jobs.
+  bool is_aborting() const {
+    // [batch-abort] relaxed: a stale value only lets a job run on until it looks again.
+    return aborting_.load(std::memory_order_relaxed);
   }
 
   // No new jobs of it are started. One load, read between jobs.
@@ -203,9 +215,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // it.
   void set_hold(Hold hold);
   void clear_hold(Hold hold);
-  // Sets is_stopping(). `reason` becomes the output of the jobs that never run. Returns how many
-  // jobs these are.
-  std::uint64_t stop(std::string reason);
+  // Sets is_stopping(), and is_aborting() unless running jobs go on. `reason` becomes the output of
+  // the jobs that never run. Returns how many jobs these are. A batch that is stopping already keeps
+  // its reason; the call returns 0, and may still stop the jobs that run.
+  std::uint64_t stop(std::string reason, RunningJobs running = RunningJobs::kStop);
   // Records that these jobs will never run. Takes the mutex, and makes a step, for each kDroppedAtOnce ranges.
   void jobs_dropped(std::span<const IndexRange> ranges);
   static constexpr std::size_t kDroppedAtOnce = 512;  // some 20 us
@@ -279,6 +292,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Returns the same as publish().
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   Retries& retries() LOCKSLEY_REQUIRES(mutex_);
+  // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue these again.
+  void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);
 
   // Constant.
   const BatchOptions options_;
@@ -317,11 +332,13 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;    // the batch was over
   std::uint64_t superseded_ LOCKSLEY_GUARDED_BY(mutex_) = 0;      // BatchStatus::superseded
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried
 
   // Written under mutex_, read by any thread: see the functions that read them.
   std::atomic<bool> over_{false};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> aborting_{false};
   std::atomic<Holds> holds_{0};
   std::atomic<bool> has_retries_{false};  // retries_ is not null
   // Set by the thread that queues a notification, cleared by the one that takes it from the queue.

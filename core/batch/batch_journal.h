@@ -52,9 +52,10 @@ struct BatchStep {
   std::int64_t started_at = 0;     // Unix milliseconds, 0 = not yet
   std::int64_t finished_at = 0;    // the same; not 0: this is the last step
   bool cancelled = false;
-  std::string stop_reason;       // of a cancelled batch
-  std::uint64_t retried = 0;     // BatchStatus::retried
-  std::uint64_t superseded = 0;  // BatchStatus::superseded
+  std::string stop_reason;         // of a cancelled batch
+  std::uint64_t retried = 0;       // BatchStatus::retried
+  std::uint64_t superseded = 0;    // BatchStatus::superseded
+  std::uint64_t retry_rounds = 0;  // BatchStatus::retry_rounds
 };
 
 // The journal of one batch. Owned by the batch, and destroyed with it. The batch records its steps
@@ -94,8 +95,9 @@ struct BatchHistory {
   std::uint64_t steps = 0;
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;
+  std::uint64_t retry_rounds = 0;
   std::vector<IndexRange> failed;         // disjoint
-  std::vector<JobAttempts> job_attempts;  // a later one of the same job counts
+  std::vector<JobAttempts> job_attempts;  // of jobs that may run again; disjoint
   std::int64_t submitted_at = 0;
   std::int64_t started_at = 0;
   std::int64_t finished_at = 0;

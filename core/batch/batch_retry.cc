@@ -138,6 +138,16 @@ std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> fail
   return again;
 }
 
+void Batch::forget_attempts(const Publication& publication) {
+  if (publication.failed.empty()) {
+    for (const IndexRange& range : publication.indexes) retries_->forget(range);
+    return;
+  }
+  for (const IndexRange& range : difference(sorted(publication.indexes), sorted(publication.failed))) {
+    retries_->forget(range);
+  }
+}
+
 std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now, std::size_t most) {
   const MutexLock lock(mutex_);
   return retries_ == nullptr ? std::vector<IndexRange>() : retries_->take_due(now, most);
@@ -231,6 +241,7 @@ std::vector<IndexRange> Batch::requeue() {
     }
     requeued_ = nullptr;  // `failed` outlives the lock
     superseded_ = requeued_below_;
+    ++retry_rounds_;
     if (is_base) steps_ = 0;
     charge_results();
     record(std::move(step), {});

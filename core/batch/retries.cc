@@ -36,8 +36,7 @@ Attempts Retries::of(std::uint64_t index) const {
   return index < part.high ? part.attempts : Attempts{};
 }
 
-void Retries::set(IndexRange jobs, Attempts attempts) {
-  if (jobs.empty()) return;
+std::map<std::uint64_t, Retries::Part>::iterator Retries::cut(IndexRange jobs) {
   auto at = parts_.lower_bound(jobs.low);
   if (at != parts_.begin()) {
     const auto before = std::prev(at);
@@ -52,7 +51,24 @@ void Retries::set(IndexRange jobs, Attempts attempts) {
     at = parts_.erase(at);
     if (old.high > jobs.high) at = parts_.emplace(jobs.high, old).first;
   }
-  at = parts_.emplace(jobs.low, Part{jobs.high, attempts}).first;
+  return at;
+}
+
+void Retries::forget(IndexRange jobs) {
+  if (!jobs.empty() && !parts_.empty()) cut(jobs);
+}
+
+std::vector<JobAttempts> Retries::all() const {
+  std::vector<JobAttempts> all;
+  all.reserve(parts_.size());
+  for (const auto& [low, part] : parts_) all.push_back({{low, part.high}, part.attempts});
+  return all;
+}
+
+void Retries::set(IndexRange jobs, Attempts attempts) {
+  if (jobs.empty()) return;
+  cut(jobs);
+  auto at = parts_.emplace(jobs.low, Part{jobs.high, attempts}).first;
   // Merges it with neighbours that have the same attempts.
   if (const auto next = std::next(at);
       next != parts_.end() && next->first == at->second.high && next->second.attempts == attempts) {

@@ -35,9 +35,9 @@ struct JobAttempts {
 // random bits.
 Nanoseconds backoff(std::uint32_t failures, std::uint64_t random);
 
-// The attempts of the jobs that failed, and the jobs that wait for their next attempt. Both are
-// kept as ranges, since jobs that fail together mostly have neighbouring indexes: about 80 bytes a
-// range. Jobs that failed in one publication wait for the same instant: they ran within half a
+// The attempts of the jobs that failed and may run again, and the jobs that wait for their next
+// attempt. Both are kept as ranges, since jobs that fail together mostly have neighbouring indexes:
+// about 80 bytes a range. Jobs that failed in one publication wait for the same instant: they ran within half a
 // millisecond of each other, and a million failed jobs cost as much as a few.
 //
 // Owned by a batch, once one of its jobs is retried; guarded by the batch's mutex
@@ -51,6 +51,10 @@ class Retries {
   template <class Take>
   void visit(IndexRange jobs, Take take) const;
   void set(IndexRange jobs, Attempts attempts);
+  // These jobs will not run again: their attempts take no memory any more.
+  void forget(IndexRange jobs);
+  // The attempts of all jobs that have any, ascending.
+  std::vector<JobAttempts> all() const;
 
   // Schedules the next attempt of the jobs: at `now` + backoff().
   void schedule(const JobAttempts& jobs, Nanoseconds now);
@@ -68,6 +72,9 @@ class Retries {
     std::uint64_t high;
     Attempts attempts;
   };
+  // Removes what parts_ has of these jobs. Returns the first part above them.
+  std::map<std::uint64_t, Part>::iterator cut(IndexRange jobs);
+
   std::map<std::uint64_t, Part> parts_;  // disjoint; by their low ends
   std::multimap<Nanoseconds, IndexRange> waiting_;
   std::uint64_t waiting_jobs_ = 0;

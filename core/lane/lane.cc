@@ -133,15 +133,15 @@ void Lane::release(Batch& batch, Hold reason) {
   wake();
 }
 
-std::uint64_t Lane::cancel(Batch& batch, std::string reason) {
-  Cancelled cancelled = begin_cancel(batch, std::move(reason));
+std::uint64_t Lane::cancel(Batch& batch, std::string reason, RunningJobs running) {
+  Cancelled cancelled = begin_cancel(batch, std::move(reason), running);
   while (!drop_some(batch, cancelled)) {
   }
   return cancelled.will_not_run;
 }
 
-Lane::Cancelled Lane::begin_cancel(Batch& batch, std::string reason) {
-  Cancelled cancelled{.will_not_run = batch.stop(std::move(reason)), .left = {}};
+Lane::Cancelled Lane::begin_cancel(Batch& batch, std::string reason, RunningJobs running) {
+  Cancelled cancelled{.will_not_run = batch.stop(std::move(reason), running), .left = {}};
   cancelled.left = ring_.cancel(batch.ring_queue(), steady_now());
   batch.close();
   if (stop_) stop_();

@@ -44,8 +44,8 @@ class Lane {
 
   // Called after there may be more to claim.
   void on_work(Wake wake) { wake_ = std::move(wake); }
-  // Called after a batch was told to stop, for executors that do not check Batch::is_stopping()
-  // themselves.
+  // Called after a batch was told to stop, for executors that do not check Batch::is_stopping() and
+  // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
 
   // ---- A batch's life ----
@@ -80,10 +80,10 @@ class Lane {
   void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
                    std::size_t more = 0);
 
-  // Drops the jobs that have not started, and asks the running ones to stop. `reason` becomes the
-  // output of the jobs that never ran. Closes an open batch. Returns how many jobs will not run
-  // because of this call.
-  std::uint64_t cancel(Batch& batch, std::string reason);
+  // Drops the jobs that have not started; `running` says what becomes of the others. `reason`
+  // becomes the output of the jobs that never ran. Closes an open batch. Returns how many jobs will
+  // not run because of this call.
+  std::uint64_t cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
   // The same in two halves, for a caller that must not work for long: begin_cancel() takes no longer for many jobs.
   // Until drop_some() has returned true some of the jobs that will not run count as queued. Another thread may call
   // it, as often as it is needed; each call takes some 100 us.
@@ -91,7 +91,7 @@ class Lane {
     std::uint64_t will_not_run = 0;
     std::vector<IndexRange> left;  // to be dropped, beside jobs that wait for a retry
   };
-  Cancelled begin_cancel(Batch& batch, std::string reason);
+  Cancelled begin_cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
   static bool drop_some(Batch& batch, Cancelled& cancelled);
   // Cancels the rest of a batch that has more failures than it allows.
   void cancel_after_failures(Batch& batch);

@@ -14,7 +14,7 @@ std::string_view Context::tenant() const { return frame_.batch->options().tenant
 std::string_view Context::trace() const { return frame_.batch->options().trace; }
 
 StopReason Context::stop_reason() const {
-  if (frame_.batch->is_stopping()) return StopReason::kCancelled;
+  if (frame_.batch->is_aborting()) return StopReason::kCancelled;
   const Instant limit = frame_.time_limit;
   if (limit != kNever && Instant::clock::now() > limit) return StopReason::kTimeout;
   return StopReason::kNone;

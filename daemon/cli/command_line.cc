@@ -9,6 +9,7 @@
 
 #include "config/units.h"
 #include "daemon/base/exit_codes.h"
+#include "daemon/cli/payload_words.h"
 
 namespace locksley::cli {
 namespace {
@@ -152,6 +153,7 @@ class Parser {
     add_bench();
     add_hash_password();
     app_.require_subcommand(1);
+    marked_ = mark_payload_words(arguments);
     try {
       std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
       app_.parse(std::move(arguments));
@@ -207,6 +209,7 @@ class Parser {
     add_payload_options(*command, submit_.payloads);
     add_batch_options(*command, submit_.batch);
     command->callback([this] {
+      unmark_payload_words(submit_, marked_);
       check_payloads(submit_.payloads);
       line_.command = submit_;
     });
@@ -231,6 +234,7 @@ class Parser {
     add_payload_options(*command, run_.submit.payloads);
     add_batch_options(*command, run_.submit.batch);
     command->callback([this] {
+      unmark_payload_words(run_.submit, marked_);
       check_payloads(run_.submit.payloads);
       if (run_.ordered && !run_.results_directory.empty()) {
         throw CLI::ValidationError("--ordered", "cannot be combined with --results");
@@ -383,6 +387,7 @@ class Parser {
   BenchArguments bench_;
   std::string id_;
   std::string section_;
+  std::size_t marked_ = 0;  // words after `--`
 };
 
 }  // namespace

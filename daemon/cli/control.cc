@@ -47,16 +47,12 @@ Expected<std::string> text_of(BatchArguments::Command command, const std::string
       if (!count) return std::unexpected(count.error());
       return with_commas(*count) + (*count == 1 ? " job" : " jobs") + " will not run\n";
     }
-    case Command::kRetry: {
-      const auto count = client::to_count(reply);
-      if (!count) return std::unexpected(count.error());
-      return with_commas(*count) + (*count == 1 ? " job" : " jobs") + " queued again\n";
-    }
     case Command::kForget: {
       const auto count = client::to_count(reply);
       if (!count) return std::unexpected(count.error());
       return *count > 0 ? std::string("forgotten\n") : std::string("not forgotten: it is not over yet\n");
     }
+    case Command::kRetry:  // run_retry()
     case Command::kPause:
     case Command::kResume:
       break;
@@ -73,7 +69,7 @@ std::string json_of(BatchArguments::Command command, const std::string& id, cons
     case Command::kCancel:
       return json_object({{"id", id}, {"cancelled", reply.integer}});
     case Command::kRetry:
-      return json_object({{"id", id}, {"retried", reply.integer}});
+      break;  // run_retry()
     case Command::kForget:
       return json_object({{"id", id}, {"forgotten", reply.integer > 0}});
     case Command::kPause:
@@ -105,11 +101,26 @@ std::string_view name_of(BatchArguments::Command command) {
   return {};
 }
 
+int run_retry(Context& context, Client& client, const std::string& id) {
+  const auto count = client.retry(id);
+  if (!count) return context.fail(count.error());
+  std::string text;
+  if (context.json()) {
+    text = json_object({{"id", id}, {"retried", *count ? JsonValue(**count) : JsonValue(nullptr)}}) + "\n";
+  } else if (*count) {
+    text = with_commas(**count) + (**count == 1 ? " job" : " jobs") + " queued again\n";
+  } else {
+    text = "its failed jobs are queued again; the reply with their number was lost\n";
+  }
+  return print(text) ? daemon::kExitOk : daemon::kExitIoError;
+}
+
 }  // namespace
 
 int run_batch(Context& context, const BatchArguments& arguments) {
   auto client = context.connect();
   if (!client) return context.fail(client.error());
+  if (arguments.command == BatchArguments::Command::kRetry) return run_retry(context, *client, arguments.id);
   const auto reply = client->call({name_of(arguments.command), arguments.id});
   if (!reply) return context.fail(reply.error());
   const auto text = context.json()

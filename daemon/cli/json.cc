@@ -1,5 +1,8 @@
 #include "daemon/cli/json.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "daemon/cli/utf8.h"
@@ -10,7 +13,29 @@ namespace {
 using Json = nlohmann::ordered_json;
 using proto::Reply;
 
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+// Only strings have characters that a terminal may obey, so all of them can be escaped in the whole text.
+std::string text_of(const Json& json) {
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] >= 0x20 && text[at] < 0x7F) {
+      ++at;
+      continue;
+    }
+    const std::size_t length = std::max<std::size_t>(utf8_sequence(std::string_view(text).substr(at)), 1);
+    const char32_t point = code_point(std::string_view(text).substr(at, length));
+    if (is_control(point)) {
+      out.append(text, done, at - done);
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", static_cast<unsigned>(point));
+      out += escape.data();
+      done = at + length;
+    }
+    at += length;
+  }
+  return out.append(text, done);
+}
 
 Json to_json(const Reply& reply) {
   switch (reply.type) {
@@ -49,9 +74,11 @@ Json to_json(const Reply& reply) {
 
 std::string json_text(const Reply& reply) { return text_of(to_json(reply)); }
 
-std::string json_text(const client::ResultRow& row) {
+std::string json_text(const client::ResultRow& row, std::string_view file) {
   Json object{{"index", row.index}, {"status", row.status}};
-  if (is_utf8(row.output)) {
+  if (!file.empty()) {
+    object["file"] = file;
+  } else if (is_utf8(row.output)) {
     object["output"] = row.output;
   } else {
     object["output_base64"] = base64(row.output);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,16 +15,16 @@ namespace locksley::cli {
 
 // JSON text for --json, on one line without its newline. JSON is UTF-8: in the strings of a reply, invalid
 // bytes become U+FFFD. A job's output with invalid bytes is "output_base64" instead of "output", so that no
-// byte is lost.
+// byte is lost. Characters that a terminal may obey (is_control()) are escaped.
 
 // Maps become objects with the daemon's order of keys, [key, value, ...] only where the daemon sends a map.
 std::string json_text(const proto::Reply& reply);
 
-// {"index":17,"status":"ok","output":"..."}
-std::string json_text(const client::ResultRow& row);
+// {"index":17,"status":"ok","output":"..."}; with `file`, which has the output, "file" instead of "output".
+std::string json_text(const client::ResultRow& row, std::string_view file = {});
 
 // An object of the given members, in their order.
-using JsonValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
+using JsonValue = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string>;
 std::string json_object(const std::vector<std::pair<std::string, JsonValue>>& members);
 
 std::string base64(std::string_view bytes);

@@ -48,11 +48,14 @@ void RowSink::finish() {
 void RowSink::show(const client::ResultRow& row) {
   const bool is_ok = row.status == "ok";
   if (is_ok && options_.failed_only) return;
+  const bool has_file = is_ok && !options_.directory.empty();
+  const std::string file = has_file ? options_.directory + "/" + std::to_string(row.index) : std::string();
+  if (has_file) write_file(row, file);
   if (options_.json) {
-    output_.append(json_text(row));
+    output_.append(json_text(row, file));
     output_.append("\n");
-  } else if (is_ok && !options_.directory.empty()) {
-    write_file(row);
+  } else if (has_file) {
+    // That is all.
   } else if (is_ok) {
     output_.append(row.output);
     // An output that ends with a line end, as programs' outputs do, gets no second one.
@@ -65,9 +68,8 @@ void RowSink::show(const client::ResultRow& row) {
   }
 }
 
-void RowSink::write_file(const client::ResultRow& row) {
+void RowSink::write_file(const client::ResultRow& row, const std::string& name) {
   if (!problem_.empty()) return;
-  const std::string name = options_.directory + "/" + std::to_string(row.index);
   std::FILE* file = std::fopen(name.c_str(), "wb");
   const bool written =
       file != nullptr && std::fwrite(row.output.data(), 1, row.output.size(), file) == row.output.size();

@@ -38,7 +38,7 @@ class RowSink {
 
  private:
   void show(const client::ResultRow& row);
-  void write_file(const client::ResultRow& row);
+  void write_file(const client::ResultRow& row, const std::string& name);
 
   const Options options_;
   Output& output_;

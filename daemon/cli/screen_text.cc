@@ -12,14 +12,6 @@
 namespace locksley::cli {
 namespace {
 
-char32_t code_point(std::string_view sequence) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
-  if (sequence.size() == 1) return byte(0);
-  char32_t point = byte(0) & (0xFFU >> (sequence.size() + 1));
-  for (std::size_t i = 1; i < sequence.size(); ++i) point = (point << 6) | (byte(i) & 0x3FU);
-  return point;
-}
-
 // Selects the C library's tables for UTF-8, for this thread and for the life of this object.
 class Utf8Locale {
  public:
@@ -38,12 +30,7 @@ class Utf8Locale {
 };
 
 // How many cells it takes; -1: it must not be shown.
-int width_of(char32_t point) {
-  const bool turns = point == 0x061C || point == 0x200E || point == 0x200F ||
-                     (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
-  if (turns || point == 0x2028 || point == 0x2029) return -1;
-  return ::wcwidth(static_cast<wchar_t>(point));
-}
+int width_of(char32_t point) { return is_control(point) ? -1 : ::wcwidth(static_cast<wchar_t>(point)); }
 
 // Calls `visit(sequence, cells)` for each code point of harmless text, until it returns false.
 template <class Visit>

@@ -23,6 +23,7 @@ std::string status_text(const BatchStatus& status) {
   table.add({"failed", with_commas(status.failed)});
   table.add({"cancelled", with_commas(status.cancelled)});
   if (status.retried > 0) table.add({"retried", with_commas(status.retried)});
+  if (status.retry_rounds > 0) table.add({"retry rounds", with_commas(status.retry_rounds)});
   table.add({"submitted", local_time(status.submitted_at)});
   table.add({"started", local_time(status.started_at)});
   table.add({"finished", local_time(status.finished_at)});
@@ -43,6 +44,7 @@ std::string status_json(const BatchStatus& status) {
                       {"failed", status.failed},
                       {"cancelled", status.cancelled},
                       {"retried", status.retried},
+                      {"retry_rounds", status.retry_rounds},
                       {"submitted_at", status.submitted_at},
                       {"started_at", status.started_at},
                       {"finished_at", status.finished_at}});

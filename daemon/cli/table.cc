@@ -11,10 +11,7 @@ std::string printable(const std::string& text) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t length = utf8_sequence(rest);
-    const auto first = static_cast<unsigned char>(rest[0]);
-    // U+0080 to U+009F, C2 80 to C2 9F in UTF-8, are control characters too.
-    const bool c1 = length == 2 && first == 0xC2 && static_cast<unsigned char>(rest[1]) < 0xA0;
-    if (length == 0 || c1 || (length == 1 && (first < 0x20 || first == 0x7F))) {
+    if (length == 0 || is_control(code_point(rest.substr(0, length)))) {
       out.push_back('?');
     } else {
       out.append(rest.substr(0, length));

@@ -30,7 +30,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// `text` made harmless for a terminal: control characters and invalid UTF-8 become '?'.
+// `text` made harmless for a terminal: control characters, characters that change the direction of writing and
+// invalid UTF-8 become '?'.
 std::string printable(const std::string& text);
 
 // The number of code points of UTF-8 text, which is its width except for double-width scripts.

@@ -22,6 +22,7 @@
 #include "core/sync/mutex.h"
 #include "daemon/base/rate_gate.h"
 #include "daemon/store/pending_writes.h"
+#include "daemon/store/step_compactor.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
@@ -54,7 +55,9 @@ class Database;
 // and their room is given back soon.
 class GroupCommit {
  public:
-  GroupCommit(Database& database, config::Durability durability, std::shared_ptr<spdlog::logger> log);
+  // `compact_steps`: as StepCompactor has it.
+  GroupCommit(Database& database, config::Durability durability, std::shared_ptr<spdlog::logger> log,
+              std::uint64_t compact_steps = StepCompactor::kSteps);
   ~GroupCommit();
   GroupCommit(const GroupCommit&) = delete;
   GroupCommit& operator=(const GroupCommit&) = delete;
@@ -173,6 +176,7 @@ class GroupCommit {
   // With durability async: when the writes since the last sync are synced.
   Nanoseconds next_sync_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   bool unsynced_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+  StepCompactor step_compactor_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // Results that are on the disk and still in memory, for clients that read them soon; oldest
   // first.
   struct Recent {

@@ -178,7 +178,7 @@ std::string encode(const BatchStep& step) {
   to.text(step.stop_reason);
   const bool has_list = step.all_failed != nullptr && !step.all_failed->empty();
   if (!step.failed.empty() || has_list || !step.requeued.empty() || !step.job_attempts.empty() ||
-      step.retried != 0 || step.superseded != 0) {
+      step.retried != 0 || step.superseded != 0 || step.retry_rounds != 0) {
     put_ranges(to, has_list ? *step.all_failed : step.failed);
     put_ranges(to, step.requeued);
     to.number(step.job_attempts.size());
@@ -190,6 +190,7 @@ std::string encode(const BatchStep& step) {
     }
     to.number(step.retried);
     to.number(step.superseded);
+    if (step.retry_rounds != 0) to.number(step.retry_rounds);
   }
   return bytes;
 }
@@ -216,6 +217,10 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
     }
     row.retried = from.number();
     row.superseded = from.number();
+    if (from.left() != 0) {
+      row.retry_rounds = from.number();
+      if (row.retry_rounds == 0) return std::nullopt;
+    }
   }
   return complete(from, std::move(row));
 }

@@ -102,6 +102,7 @@ struct StepRow {
   std::vector<JobAttempts> job_attempts;
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;
+  std::uint64_t retry_rounds = 0;
 };
 std::optional<StepRow> decode_step(std::string_view bytes);
 

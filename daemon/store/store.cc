@@ -12,6 +12,7 @@
 #include "daemon/store/compactor.h"
 #include "daemon/store/database.h"
 #include "daemon/store/journal.h"
+#include "daemon/store/step_replay.h"
 #include "daemon/store/stored_payloads.h"
 
 namespace locksley::daemon {
@@ -49,47 +50,6 @@ class RowCursor {
   std::unique_ptr<rocksdb::Iterator> at_;
 };
 
-// The ranges in ascending order; none if they overlap or exceed the number of jobs.
-std::optional<std::vector<IndexRange>> checked(std::uint64_t jobs, std::vector<IndexRange> ranges) {
-  std::ranges::sort(ranges, {}, &IndexRange::low);
-  std::uint64_t at = 0;
-  for (const IndexRange& range : ranges) {
-    if (range.low < at || range.high < range.low || range.high > jobs) return std::nullopt;
-    at = range.high;
-  }
-  return ranges;
-}
-
-// The state of a batch after a number of its steps.
-struct Replay {
-  std::uint64_t jobs;
-  std::vector<IndexRange> ended;
-
-  // False if the step contradicts the steps before it.
-  bool apply(const StepRow& step, BatchHistory& history) {
-    ended.insert(ended.end(), step.ended.begin(), step.ended.end());
-    for (const IndexRange& range : step.failed) append_range(history.failed, range);
-    for (const JobAttempts& each : step.job_attempts) history.job_attempts.push_back(each);
-    if (step.requeued.empty()) return true;
-    // Each step lists all jobs that have failed so far; so does step 0 for the steps that it
-    // replaced.
-    history.failed.clear();
-    const bool is_base = history.steps == 0;
-    auto all = checked(jobs, std::move(ended));
-    const auto requeued = checked(jobs, step.requeued);
-    if (!all || !requeued) return false;
-    ended = difference(*all, *requeued);
-    return is_base || count_of(*all) == count_of(ended) + count_of(*requeued);
-  }
-  // The jobs that have not ended.
-  std::optional<std::vector<IndexRange>> left() && {
-    auto all = checked(jobs, std::move(ended));
-    if (!all) return std::nullopt;
-    const IndexRange whole{0, jobs};
-    return difference({&whole, 1}, *all);
-  }
-};
-
 // The highest batch number of any row; 0: there are no rows.
 std::uint64_t highest_sequence(const Database::Reading& reading) {
   std::uint64_t highest = 0;
@@ -116,6 +76,7 @@ void apply(const StepRow& step, BatchHistory& history) {
   history.finished_at = step.finished_at;
   history.retried = step.retried;
   history.superseded = step.superseded;
+  history.retry_rounds = step.retry_rounds;
   if (step.cancelled) {
     history.cancelled = true;
     history.stop_reason = step.stop_reason;
@@ -171,10 +132,9 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
 
 }  // namespace
 
-Store::Store(std::unique_ptr<Database> database, config::Durability durability,
-             std::shared_ptr<spdlog::logger> log)
+Store::Store(std::unique_ptr<Database> database, const Options& options, std::shared_ptr<spdlog::logger> log)
     : database_(std::move(database)),
-      group_(std::make_unique<GroupCommit>(*database_, durability, log)),
+      group_(std::make_unique<GroupCommit>(*database_, options.durability, log, options.compact_steps)),
       compactor_(std::make_unique<Compactor>(*database_, log)),
       reader_(std::make_unique<Reader>()) {}
 
@@ -184,7 +144,7 @@ std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& op
                                                                std::shared_ptr<spdlog::logger> log) {
   auto database = Database::open({options.path, options.durability, options.env, log});
   if (!database) return std::unexpected(std::move(database.error()));
-  return std::unique_ptr<Store>(new Store(std::move(*database), options.durability, std::move(log)));
+  return std::unique_ptr<Store>(new Store(std::move(*database), options, std::move(log)));
 }
 
 std::expected<void, std::string> Store::repair(const Options& options) {
@@ -258,26 +218,27 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     }
     BatchHistory& history = batch.history;
     if (!rows.end) {
-      Replay replay{history.jobs, {}};
+      StepReplay replay;
       bool is_whole = true;
-      const auto visited = visit_prefix(
-          reading, reading.index(), row_key(kStepKey, batch.sequence),
-          [&](std::string_view key, std::string_view value) {
-            auto step = decode_step(value);
-            is_whole = step && key_number(key.substr(1 + sizeof(std::uint64_t))) == history.steps;
-            is_whole = is_whole && replay.apply(*step, history);
-            if (!is_whole) return false;
-            ++history.steps;
-            apply(*step, history);
-            return true;
-          });
+      const auto visited = visit_prefix(reading, reading.index(), row_key(kStepKey, batch.sequence),
+                                        [&](std::string_view key, std::string_view value) {
+                                          auto step = decode_step(value);
+                                          const std::uint64_t number =
+                                              key_number(key.substr(1 + sizeof(std::uint64_t)));
+                                          is_whole = step && replay.apply(number, std::move(*step));
+                                          return is_whole;
+                                        });
       if (!visited) return damaged(batch.sequence, visited.error());
-      const std::uint64_t sum = count_of(replay.ended);
-      auto left = std::move(replay).left();
-      if (!is_whole || !left || sum != history.totals.total()) {
+      const auto ended = replay.ended(history.jobs);
+      if (!is_whole || !ended || count_of(*ended) != replay.last().totals.total()) {
         return damaged(batch.sequence, "its results and its counters disagree");
       }
-      batch.left = std::move(*left);
+      if (replay.steps() != 0) apply(replay.last(), history);
+      history.steps = replay.steps();
+      history.failed = replay.failed();
+      history.job_attempts = replay.job_attempts();
+      const IndexRange whole{0, history.jobs};
+      batch.left = difference({&whole, 1}, *ended);
     }
     next_sequence_ = batch.sequence + 1;
     visit(std::move(batch));

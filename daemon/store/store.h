@@ -58,6 +58,7 @@ class Store {
     std::string path;
     config::Durability durability = config::Durability::kFsync;
     rocksdb::Env* env = nullptr;  // for tests that make the disk fail; null: the system's
+    std::uint64_t compact_steps = StepCompactor::kSteps;  // fewer in tests
   };
 
   // The errors are for the operator: they name the path, say what is wrong and what to do.
@@ -125,8 +126,7 @@ class Store {
   Stats stats() const;
 
  private:
-  explicit Store(std::unique_ptr<Database> database, config::Durability durability,
-                 std::shared_ptr<spdlog::logger> log);
+  Store(std::unique_ptr<Database> database, const Options& options, std::shared_ptr<spdlog::logger> log);
 
   const std::unique_ptr<Database> database_;
   std::uint64_t next_sequence_ = 1;

@@ -8,6 +8,7 @@
 
 #include "daemon/store/codec.h"
 #include "daemon/store/database.h"
+#include "daemon/store/step_compactor.h"
 
 namespace locksley::daemon {
 namespace {
@@ -67,6 +68,11 @@ void WriteGroup::put(const ChangeBatch& change) {
 void WriteGroup::put(const RecordStep& record) {
   const BatchStep& step = record.step;
   const bool is_last = step.finished_at != 0;
+  if (is_last || step.is_base) {
+    compactor_.forget(record.sequence);
+  } else if (!touched_.contains(record.sequence)) {
+    compactor_.compact_if_due(record.sequence, step.number, last_);
+  }
   if (step.rows.rows != 0) {
     last_.Put(database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
   }
@@ -83,6 +89,7 @@ void WriteGroup::put(const ForgetBatch& forget) {
   for (const char kind : {kAcceptedKey, kChangesKey, kEndKey}) {
     last_.Delete(database_.index(), row_key(kind, forget.sequence));
   }
+  compactor_.forget(forget.sequence);
   delete_payloads(forget.sequence, forget.parts);
   if (forget.has_one_step) {
     last_.Delete(database_.results(), part_key(forget.sequence, 0));

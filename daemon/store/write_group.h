@@ -18,6 +18,7 @@ class ColumnFamilyHandle;
 namespace locksley::daemon {
 
 class Database;
+class StepCompactor;
 
 // Puts the writes of a group into RocksDB's write batches. The payloads of large batches are
 // written while they are encoded, so that they are not in memory twice. All other rows go into one
@@ -28,7 +29,8 @@ class Database;
 // disk. After a failure, add() does nothing more and finish() returns the error.
 class WriteGroup {
  public:
-  explicit WriteGroup(Database& database) : database_(database) {}
+  // Both outlive it.
+  WriteGroup(Database& database, StepCompactor& compactor) : database_(database), compactor_(compactor) {}
 
   void add(const StoreWrite& write) LOCKSLEY_REQUIRES(kStoreWriter);
 
@@ -56,6 +58,7 @@ class WriteGroup {
                       std::uint64_t sequence);
 
   Database& database_;
+  StepCompactor& compactor_;
   rocksdb::WriteBatch payloads_;
   rocksdb::WriteBatch last_;
   std::unordered_set<std::uint64_t> touched_;  // batches that this group has rows of

@@ -240,7 +240,8 @@ class Changes(UsersTest):
         self.assertEqual(post(self.daemon, id_, "cancel"), (200, {"ok": True, "jobs": 0}))
         failed = self.wire("SUBMIT", "fail", "JOBS", "a", "b", "c")
         self.wire.wait(failed)
-        self.assertEqual(post(self.daemon, failed, "retry"), (200, {"ok": True, "jobs": 3}))
+        self.assertEqual(post(self.daemon, failed, "retry", '{"round": 1}'), (200, {"ok": True, "jobs": 0}))
+        self.assertEqual(post(self.daemon, failed, "retry", '{"round": 0}'), (200, {"ok": True, "jobs": 3}))
         self.assertEqual(self.wire.wait(failed)["retried"], 3)
         self.assertRegex(self.daemon.log(), rf'audit user=default peer=\S+ command="HTTP pause" batch={id_} outcome=ok')
 

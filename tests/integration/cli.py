@@ -162,6 +162,33 @@ class Input(CliTest):
         self.assertEqual(done.stdout, b"")
         self.assertEqual({path.name: path.read_bytes() for path in folder.iterdir()}, {"0": b"a\n", "1": b"b"})
 
+    def test_with_json_a_file_for_each_output_and_a_line_that_names_it(self):
+        folder = self.daemon.folder / "outputs of json"
+        failed = self.run_cli("--json", "run", "fail", "--results", folder, "x", code=JOBS_FAILED)
+        done = self.run_cli("--json", "run", "echo", "--results", folder, "a\n")
+        self.assertEqual([json.loads(line) for line in failed.stdout.splitlines() + done.stdout.splitlines()],
+                         [{"index": 0, "status": "error", "output": "x"}, {"index": 0, "status": "ok", "file": f"{folder}/0"}])
+        self.assertEqual({path.name: path.read_bytes() for path in folder.iterdir()}, {"0": b"a\n"})
+
+    def test_words_after_two_dashes_are_payloads(self):
+        self.assertEqual(self.run_cli("run", "echo", "--", "-5").stdout, b"-5\n")
+        self.assertEqual(self.run_cli("run", "echo", "--ordered", "-1", "--", "--json").stdout, b"-1\n--json\n")
+
+    def test_a_name_cannot_turn_the_screen_around(self):
+        batch = self.out("submit", "echo", "--name", "a\u202eb\u2069", "x").strip()
+        self.out("wait", batch)
+        self.assertIn("a?b?", self.out("list"))
+        self.assertIn(r'"name":"a\u202eb\u2069"', self.out("--json", "status", batch))
+
+    def test_failed_jobs_are_queued_again(self):
+        batch = self.out("submit", "fail", "x", "y").strip()
+        self.run_cli("wait", batch, code=JOBS_FAILED)
+        self.assertEqual(self.out("retry", batch), "2 jobs queued again\n")
+        self.run_cli("wait", batch, code=JOBS_FAILED)
+        self.assertEqual(self.json("retry", batch), {"id": batch, "retried": 2})
+        self.run_cli("wait", batch, code=JOBS_FAILED)
+        self.assertEqual(self.json("status", batch)["retry_rounds"], 2)
+
     def test_input_of_any_length_is_streamed(self):
         count = 300_000
         done = self.run_cli("run", "echo", stdin="".join(f"line {i}\n" for i in range(count)).encode())

@@ -58,7 +58,7 @@ class LogTest(UsersTest):
         run("sh", "echo '\"' >&2; kill -SEGV $$")
         connection("SUBMIT", "sleep", "ID", "told", "TRACE", TRACE, "JOBS", HOUR_MS)
         connection("CANCEL", "told")
-        run("sleep", HOUR_MS, options=("DEADLINE", 20))
+        run("sleep", HOUR_MS, options=("DELAY", HOUR_MS, "DEADLINE", 20))
         stream = self.log_in(daemon, "alice")
         open_batch = stream("OPEN", "echo", "TRACE", TRACE)
         stream.close()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """When a batch starts: DELAY, AFTER, AFTEROK; and that it is so after kill -9, too."""
 
+import json
 import pathlib
 import sys
 import time
@@ -89,6 +90,13 @@ class InMemory(DaemonTest):
         rows = [[0, "cancelled", f"not every job of the batch '{bad}' was ok"], [1, "cancelled", f"not every job of the batch '{bad}' was ok"]]
         self.assertEqual(self.command.results(waiting["bad"]), rows)
 
+    def test_a_batch_that_is_named_in_two_ways_is_waited_for_once(self):
+        first = self.command("OPEN", "echo")
+        twice = self.command("SUBMIT", "echo", "AFTER", first, "AFTEROK", f"default/{first}", "AFTER", first, "JOBS", "a")
+        self.assertEqual(self.command.explain(twice)["reason"], "after-batch")
+        self.command("CLOSE", first)
+        self.assertEqual(self.command.wait(twice)["ok"], 1)
+
     def test_what_is_over_already_decides_at_once(self):
         good, bad = self.command("SUBMIT", "echo", "JOBS", "a"), self.command("SUBMIT", "fail", "JOBS", "a")
         self.command.wait(good)
@@ -161,7 +169,48 @@ class InMemory(DaemonTest):
             self.assertEqual((self.command.wait(batch)["ok"], self.command.results(batch)), (1, [[0, "ok", str(i)]]))
 
 
+class Deadline(DaemonTest):
+    def test_what_runs_goes_on_and_nothing_else_starts(self):
+        """The jobs run longer than the deadline, in a worker of the pool and in a process."""
+        daemon = self.start({"pool": {"workers": 1}, "handlers": {"nap": {"command": ["sh", "-c", "sleep 2; echo up"], "concurrency": 1}}})
+        command = self.connect(daemon)
+        batches = {
+            command("SUBMIT", "sleep", "DEADLINE", 1000, "RETRIES", 5, "JOBS", 2000, 0): "",
+            command("SUBMIT", "nap", "DEADLINE", 1000, "JOBS", "a", "b"): "up\n",
+        }
+        for batch, output in batches.items():
+            self.assertEqual(command.wait(batch)["state"], "cancelled")
+            self.assertEqual(sorted(command.results(batch)), [[0, "ok", output], [1, "cancelled", "deadline passed"]])
+
+    def test_cancel_stops_what_the_deadline_let_run(self):
+        daemon = self.start()
+        command = self.connect(daemon)
+        batch = command("SUBMIT", "sleep", "DEADLINE", 500, "SLOTS", 1, "JOBS", HOUR_MS, 0)
+        wait_for("the deadline to pass", lambda: command.status(batch)["cancelled"] == 1)
+        self.assertEqual(command.status(batch)["running"], 1)
+        self.assertEqual(command("CANCEL", batch), 0)
+        self.assertEqual(command.wait(batch)["cancelled"], 2)
+
+    def test_run_has_the_same_deadline(self):
+        daemon = self.start({"pool": {"workers": 1}})
+        command = self.connect(daemon)
+        self.assertEqual(command("RUN", "sleep", "DEADLINE", 500, "JOBS", 1000, 0), [["ok", ""], ["cancelled", "deadline passed"]])
+
+
 class Stored(StoreTest):
+    def test_a_batch_without_jobs_is_accepted_before_it_is_done(self):
+        self.begin()
+        with self.daemon.connect() as listener:
+            listener.send(encode("SUBSCRIBE", "batches"))
+            listener.read()
+            for submit in (["SUBMIT", "echo", "ID", "empty", "RANGE", 0, 0], ["SUBMIT", "echo", "ID", "late", "DELAY", 1, "RANGE", 0, 0]):
+                batch = self.command(*submit)
+                heard = [json.loads(listener.read()[2]) for _ in range(2)]
+                self.assertEqual([(event["batch"], event["event"], event["retried"]) for event in heard], [(batch, "accepted", 0), (batch, "done", 0)])
+            self.command.send(encode("OPEN", "echo", "ID", "opened") + encode("CANCEL", "opened"))
+            heard = [json.loads(listener.read()[2])["event"] for _ in range(2)]
+            self.assertEqual(heard, ["accepted", "cancelled"])
+
     def test_a_delay_is_kept(self):
         self.begin()
         delay_ms = 1500

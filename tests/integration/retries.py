@@ -164,6 +164,23 @@ class Retry(StoreTest):
             self.assertEqual(sorted(self.command.results(batch)), rows)
             self.assertEqual(self.command("FORGET", batch), 1)
 
+    def test_a_round_is_executed_once_also_across_restarts(self):
+        self.begin()
+        batch = self.command("SUBMIT", "fail", "JOBS", "a", "b")
+        self.command.wait(batch)
+        self.take_worker()
+        self.assertEqual(self.command("RETRY", batch, "ROUND", 1), 0)
+        self.assertEqual(self.command("RETRY", batch, "ROUND", 0), 2)
+        self.kill_and_begin()
+        self.assertEqual(self.command("RETRY", batch, "ROUND", 0), 0)
+        self.assertEqual(self.command.wait(batch)["retry_rounds"], 1)
+        self.settle()
+        self.kill_and_begin()
+        self.assertEqual(self.command("RETRY", batch, "ROUND", 0), 0, "all of it is over again")
+        self.assertEqual(self.command("RETRY", batch, "ROUND", 1), 2)
+        self.assertEqual(self.command.wait(batch)["retry_rounds"], 2)
+        self.assertEqual((self.command("RETRY", batch), self.command.wait(batch)["retry_rounds"]), (2, 3))
+
     def test_a_deadline_that_passed_before_does_not_end_it(self):
         self.begin()
         batch = self.command("SUBMIT", "fail", "DEADLINE", 200, "JOBS", "a", "b")

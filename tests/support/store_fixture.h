@@ -114,7 +114,9 @@ class StoreBench {
         durability_(durability),
         env_(rocksdb::NewCompositeEnv(disk)) {}
 
-  daemon::Store::Options options() const { return {folder.path().string(), durability_, env_.get()}; }
+  daemon::Store::Options options() const {
+    return {folder.path().string(), durability_, env_.get(), compact_steps};
+  }
 
   // Opens and recovers: what is in it, or the error of either.
   std::expected<Picture, std::string> try_recover() {
@@ -169,6 +171,7 @@ class StoreBench {
 
   const TemporaryFolder folder;
   const std::shared_ptr<FaultyFileSystem> disk;
+  std::uint64_t compact_steps = 4;  // far fewer than in the daemon, so that steps are merged in all tests
 
  private:
   const config::Durability durability_;
@@ -233,6 +236,7 @@ class StepMaker {
     }
     step_.retried += count_of(failed);
     step_.superseded = log_.rows();
+    ++step_.retry_rounds;
     step_.finished_at = 0;
     if (ended) step_.number = 0;
     daemon::RecordStep write = make({}, {}, {});

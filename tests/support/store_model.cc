@@ -16,7 +16,6 @@ namespace locksley::testing {
 namespace {
 
 using daemon::StoredBatch;
-
 constexpr std::string_view kGone = "gone";
 
 template <class... Cases>
@@ -64,12 +63,12 @@ std::string describe(const StoredBatch& batch, const std::string& rows, const st
       "accepted {} jobs {} closed {} cancelled {} paused {} reason {} weight {} attempt {} totals {} "
       "row_count {} "
       "result_bytes {} steps {} submitted {} started {} finished {} payload_bytes {} changes {} retried {} "
-      "superseded {}\n  failed {}\n  job_attempts {}\n  left {}\n  rows {}\n  payloads {}",
+      "superseded {} rounds {}\n  failed {}\n  job_attempts {}\n  left {}\n  rows {}\n  payloads {}",
       brief(daemon::encode(batch.accepted)), history.jobs, history.closed, history.cancelled, history.paused,
       brief(history.stop_reason), history.weight, history.attempt, fmt::join(history.totals.by_status, "/"),
       history.rows, history.result_bytes, history.steps, history.submitted_at, history.started_at,
       history.finished_at, batch.payload_bytes, brief(daemon::encode(batch.changes)), history.retried,
-      history.superseded, failed, job_attempts, left, rows, payloads);
+      history.superseded, history.retry_rounds, failed, job_attempts, left, rows, payloads);
 }
 
 bool has_payloads(const daemon::AcceptedRow& row) { return !row.range.has_value(); }
@@ -128,6 +127,7 @@ StoredBatch as_stored(std::uint64_t sequence, const StoreModel::Batch& batch) {
     history.finished_at = batch.last.finished_at;
     history.retried = batch.last.retried;
     history.superseded = batch.last.superseded;
+    history.retry_rounds = batch.last.retry_rounds;
     if (batch.last.cancelled) {
       history.cancelled = true;
       history.stop_reason = batch.last.stop_reason;

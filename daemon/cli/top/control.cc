@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint64_t kMostWeight = 1000;
 constexpr std::size_t kLongestTyped = 200;
 
-std::vector<std::string> command_of(ActionKind kind, const std::string& wire) {
+std::vector<std::string> command_of(ActionKind kind, const TopBatch& batch) {
+  const std::string& wire = batch.name.wire;
   switch (kind) {
     case ActionKind::kPause:
       return {"PAUSE", wire};
@@ -30,7 +31,8 @@ std::vector<std::string> command_of(ActionKind kind, const std::string& wire) {
     case ActionKind::kRetry:
       break;
   }
-  return {"RETRY", wire};
+  // The client may send it again after a lost reply.
+  return {"RETRY", wire, "ROUND", std::to_string(batch.status.retry_rounds)};
 }
 
 std::string jobs_text(std::int64_t count) {
@@ -240,7 +242,7 @@ TopControl::Effect TopControl::command(char letter, const TopFigures& figures) {
 }
 
 TopControl::Effect TopControl::act(ActionKind kind, const TopBatch& batch) {
-  return {.action = TopAction{kind, batch.title(), command_of(kind, batch.name.wire)}};
+  return {.action = TopAction{kind, batch.title(), command_of(kind, batch)}};
 }
 
 void TopControl::ask(Question question, std::string prompt) {

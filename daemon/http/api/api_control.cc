@@ -27,15 +27,30 @@ std::string_view command_of(Control control) {
 }
 
 // The parameters in the body; none if it is malformed.
-std::optional<std::uint32_t> weight_of(Control control, std::string_view body) {
+std::optional<ControlArguments> arguments_of(Control control, std::string_view body) {
   const Json json = body.empty() ? Json::object() : Json::parse(body, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  if (control != Control::kWeight) return json.empty() ? std::optional<std::uint32_t>(0) : std::nullopt;
-  if (json.size() != 1 || !json.contains("weight") || !json["weight"].is_number_unsigned())
-    return std::nullopt;
-  const auto weight = json["weight"].get<std::uint64_t>();
-  if (weight < 1 || weight > proto::BatchOptions::kMaxWeight) return std::nullopt;
-  return static_cast<std::uint32_t>(weight);
+  if (!json.is_object() || json.size() > 1) return std::nullopt;
+  ControlArguments arguments;
+  if (json.empty()) return control == Control::kWeight ? std::nullopt : std::optional(arguments);
+  const std::string_view name = control == Control::kWeight ? "weight" : "round";
+  if (control != Control::kWeight && control != Control::kRetry) return std::nullopt;
+  if (!json.contains(name) || !json[name].is_number_unsigned()) return std::nullopt;
+  const auto number = json[name].get<std::uint64_t>();
+  if (control == Control::kRetry) {
+    arguments.round = number;
+    return arguments;
+  }
+  if (number < 1 || number > proto::BatchOptions::kMaxWeight) return std::nullopt;
+  arguments.weight = static_cast<std::uint32_t>(number);
+  return arguments;
+}
+
+std::string expected_body(Control control) {
+  if (control == Control::kWeight) {
+    return "ERR the body must be {\"weight\": n}, n from 1 to " +
+           std::to_string(proto::BatchOptions::kMaxWeight);
+  }
+  return control == Control::kRetry ? "ERR the body must be {} or {\"round\": n}" : "ERR the body must be {}";
 }
 
 }  // namespace
@@ -72,16 +87,11 @@ Api::Result<Api::Changed> Api::make_change(const HttpRequest& request, const Use
   static constexpr std::array<std::string_view, 1> kParameters = {"tenant"};
   const auto query = Query::parse(request.query, kParameters);
   if (!query) return std::unexpected("ERR " + query.error());
-  const auto weight = weight_of(control, request.body);
-  if (!weight) {
-    return std::unexpected(control == Control::kWeight
-                               ? "ERR the body must be {\"weight\": n}, n from 1 to " +
-                                     std::to_string(proto::BatchOptions::kMaxWeight)
-                               : "ERR the body must be {}");
-  }
+  const auto arguments = arguments_of(control, request.body);
+  if (!arguments) return std::unexpected(expected_body(control));
   const auto record = find(user, target.id, *query);
   if (!record) return std::unexpected(record.error());
-  const auto count = locksley::daemon::control(state_.batches(), user, **record, control, *weight);
+  const auto count = locksley::daemon::control(state_.batches(), user, **record, control, *arguments);
   if (!count) return std::unexpected(count.error());
   const bool counts = control == Control::kCancel || control == Control::kRetry;
   return Changed{.ticket = (*record)->stored.ticket, .jobs = counts ? std::optional(*count) : std::nullopt};

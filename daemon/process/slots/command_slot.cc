@@ -113,7 +113,7 @@ std::expected<void, std::string> CommandSlot::start(const ExternalJob& job) {
 }
 
 void CommandSlot::check_cancelled() {
-  if (executor_.has_turn() && executor_.batch().is_stopping()) terminate(Verdict::kCancelled);
+  if (executor_.has_turn() && executor_.batch().is_aborting()) terminate(Verdict::kCancelled);
 }
 
 void CommandSlot::stop() {

@@ -257,14 +257,14 @@ void WorkerSlot::check_timeout() {
 }
 
 void WorkerSlot::check_cancelled() {
-  if (!executor_.has_turn() || verdict_ != Verdict::kNone || !executor_.batch().is_stopping()) return;
+  if (!executor_.has_turn() || verdict_ != Verdict::kNone || !executor_.batch().is_aborting()) return;
   if (std::exchange(cancel_timer_is_armed_, true)) return;
   cancel_timer_.expires_after(kCancelGrace);
   cancel_timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     kProcessThread.assert_held();
     cancel_timer_is_armed_ = false;
-    if (executor_.has_turn() && executor_.batch().is_stopping()) terminate(Verdict::kCancelled);
+    if (executor_.has_turn() && executor_.batch().is_aborting()) terminate(Verdict::kCancelled);
   });
 }
 

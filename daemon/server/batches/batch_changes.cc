@@ -36,10 +36,10 @@ void drop_aside(Reader& aside, Reader::User user, std::shared_ptr<BatchRecord> r
 BatchChanges::BatchChanges(StoredBatches& stored, Reader& aside, std::shared_ptr<spdlog::logger> log)
     : stored_(stored), aside_(aside), log_(std::move(log)) {}
 
-std::uint64_t BatchChanges::cancel(BatchRecord& record, std::string reason) {
+std::uint64_t BatchChanges::cancel(BatchRecord& record, std::string reason, RunningJobs running) {
   LogLine("batch is told to stop").about(record).with("reason", reason).write(*log_, spdlog::level::debug);
-  record.terms.stop_reason = reason;
-  Lane::Cancelled cancelled = record.lane->begin_cancel(record, std::move(reason));
+  if (!record.is_stopping()) record.terms.stop_reason = reason;
+  Lane::Cancelled cancelled = record.lane->begin_cancel(record, std::move(reason), running);
   const std::uint64_t count = cancelled.will_not_run;
   if (!Lane::drop_some(record, cancelled)) {
     const Reader::User user =

@@ -31,7 +31,13 @@ class BatchChanges {
 
   // Returns how many jobs will not run because of it. If these are very many that lie scattered, another thread
   // records them, and until then some of them count as queued.
-  std::uint64_t cancel(BatchRecord& record, std::string reason) LOCKSLEY_REQUIRES(kIoThread);
+  // `running`: what becomes of those that run.
+  std::uint64_t cancel(BatchRecord& record, std::string reason, RunningJobs running = RunningJobs::kStop)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Its deadline has passed: what runs goes on, and nothing else starts.
+  void end_by_deadline(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    cancel(record, "deadline passed", RunningJobs::kGoOn);
+  }
   void set_weight(BatchRecord& record, std::uint32_t weight) LOCKSLEY_REQUIRES(kIoThread);
   void pause(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void resume(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);

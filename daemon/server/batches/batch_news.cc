@@ -92,8 +92,7 @@ void BatchNews::publish(BatchRecord& record, const BatchStatus& status, Instant 
     record.published.progress = at;
   }
   if (is_over) {
-    parts_.events.publish(
-        record, status.state == BatchState::kDone ? EventKind::kDone : EventKind::kCancelled, status);
+    parts_.events.publish_end(record, status);
   } else if (record.published.started && record.due.progress == kNever &&
              parts_.events.has_listener(record)) {
     // Published when it is due, as the batch stands then, so that the last of a burst of changes is not the

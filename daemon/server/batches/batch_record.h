@@ -138,8 +138,10 @@ class BatchRecord final : public Batch {
   // The connection that streams it in; 0: none, or it has gone. Written by Streams. Not persistent.
   std::uint64_t opener LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 
-  // What its subscribers have been sent. Written by BatchNews. Not persistent.
+  // What its subscribers have been sent. Written by BatchNews and Events. Not persistent.
   struct Published {
+    bool accepted = false;
+    bool end_waits = false;  // it was over before the store had it; its end is published after its acceptance
     bool started = false;
     Instant progress{};
   } published LOCKSLEY_GUARDED_BY(kIoThread);

@@ -35,12 +35,22 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
           },
           log_),
       retention_(registry_, stats, store, aside_),
+      restored_times_({.io = io,
+                       .slices = slices,
+                       .registry = registry_,
+                       .log = log_,
+                       .changed =
+                           [this] {
+                             kIoThread.assert_held();
+                             timer_.arm();
+                           }}),
       stored_({.store = store,
                .registry = registry_,
                .retention = retention_,
                .events = events_,
                .observer = change_queue_,
                .handlers = handlers,
+               .times = restored_times_,
                .stats = stats,
                .log = log_,
                .apply_news =
@@ -94,6 +104,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .changes = changes_,
                .streams = streams_,
                .dependencies = dependencies_,
+               .times = restored_times_,
                .handler_batches = handler_batches_,
                .news = news_,
                .timer = timer_,
@@ -243,7 +254,7 @@ void Batches::settle(const Outcome& outcome) {
 void Batches::act_on(BatchRecord& record, Due due) {
   switch (due) {
     case Due::kDeadline:
-      changes_.cancel(record, "deadline passed");
+      changes_.end_by_deadline(record);
       break;
     case Due::kClose:
       close_abandoned(record);

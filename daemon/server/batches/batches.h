@@ -20,6 +20,7 @@
 #include "daemon/server/batches/handler_batches.h"
 #include "daemon/server/batches/intake.h"
 #include "daemon/server/batches/lookup.h"
+#include "daemon/server/batches/restored_times.h"
 #include "daemon/server/batches/stored_batches.h"
 
 namespace locksley::daemon {
@@ -106,9 +107,10 @@ class Batches {
   // cancel(), close(), set_weight(), pause(), resume().
   BatchChanges& changes() { return changes_; }
   // All its failed jobs are queued again; returns how many. A batch that is over goes on by it. 0 if it was
-  // cancelled, or another retry of it is on its way (BatchRecord::is_requeueing).
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.retry(record);
+  // cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if `round` is given and is not its BatchStatus::retry_rounds.
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round = {})
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.retry(record, round);
   }
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
   // if the store has nothing of it. The caller waits for the ticket.
@@ -183,6 +185,7 @@ class Batches {
   Events events_;
   ChangeQueue change_queue_;
   Retention retention_;
+  RestoredTimes restored_times_;
   StoredBatches stored_;
   BatchChanges changes_;
   Streams streams_;

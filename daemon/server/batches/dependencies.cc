@@ -23,6 +23,14 @@ bool is_all_ok(const BatchStatus& status) {
   return status.state == BatchState::kDone && status.ok == status.jobs;
 }
 
+// By sequence, each once. A batch may be named in several ways, such as `a` and `user/a`: the stricter condition
+// counts.
+void wait_once_for_each(std::vector<Wait>& waits) {
+  std::ranges::sort(waits, {}, [](const Wait& wait) { return std::pair(wait.sequence, !wait.only_if_ok); });
+  const auto repeated = std::ranges::unique(waits, {}, &Wait::sequence);
+  waits.erase(repeated.begin(), repeated.end());
+}
+
 std::string reason_not_ok(std::string_view id) {
   return fmt::format("not every job of the batch '{}' was ok", id);
 }
@@ -43,7 +51,7 @@ std::expected<StartCondition, std::string> Dependencies::resolve(const User& by,
     }
     condition.waits.all.push_back({other->sequence, after.id, after.only_if_ok});
   }
-  std::ranges::sort(condition.waits.all, {}, &Wait::sequence);
+  wait_once_for_each(condition.waits.all);
   condition.waits.open = condition.waits.all.size();
   condition.waits.were_any = !condition.waits.all.empty();
   return condition;
@@ -53,7 +61,6 @@ StartCondition Dependencies::resolve_restored(const AcceptedRow& row, bool is_ca
                                               const ChangesRow& changes) {
   StartCondition condition;
   condition.waits.were_any = !row.after.empty();
-  if (row.start_at > unix_milliseconds()) condition.delay = std::chrono::milliseconds(0);
   if (changes.is_released || is_cancelled) return condition;
   for (std::size_t i = 0; i < row.after.size(); ++i) {
     const AcceptedRow::After& after = row.after[i];
@@ -140,14 +147,20 @@ bool Dependencies::notify(Ended& ended, Instant until) {
 
 void Dependencies::notify(const Ended& ended, BatchRecord& dependent) {
   auto& waits = dependent.waits;
-  const auto wait = std::ranges::lower_bound(waits.all, ended.sequence, {}, &Wait::sequence);
-  if (wait == waits.all.end() || wait->sequence != ended.sequence || wait->is_satisfied) return;
-  if (wait->only_if_ok && !ended.is_all_ok) {
-    changes_.cancel(dependent, reason_not_ok(ended.id));
-    return;
+  bool is_told = true;
+  // A batch of an earlier version may wait for it twice.
+  for (Wait& wait : std::ranges::equal_range(waits.all, ended.sequence, {}, &Wait::sequence)) {
+    if (wait.is_satisfied) continue;
+    if (wait.only_if_ok && !ended.is_all_ok) {
+      changes_.cancel(dependent, reason_not_ok(ended.id));
+      return;
+    }
+    wait.is_satisfied = true;
+    --waits.open;
+    is_told = false;
   }
-  wait->is_satisfied = true;
-  if (--waits.open == 0) dependent.lane->release(dependent, Hold::kBatches);
+  if (is_told) return;
+  if (waits.open == 0) dependent.lane->release(dependent, Hold::kBatches);
   stored_.write_changes(dependent);
 }
 

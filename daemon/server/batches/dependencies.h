@@ -54,7 +54,8 @@ class Dependencies {
   // Without effects. The error is that of the reply: `by` has no such batch, or it cannot be read.
   std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The same for a batch from the store. A dependency that cannot be found any more is decided here.
+  // The same for a batch from the store, without its delay. A dependency that cannot be found any more is decided
+  // here.
   StartCondition resolve_restored(const AcceptedRow& row, bool is_cancelled, const ChangesRow& changes)
       LOCKSLEY_REQUIRES(kIoThread);
 

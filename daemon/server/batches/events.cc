@@ -41,6 +41,8 @@ std::string event_json(const BatchRecord& record, EventKind kind, const BatchSta
       {"ok", status.ok},
       {"failed", status.failed},
       {"cancelled", status.cancelled},
+      {"retried", status.retried},
+      {"retry_rounds", status.retry_rounds},
       {"submitted_at", status.submitted_at},
       {"started_at", status.started_at},
       {"finished_at", status.finished_at},
@@ -103,6 +105,20 @@ bool Events::has_listener(const BatchRecord& record) const {
                                    audience->channels.contains(channel));
   };
   return listens(own) || listens(everything);
+}
+
+void Events::publish_accepted(BatchRecord& record) {
+  record.published.accepted = true;
+  if (!has_listener(record)) return;
+  const BatchStatus status = record.status();
+  publish(record, EventKind::kAccepted, status);
+  if (record.published.end_waits) publish_end(record, status);
+}
+
+void Events::publish_end(BatchRecord& record, const BatchStatus& status) {
+  record.published.end_waits = !record.published.accepted;
+  if (record.published.end_waits) return;
+  publish(record, status.state == BatchState::kDone ? EventKind::kDone : EventKind::kCancelled, status);
 }
 
 void Events::publish(const BatchRecord& record, EventKind kind, const BatchStatus& status) {

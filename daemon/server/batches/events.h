@@ -74,6 +74,11 @@ class Events {
   // Whether this batch's events may have subscribers; cheap while there are none at all.
   bool has_listener(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
 
+  // The batch is accepted: publishes that, and then its end, if it is over already.
+  void publish_accepted(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // The batch is over. What is not accepted yet has no events: publish_accepted() publishes the end then.
+  void publish_end(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+
   // Sends the event to its subscribers.
   void publish(const BatchRecord& record, EventKind kind, const BatchStatus& status)
       LOCKSLEY_REQUIRES(kIoThread);

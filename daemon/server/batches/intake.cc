@@ -11,6 +11,7 @@
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/lookup.h"
+#include "daemon/server/batches/restored_times.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/payloads/received_payloads.h"
 #include "daemon/server/payloads/streamed_payloads.h"
@@ -60,7 +61,7 @@ std::expected<const HandlerDirectory::Entry*, Intake::Refusal> Intake::handler_f
     text += fmt::format("; did you mean '{}'?", near);
   }
   constexpr std::size_t kMostNames = 20;  // guess: still one readable line
-  text += " There are: ";
+  text += text.ends_with('?') ? " There are: " : ". There are: ";
   for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
     text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kMostNames) text += ", …";
@@ -256,9 +257,7 @@ void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::Batc
     record->lane->submit(record, accepted.jobs, accepted.open);
     // After it, so that the counts are right; its start is told later in any case, when this thread learns of
     // it.
-    if (record->origin != Origin::kRun && parts_.events.has_listener(*record)) {
-      parts_.events.publish(*record, EventKind::kAccepted, record->status());
-    }
+    if (record->origin != Origin::kRun) parts_.events.publish_accepted(*record);
   }
   if (!broken.empty()) parts_.changes.cancel(*record, broken);
 }
@@ -325,15 +324,15 @@ void Intake::restore(StoredBatch stored) {
                         Registry::record_bytes(options.id.size() + options.name.size() + options.trace.size(),
                                                row.after.size()));
   parts_.retention.update(*record, record->status().result_bytes);
+  const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
+  if (due.start > now()) condition.delay = std::chrono::milliseconds(0);
   const std::string broken = condition.broken;
-  parts_.dependencies.hold(*record, std::move(condition), instant_of_unix(row.start_at));
+  parts_.dependencies.hold(*record, std::move(condition), due.start);
   parts_.stored.write_restored(*record, !history.closed);
-  if (row.deadline_at != 0 && !stored.changes.has_no_deadline) {
-    registry.schedule(*record, Due::kDeadline, instant_of_unix(row.deadline_at));
-    // Before its jobs are in the ring.
-    if (record->due.deadline <= now()) parts_.changes.cancel(*record, "deadline passed");
-  }
+  registry.schedule(*record, Due::kDeadline, due.deadline);
+  // Before its jobs are in the ring.
+  if (due.deadline <= now()) parts_.changes.end_by_deadline(*record);
   if (!broken.empty() && !record->is_stopping()) parts_.changes.cancel(*record, broken);
   if (!history.closed) parts_.streams.abandon(*record, now() + parts_.config.limits.open_timeout);
   std::uint64_t jobs = 0;

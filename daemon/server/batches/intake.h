@@ -36,6 +36,7 @@ class logger;
 namespace locksley::daemon {
 
 class DueTimer;
+class RestoredTimes;
 class Store;
 struct StoredBatch;
 
@@ -63,6 +64,7 @@ class Intake {
     BatchChanges& changes;
     Streams& streams;
     Dependencies& dependencies;
+    RestoredTimes& times;
     HandlerBatches& handler_batches;
     BatchNews& news;
     DueTimer& timer;
@@ -90,9 +92,11 @@ class Intake {
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);
+  // Returns how many failed jobs were queued again. `round`: only if BatchStatus::retry_rounds is this; else 0.
   // Very many failures that lie scattered are queued again by another thread and in slices:
   // BatchRecord::is_requeueing until then; afterwards record.stored.ticket is that of the retry.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round)
+      LOCKSLEY_REQUIRES(kIoThread);
   // One that an earlier process accepted, and that is not over. It is not asked for admission.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 

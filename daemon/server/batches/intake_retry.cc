@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -14,7 +15,10 @@
 
 namespace locksley::daemon {
 
-std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record) {
+std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record,
+                                                            std::optional<std::uint64_t> round) {
+  // A RETRY that was executed already, and whose reply was lost.
+  if (round && *round != record.status().retry_rounds) return 0;
   // It may be over for less time than this thread has taken to learn of it.
   if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
   const auto reservation = parts_.admission.reserve_retry(record, record.status().failed);

@@ -56,6 +56,16 @@ std::optional<RetainedBatch> RetainedBatches::remove(std::uint64_t sequence) {
   return batch;
 }
 
+void RetainedBatches::postpone(std::uint64_t sequence, Instant from, Instant to) {
+  const auto found = pages_.find(sequence >> kPageShift);
+  if (found == pages_.end()) return;
+  const auto at = std::ranges::lower_bound(found->second, sequence, {}, &RetainedBatch::sequence);
+  if (at == found->second.end() || at->sequence != sequence || at->forget_at != from || from == to) return;
+  at->forget_at = to;
+  going_.push_back({to, sequence});
+  std::ranges::push_heap(going_, std::greater<>{});
+}
+
 const RetainedBatch* RetainedBatches::find(std::uint64_t sequence) const {
   const RetainedBatch* last = before(sequence + 1);
   return last != nullptr && last->sequence == sequence ? last : nullptr;

@@ -45,6 +45,9 @@ class RetainedBatches {
   // Removes an entry and returns it; none if there is none.
   std::optional<RetainedBatch> remove(std::uint64_t sequence);
 
+  // Moves the instant at which a batch is forgotten, if it has one and it is `from`.
+  void postpone(std::uint64_t sequence, Instant from, Instant to);
+
   std::size_t size() const { return size_; }
   // Null if there is none.
   const RetainedBatch* find(std::uint64_t sequence) const;

@@ -10,6 +10,7 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/server/batches/events.h"
+#include "daemon/server/batches/restored_times.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/payloads/streamed_payloads.h"
 #include "daemon/store/store.h"
@@ -164,9 +165,7 @@ void StoredBatches::settle_accept(const Unsettled& item, bool is_stored) {
   const std::span<const IndexRange> jobs{&item.jobs, item.jobs.empty() ? 0U : 1U};
   if (is_stored) {
     record.lane->enqueue(item.record, jobs, item.open);
-    if (parts_.events.has_listener(record)) {
-      parts_.events.publish(record, EventKind::kAccepted, record.status());
-    }
+    parts_.events.publish_accepted(record);
     return;
   }
   parts_.stats.count_batch(record.handler().name(), BatchEvent::kRejected);
@@ -204,6 +203,7 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
   Instant reported = began;
   if (auto read = parts_.store->recover([&](StoredBatch stored) {
         kIoThread.assert_held();
+        parts_.times.see(stored);
         if (stored.history.finished_at == 0) {
           unfinished.push_back(std::move(stored));
         } else {
@@ -220,6 +220,7 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
       !read) {
     return read;
   }
+  parts_.times.judge();
   parts_.retention.publish_bytes();
   parts_.registry.begin_at(parts_.store->next_sequence());
   parts_.store->start(std::move(on_outcome));
@@ -233,6 +234,7 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
       .with("batches_over", over)
       .with("batches_unfinished", unfinished.size())
       .with("jobs_left", jobs)
+      .with("newest_time_age_ms", parts_.times.difference().count())
       .write(*parts_.log, spdlog::level::info);
   return {};
 }
@@ -242,7 +244,7 @@ void StoredBatches::index_finished(const StoredBatch& stored) {
   parts_.retention.add_restored(
       {.sequence = stored.sequence,
        .id_hash = parts_.registry.retained().hash_of(tenant.number, stored.accepted.options.id),
-       .forget_at = instant_of_unix(stored.history.finished_at + stored.accepted.retain_ms),
+       .forget_at = parts_.times.forget_at(stored),
        .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes -
                        std::min(stored.history.result_bytes, stored.history.discarded_bytes),
        .tenant = tenant.number,
@@ -291,6 +293,7 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   record->terms.stop_reason = history.stop_reason;
   record->stored.payload_bytes = stored.payload_bytes;
   record->waits.were_any = !row.after.empty();
+  record->published.accepted = true;
   return record;
 }
 

@@ -31,14 +31,10 @@ class logger;
 namespace locksley::daemon {
 
 class Events;
+class RestoredTimes;
 class Store;
 struct ChangesRow;
 struct StoredBatch;
-
-// The instant that is as far from now as this wall-clock time: the store keeps wall-clock times.
-inline Instant instant_of_unix(std::int64_t milliseconds) {
-  return now() + std::chrono::milliseconds(milliseconds - unix_milliseconds());
-}
 
 using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
 
@@ -71,6 +67,7 @@ class StoredBatches {
     Events& events;
     BatchObserver& observer;  // of the records that are made here
     HandlerDirectory& handlers;
+    RestoredTimes& times;
     ServerStats& stats;
     std::shared_ptr<spdlog::logger> log;
     std::function<void(BatchRecord&)> apply_news;  // BatchNews::apply()

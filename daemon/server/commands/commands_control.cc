@@ -28,11 +28,11 @@ struct Changed {
   BatchRecord* record = nullptr;
   std::uint64_t count = 0;
 };
-Changed change(Session& session, std::string_view id, Control what, std::uint32_t weight = 0)
+Changed change(Session& session, std::string_view id, Control what, const ControlArguments& arguments = {})
     LOCKSLEY_REQUIRES(kIoThread) {
   BatchRecord* record = batch_of(session, id);
   if (record == nullptr) return {};
-  const auto count = control(session.state().batches(), session.user(), *record, what, weight);
+  const auto count = control(session.state().batches(), session.user(), *record, what, arguments);
   if (!count) {
     session.fail(count.error());
     return {};
@@ -52,13 +52,18 @@ Coroutine<void> retry_command(Session& session, proto::Command command) {
     kIoThread.assert_held();
     return !batch.is_requeueing;
   };
+  const auto parsed = proto::parse_retry(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) co_return;
   if (record->is_requeueing) {
     // Another client's; jobs that failed since are queued again afterwards.
     if (!co_await session.await_rows(record->shared(), is_done)) co_return;
   }
-  const Changed changed = change(session, command.arguments[1], Control::kRetry);
+  const Changed changed = change(session, command.arguments[1], Control::kRetry, {.round = parsed->round});
   if (changed.record == nullptr) co_return;
   const std::shared_ptr<BatchRecord> retried = changed.record->shared();
   if (retried->is_requeueing && !co_await session.await_rows(retried, is_done)) co_return;
@@ -79,7 +84,7 @@ void forget_command(Session& session, proto::Command& command) {
 void weight_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_weight(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  const Changed changed = change(session, command.arguments[1], Control::kWeight, parsed->weight);
+  const Changed changed = change(session, command.arguments[1], Control::kWeight, {.weight = parsed->weight});
   if (changed.record != nullptr) reply_ok(session, *changed.record);
 }
 

@@ -130,7 +130,7 @@ Coroutine<void> run_command(Session& session, proto::Command command) {
   const Instant deadline = parsed->options.deadline ? now() + *parsed->options.deadline : kNever;
   Session::Awaited awaited = co_await session.await_batch(record, is_over, deadline);
   if (awaited == Session::Awaited::kTimeout) {
-    batches.changes().cancel(*record, "deadline passed");
+    batches.changes().end_by_deadline(*record);
     awaited = co_await session.await_batch(record, is_over, kNever);
   }
   if (awaited == Session::Awaited::kGone) {

@@ -5,12 +5,12 @@
 namespace locksley::daemon {
 
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
-                                                  Control what, std::uint32_t weight) {
+                                                  Control what, const ControlArguments& arguments) {
   if (what == Control::kRetry) {
     if (const std::string& handler = record.handler().name(); !by.may_use(handler)) {
       return std::unexpected(no_handler_permission_error(by, handler));
     }
-    return batches.retry(record);
+    return batches.retry(record, arguments.round);
   }
   if (record.is_over()) return 0;
   switch (what) {
@@ -21,7 +21,7 @@ std::expected<std::uint64_t, std::string> control(Batches& batches, const User& 
       batches.changes().resume(record);
       break;
     case Control::kWeight:
-      batches.changes().set_weight(record, weight);
+      batches.changes().set_weight(record, arguments.weight);
       break;
     case Control::kCancel:
       return batches.changes().cancel(record, "cancelled by request");

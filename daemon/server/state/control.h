@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 
 #include "daemon/base/io_thread.h"
@@ -15,11 +16,17 @@ class User;
 
 enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight };
 
-// Makes the change, to a batch that `by` may see and change. `weight`: for kWeight. Returns a number of jobs:
+// What the change needs beside the batch.
+struct ControlArguments {
+  std::uint32_t weight = 0;                 // for kWeight
+  std::optional<std::uint64_t> round = {};  // for kRetry: as in Batches::retry()
+};
+
+// Makes the change, to a batch that `by` may see and change. Returns a number of jobs:
 // those that kCancel kept from running, or that kRetry queued again; else 0. The error is the text of the error
 // reply. A reply has to wait for BatchRecord::ticket.
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
-                                                  Control what, std::uint32_t weight = 0)
+                                                  Control what, const ControlArguments& arguments = {})
     LOCKSLEY_REQUIRES(kIoThread);
 
 }  // namespace locksley::daemon

@@ -46,7 +46,7 @@ std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::E
 // The members of the wire's maps, in their order: calls `visit` with each key and its value, which is a text, a
 // number, a fraction or a bool.
 
-inline constexpr std::size_t kStatusMembers = 16;
+inline constexpr std::size_t kStatusMembers = 17;
 template <class Visit>
 void visit_members(const BatchRecord& record, const BatchStatus& status, const Visit& visit) {
   visit("id", std::string_view(record.id()));
@@ -62,6 +62,7 @@ void visit_members(const BatchRecord& record, const BatchStatus& status, const V
   visit("failed", status.failed);
   visit("cancelled", status.cancelled);
   visit("retried", status.retried);
+  visit("retry_rounds", status.retry_rounds);
   visit("submitted_at", status.submitted_at);
   visit("started_at", status.started_at);
   visit("finished_at", status.finished_at);

@@ -237,6 +237,35 @@ Expected<Explanation> Client::explain(std::string_view id) {
 
 Expected<std::uint64_t> Client::cancel(std::string_view id) { return as(call({"CANCEL", id}), &to_count); }
 
+Expected<std::optional<std::uint64_t>> Client::retry(std::string_view id) {
+  const auto before = status(id);
+  if (!before) {
+    if (before.error().code != "NOPERM") return std::unexpected(before.error());
+    // A user who may change batches and not read them.
+    const auto count = as(call({"RETRY", id}, Repeat::kNever), &to_count);
+    if (!count) return std::unexpected(count.error());
+    return *count;
+  }
+  const std::string round = std::to_string(before->retry_rounds);
+  OutputBuffer out;
+  CommandWriter writer(out);
+  writer.begin(4);
+  for (const std::string_view word :
+       {std::string_view("RETRY"), id, std::string_view("ROUND"), std::string_view(round)}) {
+    writer.argument(word);
+  }
+  const auto sent = send(buffers_of(out), Repeat::kSafe, reply_deadline());
+  if (!sent) return std::unexpected(sent.error());
+  const auto count = to_count(sent->reply);
+  if (!count) return std::unexpected(count.error());
+  if (*count != 0 || sent->attempts == 1) return *count;
+  // Either nothing had failed, or an earlier one of the attempts was executed.
+  const auto after = status(id);
+  if (!after) return std::unexpected(after.error());
+  if (after->retry_rounds != before->retry_rounds) return std::nullopt;
+  return *count;
+}
+
 Expected<bool> Client::forget(std::string_view id) {
   const auto count = as(call({"FORGET", id}), &to_count);
   if (!count) return std::unexpected(count.error());

@@ -95,6 +95,10 @@ class Client {
 
   Expected<Explanation> explain(std::string_view id);
   Expected<std::uint64_t> cancel(std::string_view id);
+  // RETRY with the ROUND of a STATUS before it, so that it is executed once though it may be sent again.
+  // Returns how many jobs are queued again; nothing, if they are and the reply with their number was lost. For a user
+  // who may not ask for STATUS, a RETRY that is not repeated.
+  Expected<std::optional<std::uint64_t>> retry(std::string_view id);
   Expected<bool> forget(std::string_view id);
   Expected<void> set_weight(std::string_view id, std::uint32_t weight);
   Expected<void> pause(std::string_view id);

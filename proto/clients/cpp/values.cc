@@ -58,6 +58,7 @@ Expected<BatchStatus> to_status(const Reply& reply) {
   take(reply, "failed", status.failed);
   take(reply, "cancelled", status.cancelled);
   take(reply, "retried", status.retried);
+  take(reply, "retry_rounds", status.retry_rounds);
   take(reply, "submitted_at", status.submitted_at);
   take(reply, "started_at", status.started_at);
   take(reply, "finished_at", status.finished_at);

@@ -16,6 +16,7 @@ namespace locksley::client {
 struct BatchStatus {
   std::string id, name, handler, tenant, state;
   std::uint64_t weight = 0, jobs = 0, queued = 0, running = 0, ok = 0, failed = 0, cancelled = 0, retried = 0;
+  std::uint64_t retry_rounds = 0;
   std::int64_t submitted_at = 0, started_at = 0, finished_at = 0;  // Unix milliseconds; 0: not yet
 
   bool is_over() const { return state == "done" || state == "cancelled"; }

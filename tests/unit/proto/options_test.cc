@@ -159,22 +159,27 @@ TEST(SubmitOptionsTest, ErrorsNameTheOptionWhatWasExpectedAndWhatWasFound) {
       {"WEIGHT 01 JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '01'"},
       {"WEIGHT 1.5 JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '1.5'"},
       {"WEIGHT ~ JOBS a", "ERR option 'WEIGHT' needs an integer from 1 to 1000, found ''"},
-      {"TIMEOUT 0 JOBS a", "ERR option 'TIMEOUT' needs an integer from 1 to 315360000000, found '0'"},
-      {"DEADLINE -1 JOBS a", "ERR option 'DEADLINE' needs an integer from 1 to 315360000000, found '-1'"},
-      {"RETAIN x JOBS a", "ERR option 'RETAIN' needs an integer from 0 to 315360000, found 'x'"},
+      {"TIMEOUT 0 JOBS a",
+       "ERR option 'TIMEOUT' needs an integer of milliseconds from 1 to 315360000000, found '0'"},
+      {"DEADLINE -1 JOBS a",
+       "ERR option 'DEADLINE' needs an integer of milliseconds from 1 to 315360000000, found '-1'"},
+      {"TIMEOUT 30s JOBS a",
+       "ERR option 'TIMEOUT' needs an integer of milliseconds from 1 to 315360000000, found '30s'"},
+      {"RETAIN x JOBS a", "ERR option 'RETAIN' needs an integer of seconds from 0 to 315360000, found 'x'"},
       {"SLOTS 0 JOBS a", "ERR option 'SLOTS' needs an integer from 1 to 4294967295, found '0'"},
       {"MAXFAILS 4294967296 JOBS a",
        "ERR option 'MAXFAILS' needs an integer from 1 to 4294967295, found '4294967296'"},
       {"KEEP some JOBS a", "ERR option 'KEEP' needs all, failures or none, found 'some'"},
       {"TRACE x JOBS a", "ERR option 'TRACE' needs a W3C traceparent, found 'x'"},
       {"ID ~ JOBS a", "ERR option 'ID' needs 1 to 128 printable ASCII characters without spaces, found ''"},
-      {"DELAY 0 JOBS a", "ERR option 'DELAY' needs an integer from 1 to 315360000000, found '0'"},
+      {"DELAY 0 JOBS a",
+       "ERR option 'DELAY' needs an integer of milliseconds from 1 to 315360000000, found '0'"},
       {"DELAY 1 DELAY 1 JOBS a", "ERR option 'DELAY' is given twice"},
       {"retries 1001 JOBS a", "ERR option 'RETRIES' needs an integer from 0 to 1000, found '1001'"},
       {"AFTER ~ JOBS a", "ERR option 'AFTER' needs the id of a batch, found ''"},
       {"AFTEROK", "ERR option 'AFTEROK' needs a value"},
       {"AFTER x ID y AFTEROK y JOBS a", "ERR the batch 'y' cannot wait for itself"},
-      {"PRIORITY 5 JOBS a", "ERR unknown option 'PRIORITY'"},
+      {"PRIORITY 5 JOBS a", "ERR unknown option 'PRIORITY': payloads follow the word JOBS"},
       {"ID a ID b JOBS a", "ERR option 'ID' is given twice"},
       {"EPHEMERAL EPHEMERAL JOBS a", "ERR option 'EPHEMERAL' is given twice"},
       {"EPHEMERAL ID", "ERR option 'ID' needs a value"},
@@ -283,12 +288,21 @@ TEST(ReadOptionsTest, List) {
                   .starts_with("ERR option 'MATCH' needs at most 256 bytes, found '***"));
 }
 
+TEST(ReadOptionsTest, RetryAndItsRound) {
+  EXPECT_EQ(parse_retry(words("RETRY x"))->round, std::nullopt);
+  EXPECT_EQ(parse_retry(words("RETRY x round 0"))->round, 0u);
+  EXPECT_EQ(parse_retry(words("RETRY x ROUND 7"))->round, 7u);
+  EXPECT_EQ(parse_retry(words("RETRY x ROUND")).error(), "ERR option 'ROUND' needs a value");
+  EXPECT_EQ(parse_retry(words("RETRY x 7")).error(), "ERR unknown option '7'");
+  EXPECT_FALSE(parse_retry(words("RETRY x ROUND -1")));
+}
+
 TEST(ReadOptionsTest, WaitAndWeight) {
   EXPECT_EQ(parse_wait(words("WAIT x"))->timeout, std::nullopt);
   EXPECT_EQ(parse_wait(words("WAIT x 0"))->timeout, std::nullopt);
   EXPECT_EQ(parse_wait(words("WAIT x 250"))->timeout, milliseconds(250));
   EXPECT_EQ(parse_wait(words("WAIT x -1")).error(),
-            "ERR timeout needs an integer from 0 to 315360000000, found '-1'");
+            "ERR timeout needs an integer of milliseconds from 0 to 315360000000, found '-1'");
   EXPECT_EQ(parse_weight(words("WEIGHT x 7"))->weight, 7u);
   EXPECT_EQ(parse_weight(words("WEIGHT x 1001")).error(),
             "ERR weight needs an integer from 1 to 1000, found '1001'");

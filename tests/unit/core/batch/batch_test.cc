@@ -181,6 +181,19 @@ TEST_F(BatchTest, AnAttemptThatFailsIsToldWithItsOutputAndLeavesNoResult) {
               ElementsAre(Row{1, JobStatus::kOk, "good"}, Row{0, JobStatus::kError, "again"}));
 }
 
+TEST_F(BatchTest, TheAttemptsOfAJobThatEndedWellAreForgotten) {
+  BatchOptions options;
+  options.retries = 1;
+  const auto batch = make(options);
+  batch->jobs_added(2);
+  publish(*batch, {{0, JobStatus::kError, ""}, {1, JobStatus::kError, ""}});
+  EXPECT_EQ(batch->attempt(0), 2u);
+  batch->take_due_retries(Nanoseconds::max());
+  publish(*batch, {{0, JobStatus::kOk, ""}, {1, JobStatus::kError, ""}});
+  EXPECT_EQ(batch->attempt(0), 1u);
+  EXPECT_EQ(batch->attempt(1), 2u) << "RETRY may queue it again";
+}
+
 TEST_F(BatchTest, StopSaysHowManyJobsWillNotRun) {
   const auto batch = make();
   batch->jobs_added(10);
@@ -195,6 +208,20 @@ TEST_F(BatchTest, StopSaysHowManyJobsWillNotRun) {
   EXPECT_EQ(rows_of(*batch).back(), (Row{9, JobStatus::kCancelled, "first"}));
   EXPECT_EQ(batch->status().state, BatchState::kCancelled);
   EXPECT_EQ(batch->status().cancelled, 8u);
+}
+
+TEST_F(BatchTest, StoppingStopsRunningJobsUnlessTheyMayGoOn) {
+  const auto batch = make();
+  batch->jobs_added(2);
+  batch->executor_joined();
+  EXPECT_EQ(batch->stop("deadline", RunningJobs::kGoOn), 1u);
+  EXPECT_TRUE(batch->is_stopping());
+  EXPECT_FALSE(batch->is_aborting());
+  EXPECT_EQ(batch->stop("cancelled"), 0u);
+  EXPECT_TRUE(batch->is_aborting()) << "a command may still stop what runs";
+  batch->close();
+  batch->jobs_dropped({{IndexRange{0, 2}}});
+  EXPECT_EQ(rows_of(*batch).back(), (Row{1, JobStatus::kCancelled, "deadline"}));
 }
 
 TEST_F(BatchTest, ABatchThatIsOverCannotBeStopped) {

@@ -50,6 +50,20 @@ TEST(BackoffTest, ReachesItsLongestAndNoFarther) {
   EXPECT_EQ(backoff(13, 3000 * kFirst + 1), Nanoseconds{0});
 }
 
+TEST(RetriesTest, ForgottenJobsHaveNoAttemptsAndTakeNoMemory) {
+  Retries retries(1);
+  const std::uint64_t empty = retries.memory_bytes();
+  retries.set({10, 20}, {2, 0});
+  retries.set({30, 31}, {1, 1});
+  retries.forget({12, 15});
+  EXPECT_THAT(retries.all(), ElementsAre(JobAttempts{{10, 12}, {2, 0}}, JobAttempts{{15, 20}, {2, 0}},
+                                         JobAttempts{{30, 31}, {1, 1}}));
+  EXPECT_EQ(retries.of(13), Attempts{});
+  retries.forget({0, 100});
+  EXPECT_TRUE(retries.all().empty());
+  EXPECT_EQ(retries.memory_bytes(), empty);
+}
+
 TEST(RetriesTest, KnowsOfEachJobWhatWasSaidLast) {
   constexpr std::uint64_t kJobs = 60;
   std::mt19937_64 random(7);

@@ -54,6 +54,17 @@ TEST(CliOptionsTest, ARangeTakesATemplate) {
   EXPECT_THAT(submit.payloads.arguments, ElementsAre("x{}"));
 }
 
+TEST(CliOptionsTest, AllWordsAfterTwoDashesArePayloads) {
+  EXPECT_THAT(parsed<RunArguments>("run echo -- -5").submit.payloads.arguments, ElementsAre("-5"));
+  const auto submit = parsed<SubmitArguments>("submit echo a --weight 3 -- --json -- status b");
+  EXPECT_EQ(submit.handler, "echo");
+  EXPECT_EQ(submit.batch.weight, 3U);
+  EXPECT_THAT(submit.payloads.arguments, ElementsAre("a", "--json", "--", "status", "b"));
+  EXPECT_EQ(parsed<RunArguments>("run -- echo x").submit.handler, "echo");
+  EXPECT_THAT(parsed<RunArguments>("run -- echo x").submit.payloads.arguments, ElementsAre("x"));
+  EXPECT_FALSE(parse("run --"));
+}
+
 TEST(CliOptionsTest, GlobalOptionsMayStandBehindTheCommand) {
   EXPECT_TRUE(parse("status abc --json").value().global.json);
   EXPECT_TRUE(parse("--json status abc").value().global.json);

@@ -113,6 +113,26 @@ TEST(CliJsonTest, OutputsThatAreNoTextAreBase64) {
             R"({"index":3,"status":"ok","output_base64":"//4="})");
 }
 
+TEST(CliTableTest, WhatChangesTheDirectionOfWritingIsNotShown) {
+  for (const char* const character : {"\u202A", "\u202E", "\u2066", "\u2069", "\u200E", "\u200F", "\u061C",
+                                      "\u2028", "\u0085", "\u009F", "\x7F"}) {
+    EXPECT_EQ(printable(std::string("a") + character + "b"), "a?b");
+  }
+  EXPECT_EQ(printable("\u00A0\u202F\u2065\u206A\u200D"), "\u00A0\u202F\u2065\u206A\u200D");
+}
+
+TEST(CliJsonTest, WhatATerminalObeysIsEscaped) {
+  EXPECT_EQ(json_text(client::ResultRow{3, "ok",
+                                        "a\u202Eb\u2069\u200F\u009B\x7F"
+                                        "c\u00E4"}),
+            "{\"index\":3,\"status\":\"ok\",\"output\":\"a\\u202eb\\u2069\\u200f\\u009b\\u007fc\u00E4\"}");
+  EXPECT_EQ(json_object({{"na\u202Eme", std::string("\u2066")}}), R"({"na\u202eme":"\u2066"})");
+}
+
+TEST(CliJsonTest, AnOutputInAFileIsNamedByTheFile) {
+  EXPECT_EQ(json_text(client::ResultRow{3, "ok", "a"}, "d/3"), R"({"index":3,"status":"ok","file":"d/3"})");
+}
+
 TEST(CliJsonTest, Base64IsThatOfRfc4648) {
   EXPECT_EQ(base64(""), "");
   EXPECT_EQ(base64("f"), "Zg==");

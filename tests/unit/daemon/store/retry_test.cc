@@ -63,7 +63,7 @@ TEST_F(StoreRetryTest, TriesAreKept) {
   EXPECT_THAT(found.left, ElementsAre(IndexRange{3, 10}));
   EXPECT_EQ(found.history.retried, 3u);
   EXPECT_THAT(found.history.job_attempts,
-              ElementsAre(JobAttempts{{3, 5}, {1, 0}}, JobAttempts{{4, 5}, {2, 0}}));
+              ElementsAre(JobAttempts{{3, 4}, {1, 0}}, JobAttempts{{4, 5}, {2, 0}}));
 }
 
 TEST_F(StoreRetryTest, ABatchThatIsOverSaysWhichJobsFailed) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -162,14 +163,18 @@ TEST(StoreRowsTest, StepsSurvive) {
 
 TEST(StoreRowsTest, TruncatedRowsAreRefused) {
   RandomRows values(5);
-  // `plain`: the same row without later fields, as an earlier version wrote it.
-  const auto expect_refused = [](const std::string& whole, const std::string& plain, const auto& decode) {
-    EXPECT_TRUE(decode(Bounded(plain)).has_value());
-    EXPECT_TRUE(whole.starts_with(plain));
+  // `earlier`: the same row without later fields, as earlier versions wrote it.
+  const auto expect_refused = [](const std::string& whole, const std::vector<std::string>& earlier,
+                                 const auto& decode) {
+    for (const std::string& plain : earlier) {
+      EXPECT_TRUE(decode(Bounded(plain)).has_value());
+      EXPECT_TRUE(whole.starts_with(plain));
+    }
     // Short rows are cut at every byte; long ones, which are long because of their texts, at some
     // hundred.
     for (std::size_t size = 0; size < whole.size(); size += 1 + whole.size() / 500) {
-      if (size == plain.size()) continue;
+      if (std::ranges::any_of(earlier, [&](const std::string& plain) { return plain.size() == size; }))
+        continue;
       EXPECT_FALSE(decode(Bounded(std::string_view(whole).substr(0, size))).has_value()) << size;
     }
   };
@@ -179,7 +184,7 @@ TEST(StoreRowsTest, TruncatedRowsAreRefused) {
     plain_accepted.options.retries = 0;
     plain_accepted.start_at = 0;
     plain_accepted.after.clear();
-    expect_refused(encode(accepted), encode(plain_accepted), decode_accepted);
+    expect_refused(encode(accepted), {encode(plain_accepted)}, decode_accepted);
     ChangesRow changes = values.changes();
     changes.discarded_rows = 1 + i;
     const std::string discarding = encode(changes);
@@ -188,13 +193,16 @@ TEST(StoreRowsTest, TruncatedRowsAreRefused) {
     ChangesRow plain_changes = changes;
     plain_changes.has_no_deadline = plain_changes.is_released = false;
     plain_changes.satisfied.clear();
-    expect_refused(encode(changes), encode(plain_changes), decode_changes);
-    const BatchStep step = values.step();
-    BatchStep plain_step = step;
+    expect_refused(encode(changes), {encode(plain_changes)}, decode_changes);
+    BatchStep step = values.step();
+    if (step.retry_rounds != 0) step.retried = 7;  // each round counts its jobs
+    BatchStep without_rounds = step;
+    without_rounds.retry_rounds = 0;
+    BatchStep plain_step = without_rounds;
     plain_step.failed = plain_step.requeued = {};
     plain_step.job_attempts.clear();
     plain_step.retried = plain_step.superseded = 0;
-    expect_refused(encode(step), encode(plain_step), decode_step);
+    expect_refused(encode(step), {encode(plain_step), encode(without_rounds)}, decode_step);
   }
 }
 

@@ -288,6 +288,7 @@ TEST(StoredBatchTest, AForgottenBatchLeavesNoRow) {
   // of a key carry over.
   for (const std::uint64_t parts : {1U, 40U}) {
     StoreBench bench;
+    bench.compact_steps = StepCompactor::kSteps;
     bench.open();
     const std::uint64_t sequences[] = {0xFE, 0xFF, 0x100, 0xFFFF, 0x10000};
     for (const std::uint64_t sequence : sequences) {

@@ -85,7 +85,7 @@ TEST_F(TopControlTest, ABatchThatGoesIsNotSelectedAndNoOtherIsHit) {
 TEST_F(TopControlTest, PauseResumeAndRetryAreSentAtOnce) {
   type("jj");
   EXPECT_THAT(type("p").action->command, ElementsAre("PAUSE", "bert/thumbs"));
-  EXPECT_THAT(type("r").action->command, ElementsAre("RETRY", "bert/thumbs"));
+  EXPECT_THAT(type("r").action->command, ElementsAre("RETRY", "bert/thumbs", "ROUND", "0"));
   TopSnapshot shot = snapshot_at(2);
   shot.explanations["bert/thumbs"].is_paused = true;
   take(std::move(shot));

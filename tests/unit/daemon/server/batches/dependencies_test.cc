@@ -16,6 +16,7 @@
 #include "daemon/server/batches/batch_changes.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/restored_times.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/store/reader.h"
@@ -77,18 +78,20 @@ class DependenciesTest : public RegistryFixture {
   SilentObserver observer_;
   HandlerDirectory handlers_;
   std::shared_ptr<spdlog::logger> log_ = std::make_shared<spdlog::logger>("test");
+  asio::io_context io_;
+  Slices slices_{io_.get_executor()};
+  RestoredTimes times_{{.io = io_, .slices = slices_, .registry = registry_, .log = log_, .changed = {}}};
   StoredBatches stored_{{.store = nullptr,
                          .registry = registry_,
                          .retention = retention_,
                          .events = events_,
                          .observer = observer_,
                          .handlers = handlers_,
+                         .times = times_,
                          .stats = stats_,
                          .log = log_,
                          .apply_news = {}}};
   BatchChanges changes_{stored_, aside_, log_};
-  asio::io_context io_;
-  Slices slices_{io_.get_executor()};
   Dependencies dependencies_{registry_, stored_, changes_, slices_};
   User user_{tenant()};
 };
@@ -132,6 +135,41 @@ TEST_F(DependenciesTest, ABatchStartsWhenTheLastOfThoseItWaitsForIsOver) {
   end_and_tell(*second);
   EXPECT_TRUE(record->is_held());
   EXPECT_EQ(record->waits.open, 1u);
+  end_and_tell(*first);
+  EXPECT_FALSE(record->is_held());
+  EXPECT_FALSE(record->is_stopping());
+}
+
+TEST_F(DependenciesTest, ABatchThatIsNamedInTwoWaysIsWaitedForOnce) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  const auto record = add_after("b", {{"first", true}, {"default/first", false}});
+  const auto strict = add_after("c", {{"default/first", false}, {"first", true}});
+  ASSERT_EQ(record->waits.all.size(), 1u);
+  EXPECT_EQ(record->waits.open, 1u);
+  end_and_tell(*first);
+  EXPECT_FALSE(record->is_held());
+  EXPECT_FALSE(strict->is_held());
+}
+
+TEST_F(DependenciesTest, OfTwoConditionsForOneBatchTheStricterCounts) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  const auto record = add_after("b", {{"first", false}, {"default/first", true}});
+  cancel_and_tell(*first);
+  EXPECT_TRUE(record->is_stopping());
+}
+
+// An earlier version wrote such rows.
+TEST_F(DependenciesTest, ARestoredBatchThatWaitsTwiceForOneBatchStartsAtItsEnd) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto first = add("first");
+  const auto record = add("b");
+  AcceptedRow row;
+  row.after = {{first->sequence, "first", false}, {first->sequence, "default/first", true}};
+  dependencies_.hold(*record, dependencies_.resolve_restored(row, false, {}), now_);
+  lane_.submit(record, 1, false);
+  EXPECT_TRUE(record->is_held());
   end_and_tell(*first);
   EXPECT_FALSE(record->is_held());
   EXPECT_FALSE(record->is_stopping());

@@ -20,10 +20,12 @@ class Listener final : public Subscriber {
   void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override {
     heard.push_back(std::string(pattern) + "|" + std::string(channel));
     last = nlohmann::json::parse(message);
+    events.push_back(last["event"]);
   }
   void queue_event(const ChannelEvent& event) override { heard.push_back("queued|" + event.channel); }
   std::vector<std::string> heard;
   nlohmann::json last;
+  std::vector<std::string> events;
 };
 
 class EventsTest : public ::testing::Test {
@@ -119,7 +121,29 @@ TEST_F(EventsTest, PayloadIsValidJsonWhateverTheNameIs) {
   EXPECT_EQ(listener_.last["event"], "progress");
   EXPECT_EQ(listener_.last["handler"], "echo");
   EXPECT_EQ(listener_.last["jobs"], 0);
+  EXPECT_EQ(listener_.last["retried"], 0);
+  EXPECT_EQ(listener_.last["retry_rounds"], 0);
   EXPECT_EQ(listener_.last["name"], "a \"name\"\xEF\xBF\xBD");
+}
+
+TEST_F(EventsTest, TheEndOfABatchComesAfterItsAcceptance) {
+  const ThreadRoleScope io_thread(kIoThread);
+  events_.subscribe(listener_, "default", "batches");
+  record_.close();
+  events_.publish_end(record_, record_.status());
+  EXPECT_EQ(listener_.events, Heard{}) << "the store does not have it yet";
+  events_.publish_accepted(record_);
+  EXPECT_EQ(listener_.events, (Heard{"accepted", "done"}));
+}
+
+TEST_F(EventsTest, AnAcceptedBatchEndsOnce) {
+  const ThreadRoleScope io_thread(kIoThread);
+  events_.subscribe(listener_, "default", "batches");
+  events_.publish_accepted(record_);
+  record_.stop("by the test");
+  record_.close();
+  events_.publish_end(record_, record_.status());
+  EXPECT_EQ(listener_.events, (Heard{"accepted", "cancelled"}));
 }
 
 TEST(BatchIdsTest, AreShortAndSortByAge) {

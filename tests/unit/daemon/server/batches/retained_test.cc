@@ -61,6 +61,20 @@ TEST(RetainedBatchesTest, AnotherSeedGivesOtherHashes) {
   EXPECT_NE(RetainedBatches(1).hash_of(0, "a"), RetainedBatches(1).hash_of(1, "a"));
 }
 
+TEST(RetainedBatchesTest, AnInstantMovesOnlyFromWhereItIsSaidToBe) {
+  RetainedBatches all(1);
+  all.add(batch(all, 1, Instant(seconds(10))));
+  all.add(batch(all, 2, Instant(seconds(20))));
+  all.postpone(1, Instant(seconds(10)), Instant(seconds(30)));
+  EXPECT_EQ(all.next_to_go()->sequence, 2u);
+  all.postpone(2, Instant(seconds(19)), Instant(seconds(40)));
+  EXPECT_EQ(all.find(2)->forget_at, Instant(seconds(20)));
+  all.postpone(1, Instant(seconds(30)), Instant(seconds(5)));
+  EXPECT_EQ(all.next_to_go()->sequence, 1u);
+  all.postpone(77, Instant(seconds(1)), Instant(seconds(2)));
+  EXPECT_EQ(all.size(), 2u);
+}
+
 // Against a map, through growing and shrinking.
 TEST(RetainedBatchesTest, IsAMapWhateverComesAndGoes) {
   std::mt19937_64 random = locksley::testing::stress_random(0);

@@ -97,13 +97,14 @@ TEST_F(BatchCommandsTest, SubmitWaitResultsForget) {
   EXPECT_EQ(client.line(), "%7");
   while (client.line() != "*0") continue;
   client.send("WAIT b1\r\n");
-  ASSERT_EQ(client.line(), "%16");
+  ASSERT_EQ(client.line(), "%17");
   std::string status;
-  for (int i = 0; i < 32; ++i) status += client.bulk() + " ";
-  EXPECT_THAT(status,
-              MatchesRegex("id b1 name n handler echo tenant default state done weight :1 jobs :2 queued :0 "
-                           "running :0 ok :2 failed :0 cancelled :0 retried :0 submitted_at :[0-9]+ "
-                           "started_at :[0-9]+ finished_at :[0-9]+ "));
+  for (int i = 0; i < 34; ++i) status += client.bulk() + " ";
+  EXPECT_THAT(
+      status,
+      MatchesRegex("id b1 name n handler echo tenant default state done weight :1 jobs :2 queued :0 "
+                   "running :0 ok :2 failed :0 cancelled :0 retried :0 retry_rounds :0 submitted_at :[0-9]+ "
+                   "started_at :[0-9]+ finished_at :[0-9]+ "));
   client.send("RESULTS b1 COUNT 1\r\n");
   EXPECT_EQ(client.line(), "*2");
   const std::string cursor = client.bulk();
@@ -141,8 +142,8 @@ TEST_F(BatchCommandsTest, SameIdAndJobsIsTheSameBatchAndOthersAreRefused) {
     EXPECT_THAT(client.ask("SUBMIT echo ID b1 RANGE 0 2"), StartsWith("-EXISTS "));
     client.send(wait);
     if (*wait != '\0') {
-      EXPECT_EQ(client.line(), "*32");
-      for (int i = 0; i < 32; ++i) client.bulk();
+      EXPECT_EQ(client.line(), "*34");
+      for (int i = 0; i < 34; ++i) client.bulk();
     }
   }
 }
@@ -168,8 +169,8 @@ TEST_F(BatchCommandsTest, AddatAddsWhereTheBatchHasSoManyJobsAndNothingTwice) {
   EXPECT_EQ(client.ask("ADDAT b 3 d e"), ":5");
   EXPECT_THAT(client.ask("ADDAT b 5 f"), StartsWith("-CLOSED "));
   EXPECT_THAT(client.ask("ADDAT b 4 e f"), StartsWith("-CLOSED "));
-  EXPECT_EQ(client.ask("WAIT b"), "*32");
-  for (int i = 0; i < 32; ++i) client.bulk();
+  EXPECT_EQ(client.ask("WAIT b"), "*34");
+  for (int i = 0; i < 34; ++i) client.bulk();
   EXPECT_EQ(client.ask("ADDAT b 3 d e"), ":5") << "once it is over";
 }
 
@@ -214,7 +215,7 @@ TEST_F(BatchCommandsTest, StreamedBatchRunsWhileItGrows) {
   EXPECT_EQ(client.ask("ADD s c"), ":3");
   EXPECT_EQ(client.ask("CLOSE s"), ":3");
   EXPECT_THAT(client.ask("ADD s d"), StartsWith("-CLOSED "));
-  EXPECT_EQ(client.ask("WAIT s"), "*32");
+  EXPECT_EQ(client.ask("WAIT s"), "*34");
 }
 
 TEST_F(BatchCommandsTest, WaitReturnsAtItsTimeoutWithTheStateAsItIs) {
@@ -223,9 +224,9 @@ TEST_F(BatchCommandsTest, WaitReturnsAtItsTimeoutWithTheStateAsItIs) {
   client.send("SUBMIT hold ID h JOBS a\r\n");
   client.bulk();
   client.send("WAIT h 1\r\n");
-  EXPECT_EQ(client.line(), "*32");
+  EXPECT_EQ(client.line(), "*34");
   std::string status;
-  for (int i = 0; i < 32; ++i) status += client.bulk() + " ";
+  for (int i = 0; i < 34; ++i) status += client.bulk() + " ";
   EXPECT_THAT(status, testing::Not(HasSubstr("state done")));
   EXPECT_EQ(client.ask("PING"), "+PONG");
 }
@@ -252,11 +253,11 @@ TEST_F(BatchCommandsTest, LimitsRefuseABatchWholeAndNameThemselves) {
 TEST_F(BatchCommandsTest, DeadlineCancelsWhatHasNotStarted) {
   start();
   Client client(port_);
-  client.send("SUBMIT hold ID h DEADLINE 10 RANGE 0 100\r\nWAIT h\r\n");
+  client.send("SUBMIT echo ID h DELAY 100000 DEADLINE 10 RANGE 0 100\r\nWAIT h\r\n");
   client.bulk();
-  EXPECT_EQ(client.line(), "*32");
+  EXPECT_EQ(client.line(), "*34");
   std::string status;
-  for (int i = 0; i < 32; ++i) status += client.bulk() + " ";
+  for (int i = 0; i < 34; ++i) status += client.bulk() + " ";
   EXPECT_THAT(status, HasSubstr("state cancelled"));
 }
 
@@ -294,7 +295,7 @@ TEST_F(BatchCommandsTest, WhileDrainingNothingNewIsAcceptedAndTheRestIsFinished)
   EXPECT_THAT(client.ask("SUBMIT echo JOBS a"), StartsWith("-DRAINING "));
   EXPECT_THAT(client.ask("RUN echo JOBS a"), StartsWith("-DRAINING "));
   EXPECT_THAT(client.ask("ADD o a"), StartsWith("-DRAINING "));
-  EXPECT_EQ(client.ask("STATUS o"), "*32");
+  EXPECT_EQ(client.ask("STATUS o"), "*34");
 }
 
 }  // namespace

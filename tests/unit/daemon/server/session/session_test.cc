@@ -131,7 +131,7 @@ TEST_F(SessionTest, ASilentClientIsClosedAndABlockedOneIsNot) {
   Client silent(port_);
   EXPECT_TRUE(silent.is_closed());
   EXPECT_EQ(blocked.bulk(), "h");
-  EXPECT_EQ(blocked.line(), "*32");
+  EXPECT_EQ(blocked.line(), "*34");
 }
 
 TEST_F(SessionTest, AClientThatNeverReadsIsDropped) {

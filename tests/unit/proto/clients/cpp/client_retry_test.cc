@@ -1,0 +1,47 @@
+// RETRY by the client: once, though its reply is lost.
+#include <gmock/gmock.h>
+
+#include "proto/clients/cpp/client.h"
+#include "tests/support/fake_server.h"
+
+namespace locksley::client {
+namespace {
+
+using namespace locksley::testing::fake;
+using ::testing::ElementsAre;
+
+// A daemon that executes a RETRY only in the round that it names, and loses the reply to the first.
+TEST(ClientRetryTest, ARetryWhoseReplyIsLostIsExecutedOnce) {
+  std::uint64_t rounds = 4;
+  int retries = 0;
+  FakeServer server([&](const Words& words) {
+    if (words[0] == "STATUS") {
+      return Answer::text("%3\r\n" + bulk("id") + bulk("b") + bulk("state") + bulk("done") +
+                          bulk("retry_rounds") + integer(rounds));
+    }
+    const bool is_now = words.at(3) == std::to_string(rounds);
+    if (is_now) ++rounds;
+    return ++retries == 1 ? Answer::drop() : Answer::text(integer(is_now ? 2 : 0));
+  });
+  Client client = Client::connect(server.address()).value();
+  const auto lost = client.retry("b");
+  ASSERT_TRUE(lost) << lost.error().message;
+  EXPECT_EQ(*lost, std::nullopt) << "they are queued again, and nobody knows how many";
+  EXPECT_EQ(rounds, 5U);
+  EXPECT_EQ(client.retry("b").value(), 2U);
+  const auto commands = server.commands();
+  ASSERT_EQ(commands.size(), 6U);
+  EXPECT_THAT(commands[1], ElementsAre("RETRY", "b", "ROUND", "4"));
+  EXPECT_EQ(commands[2], commands[1]);
+}
+
+TEST(ClientRetryTest, WhoMayNotReadRetriesWithoutARound) {
+  FakeServer server(
+      [](const Words& words) { return Answer::text(words[0] == "STATUS" ? "-NOPERM no\r\n" : integer(3)); });
+  Client client = Client::connect(server.address()).value();
+  EXPECT_EQ(client.retry("b").value(), 3U);
+  EXPECT_THAT(server.commands().back(), ElementsAre("RETRY", "b"));
+}
+
+}  // namespace
+}  // namespace locksley::client

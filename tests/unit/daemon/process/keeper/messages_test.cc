@@ -143,9 +143,11 @@ TEST(ProgramTest, LooksForItsFileAsItIsLookedForAtTheStart) {
   EXPECT_EQ(sentence(command({"/bin/sh"})), "found");
   EXPECT_EQ(sentence(command({"{}"})), "found");
   EXPECT_EQ(sentence(command({"no-such-program"})),
-            "handlers.h.command: the program 'no-such-program' cannot be started: No such file or directory");
+            "handlers.h.command: the program 'no-such-program' cannot be started: No such file or directory; "
+            "install it, or name the file that is there");
   EXPECT_EQ(sentence(command({"/tmp"})),
-            "handlers.h.command: the program '/tmp' cannot be started: Permission denied");
+            "handlers.h.command: the program '/tmp' cannot be started: Permission denied; "
+            "install it, or name the file that is there");
   config::Handler settings;
   settings.worker = {"./sh"};
   settings.directory = "/bin";

@@ -125,6 +125,8 @@ Coroutine<void> wait_command(Session& session, proto::Command command) {
   const auto parsed = proto::parse_wait(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
+  // Its arguments lie in a block of some kilobytes, and it may wait for long.
+  command = {};
   const Instant deadline = deadline_of(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
@@ -144,6 +146,7 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
   // Before the wait: jobs may be waiting for the room.
   if (parsed->discards) record = co_await discard(session, record, row_of_cursor(parsed->from));
   if (record == nullptr) co_return;
+  command = {};  // as in wait_command()
   if (parsed->block) {
     const bool for_ever = parsed->block->count() == 0;
     const Instant deadline = deadline_of(session, for_ever ? std::nullopt : parsed->block);
@@ -177,7 +180,7 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     const auto still_there = batches.registry().find(record->sequence);
     const bool is_forgotten = still_there && *still_there == nullptr;
     if (is_forgotten || !still_there || (*still_there)->status().discarded <= first) {
-      session.fail(is_forgotten ? no_such_batch(parsed->id) : fmt::format("STORE {}", read->page.error()));
+      session.fail(is_forgotten ? no_such_batch(record->id()) : fmt::format("STORE {}", read->page.error()));
       co_return;
     }
     // Another client has discarded them meanwhile: on from the first that is left.

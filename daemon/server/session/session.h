@@ -200,6 +200,8 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   // One read of what is there.
   void receive();
   void update_input_memory();
+  // Gives the memory of what was read back, unless a part of a command is in it.
+  void release_input();
   // Writes what the socket takes. False if the peer has gone.
   bool flush();
   // The same, and drops the connection if the peer has gone. False if it is dropped.

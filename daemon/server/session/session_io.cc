@@ -36,6 +36,14 @@ void Session::update_input_memory() {
   life_.go_to(Life::kLastReply);
 }
 
+void Session::release_input() {
+  if (reader_.is_idle()) reader_.release();
+  // It only shrinks here, so that it is not refused.
+  if (const std::uint64_t memory = reader_.memory_bytes(); memory != memory_.input()) {
+    memory_.set_input(memory);
+  }
+}
+
 bool Session::flush() {
   proto::OutputBuffer& output = output_.sendable();
   std::size_t most = Transport::kMostAtOnce;
@@ -94,6 +102,7 @@ bool Session::serve_socket() {
     return false;
   }
   update_memory();
+  release_input();
   if (reader_.buffered_bytes() < kBlockedInput) transport_.wait_readable(*this);
   if (!output_.sendable().empty()) transport_.wait_writable(*this);
   return true;
@@ -108,13 +117,9 @@ void Session::limits_changed() {
 }
 
 bool Session::rest() {
-  if (reader_.is_idle()) reader_.release();
+  release_input();
   if (output_.sendable().empty()) output_.sendable().clear();
   update_memory();
-  // It only shrinks here, so that it is not refused.
-  if (const std::uint64_t memory = reader_.memory_bytes(); memory != memory_.input()) {
-    memory_.set_input(memory);
-  }
   if (life_.now() == Life::kStranger) {
     if (now() >= login_deadline()) return false;
     wake_at(login_deadline());

@@ -46,7 +46,7 @@ std::string Transaction::queue(proto::Command command, const Account& account) {
   if (is_large) arguments.compact();
   const auto capacity = capacity_for(packed);
   const std::uint64_t bytes = is_large   ? bytes_of(command)
-                              : capacity ? *capacity - pages_.back().capacity()
+                              : capacity ? *capacity - queue_->pages.back().capacity()
                                          : std::max(packed, kFirstPageBytes);
   if (const Account* full = account.first_without_room(Resource::kClientBytes, bytes)) {
     const std::uint64_t limit = full->limit(Resource::kClientBytes);
@@ -61,21 +61,23 @@ std::string Transaction::queue(proto::Command command, const Account& account) {
     spoil();
     return error;
   }
-  if (stretches_.empty() || stretches_.back().large) stretches_.emplace_back();
+  if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+  std::deque<Stretch>& stretches = queue_->stretches;
+  if (stretches.empty() || stretches.back().large) stretches.emplace_back();
   if (is_large) {
     bytes_ += bytes;
-    stretches_.back().large = std::move(command);
+    stretches.back().large = std::move(command);
   } else {
     pack(arguments, packed);
-    ++stretches_.back().packed;
+    ++stretches.back().packed;
   }
   ++size_;
   return {};
 }
 
 std::optional<std::size_t> Transaction::capacity_for(std::size_t bytes) const {
-  if (pages_.empty()) return std::nullopt;
-  const std::string& page = pages_.back();
+  if (queue_ == nullptr || queue_->pages.empty()) return std::nullopt;
+  const std::string& page = queue_->pages.back();
   if (page.size() + bytes > kPageBytes) return std::nullopt;
   if (page.size() + bytes <= page.capacity()) return page.capacity();
   // As the library would grow it, so that this is what it takes.
@@ -84,8 +86,8 @@ std::optional<std::size_t> Transaction::capacity_for(std::size_t bytes) const {
 
 void Transaction::pack(const proto::ArgumentList& arguments, std::size_t bytes) {
   const auto capacity = capacity_for(bytes);
-  if (!capacity) pages_.emplace_back();
-  std::string& page = pages_.back();
+  if (!capacity) queue_->pages.emplace_back();
+  std::string& page = queue_->pages.back();
   if (capacity) bytes_ -= page.capacity();
   page.reserve(capacity.value_or(std::max(bytes, kFirstPageBytes)));
   bytes_ += page.capacity();
@@ -95,21 +97,22 @@ void Transaction::pack(const proto::ArgumentList& arguments, std::size_t bytes) 
 }
 
 proto::Command Transaction::unpack() {
-  const std::string& page = pages_.front();
-  const std::size_t count = number_at(page, read_);
-  std::size_t at = read_ + sizeof(Number) * (1 + count);
+  auto& [stretches, pages, read] = *queue_;
+  const std::string& page = pages.front();
+  const std::size_t count = number_at(page, read);
+  std::size_t at = read + sizeof(Number) * (1 + count);
   std::vector<std::string_view> arguments(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t length = number_at(page, read_ + sizeof(Number) * (1 + i));
+    const std::size_t length = number_at(page, read + sizeof(Number) * (1 + i));
     arguments[i] = std::string_view(page).substr(at, length);
     at += length;
   }
   proto::Command command{proto::ArgumentList::copy_of(arguments)};
-  read_ = at;
-  if (read_ == page.size()) {
+  read = at;
+  if (read == page.size()) {
     bytes_ -= page.capacity();
-    pages_.pop_front();
-    read_ = 0;
+    pages.pop_front();
+    read = 0;
   }
   return command;
 }
@@ -128,14 +131,15 @@ void Transaction::run() {
 proto::Command Transaction::next() {
   check(is_running() && size_ != 0, "no command is left in the transaction");
   --size_;
-  Stretch& first = stretches_.front();
+  std::deque<Stretch>& stretches = queue_->stretches;
+  Stretch& first = stretches.front();
   if (first.packed != 0) {
     --first.packed;
-    if (first.packed == 0 && !first.large) stretches_.pop_front();
+    if (first.packed == 0 && !first.large) stretches.pop_front();
     return unpack();
   }
   proto::Command command = std::move(*first.large);
-  stretches_.pop_front();
+  stretches.pop_front();
   bytes_ -= bytes_of(command);
   return command;
 }
@@ -147,11 +151,9 @@ void Transaction::close() {
 }
 
 void Transaction::drop() {
-  if (size_ == 0) return;
-  using Dropped = std::pair<std::deque<Stretch>, Pages>;
-  auto dropped = std::make_shared<Dropped>(std::exchange(stretches_, {}), std::exchange(pages_, {}));
+  if (queue_ == nullptr) return;
+  std::shared_ptr<Queue> dropped = std::move(queue_);
   size_ = 0;
-  read_ = 0;
   free_(std::move(dropped), std::exchange(bytes_, 0));
 }
 

@@ -75,8 +75,12 @@ class Transaction {
     std::size_t packed = 0;
     std::optional<proto::Command> large = {};
   };
-  // Of each packed command: the number of its arguments; the length of each; their bytes.
-  using Pages = std::deque<std::string>;
+  struct Queue {
+    std::deque<Stretch> stretches;
+    // Of each packed command: the number of its arguments; the length of each; their bytes.
+    std::deque<std::string> pages;
+    std::size_t read = 0;  // of the first page
+  };
 
   static std::uint64_t bytes_of(const proto::Command& large) {
     return sizeof(Stretch) + large.arguments.memory_bytes();
@@ -91,9 +95,8 @@ class Transaction {
   bool is_spoiled_ = false;
   std::size_t size_ = 0;
   std::uint64_t bytes_ = 0;  // of pages (their capacity) and large commands
-  std::deque<Stretch> stretches_;
-  Pages pages_;
-  std::size_t read_ = 0;  // of the first page
+  // Null while nothing is queued: most connections never have a transaction, and an empty deque takes 600 bytes.
+  std::unique_ptr<Queue> queue_;
   const Free free_;
 };
 

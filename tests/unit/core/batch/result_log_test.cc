@@ -104,7 +104,7 @@ TEST(ResultLogTest, RunsAreReadFromAnyRowOn) {
   EXPECT_EQ(log.rows(), 7u);
   append(log, {{1, JobStatus::kOk, "b"}});
   std::vector<Row> all{{0, JobStatus::kOk, "a"}};
-  for (const std::uint64_t index : {10, 11, 20, 30, 31, 32})
+  for (const std::uint64_t index : {10U, 11U, 20U, 30U, 31U, 32U})
     all.push_back({index, JobStatus::kCancelled, "why"});
   all.push_back({1, JobStatus::kOk, "b"});
   for (std::size_t first = 0; first <= all.size(); ++first) {

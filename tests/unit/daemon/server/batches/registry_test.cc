@@ -69,7 +69,7 @@ TEST_F(RegistryTest, PayloadsThatComeIntoMemoryLaterAreCharged) {
       BatchRecord::Origin::kSubmit, registry_.take_sequence());
   registry_.add(record);
   const Account& account = tenant().account;
-  for (const std::uint64_t read : {1000, 300}) {
+  for (const std::uint64_t read : {1000U, 300U}) {
     bytes = read;
     registry_.update(*record, record->status(), now_);
     EXPECT_EQ(account.used(Resource::kQueuedBytes), read);

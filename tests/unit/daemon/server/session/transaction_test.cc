@@ -42,7 +42,7 @@ class TransactionTest : public ::testing::Test {
 TEST_F(TransactionTest, GivesTheCommandsBackInTheirOrder) {
   std::vector<std::vector<std::string>> commands;
   for (const std::size_t size :
-       {1, 0, 70'000, 100, 20'000, 30'000, 5, 16'000, 16'000, 16'000, 16'000, 16'000}) {
+       {1U, 0U, 70'000U, 100U, 20'000U, 30'000U, 5U, 16'000U, 16'000U, 16'000U, 16'000U, 16'000U}) {
     commands.push_back({"ECHO", std::string(size, static_cast<char>('a' + commands.size())), ""});
     commands.push_back({"PING"});
   }
@@ -123,7 +123,7 @@ TEST_F(TransactionTest, WhatOthersHoldCountsForTheLimitOfAll) {
 TEST_F(TransactionTest, ACommandDoesNotKeepTheBlockInWhichItCame) {
   transaction_.open();
   // One of several commands in a block, as a reader has them.
-  for (const std::size_t size : {1, 20'000}) {
+  for (const std::size_t size : {1U, 20'000U}) {
     proto::Command command = command_of({std::string(100'000, 'x'), "ECHO", std::string(size, 'a')});
     command.arguments.drop_front(1);
     EXPECT_EQ(transaction_.queue(std::move(command), alice_), "");

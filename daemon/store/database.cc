@@ -161,7 +161,7 @@ std::expected<std::unique_ptr<Database>, std::string> Database::open(Options opt
 }
 
 std::expected<void, std::string> Database::open_files() {
-  const OpenAttempt attempt(options_.path);
+  const OpenAttempt attempt(options_.env, options_.path);
   auto opened = try_open_files();
   if (!opened) attempt.clean_up();
   return opened;

@@ -3,6 +3,10 @@
 #include <set>
 #include <string>
 
+namespace rocksdb {
+class Env;
+}
+
 namespace locksley::daemon {
 
 // Removes the files that an attempt to open the database leaves when it fails. RocksDB leaves them for its next
@@ -12,7 +16,8 @@ namespace locksley::daemon {
 // cannot be removed stays.
 class OpenAttempt {
  public:
-  explicit OpenAttempt(std::string folder);
+  // `env`: as Database::Options has it; null: the system's.
+  OpenAttempt(rocksdb::Env* env, std::string folder);
   // After an attempt that failed. Nothing that the database refers to is removed.
   void clean_up() const;
 
@@ -22,7 +27,10 @@ class OpenAttempt {
     std::string manifest;  // that CURRENT names; empty: none
   };
   static Listing list(const std::string& folder);
+  // Syncs the manifest, and the folder, and with it CURRENT. False if that fails.
+  bool is_on_disk(const std::string& manifest) const;
 
+  rocksdb::Env* const env_;
   const std::string folder_;
   const Listing before_;
 };

@@ -66,7 +66,7 @@ TEST_F(OpenAttemptTest, WhatAnAttemptLeavesGoesWhileNothingRefersToIt) {
   for (const char* name : {"MANIFEST-000004", "000005.log", "000006.sst", "IDENTITY"}) write(name);
   write("CURRENT", "MANIFEST-000004\n");
   const auto before = files();
-  const OpenAttempt attempt(folder_.path().string());
+  const OpenAttempt attempt(nullptr, folder_.path().string());
   for (const char* name : {"MANIFEST-000008", "000009.log", "000010.sst", "OPTIONS-000011.dbtmp"})
     write(name);
   attempt.clean_up();
@@ -76,7 +76,7 @@ TEST_F(OpenAttemptTest, WhatAnAttemptLeavesGoesWhileNothingRefersToIt) {
 TEST_F(OpenAttemptTest, WhatTheNewManifestMayNameStays) {
   for (const char* name : {"MANIFEST-000004", "000005.log"}) write(name);
   write("CURRENT", "MANIFEST-000004\n");
-  const OpenAttempt attempt(folder_.path().string());
+  const OpenAttempt attempt(nullptr, folder_.path().string());
   for (const char* name : {"MANIFEST-000008", "000009.log", "000010.sst"}) write(name);
   write("000011.log", "");
   write("CURRENT", "MANIFEST-000008\n");
@@ -89,14 +89,14 @@ TEST_F(OpenAttemptTest, AStoreWhoseCurrentIsDamagedIsLeftAsItIs) {
   write("MANIFEST-000004");
   write("CURRENT", "MANIFSET-000004\n");
   const auto before = files();
-  const OpenAttempt attempt(folder_.path().string());
+  const OpenAttempt attempt(nullptr, folder_.path().string());
   attempt.clean_up();
   EXPECT_EQ(files(), before);
 }
 
 TEST_F(OpenAttemptTest, AStoreWithoutCurrentIsLeftAsItIs) {
   write("000005.log");
-  const OpenAttempt attempt(folder_.path().string());
+  const OpenAttempt attempt(nullptr, folder_.path().string());
   write("MANIFEST-000001");
   attempt.clean_up();
   EXPECT_EQ(files(), (std::set<std::string>{"000005.log", "MANIFEST-000001"}));

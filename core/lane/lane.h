@@ -80,7 +80,7 @@ class Lane {
   void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
                    std::size_t more = 0);
 
-  // Drops the jobs that have not started; `running` says what becomes of the others. `reason`
+  // Drops the jobs that have not started; `running`: whether the others go on. `reason`
   // becomes the output of the jobs that never ran. Closes an open batch. Returns how many jobs will
   // not run because of this call.
   std::uint64_t cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);

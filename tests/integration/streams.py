@@ -180,7 +180,7 @@ class FullDisk(StreamTest):
         self.feed(process, range(1000))
         self.wait_for_jobs("hours", 1000)
         self.disk.fill()
-        # 4 MB, so that what is left of a file in use has no room for them.
+        # 4 MB, so that the rest of a file in use has no room for them.
         writer = threading.Thread(target=lambda: process.stdin.write(b"".join(b"%04000d\n" % number for number in range(1000, 2000))))
         writer.start()
         errors = lambda: self.daemon.metrics().get('locksley_command_errors_total{code="STORE"}', 0)

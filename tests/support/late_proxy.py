@@ -90,7 +90,7 @@ class Link:
 
 
 class LateProxy:
-    """`rule(words)` says what becomes of each command. `port` is the daemon's, and may change. Use close()."""
+    """`rule(words)` decides whether a command is passed on, is held, or loses its reply. `port` is the daemon's, and may change. Use close()."""
 
     def __init__(self, host, port, rule=lambda words: FORWARD):
         self.host, self.port, self.rule = host, port, rule

@@ -31,7 +31,7 @@ class BatchChanges {
 
   // Returns how many jobs will not run because of it. If these are very many that lie scattered, another thread
   // records them, and until then some of them count as queued.
-  // `running`: what becomes of those that run.
+  // `running`: whether those that run go on.
   std::uint64_t cancel(BatchRecord& record, std::string reason, RunningJobs running = RunningJobs::kStop)
       LOCKSLEY_REQUIRES(kIoThread);
   // Its deadline has passed: what runs goes on, and nothing else starts.

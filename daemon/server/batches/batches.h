@@ -41,8 +41,9 @@ class Batches {
   using Found = Registry::Found;
   using ReadRows = BatchNews::ReadRows;
 
-  // Long work is done in `slices`. `config` is what is in force; it may change between calls. `store` may be null: all is in memory alone.
-  // Else it is recovered and started by restore_all() before anything else is done.
+  // Long work is done in `slices`. `config` is what is in force; it may change between calls. `store` may be
+  // null: all is in memory alone. Else it is recovered and started by restore_all() before anything else is
+  // done.
   Batches(asio::io_context& io, Slices& slices, const config::Config& config, HandlerDirectory& handlers,
           ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
   Batches(const Batches&) = delete;
@@ -107,7 +108,8 @@ class Batches {
   // cancel(), close(), set_weight(), pause(), resume().
   BatchChanges& changes() { return changes_; }
   // All its failed jobs are queued again; returns how many. A batch that is over goes on by it. 0 if it was
-  // cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if `round` is given and is not its BatchStatus::retry_rounds.
+  // cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if `round` is given and is
+  // not its BatchStatus::retry_rounds.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round = {})
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.retry(record, round);

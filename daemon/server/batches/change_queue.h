@@ -45,8 +45,9 @@ class ChangeQueue final : public BatchObserver {
   void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
                       std::string_view output) override;
 
-  // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that changes after it is queued again. While some of what was
-  // taken is not over, changes that are not urgent no longer wake the I/O thread, which comes again by itself.
+  // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that changes
+  // afterwards is queued again. While some of what was taken is not over, changes that are not urgent no longer
+  // wake the I/O thread, which comes again by itself.
   Taken take() LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
 

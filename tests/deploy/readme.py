@@ -146,6 +146,25 @@ class Whole(unittest.TestCase):
             if not target.startswith("http"):
                 self.assertTrue((ROOT / target).exists(), target)
 
+    def test_each_test_that_is_named_is_there(self):
+        """Here and in SECURITY.md, `file`, `name`, … says that the file has these tests; without a folder, a script is one of tests/integration/, and a
+        unit test stands beside the one that is named before it."""
+        for page in ("README.md", ".github/SECURITY.md"):
+            text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+            files, path, tests, count = {}, ROOT, "", 0
+            for code, link in re.findall(r"`([^`\n]+)`|\]\((tests/[^)]+)\)", text):
+                word = code or link
+                if re.fullmatch(r"[\w/]+_test\.cc|[\w/]+\.py", word) and word != "shout.py":  # its example
+                    beside = path.parent if word.endswith(".cc") else ROOT / "tests/integration"
+                    path = files.get(word) or (ROOT / word if "/" in word else beside / word)
+                    self.assertTrue(path.exists(), f"{page}: {word}")
+                    files[path.name], tests = path, path.read_text()
+                elif re.fullmatch(r"test_\w+|(?=.{14})([A-Z][a-z0-9]*){4,}|Crowds|Names|Processes", word):
+                    definition = rf"(?m)^ +def {word}\(|^class {word}\(|^TEST(_[FP])?\(\w+, {word}\)|^ +\"{word}\",$"
+                    self.assertTrue(re.search(definition, tests), f"{page}: {word} is not in the file that is named before it")
+                    count += 1
+            self.assertGreater(count, 4, page)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The daemon as an operator meets it: its options, its configuration, its signals, its log, its end."""
 
+import http.client
 import json
 import os
 import pathlib
@@ -163,6 +164,19 @@ class Running(DaemonTest):
             self.assertRegex(stranger.read_until_closed(), rb"^-DENIED [^\r\n]*\r\n$")
         with Connection("127.0.0.1", daemon.port) as local:
             self.assertEqual(local("PING"), "PONG")
+
+    def test_the_api_serves_this_machine_alone(self):
+        daemon = self.start({"http": {"address": "0.0.0.0"}})
+        statuses = {}
+        for address in (other_address(), "127.0.0.1"):
+            connection = http.client.HTTPConnection(address, int(daemon.http.rpartition(":")[2]), timeout=DEADLINE_S)
+            self.addCleanup(connection.close)
+            for path in ("/api/overview", "/healthz"):
+                connection.request("GET", path)
+                reply = connection.getresponse()
+                reply.read()
+                statuses.setdefault(path, []).append(reply.status)
+        self.assertEqual(statuses, {"/api/overview": [403, 200], "/healthz": [200, 200]})
 
     def test_ipv6(self):
         daemon = self.start({"listen": {"address": "::1"}, "http": {"address": "::1"}})

@@ -43,6 +43,7 @@ class Results(UsersTest):
         error = self.alice.ask("RUN", "echo", "JOBS", "x")
         self.assert_error("TOOBIG", error)
         self.assertIn(f"users.alice.max_result_bytes is {self.LIMIT}", error)
+        self.assertEqual(self.daemon.get("/readyz"), (200, "ready\n"))
         self.alice("SUBMIT", "echo", "ID", "next", "JOBS", "x")
         self.wait_for_the_limit("next")
         self.assertEqual(self.bob("RUN", "echo", "JOBS", "x"), [["ok", "x"]], "another user goes on")
@@ -199,6 +200,7 @@ class InTheStore(StoreTest):
         self.assertEqual(len(bob.results("mine")), 1, "it did not run again")
         error = alice.ask("SUBMIT", "echo", "JOBS", *["x" * 50_000] * 50)
         self.assert_error("TOOBIG .*users.alice.max_stored_bytes is 2097152", error)
+        self.assertEqual(self.daemon.get("/readyz"), (200, "ready\n"))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,13 @@ def rss_settles_below(daemon, bytes_, what):
     wait_for(f"memory to be below {bytes_ >> 20} MiB {what}", lambda: daemon.resident_bytes() < bytes_, every=0.1)
 
 
-class QueueLimits(DaemonTest):
+class LimitsTest(DaemonTest):
+    def assert_ready(self, daemon):
+        """At a limit /readyz stays as it is: who watches it would send all clients elsewhere."""
+        self.assertEqual(daemon.get("/readyz"), (200, "ready\n"))
+
+
+class QueueLimits(LimitsTest):
     def stuck(self, settings):
         """A daemon whose workers are taken, so that what is submitted stays queued; nothing of that is counted as queued."""
         daemon = self.start({"pool": {"workers": 1}, "limits": settings})
@@ -38,6 +44,7 @@ class QueueLimits(DaemonTest):
         error = connection.ask("SUBMIT", "echo", "JOBS", "one more")
         self.assert_error("QUEUEFULL", error)
         self.assertIn("limits.max_queued_jobs", error)
+        self.assert_ready(daemon)
         self.assert_error("QUEUEFULL", connection.ask("RUN", "echo", "JOBS", "one more"))
         stream = connection("OPEN", "echo")
         self.assert_error("QUEUEFULL", connection.ask("ADD", stream, "one more"))
@@ -191,7 +198,7 @@ class Memory(DaemonTest):
             connection.wait(batch)
 
 
-class ClientLimits(DaemonTest):
+class ClientLimits(LimitsTest):
     def test_clients(self):
         daemon = self.start({"limits": {"max_clients": 3}})
         first = [self.connect(daemon) for _ in range(3)]
@@ -200,6 +207,7 @@ class ClientLimits(DaemonTest):
         for _ in range(3):
             with daemon.connect() as refused:
                 self.assertEqual(refused.read_until_closed(), b"-ERR max number of clients reached\r\n")
+        self.assert_ready(daemon)
         for client in first:
             self.assertEqual(client("PING"), "PONG")
         first[0].close()

@@ -202,6 +202,19 @@ class Shown(DashboardTest):
         page.wait_for_text("#said", "2 jobs queued again.")
         self.assertEqual(self.anna.wait("broken")["retried"], 2)
 
+    def test_jobs_are_not_retried_twice(self):
+        """The page does not know yet that the batch was retried, as where the reply of its own request was lost."""
+        page = self.open(self.daemon, "#/batches/broken?tenant=anna", "anna")
+        page.wait_for("its buttons", "text=Retry failed jobs")
+        page.run(HIDE, True)  # so that it does not notice
+        self.assertEqual(self.anna("RETRY", "broken"), 2)
+        self.assertEqual(self.anna.wait("broken")["retried"], 2)
+        page.click("text=Retry failed jobs")
+        page.wait_for_text("#said", "Nothing was queued again: the batch has been retried meanwhile.")
+        self.assertEqual(self.anna.status("broken")["retry_rounds"], 1)
+        page.run(HIDE, False)
+        self.assert_calm(page, self.daemon)
+
     def test_a_refused_action_is_said(self):
         page = self.open(self.daemon, "#/batches/big?tenant=anna", "anna")
         page.wait_for("its buttons", "button >> text=Resume")

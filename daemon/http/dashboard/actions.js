@@ -46,7 +46,8 @@ export function actions(batch, say, done) {
   const weightForm = h('form', { class: 'weight' }, h('label', { for: 'weight' }, 'Weight'), weight, setWeight);
   const pause = button('Pause', () => act('pause', {}, () => 'Paused: no more of its jobs start.'));
   const resume = button('Resume', () => act('resume', {}, () => 'Resumed.'));
-  const retry = button('Retry failed jobs', () => act('retry', {}, (reply) => `${jobs(reply.jobs)} queued again.`));
+  // The round makes it safe to repeat: what a lost reply, another page or a client has queued again already is not queued twice.
+  const retry = button('Retry failed jobs', () => act('retry', { round: batch().retry_rounds }, retried));
   const cancel = button('Cancel', cancelled, 'danger');
   const element = h('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' }, pause, resume, retry, cancel, weightForm);
   let busy = false;
@@ -64,6 +65,8 @@ export function actions(batch, say, done) {
     setAttribute(element, 'aria-busy', null);
     done();
   }
+
+  const retried = (reply) => (reply.jobs > 0 ? `${jobs(reply.jobs)} queued again.` : 'Nothing was queued again: the batch has been retried meanwhile.');
 
   async function cancelled() {
     const row = batch();

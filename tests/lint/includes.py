@@ -16,7 +16,7 @@ _GROUND = [*_OURS, "daemon/base", "daemon/metrics"]
 _STORE = [*_GROUND, "daemon/store"]
 _SERVER = [*_STORE, "daemon/auth", "daemon/tls"]
 # In daemon/server each folder knows itself and those before it.
-_SERVER_LAYERS = ["payloads", "batches", "state", "session", "commands"]
+_SERVER_LAYERS = ["payloads", "accounts", "records", "batches", "state", "session", "commands"]
 
 
 def _folders(last):
@@ -53,12 +53,15 @@ ARROWS = {
     "daemon/tls": [*_GROUND, "daemon/tls"],
     "daemon/server": [*_SERVER, "daemon/server"],
     "daemon/server/payloads": [*_STORE, *_folders("payloads")],
+    "daemon/server/accounts": [*_GROUND, "daemon/server/accounts"],
+    "daemon/server/records": [*_STORE, *_folders("records")],
     "daemon/server/batches": [*_STORE, *_folders("batches")],
     "daemon/server/state": [*_SERVER, *_folders("state")],
     "daemon/server/session": [*_SERVER, *_folders("session")],
     "daemon/server/commands": [*_SERVER, *_folders("commands")],
     "daemon/http": [*_GROUND, "daemon/auth", "daemon/tls", "daemon/http"],
-    "daemon/http/api": [*_STORE, "daemon/auth", "daemon/http", "daemon/server/batches", "daemon/server/state"],
+    "daemon/http/api": [*_STORE, "daemon/auth", "daemon/http", "daemon/server/accounts", "daemon/server/records",
+                        "daemon/server/batches", "daemon/server/state"],
     "daemon/cli": [*_GROUND, "daemon/auth", "daemon/cli"],
     "tests": [*_OURS, "daemon", "tests"],
     "deploy/examples": ["core", "proto/clients/cpp"],

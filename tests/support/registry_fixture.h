@@ -13,8 +13,8 @@
 #include "core/lane/lane.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/metrics/server_stats.h"
-#include "daemon/server/batches/registry.h"
 #include "daemon/server/payloads/fixed_payloads.h"
+#include "daemon/server/records/registry.h"
 
 namespace locksley::daemon {
 

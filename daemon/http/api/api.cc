@@ -8,7 +8,7 @@
 #include "daemon/base/listener.h"
 #include "daemon/http/api/api_json.h"
 #include "daemon/http/same_origin.h"
-#include "daemon/server/batches/refusals.h"
+#include "daemon/server/records/refusals.h"
 
 namespace locksley::daemon {
 namespace {

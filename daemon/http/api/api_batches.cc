@@ -11,8 +11,8 @@
 
 #include "daemon/http/api/api.h"
 #include "daemon/http/api/api_json.h"
-#include "daemon/server/batches/listing.h"
-#include "daemon/server/batches/results_page.h"
+#include "daemon/server/records/listing.h"
+#include "daemon/server/records/results_page.h"
 #include "proto/glob.h"
 
 namespace locksley::daemon {

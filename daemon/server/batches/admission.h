@@ -10,9 +10,9 @@
 #include "config/config.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/rate_gate.h"
-#include "daemon/server/batches/batch_record.h"
-#include "daemon/server/batches/registry.h"
-#include "daemon/server/batches/tenants.h"
+#include "daemon/server/accounts/tenants.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/registry.h"
 #include "proto/argument_list.h"
 
 namespace spdlog {

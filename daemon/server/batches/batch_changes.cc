@@ -8,8 +8,8 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/batches/stored_batches.h"
-#include "daemon/server/batches/tenants.h"
 #include "daemon/store/reader.h"
 
 namespace locksley::daemon {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/base/io_thread.h"
-#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/records/batch_record.h"
 
 namespace spdlog {
 class logger;

@@ -12,15 +12,15 @@
 #include "daemon/base/rate_gate.h"
 #include "daemon/base/slices.h"
 #include "daemon/metrics/server_stats.h"
-#include "daemon/server/batches/batch_record.h"
 #include "daemon/server/batches/change_queue.h"
 #include "daemon/server/batches/dependencies.h"
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/events.h"
-#include "daemon/server/batches/registry.h"
-#include "daemon/server/batches/results_page.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/streams.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/registry.h"
+#include "daemon/server/records/results_page.h"
 #include "daemon/store/reader.h"
 
 namespace spdlog {

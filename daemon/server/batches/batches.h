@@ -19,9 +19,9 @@
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/server/batches/handler_batches.h"
 #include "daemon/server/batches/intake.h"
-#include "daemon/server/batches/lookup.h"
 #include "daemon/server/batches/restored_times.h"
 #include "daemon/server/batches/stored_batches.h"
+#include "daemon/server/records/lookup.h"
 
 namespace locksley::daemon {
 

@@ -12,7 +12,7 @@
 #include "core/batch/batch.h"
 #include "core/sync/mutex.h"
 #include "daemon/base/rate_gate.h"
-#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/records/batch_record.h"
 
 namespace spdlog {
 class logger;

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "daemon/server/batches/batch_changes.h"
-#include "daemon/server/batches/lookup.h"
-#include "daemon/server/batches/refusals.h"
-#include "daemon/server/batches/registry.h"
 #include "daemon/server/batches/stored_batches.h"
+#include "daemon/server/records/lookup.h"
+#include "daemon/server/records/refusals.h"
+#include "daemon/server/records/registry.h"
 #include "daemon/store/rows.h"
 
 namespace locksley::daemon {

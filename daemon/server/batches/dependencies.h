@@ -12,9 +12,9 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
 #include "daemon/base/time.h"
-#include "daemon/server/batches/batch_record.h"
-#include "daemon/server/batches/registry.h"
-#include "daemon/server/batches/users.h"
+#include "daemon/server/accounts/users.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/registry.h"
 #include "proto/submit_options.h"
 
 namespace locksley::daemon {

@@ -8,8 +8,8 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
 #include "daemon/base/time.h"
-#include "daemon/server/batches/batch_record.h"
-#include "daemon/server/batches/registry.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/registry.h"
 
 namespace locksley::daemon {
 

@@ -11,7 +11,7 @@
 
 #include "daemon/base/io_thread.h"
 #include "daemon/metrics/server_stats.h"
-#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/records/batch_record.h"
 
 namespace locksley::daemon {
 

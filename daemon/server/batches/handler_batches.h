@@ -6,7 +6,7 @@
 #include "core/lane/lane.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/server/batches/handler_directory.h"
-#include "daemon/server/batches/registry.h"
+#include "daemon/server/records/registry.h"
 
 namespace locksley::daemon {
 

@@ -11,8 +11,8 @@
 #include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
-#include "daemon/server/batches/registry.h"
 #include "daemon/server/batches/store_clock.h"
+#include "daemon/server/records/registry.h"
 
 namespace spdlog {
 class logger;

@@ -11,8 +11,8 @@
 
 #include "daemon/base/io_thread.h"
 #include "daemon/metrics/server_stats.h"
-#include "daemon/server/batches/batch_record.h"
-#include "daemon/server/batches/registry.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/registry.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/writes.h"

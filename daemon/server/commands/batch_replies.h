@@ -4,8 +4,8 @@
 #include <expected>
 #include <string>
 
-#include "daemon/server/batches/batch_record.h"
-#include "daemon/server/batches/results_page.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/results_page.h"
 #include "proto/reply_writer.h"
 #include "proto/submit_options.h"
 

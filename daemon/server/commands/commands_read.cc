@@ -9,11 +9,11 @@
 #include <string>
 
 #include "daemon/base/time.h"
-#include "daemon/server/batches/listing.h"
-#include "daemon/server/batches/refusals.h"
-#include "daemon/server/batches/results_page.h"
 #include "daemon/server/commands/batch_replies.h"
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/records/listing.h"
+#include "daemon/server/records/refusals.h"
+#include "daemon/server/records/results_page.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/read_options.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "config/config.h"
-#include "daemon/server/batches/account.h"
+#include "daemon/server/accounts/account.h"
 #include "proto/command_reader.h"
 
 namespace locksley::daemon {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/base/time.h"
-#include "daemon/server/batches/batch_record.h"
-#include "daemon/server/batches/users.h"
+#include "daemon/server/accounts/users.h"
+#include "daemon/server/records/batch_record.h"
 #include "proto/command_table.h"
 
 namespace locksley::daemon {

@@ -8,7 +8,7 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/server/batches/refusals.h"
+#include "daemon/server/records/refusals.h"
 #include "daemon/server/session/sessions.h"
 
 namespace locksley::daemon {

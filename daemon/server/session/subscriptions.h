@@ -10,8 +10,8 @@
 
 #include "daemon/base/io_thread.h"
 #include "daemon/base/time.h"
-#include "daemon/server/batches/batch_record.h"
 #include "daemon/server/batches/events.h"
+#include "daemon/server/records/batch_record.h"
 
 namespace locksley::daemon {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "daemon/server/batches/account.h"
+#include "daemon/server/accounts/account.h"
 #include "proto/command_reader.h"
 
 namespace locksley::daemon {

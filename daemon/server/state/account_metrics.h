@@ -4,7 +4,7 @@
 #include <string>
 
 #include "daemon/metrics/metric_family.h"
-#include "daemon/server/batches/tenants.h"
+#include "daemon/server/accounts/tenants.h"
 
 namespace locksley::daemon {
 

@@ -4,8 +4,8 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/server/batches/tenants.h"
-#include "daemon/server/batches/users.h"
+#include "daemon/server/accounts/tenants.h"
+#include "daemon/server/accounts/users.h"
 
 namespace locksley::daemon {
 

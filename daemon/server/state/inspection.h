@@ -10,8 +10,8 @@
 #include "core/pool/worker_stats.h"
 #include "core/ring/ring_view.h"
 #include "daemon/base/io_thread.h"
-#include "daemon/server/batches/batch_record.h"
 #include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/records/batch_record.h"
 
 namespace locksley::daemon {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "daemon/auth/authenticator.h"
-#include "daemon/server/batches/refusals.h"
+#include "daemon/server/records/refusals.h"
 
 namespace locksley::daemon {
 

@@ -9,8 +9,8 @@
 
 #include "core/batch/handler.h"
 #include "daemon/base/rate_gate.h"
-#include "daemon/server/batches/batch_id.h"
 #include "daemon/server/payloads/fixed_payloads.h"
+#include "daemon/server/records/batch_id.h"
 
 namespace locksley::daemon {
 namespace {

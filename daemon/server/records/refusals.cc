@@ -1,4 +1,4 @@
-#include "daemon/server/batches/refusals.h"
+#include "daemon/server/records/refusals.h"
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@
 
 #include "config/config.h"
 #include "daemon/base/io_thread.h"
-#include "daemon/server/batches/tenants.h"
+#include "daemon/server/accounts/tenants.h"
 #include "proto/command_table.h"
 
 namespace locksley::daemon {

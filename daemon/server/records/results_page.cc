@@ -1,4 +1,4 @@
-#include "daemon/server/batches/results_page.h"
+#include "daemon/server/records/results_page.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "daemon/server/batches/listing.h"
+#include "daemon/server/records/listing.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "daemon/server/batches/account.h"
+#include "daemon/server/accounts/account.h"
 
 namespace locksley::daemon {
 

@@ -1,4 +1,4 @@
-#include "daemon/server/batches/batch_id.h"
+#include "daemon/server/records/batch_id.h"
 
 #include <string_view>
 

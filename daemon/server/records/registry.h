@@ -14,11 +14,11 @@
 
 #include "daemon/base/io_thread.h"
 #include "daemon/metrics/server_stats.h"
-#include "daemon/server/batches/batch_record.h"
-#include "daemon/server/batches/due_queue.h"
-#include "daemon/server/batches/retained.h"
-#include "daemon/server/batches/sharded_map.h"
-#include "daemon/server/batches/tenants.h"
+#include "daemon/server/accounts/tenants.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/due_queue.h"
+#include "daemon/server/records/retained.h"
+#include "daemon/server/records/sharded_map.h"
 
 namespace locksley::daemon {
 

@@ -1,4 +1,4 @@
-#include "daemon/server/batches/users.h"
+#include "daemon/server/accounts/users.h"
 
 #include <fmt/format.h>
 

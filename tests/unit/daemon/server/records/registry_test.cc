@@ -1,4 +1,4 @@
-#include "daemon/server/batches/registry.h"
+#include "daemon/server/records/registry.h"
 #include "daemon/base/io_thread.h"
 
 #include <gtest/gtest.h>

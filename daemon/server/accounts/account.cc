@@ -1,4 +1,4 @@
-#include "daemon/server/batches/account.h"
+#include "daemon/server/accounts/account.h"
 
 #include <fmt/format.h>
 

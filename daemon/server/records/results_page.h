@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/batch/result_log.h"
-#include "daemon/server/batches/batch_record.h"
+#include "daemon/server/records/batch_record.h"
 
 namespace locksley::daemon {
 

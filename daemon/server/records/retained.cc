@@ -1,4 +1,4 @@
-#include "daemon/server/batches/retained.h"
+#include "daemon/server/records/retained.h"
 
 #include <xxhash.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/server/batches/account.h"
+#include "daemon/server/accounts/account.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "config/keys.h"
-#include "daemon/server/batches/tenants.h"
+#include "daemon/server/accounts/tenants.h"
 
 namespace locksley::daemon {
 namespace {

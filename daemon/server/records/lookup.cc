@@ -1,4 +1,4 @@
-#include "daemon/server/batches/lookup.h"
+#include "daemon/server/records/lookup.h"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "daemon/base/io_thread.h"
-#include "daemon/server/batches/registry.h"
-#include "daemon/server/batches/users.h"
+#include "daemon/server/accounts/users.h"
+#include "daemon/server/records/registry.h"
 
 namespace locksley::daemon {
 

@@ -1,4 +1,4 @@
-#include "daemon/server/batches/users.h"
+#include "daemon/server/accounts/users.h"
 #include "daemon/base/io_thread.h"
 
 #include <gtest/gtest.h>

@@ -78,16 +78,18 @@ const Account* Retention::first_without_room(Tenant& asker, Resource resource, s
   if (all.has_room(resource, more) || all.used(resource) + more - freed <= all.limit(resource))
     return nullptr;
   std::uint64_t left = all.used(resource) + more - freed - all.limit(resource);  // to be freed by others
-  if (!own.has_limit(resource)) left -= std::min(left, own_evictable);
   const double asked = burden(asker, own.used(resource) + more - freed);
+  bool gives_own = !own.has_limit(resource);
   for (const Tenant& other : registry_.tenants().all()) {
     if (left == 0) break;
     if (&other == &asker) continue;
     const auto used = static_cast<double>(other.account.used(resource));
     const double above = used - asked * other.weight;
     if (above <= 0) continue;
+    gives_own = true;
     left -= std::min({left, evictable(other, resource), static_cast<std::uint64_t>(above)});
   }
+  if (gives_own) left -= std::min(left, own_evictable - std::min(own_evictable, freed));
   return left == 0 ? nullptr : &all;
 }
 
@@ -128,21 +130,20 @@ void Retention::publish_bytes() {
   store_->set_live_bytes(bytes);
 }
 
-Tenant* Retention::heaviest(Resource resource, const Tenant* asker, double least) const {
+Tenant* Retention::heaviest(Resource resource, Tenant* asker, double least) const {
   Tenant* found = nullptr;
-  double most = asker == nullptr ? kAnyBurden : burden(*asker, asker->account.used(resource));
+  const double asked = asker == nullptr ? kAnyBurden : burden(*asker, asker->account.used(resource));
+  double most = asked;
+  bool asker_gives = asker != nullptr && !asker->account.has_limit(resource);
   for (Tenant& tenant : registry_.tenants().all()) {
-    if (evictable(tenant, resource) == 0) continue;
-    const bool is_asker = &tenant == asker;
-    if (is_asker && tenant.account.has_limit(resource)) continue;
+    if (&tenant == asker) continue;
     const double own = burden(tenant, tenant.account.used(resource));
-    if (own < least) continue;
-    if (own > most || (is_asker && found == nullptr)) {
-      found = &tenant;
-      most = own;
-    }
+    asker_gives = asker_gives || (asker != nullptr && own > asked);
+    if (own < least || own <= most || evictable(tenant, resource) == 0) continue;
+    found = &tenant;
+    most = own;
   }
-  return found;
+  return found == nullptr && asker_gives && evictable(*asker, resource) != 0 ? asker : found;
 }
 
 void Retention::note_if_over(const Account& account) {
@@ -180,7 +181,7 @@ void Retention::evict_own(Resource resource) {
   }
 }
 
-void Retention::evict_heaviest(Resource resource, const Tenant* asker, double least) {
+void Retention::evict_heaviest(Resource resource, Tenant* asker, double least) {
   while (registry_.tenants().account_of_all().is_over(resource)) {
     Tenant* const victim = heaviest(resource, asker, least);
     if (victim == nullptr || !evict_one(*victim, resource)) return;

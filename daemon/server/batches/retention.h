@@ -29,8 +29,9 @@ class Store;
 //
 // Eviction. A user's account that is over its limit makes room by the user's own batches, the one that was
 // accepted first before the others. Where no user is over and all together are, the user with the most for
-// its weight gives, as long as it has more for its weight than the one who asks; who asks gives nothing, and
-// is refused, unless it has no limit of its own. So a new batch never costs a lighter user one of its batches.
+// its weight gives, as long as it has more for its weight than the one who asks. Where such users have nothing more to
+// give, because their batches are not over, the one who asks gives of its own. The one who has the most itself is
+// refused, unless it has no limit of its own. So a new batch never costs a lighter user one of its batches.
 // Where no new batch asks, because the results of active batches grow, no user gives that has less for its weight than
 // some user with jobs that have not ended: so results never cost a lighter user a batch either. Only where an operator
 // lowers a limit of all does the heaviest user that has a batch give in any case.
@@ -143,10 +144,10 @@ class Retention {
   // Of each tenant that is over its own limit.
   void evict_own(Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   // While all together are over their limit.
-  void evict_heaviest(Resource resource, const Tenant* asker, double least) LOCKSLEY_REQUIRES(kIoThread);
-  // The tenant that has the most for its weight, at least `least`, and something to evict; null: no tenant may be
-  // asked to give.
-  Tenant* heaviest(Resource resource, const Tenant* asker, double least) const LOCKSLEY_REQUIRES(kIoThread);
+  void evict_heaviest(Resource resource, Tenant* asker, double least) LOCKSLEY_REQUIRES(kIoThread);
+  // The tenant that has the most for its weight, at least `least` and more than the asker, and something to evict; else
+  // the asker, if another tenant has more than it. Null: no tenant may be asked to give.
+  Tenant* heaviest(Resource resource, Tenant* asker, double least) const LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;
   ServerStats& stats_;

@@ -213,6 +213,33 @@ TEST_F(RetentionTest, WhereAllAreOverTheHeaviestGivesToThoseWhoHaveLess) {
   EXPECT_TRUE(has_room_for(kBytes / 2, "alice"));
 }
 
+TEST_F(RetentionTest, WhereTheHeaviestHasNothingToGiveALighterUserGivesItsOwn) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (const char* owner : {"alice", "bob"}) {
+    tenant(owner).account.set_limit(Resource::kStoredBytes, 10 * kBytes);
+  }
+  for (const char* id : {"b1", "b2", "b3"}) add_stored(id, "bob");
+  const auto b4 = add_stored("b4", "bob");
+  for (const char* id : {"a1", "a2"}) add_over(id, "alice");
+  limit_to(6 * kBytes);
+  EXPECT_TRUE(has_room_for(kBytes, "alice")) << "bob has more, and his batches are not over";
+  EXPECT_TRUE(has_room_for(2 * kBytes - 1, "alice"));
+  EXPECT_FALSE(has_room_for(2 * kBytes, "alice")) << "she would have as much as bob";
+  EXPECT_FALSE(has_room_for(1, "bob")) << "he has the most";
+  retention_.reserve(tenant("alice"), kBytes);
+  retention_.evict(&tenant("alice"));
+  EXPECT_FALSE(is_there("a1", "alice"));
+  EXPECT_TRUE(is_there("a2", "alice")) << "no more than must be";
+  EXPECT_EQ(stored_bytes(), 6 * kBytes);
+  // As soon as one of bob's is over, he gives before her.
+  end(*b4);
+  retention_.add(*b4);
+  retention_.reserve(tenant("alice"), kBytes);
+  retention_.evict(&tenant("alice"));
+  EXPECT_FALSE(is_there("b4", "bob"));
+  EXPECT_TRUE(is_there("a2", "alice"));
+}
+
 TEST_F(RetentionTest, WeightCounts) {
   const ThreadRoleScope io_thread(kIoThread);
   for (const char* owner : {"alice", "bob"})

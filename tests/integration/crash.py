@@ -2,10 +2,14 @@
 """Kills the daemon at random moments under a mixed load, again and again on one store, and holds what is there after each start against a
 ledger, kept outside, of what was sent and what was acknowledged.
 
-    crash.py [--kills 50] [--seed S] [--durability fsync|async|none]
+    crash.py [--kills 50] [--seed S] [--durability fsync|async|none] [--progress FILE]
+
+More than 100 kills are done in parts of 100, each with a store of its own. With --progress the parts that passed are kept in FILE, and the
+same command goes on after them, if it was interrupted and the daemon is the same program.
 
 What must hold after every kill: a batch whose acceptance was acknowledged is there, whole; one that was sent and not acknowledged is there
-whole or not at all; the same for each ADD; a batch that was forgotten stays so; a weight, a CLOSE and a CANCEL hold from their reply on;
+whole or not at all; the same for each ADD, each transaction and each round of RETRY; a batch that was forgotten stays so; a weight, a CLOSE
+and a CANCEL hold from their reply on; of a user whose finished batches are evicted nothing else goes, and nothing of other users;
 rows that were read before a later write was acknowledged, or long before the kill, are the same at the same cursors; what was over
 with them reads the same for ever. And once a batch is over: each index exactly once in its results, with the right output, and the counters of
 STATUS are those of the results.
@@ -15,6 +19,8 @@ It prints the seed, the batch and what is wrong, and leaves the store's folder f
 
 import argparse
 import collections
+import functools
+import hashlib
 import pathlib
 import random
 import shutil
@@ -26,12 +32,16 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import program
 from store_client import Client
 from store_daemon import DEADLINE_S, StoreDaemon
 from store_ledger import ACKNOWLEDGED, SENT, Wrong, check_presence, check_readings, check_whole, wrong_unless
+from store_quota_client import ROOM, QuotaClient
+from users import BUILTIN, PASSWORD, users
 
 CLIENTS = 4
 SETTLED_S = 0.05  # rows that were read so long before the kill are on the disk, unless the disk was slower than that
+PART = 100  # kills of one store
 ROWS_CHECKED = 8000  # after one kill; what is left is checked after a later one
 
 
@@ -39,12 +49,15 @@ class Ledger:
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.clients = [Client(number, random.Random(f"{seed}/{number}"), self) for number in range(CLIENTS)]
+        self.evicted = QuotaClient(CLIENTS, random.Random(f"{seed}/{CLIENTS}"), self)
         self.gone = set()  # names that must not come again
         self.was_draining = False  # the last daemon, when it was killed
         self.count = collections.Counter()
 
     def check(self, daemon, settled_before, budget=ROWS_CHECKED):
-        with daemon.connect() as connection:
+        with log_in(daemon, "small") as connection:
+            self.evicted.check(connection, self.was_draining)
+        with log_in(daemon, "large") as connection:
             listed = collections.defaultdict(list)
             for status in connection.listed():
                 listed[status["name"]].append(status)
@@ -88,7 +101,7 @@ class Ledger:
 
     def finish(self, daemon):
         """Everything comes to its end."""
-        with daemon.connect() as connection:
+        with log_in(daemon, "large") as connection:
             for batch in self.all_batches():
                 if not batch.closed:
                     connection("CLOSE", batch.id)
@@ -97,10 +110,19 @@ class Ledger:
                 self.check_one(connection, batch, connection.wait(batch.id))
 
 
+def log_in(daemon, name):
+    connection = daemon.connect()
+    connection("AUTH", name, PASSWORD.format(name))
+    return connection
+
+
 def load(ledger, daemon, seconds):
     """Clients at work until the daemon is ended. What was done before the returned moment must be on the disk."""
     stop = threading.Event()
-    threads = [threading.Thread(target=client.work, args=(daemon.connect, stop), daemon=True) for client in ledger.clients]
+    users_of = {client: "large" for client in ledger.clients} | {ledger.evicted: "small"}
+    threads = [
+        threading.Thread(target=client.work, args=(functools.partial(log_in, daemon, user), stop), daemon=True) for client, user in users_of.items()
+    ]
     for thread in threads:
         thread.start()
     time.sleep(seconds)
@@ -116,7 +138,7 @@ def load(ledger, daemon, seconds):
         thread.join(DEADLINE_S)
         if thread.is_alive():
             raise Wrong("a client has not heard that the daemon was killed")
-    for client in ledger.clients:
+    for client in users_of:
         if client.trouble:
             raise client.trouble
     slowest = max([SETTLED_S / 2, *exchanges, *(client.longest_exchange for client in ledger.clients)])
@@ -132,39 +154,83 @@ def end(daemon):
     daemon.process.returncode = 0  # close() need not wonder
 
 
+def settings(durability):
+    large, small = BUILTIN, {**BUILTIN, "max_stored_bytes": ROOM}
+    return {"store": {"durability": durability}, "shutdown": {"drain_timeout": "50ms"}, **users(large=large, small=small)}
+
+
+def run(seed, kills, durability):
+    """True if all held. A failure leaves the store."""
+    print(f"seed {seed}, {kills} kills, durability {durability}", flush=True)
+    store = pathlib.Path(tempfile.mkdtemp(prefix="locksley-crash-"))
+    ledger = Ledger(seed)
+    daemon, kill, settled_before = None, 0, 0
+    try:
+        for kill in range(1, kills + 1):
+            while ledger.random.random() < 0.1:
+                StoreDaemon(store, settings(durability), kill_after=ledger.random.random() * 0.1).close()
+                ledger.count["kills before it was ready"] += 1
+            daemon = StoreDaemon(store, settings(durability))
+            ledger.check(daemon, settled_before)
+            settled_before = load(ledger, daemon, ledger.random.uniform(0.001, 0.5))
+            daemon.close()
+        daemon = StoreDaemon(store, settings(durability))
+        ledger.check(daemon, settled_before)
+        ledger.finish(daemon)
+        daemon.close()
+    except BaseException as error:
+        print(f"FAILED with seed {seed} after kill {kill} of {kills}; the store: {store}")
+        print(error if isinstance(error, Wrong) else traceback.format_exc())
+        if daemon is not None and daemon.log_path.exists():
+            print(f"the last daemon's log:\n{daemon.log()[-4000:]}")
+            daemon.process.kill()
+        return False
+    shutil.rmtree(store)
+    print("; ".join(f"{what}: {count}" for what, count in sorted(ledger.count.items())), flush=True)
+    return True
+
+
+class Progress:
+    """The parts that passed, in a file if there is one: a line each, after the digest of the program."""
+
+    def __init__(self, path):
+        self.path = path
+        self.lines = [hashlib.sha256(pathlib.Path(program("LOCKSLEYD")).read_bytes()).hexdigest()]
+        kept = path.read_text().splitlines() if path and path.exists() else []
+        if kept[:1] == self.lines and len(kept) > 1:
+            self.lines = kept
+            print(f"{self.kills()} kills passed before: {path}")
+
+    def parts(self):
+        return len(self.lines) - 1
+
+    def kills(self):
+        return sum(int(line.split()[0]) for line in self.lines[1:])
+
+    def add(self, line):
+        self.lines.append(line)
+        if self.path:
+            self.path.write_text("\n".join(self.lines) + "\n")
+
+    def end(self):
+        if self.path:
+            self.path.unlink()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--durability", default="fsync")
+    parser.add_argument("--progress", type=pathlib.Path)
     options = parser.parse_args()
-    print(f"seed {options.seed}, {options.kills} kills, durability {options.durability}", flush=True)
-    store = pathlib.Path(tempfile.mkdtemp(prefix="locksley-crash-"))
-    settings = {"store": {"durability": options.durability}, "shutdown": {"drain_timeout": "50ms"}}
-    ledger = Ledger(options.seed)
-    daemon, kill, settled_before = None, 0, 0
-    try:
-        for kill in range(1, options.kills + 1):
-            while ledger.random.random() < 0.1:
-                StoreDaemon(store, settings, kill_after=ledger.random.random() * 0.1).close()
-                ledger.count["kills before it was ready"] += 1
-            daemon = StoreDaemon(store, settings)
-            ledger.check(daemon, settled_before)
-            settled_before = load(ledger, daemon, ledger.random.uniform(0.001, 0.5))
-            daemon.close()
-        daemon = StoreDaemon(store, settings)
-        ledger.check(daemon, settled_before)
-        ledger.finish(daemon)
-        daemon.close()
-    except BaseException as error:
-        print(f"FAILED with seed {options.seed} after kill {kill} of {options.kills}; the store: {store}")
-        print(error if isinstance(error, Wrong) else traceback.format_exc())
-        if daemon is not None and daemon.log_path.exists():
-            print(f"the last daemon's log:\n{daemon.log()[-4000:]}")
-            daemon.process.kill()
-        return 1
-    shutil.rmtree(store)
-    print("; ".join(f"{what}: {count}" for what, count in sorted(ledger.count.items())))
+    progress = Progress(options.progress)
+    while progress.kills() < options.kills:
+        kills, seed = min(PART, options.kills - progress.kills()), options.seed + progress.parts()
+        if not run(seed, kills, options.durability):
+            return 1
+        progress.add(f"{kills} kills with seed {seed}, durability {options.durability}")
+    progress.end()
     return 0
 
 

@@ -109,11 +109,12 @@ class Connection:
         """All rows, in the order of completion, of a batch that is over."""
         rows, cursor = [], "0"
         while True:
+            before = cursor
             cursor, page = self("RESULTS", batch, "FROM", cursor, "COUNT", count)
             rows += page
             if cursor == "0":
                 return rows
-            if not page:
+            if cursor == before:  # a page without rows has passed over rows of jobs that were retried
                 raise AssertionError(f"RESULTS of {batch} has neither rows nor an end at cursor {cursor}")
 
     # Bytes.

@@ -12,6 +12,8 @@ MOST_BATCHES = 40  # a client's; then it forgets before it submits
 class Client:
     """One at a time uses a connection and has batches of its own; lives longer than the daemons."""
 
+    refusals = ("DRAINING",)  # errors with which a command may be refused at any time
+
     def __init__(self, number, random_, ledger):
         self.number, self.random, self.ledger = number, random_, ledger
         self.batches = []
@@ -67,7 +69,7 @@ class Client:
         for _ in range(self.random.choice((1, 1, 1, 2, 4, 8))):
             alive = sum(batch.is_known() for batch in self.batches)
             kinds = {self.submit: 40 if alive < MOST_BATCHES else 0, self.stream: 10 if alive < MOST_BATCHES else 0, self.go_on: 15, self.weigh: 6,
-                     self.cancel: 4, self.forget: 12 if alive < MOST_BATCHES else 60, self.repeat: 5, self.read: 30}
+                     self.cancel: 4, self.retry: 8, self.forget: 12 if alive < MOST_BATCHES else 60, self.repeat: 5, self.read: 30}
             move = self.random.choices(list(kinds), list(kinds.values()))[0]
             calls += move()
             if move == self.read and calls:
@@ -104,13 +106,16 @@ class Client:
 
     def take_id(self, batch):
         def take(reply):
-            if isinstance(reply, Error) and reply.startswith("DRAINING"):
+            if self.is_refused(reply):
                 batch.forgotten = ACKNOWLEDGED  # it must never be seen
                 return
             wrong_unless(not isinstance(reply, Error) and batch.id in (None, reply), batch, f"the reply was {reply!r}")
             batch.id, batch.accepted = reply, ACKNOWLEDGED
 
         return take
+
+    def is_refused(self, reply):
+        return isinstance(reply, Error) and reply.startswith(self.refusals)
 
     def some_piece(self, handler, key):
         r = self.random.random()
@@ -163,9 +168,9 @@ class Client:
         is_addat = self.random.random() < 0.5
 
         def is_refused(reply):
-            """While it drains; an ADDAT after a refused one, too."""
+            """Then; and an ADDAT after a refused one, too."""
             out_of_turn = is_addat and at != batch.jobs and reply == f"OFFSET the batch has {batch.jobs} jobs"
-            return isinstance(reply, Error) and (reply.startswith("DRAINING") or batch.forgotten or out_of_turn)
+            return self.is_refused(reply) or (isinstance(reply, Error) and (batch.forgotten or out_of_turn))
 
         def take(reply):
             if is_refused(reply):
@@ -246,6 +251,31 @@ class Client:
                 batch.cancelled = ACKNOWLEDGED
 
         return [(("CANCEL", batch.id), False, take)]
+
+    def retry(self):
+        """RETRY of what fails, over or not; with its round it is sometimes sent twice, as after a lost reply."""
+        batch = self.pick(lambda batch: batch.handler == "fail")
+        if batch is None:
+            return []
+        words = ("RETRY", batch.id, "ROUND", batch.rounds) if self.random.random() < 0.7 else ("RETRY", batch.id)
+        batch.was_checked = False
+        batch.readings.clear()  # rows of failures go, and new ones come
+
+        calls = 2 if "ROUND" in words and self.random.random() < 0.3 else 1
+        batch.retries_sent = calls
+
+        def take(reply):
+            batch.retries_sent -= 1
+            if self.is_refused(reply):
+                return
+            acts = "ROUND" not in words or batch.rounds == words[3]
+            wrong_unless(isinstance(reply, int) and (acts or reply == 0), batch, f"the reply to {words} was {reply!r}")
+            if reply > 0:
+                batch.rounds += 1
+                batch.retries_sent = 0  # the same round acts once
+                self.ledger.count["rounds of RETRY"] += 1
+
+        return [(words, False, take)] * calls
 
     def forget(self):
         """What is over, most of the time: it is asked just before."""

@@ -90,6 +90,8 @@ class Batch:
         self.cancelled = None
         self.forgotten = None
         self.weights = {1}  # one of these
+        self.rounds = 0  # of RETRY, acknowledged
+        self.retries_sent = 0  # without a reply; one of them at most has an effect
         self.readings = []
         self.was_checked = False
 
@@ -145,6 +147,8 @@ def check_presence(batch, status, was_draining):
     batch.closed = None if is_open else ACKNOWLEDGED
     wrong_unless(status["weight"] in batch.weights, batch, say(f"weight is none of {batch.weights}"))
     batch.weights = {status["weight"]}
+    wrong_unless(status["retry_rounds"] in {batch.rounds, batch.rounds + (batch.retries_sent > 0)}, batch, say(f"{batch.rounds} rounds of RETRY"))
+    batch.rounds, batch.retry_sent = status["retry_rounds"], 0
     counted = sum(status[key] for key in ("queued", "running", "ok", "failed", "cancelled"))
     wrong_unless(counted == status["jobs"], batch, say("the counters are not the jobs"))
     wrong_unless(batch.may_be_cancelled() or not status["cancelled"], batch, say("nobody has cancelled it"))

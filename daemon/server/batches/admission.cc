@@ -95,7 +95,7 @@ std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, 
     text += fmt::format(" now, as much as all others have left of {}", full.parent()->key(resource));
   }
   return std::unexpected(
-      fmt::format("{}, and {} are queued: nothing was accepted, try again", text, full.used(resource)));
+      fmt::format("{}, and {} are in use: nothing was accepted, try again", text, full.used(resource)));
 }
 
 Admission::Admitted Admission::reserve(const Demand& demand) {

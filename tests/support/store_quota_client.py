@@ -10,8 +10,8 @@ COST = 2 * JOBS * SIZE + 4096  # payloads, results, and some more
 
 
 class QuotaClient(Client):
-    """Each new batch evicts batches of its own that are over, the one that was accepted first before the others. What it needs never comes
-    near its room, so the youngest batches, and all that are not over, must be there after every kill."""
+    """Each new batch evicts batches of its own that are over, the one that was accepted first before the others. So what is not over must be there after
+    every kill, and what is over too, unless younger batches, and older ones that were not over, needed half of the room."""
 
     refusals = ("DRAINING", "QUEUEFULL")  # several that are not over fill the room
 
@@ -40,8 +40,10 @@ class QuotaClient(Client):
         listed = {status["name"]: status for status in connection.listed()}
         kept, younger = [], 0
         for batch in reversed(self.batches):
+            # Of older ones that are there, some may not have been over when this one gave them room.
+            older = sum(one.name in listed for one in self.batches[: -1 - younger])
             status = listed.pop(batch.name, None)
-            may_be_evicted = batch.closed and younger * COST > ROOM // 2 and batch.forgotten is None
+            may_be_evicted = batch.closed and (younger + older) * COST > ROOM // 2 and batch.forgotten is None
             younger += 1
             if status is None and may_be_evicted:
                 self.ledger.count["evicted"] += batch.accepted == ACKNOWLEDGED

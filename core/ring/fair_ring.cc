@@ -272,9 +272,10 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   --executors_;
   // What a queue received is shown as it is shared out: with a start cost, that is more than time.
   const Nanoseconds received = options_.share == Share::kTime ? Nanoseconds(service) : settlement.actual;
-  for (Usage* usage : {&queue.fair.usage, &tenant.fair.usage, &usage_}) {
-    usage->end(charged.began, received, now);
-  }
+  const EndedService ended(charged.began, received, now);
+  queue.fair.usage.end(ended);
+  tenant.fair.usage.end(ended);
+  usage_.end(ended);
   tenant.busy += settlement.actual;
   learn_cost(queue, settlement);
 
@@ -294,7 +295,9 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
 Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
   RingTenant& tenant = *queue.tenant_;
   ++executors_;
-  for (Usage* usage : {&queue.fair.usage, &tenant.fair.usage, &usage_}) usage->begin(now);
+  queue.fair.usage.begin(now);
+  tenant.fair.usage.begin(now);
+  usage_.begin(now);
   Charge charged;
   charged.began = now;
   charged.queue_epoch = queue.fair.epoch;

@@ -255,7 +255,11 @@ class FairRing {
   // Modulo 2^64: adding -n takes n away.
   void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_depth_class(RingQueue& queue, std::uint8_t depth_class) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    if (active == queue.is_active_) return;
+    queue.is_active_ = active;
+    active_queues_ += active ? 1 : -std::uint64_t{1};
+  }
   void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::uint64_t claim_size(RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -278,7 +282,10 @@ class FairRing {
   RingTenant* next_tenant(ClaimFilter filter) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Updates heaps and sums after any change of the tenant, and of a queue.
   void refresh(RingTenant& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    if (tenant.fair.competes != competes) change_competes(tenant, competes);
+  }
+  void change_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // If the queue left, its keepalive: the caller releases it after the mutex.
   [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);

@@ -77,8 +77,7 @@ void FairRing::set_tenant_weight(std::string_view tenant, std::uint32_t weight) 
 }
 
 // The service of the lane until now belongs to the weights that competed for it.
-void FairRing::set_competes(RingTenant& tenant, bool competes) {
-  if (tenant.fair.competes == competes) return;
+void FairRing::change_competes(RingTenant& tenant, bool competes) {
   const ServiceReading& reading =
       service_.advance(usage_.recent(executors_, latest_), level_.competing_weight(), latest_);
   competes ? tenant.due.begin(reading) : tenant.due.end(reading, tenant.fair.weight);

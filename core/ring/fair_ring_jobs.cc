@@ -40,12 +40,6 @@ void FairRing::set_depth_class(RingQueue& queue, std::uint8_t depth_class) {
   if (queue.next_as_deep_ != nullptr) queue.next_as_deep_->previous_as_deep_ = &queue;
 }
 
-void FairRing::set_active(RingQueue& queue, bool active) {
-  if (active == queue.is_active_) return;
-  queue.is_active_ = active;
-  active_queues_ += active ? 1 : -std::uint64_t{1};
-}
-
 void FairRing::hand_back(RingQueue& queue, IndexRange range) {
   if (range.high == queue.cursor_) {
     queue.cursor_ = range.low;

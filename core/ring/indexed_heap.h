@@ -87,14 +87,15 @@ class IndexedHeap {
     for (;;) {
       const std::size_t first = index * kArity + 1;
       if (first >= size) break;
-      const std::size_t end = first + kArity < size ? first + kArity : size;
-      std::size_t least = first;
-      for (std::size_t child = first + 1; child < end; ++child) {
-        if (entries_[child].key < entries_[least].key) least = child;
+      const Entry* const children = entries_.data() + first;
+      const Entry* const end = children + (kArity < size - first ? kArity : size - first);
+      const Entry* least = children;
+      for (const Entry* child = children + 1; child != end; ++child) {
+        if (child->key < least->key) least = child;
       }
-      if (!(entries_[least].key < entry.key)) break;
-      set(index, entries_[least]);
-      index = least;
+      if (!(least->key < entry.key)) break;
+      set(index, *least);
+      index = first + static_cast<std::size_t>(least - children);
     }
     set(index, entry);
   }

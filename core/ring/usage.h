@@ -86,6 +86,22 @@ class DecayingSum {
   std::int64_t step_ = 0;
 };
 
+// A service that has ended, as sums count it. The sums of a queue, its tenant and its lane count the
+// same, so this is computed once for all three.
+class EndedService {
+ public:
+  EndedService(Nanoseconds began, Nanoseconds service, Nanoseconds now)
+      : now_(now),
+        left_of_begin_(DecayingSum::left_of_one(began, now)),
+        amount_(DecayingSum::spread(service)) {}
+
+ private:
+  friend class Usage;
+  Nanoseconds now_;
+  double left_of_begin_;  // what remains of the 1 that Usage::begin() added
+  double amount_;
+};
+
 // The service that a queue, a tenant or a lane received recently, by any number of executors, and
 // including those that have not settled yet: the sum of all nanoseconds of service, each weighted
 // by
@@ -98,9 +114,9 @@ class DecayingSum {
 class Usage {
  public:
   void begin(Nanoseconds now) { begun_.add(1, now); }
-  void end(Nanoseconds began, Nanoseconds service, Nanoseconds now) {
-    begun_.add(-DecayingSum::left_of_one(began, now), now);
-    ended_.add(DecayingSum::spread(service), now);
+  void end(const EndedService& service) {
+    begun_.add(-service.left_of_begin_, service.now_);
+    ended_.add(service.amount_, service.now_);
   }
   // `executors`: how many have begun and not ended, as the owner counts them.
   double recent(std::uint32_t executors, Nanoseconds now) const {

@@ -79,7 +79,7 @@ TEST(UsageTest, AServiceThatHasEndedCountsAsItDidWhileItRan) {
   usage.begin(kStep);
   const Nanoseconds end = kStep * 76;
   const double running = usage.recent(1, end);
-  usage.end(kStep, kStep * 75, end);
+  usage.end({kStep, kStep * 75, end});
   EXPECT_NEAR(usage.recent(0, end), running, 10);
   EXPECT_NEAR(usage.recent(0, kStep * 151), running * left_after(75), 10);
 }
@@ -88,7 +88,7 @@ TEST(UsageTest, ShortServicesAddUp) {
   Usage usage;
   for (int i = 0; i < 3; ++i) {
     usage.begin(kStep);
-    usage.end(kStep, milliseconds(2), kStep);
+    usage.end({kStep, milliseconds(2), kStep});
   }
   EXPECT_NEAR(usage.recent(0, kStep), 6e6, 1e-3);
   EXPECT_NEAR(usage.recent(0, kStep + seconds(60)), 0, 1e3);

@@ -1,6 +1,7 @@
 #include "core/lane/result_writer.h"
 
 #include <algorithm>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -63,23 +64,27 @@ ResultWriter::Outcome ResultWriter::end_batch() {
   return outcome;
 }
 
+void ResultWriter::refuse_output() {
+  const std::size_t size = output_bytes();
+  clear_output();
+  write("the output has " + std::to_string(size) + " bytes; a result has at most " +
+        std::to_string(most_output_));
+}
+
 void ResultWriter::end_job(JobStatus status) {
-  if (const std::size_t size = cursor_ - row_ - sizeof(ResultHead); size > most_output_) {
-    clear_output();
-    write("the output has " + std::to_string(size) + " bytes; a result has at most " +
-          std::to_string(most_output_));
+  if (output_bytes() > most_output_) [[unlikely]] {
+    refuse_output();
     status = JobStatus::kError;
   }
   ++ended_;
   if (status != JobStatus::kOk) ++failed_;
   if (keep_ == Keep::kAll || status != JobStatus::kOk) {
     if (keep_ == Keep::kNone) clear_output();
-    const auto length = static_cast<std::uint32_t>(cursor_ - row_ - sizeof(ResultHead));
-    const ResultHead head{index_, length, status, {}};
-    std::memcpy(buffer_.get() + row_, &head, sizeof head);
+    const auto length = static_cast<std::uint32_t>(output_bytes());
+    ::new (buffer_.get() + row_) ResultHead{index_, length, status, {}};
     row_ += ResultHead::bytes_of(length);
     // Room for the next head, so that begin_job() need not check.
-    if (capacity_ - std::min(row_, capacity_) < 2 * sizeof(ResultHead)) {
+    if (row_ + 2 * sizeof(ResultHead) > capacity_) [[unlikely]] {
       cursor_ = row_;
       grow(2 * sizeof(ResultHead));
     }

@@ -102,6 +102,9 @@ class ResultWriter {
     std::uint32_t ended_before;
   };
 
+  std::size_t output_bytes() const { return cursor_ - row_ - sizeof(ResultHead); }  // of the running job
+  // Replaces the output, which is too large, by an error that says so.
+  void refuse_output() LOCKSLEY_EXCLUDES(mutex_);
   void grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   void note_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_);
   // Which jobs have ended since the last publication, now that `ended` have since begin_batch().

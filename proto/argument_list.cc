@@ -120,7 +120,7 @@ void ArgumentList::open_segment(const BlockRef& block) {
       return;
     }
   }
-  segments_.push_back({block, end_});
+  segments_.emplace_back(block, end_);
 }
 
 void ArgumentList::grow(std::size_t most) {

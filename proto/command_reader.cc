@@ -15,10 +15,11 @@ constexpr std::size_t kTerminatorBytes = 2;
 // unused.
 constexpr std::size_t kOwnBlockBytes = CommandReader::kBlockBytes / 4;
 
+// Returned in two registers: hence 32 bits for `bytes`.
 struct Header {
   ReadStatus status;
+  std::uint32_t bytes = 0;  // with its type byte and its line end
   std::int64_t value = 0;
-  std::size_t bytes = 0;  // with its type byte and its line end
 };
 
 // Reads "<type><number>\r\n"; the caller has checked the type. The first byte that cannot be right is an error.
@@ -41,7 +42,7 @@ Header parse_header(const char* begin, const char* end) {
   if (*p != '\r') return {ReadStatus::kError};
   if (++p == end) return {ReadStatus::kNeedMore};
   if (*p != '\n') return {ReadStatus::kError};
-  return {ReadStatus::kComplete, is_negative ? -value : value, static_cast<std::size_t>(p + 1 - begin)};
+  return {ReadStatus::kComplete, static_cast<std::uint32_t>(p + 1 - begin), is_negative ? -value : value};
 }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -139,7 +140,7 @@ ReadStatus CommandReader::next(Command& command) {
         status = parse_inline();
         break;
       case State::kBulkHeader:
-        status = parse_bulk_header();
+        status = parse_bulks();
         break;
       case State::kBulkBody:
         status = parse_bulk_body();
@@ -192,13 +193,15 @@ ReadStatus CommandReader::parse_multibulk_header() {
   return ReadStatus::kComplete;
 }
 
-ReadStatus CommandReader::parse_bulk_header() {
+ReadStatus CommandReader::parse_bulks() {
   pending_.open_segment(block_);
   parse_short_bulks();
-  if (pending_.size() == announced_) {
-    state_ = State::kWhole;
-    return ReadStatus::kComplete;
-  }
+  if (pending_.size() != announced_) return parse_bulk_header();
+  state_ = State::kWhole;
+  return ReadStatus::kComplete;
+}
+
+ReadStatus CommandReader::parse_bulk_header() {
   const char* const data = block_->data();
   if (read_ == written_) return ReadStatus::kNeedMore;
   if (const char found = data[read_]; found != '$') {
@@ -243,9 +246,13 @@ void CommandReader::parse_short_bulks() {
   const char* const begin = base + read_;
   const char* const end = base + written_;
   const char* p = begin;
+  // Locals, since the compiler cannot know that the writes to slices change none of them.
+  const std::size_t announced = announced_;
+  ArgumentList::Slice* slices = pending_.slices_.get();
+  std::size_t capacity = pending_.capacity_;
   std::size_t count = pending_.end_;
   std::size_t payload = 0;
-  while (count < announced_ && end - p >= 6) {  // "$0\r\n\r\n"
+  while (count < announced && end - p >= 6) {  // "$0\r\n\r\n"
     const auto tens = static_cast<unsigned>(p[1] - '0');
     if (p[0] != '$' || tens > 9) break;
     const char* body = p + 4;
@@ -257,11 +264,13 @@ void CommandReader::parse_short_bulks() {
       ++body;
     }
     if (body[-1] != '\n' || static_cast<std::size_t>(end - body) < length + kTerminatorBytes) break;
-    if (count == pending_.capacity_) {
+    if (count == capacity) {
       pending_.end_ = count;
-      pending_.grow(announced_);
+      pending_.grow(announced);
+      slices = pending_.slices_.get();
+      capacity = pending_.capacity_;
     }
-    pending_.slices_[count++] = {static_cast<std::uint32_t>(body - base), length};
+    slices[count++] = {static_cast<std::uint32_t>(body - base), length};
     payload += length;
     p = body + length + kTerminatorBytes;
   }

@@ -105,6 +105,7 @@ class CommandReader {
   // Each consumes as many bytes as it can. kComplete: its part is parsed; state_ says what comes next.
   ReadStatus parse_inline();
   ReadStatus parse_multibulk_header();
+  ReadStatus parse_bulks();  // whole short ones, and the header of the next one
   ReadStatus parse_bulk_header();
   ReadStatus parse_bulk_body();
   // Parses the whole bulk strings of at most 99 bytes that start at read_.

@@ -33,7 +33,8 @@ class NameTable {
   static constexpr std::size_t kPlaces = 256;
 
   constexpr std::size_t place_of(std::string_view name) const {
-    const auto letter = [&](std::size_t i) { return static_cast<std::uint32_t>(to_lower(name[i])) & 0x1F; };
+    // The lower five bits of a letter are the same in both cases.
+    const auto letter = [&](std::size_t i) { return static_cast<std::uint32_t>(name[i]) & 0x1F; };
     const std::size_t n = name.size();
     const std::uint32_t key = letter(0) | letter(n / 2) << 5 | letter(n - 1) << 10 |
                               letter(n > 1 ? 1 : 0) << 15 | static_cast<std::uint32_t>(n & 0x1F) << 20;

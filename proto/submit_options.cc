@@ -67,9 +67,9 @@ class OptionParser {
   std::expected<std::size_t, std::string> parse(std::size_t at) {
     while (at < arguments_.size()) {
       const std::string_view word = arguments_[at];
-      if (is_source(word)) break;
       const BatchOption* const option = find_batch_option(word);
       if (option == nullptr) {
+        if (is_source(word)) break;
         return std::unexpected("ERR unknown option '" + printable(word) + "'" + std::string(hint_));
       }
       bool& is_seen = is_seen_[static_cast<std::size_t>(option - kBatchOptions.data())];

@@ -12,7 +12,7 @@ constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char
 constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (to_lower(a[i]) != to_lower(b[i])) return false;
+    if (a[i] != b[i] && to_lower(a[i]) != to_lower(b[i])) return false;
   }
   return true;
 }

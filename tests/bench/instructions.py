@@ -13,15 +13,15 @@ import tempfile
 
 # Instructions once down the path, and the bound: what was counted with g++ 12 -O2, and about a fifth more for other compilers' sake.
 BOUNDS = {
-    "spawn": 110,  # counted: 91
-    "join": 195,  # 163
-    "job": 235,  # 196
-    "job_with_result": 310,  # 258
-    "turn": 1670,  # 1393
+    "spawn": 110,  # counted: 92
+    "join": 195,  # 165
+    "job": 230,  # 191
+    "job_with_result": 304,  # 253
+    "turn": 1670,  # 1410
     "parse": 147,  # 122
-    "options": 3200,  # 2669
-    "ping": 515,  # 429
-    "row": 270,  # 224
+    "options": 2820,  # 2349
+    "ping": 494,  # 412
+    "row": 270,  # 228
 }
 N = 20_000
 TRIES = 5

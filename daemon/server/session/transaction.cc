@@ -45,9 +45,10 @@ std::string Transaction::queue(proto::Command command, const Account& account) {
   // A command may be in a block that is larger, and wait for long.
   if (is_large) arguments.compact();
   const auto capacity = capacity_for(packed);
-  const std::uint64_t bytes = is_large   ? bytes_of(command)
-                              : capacity ? *capacity - queue_->pages.back().capacity()
-                                         : std::max(packed, kFirstPageBytes);
+  const std::uint64_t own = is_large   ? bytes_of(command)
+                            : capacity ? *capacity - queue_->pages.back().capacity()
+                                       : std::max(packed, kFirstPageBytes);
+  const std::uint64_t bytes = own + (queue_ == nullptr ? kQueueBytes : 0);
   if (const Account* full = account.first_without_room(Resource::kClientBytes, bytes)) {
     const std::uint64_t limit = full->limit(Resource::kClientBytes);
     const std::string key = full->key(Resource::kClientBytes);
@@ -61,11 +62,14 @@ std::string Transaction::queue(proto::Command command, const Account& account) {
     spoil();
     return error;
   }
-  if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+  if (queue_ == nullptr) {
+    queue_ = std::make_unique<Queue>();
+    bytes_ += kQueueBytes;
+  }
   std::deque<Stretch>& stretches = queue_->stretches;
   if (stretches.empty() || stretches.back().large) stretches.emplace_back();
   if (is_large) {
-    bytes_ += bytes;
+    bytes_ += own;
     stretches.back().large = std::move(command);
   } else {
     pack(arguments, packed);
@@ -130,7 +134,15 @@ void Transaction::run() {
 
 proto::Command Transaction::next() {
   check(is_running() && size_ != 0, "no command is left in the transaction");
-  --size_;
+  proto::Command command = take_first();
+  if (--size_ == 0) {
+    queue_.reset();
+    bytes_ = 0;
+  }
+  return command;
+}
+
+proto::Command Transaction::take_first() {
   std::deque<Stretch>& stretches = queue_->stretches;
   Stretch& first = stretches.front();
   if (first.packed != 0) {

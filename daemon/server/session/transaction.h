@@ -81,6 +81,8 @@ class Transaction {
     std::deque<std::string> pages;
     std::size_t read = 0;  // of the first page
   };
+  // Of a queue with nothing in it, as libstdc++ and malloc have it: each deque takes an index and a node, 608 bytes.
+  static constexpr std::uint64_t kQueueBytes = sizeof(Queue) + 2 * std::uint64_t{608};
 
   static std::uint64_t bytes_of(const proto::Command& large) {
     return sizeof(Stretch) + large.arguments.memory_bytes();
@@ -88,14 +90,15 @@ class Transaction {
   // The capacity that the last page needs for so many bytes more; none: they go to another page.
   std::optional<std::size_t> capacity_for(std::size_t bytes) const;
   void pack(const proto::ArgumentList& arguments, std::size_t bytes);
+  proto::Command take_first();
   proto::Command unpack();
   void drop();
 
   State state_ = State::kClosed;
   bool is_spoiled_ = false;
   std::size_t size_ = 0;
-  std::uint64_t bytes_ = 0;  // of pages (their capacity) and large commands
-  // Null while nothing is queued: most connections never have a transaction, and an empty deque takes 600 bytes.
+  std::uint64_t bytes_ = 0;  // of the queue, its pages (their capacity) and large commands
+  // Null while nothing is queued: most connections never have a transaction.
   std::unique_ptr<Queue> queue_;
   const Free free_;
 };

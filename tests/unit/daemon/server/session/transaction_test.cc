@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -110,6 +113,20 @@ TEST_F(TransactionTest, ACommandBeyondTheUsersLimitSpoilsItAndTheErrorNamesTheLi
               AllOf(StartsWith("TOOBIG "), HasSubstr("users.alice.client_memory is 10000")));
   EXPECT_TRUE(transaction_.is_spoiled());
   EXPECT_EQ(alice_.used(Resource::kClientBytes), 0u);
+}
+
+TEST_F(TransactionTest, SmallOnesAreChargedForWhatTheyTake) {
+  std::deque<Transaction> many;
+  const std::size_t before = ::mallinfo2().uordblks;
+  std::uint64_t charged = 0;
+  for (int i = 0; i < 100; ++i) {
+    Transaction& each = many.emplace_back([](std::shared_ptr<void>, std::uint64_t) {});
+    each.open();
+    each.queue(command_of({"PING"}), alice_);
+    charged += sizeof(Transaction) + each.memory_bytes();
+  }
+  // 1 in 10: what the library's allocator adds to each block, and the deque's own index.
+  EXPECT_LT(::mallinfo2().uordblks - before, charged + charged / 10);
 }
 
 TEST_F(TransactionTest, WhatOthersHoldCountsForTheLimitOfAll) {

@@ -9,11 +9,16 @@
 
 namespace locksley::daemon {
 
-std::unique_ptr<Audit::Entry> Audit::begin(const User& user, std::string_view peer, Kind kind) {
-  if (!is_on_) return nullptr;
+Audit::Gates& Audit::gates_of(const User& user) {
   const std::uint32_t number = user.tenant().number;
   if (number >= gates_.size()) gates_.resize(number + 1);
-  RateGate& gate = kind == Kind::kSubmission ? gates_[number].submissions : gates_[number].others;
+  return gates_[number];
+}
+
+std::unique_ptr<Audit::Entry> Audit::begin(const User& user, std::string_view peer, Kind kind) {
+  if (!is_on_) return nullptr;
+  Gates& gates = gates_of(user);
+  RateGate& gate = kind == Kind::kSubmission ? gates.submissions : gates.others;
   if (!gate.open(now())) return nullptr;
   auto entry = std::make_unique<Entry>();
   entry->user = user.name();
@@ -33,11 +38,14 @@ void Audit::write(const Entry& entry) {
 
 void Audit::refused_by_store(const User* user, std::string_view peer, std::uint64_t commands) {
   if (!is_on_) return;
+  RateGate& gate = (user == nullptr ? gates_of_nobody_ : gates_of(*user)).refusals;
+  if (!gate.open(now())) return;
   LogLine("audit: the store refused what was accepted")
       .with("user", user == nullptr ? std::string_view() : std::string_view(user->name()))
       .with("peer", peer)
       .with("commands", commands)
       .with("outcome", "STORE")
+      .with("unlogged", gate.held_back())
       .write(*log_, spdlog::level::info);
 }
 

@@ -22,14 +22,17 @@ class User;
 // CONFIG SET the keys alone.
 //
 // Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and kMostOthers for
-// all others. The next line says in `unlogged` how many were left out. A command whose line is left out costs
-// a look at the gate, and no memory.
+// all others. The next line says in `unlogged` how many were left out. What the store refused later has kMostRefusals
+// lines for each user and second, with the same member. A command whose line is left out costs a look at the
+// gate, and no memory.
 //
 // Owned by ServerState. The I/O thread only. Nothing blocks or fails.
 class Audit {
  public:
   static constexpr std::uint32_t kMostSubmissions = 20;  // a second; guesses: readable, and 2 MB an hour
   static constexpr std::uint32_t kMostOthers = 100;
+  // One for each connection whose replies had waited for the disk.
+  static constexpr std::uint32_t kMostRefusals = 5;
 
   enum class Kind : std::uint8_t { kSubmission, kOther };
 
@@ -63,11 +66,15 @@ class Audit {
   struct Gates {
     RateGate submissions{std::chrono::seconds(1), kMostSubmissions};
     RateGate others{std::chrono::seconds(1), kMostOthers};
+    RateGate refusals{std::chrono::seconds(1), kMostRefusals};
   };
+
+  Gates& gates_of(const User& user);
 
   const std::shared_ptr<spdlog::logger> log_;
   bool is_on_ = true;
   std::vector<Gates> gates_;  // by Tenant::number
+  Gates gates_of_nobody_;     // of connections whose user is removed
 };
 
 }  // namespace locksley::daemon

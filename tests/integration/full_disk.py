@@ -6,14 +6,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, program, wait_for
 from programs import shell
 from resp import Error
+from small_disk import SmallDisk
 from store_daemon import StoreTest
 
 IO_ERROR, TEMPORARY = 74, 75
@@ -109,8 +108,7 @@ class Small(DiskTest):
     def setUp(self):
         super().setUp()
         self.disk = self.store
-        run("mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", self.disk)
-        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=True)
+        self.small_disk = SmallDisk(self, self.disk, size="30m")
         self.store = self.disk / "store"
 
     def test_batches_can_be_deleted_which_makes_room(self):
@@ -142,7 +140,7 @@ class Small(DiskTest):
         """Whatever becomes free is taken by others."""
         self.begin()
         self.command.wait(self.command("SUBMIT", "echo", "ID", "over", "JOBS", os.urandom(MEBI)))
-        self.keep_full()
+        self.small_disk.fill()
         self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "JOBS", "a"))
         errors = lambda: self.daemon.metrics()["locksley_store_errors_total"]
         wait_for("an attempt", lambda: errors() >= 2)
@@ -153,7 +151,7 @@ class Small(DiskTest):
     def test_the_end_tells_what_is_lost(self):
         self.begin({"shutdown": {"drain_timeout": "100ms"}, "handlers": {"sh": shell()}})
         self.command("SUBMIT", "sh", "ID", "slow", "JOBS", *["head -c 300000 /dev/urandom; sleep 0.02"] * 1000)
-        self.keep_full()
+        self.small_disk.fill()
         full_at = self.status("slow")["ok"]
         wait_for("more results than the reserve has room for", lambda: self.status("slow")["ok"] > full_at + 50)
         self.daemon.send_signal(signal.SIGTERM)
@@ -161,23 +159,6 @@ class Small(DiskTest):
         self.daemon.process.returncode = 0
         self.assertEqual(code, IO_ERROR)
         self.assertRegex(self.daemon.log(), r"store: changes and results could not be written and are lost.* lost=[1-9]")
-
-    def keep_full(self):
-        is_over = threading.Event()
-
-        def fill():
-            with open(self.disk / "other", "wb", buffering=0) as file:
-                while not is_over.is_set():
-                    try:
-                        file.write(bytes(4096))
-                    except OSError:
-                        time.sleep(0.002)
-
-        filler = threading.Thread(target=fill)
-        filler.start()
-        self.addCleanup(filler.join)
-        self.addCleanup(is_over.set)
-        wait_for("the disk to be full", lambda: self.free() == 0)
 
 
 class Large(DiskTest):

@@ -7,7 +7,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, wait_for
 from resp import Error, encode
+from small_disk import SmallDisk
 from store_daemon import HOUR_MS, StoreTest, run_daemon
 
 OK, UNAVAILABLE, IO_ERROR = 0, 69, 74
@@ -159,40 +159,12 @@ class FullDisk(StoreTest):
 
     def setUp(self):
         super().setUp()
-        self.disk = self.store
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.disk], check=True)  # as root
-        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=True)
-        self.store = self.disk / "store"
-        self.is_full = threading.Event()
-        self.filler = None
+        self.disk = SmallDisk(self, self.store)
+        self.store = self.disk.folder / "store"
 
     def begin(self, settings=None):
         """Without a limit of its own: the disk is the limit."""
         return super().begin(merged({"store": {"max_bytes": 0}}, settings or {}))
-
-    def fill(self):
-        """Until room() is called the disk is full: whatever becomes free is taken."""
-        self.is_full.set()
-        self.filler = threading.Thread(target=self.keep_full)
-        self.filler.start()
-        self.addCleanup(self.room)
-        wait_for("the disk to be full", lambda: os.statvfs(self.disk).f_bavail == 0)
-
-    def keep_full(self):
-        with open(self.disk / "other", "wb", buffering=0) as file:
-            while self.is_full.is_set():
-                try:
-                    file.write(b"x" * 65536)
-                except OSError:
-                    time.sleep(0.002)
-
-    def room(self):
-        if self.filler is None:
-            return
-        self.is_full.clear()
-        self.filler.join()
-        self.filler = None
-        (self.disk / "other").unlink()
 
     def submit_until_refused(self):
         """SUBMITs until one does not fit. Those that were accepted, and the one that was not."""
@@ -219,7 +191,7 @@ class FullDisk(StoreTest):
         self.kill_and_begin()
         self.command("SUBMIT", "sleep", "ID", "slow", "SLOTS", 1, "RANGE", 0, 100, 20)
 
-        self.fill()
+        self.disk.fill()
         accepted, refused = self.submit_until_refused()
         known = ["over", stream, "waiting", "slow", *accepted]
         self.assert_known(*known)
@@ -239,7 +211,7 @@ class FullDisk(StoreTest):
         self.assertGreaterEqual(self.daemon.metrics()["locksley_store_errors_total"], 1)
         self.command.wait("slow")
 
-        self.room()
+        self.disk.make_room()
         wait_for("the daemon to accept again", lambda: not isinstance(self.command.ask("SUBMIT", "echo", "ID", "again", "JOBS", "a"), Error), 20)
         self.assertEqual(self.command("ADD", stream, "c"), 3)
         self.command("CLOSE", stream)
@@ -267,7 +239,7 @@ class FullDisk(StoreTest):
         self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "ID", "large", "JOBS", *large))
         self.assertEqual(self.status(stream)["jobs"], 1)
         self.kill()
-        self.resize("100m")  # a start needs room for what is in the log
+        self.disk.resize("100m")  # a start needs room for what is in the log
         self.begin()
         self.assert_known(stream)
         self.assertEqual((self.status(stream)["jobs"], self.status(stream)["state"]), (1, "open"))
@@ -289,7 +261,7 @@ class FullDisk(StoreTest):
                         return
 
         for round_ in range(5):
-            self.resize("40m")
+            self.disk.resize("40m")
             self.begin()
             replies = {}
             clients = [threading.Thread(target=submit, args=(number, replies)) for number in range(4)]
@@ -298,7 +270,7 @@ class FullDisk(StoreTest):
             for client in clients:
                 client.join()
             self.kill()
-            self.resize("200m")
+            self.disk.resize("200m")
             self.begin()
             refused = {id_ for id_, reply in replies.items() if isinstance(reply, Error)}
             self.assertTrue(refused)
@@ -307,12 +279,9 @@ class FullDisk(StoreTest):
             self.kill()
             shutil.rmtree(self.store)
 
-    def resize(self, size):
-        subprocess.run(["mount", "-o", f"remount,size={size}", self.disk], check=True)
-
     def test_a_pipeline_is_refused_batch_by_batch(self):
         self.begin()
-        self.fill()
+        self.disk.fill()
         count = 200
         words = lambda i: ("SUBMIT", "echo", "ID", f"b{i}", "JOBS", str(i) * 1000)
         self.command.send(b"".join(encode(*words(i)) + encode("PING") for i in range(count)))
@@ -326,7 +295,7 @@ class FullDisk(StoreTest):
                 self.assertEqual(reply, f"b{i}")
         self.assertLess(len(accepted), count)
         self.assert_known(*accepted)
-        self.room()
+        self.disk.make_room()
         wait_for("the daemon to accept again", lambda: not isinstance(self.command.ask("SUBMIT", "echo", "ID", "again", "JOBS", "a"), Error), 20)
         self.kill_and_begin()
         self.assert_known(*accepted, "again")
@@ -335,7 +304,7 @@ class FullDisk(StoreTest):
 
     def test_a_transaction_is_refused_command_by_command(self):
         self.begin()
-        self.fill()
+        self.disk.fill()
         submitted, number = None, 0
         while not isinstance(submitted, Error):
             self.assertLess(number := number + 1, 100, "the disk is full")
@@ -353,14 +322,14 @@ class FullDisk(StoreTest):
         cancelled = self.command("SUBMIT", "sleep", "JOBS", *[HOUR_MS] * 10)
         weighed = self.command("SUBMIT", "sleep", "JOBS", *[HOUR_MS] * 10)
         self.settle()
-        self.fill()
+        self.disk.fill()
         accepted, _ = self.submit_until_refused()
         for command in (("FORGET", forgotten), ("CANCEL", cancelled), ("WEIGHT", weighed, 77)):
             self.assert_error("STORE", self.command.ask(*command))
         self.assertEqual(self.command.wait(cancelled)["state"], "cancelled")
         self.assertEqual(self.status(weighed)["weight"], 77)
         self.assert_error("NOBATCH", self.command.ask("STATUS", forgotten))
-        self.room()
+        self.disk.make_room()
         wait_for("the daemon to accept again", lambda: not isinstance(self.command.ask("SUBMIT", "echo", "ID", "again", "JOBS", "a"), Error), 20)
         self.kill_and_begin()
         self.assert_known(cancelled, weighed, "again", *accepted)
@@ -373,25 +342,25 @@ class FullDisk(StoreTest):
         self.command.wait("over")
         self.settle()
         self.kill()
-        self.fill()
+        self.disk.fill()
         refused = run_daemon(self.store)
         self.assertEqual((refused.returncode, refused.stdout), (UNAVAILABLE, ""), refused.stderr)
         self.assertIn(str(self.store), refused.stderr)
         self.assertIn("No space", refused.stderr)
-        self.room()
+        self.disk.make_room()
         self.begin()
         self.assert_whole("over", [["ok", "x" * 1000]] * 1000)
 
     def test_an_end_on_a_full_disk_is_an_end(self):
         self.begin()
         self.command("SUBMIT", "sleep", "ID", "slow", "RANGE", 0, 100, 20)
-        self.fill()
+        self.disk.fill()
         self.submit_until_refused()
         self.daemon.send_signal(signal.SIGTERM)
         code, self.daemon.process.returncode = self.daemon.wait_end(), OK
         # It is chance whether others take the reserve before the last results are written.
         self.assertEqual(code, IO_ERROR if "are lost" in self.daemon.log() else OK)
-        self.room()
+        self.disk.make_room()
         self.begin()
         self.assert_whole("slow", [["ok", ""]] * 100)
 

@@ -28,6 +28,9 @@ class SmallDisk:
         self.filler.start()
         wait_for("the disk to be full", lambda: os.statvfs(self.folder).f_bavail == 0)
 
+    def resize(self, size):
+        subprocess.run(["mount", "-o", f"remount,size={size}", self.folder], check=True)
+
     def _keep_full(self):
         with open(self.folder / "other", "wb", buffering=0) as file:
             while self.is_full.is_set():

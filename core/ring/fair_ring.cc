@@ -351,7 +351,6 @@ std::shared_ptr<void> FairRing::leave_if_over(RingQueue& queue) {
 }
 
 std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
-  set_active(queue, false);
   end_backoff(queue);
   RingTenant& tenant = *std::exchange(queue.tenant_, nullptr);
   (queue.previous_ != nullptr ? queue.previous_->next_ : tenant.first) = queue.next_;

@@ -305,6 +305,27 @@ TEST_F(ResultWriterTest, EachBatchBeginsAnew) {
   EXPECT_EQ(second->status().failed, 0u);
 }
 
+TEST_F(ResultWriterTest, TheBurstsOfABatchEndWithIt) {
+  const auto journaled = make();
+  writer.begin_batch(*journaled);
+  writer.begin_burst(10);
+  run(10, "");
+  writer.end_batch();
+  // Without a journal nobody asks which jobs have ended; job 10 has a failed attempt.
+  BatchOptions options;
+  options.retries = 3;
+  Batch other(options, handler, std::make_unique<RangePayloads>(0));
+  other.jobs_added(100);
+  writer.begin_batch(other);
+  run(10, "", JobStatus::kError);
+  writer.end_batch();
+  EXPECT_EQ(other.attempt(10), 2u);
+  writer.begin_batch(other);
+  run(50, "");
+  writer.end_batch();
+  EXPECT_EQ(other.attempt(10), 2u) << "job 50 was taken for the one of the first batch's burst";
+}
+
 TEST_F(ResultWriterTest, TooManyFailuresAreReportedToWhoeverPublishes) {
   BatchOptions options;
   options.max_fails = 1;

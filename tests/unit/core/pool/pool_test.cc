@@ -355,33 +355,5 @@ TEST_F(PoolTest, ACancelledOpenBatchTakesNoMoreJobs) {
   EXPECT_EQ(batch->status().jobs, 3u);
 }
 
-class ReservedWorkersTest : public PoolFixture {
- protected:
-  void SetUp() override { pool.start(2, 1); }
-};
-
-TEST_F(ReservedWorkersTest, AShortJobRunsWhileLongOnesHoldEveryOtherWorker) {
-  Gate gate;
-  Handler& hold = handler([&](JobContext&, std::string_view payload) {
-    if (payload != "0") gate.pass();
-    std::this_thread::sleep_for(3ms);  // longer than a quantum, so that the batch is known for its long jobs
-  });
-  auto longs = submit_range(hold, 20);
-  gate.await(1);
-  auto shorts = submit_range(handler(echo), 100);
-  wait_over(*shorts);
-  EXPECT_FALSE(longs->is_over());
-  EXPECT_EQ(longs->status().running, 1u) << "the reserved worker took a long job";
-  gate.open();
-  wait_over(*longs);
-}
-
-TEST_F(ReservedWorkersTest, ThereIsAlwaysOneThatServesAll) {
-  EXPECT_THROW(pool.set_workers(1), std::invalid_argument);
-  pool.set_workers(3);
-  auto batch = submit_range(handler(echo), 1000);
-  wait_over(*batch);
-}
-
 }  // namespace
 }  // namespace locksley

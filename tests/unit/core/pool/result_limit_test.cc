@@ -68,5 +68,13 @@ TEST_F(ResultLimitTest, AnotherBatchOfTheAccountWaitsAsWell) {
   wait_over(*next);
 }
 
+TEST_F(ResultLimitTest, ARefundGivesBackAllThatABatchHasCharged) {
+  const auto batch = submit(3);
+  wait_over(*batch);
+  EXPECT_GE(account.bytes(), 3 * kOutput);
+  batch->refund_results();
+  EXPECT_EQ(account.bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace locksley

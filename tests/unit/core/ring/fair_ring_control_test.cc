@@ -135,7 +135,8 @@ TEST(FairRingControlTest, AQueueThatBacksOffIsCancelledOrTakenOut) {
   FairRing other({});
   other.attach(taken, {}, nullptr);
   other.put_back(taken, out->ranges, seconds(1));
-  EXPECT_TRUE(other.has_work());
+  ASSERT_TRUE(break_executor(other, taken, seconds(2)));
+  EXPECT_EQ(other.end_backoffs(seconds(2)), seconds(2) + milliseconds(100)) << "the first time in this ring";
   other.detach_all();
 }
 

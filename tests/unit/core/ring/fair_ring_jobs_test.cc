@@ -176,6 +176,13 @@ TEST_F(LearnedCostTest, AClaimIsAtMostFourTimesAsLargeAsTheOneBefore) {
   EXPECT_THAT(claims, ElementsAre(1, 4, 16, 64, 256, 1000, 1000));
 }
 
+// As where the clock's step is longer than the jobs.
+TEST_F(LearnedCostTest, ClaimsOfJobsThatTakeNoTimeGrowToo) {
+  std::vector<std::uint64_t> claims;
+  for (int i = 0; i < 4; ++i) claims.push_back(run(Nanoseconds{0}));
+  EXPECT_THAT(claims, ElementsAre(1, 4, 16, 64));
+}
+
 TEST_F(LearnedCostTest, TheCostFollowsTheMeasurementsByAQuarter) {
   run(microseconds(100));
   EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(100));
@@ -268,6 +275,20 @@ TEST_F(FairRingJobsTest, AQueueThatIsTakenOutLeavesNothingToClaim) {
   const auto again = ring.take_out(queue, kSomeTime);
   ASSERT_TRUE(again);
   EXPECT_FALSE(again->was_attached);
+}
+
+TEST_F(FairRingJobsTest, TheRangesOfAQueueThatIsTakenOutAreInOrder) {
+  ring.add_jobs(queue, 30, kSomeTime);
+  EXPECT_EQ(claim(), (IndexRange{0, 10}));
+  const Charge of_first = charged;
+  EXPECT_EQ(claim(), (IndexRange{10, 20}));
+  settle({10, 12}, {12, 14});
+  charged = of_first;
+  settle({0, 2}, {2, 4});
+  const Charge thief = ring.join(queue, kSomeTime);  // ends the other twelve
+  (void)ring.settle(queue, {.charged = thief, .executed = 12}, kSomeTime);
+  EXPECT_THAT(ring.take_out(queue, kSomeTime)->ranges,
+              ElementsAre(IndexRange{2, 4}, IndexRange{12, 14}, IndexRange{20, 30}));
 }
 
 // ---- Tenants without queues ----

@@ -161,6 +161,40 @@ TYPED_TEST(DequeTest, MisuseOfAHandleDoesNotCompile) {
   static_assert(std::is_trivially_copyable_v<Thief>);
 }
 
+// Counts the barriers of one thread.
+struct CountedBarrier {
+  static inline int light_count = 0;
+  static inline int heavy_count = 0;
+  static void light() { ++light_count; }
+  static void heavy() { ++heavy_count; }
+};
+struct CountedAtomics : StdAtomics {
+  using barrier = CountedBarrier;
+};
+
+TEST(DequeBarrierTest, AfterAStealTheOwnersPopsSpareThievesTheHeavyBarrierForAWhile) {
+  constexpr std::uint32_t kCalmPops = 2;
+  Deque<std::uint64_t, CountedAtomics> deque(8, kCalmPops);
+  auto owner = deque.owner();
+  for (std::uint64_t i = 0; i < 8; ++i) owner.push(i);
+  CountedBarrier::light_count = CountedBarrier::heavy_count = 0;
+
+  EXPECT_TRUE(deque.thief().steal().stolen());
+  EXPECT_EQ(CountedBarrier::heavy_count, 1);
+  EXPECT_EQ(owner.pop(), 7u);  // sees the steal, after a light barrier
+  EXPECT_EQ(CountedBarrier::light_count, 1);
+  EXPECT_TRUE(deque.thief().steal().stolen());
+  EXPECT_EQ(CountedBarrier::heavy_count, 1) << "the owner is strict";
+  EXPECT_EQ(owner.pop(), 6u);  // sees this steal: the calm pops are counted anew
+  EXPECT_EQ(owner.pop(), 5u);
+  EXPECT_EQ(owner.pop(), 4u);
+  EXPECT_EQ(CountedBarrier::light_count, 1) << "strict pops need none";
+  EXPECT_TRUE(deque.thief().steal().stolen());
+  EXPECT_EQ(CountedBarrier::heavy_count, 2) << "two calm pops have ended it";
+  EXPECT_EQ(owner.pop(), 3u);
+  EXPECT_EQ(CountedBarrier::light_count, 2);
+}
+
 // The deque does what its oracle does, step by step, on random walks that cross the growth limits.
 TEST(DequeOracleTest, AgreesWithTheMutexDeque) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

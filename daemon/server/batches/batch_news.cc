@@ -130,9 +130,7 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
       record.payloads().release(may_run_again ? FailedJobs::kMayRunAgain : FailedJobs::kNeverRunAgain,
                                 record.terms.id_is_chosen ? Repetition::kPossible : Repetition::kImpossible);
   if (released.kept_bytes != 0) parts_.registry.count(record, 0, released.kept_bytes);
-  if (released.freed == nullptr) return;
-  const std::uint64_t bytes = released.freed->memory_bytes();
-  free_aside(parts_.aside, std::move(released.freed), bytes);
+  free_aside(parts_.aside, std::move(released.freed), released.freed_bytes);
 }
 
 // A stream may be larger than the memory for queued payloads: jobs that have ended make room for jobs to come.
@@ -144,7 +142,8 @@ void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& s
   BatchPayloads& payloads = record.payloads();
   if (payloads.memory_bytes() < kWorthIt) return;
   // Very many failures lie in nearly every piece: then all of them stay.
-  payloads.keep_only(record.failed_jobs());
+  BatchPayloads::Released released = payloads.keep_only(record.failed_jobs());
+  free_aside(parts_.aside, std::move(released.freed), released.freed_bytes);
   parts_.registry.count(record, 0, payloads.memory_bytes());
 }
 

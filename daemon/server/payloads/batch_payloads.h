@@ -29,9 +29,11 @@ class BatchPayloads : public PayloadSource {
  public:
   // Whether failed jobs may run again (RETRY) after the batch is over.
   enum class FailedJobs : std::uint8_t { kNeverRunAgain, kMayRunAgain };
-  // What release() took out of the batch. The caller may destroy `freed` on another thread: it may be large.
+  // What was taken out of the batch. The caller may destroy `freed` on another thread: millions of payloads take
+  // milliseconds.
   struct Released {
-    std::shared_ptr<const proto::ArgumentList> freed;  // null: nothing large
+    std::shared_ptr<const void> freed;  // null: nothing large
+    std::uint64_t freed_bytes = 0;
     std::uint64_t kept_bytes = 0;  // still held in memory, because failed jobs may run again
   };
   // The batch is over, and no worker fetches. Frees the memory; if failed jobs may run again, payloads that
@@ -56,7 +58,10 @@ class BatchPayloads : public PayloadSource {
   virtual void withdraw(std::uint64_t /*count*/) { refuse(); }
   // Frees payloads while the stream goes on and no job is queued or running: all those in memory, but for
   // those that share a block with `wanted` (ascending).
-  virtual void keep_only(std::span<const IndexRange> /*wanted*/) { refuse(); }
+  virtual Released keep_only(std::span<const IndexRange> /*wanted*/) {
+    refuse();
+    return {};
+  }
 
  private:
   static void refuse() { check(false, "a batch that was not opened as a stream is changed like one"); }

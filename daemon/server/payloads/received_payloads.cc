@@ -29,12 +29,13 @@ BatchPayloads::Released ReceivedPayloads::release(FailedJobs failed_jobs, Repeti
     return {};
   }
   if (failed_jobs == FailedJobs::kMayRunAgain) {
-    if (!open_stored_) return {.freed = nullptr, .kept_bytes = memory_bytes_.load()};
+    if (!open_stored_) return {.freed = nullptr, .freed_bytes = 0, .kept_bytes = memory_bytes_.load()};
     stored_ = open_stored_();
   }
   if (repetition == Repetition::kPossible && !digest_) digest_ = digest_of(*payloads_);
   memory_bytes_ = 0;
-  return {.freed = std::exchange(payloads_, nullptr)};
+  const std::uint64_t bytes = payloads_->memory_bytes();
+  return {.freed = std::exchange(payloads_, nullptr), .freed_bytes = bytes};
 }
 
 bool ReceivedPayloads::is_same(const proto::ArgumentList& payloads) const {

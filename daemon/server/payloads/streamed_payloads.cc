@@ -111,13 +111,14 @@ bool StreamedPayloads::fetch_from_memory(std::uint64_t first, std::span<std::str
 BatchPayloads::Released StreamedPayloads::release(FailedJobs failed_jobs, Repetition) {
   const bool may_run_again = failed_jobs == FailedJobs::kMayRunAgain;
   if (stored_ != nullptr) stored_->drop_cached();
-  if (may_run_again && stored_ == nullptr) return {.freed = nullptr, .kept_bytes = memory_bytes_.load()};
-  Pieces freed;  // outlives the lock
+  if (may_run_again && stored_ == nullptr) {
+    return {.freed = nullptr, .freed_bytes = 0, .kept_bytes = memory_bytes_.load()};
+  }
+  const auto freed = std::make_shared<Pieces>();
   const WriterLock lock(mutex_);
-  freed.swap(pieces_);
+  freed->swap(pieces_);
   if (may_run_again) pieces_.push_back({.first = 0, .received = nullptr, .bytes = nullptr, .ends = {}});
-  memory_bytes_ = 0;
-  return {};
+  return {.freed = freed, .freed_bytes = memory_bytes_.exchange(0)};
 }
 
 std::uint64_t StreamedPayloads::Piece::memory_bytes() const {
@@ -125,9 +126,10 @@ std::uint64_t StreamedPayloads::Piece::memory_bytes() const {
   return bytes != nullptr ? kPieceBytes + ends.size() * sizeof(std::uint32_t) : 0;
 }
 
-void StreamedPayloads::keep_only(std::span<const IndexRange> wanted) {
+BatchPayloads::Released StreamedPayloads::keep_only(std::span<const IndexRange> wanted) {
   if (stored_ != nullptr) stored_->drop_cached();
-  Pieces freed;  // outlives the lock
+  const auto freed = std::make_shared<Pieces>();
+  const std::uint64_t before = memory_bytes_;
   const WriterLock lock(mutex_);
   auto next = wanted.begin();
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -136,9 +138,10 @@ void StreamedPayloads::keep_only(std::span<const IndexRange> wanted) {
     while (next != wanted.end() && next->high <= first) ++next;
     if (!pieces_[i].is_in_memory() || (next != wanted.end() && next->low < end)) continue;
     memory_bytes_ -= pieces_[i].memory_bytes();
-    freed.push_back(
+    freed->push_back(
         std::exchange(pieces_[i], Piece{.first = first, .received = nullptr, .bytes = nullptr, .ends = {}}));
   }
+  return {.freed = freed, .freed_bytes = before - memory_bytes_};
 }
 
 }  // namespace locksley::daemon

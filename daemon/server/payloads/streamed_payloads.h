@@ -40,7 +40,7 @@ class StreamedPayloads final : public BatchPayloads {
 
   void add(const std::shared_ptr<const proto::ArgumentList>& payloads, Place place) override;
   void withdraw(std::uint64_t count) override;
-  void keep_only(std::span<const IndexRange> wanted) override;
+  Released keep_only(std::span<const IndexRange> wanted) override;
   Released release(FailedJobs failed_jobs, Repetition repetition) override;
   // Never: it is not known whether another OPEN would send the same.
   bool is_same(const proto::ArgumentList&) const override { return false; }

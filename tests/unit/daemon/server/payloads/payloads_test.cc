@@ -42,7 +42,7 @@ TEST(ReceivedPayloadsTest, HoldsNoMemoryAfterRelease) {
   EXPECT_EQ(payloads.memory_bytes(), 0u);
   EXPECT_EQ(released.kept_bytes, 0u);
   ASSERT_NE(released.freed, nullptr);
-  EXPECT_GE(released.freed->memory_bytes(), 100'000u);
+  EXPECT_GE(released.freed_bytes, 100'000u);
 }
 
 TEST(ReceivedPayloadsTest, StayInMemoryForARetryIfThereIsNoStore) {
@@ -190,6 +190,28 @@ TEST(StreamedPayloadsTest, ViewsStayGoodWhileMoreIsAdded) {
   payloads.fetch(0, views, scratch);
   for (int i = 0; i < 10'000; ++i) add(payloads, arguments({std::string(50, 'y')}));
   EXPECT_EQ(views[0], "first");
+}
+
+// Freeing millions takes milliseconds: the caller has another thread do it.
+TEST(StreamedPayloadsTest, WhatIsFreedIsLeftToTheCaller) {
+  const std::string large(StreamedPayloads::kCopiedBytes, 'x');
+  for (const bool is_over : {true, false}) {
+    StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+    auto list = std::make_shared<const proto::ArgumentList>(arguments({large, "a"}));
+    const std::weak_ptr<const proto::ArgumentList> held = list;
+    payloads.add(list, BatchPayloads::Place::kMemory);
+    list = nullptr;
+    add(payloads, arguments({"b"}));
+    const std::uint64_t bytes = payloads.memory_bytes();
+    BatchPayloads::Released released =
+        is_over ? payloads.release(FailedJobs::kNeverRunAgain, Repetition::kImpossible)
+                : payloads.keep_only({});
+    EXPECT_EQ(payloads.memory_bytes(), 0u);
+    EXPECT_EQ(released.freed_bytes, bytes);
+    EXPECT_FALSE(held.expired());
+    released.freed = nullptr;
+    EXPECT_TRUE(held.expired());
+  }
 }
 
 TEST(StreamedPayloadsTest, AreReadFromTheStoreForARetry) {

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A store on a disk that is full: batches can be deleted, which makes room; nothing is left behind; and the end says what is lost."""
+"""A store on a disk that is full: batches can be deleted, which makes room; nothing is left behind; programs
+are started only while their results have room in memory; and the end says what is lost."""
 
 import os
 import pathlib
@@ -13,7 +14,7 @@ from locksley_daemon import merged, program, wait_for
 from programs import shell
 from resp import Error
 from small_disk import SmallDisk
-from store_daemon import StoreTest
+from store_daemon import HOUR_MS, StoreTest
 
 IO_ERROR, TEMPORARY = 74, 75
 MEBI = 1 << 20
@@ -159,6 +160,50 @@ class Small(DiskTest):
         self.daemon.process.returncode = 0
         self.assertEqual(code, IO_ERROR)
         self.assertRegex(self.daemon.log(), r"store: changes and results could not be written and are lost.* lost=[1-9]")
+
+
+class Gate(StoreTest):
+    """While the disk fails, results wait in memory: from 256 MiB of them on, the slots of programs start no more jobs."""
+
+    settings = {
+        "pool": {"workers": 2},
+        "store": {"max_bytes": 0},
+        "limits": {"max_result_bytes": "1GiB"},
+        "handlers": {
+            "large": {"command": ["head", "-c", "16MiB", "/dev/zero"], "max_output": "16MiB", "concurrency": 2},
+            "nap": {"command": ["sleep", "{}"], "input": "argument", "concurrency": 3},
+        },
+    }
+
+    def setUp(self):
+        super().setUp()
+        self.disk = SmallDisk(self, self.store)
+        self.store = self.store / "store"
+        self.begin()
+
+    def test_slots_start_nothing_and_all_the_rest_goes_on(self):
+        self.command("SUBMIT", "nap", "ID", "timed", "TIMEOUT", 5000, "JOBS", HOUR_MS)
+        self.command("SUBMIT", "nap", "ID", "cancelled", "JOBS", HOUR_MS)
+        self.command("SUBMIT", "large", "ID", "large", "RANGE", 0, 30)
+        wait_for("two to run", lambda: self.status("timed")["running"] + self.status("cancelled")["running"] == 2)
+        # One result has room on the disk. When 16 others wait for it, which are 256 MiB, the other slot ends what it runs.
+        wait_for("as many results as may wait", lambda: self.status("large")["ok"] >= 17 and self.status("large")["running"] == 0)
+        ended = self.status("large")["ok"]
+        self.command("SUBMIT", "nap", "ID", "new", "EPHEMERAL", "JOBS", 0)
+        # What needs neither the disk nor a slot goes on; cancellation and time limits reach what runs.
+        self.assertEqual(self.command("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+        self.command.ask("CANCEL", "cancelled")
+        self.assertEqual(self.command.wait("cancelled")["cancelled"], 1)
+        self.assertEqual(self.command.wait("timed")["failed"], 1)
+        self.assertEqual([row[1] for row in self.command.results("timed")], ["timeout"])
+        status = self.status("large")
+        self.assertEqual((status["ok"], status["running"], status["queued"]), (ended, 0, 30 - ended))
+        self.assertLessEqual(ended, 19)
+        self.assertEqual(self.status("new")["queued"], 1, "its slots are free, and do not take it")
+        # Once nothing waits for the disk any more, they go on.
+        self.command.ask("CANCEL", "large")
+        self.command.ask("FORGET", "large")
+        self.assertEqual(self.command.wait("new")["ok"], 1)
 
 
 class Large(DiskTest):

@@ -7,10 +7,10 @@
 namespace locksley::proto {
 namespace {
 
-constexpr std::size_t kLineBytes = 1 + kMaxDecimalBytes + 2;
-constexpr std::size_t kOnePieceBytes = 16 * 1024;
+constexpr std::size_t kCommandLineBytes = 1 + kMaxDecimalBytes + 2;
+constexpr std::size_t kOnePieceCommandBytes = 16 * 1024;
 
-char* write_header(char* to, char type, std::size_t value) {
+char* write_command_header(char* to, char type, std::size_t value) {
   *to++ = type;
   return write_line_end(write_decimal(to, value));
 }
@@ -18,14 +18,14 @@ char* write_header(char* to, char type, std::size_t value) {
 }  // namespace
 
 void CommandWriter::begin(std::size_t arguments) {
-  char* const begin = out_->reserve(kLineBytes);
-  out_->commit(static_cast<std::size_t>(write_header(begin, '*', arguments) - begin));
+  char* const begin = out_->reserve(kCommandLineBytes);
+  out_->commit(static_cast<std::size_t>(write_command_header(begin, '*', arguments) - begin));
 }
 
 void CommandWriter::argument(std::string_view bytes) {
-  const bool is_short = bytes.size() <= kOnePieceBytes;
-  char* const begin = out_->reserve(kLineBytes + (is_short ? bytes.size() + 2 : 0));
-  char* to = write_header(begin, '$', bytes.size());
+  const bool is_short = bytes.size() <= kOnePieceCommandBytes;
+  char* const begin = out_->reserve(kCommandLineBytes + (is_short ? bytes.size() + 2 : 0));
+  char* to = write_command_header(begin, '$', bytes.size());
   if (is_short) {
     if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
     to = write_line_end(to + bytes.size());

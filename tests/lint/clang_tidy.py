@@ -23,7 +23,7 @@ import tree
 CLANG_TIDY = "clang-tidy-19"
 FOLDERS = ["core", "proto", "config"]
 ANALYZER = "clang-analyzer-*"
-GROUP = 8  # more would leave a processor without work
+GROUP = 16  # more would leave a processor without work
 # g++'s warnings that clang has no name for must not be errors, nor what libstdc++'s own headers use; clang's
 # thread-safety analysis is added.
 EXTRA = ["-Wno-deprecated-declarations", "-Wno-unknown-warning-option", "-Wno-unused-command-line-argument", "-Wthread-safety", "-mcx16"]
@@ -73,11 +73,16 @@ def flags(entry):
 
 
 def groups(stale):
-    """At most GROUP of a folder with the same flags."""
+    """At most GROUP, of the same flags, and of the same folder below the root: such sources include much the same. The groups are about as large
+    as each other, and the largest comes first."""
     alike = {}
     for source in stale:
-        alike.setdefault((os.path.dirname(source["path"]), *flags(source["entry"])), []).append(source)
-    return [one[at:at + GROUP] for one in alike.values() for at in range(0, len(one), GROUP)]
+        alike.setdefault((os.path.dirname(source["path"]).split("/")[0], *flags(source["entry"])), []).append(source)
+    found = []
+    for one in alike.values():
+        parts = -(-len(one) // GROUP)
+        found += [one[len(one) * part // parts:len(one) * (part + 1) // parts] for part in range(parts)]
+    return sorted(found, key=len, reverse=True)
 
 
 def tidy_as_one(group, left_out=()):
@@ -95,18 +100,19 @@ def tidy_as_one(group, left_out=()):
 
 
 def tidy(group, build, cache, left_out=()):
-    """Findings. Most of a file's time goes into the headers of the standard library: so several are looked at as one, and one by one where that
-    gave a finding, which may be that two of them have something of the same name."""
-    findings = []
-    if len(group) == 1 or tidy_as_one(group, left_out) is not None:
-        findings = [(source, said_of(build, source["entry"]["file"], left_out)) for source in group]
-        findings = [(source, said) for source, said in findings if said is not None]
-    bad = [source["path"] for source, _ in findings]
+    """Findings. Most of a file's time goes into the headers of the standard library: so several are looked at as one. Where that gave a finding,
+    which may be that two of them have something of the same name, each half is looked at in the same way."""
+    if len(group) > 1 and tidy_as_one(group, left_out) is not None:
+        middle = len(group) // 2
+        return tidy(group[:middle], build, cache, left_out) + tidy(group[middle:], build, cache, left_out)
+    said = said_of(build, group[0]["entry"]["file"], left_out) if len(group) == 1 else None
+    if said is not None:
+        return [said]
     cache.mkdir(parents=True, exist_ok=True)
     for source in group:
-        if source["path"] not in bad and source["key"]:
+        if source["key"]:
             stamp_of(source, cache).write_text(source["key"])
-    return [said for _, said in findings]
+    return []
 
 
 def is_stale(source, cache):

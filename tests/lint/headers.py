@@ -2,7 +2,8 @@
 """Every header compiles alone: a file that includes it and nothing else is valid, with the flags of the folder that it
 lives in. A header that passed is not compiled again until it, or something it includes, changes. Left out is a header that a source of
 the build includes before all else, and that guards itself by #pragma once: the build compiles it alone, unless that source is one of
-several that are compiled as one. So deploy/test --all looks at these as well.
+several that are compiled as one. Left out are also the headers of tests: no program has them, and they include much. deploy/test --all looks
+at all of these as well.
 
     headers.py --build BUILD_DIRECTORY [--every]   (needs its compile_commands.json)"""
 
@@ -145,7 +146,7 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path)
-    parser.add_argument("--every", action="store_true", help="also the headers that a source begins with")
+    parser.add_argument("--every", action="store_true", help="also the headers that a source begins with, and those of tests")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_test:
@@ -156,8 +157,13 @@ def main():
     headers = [path for path in tree.paths() if path.endswith(".h") and path.split("/")[0] in built]
     if not headers:
         sys.exit("no header to look at: is this the repository, and is the build configured?")
+    total = len(headers)
+    if not arguments.every:
+        headers = [header for header in headers if not header.startswith("tests/")]
+    of_tests = total - len(headers)
     by_sources = set() if arguments.every else compiled_by_sources(build, tree.ROOT)
-    total, headers = len(headers), [header for header in headers if header not in by_sources]
+    at_head = sum(header in by_sources for header in headers)
+    headers = [header for header in headers if header not in by_sources]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         said = list(pool.map(lambda h: compile_alone(h, tree.ROOT, *flags_for(h, by_folder), build / "lint" / "headers"), headers))
     bad = [(header, text) for header, text in zip(headers, said) if text]
@@ -165,7 +171,7 @@ def main():
         print(f"{header}: does not compile alone\n{text}")
     if bad:
         sys.exit(1)
-    print(f"{total} headers compile alone: {total - len(headers)} at the head of a source, {len(headers)} looked at here")
+    print(f"{total - of_tests} headers compile alone: {at_head} at the head of a source, {len(headers)} looked at here; {of_tests} of tests left out")
 
 
 if __name__ == "__main__":

@@ -10,30 +10,17 @@
 #include <thread>
 
 #include "core/base/index_ranges.h"
+#include "tests/support/batch_fixture.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
 namespace {
 
 using testing::PoolFixture;
+using testing::RecordingJournal;
 using testing::Row;
 using testing::rows_of;
 using testing::wait_until;
-
-// Keeps all steps. Outlives the batch.
-class StepKeeper final : public BatchJournal {
- public:
-  explicit StepKeeper(std::vector<BatchStep>& steps) : steps_(steps) {}
-  void record(BatchStep step) override { steps_.push_back(std::move(step)); }  // under the batch's mutex
-  void wait_for_room() override {}
-  std::uint64_t read_rows(std::uint64_t, std::uint64_t,
-                          const std::function<bool(const ResultRow&)>&) override {
-    return 0;
-  }
-
- private:
-  std::vector<BatchStep>& steps_;
-};
 
 BatchOptions options_with(std::uint32_t retries, Keep keep = Keep::kAll, std::uint64_t max_fails = 0) {
   BatchOptions options;
@@ -48,7 +35,7 @@ class BatchRetryTest : public PoolFixture {
   std::shared_ptr<Batch> submit(Handler& run, std::uint64_t jobs, BatchOptions options) {
     auto batch =
         std::make_shared<Batch>(std::move(options), run, std::make_unique<RangePayloads>(0), observer,
-                                is_journaled ? std::make_unique<StepKeeper>(steps) : nullptr);
+                                is_journaled ? std::make_unique<RecordingJournal>(journal) : nullptr);
     lane.submit(batch, jobs, /*open=*/false);
     return batch;
   }
@@ -70,8 +57,8 @@ class BatchRetryTest : public PoolFixture {
   // What recovery makes of the steps: which jobs have ended.
   std::vector<IndexRange> ended_by_steps() {
     std::vector<IndexRange> ended;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const BatchStep& step = steps[i];
+    for (std::size_t i = 0; i < journal.steps.size(); ++i) {
+      const BatchStep& step = journal.steps[i];
       if (step.is_base) ended.clear();
       for (const IndexRange& range : step.ended) ended.push_back(range);
       ended = difference(sorted(std::move(ended)), step.requeued);
@@ -81,7 +68,7 @@ class BatchRetryTest : public PoolFixture {
   }
 
   bool is_journaled = true;
-  std::vector<BatchStep> steps;
+  RecordingJournal::Record journal;
 };
 
 TEST_F(BatchRetryTest, AFailedJobIsTriedAgainAsOftenAsItMay) {
@@ -109,7 +96,7 @@ TEST_F(BatchRetryTest, AFailedJobIsTriedAgainAsOftenAsItMay) {
     EXPECT_EQ(seen, expected) << index;
   }
   EXPECT_EQ(sorted(ended_by_steps()), std::vector<IndexRange>({{0, 6}}));
-  EXPECT_EQ(steps.back().failed, std::vector<IndexRange>({{4, 6}}));
+  EXPECT_EQ(journal.steps.back().failed, std::vector<IndexRange>({{4, 6}}));
 }
 
 class KeepRetryTest : public BatchRetryTest, public ::testing::WithParamInterface<Keep> {};
@@ -145,7 +132,7 @@ TEST_P(KeepRetryTest, EachJobEndsOnce) {
   const std::uint64_t rows = GetParam() == Keep::kAll ? kJobs : GetParam() == Keep::kFailures ? failed : 0;
   EXPECT_EQ(status.rows, rows);
   EXPECT_EQ(ended_by_steps(), std::vector<IndexRange>({{0, kJobs}}));
-  EXPECT_EQ(count_of(steps.back().failed), failed);
+  EXPECT_EQ(count_of(journal.steps.back().failed), failed);
 }
 
 // The same, with failed jobs queued again by hand while it runs and when it is over.

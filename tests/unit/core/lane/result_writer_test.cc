@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/batch/handler.h"
+#include "tests/support/batch_fixture.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
@@ -17,30 +18,16 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::RecordingJournal;
 using testing::Row;
 using testing::rows_of;
 using Outcome = ResultWriter::Outcome;
-
-// Keeps which jobs each step says have ended.
-class EndedJournal final : public BatchJournal {
- public:
-  explicit EndedJournal(std::vector<std::vector<IndexRange>>& ended) : ended_(ended) {}
-  void record(BatchStep step) override { ended_.push_back(std::move(step.ended)); }
-  void wait_for_room() override {}
-  std::uint64_t read_rows(std::uint64_t, std::uint64_t,
-                          const std::function<bool(const ResultRow&)>&) override {
-    return 0;
-  }
-
- private:
-  std::vector<std::vector<IndexRange>>& ended_;
-};
 
 class ResultWriterTest : public ::testing::Test {
  protected:
   std::shared_ptr<Batch> make(BatchOptions options = {}) {
     auto batch = std::make_shared<Batch>(std::move(options), handler, std::make_unique<RangePayloads>(0),
-                                         nullptr, std::make_unique<EndedJournal>(ended));
+                                         nullptr, std::make_unique<RecordingJournal>(journal));
     batch->jobs_added(1'000'000);
     return batch;
   }
@@ -48,6 +35,12 @@ class ResultWriterTest : public ::testing::Test {
     writer.begin_job(index);
     writer.write(output);
     writer.end_job(status);
+  }
+  // Which jobs each step says have ended.
+  std::vector<std::vector<IndexRange>> ended() const {
+    std::vector<std::vector<IndexRange>> all;
+    for (const BatchStep& step : journal.steps) all.push_back(step.ended);
+    return all;
   }
   // `size` bytes that differ from their neighbours and from those of another seed.
   static std::string noise(std::size_t size, unsigned seed) {
@@ -58,7 +51,7 @@ class ResultWriterTest : public ::testing::Test {
   }
 
   Handler handler{"test", "", [](JobContext&, std::string_view) {}};
-  std::vector<std::vector<IndexRange>> ended;
+  RecordingJournal::Record journal;
   ResultWriter writer;
 };
 
@@ -104,8 +97,8 @@ TEST_F(ResultWriterTest, APublicationInTheWorkersPlaceLeavesTheLaterRowsToTheNex
   EXPECT_THAT(rows_of(*batch), ElementsAre(Row{10, JobStatus::kOk, "a"}, Row{11, JobStatus::kOk, "bb"},
                                            Row{12, JobStatus::kOk, "half of it"},
                                            Row{13, JobStatus::kOk, "ddd"}, Row{14, JobStatus::kOk, "e"}));
-  EXPECT_THAT(ended, ElementsAre(ElementsAre(IndexRange{10, 12}), ElementsAre(IndexRange{12, 14}),
-                                 ElementsAre(IndexRange{14, 15})));
+  EXPECT_THAT(ended(), ElementsAre(ElementsAre(IndexRange{10, 12}), ElementsAre(IndexRange{12, 14}),
+                                   ElementsAre(IndexRange{14, 15})));
 }
 
 TEST_F(ResultWriterTest, WithoutABatchThereIsNothingToPublish) {
@@ -283,8 +276,8 @@ TEST_F(ResultWriterTest, TheJournalIsToldWhichJobsOfWhichBurstsHaveEnded) {
   writer.begin_burst(9);  // of the burst before it no job has ended
   run(9, "");
   writer.end_batch();
-  EXPECT_THAT(ended, ElementsAre(ElementsAre(IndexRange{100, 103}, IndexRange{50, 51}),
-                                 ElementsAre(IndexRange{51, 52}, IndexRange{9, 10})));
+  EXPECT_THAT(ended(), ElementsAre(ElementsAre(IndexRange{100, 103}, IndexRange{50, 51}),
+                                   ElementsAre(IndexRange{51, 52}, IndexRange{9, 10})));
 }
 
 TEST_F(ResultWriterTest, EachBatchBeginsAnew) {

@@ -1,6 +1,8 @@
 // The encoding of the store's rows.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -101,7 +103,10 @@ inline void put_ranges(Encoder& to, std::span<const IndexRange> ranges) {
 }
 inline std::vector<IndexRange> take_ranges(Decoder& from) {
   std::vector<IndexRange> ranges;
-  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+  std::uint64_t left = from.number();
+  // Millions are read at once; but the number is no more than what the bytes can have.
+  ranges.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(left, from.left() / 2)));
+  for (; left > 0 && !from.is_damaged(); --left) {
     const std::uint64_t low = from.number();
     ranges.push_back({low, low + from.number()});
   }

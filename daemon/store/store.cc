@@ -119,10 +119,10 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
     batch.changes = std::move(*changed);
   }
   if (rows.end) {
-    const auto end = decode_step(*rows.end);
+    auto end = decode_step(*rows.end);
     if (!end || end->finished_at == 0) return std::unexpected("the row of its end is damaged");
     apply(*end, history);
-    history.failed = end->failed;
+    history.failed = std::move(end->failed);
     history.closed = true;
     history.jobs = history.totals.total();
     if (history.totals.failed() == 0) batch.payload_bytes = 0;

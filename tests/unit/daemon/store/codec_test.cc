@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/support/store_rows.h"
 
@@ -44,6 +45,26 @@ TEST(StoreCodecTest, AfterDamageEverythingIsNothing) {
   EXPECT_EQ(from.number(), 0U);
   EXPECT_FALSE(from.flag());
   EXPECT_FALSE(from.is_at_end());
+}
+
+TEST(StoreCodecTest, RangesTakeNoMoreMemoryThanTheyNeedWhateverTheirNumberIsSaidToBe) {
+  std::string bytes;
+  Encoder to(bytes);
+  to.number(kLargest);
+  for (int i = 0; i < 10; ++i) to.number(1);
+  Decoder from(bytes);
+  EXPECT_LE(take_ranges(from).capacity(), 10u);
+  EXPECT_TRUE(from.is_damaged());
+
+  std::vector<IndexRange> ranges;
+  for (std::uint64_t low = 0; low < 1000; low += 2) ranges.push_back({low, low + 1});
+  bytes.clear();
+  Encoder again(bytes);
+  put_ranges(again, ranges);
+  Decoder whole(bytes);
+  const std::vector<IndexRange> read = take_ranges(whole);
+  EXPECT_EQ(read, ranges);
+  EXPECT_EQ(read.capacity(), ranges.size()) << "none is copied when the list grows";
 }
 
 TEST(StoreCodecTest, ANumberThatDoesNotEndIsDamage) {

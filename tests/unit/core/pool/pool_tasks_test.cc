@@ -298,53 +298,5 @@ TEST_F(SixWorkersTest, ABurstOfTasksReachesEveryFreeWorkerWhileItsSpawnerIsBusy)
   EXPECT_EQ(started, 4);
 }
 
-// Each of five workers ends up in its place, so the place of each is certain: one runs the job, two wait for
-// tasks that two others hold.
-class FiveWorkersTest : public PoolFixture {
- protected:
-  FiveWorkersTest() : PoolFixture(5) {}
-  std::uint64_t parks() const {
-    std::uint64_t sum = 0;
-    for (const WorkerSnapshot& worker : pool.snapshot()) sum += worker.parks;
-    return sum;
-  }
-};
-
-// The job pushes tasks faster than a worker wakes up: so the second push wakes none, as one is about to search.
-TEST_F(FiveWorkersTest, AWaitingWorkerThatIsWokenForATaskWakesTheNext) {
-  Gate held;
-  Gate together;
-  std::atomic<int> holding = 0;
-  std::atomic<std::uint64_t> parks_before = 0;
-  std::atomic<bool> both_held = false;
-  const auto wait_for_held = [&](Context& context) {
-    TaskGroup group(context);
-    group.spawn([&](Context&) {
-      if (++holding == 2) {
-        parks_before = parks();
-        both_held = true;
-      }
-      held.pass();
-    });
-    wait_until([&] { return both_held.load(); }, "two workers hold the tasks");
-    group.wait();
-  };
-  auto batch = submit_range(handler([&](JobContext& context, std::string_view) {
-                              TaskGroup waiters(context);
-                              for (int i = 0; i < 2; ++i) waiters.spawn(wait_for_held);
-                              wait_until([&] { return both_held && parks() >= parks_before + 2; },
-                                         "two workers are parked until their tasks end");
-                              TaskGroup meeting(context);
-                              for (int i = 0; i < 3; ++i) meeting.spawn([&](Context&) { together.pass(); });
-                              meeting.wait();
-                              waiters.wait();
-                            }),
-                            1);
-  together.await(3);
-  together.open();
-  held.open();
-  wait_over(*batch);
-}
-
 }  // namespace
 }  // namespace locksley

@@ -114,6 +114,7 @@ class Figures(Tops, DaemonTest):
         terminal.text("70")
         terminal.keys("Enter")
         wait_for("the weight", lambda: self.map("STATUS", "other")["weight"] == 70)
+        terminal.wait_for_line("what was done", r"^weight 70 for other$")  # it would replace what is said next
         terminal.keys("w", "0", "Enter")
         terminal.wait_for_line("why not", r"^a weight is a number from 1 to 1000")
         self.find(terminal, "a long one")

@@ -87,7 +87,7 @@ class DecayingSum {
 };
 
 // A service that has ended, as sums count it. The sums of a queue, its tenant and its lane count the
-// same, so this is computed once for all three.
+// same, so this is computed once for all three. A plain value; any thread; nothing fails.
 class EndedService {
  public:
   EndedService(Nanoseconds began, Nanoseconds service, Nanoseconds now)

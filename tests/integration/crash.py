@@ -81,7 +81,7 @@ class Ledger:
                     status = connection.map("STATUS", batch.id)
                     self.count["readings checked"] += len(batch.readings)
                     check_readings(batch, connection, status, settled_before)
-            wrong_unless(not listed, "LIST", f"batches that nobody has submitted: {dict(listed)}")
+            wrong_unless(not listed, "LIST", f"batches that no client has submitted: {dict(listed)}")
             for batch in self.all_batches():
                 if batch.was_checked or budget <= 0:
                     continue

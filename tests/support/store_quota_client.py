@@ -10,8 +10,8 @@ COST = 2 * JOBS * SIZE + 4096  # payloads, results, and some more
 
 
 class QuotaClient(Client):
-    """Each new batch evicts batches of its own that are over, the one that was accepted first before the others. So what is not over must be there after
-    every kill, and what is over too, unless younger batches, and older ones that were not over, needed half of the room."""
+    """Each new batch evicts finished batches of this user, the one that was accepted first before the others. So a batch that is not over must be
+    there after every kill. So must one that is over, unless younger batches, and older ones that were not over, may have needed half of the room."""
 
     refusals = ("DRAINING", "QUEUEFULL")  # several that are not over fill the room
 
@@ -54,7 +54,7 @@ class QuotaClient(Client):
                 kept.append(batch)
                 if status["finished_at"]:
                     check_whole(batch, status, rows)
-        wrong_unless(not listed, "LIST", f"batches that nobody has submitted, or that were evicted: {listed}")
+        wrong_unless(not listed, "LIST", f"batches that this client has not submitted, or that were evicted before: {listed}")
         self.batches = kept[::-1]
 
     def rows_of(self, connection, batch, may_be_evicted):

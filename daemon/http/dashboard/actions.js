@@ -46,7 +46,7 @@ export function actions(batch, say, done) {
   const weightForm = h('form', { class: 'weight' }, h('label', { for: 'weight' }, 'Weight'), weight, setWeight);
   const pause = button('Pause', () => act('pause', {}, () => 'Paused: no more of its jobs start.'));
   const resume = button('Resume', () => act('resume', {}, () => 'Resumed.'));
-  // The round makes it safe to repeat: what a lost reply, another page or a client has queued again already is not queued twice.
+  // The daemon acts only in this round: so a request that is repeated after a lost reply queues no job twice.
   const retry = button('Retry failed jobs', () => act('retry', { round: batch().retry_rounds }, retried));
   const cancel = button('Cancel', cancelled, 'danger');
   const element = h('div', { class: 'actions', role: 'group', 'aria-label': 'Actions' }, pause, resume, retry, cancel, weightForm);

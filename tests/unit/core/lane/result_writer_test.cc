@@ -304,7 +304,7 @@ TEST_F(ResultWriterTest, TheBurstsOfABatchEndWithIt) {
   writer.begin_burst(10);
   run(10, "");
   writer.end_batch();
-  // Without a journal nobody asks which jobs have ended; job 10 has a failed attempt.
+  // Without a journal the writer does not note which jobs have ended; job 10 has a failed attempt.
   BatchOptions options;
   options.retries = 3;
   Batch other(options, handler, std::make_unique<RangePayloads>(0));

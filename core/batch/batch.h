@@ -54,10 +54,11 @@ struct BatchOptions {
   std::string id;    // unique among live batches; the caller guarantees that
   std::string name;  // for people
   std::string tenant = "default";
-  std::string trace;                     // W3C traceparent, passed to handlers unchanged
-  std::uint32_t weight = 1;              // relative to the tenant's other batches
-  std::uint32_t slots = 0;               // most jobs at once; 0: no limit
-  std::uint64_t max_fails = 0;           // cancel the rest after so many failed jobs; 0: never
+  std::string queue_tenant = {};  // whose share of worker time it takes, where that is not the tenant's
+  std::string trace;              // W3C traceparent, passed to handlers unchanged
+  std::uint32_t weight = 1;       // relative to the tenant's other batches
+  std::uint32_t slots = 0;        // most jobs at once; 0: no limit
+  std::uint64_t max_fails = 0;    // cancel the rest after so many failed jobs; 0: never
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;             // of a failed job, before its failure becomes its result
   Keep keep = Keep::kAll;

@@ -31,7 +31,7 @@ void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRan
 void Lane::attach(const std::shared_ptr<Batch>& batch) {
   const BatchOptions& options = batch->options();
   ring_.attach(batch->ring_queue(),
-               {.tenant = options.tenant,
+               {.tenant = options.queue_tenant.empty() ? options.tenant : options.queue_tenant,
                 .weight = batch->status().weight,
                 .slots = options.slots,
                 .owner = batch.get(),
@@ -85,6 +85,14 @@ bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to) {
   if (batch->is_stopping()) batch->jobs_dropped(to.ring_.cancel(queue, steady_now()));
   to.wake();
   return true;
+}
+
+std::optional<std::uint64_t> Lane::withdraw(Batch& batch, std::uint64_t from) {
+  const std::shared_ptr<Batch> keep = batch.shared_from_this();
+  const IndexRange withdrawn = ring_.withdraw(batch.ring_queue(), from, steady_now());
+  if (withdrawn.empty()) return std::nullopt;
+  batch.jobs_withdrawn(withdrawn.size());
+  return withdrawn.low;
 }
 
 bool Lane::add_jobs(Batch& batch, std::uint64_t jobs) {

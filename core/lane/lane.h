@@ -100,6 +100,13 @@ class Lane {
   // happens, while executors hold jobs of it: the caller holds the batch meanwhile, else they may
   // always do.
   bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to);
+  // The jobs from `from` on that no executor has ever claimed leave the batch: another process runs them. Returns
+  // the first of them; none if there are none. A closed batch without other jobs is over then.
+  std::optional<std::uint64_t> withdraw(Batch& batch, std::uint64_t from);
+  // The lowest job that no executor has ever claimed.
+  std::uint64_t first_unclaimed(const Batch& batch) const {
+    return ring_.first_unclaimed(batch.ring_queue());
+  }
   // Every batch leaves the lane at once, whatever waits in it. For the end of the process, once all
   // claims are settled. O(batches).
   void detach_all() { ring_.detach_all(); }

@@ -147,6 +147,11 @@ class FairRing {
   // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
   // later; those that go back are dropped then (Settled::dropped).
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
+  // Removes the jobs from `from` on that no executor has ever claimed, for an owner that gives them to another
+  // process: they will not run here. Returns them; an empty range if there are none.
+  [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
+  // The lowest index that no executor has ever claimed; all that were added are below it if there is none.
+  std::uint64_t first_unclaimed(const RingQueue& queue) const;
   // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
   // while it has claimed jobs or executors.
   struct TakenOut {

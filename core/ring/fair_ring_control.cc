@@ -35,6 +35,24 @@ void FairRing::resume(RingQueue& queue, Nanoseconds now) {
   publish();
 }
 
+IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  const IndexRange withdrawn{std::max(from, queue.cursor_), queue.end_};
+  if (queue.keepalive_ == nullptr || withdrawn.low >= withdrawn.high) return {};
+  queue.end_ = withdrawn.low;
+  change_queued(queue, -withdrawn.size());
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return withdrawn;
+}
+
+std::uint64_t FairRing::first_unclaimed(const RingQueue& queue) const {
+  const RingLock lock(mutex_);
+  return queue.cursor_;
+}
+
 void FairRing::begin_backoff(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
   if (settlement.has_ended_well) queue.breaks_ = 0;
   if (!settlement.has_broken || queue.cancelled_ || queue.backoff_end_.count() != 0) return;

@@ -51,6 +51,7 @@ ARROWS = {
     "daemon/process/keeper": [*_GROUND, "daemon/process/keeper", "daemon/process/process_io.h", "daemon/process/process_pipes.h"],
     "daemon/store": _STORE,
     "daemon/tls": [*_GROUND, "daemon/tls"],
+    "daemon/upstream": [*_GROUND, "daemon/upstream"],
     "daemon/server": [*_SERVER, "daemon/server"],
     "daemon/server/payloads": [*_STORE, *_folders("payloads")],
     "daemon/server/accounts": [*_GROUND, "daemon/server/accounts"],

@@ -10,23 +10,27 @@ namespace locksley::client {
 // half, so that the clients of a restarted daemon do not all reconnect in the same instant.
 class Backoff {
  public:
-  explicit Backoff(std::uint64_t seed) : random_(seed) {}
+  explicit Backoff(std::uint64_t seed) : Backoff(seed, kFirst, kLongest) {}
+  Backoff(std::uint64_t seed, std::chrono::milliseconds first, std::chrono::milliseconds longest)
+      : first_(first), longest_(longest), random_(seed) {}
 
   std::chrono::milliseconds next() {
     const auto whole = next_;
-    next_ = std::min(next_ * 2, kLongest);
+    next_ = std::min(next_ * 2, longest_);
     std::uniform_int_distribution<std::chrono::milliseconds::rep> part(whole.count() / 2, whole.count());
     return std::chrono::milliseconds(part(random_));
   }
 
-  void reset() { next_ = kFirst; }
+  void reset() { next_ = first_; }
 
  private:
   // Guesses: too short for a person to notice, long enough not to load a daemon that starts.
   static constexpr std::chrono::milliseconds kFirst{10};
   static constexpr std::chrono::milliseconds kLongest{1000};
 
-  std::chrono::milliseconds next_ = kFirst;
+  const std::chrono::milliseconds first_;
+  const std::chrono::milliseconds longest_;
+  std::chrono::milliseconds next_ = first_;
   std::mt19937_64 random_;
 };
 

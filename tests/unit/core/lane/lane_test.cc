@@ -70,6 +70,44 @@ TEST_F(LaneTest, ItHasTheNameAndTheQuantumThatItWasGiven) {
   EXPECT_EQ(lane.quantum(), std::chrono::milliseconds(5));
 }
 
+TEST_F(LaneTest, JobsThatNoExecutorHasClaimedAreWithdrawnFromTheBack) {
+  const auto batch = submit(10);
+  ASSERT_TRUE(turn.try_claim());
+  ASSERT_EQ(turn.left(), (IndexRange{0, 1}));
+  EXPECT_EQ(lane.first_unclaimed(*batch), 1u);
+  EXPECT_EQ(lane.withdraw(*batch, 4), 4u);
+  EXPECT_EQ(batch->status().jobs, 4u);
+  EXPECT_EQ(view(batch).queued, 3u);
+  EXPECT_EQ(lane.withdraw(*batch, 4), std::nullopt) << "these have gone";
+  EXPECT_EQ(lane.withdraw(*batch, 0), 1u) << "the first job was claimed";
+  EXPECT_FALSE(batch->is_over());
+  run();
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(batch->status().ok, 1u);
+  EXPECT_EQ(lane.withdraw(*batch, 0), std::nullopt) << "the batch has left the ring";
+}
+
+TEST_F(LaneTest, ABatchOfWhichEverythingIsWithdrawnIsOverAndLeavesTheRing) {
+  const auto batch = submit(10);
+  EXPECT_EQ(lane.withdraw(*batch, 0), 0u);
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_FALSE(lane.has_work());
+  EXPECT_FALSE(lane.has_claims(*batch));
+}
+
+TEST_F(LaneTest, ABatchMayTakeTheShareOfAnotherTenantThanItsOwn) {
+  BatchOptions options;
+  options.tenant = "alice";
+  options.queue_tenant = "all of them";
+  const auto batch = make(options);
+  lane.submit(batch, 1, /*open=*/false);
+  const RingSnapshot snapshot = lane.snapshot(1);
+  ASSERT_EQ(snapshot.tenants.size(), 1u);
+  EXPECT_EQ(snapshot.tenants[0].tenant, "all of them");
+  EXPECT_EQ(batch->options().tenant, "alice");
+  lane.cancel(*batch, "");
+}
+
 TEST_F(LaneTest, ASubmittedBatchIsInTheRingWithItsJobsAndWakesTheExecutors) {
   const auto batch = submit(3);
   EXPECT_EQ(take_wakes(), 1);

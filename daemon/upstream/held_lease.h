@@ -1,0 +1,73 @@
+// What the link to the upstream keeps: leases, slots, results that are not acknowledged, and replies that it awaits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "daemon/upstream/leased_jobs.h"
+#include "daemon/upstream/upstream_host.h"
+
+namespace locksley::daemon {
+
+// A lease of this process. Plain data of the link.
+struct HeldLease {
+  // kReady: its jobs have not begun. kEnded: all that this process will say of them has been said to the link.
+  enum class State : std::uint8_t { kReady, kRunning, kEnded };
+
+  LeaseKey key = 0;
+  State state = State::kReady;
+  std::string name;  // on the wire; empty: the connection on which it had one is gone
+  std::uint64_t batch = 0;
+  std::uint32_t attempt = 1;
+  IndexRange range;  // without what was withdrawn at its end
+  std::uint32_t slot = 0;
+  LeasedJobs jobs;            // while it is ready
+  std::uint64_t settled = 0;  // jobs of which a result was given to the link
+  bool is_lost = false;       // the upstream has taken it back: no result of it counts
+  bool is_stopping = false;   // the host was told to stop it
+  bool must_yield = false;    // it has ended, and jobs without a result are to be handed back
+  // Its results that are not acknowledged: keys of UpstreamLink's map, ascending.
+  std::vector<std::uint64_t> results;
+};
+
+// A run of results. Kept until the upstream has acknowledged it.
+struct KeptResults {
+  LeaseKey lease = 0;
+  JobStatus status = JobStatus::kOk;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  std::string outputs;   // encoded: bulk strings, one after the other
+  bool is_sent = false;  // on this connection
+};
+
+// A place where one lease runs and one is ready.
+struct UpstreamSlot {
+  static constexpr std::uint32_t kMostLeases = 2;
+
+  LeaseKey running = 0;      // 0: none
+  LeaseKey ready = 0;        // the same
+  std::uint32_t claims = 0;  // CLAIMs that name it and are not answered
+  // Leases that have ended here before, and which are being reclaimed to hand in their results.
+  std::uint32_t reclaims = 0;
+
+  std::uint32_t taken() const { return (running != 0 ? 1U : 0U) + (ready != 0 ? 1U : 0U) + claims; }
+};
+
+// A command whose reply has not come.
+struct AwaitedReply {
+  enum class Kind : std::uint8_t { kHello, kJoin, kClaim, kSettle, kYield, kBeat, kReclaim, kLeave };
+
+  Kind kind = Kind::kHello;
+  std::uint32_t slot = 0;     // kClaim, kReclaim
+  bool blocks = false;        // kClaim
+  LeaseKey lease = 0;         // kSettle, kYield, kReclaim
+  std::uint64_t results = 0;  // kSettle: the key of the results
+  Nanoseconds sent{};
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,208 @@
+#include "daemon/upstream/lease_runner.h"
+
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
+#include "proto/decimal.h"
+
+namespace locksley::daemon {
+namespace {
+
+// Consecutive jobs with the same status, encoded as the arguments of SETTLE.
+class Run {
+ public:
+  Run(LeaseKey lease, LeaseSink& sink) : lease_(lease), sink_(sink) {}
+
+  void add(const ResultRow& row) {
+    const bool continues = row.index == first_ + count_ && row.status == status_;
+    if (count_ != 0 && (!continues || count_ == LeaseRunner::kMostJobs || size_ >= LeaseRunner::kMostBytes))
+      end();
+    if (count_ == 0) {
+      first_ = row.index;
+      status_ = row.status;
+    }
+    ++count_;
+    append(row.output);
+  }
+  void end() {
+    if (count_ == 0) return;
+    outputs_.resize(size_);
+    sink_.settle(lease_, status_, first_, count_, std::exchange(outputs_, {}));
+    count_ = 0;
+    size_ = 0;
+  }
+
+ private:
+  void append(std::string_view output) {
+    constexpr std::size_t kFraming = proto::kMaxDecimalBytes + 5;
+    const std::size_t needed = size_ + output.size() + kFraming;
+    if (needed > outputs_.size()) outputs_.resize(std::max(needed, 2 * outputs_.size()));
+    char* to = outputs_.data() + size_;
+    *to++ = '$';
+    to = proto::write_line_end(proto::write_decimal(to, output.size()));
+    if (!output.empty()) std::memcpy(to, output.data(), output.size());
+    to = proto::write_line_end(to + output.size());
+    size_ = static_cast<std::size_t>(to - outputs_.data());
+  }
+
+  const LeaseKey lease_;
+  LeaseSink& sink_;
+  JobStatus status_ = JobStatus::kOk;
+  std::uint64_t first_ = 0;
+  std::uint64_t count_ = 0;
+  std::string outputs_;  // the first size_ bytes of it
+  std::size_t size_ = 0;
+};
+
+}  // namespace
+
+LeaseRunner::LeaseRunner(Lane& lane, std::vector<Handler*> handlers, ResultAccount* results,
+                         std::function<void()> wake, std::shared_ptr<spdlog::logger> log)
+    : lane_(lane),
+      handlers_(std::move(handlers)),
+      results_(results),
+      wake_(std::move(wake)),
+      log_(std::move(log)) {}
+
+LeaseRunner::~LeaseRunner() = default;
+
+// ---- For the link ----
+
+bool LeaseRunner::begin(LeaseKey lease, LeasedJobs jobs) {
+  const auto handler = std::ranges::find(handlers_, jobs.handler, &Handler::name);
+  if (handler == handlers_.end()) return false;
+  BatchOptions options;
+  options.id = std::move(jobs.id);
+  options.tenant = std::move(jobs.tenant);
+  options.queue_tenant = kTenant;
+  options.trace = std::move(jobs.trace);
+  options.slots = 1;
+  options.timeout = jobs.timeout;
+  options.results = results_;
+  auto batch = std::make_shared<LeaseBatch>(std::move(options), **handler, std::move(jobs.payloads), this);
+  batch->key = lease;
+  batch->range = jobs.range;
+  // As if the jobs below the range had ended here: so the others have the indexes of the upstream's batch.
+  BatchHistory history;
+  history.jobs = jobs.range.high;
+  history.closed = true;
+  history.attempt = jobs.attempt;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = jobs.range.low;
+  history.submitted_at = unix_milliseconds();
+  batch->restore(history);
+  leases_.emplace(lease, batch);
+  lane_.enqueue(batch, {&jobs.range, 1}, /*open=*/false);
+  return true;
+}
+
+LeaseRunner::LeaseBatch* LeaseRunner::find(LeaseKey lease) const {
+  const auto found = leases_.find(lease);
+  return found == leases_.end() ? nullptr : found->second.get();
+}
+
+std::uint64_t LeaseRunner::withdraw(LeaseKey lease, std::uint64_t at) {
+  LeaseBatch* const batch = find(lease);
+  const auto first = batch == nullptr ? std::nullopt : lane_.withdraw(*batch, at);
+  return first.value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+void LeaseRunner::stop(LeaseKey lease) {
+  const auto found = leases_.find(lease);
+  if (found == leases_.end()) return;
+  const std::shared_ptr<LeaseBatch> batch = found->second;
+  lane_.cancel(*batch, "stopped by the upstream daemon");
+}
+
+std::uint64_t LeaseRunner::next(LeaseKey lease) {
+  const LeaseBatch* const batch = find(lease);
+  return batch == nullptr ? 0 : lane_.first_unclaimed(*batch);
+}
+
+// ---- Results ----
+
+void LeaseRunner::batch_changed(const std::shared_ptr<Batch>& batch) {
+  // Every batch that has this observer is a LeaseBatch.
+  auto changed = std::static_pointer_cast<LeaseBatch>(batch);
+  const bool is_over = changed->is_over();
+  const bool is_first = changed->set_changed();
+  if (!is_first && !is_over) return;
+  bool wakes;
+  {
+    const MutexLock lock(mutex_);
+    if (is_first) changed_.push_back(std::move(changed));
+    wakes = !woken_ && (is_over || !holding_off_);
+    woken_ = woken_ || wakes;
+  }
+  if (wakes) wake_();
+}
+
+void LeaseRunner::handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) {
+  if (!log_->should_log(spdlog::level::warn)) return;
+  std::uint64_t unlogged = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (!threw_.open(now())) return;
+    unlogged = threw_.held_back();
+  }
+  LogLine("handler threw")
+      .about(batch)
+      .with("job", index)
+      .with("what", what)
+      .with("unlogged", unlogged)
+      .write(*log_, spdlog::level::warn);
+}
+
+bool LeaseRunner::take(LeaseSink& sink) {
+  std::vector<std::shared_ptr<LeaseBatch>> changed;
+  {
+    const MutexLock lock(mutex_);
+    changed.swap(changed_);
+    woken_ = false;
+    holding_off_ = false;
+  }
+  bool goes_on = false;
+  for (const std::shared_ptr<LeaseBatch>& batch : changed) {
+    batch->clear_changed();
+    // Before its rows are read: a batch that is over then has all of them.
+    const bool is_over = batch->is_over();
+    if (find(batch->key) != batch.get()) continue;
+    pass_on(*batch, sink);
+    goes_on = goes_on || !is_over;
+    if (!is_over) continue;
+    sink.ended(batch->key);
+    leases_.erase(batch->key);
+  }
+  if (!goes_on) return false;
+  const MutexLock lock(mutex_);
+  holding_off_ = true;
+  return true;
+}
+
+void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
+  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+  const auto segments = batch.results_in_memory(batch.taken, kAll);
+  Run run(batch.key, sink);
+  batch.taken += ResultLog::visit(*segments, batch.taken, kAll, [&](const ResultRow& row) {
+    // It did not run, or not to its end: it goes back.
+    if (row.status != JobStatus::kCancelled) run.add(row);
+    return true;
+  });
+  run.end();
+  if (const auto place = batch.place_of_row(batch.taken)) {
+    batch.discard_rows_before(batch.taken, *place);
+    batch.drop_rows_before(batch.taken);
+  }
+}
+
+void LeaseRunner::abandon() {
+  for (const auto& [key, batch] : std::exchange(leases_, {})) lane_.cancel(*batch, "the daemon ends");
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,98 @@
+#include "daemon/upstream/leased_jobs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "daemon/upstream/reply_cursor.h"
+
+namespace locksley::daemon {
+namespace {
+
+std::unique_ptr<char[]> copy_of(std::string_view bytes) {
+  auto copy = std::make_unique_for_overwrite<char[]>(bytes.size());
+  if (!bytes.empty()) std::memcpy(copy.get(), bytes.data(), bytes.size());
+  return copy;
+}
+
+// The payloads that the cursor is at, which become those of `jobs`.
+std::unique_ptr<PayloadSource> read_payloads(ReplyCursor& cursor, const LeasedJobs& jobs,
+                                             std::uint64_t count) {
+  const std::string_view bytes = cursor.rest();
+  std::vector<LeasedPayloads::Slice> slices;
+  slices.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string_view payload = cursor.text();
+    if (cursor.is_bad()) return nullptr;
+    slices.push_back({payload.empty() ? 0U : static_cast<std::uint32_t>(payload.data() - bytes.data()),
+                      static_cast<std::uint32_t>(payload.size())});
+  }
+  const std::size_t size = bytes.size() - cursor.rest().size();
+  return std::make_unique<LeasedPayloads>(jobs.range.low, bytes.substr(0, size), std::move(slices));
+}
+
+// The value of the first index, and a template or null.
+std::unique_ptr<PayloadSource> read_range(ReplyCursor& cursor, const LeasedJobs& jobs) {
+  if (cursor.array() < 2) return nullptr;
+  const auto first = static_cast<std::uint64_t>(cursor.integer());
+  std::optional<std::string> pattern;
+  if (cursor.is_null()) {
+    cursor.skip();
+  } else {
+    pattern = cursor.text();
+  }
+  // Of index 0; it wraps around as the sum in RangePayloads does.
+  return std::make_unique<RangePayloads>(static_cast<std::int64_t>(first - jobs.range.low),
+                                         std::move(pattern));
+}
+
+}  // namespace
+
+LeasedPayloads::LeasedPayloads(std::uint64_t first, std::string_view bytes, std::vector<Slice> slices)
+    : first_(first), size_(bytes.size()), bytes_(copy_of(bytes)), slices_(std::move(slices)) {}
+
+std::size_t LeasedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) {
+  const Slice* slice = slices_.data() + (first - first_);
+  for (std::string_view& payload : out) {
+    payload = {bytes_.get() + slice->offset, slice->length};
+    ++slice;
+  }
+  return out.size();
+}
+
+std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply) {
+  constexpr std::uint64_t kElements = 13;  // up to `range`
+  const auto bad = [](std::string_view what) {
+    return std::unexpected("the reply of CLAIM: " + std::string(what));
+  };
+  ReplyCursor cursor(reply);
+  if (cursor.array() < kElements) return bad("too few elements");
+  LeasedJobs jobs;
+  jobs.lease = cursor.text();
+  jobs.batch = cursor.count();
+  jobs.handler = cursor.text();
+  jobs.range.low = cursor.count();
+  const std::uint64_t count = cursor.count();
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (count == 0 || count > kMost - jobs.range.low) return bad("a lease without jobs");
+  jobs.range.high = jobs.range.low + count;
+  const std::uint64_t attempt = cursor.count();
+  if (attempt > std::numeric_limits<std::uint32_t>::max()) return bad("the attempt");
+  jobs.attempt = static_cast<std::uint32_t>(attempt);
+  jobs.timeout = std::chrono::milliseconds(cursor.count());
+  jobs.trace = cursor.text();
+  const std::uint64_t payloads = cursor.array();
+  if (cursor.is_bad() || (payloads != 0 && payloads != count))
+    return bad("as many payloads as jobs, or none");
+  if (payloads != 0) jobs.payloads = read_payloads(cursor, jobs, payloads);
+  jobs.id = cursor.text();
+  jobs.tenant = cursor.text();
+  cursor.skip();  // names of slots
+  if (payloads == 0 && !cursor.is_null()) jobs.payloads = read_range(cursor, jobs);
+  if (cursor.is_bad() || jobs.payloads == nullptr) return bad("its elements are not those of a lease");
+  return jobs;
+}
+
+}  // namespace locksley::daemon

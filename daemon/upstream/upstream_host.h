@@ -1,0 +1,31 @@
+// What the link to the upstream daemon needs of the code that runs jobs.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/upstream/leased_jobs.h"
+
+namespace locksley::daemon {
+
+// A lease in this process. Not 0; never used again; it stays the same when the lease gets another name in RECLAIM.
+using LeaseKey = std::uint64_t;
+
+// Runs the jobs of leases. The interface of the link (daemon/upstream/upstream_link.h); a test implements it, too.
+// Outlives the link. Called on the link's thread, inside the link's calls: it must not call the link meanwhile. It
+// reports results later, by UpstreamLink::settle() and UpstreamLink::ended(). Nothing may block.
+class UpstreamHost {
+ public:
+  virtual ~UpstreamHost() = default;
+
+  // The jobs are to run now. False: they cannot, and the link hands them back.
+  virtual bool begin(LeaseKey lease, LeasedJobs jobs) = 0;
+  // Jobs from `at` on that have not started are wanted elsewhere. Returns from which index on jobs have left the
+  // lease, at least `at`; its end or higher if none has. They will neither run nor be reported.
+  virtual std::uint64_t withdraw(LeaseKey lease, std::uint64_t at) = 0;
+  // No job of the lease is to start, and those that run should stop. ended() follows.
+  virtual void stop(LeaseKey lease) = 0;
+  // The lowest index that has not started. A hint.
+  virtual std::uint64_t next(LeaseKey lease) = 0;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,316 @@
+#include "daemon/upstream/upstream_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+#include "proto/command_writer.h"
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{100};
+constexpr std::chrono::milliseconds kLongestPause{5'000};
+
+}  // namespace
+
+UpstreamLink::UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nanoseconds now)
+    : host_(host),
+      options_(std::move(options)),
+      now_(now),
+      backoff_(options_.seed, kFirstPause, kLongestPause),
+      connect_at_(now),
+      slots_(options_.slots) {
+  check(options_.slots != 0 && !options_.handlers.empty(), "a link without slots or handlers");
+}
+
+UpstreamLink::~UpstreamLink() = default;
+
+// ---- The connection ----
+
+void UpstreamLink::connected(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  trouble_.clear();
+  refused_.clear();
+  offered_ = options_.handlers;
+  phase_ = Phase::kGreeting;
+  join_until_ = now_ + options_.join_timeout;
+  if (options_.user.empty() && options_.password.empty()) {
+    say({.kind = Kind::kHello}, {"HELLO", "3"});
+  } else {
+    const std::string_view user = options_.user.empty() ? std::string_view("default") : options_.user;
+    say({.kind = Kind::kHello}, {"HELLO", "3", "AUTH", user, options_.password});
+  }
+}
+
+void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  if (trouble_.empty()) trouble_ = std::move(why);
+  phase_ = Phase::kDown;
+  connect_at_ = now_ + backoff_.next();
+  scanner_.clear();
+  output_.clear();
+  awaited_.clear();
+  by_name_.clear();
+  to_reclaim_.clear();
+  reclaims_out_ = 0;
+  burst_ = 1;
+  claim_at_ = Nanoseconds{0};
+  upstream_drains_ = false;
+  for (UpstreamSlot& slot : slots_) slot.claims = slot.reclaims = 0;
+  for (auto& [key, results] : kept_) results.is_sent = false;
+  // What went back to the upstream with the connection, and has no result to hand in.
+  std::vector<LeaseKey> over;
+  for (auto& [key, lease] : leases_) {
+    lease.name.clear();
+    const bool has_ended = lease.state == HeldLease::State::kEnded && lease.results.empty();
+    if (has_ended || (is_draining_ && lease.state == HeldLease::State::kReady)) over.push_back(key);
+  }
+  for (const LeaseKey key : over) forget(leases_.at(key));
+}
+
+void UpstreamLink::received(std::size_t bytes, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  scanner_.commit(bytes);
+  std::string_view reply;
+  while (!is_broken() && phase_ != Phase::kDown) {
+    switch (scanner_.next(reply)) {
+      case ReplyScanner::Status::kNeedMore:
+        return;
+      case ReplyScanner::Status::kInvalid:
+        return fail("what it sends is not RESP3");
+      case ReplyScanner::Status::kWhole:
+        on_reply(ReplyCursor(reply), reply);
+    }
+  }
+}
+
+void UpstreamLink::say(AwaitedReply awaited, std::initializer_list<std::string_view> command) {
+  awaited.sent = now_;
+  awaited_.push_back(awaited);
+  proto::CommandWriter(output_).command(command);
+}
+
+void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
+  if (reply.is_push()) return on_orders(reply);
+  if (awaited_.empty()) return fail("it answers what was not asked");
+  const AwaitedReply awaited = awaited_.front();
+  awaited_.pop_front();
+  switch (awaited.kind) {
+    case Kind::kHello:
+      return on_hello(reply);
+    case Kind::kJoin:
+      return on_join(reply);
+    case Kind::kClaim:
+      return on_claim(awaited, reply, bytes);
+    case Kind::kSettle:
+      return on_settle(awaited, reply);
+    case Kind::kYield:
+      return on_yield(awaited, reply);
+    case Kind::kReclaim:
+      return on_reclaim(awaited, reply);
+    case Kind::kBeat:
+      if (reply.is_error()) return fail(std::string(reply.text()));
+      for (std::uint64_t orders = reply.array(); orders != 0 && !reply.is_bad(); --orders)
+        on_order(reply, reply.array());
+      return;
+    case Kind::kLeave:
+      has_left_ = true;
+      return;
+  }
+}
+
+void UpstreamLink::on_hello(ReplyCursor reply) {
+  if (reply.is_error()) return fail(std::string(reply.text()));
+  phase_ = Phase::kJoining;
+  say_join();
+}
+
+void UpstreamLink::say_join() {
+  awaited_.push_back({.kind = Kind::kJoin, .sent = now_});
+  proto::CommandWriter writer(output_);
+  writer.begin(6 + offered_.size());
+  writer.argument("JOIN");
+  writer.argument(options_.name);
+  writer.argument("SLOTS");
+  writer.argument(options_.slots);
+  writer.argument("PUSH");
+  writer.argument("HANDLERS");
+  for (const std::string& handler : offered_) writer.argument(handler);
+}
+
+void UpstreamLink::on_join(ReplyCursor reply) {
+  if (reply.is_error()) return on_refused_join(reply.text());
+  std::uint64_t beat_ms = 0;
+  std::uint64_t values = reply.array();
+  for (; values >= 2 && !reply.is_bad(); values -= 2) {
+    if (reply.text() == "beat_ms") {
+      beat_ms = reply.count();
+    } else {
+      reply.skip();
+    }
+  }
+  if (reply.is_bad() || beat_ms == 0) return fail("the reply of JOIN is not one");
+  beat_every_ = std::chrono::milliseconds(beat_ms);
+  beat_at_ = now_ + beat_every_;
+  ++stats_.connections;
+  backoff_.reset();
+  begin_reclaims();
+}
+
+// The refusal names the handler in quotes: without it the others can join.
+void UpstreamLink::on_refused_join(std::string_view error) {
+  const std::size_t begin = error.find('\'');
+  const std::size_t end = error.rfind('\'');
+  const bool is_of_handler = error.starts_with("NOHANDLER") || error.starts_with("NOPERM");
+  if (is_of_handler && begin != std::string_view::npos && end > begin + 1) {
+    const std::string_view name = error.substr(begin + 1, end - begin - 1);
+    const auto found = std::ranges::find(offered_, name);
+    if (found != offered_.end() && offered_.size() > 1) {
+      refused_.push_back(*found);
+      offered_.erase(found);
+      return say_join();
+    }
+  }
+  fail(std::string(error));
+}
+
+// ---- Orders ----
+
+void UpstreamLink::on_orders(ReplyCursor reply) {
+  const std::uint64_t values = reply.array();
+  on_order(reply, values);
+}
+
+void UpstreamLink::on_order(ReplyCursor& order, std::uint64_t values) {
+  if (values == 0) return;
+  const std::string_view word = order.text();
+  --values;
+  if (word == "DRAIN") {
+    upstream_drains_ = true;
+  } else if ((word == "STOP" && values >= 1) || (word == "CUT" && values >= 2)) {
+    HeldLease* const lease = find(order.text());
+    --values;
+    std::optional<std::uint64_t> at;
+    if (word == "CUT") {
+      at = order.count();
+      --values;
+    }
+    if (order.is_bad()) return fail("an order is not one");
+    if (lease != nullptr) at ? cut(*lease, *at) : stop(*lease);
+  }
+  for (; values != 0 && !order.is_bad(); --values) order.skip();
+}
+
+// ---- Time and the end ----
+
+void UpstreamLink::flush(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  leave_if_idle();
+  if (!may_claim()) return;
+  if (!awaited_.empty() && awaited_.back().blocks) return;
+  auto slot = free_slot();
+  for (std::uint32_t left = burst_; slot && left != 0;) {
+    const std::uint32_t chosen = *slot;
+    ++slots_[chosen].claims;
+    slot = --left != 0 ? free_slot() : std::nullopt;
+    const bool blocks = !slot;
+    awaited_.push_back({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks, .sent = now_});
+    proto::CommandWriter writer(output_);
+    writer.begin(blocks ? 5 : 3);
+    writer.argument("CLAIM");
+    writer.argument("SLOT");
+    writer.argument(chosen);
+    if (!blocks) continue;
+    writer.argument("BLOCK");
+    writer.argument(options_.block.count());
+  }
+}
+
+void UpstreamLink::drain(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  is_draining_ = true;
+  std::vector<LeaseKey> keys;
+  for (const auto& [key, lease] : leases_) keys.push_back(key);
+  for (const LeaseKey key : keys) {
+    HeldLease* const lease = find(key);
+    if (lease != nullptr) cut(*lease, lease->range.low);
+  }
+  leave_if_idle();
+}
+
+void UpstreamLink::stop(Nanoseconds now) {
+  drain(now);
+  std::vector<LeaseKey> keys;
+  for (const auto& [key, lease] : leases_) keys.push_back(key);
+  for (const LeaseKey key : keys) stop(leases_.at(key));
+}
+
+void UpstreamLink::leave_if_idle() {
+  if (!is_draining_ || !leases_.empty() || phase_ != Phase::kServing) return;
+  phase_ = Phase::kLeaving;
+  join_until_ = now_ + options_.join_timeout;
+  say({.kind = Kind::kLeave}, {"LEAVE"});
+}
+
+std::optional<Nanoseconds> UpstreamLink::next_timer() const {
+  switch (phase_) {
+    case Phase::kDown:
+      return is_done() ? std::nullopt : std::optional(connect_at_);
+    case Phase::kGreeting:
+    case Phase::kJoining:
+    case Phase::kLeaving:
+      return join_until_;
+    case Phase::kReclaiming:
+    case Phase::kServing:
+      break;
+  }
+  std::optional<Nanoseconds> next;
+  if (!by_name_.empty()) next = beat_at_;
+  if (claim_at_ > now_) next = next ? std::min(*next, claim_at_) : claim_at_;
+  return next;
+}
+
+void UpstreamLink::advance(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  switch (phase_) {
+    case Phase::kDown:
+      return;
+    case Phase::kGreeting:
+    case Phase::kJoining:
+      if (now_ >= join_until_) fail("it has not answered HELLO and JOIN in time");
+      return;
+    case Phase::kLeaving:
+      if (now_ >= join_until_) has_left_ = true;
+      return;
+    case Phase::kReclaiming:
+    case Phase::kServing:
+      break;
+  }
+  if (now_ >= beat_at_) {
+    beat_at_ = now_ + beat_every_;
+    if (!by_name_.empty()) beat();
+  }
+  flush(now_);
+}
+
+void UpstreamLink::beat() {
+  std::size_t held = 0;
+  const auto is_told = [](const HeldLease& lease) {
+    return !lease.name.empty() && lease.state != HeldLease::State::kEnded;
+  };
+  for (const auto& [key, lease] : leases_) held += is_told(lease) ? 1U : 0U;
+  if (held == 0) return;
+  awaited_.push_back({.kind = Kind::kBeat, .sent = now_});
+  proto::CommandWriter writer(output_);
+  writer.begin(1 + 2 * held);
+  writer.argument("BEAT");
+  for (const auto& [key, lease] : leases_) {
+    if (!is_told(lease)) continue;
+    const bool runs = lease.state == HeldLease::State::kRunning;
+    writer.argument(lease.name);
+    writer.argument(runs ? std::clamp(host_.next(key), lease.range.low, lease.range.high) : lease.range.low);
+  }
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,218 @@
+// The link to the upstream daemon: this process as its remote worker. Without I/O and threads.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/job.h"
+#include "daemon/upstream/held_lease.h"
+#include "daemon/upstream/reply_cursor.h"
+#include "daemon/upstream/reply_scanner.h"
+#include "daemon/upstream/upstream_host.h"
+#include "proto/clients/cpp/backoff.h"
+#include "proto/output_buffer.h"
+
+namespace locksley::daemon {
+
+struct UpstreamLinkOptions {
+  std::string name;         // of this worker
+  std::uint32_t slots = 1;  // leases that run at once; at least 1
+  std::vector<std::string> handlers;
+  std::string user;                                       // empty: the upstream's default user
+  std::string password;                                   // empty: none is sent, unless there is a user
+  std::uint64_t max_kept_bytes = std::uint64_t{1} << 30;  // results that are not acknowledged
+  std::uint64_t seed = 1;                                 // of the random part of the back-off
+  // How long a CLAIM waits at the upstream: shorter than the time-outs of proxies. A guess.
+  std::chrono::milliseconds block = std::chrono::minutes(1);
+  // From the connection to the reply of JOIN. A guess.
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(10);
+};
+
+// Counters, and what is held now.
+struct UpstreamLinkStats {
+  std::uint64_t leases = 0;      // that are ready or run
+  std::uint64_t kept_bytes = 0;  // of results that are not acknowledged
+  // Since the start:
+  std::uint64_t connections = 0;  // on which JOIN succeeded
+  std::uint64_t leased_jobs = 0;
+  std::uint64_t settled_jobs = 0;  // of which the upstream has recorded the result
+  std::uint64_t yielded_jobs = 0;  // handed back
+  std::uint64_t reclaimed_leases = 0;
+  std::uint64_t lost_leases = 0;
+};
+
+// One connection to the upstream, for one lane of this daemon. Bytes, instants and results go in; bytes, leases and
+// orders come out:
+//
+//   if (link.wants_connection()) connect; link.connected(now);
+//   n = read(fd, link.space()); link.received(n, now); … link.flush(now); write(fd, link.output());
+//   if (link.is_broken()) close the socket; link.disconnected(now);
+//   sleep until link.next_timer(), then link.advance(now)
+//
+// README.md has the states. The host is called inside these calls; it reports by settle() and ended().
+// Losing the connection loses no result: the link keeps what was not acknowledged, and sends it again after RECLAIM.
+// So the upstream records each index at most once, and each index that it has leased to this process ends, or goes back.
+//
+// Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is any clock that does
+// not go back. Whatever the upstream sends, the worst outcome is is_broken(); trouble() says why. Memory: two leases a
+// slot, and kept results, of which at most max_kept_bytes when new leases are claimed.
+class UpstreamLink {
+ public:
+  UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nanoseconds now);
+  ~UpstreamLink();
+  UpstreamLink(const UpstreamLink&) = delete;
+  UpstreamLink& operator=(const UpstreamLink&) = delete;
+
+  // ---- The connection ----
+
+  // Whether to connect now.
+  bool wants_connection(Nanoseconds now) const {
+    return phase_ == Phase::kDown && !is_done() && now >= connect_at_;
+  }
+  void connected(Nanoseconds now);
+  // The connection is closed, or could not be made: `why` for the log.
+  void disconnected(std::string why, Nanoseconds now);
+  std::span<char> space() { return scanner_.prepare(); }
+  void received(std::size_t bytes, Nanoseconds now);
+  proto::OutputBuffer& output() { return output_; }
+  // The connection is of no use: the owner closes it, and calls disconnected().
+  bool is_broken() const { return !trouble_.empty() && phase_ != Phase::kDown; }
+  bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
+  // Why there is no connection, or why it is broken; empty: nothing is wrong.
+  const std::string& trouble() const { return trouble_; }
+  // Handlers that the upstream has refused, of the last JOIN.
+  const std::vector<std::string>& refused() const { return refused_; }
+
+  // ---- Results ----
+
+  // Jobs first, first + 1, … of the lease ended so. `outputs`: bulk strings, encoded, `count` of them. At most once for
+  // each index, and none that was withdrawn. Ignored if the lease is lost.
+  void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count, std::string outputs,
+              Nanoseconds now);
+  // No more will be said of the lease: what has no result goes back.
+  void ended(LeaseKey lease, Nanoseconds now);
+  // After a series of calls: asks for more leases.
+  void flush(Nanoseconds now);
+
+  // ---- The end ----
+
+  // Claims nothing more, hands back what has not started, and leaves when the rest is settled.
+  void drain(Nanoseconds now);
+  // The same, and running jobs are asked to stop.
+  void stop(Nanoseconds now);
+  // Nothing is held, and the upstream knows all results.
+  bool is_done() const { return is_draining_ && leases_.empty() && (has_left_ || phase_ == Phase::kDown); }
+
+  // ---- Time ----
+
+  std::optional<Nanoseconds> next_timer() const;
+  void advance(Nanoseconds now);
+
+  const UpstreamLinkStats& stats() const { return stats_; }
+
+ private:
+  enum class Phase : std::uint8_t { kDown, kGreeting, kJoining, kReclaiming, kServing, kLeaving };
+  using Kind = AwaitedReply::Kind;
+  using Leases = std::unordered_map<LeaseKey, HeldLease>;
+
+  // upstream_link.cc
+  void say(AwaitedReply awaited, std::initializer_list<std::string_view> command);
+  void say_join();
+  void on_reply(ReplyCursor reply, std::string_view bytes);
+  void on_hello(ReplyCursor reply);
+  void on_join(ReplyCursor reply);
+  void on_refused_join(std::string_view error);
+  void on_orders(ReplyCursor reply);
+  // An order from its name on, with `values` values.
+  void on_order(ReplyCursor& order, std::uint64_t values);
+  void beat();
+  void leave_if_idle();
+  // The connection is of no use from here on.
+  void fail(std::string why) {
+    if (trouble_.empty()) trouble_ = std::move(why);
+  }
+
+  // upstream_link_claims.cc
+  void on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
+  void pause_claims(Nanoseconds until) { claim_at_ = until; }
+  bool may_claim() const;
+  // The slot with the fewest leases that has room for one more; none: all are full.
+  std::optional<std::uint32_t> free_slot() const;
+  void begin(HeldLease& lease);
+  void begin_ready(std::uint32_t slot);
+
+  // upstream_link_leases.cc
+  HeldLease* find(LeaseKey key);
+  HeldLease* find(std::string_view name);
+  void set_name(HeldLease& lease, std::string name);
+  void send(std::uint64_t results);
+  void yield(HeldLease& lease, std::optional<std::uint64_t> from);
+  // Hands back what is left of a lease that has ended, once all its results are sent.
+  void yield_rest(HeldLease& lease);
+  void cut(HeldLease& lease, std::uint64_t at);
+  void stop(HeldLease& lease);
+  // A ready lease goes back whole.
+  void give_back(HeldLease& lease);
+  void lose(HeldLease& lease);
+  void forget(HeldLease& lease);
+  void forget_if_over(HeldLease& lease);
+  void on_settle(const AwaitedReply& awaited, ReplyCursor reply);
+  void on_yield(const AwaitedReply& awaited, ReplyCursor reply);
+  void drop(std::uint64_t results);
+  void clear_slot(const HeldLease& lease);
+
+  // upstream_link_reclaim.cc
+  void begin_reclaims();
+  // Sends as many RECLAIMs as slots have room for.
+  void pump_reclaims();
+  std::optional<std::uint32_t> reclaim_slot(const HeldLease& lease) const;
+  void on_reclaim(const AwaitedReply& awaited, ReplyCursor reply);
+  // The lease has a name again, and `count` of its jobs, all below `high`.
+  void reclaimed(HeldLease& lease, std::uint64_t count, std::uint64_t high);
+  // Sends its results that were not acknowledged.
+  void hand_in(HeldLease& lease);
+
+  // Constant.
+  UpstreamHost& host_;
+  const UpstreamLinkOptions options_;
+
+  Phase phase_ = Phase::kDown;
+  Nanoseconds now_;
+  client::Backoff backoff_;
+  Nanoseconds connect_at_{};
+  Nanoseconds join_until_{};
+  std::string trouble_;
+  ReplyScanner scanner_;
+  proto::OutputBuffer output_;
+  std::deque<AwaitedReply> awaited_;
+  std::vector<std::string> offered_;  // handlers of the JOIN of this connection
+  std::vector<std::string> refused_;
+  Nanoseconds beat_every_{};
+  Nanoseconds beat_at_{};
+
+  Leases leases_;
+  std::unordered_map<std::string, LeaseKey> by_name_;
+  std::vector<UpstreamSlot> slots_;
+  std::map<std::uint64_t, KeptResults> kept_;
+  std::deque<LeaseKey> to_reclaim_;
+  std::size_t reclaims_out_ = 0;
+  LeaseKey last_key_ = 0;
+  std::uint64_t last_results_ = 0;
+  std::uint32_t burst_ = 1;  // CLAIMs that are sent at once
+  Nanoseconds claim_at_{};   // none before
+  bool upstream_drains_ = false;
+  bool is_draining_ = false;
+  bool has_left_ = false;
+  UpstreamLinkStats stats_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,73 @@
+// CLAIM: how the link gets leases, and when their jobs begin.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/upstream/upstream_link.h"
+
+namespace locksley::daemon {
+
+bool UpstreamLink::may_claim() const {
+  return phase_ == Phase::kServing && !is_draining_ && !upstream_drains_ && now_ >= claim_at_ &&
+         stats_.kept_bytes <= options_.max_kept_bytes;
+}
+
+std::optional<std::uint32_t> UpstreamLink::free_slot() const {
+  const auto slot = std::ranges::min_element(slots_, {}, &UpstreamSlot::taken);
+  if (slot->taken() >= UpstreamSlot::kMostLeases) return std::nullopt;
+  return static_cast<std::uint32_t>(slot - slots_.begin());
+}
+
+void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes) {
+  // A refusal, or an answer that should have come later, is not asked for again at once.
+  constexpr std::chrono::milliseconds kPause{100};
+  constexpr std::uint32_t kMostClaims = 64;  // at once
+  UpstreamSlot& slot = slots_[awaited.slot];
+  --slot.claims;
+  if (reply.is_error()) {
+    if (reply.text().starts_with("DRAINING")) upstream_drains_ = true;
+    burst_ = 1;
+    return pause_claims(now_ + kPause);
+  }
+  if (reply.is_null()) {
+    if (!awaited.blocks) burst_ = 1;
+    const bool is_early = awaited.blocks && awaited_.empty() && now_ - awaited.sent < options_.block / 2;
+    if (is_early) pause_claims(now_ + kPause);
+    return;
+  }
+  auto jobs = read_leased_jobs(bytes);
+  if (!jobs) return fail(std::move(jobs.error()));
+  burst_ = std::min(2 * burst_, kMostClaims);
+  stats_.leased_jobs += jobs->range.size();
+
+  const LeaseKey key = ++last_key_;
+  HeldLease& lease = leases_[key];
+  lease.key = key;
+  lease.batch = jobs->batch;
+  lease.attempt = jobs->attempt;
+  lease.range = jobs->range;
+  lease.slot = awaited.slot;
+  set_name(lease, std::move(jobs->lease));
+  lease.jobs = *std::move(jobs);
+  ++stats_.leases;
+  if (slot.ready != 0) return fail("it gives a slot more than two leases");
+  slot.ready = key;
+  if (is_draining_) return give_back(lease);
+  begin_ready(awaited.slot);
+}
+
+void UpstreamLink::begin_ready(std::uint32_t number) {
+  UpstreamSlot& slot = slots_[number];
+  if (slot.running != 0 || slot.ready == 0) return;
+  HeldLease& lease = leases_.at(std::exchange(slot.ready, 0));
+  slot.running = lease.key;
+  begin(lease);
+}
+
+void UpstreamLink::begin(HeldLease& lease) {
+  lease.state = HeldLease::State::kRunning;
+  LeasedJobs jobs = std::exchange(lease.jobs, {});
+  jobs.range = lease.range;
+  if (!host_.begin(lease.key, std::move(jobs))) ended(lease.key, now_);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,199 @@
+// SETTLE and YIELD: how results and jobs go back.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/upstream/upstream_link.h"
+#include "proto/command_writer.h"
+
+namespace locksley::daemon {
+
+using State = HeldLease::State;
+
+HeldLease* UpstreamLink::find(LeaseKey key) {
+  const auto found = leases_.find(key);
+  return found == leases_.end() ? nullptr : &found->second;
+}
+
+HeldLease* UpstreamLink::find(std::string_view name) {
+  const auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? nullptr : find(found->second);
+}
+
+void UpstreamLink::set_name(HeldLease& lease, std::string name) {
+  by_name_.emplace(name, lease.key);
+  lease.name = std::move(name);
+}
+
+// ---- Results ----
+
+void UpstreamLink::settle(LeaseKey key, JobStatus status, std::uint64_t first, std::uint64_t count,
+                          std::string outputs, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  HeldLease* const lease = find(key);
+  if (lease == nullptr || lease->is_lost) return;
+  const std::uint64_t id = ++last_results_;
+  stats_.kept_bytes += outputs.size();
+  lease->settled += count;
+  lease->results.push_back(id);
+  kept_.emplace(
+      id, KeptResults{
+              .lease = key, .status = status, .first = first, .count = count, .outputs = std::move(outputs)});
+  if (!lease->name.empty()) send(id);
+}
+
+void UpstreamLink::send(std::uint64_t id) {
+  KeptResults& results = kept_.at(id);
+  if (std::exchange(results.is_sent, true)) return;
+  awaited_.push_back({.kind = Kind::kSettle, .lease = results.lease, .results = id, .sent = now_});
+  proto::CommandWriter writer(output_);
+  writer.begin(4 + results.count);
+  writer.argument("SETTLE");
+  writer.argument(leases_.at(results.lease).name);
+  writer.argument(to_string(results.status));
+  writer.argument(results.first);
+  output_.append(results.outputs);
+}
+
+void UpstreamLink::on_settle(const AwaitedReply& awaited, ReplyCursor reply) {
+  HeldLease* const lease = find(awaited.lease);
+  if (!reply.is_error()) {
+    if (reply.array() < 2) return fail("the reply of SETTLE is not one");
+    stats_.settled_jobs += reply.count();
+    if (reply.is_bad()) return fail("the reply of SETTLE is not one");
+    if (kept_.contains(awaited.results)) drop(awaited.results);
+    return;
+  }
+  if (lease == nullptr) return;
+  if (reply.text().starts_with("LOST")) return lose(*lease);
+  // It was not recorded, and would not be if it were sent again: those jobs go back.
+  const auto results = kept_.find(awaited.results);
+  if (results == kept_.end()) return;
+  lease->settled -= results->second.count;
+  if (lease->state == State::kEnded) lease->must_yield = true;
+  drop(awaited.results);
+  HeldLease* const left = find(awaited.lease);
+  if (left != nullptr && left->must_yield) yield_rest(*left);
+}
+
+void UpstreamLink::drop(std::uint64_t id) {
+  const auto results = kept_.find(id);
+  HeldLease* const lease = find(results->second.lease);
+  stats_.kept_bytes -= results->second.outputs.size();
+  kept_.erase(results);
+  if (lease == nullptr) return;
+  std::erase(lease->results, id);
+  forget_if_over(*lease);
+}
+
+// ---- Jobs that go back ----
+
+void UpstreamLink::ended(LeaseKey key, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  HeldLease* const lease = find(key);
+  if (lease == nullptr) return;
+  lease->state = State::kEnded;
+  lease->must_yield = lease->settled < lease->range.size();
+  const std::uint32_t slot = lease->slot;
+  clear_slot(*lease);
+  if (lease->is_lost) {
+    forget(*lease);
+  } else {
+    const bool has_name = !lease->name.empty();
+    // Without a name nothing can be handed back: it went back with the connection.
+    if (!has_name && lease->results.empty()) {
+      forget(*lease);
+    } else if (has_name) {
+      yield_rest(*lease);
+    }
+  }
+  begin_ready(slot);
+}
+
+void UpstreamLink::yield_rest(HeldLease& lease) {
+  if (std::exchange(lease.must_yield, false)) yield(lease, std::nullopt);
+  forget_if_over(lease);
+}
+
+void UpstreamLink::yield(HeldLease& lease, std::optional<std::uint64_t> from) {
+  awaited_.push_back({.kind = Kind::kYield, .lease = lease.key, .sent = now_});
+  proto::CommandWriter writer(output_);
+  writer.begin(from ? 3 : 2);
+  writer.argument("YIELD");
+  writer.argument(lease.name);
+  if (from) writer.argument(*from);
+}
+
+void UpstreamLink::on_yield(const AwaitedReply& awaited, ReplyCursor reply) {
+  if (!reply.is_error()) {
+    stats_.yielded_jobs += reply.count();
+    if (reply.is_bad()) fail("the reply of YIELD is not one");
+    return;
+  }
+  HeldLease* const lease = find(awaited.lease);
+  if (lease != nullptr && reply.text().starts_with("LOST")) lose(*lease);
+}
+
+void UpstreamLink::cut(HeldLease& lease, std::uint64_t at) {
+  at = std::clamp(at, lease.range.low, lease.range.high);
+  switch (lease.state) {
+    case State::kEnded:
+      return;
+    case State::kReady:
+      if (at == lease.range.low) return give_back(lease);
+      break;
+    case State::kRunning:
+      at = std::clamp(host_.withdraw(lease.key, at), at, lease.range.high);
+  }
+  lease.range.high = at;
+  if (!lease.name.empty()) yield(lease, at);
+}
+
+void UpstreamLink::stop(HeldLease& lease) {
+  if (lease.state == State::kReady) return give_back(lease);
+  if (lease.state == State::kRunning && !std::exchange(lease.is_stopping, true)) host_.stop(lease.key);
+}
+
+void UpstreamLink::give_back(HeldLease& lease) {
+  if (!lease.name.empty()) yield(lease, std::nullopt);
+  forget(lease);
+}
+
+void UpstreamLink::lose(HeldLease& lease) {
+  if (lease.is_lost) return;
+  lease.is_lost = true;
+  ++stats_.lost_leases;
+  const std::vector<std::uint64_t> results = std::exchange(lease.results, {});
+  for (const std::uint64_t id : results) {
+    const auto found = kept_.find(id);
+    stats_.kept_bytes -= found->second.outputs.size();
+    kept_.erase(found);
+  }
+  by_name_.erase(lease.name);
+  lease.name.clear();
+  if (lease.state == State::kRunning) return stop(lease);
+  forget(lease);
+}
+
+void UpstreamLink::clear_slot(const HeldLease& lease) {
+  UpstreamSlot& slot = slots_[lease.slot];
+  if (slot.running == lease.key) {
+    slot.running = 0;
+  } else if (slot.ready == lease.key) {
+    slot.ready = 0;
+  } else {
+    return;
+  }
+  --stats_.leases;
+}
+
+void UpstreamLink::forget(HeldLease& lease) {
+  clear_slot(lease);
+  if (!lease.name.empty()) by_name_.erase(lease.name);
+  leases_.erase(lease.key);
+}
+
+void UpstreamLink::forget_if_over(HeldLease& lease) {
+  if (lease.state == State::kEnded && lease.results.empty() && !lease.must_yield) forget(lease);
+}
+
+}  // namespace locksley::daemon

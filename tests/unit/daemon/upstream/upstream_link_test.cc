@@ -1,0 +1,323 @@
+// The link as long as the connection holds: who it is, what it claims, what it returns, and which orders it obeys.
+#include <gmock/gmock.h>
+
+#include "tests/unit/daemon/upstream/link_fixture.h"
+
+namespace locksley::daemon::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
+using UpstreamLinkTest = LinkFixture;
+
+TEST_F(UpstreamLinkTest, SaysWhoItIsAndJoins) {
+  options.user = "renderer";
+  options.password = "secret";
+  make(0, 4);
+  join();
+  EXPECT_THAT(upstream->commands[0], ElementsAre("HELLO", "3", "AUTH", "renderer", "secret"));
+  EXPECT_THAT(upstream->commands[1], ElementsAre("JOIN", "host-7", "SLOTS", "4", "PUSH", "HANDLERS", "echo"));
+}
+
+TEST_F(UpstreamLinkTest, AWrongPasswordBreaksTheConnectionAndSaysWhy) {
+  options.user = "renderer";
+  options.password = "wrong";
+  make(0);
+  connect();
+  exchange();
+  EXPECT_TRUE(link->is_broken());
+  EXPECT_THAT(link->trouble(), StartsWith("WRONGPASS"));
+}
+
+TEST_F(UpstreamLinkTest, HandlersThatTheUpstreamRefusesAreLeftOut) {
+  options.handlers = {"spin", "echo", "sha256"};
+  make(4);
+  join();
+  EXPECT_THAT(link->refused(), ElementsAre("spin", "sha256"));
+  run_all();
+}
+
+TEST_F(UpstreamLinkTest, WithoutAnyHandlerItDoesNotJoin) {
+  options.handlers = {"spin"};
+  make(4);
+  connect();
+  exchange();
+  EXPECT_TRUE(link->is_broken());
+  EXPECT_THAT(link->trouble(), StartsWith("NOHANDLER"));
+}
+
+TEST_F(UpstreamLinkTest, EachSlotHasOneLeaseThatRunsAndOneThatIsReady) {
+  make(1'000, 3);
+  join();
+  EXPECT_EQ(host->running.size(), 3U);
+  EXPECT_EQ(upstream->leases.size(), 6U);
+  std::map<std::uint32_t, int> by_slot;
+  for (const auto& [name, lease] : upstream->leases) ++by_slot[lease.slot];
+  EXPECT_EQ(by_slot, (std::map<std::uint32_t, int>{{0, 2}, {1, 2}, {2, 2}}));
+  run_all();
+  EXPECT_EQ(host->most_running, 3U);
+}
+
+TEST_F(UpstreamLinkTest, TheReadyLeaseOfASlotBeginsWhenTheLeaseBeforeItHasEnded) {
+  make(32, 2);
+  join();
+  ASSERT_EQ(host->running.size(), 2U);
+  const LeaseKey first = host->running.begin()->first;
+  run_lease(first, 8);
+  EXPECT_EQ(host->running.size(), 2U);  // the next one runs although the upstream knows nothing yet
+  EXPECT_FALSE(host->running.contains(first));
+}
+
+TEST_F(UpstreamLinkTest, AJobHasTheUpstreamsBatchIndexAttemptAndTimeout) {
+  make(2);
+  join();
+  EXPECT_EQ(host->last.handler, "echo");
+  EXPECT_EQ(host->last.id, "b7");
+  EXPECT_EQ(host->last.tenant, "alice");
+  EXPECT_EQ(host->last.attempt, 3U);
+  EXPECT_EQ(host->last.timeout, 1'500ms);
+  EXPECT_EQ(host->payloads.at(1), "p1");
+}
+
+TEST_F(UpstreamLinkTest, PayloadsOfARangeAreComputedFromTheValueOfTheFirstIndex) {
+  make(16, 1);
+  upstream->range_template = "frame {}";
+  join();
+  run(8);
+  exchange();
+  EXPECT_EQ(host->payloads.at(0), "frame 1000");
+  EXPECT_EQ(host->payloads.at(9), "frame 1009");
+}
+
+TEST_F(UpstreamLinkTest, AnIdleLinkWaitsWithOneClaimAndSaysNothingMore) {
+  make(0, 2);
+  join();
+  EXPECT_EQ(upstream->count_of("CLAIM"), 1U);
+  advance(30s);
+  exchange();
+  EXPECT_EQ(upstream->count_of("CLAIM"), 1U);
+  EXPECT_EQ(upstream->count_of("BEAT"), 0U);
+  EXPECT_EQ(link->next_timer(), std::nullopt);
+}
+
+TEST_F(UpstreamLinkTest, ResultsAndTheNextClaimAreOneWrite) {
+  make(1, 1);
+  join();
+  exchange();
+  run(1);
+  link->flush(now);
+  const std::string bytes = sent();
+  EXPECT_NE(bytes.find("SETTLE"), std::string::npos);
+  EXPECT_GT(bytes.rfind("CLAIM"), bytes.rfind("SETTLE"));
+  EXPECT_NE(bytes.find("BLOCK"), std::string::npos);
+}
+
+TEST_F(UpstreamLinkTest, SeveralClaimsGoOutAtOnceWhileLeasesCome) {
+  make(100'000, 64);
+  connect();
+  int writes = 0;
+  while (upstream->leases.size() < 128 && writes < 1'000) {
+    link->flush(now);
+    upstream->feed(sent());
+    deliver(upstream->take());
+    ++writes;
+  }
+  EXPECT_LT(writes, 20);  // 128 claims one by one would be as many
+}
+
+TEST_F(UpstreamLinkTest, NothingIsClaimedWhileKeptResultsAreAboveTheBound) {
+  options.max_kept_bytes = 20;
+  make(1'000, 1);
+  upstream->holds_settles = true;
+  join();
+  for (int i = 0; i < 20; ++i) {
+    run(8);
+    exchange();
+  }
+  EXPECT_GT(link->stats().kept_bytes, 20U);
+  EXPECT_TRUE(host->running.empty());
+  const std::size_t before = upstream->count_of("CLAIM");
+  exchange();
+  EXPECT_EQ(upstream->count_of("CLAIM"), before);
+  upstream->release();
+  exchange();
+  EXPECT_EQ(link->stats().kept_bytes, 0U);
+  run_all();
+}
+
+TEST_F(UpstreamLinkTest, AHeldLeaseIsKeptByBeatsWithTheNextIndex) {
+  make(8, 1);
+  join();
+  run(3);
+  exchange();
+  ASSERT_TRUE(link->next_timer().has_value());
+  EXPECT_EQ(*link->next_timer(), now + 3'333ms);
+  advance(3'333ms);
+  exchange();
+  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("BEAT", "life-1", "3")));
+  advance(3'332ms);
+  exchange();
+  EXPECT_EQ(upstream->count_of("BEAT"), 1U);
+  advance(1ms);
+  exchange();
+  EXPECT_EQ(upstream->count_of("BEAT"), 2U);
+}
+
+TEST_F(UpstreamLinkTest, ACutIsAnsweredFromThePositionAskedForOrLater) {
+  make(8, 1);
+  join();
+  run(3);
+  exchange();
+  upstream->push({"CUT", "life-1", "5"});
+  exchange();
+  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-1", "5")));
+  run(1);
+  upstream->push({"CUT", "life-1", "2"});
+  exchange();
+  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-1", "4")));
+  run_all();
+}
+
+TEST_F(UpstreamLinkTest, AReadyLeaseIsCutWithoutBeingBegun) {
+  make(16, 1);
+  join();
+  ASSERT_EQ(upstream->leases.size(), 2U);
+  upstream->push({"CUT", "life-2", "12"});
+  exchange();
+  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-2", "12")));
+  upstream->push({"CUT", "life-2", "8"});
+  exchange();
+  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-2")));
+  run_all();
+}
+
+TEST_F(UpstreamLinkTest, AStoppedLeaseIsYieldedWhenItsJobsHaveEnded) {
+  make(8, 1);
+  join();
+  run(2);
+  exchange();
+  upstream->push({"STOP", "life-1"});
+  exchange();
+  EXPECT_TRUE(host->running.begin()->second.is_stopped);
+  EXPECT_EQ(upstream->count_of("YIELD"), 0U);
+  run();  // the host says that it has ended
+  upstream->is_draining = true;
+  exchange();
+  EXPECT_EQ(upstream->count_of("YIELD"), 1U);
+  EXPECT_TRUE(upstream->leases.empty());
+}
+
+TEST_F(UpstreamLinkTest, ALostLeaseIsStoppedAndItsResultsGoNowhere) {
+  make(8, 1);
+  join();
+  const LeaseKey lost = host->running.begin()->first;
+  run(2);
+  upstream->lose("life-1");
+  upstream->is_draining = true;
+  exchange();
+  EXPECT_TRUE(host->running.at(lost).is_stopped);
+  EXPECT_EQ(link->stats().lost_leases, 1U);
+  EXPECT_EQ(link->stats().kept_bytes, 0U);
+  const std::size_t settles = upstream->count_of("SETTLE");
+  link->settle(lost, JobStatus::kOk, 2, 1, bulk("r2"), now);
+  run();
+  exchange();
+  EXPECT_EQ(upstream->count_of("SETTLE"), settles);
+}
+
+TEST_F(UpstreamLinkTest, JobsWhoseResultsWereRefusedGoBack) {
+  make(8, 1);
+  join();
+  upstream->refuses_settles = true;
+  run(8);
+  exchange();
+  upstream->refuses_settles = false;
+  EXPECT_EQ(upstream->count_of("YIELD"), 1U);
+  run_all();
+}
+
+TEST_F(UpstreamLinkTest, ALeaseThatTheHostCannotRunIsYielded) {
+  make(8, 1);
+  host->refuses = true;
+  connect();
+  for (int i = 0; i < 3; ++i) {
+    link->flush(now);
+    upstream->feed(sent());
+    deliver(upstream->take());
+  }
+  link->flush(now);
+  upstream->feed(sent());
+  EXPECT_GE(upstream->count_of("YIELD"), 1U);
+}
+
+TEST_F(UpstreamLinkTest, ADrainingUpstreamIsAskedForNothing) {
+  make(1'000, 1);
+  join();
+  upstream->push({"DRAIN"});
+  exchange();
+  const std::size_t claims = upstream->count_of("CLAIM");
+  for (int i = 0; i < 8; ++i) {
+    run(8);
+    exchange();
+  }
+  EXPECT_EQ(upstream->count_of("CLAIM"), claims);
+}
+
+TEST_F(UpstreamLinkTest, ARefusedClaimIsNotRepeatedAtOnce) {
+  make(0, 1);
+  upstream->is_draining = true;
+  join();
+  EXPECT_EQ(upstream->count_of("CLAIM"), 1U);
+  advance(1s);
+  exchange();
+  EXPECT_EQ(upstream->count_of("CLAIM"), 1U);
+}
+
+TEST_F(UpstreamLinkTest, DrainingFinishesWhatRunsYieldsTheRestAndLeaves) {
+  make(100, 2);
+  join();
+  run(2);
+  exchange();
+  link->drain(now);
+  exchange();
+  EXPECT_FALSE(link->is_done());
+  run(1);  // what had begun has ended, nothing else was begun
+  exchange();
+  EXPECT_TRUE(link->is_done());
+  EXPECT_EQ(upstream->commands.back().front(), "LEAVE");
+  EXPECT_TRUE(upstream->leases.empty());
+  EXPECT_TRUE(host->running.empty());
+}
+
+TEST_F(UpstreamLinkTest, StoppingAsksRunningJobsToStop) {
+  make(100, 2);
+  join();
+  for (auto& [key, it] : host->running) it.next += 1;  // a job of each is running
+  link->stop(now);
+  for (const auto& [key, it] : host->running) EXPECT_TRUE(it.is_stopped);
+  run();
+  exchange();
+  EXPECT_TRUE(link->is_done());
+  EXPECT_TRUE(upstream->leases.empty());
+}
+
+TEST_F(UpstreamLinkTest, ALateAnswerToJoinBreaksTheConnection) {
+  make(0);
+  connect();
+  ASSERT_EQ(link->next_timer(), now + options.join_timeout);
+  advance(options.join_timeout);
+  EXPECT_TRUE(link->is_broken());
+}
+
+TEST_F(UpstreamLinkTest, WhatIsNotTheProtocolBreaksTheConnection) {
+  for (const char* bytes : {"HTTP/1.1 400\r\n", "*99999999999999\r\n", "$5\r\nabcdefg\r\n", "+OK\r\n+OK\r\n",
+                            "%1\r\n+a\r\n:1\r\n:1\r\n"}) {
+    make(0);
+    connect();
+    deliver(bytes);
+    EXPECT_TRUE(link->is_broken()) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace locksley::daemon::test

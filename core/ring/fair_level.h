@@ -1,10 +1,11 @@
-// Start-time fair queueing among the nodes of one level: which node is owed most, what a turn
-// costs, and at which virtual time a newcomer starts.
+// Start-time fair queueing: which node is owed most, what a turn costs, and at which virtual time a
+// newcomer starts.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "core/base/job.h"
 #include "core/ring/indexed_heap.h"
@@ -13,33 +14,34 @@
 
 namespace locksley {
 
-// Service received divided by weight, in nanoseconds, since the level's clock was last set back.
+// Service received divided by weight, in nanoseconds, since the clock was last set back.
 using VirtualTime = std::int64_t;
 
 // In which heap a node waits: workers that are reserved for brief jobs search one of the two only.
 enum class JobLength : std::uint8_t { kBrief, kLengthy };
 
-// A competitor on a level: a tenant among tenants, or a queue among the queues of its tenant. A
-// member of the tenant or queue, and guarded there by the ring's mutex.
+// A competitor: a tenant among tenants, or a queue among the queues of its tenant. A member of the
+// tenant, seat or queue, and guarded there by the ring's mutex.
 struct FairNode {
   static constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
 
   // Virtual start of the next turn: settled service / weight + the charges of turns that are not
   // settled.
   VirtualTime key = 0;
-  // The key minus the level's virtual time when the node last entered a heap, corrected by later
-  // settlements: see FairLevel::settle().
+  // The key minus the virtual time when the node last entered, corrected by later settlements: see
+  // FairLevel::correct().
   VirtualTime slack = 0;
   // Number of the last turn, or of the last entry: the node that has waited longest has the least.
   std::uint64_t turn = 0;
   Usage usage;
+  // Number of its last entry (FairClock::turns): turns with a lower number began before it.
+  std::uint64_t entry = 0;
   std::uint32_t weight = 1;
   std::uint32_t remainder = 0;  // service not yet in `key`, since it is less than a weight
   std::uint32_t executors = 0;
-  std::uint32_t epoch = 1;  // counts entries; 0 is no epoch
   std::uint32_t place = kNotInHeap;
   JobLength length = JobLength::kBrief;
-  bool competes = false;  // has jobs or executors: its weight counts in the level's sum
+  bool competes = false;  // has jobs or executors: its weight counts in the clock's sum
 
   bool is_ready() const { return place != kNotInHeap; }
 };
@@ -60,18 +62,64 @@ struct FairKey {
   }
 };
 
-// The nodes of one level that are ready to be served, and the level's virtual time. Node has a
-// member `fair` (FairNode). A node is ready while it is in a heap; it may have executors (turns
-// that are not settled) in both states. core/FAIRNESS.md proves what this class does.
+// The virtual time of all nodes that compete with each other, and the sum of their weights. Several
+// levels may share one clock (FairLevel). Owned and guarded as its levels are.
+struct FairClock {
+  VirtualTime now = 0;  // the greatest start at which a node was served; falls in set_back() only
+  VirtualTime latest_finish = 0;
+  std::uint64_t turns = 0;             // numbers turns and entries
+  std::uint64_t competing_weight = 0;  // of all nodes that compete
+
+  // No node is ready, and none has executors: a busy period is over, and no node stays ahead of
+  // another.
+  void end_busy_period() { now = std::max(now, latest_finish); }
+  // Sets the clock back to 0, and returns by how much. First the caller sets back all its levels and
+  // nodes.
+  VirtualTime set_back() {
+    const VirtualTime by = std::exchange(now, 0);
+    latest_finish -= by;
+    return by;
+  }
+
+  void set_competes(FairNode& node, bool competes) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (node.competes == competes) return;
+    node.competes = competes;
+    competing_weight += competes ? node.weight : -std::uint64_t{node.weight};
+  }
+  // Effective from now on: charges of turns that are not settled stay as they are.
+  void set_weight(FairNode& node, std::uint32_t weight) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (node.competes) competing_weight += std::uint64_t{weight} - node.weight;
+    node.remainder = static_cast<std::uint32_t>(std::uint64_t{node.remainder} * weight / node.weight);
+    node.weight = weight;
+  }
+  // The node enters: it starts at max(its own finish, `from`), since time away earns nothing.
+  void enter(FairNode& node, VirtualTime from) LOCKSLEY_REQUIRES(kRingNodes) {
+    node.slack = node.key - from;
+    node.key = std::max(node.key, from);
+    node.entry = node.turn = ++turns;
+  }
+};
+
+// Nodes that are ready to be served, in the order in which they will be. Node has a member `fair`
+// (FairNode). A node is ready while it is in a heap; it may have executors (turns that are not
+// settled) in both states. core/FAIRNESS.md proves what this class does.
 //
-// Owned by the ring (tenants) or by a tenant (its queues); borrows its nodes.
-// Every call needs the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
+// Several levels may share a clock, where not all nodes can be served at the same times: the keys of
+// a level, plus its offset, are times of that clock. The offset is 0 until follow() or pull() shifts
+// all nodes of the level together.
+//
+// Owned by a gate of the ring (tenants' seats) or by a seat (its queues); borrows its nodes and its
+// clock. Every call needs the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
 template <class Node>
 class FairLevel {
  public:
   // The greatest amount of service that counts (18 years), so that the sum of a few does not
   // overflow.
   static constexpr std::int64_t kMostService = std::int64_t{1} << 59;
+
+  explicit FairLevel(FairClock& clock) : clock_(clock) {}
+  FairLevel(const FairLevel&) = delete;
+  FairLevel& operator=(const FairLevel&) = delete;
 
   bool empty() const { return brief_.empty() && lengthy_.empty(); }
   bool has_brief() const { return !brief_.empty(); }
@@ -86,60 +134,66 @@ class FairLevel {
   // The node with brief jobs that is owed most. has_brief() must hold.
   Node& top_brief() const { return brief_.top(); }
 
-  VirtualTime now() const { return now_; }
-  // Sum of the weights of all nodes that compete.
-  std::uint64_t competing_weight() const { return competing_weight_; }
+  // The virtual time, as keys of this level count it.
+  VirtualTime now() const { return clock_.now - offset_; }
+  // What a key of this level is on the clock.
+  VirtualTime time_of(VirtualTime key) const { return key + offset_; }
+  VirtualTime key_of(VirtualTime time) const { return time - offset_; }
+  // The start of top(), on the clock.
+  VirtualTime top_time() const LOCKSLEY_REQUIRES(kRingNodes) { return time_of(top().fair.key); }
+  // How often the level was shifted. A key that was left alone means the same as long as it is the
+  // same.
+  std::uint64_t shifts() const { return shifts_; }
+  FairClock& clock() const { return clock_; }
 
-  // `node`, which is ready, takes a turn that is expected to cost `service`. Returns the amount
-  // that was added to its key; the caller passes it to settle() later. The caller then calls
-  // set_ready().
-  VirtualTime charge(Node& node, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
-    FairNode& fair = node.fair;
-    // The start of the node that is served; if a brief one was preferred, the least start of all:
-    // else newcomers would start after the nodes that were passed over.
-    now_ = std::max(now_, top().fair.key);
+  // How much is added to the key of a node for so much service.
+  static VirtualTime charge_of(const FairNode& fair, std::int64_t service) {
     const std::int64_t weight = fair.weight;
     // Rounded up, and subtracted as a whole by settle(): so the remainder contains used service
     // only.
-    const VirtualTime charged = (std::min(service, kMostService) + weight - 1) / weight;
+    return (std::min(service, kMostService) + weight - 1) / weight;
+  }
+
+  // `node`, which is ready, takes a turn that is expected to cost `service`. Returns the amount
+  // that was added to its key; the caller passes it to settle() later. The caller has moved the
+  // clock to the least start of all nodes that could be served, and calls set_ready() then.
+  VirtualTime charge(Node& node, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+    FairNode& fair = node.fair;
+    const VirtualTime charged = charge_of(fair, service);
     fair.key += charged;
-    fair.turn = ++turns_;
+    fair.turn = ++clock_.turns;
     ++fair.executors;
     return charged;
   }
 
-  // An executor joins `node` without a charge. While no node is ready, it is served at the node's
-  // key, as by a claim: that service takes nothing from other nodes, and newcomers start there.
-  void join(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
-    if (empty()) now_ = std::max(now_, node.fair.key);
-    ++node.fair.executors;
-  }
-
   // An executor's turn is over: `service`, which it used, replaces `charged`, which charge() added
-  // (0 after join()). `epoch` is the node's at the time of charge() or join(). The caller then
-  // calls set_ready().
-  void settle(Node& node, VirtualTime charged, std::uint32_t epoch, std::int64_t service)
+  // (0 for an executor that has joined). `is_old`: the node has entered since the turn began
+  // (FairNode::entry). The caller then calls set_ready().
+  void settle(Node& node, VirtualTime charged, bool is_old, std::int64_t service)
       LOCKSLEY_REQUIRES(kRingNodes) {
-    FairNode& fair = node.fair;
+    correct(node.fair, charged, is_old, service);
+    --node.fair.executors;
+    clock_.latest_finish = std::max(clock_.latest_finish, time_of(node.fair.key));
+  }
+  static void correct(FairNode& fair, VirtualTime charged, bool is_old, std::int64_t service)
+      LOCKSLEY_REQUIRES(kRingNodes) {
     const std::int64_t due = std::min(service, kMostService) + fair.remainder;
     const VirtualTime correction = due / fair.weight - charged;
     fair.remainder = static_cast<std::uint32_t>(due % fair.weight);
-    if (epoch == fair.epoch) {
+    if (!is_old) [[likely]] {
       fair.key += correction;
     } else {
-      // The node has entered a heap since, at max(its own finish, virtual time). The correction
-      // belongs to that finish. This computes the maximum again, so that the correction of an
-      // estimate never moves the node below the virtual time at which it entered.
+      // The node has entered since, at max(its own finish, virtual time). The correction belongs to
+      // that finish. This computes the maximum again, so that the correction of an estimate never
+      // moves the node below the virtual time at which it entered.
       const VirtualTime before = std::max<VirtualTime>(0, fair.slack);
       fair.slack += correction;
       fair.key += std::max<VirtualTime>(0, fair.slack) - before;
     }
-    --fair.executors;
-    latest_finish_ = std::max(latest_finish_, fair.key);
   }
 
   // Updates the heaps after a change of the node: whether it is in one, in which, and with which
-  // key. A node that enters starts at max(its own finish, virtual time): time away earns nothing.
+  // key. A node that enters starts at max(its own finish, virtual time).
   void set_ready(Node& node, bool ready, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
     FairNode& fair = node.fair;
     if (fair.is_ready()) {
@@ -148,62 +202,71 @@ class FairLevel {
         return;
       }
       heap(fair.length).remove(node);
-      fair.length = length;
-      if (ready) heap(length).push(node, FairKey(fair));
+      if (ready) admit(node, length);
     } else if (ready) {
-      fair.slack = fair.key - now_;
-      fair.key = std::max(fair.key, now_);
-      if (++fair.epoch == 0) fair.epoch = 1;
-      fair.turn = ++turns_;
-      fair.length = length;
-      heap(length).push(node, FairKey(fair));
+      clock_.enter(fair, now());
+      admit(node, length);
     }
   }
-
-  void set_competes(Node& node, bool competes) LOCKSLEY_REQUIRES(kRingNodes) {
-    if (node.fair.competes == competes) return;
-    node.fair.competes = competes;
-    competing_weight_ += competes ? node.fair.weight : -std::uint64_t{node.fair.weight};
+  // A node that is in no heap becomes ready, with the key that it has.
+  void admit(Node& node, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
+    node.fair.length = length;
+    heap(length).push(node, FairKey(node.fair));
+  }
+  // After another change of its key, if the node is ready.
+  void update(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (node.fair.is_ready()) heap(node.fair.length).update(node, FairKey(node.fair));
   }
 
-  // Effective from now on: charges of turns that are not settled stay as they are.
-  void set_weight(Node& node, std::uint32_t weight) LOCKSLEY_REQUIRES(kRingNodes) {
-    FairNode& fair = node.fair;
-    if (fair.competes) competing_weight_ += std::uint64_t{weight} - fair.weight;
-    fair.remainder = static_cast<std::uint32_t>(std::uint64_t{fair.remainder} * weight / fair.weight);
-    fair.weight = weight;
+  // The clock has advanced by `by` in a time in which no node of this level could be served. Where the
+  // first of them is behind the clock by now, all move on together until it is not, by at most `by`: so
+  // they keep their order and distances, and have earned nothing.
+  void follow(VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (empty()) return;
+    const VirtualTime behind = std::min(clock_.now - top_time(), by);
+    if (behind <= 0) return;
+    offset_ += behind;
+    ++shifts_;
   }
+  // Where the first node is ahead of the clock, all move back together until it is not, by at most
+  // `most`. Returns by how much.
+  VirtualTime pull(VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
+    const VirtualTime ahead = empty() ? 0 : std::min(top_time() - clock_.now, most);
+    if (ahead <= 0) return 0;
+    offset_ -= ahead;
+    ++shifts_;
+    return ahead;
+  }
+
+  // Sum of the weights of the nodes that are ready or have executors, as their owners count it
+  // (FairOwner). Modulo 2^64: adding -n takes n away.
+  std::uint64_t active_weight() const { return active_weight_; }
+  void change_weight(std::uint64_t by) { active_weight_ += by; }
 
   // The node is neither ahead of the virtual time nor behind it, whatever it has received. Charges of
   // turns that are not settled no longer count, but for what the turns use in excess of them.
   void start_anew(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
     FairNode& fair = node.fair;
-    fair.key = now_;
+    fair.key = now();
     fair.slack = 0;
-    if (++fair.epoch == 0) fair.epoch = 1;
-    if (fair.is_ready()) heap(fair.length).update(node, FairKey(fair));
+    fair.entry = ++clock_.turns;
+    update(node);
   }
 
-  // No node is ready, and none has executors: a busy period is over, and no node stays ahead of
-  // another.
-  void end_busy_period() { now_ = std::max(now_, latest_finish_); }
-
-  // Sets the level's clock back to 0, and returns by how much. The caller then calls set_back(node,
-  // by) for every node, ready or not.
-  VirtualTime set_back() {
-    const VirtualTime by = now_;
-    now_ = 0;
-    latest_finish_ -= by;
+  // Before FairClock::set_back(): the level's keys count from its virtual time, and its offset is 0.
+  // The caller then calls set_back(node) for every node, ready or not.
+  void set_back() {
+    const VirtualTime by = set_back_by_ = now();
+    offset_ = 0;
     const auto change = [by](FairKey key) {
       key.start -= by;
       return key;
     };
     brief_.change_keys(change);
     lengthy_.change_keys(change);
-    return by;
   }
-  static void set_back(Node& node, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
-    node.fair.key = set_back(node.fair.key, by);
+  void set_back(Node& node) const LOCKSLEY_REQUIRES(kRingNodes) {
+    node.fair.key = set_back(node.fair.key, set_back_by_);
   }
   // The bound is for nodes that were not ready while the clock was set back several times; ready
   // nodes are never that far behind.
@@ -230,12 +293,13 @@ class FairLevel {
 
   Heap& heap(JobLength length) { return length == JobLength::kBrief ? brief_ : lengthy_; }
 
+  FairClock& clock_;
   Heap brief_;
   Heap lengthy_;
-  VirtualTime now_ = 0;  // the greatest key at which a node was served; falls in set_back() only
-  VirtualTime latest_finish_ = 0;
-  std::uint64_t turns_ = 0;
-  std::uint64_t competing_weight_ = 0;
+  VirtualTime offset_ = 0;  // key + offset = time of the clock
+  std::uint64_t shifts_ = 0;
+  std::uint64_t active_weight_ = 0;
+  VirtualTime set_back_by_ = 0;  // the last set_back()
 };
 
 }  // namespace locksley

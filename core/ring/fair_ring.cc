@@ -11,6 +11,7 @@ namespace locksley {
 FairRing::FairRing(Options options) : options_(options) {
   options_.quantum = std::max(options_.quantum, Nanoseconds{1});
   options_.parallelism = std::max(options_.parallelism, 1U);
+  (void)add_gate({.start_cost = options_.start_cost});
 }
 
 FairRing::~FairRing() { detach_all(); }
@@ -19,20 +20,23 @@ FairRing::~FairRing() { detach_all(); }
 
 void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive) {
   const RingLock lock(mutex_);
-  check(queue.tenant_ == nullptr, "a queue is attached twice");
+  check(queue.seat_ == nullptr, "a queue is attached twice");
   RingTenant& tenant = tenant_of(options.tenant);
-  queue.tenant_ = &tenant;
+  RingSeat& seat = seat_of(tenant, options.gate);
+  queue.seat_ = &seat;
   queue.owner_ = options.owner;
   queue.keepalive_ = std::move(keepalive);
   queue.next_ = std::exchange(tenant.first, &queue);
   queue.previous_ = nullptr;
   if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
   ++tenant.queues;
+  ++seat.gate.queues;
   if (options.results != nullptr) tenant.results = options.results;
   queue.internal_ = options.is_internal;
   if (queue.internal_) ++tenant.internal_queues;
 
-  queue.fair.key = tenant.level.now();
+  queue.fair.key = seat.level.now();
+  queue.fair.entry = 0;
   queue.fair.weight = std::max(options.weight, 1U);
   queue.fair.remainder = 0;
   queue.slots_ = options.slots;
@@ -46,7 +50,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
 
 bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr || queue.closed_) return false;
+  if (queue.seat_ == nullptr || queue.closed_) return false;
   queue.end_ += n;
   change_queued(queue, n);
   arrive(queue, now);
@@ -56,7 +60,7 @@ bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
 
 bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr || queue.closed_) return false;
+  if (queue.seat_ == nullptr || queue.closed_) return false;
   if (range.high > queue.end_) {
     check(range.low >= queue.end_, "a range overlaps the indexes added before");
     if (range.low != queue.end_) {
@@ -76,7 +80,7 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
 bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
                         std::size_t more) {
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr) return false;
+  if (queue.seat_ == nullptr) return false;
   if (more != 0) queue.returned_.reserve(queue.returned_.size() + ranges.size() + more);
   // From the top, so that the lowest are served first.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
@@ -95,7 +99,7 @@ void FairRing::arrive(RingQueue& queue, Nanoseconds now) {
 void FairRing::close(RingQueue& queue, Nanoseconds now) {
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr) return;
+  if (queue.seat_ == nullptr) return;
   queue.closed_ = true;
   refresh(queue, now);
   released = leave_if_over(queue);
@@ -105,7 +109,7 @@ void FairRing::close(RingQueue& queue, Nanoseconds now) {
 std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr) return {};
+  if (queue.seat_ == nullptr) return {};
   std::vector<IndexRange> dropped = std::exchange(queue.returned_, {});
   if (queue.cursor_ < queue.end_) dropped.push_back({queue.cursor_, queue.end_});
   queue.cursor_ = queue.end_;
@@ -123,7 +127,7 @@ std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanosecon
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   TakenOut taken;
-  if (queue.tenant_ == nullptr) return taken;
+  if (queue.seat_ == nullptr) return taken;
   if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
   taken.was_attached = true;
   taken.is_closed = queue.closed_;
@@ -167,20 +171,26 @@ void FairRing::detach_all() {
 
 // ---- Turns ----
 
-std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t most) {
+std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t most,
+                                         const GateSet* gates) {
   const RingLock lock(mutex_);
-  std::optional<Claim> claim = claim_locked(now, filter, most);
+  std::optional<Claim> claim = claim_locked(now, filter, most, gates);
   publish();
   return claim;
 }
 
 Charge FairRing::join(RingQueue& queue, Nanoseconds now) {
   const RingLock lock(mutex_);
-  check(queue.tenant_ != nullptr && queue.claimed_ > 0, "a thief joins a queue of which nothing is claimed");
-  RingTenant& tenant = *queue.tenant_;
-  level_.join(tenant);
-  tenant.level.join(queue);
-  const Charge charged = begin_turn(queue, now);
+  check(queue.seat_ != nullptr && queue.claimed_ > 0, "a thief joins a queue of which nothing is claimed");
+  RingSeat& seat = *queue.seat_;
+  const FairCharge charge = seat.tenant.join(seat);
+  // A node that is served while none could be claimed is served at its key, as by a claim: that service takes
+  // nothing from other nodes, and newcomers start there.
+  if (open_.empty()) pass(seat.home().time_of(seat.fair.key));
+  if (least_start(seat.tenant) == kNever) pass(seat, seat.level.time_of(queue.fair.key));
+  ++queue.fair.executors;
+  Charge charged = begin_turn(queue, now);
+  charged.tenant = charge;
   refresh(queue, now);
   publish();
   return charged;
@@ -197,40 +207,42 @@ Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanosec
 }
 
 Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
-                                   ClaimFilter filter) {
+                                   ClaimFilter filter, const GateSet* gates) {
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   Settled settled;
   settled.dropped = settle_locked(queue, settlement, now);
   released = leave_if_over(queue);
-  settled.claim = claim_locked(now, filter);
+  settled.claim = claim_locked(now, filter, kAnyNumber, gates);
   publish();
   return settled;
 }
 
-std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most) {
-  RingTenant* const next = next_tenant(filter);
+std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most,
+                                            const GateSet* gates) {
+  VirtualTime least = 0;
+  RingSeat* const next = next_seat(filter, gates, least);
   if (next == nullptr) return std::nullopt;
-  RingTenant& tenant = *next;
-  RingQueue& queue = filter == ClaimFilter::kAny ? tenant.level.top() : tenant.level.top_brief();
+  RingSeat& seat = *next;
+  RingTenant& tenant = seat.tenant;
+  RingQueue& queue = filter == ClaimFilter::kAny ? seat.level.top() : seat.level.top_brief();
 
   Claim claim;
   claim.queue = &queue;
   claim.range = take(queue, std::min(most, claim_size(queue)));
   queue.claimed_ += claim.range.size();
   claimed_ += claim.range.size();
-  const auto jobs = static_cast<std::int64_t>(claim.range.size());
   Nanoseconds time = options_.quantum;  // of a job of unknown cost
   if (queue.job_cost_ > 0) {
-    const double expected = queue.job_cost_ * static_cast<double>(jobs);
+    const double expected = queue.job_cost_ * static_cast<double>(claim.range.size());
     time = Nanoseconds{expected < 1e18 ? static_cast<std::int64_t>(expected)
                                        : std::int64_t{1'000'000'000'000'000'000}};
   }
-  const std::int64_t service = options_.share == Share::kTime
-                                   ? std::max(time.count(), service_of_starts(claim.range.size()))
-                                   : jobs * kJobService;
-  const VirtualTime tenant_charge = level_.charge(tenant, service);
-  const VirtualTime queue_charge = tenant.level.charge(queue, service);
+  const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
+  pass(least);
+  pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(tenant));
+  const FairCharge tenant_charge = tenant.charge(seat, service);
+  const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);
   claim.charged.time = time;
   claim.charged.queue = queue_charge;
@@ -239,39 +251,30 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter,
   queue.waiting_since_ = now;
   ++claims_;
   refresh(queue, now);
-  if (level_.now() >= options_.set_back_at || tenant.level.now() >= options_.set_back_at)
-    set_back_clocks(tenant);
+  if (clock_.now >= options_.set_back_at || tenant.clock.now >= options_.set_back_at) set_back_clocks(tenant);
   remove_idle_tenants();
   return claim;
 }
 
-RingTenant* FairRing::next_tenant(ClaimFilter filter) {
-  const bool any = filter == ClaimFilter::kAny;
-  while (any ? !level_.empty() : level_.has_brief()) {
-    RingTenant& tenant = any ? level_.top() : level_.top_brief();
-    if (tenant.results == nullptr || !tenant.results->is_full_and_awaited()) return &tenant;
-    tenant.is_shut = true;
-    ++shut_tenants_;
-    refresh(tenant);
-  }
-  return nullptr;
-}
-
 IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
-  check(queue.tenant_ != nullptr && queue.fair.executors > 0, "a settlement without a turn");
+  check(queue.seat_ != nullptr && queue.fair.executors > 0, "a settlement without a turn");
   check(
       settlement.executed <= queue.claimed_ && settlement.left.size() <= queue.claimed_ - settlement.executed,
       "a settlement for jobs that were not claimed");
   queue.claimed_ -= settlement.executed + settlement.left.size();
   claimed_ -= settlement.executed + settlement.left.size();
-  RingTenant& tenant = *queue.tenant_;
+  RingSeat& seat = *queue.seat_;
+  RingTenant& tenant = seat.tenant;
   const Charge& charged = settlement.charged;
-  const std::int64_t service = service_of(settlement);
-  tenant.level.settle(queue, charged.queue, charged.queue_epoch, service);
-  level_.settle(tenant, charged.tenant, charged.tenant_epoch, service);
+  const Service service = service_of(seat.gate, settlement);
+  seat.level.settle(queue, charged.queue, charged.queue_epoch != epoch_of(queue), service.at_gate);
+  tenant.settle(seat, charged.tenant, service.at_gate, service.in_lane);
+  if (service.at_gate != service.in_lane) note_excess(seat.gate, service);
   --executors_;
+  change_executors(seat.gate, -1U);
   // What a queue received is shown as it is shared out: with a start cost, that is more than time.
-  const Nanoseconds received = options_.share == Share::kTime ? Nanoseconds(service) : settlement.actual;
+  const Nanoseconds received =
+      options_.share == Share::kTime ? Nanoseconds(service.at_gate) : settlement.actual;
   const EndedService ended(charged.began, received, now);
   queue.fair.usage.end(ended);
   tenant.fair.usage.end(ended);
@@ -293,15 +296,16 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
 }
 
 Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
-  RingTenant& tenant = *queue.tenant_;
+  RingSeat& seat = *queue.seat_;
   ++executors_;
+  change_executors(seat.gate, 1);
   queue.fair.usage.begin(now);
-  tenant.fair.usage.begin(now);
+  seat.tenant.fair.usage.begin(now);
   usage_.begin(now);
   Charge charged;
   charged.began = now;
-  charged.queue_epoch = queue.fair.epoch;
-  charged.tenant_epoch = tenant.fair.epoch;
+  charged.queue_epoch = epoch_of(queue);
+  charged.gate = seat.gate.id;
   return charged;
 }
 
@@ -312,7 +316,7 @@ RingTenant& FairRing::tenant_of(const std::string& name) {
   if (found == nullptr) {
     found = std::make_unique<RingTenant>();
     found->name = name;
-    found->fair.key = level_.now();
+    found->fair.key = clock_.now;
     if (const auto weight = tenant_weights_.find(name); weight != tenant_weights_.end()) {
       found->fair.weight = weight->second;
     }
@@ -323,24 +327,43 @@ RingTenant& FairRing::tenant_of(const std::string& name) {
 }
 
 void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
-  RingTenant& tenant = *queue.tenant_;
+  RingSeat& seat = *queue.seat_;
   latest_ = std::max(latest_, now);
   const bool runnable = queue.queued_ > 0 && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !at_slots(queue);
+  const JobLength length = length_of(queue);
+  if (ready && queue.fair.is_ready() && length == queue.fair.length && !seat.tenant.is_shut) {
+    // Only keys have changed.
+    seat.level.update(queue);
+    seat.home().update(seat);
+    return;
+  }
   if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
   set_active(queue, queue.queued_ > 0 || queue.fair.executors > 0);
-  tenant.level.set_ready(queue, ready, length_of(queue));
-  tenant.level.set_competes(queue, runnable || queue.fair.executors > 0);
-  refresh(tenant);
+  seat.level.set_ready(queue, ready, length);
+  seat.tenant.clock.set_competes(queue.fair, runnable || queue.fair.executors > 0);
+  refresh(seat);
 }
 
 void FairRing::refresh(RingTenant& tenant) {
-  level_.set_ready(tenant, !tenant.level.empty() && !tenant.is_shut,
-                   tenant.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
-  set_competes(tenant, tenant.is_shut ? tenant.fair.executors > 0 : tenant.level.competing_weight() > 0);
-  if (tenant.level.empty() && tenant.fair.executors == 0) tenant.level.end_busy_period();
-  if (level_.empty() && executors_ == 0) {
-    level_.end_busy_period();
+  for (const auto& seat : tenant.parts) refresh(*seat);
+}
+
+void FairRing::refresh(RingSeat& seat) {
+  RingTenant& tenant = seat.tenant;
+  RingGate& gate = seat.gate;
+  const bool has_waiting = !seat.level.empty();
+  tenant.set_ready(seat, has_waiting && !tenant.is_shut,
+                   seat.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
+  set_competes(tenant, tenant.is_shut ? tenant.fair.executors > 0 : tenant.clock.competing_weight > 0);
+  list(gate);
+  if (!has_waiting && tenant.fair.executors == 0 &&
+      std::ranges::all_of(
+          tenant.parts, [](const auto& each) LOCKSLEY_REQUIRES(kRingNodes) { return each->level.empty(); })) {
+    tenant.clock.end_busy_period();
+  }
+  if (executors_ == 0 && open_.empty() && closed_.empty()) {
+    clock_.end_busy_period();
     remove_idle_tenants();
   }
 }
@@ -352,7 +375,9 @@ std::shared_ptr<void> FairRing::leave_if_over(RingQueue& queue) {
 
 std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   end_backoff(queue);
-  RingTenant& tenant = *std::exchange(queue.tenant_, nullptr);
+  RingSeat& seat = *std::exchange(queue.seat_, nullptr);
+  RingTenant& tenant = seat.tenant;
+  --seat.gate.queues;
   (queue.previous_ != nullptr ? queue.previous_->next_ : tenant.first) = queue.next_;
   if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
   queue.previous_ = queue.next_ = nullptr;
@@ -367,33 +392,11 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
 }
 
 void FairRing::remove_idle_tenants() {
-  while (idle_.size() > options_.most_idle_tenants && idle_.top_key() <= level_.now()) {
+  while (idle_.size() > options_.most_idle_tenants && idle_.top_key() <= clock_.now) {
     RingTenant& tenant = idle_.top();
     idle_.remove(tenant);
     tenants_.erase(tenants_.find(tenant.name));
   }
-}
-
-void FairRing::set_back_clocks(RingTenant& busy) {
-  if (level_.now() >= options_.set_back_at) {
-    const VirtualTime by = level_.set_back();
-    for (const auto& [name, tenant] : tenants_) level_.set_back(*tenant, by);
-    idle_.change_keys([by](VirtualTime key) { return FairLevel<RingTenant>::set_back(key, by); });
-  }
-  if (busy.level.now() >= options_.set_back_at) {
-    const VirtualTime by = busy.level.set_back();
-    for (RingQueue* queue = busy.first; queue != nullptr; queue = queue->next_)
-      busy.level.set_back(*queue, by);
-  }
-}
-
-// ---- The hint ----
-
-void FairRing::publish() {
-  const std::uint32_t ready = (level_.empty() ? 0 : kReadyAny) | (level_.has_brief() ? kReadyBrief : 0);
-  if (ready == published_ready_) return;
-  published_ready_ = ready;
-  ready_.store(ready);
 }
 
 }  // namespace locksley

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,8 +21,8 @@
 #include "core/base/job.h"
 #include "core/ring/due_service.h"
 #include "core/ring/fair_level.h"
-#include "core/ring/indexed_heap.h"
-#include "core/ring/result_account.h"
+#include "core/ring/ring_claim.h"
+#include "core/ring/ring_gate.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_queue.h"
 #include "core/ring/ring_tenant.h"
@@ -31,74 +32,17 @@
 
 namespace locksley {
 
-// What is shared out fairly: worker time, or the number of jobs.
-enum class Share : std::uint8_t { kTime, kJobs };
-
-// Which queues a claim may come from. kBrief: only those whose jobs are brief
-// (FairRing::Options::brief_job), for workers that are reserved for such jobs.
-enum class ClaimFilter : std::uint8_t { kAny, kBrief };
-
-struct QueueOptions {
-  std::string tenant = "default";
-  std::uint32_t weight = 1;  // 0 counts as 1
-  std::uint32_t slots = 0;   // executors at once; 0: no cap
-  Nanoseconds cost_hint{0};  // expected cost of a job; 0: unknown
-  void* owner = nullptr;     // RingQueue::owner()
-  // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
-  ResultAccount* results = nullptr;
-  bool is_internal = false;  // not a batch of a user: views do not count it
-};
-
-// What the ring has charged in advance for a turn. Made by the ring, and handed back to it
-// unchanged in the settlement.
-struct Charge {
-  Nanoseconds time{};   // the estimate; 0 for a thief
-  Nanoseconds began{};  // when the turn began
-  VirtualTime queue = 0;
-  VirtualTime tenant = 0;
-  std::uint32_t queue_epoch = 0;
-  std::uint32_t tenant_epoch = 0;
-};
-
-// The jobs of a queue that an executor takes at the beginning of its turn. The executor counts as
-// one of the queue until it settles.
-struct Claim {
-  RingQueue* queue = nullptr;
-  IndexRange range{};
-  Charge charged{};
-  Nanoseconds waited{};  // how long the queue had jobs to claim before this claim
-};
-
-// The account of one executor's turn.
-struct Settlement {
-  Charge charged{};             // of the claim, or as join() returned it
-  Nanoseconds actual{};         // worker time used
-  std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
-  std::uint64_t started = 0;    // jobs that began, where starts are scarce: some of these may be left
-  IndexRange left{};            // claimed jobs that were not executed, and go back
-  bool has_ended_well = false;  // a job of the turn ended with status ok
-  // The last job of the turn broke the executor (a worker program has crashed): the queue is not
-  // served until its back-off ends.
-  bool has_broken = false;
-};
-
-// The result of a settlement.
-struct [[nodiscard]] Settled {
-  // Jobs that went back to a cancelled queue: they never run, and the caller has to record that.
-  IndexRange dropped{};
-  // The claim of the next turn, where the caller asked for one.
-  std::optional<Claim> claim;
-};
-
 // Two levels of start-time fair queueing over measured time: tenants, and the queues of each
-// tenant. It knows nothing of handlers, payloads or threads.
+// tenant; and gates, which limit queues of all tenants together. It knows nothing of handlers,
+// payloads or threads.
 //
 // Owned by its lane; outlives all executors. Its destruction removes the queues that are still
 // attached.
 // Every call may be made from any thread. `now` is any steady clock, the same for all calls; a
 // value that is a little older than one already seen does no harm.
-// Each call takes the one mutex once, for O(log(queues of the tenant) + log(tenants)), unless it
-// says otherwise. A keepalive is never released while the mutex is held.
+// Each call takes the one mutex once, for O(log(queues of the tenant) + log(tenants)), times the
+// number of gates at which the tenant has jobs, + O(gates where something waits), unless it says
+// otherwise. A keepalive is never released while the mutex is held.
 // Misuse (a settlement without a turn, or for more jobs than are claimed) ends the process.
 class FairRing {
  public:
@@ -107,9 +51,7 @@ class FairRing {
     Nanoseconds quantum = std::chrono::milliseconds(1);  // how long a turn should take
     std::uint32_t parallelism = 1;                       // executors: a claim leaves each of them its part
     Nanoseconds brief_job{0};                            // jobs that take up to so long are brief; 0: all are
-    // Where starts are scarce (`rate`): worker time that a start costs its queue at least, however
-    // short the job is. 0: nothing. Without effect on Share::kJobs.
-    Nanoseconds start_cost{0};
+    Nanoseconds start_cost{0};                           // GateOptions::start_cost of gate 0
     // The virtual time at which a level's clock is set back; tests choose a small one. The default
     // leaves room for the sum of a few services of any size, and one worker needs 73 years to reach
     // it.
@@ -166,18 +108,18 @@ class FairRing {
 
   // ---- Turns ----
 
-  // Begins a turn: claims at most `most` jobs of the queue that is owed most. None if nothing that
-  // the filter admits can be claimed. Passes over tenants whose account of results is full, and shuts
+  // Begins a turn: claims at most `most` jobs of the queue that is owed most, of those whose gates are
+  // open and in `gates` (null: any gate). None if nothing that the filter admits can be claimed. Passes over tenants whose account of results is full, and shuts
   // them: none of their queues is served until reopen_tenants().
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::kAny,
-                                 std::uint64_t most = kAnyNumber);
+                                 std::uint64_t most = kAnyNumber, const GateSet* gates = nullptr);
   static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
   // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one
   // executor more, charged nothing in advance. Succeeds in every state of the queue, since the
   // thief holds its part already; jobs that it must not run (the queue may be paused or cancelled
   // by now) go back when it settles. Claimed jobs keep the queue in the ring until then, also while
   // it has no executor. Slots do not bind a thief: a thief must not steal from claims of queues
-  // with a cap, and thieves of sub-jobs may exceed the cap.
+  // with a cap, and thieves of sub-jobs may exceed the cap. The same holds of the gate's concurrency.
   Charge join(RingQueue& queue, Nanoseconds now);
   // Ends a turn. The queue may be destroyed by the end of the call, unless the caller keeps it.
   Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now);
@@ -193,7 +135,20 @@ class FairRing {
   std::optional<Nanoseconds> end_backoffs(Nanoseconds now);
   // settle() and try_claim() under one lock.
   Settled settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
-                           ClaimFilter filter = ClaimFilter::kAny);
+                           ClaimFilter filter = ClaimFilter::kAny, const GateSet* gates = nullptr);
+
+  // ---- Gates ----
+
+  // None if there are kMostGates. The id of a gate that was removed is used again.
+  std::optional<GateId> add_gate(const GateOptions& options);
+  // False, and nothing happens, while a queue belongs to the gate, and for gate 0. O(tenants).
+  bool remove_gate(GateId gate);
+  // Effective at once; what runs goes on. O(1).
+  void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
+  void set_gate_switch(GateId gate, bool is_on);
+  // GateOptions::start_cost. With another value, all queues of the gate and all tenants there start anew, none
+  // ahead of another: what a start has cost before has nothing to do with what it costs now. O(queues).
+  void set_start_cost(Nanoseconds start_cost, GateId gate = 0);
 
   // ---- Changes, effective at once ----
 
@@ -208,21 +163,21 @@ class FairRing {
   bool reopen_tenants();
   void set_parallelism(std::uint32_t parallelism);
   void set_quantum(Nanoseconds quantum);
-  // Options::start_cost. With another value, all queues and tenants start anew, none ahead of
-  // another: what a start has cost before has nothing to do with what it costs now. O(queues).
-  void set_start_cost(Nanoseconds start_cost);
   // O(queues).
   void set_brief_job(Nanoseconds brief_job, Nanoseconds now);
 
   // ---- Hints, without the mutex ----
 
-  // Whether there is something to claim. Once a call that made a job claimable has returned, this
-  // is true (seq_cst) until that job is claimed or becomes unclaimable.
+  // Whether there is something to claim; what waits at a closed gate cannot be claimed. Once a call that
+  // made a job claimable has returned, this is true (seq_cst) until that job is claimed or becomes
+  // unclaimable.
   bool has_work(ClaimFilter filter = ClaimFilter::kAny) const {
     return (ready_.load() & (filter == ClaimFilter::kAny ? kReadyAny : kReadyBrief)) != 0;
   }
+  // The same of some gates only.
+  bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const;
   // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
-  // add_range(), put_back() or resume(). A change means that a newcomer waits, and an executor
+  // add_range(), put_back(), resume(), or by its gate's owner. A change means that a newcomer waits, and an executor
   // should end its turn early; its batch loses nothing by that, since it is charged for the time
   // that the turn took.
   std::uint64_t arrivals() const {
@@ -246,32 +201,51 @@ class FairRing {
  private:
   static constexpr std::uint32_t kReadyAny = 1;
   static constexpr std::uint32_t kReadyBrief = 2;
+  // RingGate::state. The first two are the same.
+  static constexpr std::uint32_t kWaits = kReadyAny;
+  static constexpr std::uint32_t kWaitsBrief = kReadyBrief;
+  static constexpr std::uint32_t kIsOpen = 4;
+
+  static constexpr VirtualTime kNever = std::numeric_limits<VirtualTime>::max();
 
   // With Share::kJobs, the service of one job: the greatest weight, so that one job moves the key
   // of any queue.
   static constexpr std::int64_t kJobService = 1000;
 
-  std::optional<Claim> claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most = kAnyNumber)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::optional<Claim> claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most,
+                                    const GateSet* gates) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+
+  // The queue's present entry.
+  static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+    return static_cast<std::uint32_t>(queue.fair.entry);
+  }
 
   // Modulo 2^64: adding -n takes n away.
   void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_depth_class(RingQueue& queue, std::uint8_t depth_class) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    if (active == queue.is_active_) return;
-    queue.is_active_ = active;
-    active_queues_ += active ? 1 : -std::uint64_t{1};
+    if (active != queue.is_active_) change_active(queue, active);
   }
+  void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::uint64_t claim_size(RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The least service of so many starts.
-  std::int64_t service_of_starts(std::uint64_t starts) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  std::int64_t service_of(const Settlement& settlement) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static std::int64_t service_of_starts(const RingGate& gate, std::uint64_t starts)
+      LOCKSLEY_REQUIRES(kRingNodes);
+  // At a gate, and in the lane as a whole: start costs are the gate's own.
+  struct Service {
+    std::int64_t at_gate = 0;
+    std::int64_t in_lane = 0;
+  };
+  Service service_of(const RingGate& gate, const Settlement& settlement) const
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
@@ -283,10 +257,64 @@ class FairRing {
   void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
   RingTenant& tenant_of(const std::string& name) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The tenant that the next claim serves; null: none.
-  RingTenant* next_tenant(ClaimFilter filter) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingSeat& seat_of(RingTenant& tenant, GateId gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingGate& gate_of(GateId id) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The seat that the next claim serves; null: none. `least`: the least start of all that could be served, whatever
+  // the filter.
+  RingSeat* next_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Of the first seats of all open gates.
+  RingSeat* first_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static bool is_before(RingSeat& a, RingSeat& b, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes);
+  void note_excess(RingGate& gate, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void forgive_starts(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The clock of the tenants, or of a tenant's queues, is at least `at`. What waits at closed gates follows.
+  void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    const VirtualTime by = at - clock_.now;
+    if (by <= 0) return;
+    clock_.now = at;
+    for (RingGate* const gate : closed_) gate->level.follow(by);
+  }
+  static void pass(RingSeat& seat, VirtualTime at) LOCKSLEY_REQUIRES(kRingNodes) {
+    FairClock& clock = seat.level.clock();
+    const VirtualTime by = at - clock.now;
+    if (by <= 0) return;
+    clock.now = at;
+    if (!is_alone(seat)) follow(seat.tenant, by);
+  }
+  static void follow(RingTenant& tenant, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes);
+  // No other seat of the tenant is active, and the gate is open.
+  static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
+    return seat.tenant.active() <= 1 && seat.gate.is_open;
+  }
+  // Of those queues of the tenant that could be served; kNever: none.
+  static VirtualTime least_start(const RingTenant& tenant) LOCKSLEY_REQUIRES(kRingNodes);
+  void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    gate.executors += by;
+    if (gate.options.concurrency != 0) set_open(gate);
+  }
+  // After any change of what opens and closes the gate.
+  void set_open(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    const bool is_open =
+        gate.options.is_on && (gate.options.concurrency == 0 || gate.executors < gate.options.concurrency);
+    if (is_open == gate.is_open) return;
+    gate.is_open = is_open;
+    list(gate);
+  }
+  void owner_changed(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Updates lists and hints after any change of the gate.
+  void list(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    const std::uint32_t state = (gate.level.empty() ? 0 : kWaits) |
+                                (gate.level.has_brief() ? kWaitsBrief : 0) | (gate.is_open ? kIsOpen : 0);
+    if (state != gate.state) change_state(gate, state);
+  }
+  void change_state(RingGate& gate, std::uint32_t state) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void move(RingGate& gate, RingGate::Standing standing) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::vector<RingGate*>& list_of(RingGate::Standing standing) LOCKSLEY_REQUIRES(mutex_);
   // Updates heaps and sums after any change of the tenant, and of a queue.
   void refresh(RingTenant& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     if (tenant.fair.competes != competes) change_competes(tenant, competes);
   }
@@ -297,7 +325,10 @@ class FairRing {
   [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_back_clocks(RingTenant& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    if (!unpublished_.empty()) publish_gates();
+  }
+  void publish_gates() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
@@ -307,7 +338,13 @@ class FairRing {
 
   mutable Mutex mutex_;
   Options options_ LOCKSLEY_GUARDED_BY(mutex_);
-  FairLevel<RingTenant> level_ LOCKSLEY_GUARDED_BY(mutex_);
+  FairClock clock_ LOCKSLEY_GUARDED_BY(mutex_);  // of the tenants, at whatever gates
+  // By id; null: none.
+  std::vector<std::unique_ptr<RingGate>> gates_ LOCKSLEY_GUARDED_BY(mutex_);
+  // Those where something waits, by whether it may be claimed.
+  std::vector<RingGate*> open_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<RingGate*> closed_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<RingGate*> unpublished_ LOCKSLEY_GUARDED_BY(mutex_);
   std::unordered_map<std::string, std::unique_ptr<RingTenant>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
   // As configured, also for tenants that are not in the ring.
   std::unordered_map<std::string, std::uint32_t> tenant_weights_ LOCKSLEY_GUARDED_BY(mutex_);
@@ -335,6 +372,9 @@ class FairRing {
   // line of their own, since idle workers read them often.
   alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};
   std::atomic<std::uint64_t> arrivals_{0};
+  // The same as ready_, a bit for each gate.
+  alignas(kCacheLine) std::array<std::atomic<std::uint64_t>, GateSet::kWords> ready_gates_{};
+  std::array<std::atomic<std::uint64_t>, GateSet::kWords> brief_gates_{};
 };
 
 }  // namespace locksley

@@ -8,12 +8,12 @@ namespace locksley {
 
 void FairRing::set_weight(RingQueue& queue, std::uint32_t weight) {
   const RingLock lock(mutex_);
-  if (queue.tenant_ != nullptr) queue.tenant_->level.set_weight(queue, std::max(weight, 1U));
+  if (queue.seat_ != nullptr) queue.seat_->tenant.clock.set_weight(queue.fair, std::max(weight, 1U));
 }
 
 void FairRing::set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now) {
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr) return;
+  if (queue.seat_ == nullptr) return;
   queue.slots_ = slots;
   refresh(queue, now);
   publish();
@@ -21,7 +21,7 @@ void FairRing::set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now)
 
 void FairRing::pause(RingQueue& queue, Nanoseconds now) {
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr || queue.cancelled_) return;
+  if (queue.seat_ == nullptr || queue.cancelled_) return;
   queue.paused_ = true;
   refresh(queue, now);
   publish();
@@ -29,7 +29,7 @@ void FairRing::pause(RingQueue& queue, Nanoseconds now) {
 
 void FairRing::resume(RingQueue& queue, Nanoseconds now) {
   const RingLock lock(mutex_);
-  if (queue.tenant_ == nullptr) return;
+  if (queue.seat_ == nullptr) return;
   queue.paused_ = false;
   arrive(queue, now);
   publish();
@@ -89,7 +89,7 @@ void FairRing::set_tenant_weight(std::string_view tenant, std::uint32_t weight) 
     RingTenant& changed = *found->second;
     const bool competes = changed.fair.competes;
     set_competes(changed, false);
-    level_.set_weight(changed, std::max(weight, 1U));
+    changed.set_weight(clock_, std::max(weight, 1U));
     set_competes(changed, competes);
   }
 }
@@ -97,9 +97,9 @@ void FairRing::set_tenant_weight(std::string_view tenant, std::uint32_t weight) 
 // The service of the lane until now belongs to the weights that competed for it.
 void FairRing::change_competes(RingTenant& tenant, bool competes) {
   const ServiceReading& reading =
-      service_.advance(usage_.recent(executors_, latest_), level_.competing_weight(), latest_);
+      service_.advance(usage_.recent(executors_, latest_), clock_.competing_weight, latest_);
   competes ? tenant.due.begin(reading) : tenant.due.end(reading, tenant.fair.weight);
-  level_.set_competes(tenant, competes);
+  clock_.set_competes(tenant.fair, competes);
 }
 
 bool FairRing::reopen_tenants() {
@@ -127,23 +127,6 @@ void FairRing::set_parallelism(std::uint32_t parallelism) {
 void FairRing::set_quantum(Nanoseconds quantum) {
   const RingLock lock(mutex_);
   options_.quantum = std::max(quantum, Nanoseconds{1});
-}
-
-void FairRing::set_start_cost(Nanoseconds start_cost) {
-  const RingLock lock(mutex_);
-  start_cost = std::max(start_cost, Nanoseconds{0});
-  if (start_cost == options_.start_cost) return;
-  options_.start_cost = start_cost;
-  for (const auto& [name, tenant] : tenants_) {
-    for (RingQueue* queue = tenant->first; queue != nullptr; queue = queue->next_) {
-      tenant->level.start_anew(*queue);
-    }
-    level_.start_anew(*tenant);
-    if (tenant->queues != 0) continue;
-    idle_.remove(*tenant);
-    idle_.push(*tenant, tenant->fair.key);
-  }
-  remove_idle_tenants();
 }
 
 void FairRing::set_brief_job(Nanoseconds brief_job, Nanoseconds now) {

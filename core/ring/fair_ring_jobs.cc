@@ -22,9 +22,17 @@ constexpr std::uint64_t kClaimGrowth = 4;
 
 void FairRing::change_queued(RingQueue& queue, std::uint64_t by) {
   queue.queued_ += by;
-  queue.tenant_->queued += by;
+  queue.seat_->tenant.queued += by;
+  queue.seat_->gate.queued += by;
   queued_ += by;
   set_depth_class(queue, static_cast<std::uint8_t>(std::bit_width(queue.queued_)));
+}
+
+void FairRing::change_active(RingQueue& queue, bool active) {
+  queue.is_active_ = active;
+  const std::uint64_t by = active ? 1 : -std::uint64_t{1};
+  active_queues_ += by;
+  queue.seat_->gate.active_queues += by;
 }
 
 void FairRing::set_depth_class(RingQueue& queue, std::uint8_t depth_class) {
@@ -75,8 +83,10 @@ std::uint64_t FairRing::claim_size(RingQueue& queue) const {
   size = std::min(size, queue.largest_claim_);
   queue.largest_claim_ =
       size > std::numeric_limits<std::uint64_t>::max() / kClaimGrowth ? size : size * kClaimGrowth;
-  const std::uint64_t executors =
-      queue.slots_ == 0 ? options_.parallelism : std::min(options_.parallelism, queue.slots_);
+  std::uint64_t executors = options_.parallelism;
+  if (queue.slots_ != 0) executors = std::min<std::uint64_t>(executors, queue.slots_);
+  const std::uint64_t at_gate = queue.seat_->gate.options.concurrency;
+  if (at_gate != 0) executors = std::min(executors, at_gate);
   return std::min(size, (queue.queued_ + executors - 1) / executors);
 }
 
@@ -89,24 +99,31 @@ void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
   queue.job_cost_ = queue.job_cost_ == 0 ? cost : queue.job_cost_ + (cost - queue.job_cost_) * kCostGain;
 }
 
-std::int64_t FairRing::service_of_starts(std::uint64_t starts) const {
-  const auto cost = static_cast<std::uint64_t>(options_.start_cost.count());
+std::int64_t FairRing::service_of_starts(const RingGate& gate, std::uint64_t starts) {
+  const auto cost = static_cast<std::uint64_t>(gate.options.start_cost.count());
   if (cost == 0) return 0;
   constexpr auto kMost = static_cast<std::uint64_t>(FairLevel<RingQueue>::kMostService);
   return static_cast<std::int64_t>(starts > kMost / cost ? kMost : starts * cost);
 }
 
-std::int64_t FairRing::service_of(const Settlement& settlement) const {
+std::int64_t FairRing::expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const {
+  if (options_.share == Share::kJobs) return static_cast<std::int64_t>(jobs) * kJobService;
+  return std::max(std::int64_t{time.count()}, service_of_starts(gate, jobs));
+}
+
+FairRing::Service FairRing::service_of(const RingGate& gate, const Settlement& settlement) const {
   if (options_.share == Share::kTime) {
-    return std::max(std::int64_t{settlement.actual.count()},
-                    service_of_starts(std::max(settlement.executed, settlement.started)));
+    const std::int64_t in_lane = settlement.actual.count();
+    const std::uint64_t starts = std::max(settlement.executed, settlement.started);
+    return {.at_gate = std::max(in_lane, service_of_starts(gate, starts)), .in_lane = in_lane};
   }
   // A turn that ran sub-jobs only counts as one job: else a queue of such turns would stay at the
   // top forever.
   const bool free = settlement.executed == 0 && settlement.actual.count() <= 0;
   const std::uint64_t jobs =
       free ? 0 : std::clamp<std::uint64_t>(settlement.executed, 1, std::uint64_t{1} << 40);
-  return static_cast<std::int64_t>(jobs) * kJobService;
+  const std::int64_t service = static_cast<std::int64_t>(jobs) * kJobService;
+  return {.at_gate = service, .in_lane = service};
 }
 
 JobLength FairRing::length_of(const RingQueue& queue) const {

@@ -15,7 +15,7 @@
 namespace locksley {
 
 class FairRing;
-struct RingTenant;
+struct RingSeat;
 
 // A cursor over the indexes that were not claimed yet, the ranges that were handed back, and a
 // FairNode. Only its ring reads and changes it.
@@ -29,7 +29,7 @@ class RingQueue {
   RingQueue() = default;
   RingQueue(const RingQueue&) = delete;
   RingQueue& operator=(const RingQueue&) = delete;
-  ~RingQueue() { check(tenant_ == nullptr, "a queue is destroyed while it is in its ring"); }
+  ~RingQueue() { check(seat_ == nullptr, "a queue is destroyed while it is in its ring"); }
 
   // QueueOptions::owner: the batch.
   void* owner() const { return owner_; }
@@ -44,7 +44,7 @@ class RingQueue {
   void* owner_ = nullptr;
 
   // Set by attach(), cleared when the queue leaves.
-  RingTenant* tenant_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  RingSeat* seat_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   std::shared_ptr<void> keepalive_ LOCKSLEY_GUARDED_BY(kRingNodes);
   // The list of all queues of the tenant, ready or not.
   RingQueue* previous_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;

@@ -1,4 +1,5 @@
-// A tenant in a ring: a node on the level of tenants, and the level of its own queues.
+// A tenant in a ring: a competitor among the tenants at each gate where it has queues, and the clock of
+// its own queues.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "core/ring/fair_level.h"
 #include "core/ring/indexed_heap.h"
 #include "core/ring/result_account.h"
+#include "core/ring/ring_gate.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_queue.h"
 
@@ -16,10 +18,9 @@ namespace locksley {
 
 // Owned by the ring: made with its first queue, and kept when it has none (FairRing::Options::
 // most_idle_tenants). Guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
-struct RingTenant {
+struct RingTenant : FairOwner<RingSeat> {
   std::string name LOCKSLEY_GUARDED_BY(kRingNodes);
-  FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
-  FairLevel<RingQueue> level LOCKSLEY_GUARDED_BY(kRingNodes);
+  FairClock clock LOCKSLEY_GUARDED_BY(kRingNodes);             // of its queues, at whatever gates
   RingQueue* first LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;  // all its queues, ready or not
   std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these

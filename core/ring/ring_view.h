@@ -24,6 +24,18 @@ struct TenantView {
   bool is_idle = true;  // without queues: kept for its counters
 };
 
+struct GateView {
+  std::uint32_t gate = 0;
+  std::uint32_t concurrency = 0;  // 0: no limit
+  bool is_on = true;              // the owner's switch
+  bool is_open = true;            // jobs of it may be claimed: it is on, and below its concurrency
+  std::uint64_t queues = 0;       // attached, internal ones too
+  // Queues with jobs (paused ones too) or with executors.
+  std::uint64_t active_queues = 0;
+  std::uint64_t queued = 0;  // jobs
+  std::uint32_t executors = 0;
+};
+
 struct RingSnapshot {
   std::uint64_t queued = 0;   // jobs
   std::uint64_t claimed = 0;  // jobs claimed and not settled
@@ -34,6 +46,7 @@ struct RingSnapshot {
   std::uint64_t claims_total = 0;
   std::vector<std::uint64_t> deepest;  // numbers of jobs in the deepest queues, deepest first
   std::vector<TenantView> tenants;     // by name
+  std::vector<GateView> gates;         // by id
 };
 
 struct QueueView {
@@ -50,7 +63,9 @@ struct QueueView {
   bool at_slots = false;
   bool backs_off = false;         // its jobs broke an executor: FairRing::end_backoffs()
   bool results_at_limit = false;  // the tenant's account of results is full: nothing of it starts
+  bool gate_is_closed = false;    // its gate is off, or at its concurrency
   bool waiting = false;           // has jobs that may be claimed now
+  std::uint32_t gate = 0;
 };
 
 }  // namespace locksley

@@ -25,12 +25,18 @@ class FairLevelTest : public ::testing::Test {
   }
   // A whole turn that was expected to cost `expected` and cost `actual`.
   void turn(Node& node, std::int64_t expected, std::int64_t actual) LOCKSLEY_REQUIRES(kRingNodes) {
-    const VirtualTime charged = level.charge(node, expected);
-    level.settle(node, charged, node.fair.epoch, actual);
+    const VirtualTime charged = charge(node, expected);
+    level.settle(node, charged, false, actual);
     level.set_ready(node, true, node.fair.length);
   }
+  // As the ring charges a node: at the least start of all that are ready.
+  VirtualTime charge(Node& node, std::int64_t expected) LOCKSLEY_REQUIRES(kRingNodes) {
+    clock.now = std::max(clock.now, level.top_time());
+    return level.charge(node, expected);
+  }
   Mutex mutex;
-  Level level;
+  FairClock clock;
+  Level level{clock};
   Node a, b;
 };
 
@@ -84,10 +90,10 @@ TEST_F(FairLevelTest, AChargeIsRoundedUpAndTakenBackWhole) {
   const RingLock lock(mutex);
   a.fair.weight = 4;
   enter(a, 100);
-  EXPECT_EQ(level.charge(a, 9), 3);
+  EXPECT_EQ(charge(a, 9), 3);
   EXPECT_EQ(a.fair.key, 103);
   EXPECT_EQ(a.fair.executors, 1u);
-  level.settle(a, 3, a.fair.epoch, 9);
+  level.settle(a, 3, false, 9);
   EXPECT_EQ(a.fair.key, 102);
   EXPECT_EQ(a.fair.remainder, 1u);
   EXPECT_EQ(a.fair.executors, 0u);
@@ -105,10 +111,10 @@ TEST_F(FairLevelTest, WhatDoesNotFillAWeightIsPaidWithTheNextTurn) {
 TEST_F(FairLevelTest, TheVirtualTimeIsTheGreatestKeyThatWasServed) {
   const RingLock lock(mutex);
   enter(a, 10);
-  level.charge(a, 5);
+  charge(a, 5);
   EXPECT_EQ(level.now(), 10);
   level.set_ready(a, true, kBrief);
-  level.charge(a, 5);
+  charge(a, 5);
   EXPECT_EQ(level.now(), 15);
   enter(b, 3);
   EXPECT_EQ(b.fair.key, 15) << "being away earns nothing";
@@ -118,51 +124,37 @@ TEST_F(FairLevelTest, APreferredNodeDoesNotMoveTheClockPastTheOthers) {
   const RingLock lock(mutex);
   enter(a, 100, kBrief);
   enter(b, 20, kLengthy);
-  level.charge(a, 5);
+  charge(a, 5);
   EXPECT_EQ(level.now(), 20);
 }
 
 TEST_F(FairLevelTest, AnAbsurdServiceCountsAsTheGreatest) {
   const RingLock lock(mutex);
   enter(a);
-  EXPECT_EQ(level.charge(a, std::numeric_limits<std::int64_t>::max()), Level::kMostService);
-}
-
-TEST_F(FairLevelTest, JoiningMovesTheClockOnlyWhereNobodyIsReady) {
-  const RingLock lock(mutex);
-  enter(a, 50);
-  level.join(a);
-  EXPECT_EQ(level.now(), 0);
-  EXPECT_EQ(a.fair.executors, 1u);
-  level.set_ready(a, false, kBrief);
-  level.join(a);
-  EXPECT_EQ(level.now(), 50);
-  EXPECT_EQ(a.fair.executors, 2u);
+  EXPECT_EQ(charge(a, std::numeric_limits<std::int64_t>::max()), Level::kMostService);
 }
 
 TEST_F(FairLevelTest, AnEstimateTakenBackAfterANewEntryNeverBringsANodeBelowTheVirtualTime) {
   const RingLock lock(mutex);
   enter(a, 0);
   enter(b, 0);
-  const VirtualTime charged = level.charge(a, 1000);
-  const std::uint32_t epoch = a.fair.epoch;
+  const VirtualTime charged = charge(a, 1000);
   level.set_ready(a, false, kBrief);
   for (int i = 0; i < 3; ++i) turn(b, 100, 100);
   EXPECT_EQ(level.now(), 200);
   level.set_ready(a, true, kBrief);  // at its own finish, 1000: 800 ahead
   EXPECT_EQ(a.fair.key, 1000);
-  level.settle(a, charged, epoch, 10);
+  level.settle(a, charged, true, 10);
   EXPECT_EQ(a.fair.key, 200) << "its own finish is 10, which is behind the virtual time it entered at";
 }
 
 TEST_F(FairLevelTest, AnEstimateThatWasTooSmallIsPaidAfterANewEntryToo) {
   const RingLock lock(mutex);
   enter(a, 0);
-  const VirtualTime charged = level.charge(a, 100);
-  const std::uint32_t epoch = a.fair.epoch;
+  const VirtualTime charged = charge(a, 100);
   level.set_ready(a, false, kBrief);
   level.set_ready(a, true, kBrief);
-  level.settle(a, charged, epoch, 300);
+  level.settle(a, charged, true, 300);
   EXPECT_EQ(a.fair.key, 300);
 }
 
@@ -170,16 +162,16 @@ TEST_F(FairLevelTest, TheCompetingWeightIsTheSumOfThoseThatCompete) {
   const RingLock lock(mutex);
   a.fair.weight = 3;
   b.fair.weight = 5;
-  level.set_competes(a, true);
-  level.set_competes(b, true);
-  level.set_competes(b, true);
-  EXPECT_EQ(level.competing_weight(), 8u);
-  level.set_weight(b, 2);
-  EXPECT_EQ(level.competing_weight(), 5u);
-  level.set_competes(a, false);
-  EXPECT_EQ(level.competing_weight(), 2u);
-  level.set_weight(a, 7);
-  EXPECT_EQ(level.competing_weight(), 2u) << "it does not compete";
+  clock.set_competes(a.fair, true);
+  clock.set_competes(b.fair, true);
+  clock.set_competes(b.fair, true);
+  EXPECT_EQ(clock.competing_weight, 8u);
+  clock.set_weight(b.fair, 2);
+  EXPECT_EQ(clock.competing_weight, 5u);
+  clock.set_competes(a.fair, false);
+  EXPECT_EQ(clock.competing_weight, 2u);
+  clock.set_weight(a.fair, 7);
+  EXPECT_EQ(clock.competing_weight, 2u) << "it does not compete";
   EXPECT_EQ(a.fair.weight, 7u);
 }
 
@@ -187,9 +179,9 @@ TEST_F(FairLevelTest, ANewWeightScalesTheServiceThatIsNotPaidYet) {
   const RingLock lock(mutex);
   a.fair.weight = 10;
   a.fair.remainder = 6;
-  level.set_weight(a, 5);
+  clock.set_weight(a.fair, 5);
   EXPECT_EQ(a.fair.remainder, 3u);
-  level.set_weight(a, 20);
+  clock.set_weight(a.fair, 20);
   EXPECT_EQ(a.fair.remainder, 12u);
 }
 
@@ -198,7 +190,7 @@ TEST_F(FairLevelTest, TheEndOfABusyPeriodForgivesWhatAnyoneIsAhead) {
   enter(a, 0);
   turn(a, 500, 500);
   level.set_ready(a, false, kBrief);
-  level.end_busy_period();
+  clock.end_busy_period();
   EXPECT_EQ(level.now(), 500);
   enter(b, 0);
   EXPECT_EQ(b.fair.key, 500);
@@ -208,27 +200,26 @@ TEST_F(FairLevelTest, SettingTheClockBackKeepsTheOrderAndTheDistances) {
   const RingLock lock(mutex);
   enter(a, 1000, kBrief);
   enter(b, 1300, kLengthy);
-  level.charge(a, 100);
+  charge(a, 100);
   level.set_ready(a, true, kBrief);
-  const VirtualTime by = level.set_back();
-  EXPECT_EQ(by, 1000);
+  level.set_back();
+  EXPECT_EQ(clock.set_back(), 1000);
   EXPECT_EQ(level.now(), 0);
-  Level::set_back(a, by);
-  Level::set_back(b, by);
+  level.set_back(a);
+  level.set_back(b);
   EXPECT_EQ(a.fair.key, 100);
   EXPECT_EQ(b.fair.key, 300);
   std::vector<VirtualTime> keys;
   level.for_each_ready(1, [&](const Node&, const FairKey& key) { keys.push_back(key.start); });
   EXPECT_THAT(keys, ::testing::UnorderedElementsAre(100, 300));
-  level.end_busy_period();
+  clock.end_busy_period();
   EXPECT_EQ(level.now(), 0) << "what ended latest is set back too";
 }
 
 TEST_F(FairLevelTest, ANodeThatIsFarBehindIsSetBackToABound) {
   const RingLock lock(mutex);
-  a.fair.key = -(VirtualTime{1} << 61);
-  Level::set_back(a, VirtualTime{1} << 61);
-  EXPECT_EQ(a.fair.key, -(VirtualTime{1} << 61));
+  const VirtualTime far = VirtualTime{1} << 61;
+  EXPECT_EQ(Level::set_back(-far, far), -far);
 }
 
 TEST_F(FairLevelTest, EveryStridethReadyNodeIsVisited) {
@@ -244,16 +235,48 @@ TEST_F(FairLevelTest, EveryStridethReadyNodeIsVisited) {
   EXPECT_EQ(visits, 4) << "three of ten, and one of one";
 }
 
-TEST_F(FairLevelTest, EachEntryIsAnEpochAndNoneIsZero) {
+TEST_F(FairLevelTest, EachEntryHasANumberAndAMoveBetweenTheHeapsIsNone) {
   const RingLock lock(mutex);
   enter(a);
-  EXPECT_EQ(a.fair.epoch, 2u);
+  const std::uint64_t entry = a.fair.entry;
+  EXPECT_GT(entry, 0U);
   level.set_ready(a, true, kLengthy);
-  EXPECT_EQ(a.fair.epoch, 2u) << "it went from one heap to the other";
+  EXPECT_EQ(a.fair.entry, entry) << "it went from one heap to the other";
   level.set_ready(a, false, kBrief);
-  a.fair.epoch = ~std::uint32_t{0};
   level.set_ready(a, true, kBrief);
-  EXPECT_EQ(a.fair.epoch, 1u);
+  EXPECT_GT(a.fair.entry, entry);
+}
+
+TEST_F(FairLevelTest, ALevelThatCouldNotBeServedFollowsTheClockAsAWhole) {
+  const RingLock lock(mutex);
+  enter(a, 10);
+  enter(b, 40);
+  clock.now = 100;
+  level.follow(70);
+  EXPECT_EQ(level.top_time(), 80) << "it was 20 behind when the time began in which it could not be served";
+  EXPECT_EQ(level.time_of(b.fair.key), 110) << "the distances remain";
+  EXPECT_EQ(level.now(), 30);
+  level.follow(70);
+  EXPECT_EQ(level.top_time(), 100) << "no further than the clock";
+  EXPECT_EQ(level.shifts(), 2U);
+  level.follow(70);
+  EXPECT_EQ(level.shifts(), 2U);
+  level.set_ready(a, false, kBrief);
+  level.set_ready(b, false, kBrief);
+  level.follow(70);
+  EXPECT_EQ(level.shifts(), 2U) << "nobody waits";
+}
+
+TEST_F(FairLevelTest, ALevelIsPulledToTheClockAndNoFurther) {
+  const RingLock lock(mutex);
+  enter(a, 30);
+  enter(b, 50);
+  EXPECT_EQ(level.pull(20), 20);
+  EXPECT_EQ(level.top_time(), 10);
+  EXPECT_EQ(level.pull(20), 10);
+  EXPECT_EQ(level.top_time(), 0);
+  EXPECT_EQ(level.time_of(b.fair.key), 20);
+  EXPECT_EQ(level.pull(20), 0);
 }
 
 }  // namespace

@@ -1,0 +1,236 @@
+// One competitor that waits at several levels of a clock: a tenant whose batches belong to several
+// gates. core/FAIRNESS.md, "Gates", says why it is done so.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/ring/fair_level.h"
+#include "core/ring/ring_lock.h"
+
+namespace locksley {
+
+// What one part of an owner has for itself. A member `own` of the part.
+struct FairPart {
+  std::uint64_t shifts = 0;     // FairLevel::shifts() when the part became inactive
+  std::uint32_t executors = 0;  // of this part; fair.executors of an active part counts its owner's
+  bool is_active = false;       // ready, or with executors
+};
+
+// What FairOwner::charge() has charged in advance, for settle().
+struct FairCharge {
+  VirtualTime amount = 0;
+  std::uint64_t turn = 0;  // FairClock::turns
+};
+
+// The parts of one competitor, each a node of another level; all these levels have one clock. A turn of one
+// part is charged to all that are active, so the service that the owner gets at one level counts at the
+// others. With one part this is a FairNode and no more.
+//
+// Part has the members `fair` (FairNode) and `own` (FairPart), and home(), the level on which it competes.
+// A base of the tenant; guarded as FairLevel is. Nothing blocks or fails.
+template <class Part>
+class FairOwner {
+ public:
+  // Weight, executors and usage are of all parts. Key, slack, entry, turn and remainder are those of a single
+  // node on the clock that is charged with everything. They are kept while several parts are active or none;
+  // while one is, that part's are those of the owner.
+  FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kRingNodes);
+
+  // `part` is or is not ready, after any change of it. One that becomes ready starts where its owner does, and
+  // not before its own finish.
+  void set_ready(Part& part, bool ready, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (ready && !part.fair.is_ready()) {
+      if (parts.size() > 1) {
+        enter(part);
+        part.home().admit(part, length);
+        return;
+      }
+      activate(part);
+    }
+    part.home().set_ready(part, ready, length);
+    if (!ready && part.own.is_active && part.own.executors == 0) rest(part);
+  }
+
+  // `part`, which is ready, takes a turn that is expected to cost `service`. The caller then calls set_ready().
+  FairCharge charge(Part& part, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (active_ > 1) update_key(clock_of(part));
+    const VirtualTime charged = part.home().charge(part, service);
+    ++part.own.executors;
+    ++fair.executors;
+    if (active_ > 1) charge_others(part, charged);
+    return {.amount = charged, .turn = part.fair.turn};
+  }
+  // An executor joins without a charge.
+  FairCharge join(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (!part.own.is_active) {
+      update_key(clock_of(part));
+      activate(part);
+      if (parts.size() > 1) take_place(part, part.own.shifts != part.home().shifts());
+    }
+    ++part.own.executors;
+    ++part.fair.executors;
+    ++fair.executors;
+    if (active_ > 1) charge_others(part, 0);
+    return {.turn = clock_of(part).turns};
+  }
+  // A turn of `part` is over. What it used replaces the charge: `service` at its own level, and `shared` at the
+  // others. The caller then calls set_ready().
+  void settle(Part& part, const FairCharge& charged, std::int64_t service, std::int64_t shared)
+      LOCKSLEY_REQUIRES(kRingNodes) {
+    part.home().settle(part, charged.amount, charged.turn < part.fair.entry, service);
+    --part.own.executors;
+    --fair.executors;
+    if (active_ > 1) settle_others(part, charged, shared);
+  }
+
+  void set_weight(FairClock& clock, std::uint32_t weight) LOCKSLEY_REQUIRES(kRingNodes) {
+    clock.set_weight(fair, weight);
+    for (const auto& part : parts) {
+      if (part->own.is_active) part->home().change_weight(std::uint64_t{weight} - part->fair.weight);
+      clock.set_weight(part->fair, weight);
+    }
+  }
+  // What `part` has received at its level no longer counts.
+  void start_anew(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    part.home().start_anew(part);
+    part.own.shifts = part.home().shifts();
+    if (parts.size() > 1) return;
+    fair.key = part.home().clock().now;
+    fair.slack = 0;
+    fair.entry = part.fair.entry;
+  }
+  // Before a level ceases to be, `part`, which is inactive and on it.
+  void remove(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    std::erase_if(parts, [&](const auto& each) { return each.get() == &part; });
+    // The last one is a node by itself from now on, so it takes what the owner is ahead.
+    if (parts.size() == 1 && !parts[0]->own.is_active) {
+      Part& last = *parts[0];
+      last.fair.key = std::max(last.fair.key, last.home().key_of(fair.key));
+    }
+  }
+
+  // How many parts are ready or have executors.
+  std::uint32_t active() const LOCKSLEY_REQUIRES(kRingNodes) { return active_; }
+
+ private:
+  static FairClock& clock_of(Part& part) LOCKSLEY_REQUIRES(kRingNodes) { return part.home().clock(); }
+  static VirtualTime time_of(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    return part.home().time_of(part.fair.key);
+  }
+
+  void activate(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (part.own.is_active) return;
+    part.own.is_active = true;
+    part.fair.executors = fair.executors;
+    part.home().change_weight(fair.weight);
+    ++active_;
+  }
+
+  // `part` is neither ready nor has executors.
+  void rest(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    part.own.is_active = false;
+    part.own.shifts = part.home().shifts();
+    part.fair.executors = 0;
+    part.home().change_weight(-std::uint64_t{fair.weight});
+    if (--active_ == 0) {
+      fair.key = time_of(part);
+    } else if (active_ == 1) {
+      // The part that is left is the owner now: it must not start before it.
+      Part& last = only();
+      if (!last.fair.is_ready() && time_of(last) < fair.key) take_place(last, false);
+    }
+  }
+
+  Part& only() const LOCKSLEY_REQUIRES(kRingNodes) {
+    for (const auto& part : parts) {
+      if (part->own.is_active) return *part;
+    }
+    return *parts.front();
+  }
+
+  // Brings `fair` up to date before parts are compared with it. Where levels were shifted, the owner is as far
+  // as the part that is the least.
+  void update_key(FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (active_ == 1) {
+      Part& part = only();
+      fair.key = time_of(part);
+      fair.slack = part.fair.slack;
+      fair.entry = part.fair.entry;
+      fair.turn = part.fair.turn;
+      fair.remainder = part.fair.remainder;
+      return;
+    }
+    VirtualTime least = std::numeric_limits<VirtualTime>::max();
+    for (const auto& part : parts) {
+      if (part->fair.is_ready()) least = std::min(least, time_of(*part));
+    }
+    if (least != std::numeric_limits<VirtualTime>::max() && least > fair.key) {
+      const std::uint64_t turn = fair.turn;
+      clock.enter(fair, least);
+      fair.turn = turn;  // it has waited as long as before
+    }
+  }
+
+  // `part` becomes ready beside other parts.
+  void enter(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    FairClock& clock = clock_of(part);
+    if (active_ != 0) update_key(clock);
+    const bool is_new = std::ranges::none_of(
+        parts, [](const auto& each) LOCKSLEY_REQUIRES(kRingNodes) { return each->fair.is_ready(); });
+    if (is_new) clock.enter(fair, clock.now);
+    const bool was_active = part.own.is_active;
+    activate(part);
+    take_place(part, was_active || part.own.shifts != part.home().shifts());
+  }
+
+  // The key of `part` is the owner's, or its own finish, if that counts and is more.
+  void take_place(Part& part, bool own_counts) LOCKSLEY_REQUIRES(kRingNodes) {
+    const VirtualTime key = part.home().key_of(fair.key);
+    part.fair.turn = fair.turn;
+    if (own_counts && part.fair.key > key) {
+      part.fair.slack = key - part.fair.key;
+      if (part.own.executors == 0) part.fair.entry = ++clock_of(part).turns;
+      return;
+    }
+    part.fair.key = key;
+    part.fair.slack = fair.slack;
+    part.fair.entry = fair.entry;
+    part.fair.remainder = fair.remainder;
+  }
+
+  void charge_others(Part& part, VirtualTime charged) LOCKSLEY_REQUIRES(kRingNodes) {
+    fair.key += charged;
+    fair.turn = part.fair.turn;
+    for (const auto& other : parts) {
+      if (!other->own.is_active || other.get() == &part) continue;
+      other->fair.key += charged;
+      other->fair.turn = part.fair.turn;
+      ++other->fair.executors;
+      other->home().update(*other);
+    }
+  }
+
+  // Service elsewhere moves a part as far as its owner is, and one such turn further, but no more: else it would
+  // owe, at a level that was shifted, for time that nobody there could have had.
+  void settle_others(Part& part, const FairCharge& charged, std::int64_t shared)
+      LOCKSLEY_REQUIRES(kRingNodes) {
+    FairLevel<Part>::correct(fair, charged.amount, charged.turn < fair.entry, shared);
+    update_key(clock_of(part));
+    const VirtualTime turn = FairLevel<Part>::charge_of(fair, shared);
+    for (const auto& other : parts) {
+      if (!other->own.is_active || other.get() == &part) continue;
+      other->home().settle(*other, charged.amount, charged.turn < other->fair.entry, shared);
+      const VirtualTime beyond = std::min(time_of(*other) - fair.key - turn, turn);
+      if (beyond > 0) other->fair.key -= beyond;
+      other->home().update(*other);
+    }
+  }
+
+  std::uint32_t active_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+};
+
+}  // namespace locksley

@@ -1,0 +1,265 @@
+// The gates of a ring: which are open, which of the tenants that wait at them is next, and how the clocks
+// pass for those that cannot be served.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "core/base/check.h"
+#include "core/ring/fair_ring.h"
+
+namespace locksley {
+
+// ---- The owner's calls ----
+
+std::optional<GateId> FairRing::add_gate(const GateOptions& options) {
+  const RingLock lock(mutex_);
+  const auto free = std::ranges::find_if(gates_, [](const auto& gate) { return gate == nullptr; });
+  const auto id = static_cast<GateId>(free - gates_.begin());
+  if (id == kMostGates) return std::nullopt;
+  if (free == gates_.end()) {
+    gates_.emplace_back();
+    // So that no later call allocates.
+    for (auto* list : {&open_, &closed_, &unpublished_}) list->reserve(gates_.size());
+  }
+  gates_[id] = std::make_unique<RingGate>(id, clock_, options);
+  gates_[id]->options.start_cost = std::max(options.start_cost, Nanoseconds{0});
+  return id;
+}
+
+bool FairRing::remove_gate(GateId id) {
+  const RingLock lock(mutex_);
+  RingGate& gate = gate_of(id);
+  if (id == 0 || gate.queues != 0) return false;
+  for (const auto& [name, tenant] : tenants_) {
+    const auto seat =
+        std::ranges::find_if(tenant->parts, [&](const auto& each) { return &each->gate == &gate; });
+    if (seat != tenant->parts.end()) tenant->remove(**seat);
+  }
+  gates_[id] = nullptr;
+  return true;
+}
+
+void FairRing::set_gate_concurrency(GateId id, std::uint32_t concurrency) {
+  const RingLock lock(mutex_);
+  RingGate& gate = gate_of(id);
+  gate.options.concurrency = concurrency;
+  owner_changed(gate);
+}
+
+void FairRing::set_gate_switch(GateId id, bool is_on) {
+  const RingLock lock(mutex_);
+  RingGate& gate = gate_of(id);
+  gate.options.is_on = is_on;
+  owner_changed(gate);
+}
+
+void FairRing::owner_changed(RingGate& gate) {
+  const bool was_open = gate.standing == RingGate::Standing::kOpen;
+  set_open(gate);
+  // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
+  if (!was_open && gate.standing == RingGate::Standing::kOpen)
+    arrivals_.fetch_add(1, std::memory_order_relaxed);
+  publish();
+}
+
+void FairRing::set_start_cost(Nanoseconds start_cost, GateId id) {
+  const RingLock lock(mutex_);
+  RingGate& gate = gate_of(id);
+  start_cost = std::max(start_cost, Nanoseconds{0});
+  if (start_cost == gate.options.start_cost) return;
+  gate.options.start_cost = start_cost;
+  gate.excess = 0;
+  for (const auto& [name, tenant] : tenants_) {
+    for (RingQueue* queue = tenant->first; queue != nullptr; queue = queue->next_) {
+      if (&queue->seat_->gate == &gate) queue->seat_->level.start_anew(*queue);
+    }
+    for (const auto& seat : tenant->parts) {
+      if (&seat->gate == &gate) tenant->start_anew(*seat);
+    }
+    if (tenant->queues != 0) continue;
+    idle_.remove(*tenant);
+    idle_.push(*tenant, tenant->fair.key);
+  }
+  remove_idle_tenants();
+}
+
+// ---- Seats ----
+
+RingGate& FairRing::gate_of(GateId id) {
+  check(id < gates_.size() && gates_[id] != nullptr, "a gate that the ring does not have");
+  return *gates_[id];
+}
+
+RingSeat& FairRing::seat_of(RingTenant& tenant, GateId id) {
+  RingGate& gate = gate_of(id);
+  for (const auto& seat : tenant.parts) {
+    if (&seat->gate == &gate) return *seat;
+  }
+  RingSeat& seat = *tenant.parts.emplace_back(std::make_unique<RingSeat>(tenant, tenant.clock, gate));
+  seat.fair.key = gate.level.now();
+  seat.fair.weight = tenant.fair.weight;
+  seat.own.shifts = gate.level.shifts();
+  return seat;
+}
+
+// ---- Who is next ----
+
+RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least) {
+  while (!open_.empty()) {
+    RingSeat* seat = nullptr;
+    if (open_.size() == 1 && gates == nullptr) {
+      const FairLevel<RingSeat>& level = open_.front()->level;
+      if (filter == ClaimFilter::kBrief && !level.has_brief()) return nullptr;
+      seat = filter == ClaimFilter::kAny ? &level.top() : &level.top_brief();
+      least = level.top_time();
+    } else {
+      seat = first_seat(filter, gates, least);
+      if (seat == nullptr) return nullptr;
+    }
+    RingTenant& tenant = seat->tenant;
+    if (tenant.results == nullptr || !tenant.results->is_full_and_awaited()) return seat;
+    tenant.is_shut = true;
+    ++shut_tenants_;
+    refresh(tenant);
+  }
+  return nullptr;
+}
+
+RingSeat* FairRing::first_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least) {
+  RingSeat* first = nullptr;
+  least = kNever;
+  for (RingGate* const gate : open_) {
+    if (gate->excess != 0) forgive_starts(*gate);
+    least = std::min(least, gate->level.top_time());
+    if (gates != nullptr && !gates->has(gate->id)) continue;
+    if (filter == ClaimFilter::kBrief && !gate->level.has_brief()) continue;
+    RingSeat& seat = filter == ClaimFilter::kAny ? gate->level.top() : gate->level.top_brief();
+    if (first == nullptr || is_before(seat, *first, filter)) first = &seat;
+  }
+  return first;
+}
+
+bool FairRing::is_before(RingSeat& a, RingSeat& b, ClaimFilter filter) {
+  const auto start = [](auto& level, auto& node) LOCKSLEY_REQUIRES(kRingNodes) {
+    FairKey key(node.fair);
+    key.start = level.time_of(key.start);
+    return key;
+  };
+  const FairKey key_a = start(a.gate.level, a);
+  const FairKey key_b = start(b.gate.level, b);
+  // One tenant, no further at one gate than at the other: its queues decide.
+  if (&a.tenant == &b.tenant && key_a.start == key_b.start) {
+    const bool any = filter == ClaimFilter::kAny;
+    return start(a.level, any ? a.level.top() : a.level.top_brief()) <
+           start(b.level, any ? b.level.top() : b.level.top_brief());
+  }
+  return key_a < key_b;
+}
+
+// Start costs order those who wait at one gate. Beside other gates they count for nothing: the level as a whole
+// has received the time that was used. So where its first is ahead of the clock, as much as start costs may
+// have brought about is taken back from all alike.
+void FairRing::note_excess(RingGate& gate, const Service& service) {
+  const bool is_alone = open_.size() + closed_.size() <= 1;
+  const auto weight = static_cast<std::int64_t>(std::max<std::uint64_t>(gate.level.active_weight(), 1));
+  constexpr VirtualTime kMost = FairLevel<RingSeat>::kMostService;
+  gate.excess = is_alone ? 0 : std::min(kMost, gate.excess + (service.at_gate - service.in_lane) / weight);
+}
+
+void FairRing::forgive_starts(RingGate& gate) { gate.excess -= gate.level.pull(gate.excess); }
+
+// ---- Clocks ----
+
+void FairRing::follow(RingTenant& tenant, VirtualTime by) {
+  for (const auto& seat : tenant.parts) {
+    if (!seat->gate.is_open) seat->level.follow(by);
+  }
+}
+
+VirtualTime FairRing::least_start(const RingTenant& tenant) {
+  VirtualTime least = kNever;
+  for (const auto& seat : tenant.parts) {
+    if (!seat->level.empty() && seat->gate.is_open) least = std::min(least, seat->level.top_time());
+  }
+  return least;
+}
+
+void FairRing::set_back_clocks(RingTenant& busy) {
+  if (clock_.now >= options_.set_back_at) {
+    for (const auto& gate : gates_) {
+      if (gate != nullptr) gate->level.set_back();
+    }
+    const VirtualTime by = clock_.set_back();
+    for (const auto& [name, tenant] : tenants_) {
+      tenant->fair.key = FairLevel<RingSeat>::set_back(tenant->fair.key, by);
+      for (const auto& seat : tenant->parts) seat->home().set_back(*seat);
+    }
+    idle_.change_keys([by](VirtualTime key) { return FairLevel<RingSeat>::set_back(key, by); });
+  }
+  if (busy.clock.now >= options_.set_back_at) {
+    for (const auto& seat : busy.parts) seat->level.set_back();
+    busy.clock.set_back();
+    for (RingQueue* queue = busy.first; queue != nullptr; queue = queue->next_)
+      queue->seat_->level.set_back(*queue);
+  }
+}
+
+// ---- Lists and hints ----
+
+void FairRing::change_state(RingGate& gate, std::uint32_t state) {
+  using Standing = RingGate::Standing;
+  gate.state = state;
+  const bool is_open = (state & kIsOpen) != 0;
+  const Standing standing = (state & kWaits) == 0 ? Standing::kIdle
+                            : is_open             ? Standing::kOpen
+                                                  : Standing::kClosed;
+  const std::uint32_t ready = is_open ? state & (kWaits | kWaitsBrief) : 0;
+  if (standing != gate.standing) move(gate, standing);
+  if (ready == gate.ready) return;
+  gate.ready = ready;
+  if (!std::exchange(gate.is_unpublished, true)) unpublished_.push_back(&gate);
+}
+
+void FairRing::move(RingGate& gate, RingGate::Standing standing) {
+  if (gate.standing != RingGate::Standing::kIdle) {
+    std::vector<RingGate*>& list = list_of(gate.standing);
+    list.back()->place = gate.place;
+    list[gate.place] = list.back();
+    list.pop_back();
+  }
+  gate.standing = standing;
+  if (standing == RingGate::Standing::kIdle) return;
+  std::vector<RingGate*>& list = list_of(standing);
+  gate.place = static_cast<std::uint32_t>(list.size());
+  list.push_back(&gate);
+}
+
+std::vector<RingGate*>& FairRing::list_of(RingGate::Standing standing) {
+  return standing == RingGate::Standing::kOpen ? open_ : closed_;
+}
+
+void FairRing::publish_gates() {
+  for (RingGate* const gate : unpublished_) {
+    gate->is_unpublished = false;
+    const std::uint32_t changed = gate->ready ^ std::exchange(gate->published, gate->ready);
+    const std::uint64_t bit = GateSet::bit(gate->id);
+    if ((changed & kReadyAny) != 0) ready_gates_[gate->id / 64].fetch_xor(bit);
+    if ((changed & kReadyBrief) != 0) brief_gates_[gate->id / 64].fetch_xor(bit);
+  }
+  unpublished_.clear();
+  std::uint32_t ready = 0;
+  for (const RingGate* const gate : open_) ready |= gate->ready;
+  if (ready == published_ready_) return;
+  published_ready_ = ready;
+  ready_.store(ready);
+}
+
+bool FairRing::has_work(const GateSet& gates, ClaimFilter filter) const {
+  const auto& ready = filter == ClaimFilter::kAny ? ready_gates_ : brief_gates_;
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    if ((ready[i].load() & gates.word(i)) != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace locksley

@@ -1,0 +1,77 @@
+// What goes in and out of a ring: queues' options, claims, and the accounts of turns.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "core/ring/fair_owner.h"
+#include "core/ring/result_account.h"
+#include "core/ring/ring_gate.h"
+#include "core/ring/ring_queue.h"
+
+namespace locksley {
+
+// What is shared out fairly: worker time, or the number of jobs.
+enum class Share : std::uint8_t { kTime, kJobs };
+
+// Which queues a claim may come from. kBrief: only those whose jobs are brief
+// (FairRing::Options::brief_job), for workers that are reserved for such jobs.
+enum class ClaimFilter : std::uint8_t { kAny, kBrief };
+
+struct QueueOptions {
+  std::string tenant = "default";
+  std::uint32_t weight = 1;  // 0 counts as 1
+  std::uint32_t slots = 0;   // executors at once; 0: no cap
+  Nanoseconds cost_hint{0};  // expected cost of a job; 0: unknown
+  void* owner = nullptr;     // RingQueue::owner()
+  // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
+  ResultAccount* results = nullptr;
+  bool is_internal = false;  // not a batch of a user: views do not count it
+  GateId gate = 0;           // an existing one of the ring
+};
+
+// What the ring has charged in advance for a turn. Made by the ring, and handed back to it
+// unchanged in the settlement.
+struct Charge {
+  Nanoseconds time{};   // the estimate; 0 for a thief
+  Nanoseconds began{};  // when the turn began
+  VirtualTime queue = 0;
+  FairCharge tenant;
+  std::uint32_t queue_epoch = 0;
+  GateId gate = 0;  // the queue's
+};
+
+// The jobs of a queue that an executor takes at the beginning of its turn. The executor counts as
+// one of the queue, and of its gate, until it settles.
+struct Claim {
+  RingQueue* queue = nullptr;
+  IndexRange range{};
+  Charge charged{};
+  Nanoseconds waited{};  // how long the queue had jobs to claim before this claim
+};
+
+// The account of one executor's turn.
+struct Settlement {
+  Charge charged{};             // of the claim, or as join() returned it
+  Nanoseconds actual{};         // worker time used
+  std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
+  std::uint64_t started = 0;    // jobs that began, where starts are scarce: some of these may be left
+  IndexRange left{};            // claimed jobs that were not executed, and go back
+  bool has_ended_well = false;  // a job of the turn ended with status ok
+  // The last job of the turn broke the executor (a worker program has crashed): the queue is not
+  // served until its back-off ends.
+  bool has_broken = false;
+};
+
+// The result of a settlement.
+struct [[nodiscard]] Settled {
+  // Jobs that went back to a cancelled queue: they never run, and the caller has to record that.
+  IndexRange dropped{};
+  // The claim of the next turn, where the caller asked for one.
+  std::optional<Claim> claim;
+};
+
+}  // namespace locksley

@@ -205,13 +205,12 @@ class FairOwner {
   void charge_others(Part& part, VirtualTime charged) LOCKSLEY_REQUIRES(kRingNodes) {
     fair.key += charged;
     fair.turn = part.fair.turn;
-    for (const auto& other : parts) {
-      if (!other->own.is_active || other.get() == &part) continue;
-      other->fair.key += charged;
-      other->fair.turn = part.fair.turn;
-      ++other->fair.executors;
-      other->home().update(*other);
-    }
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+      other.fair.key += charged;
+      other.fair.turn = part.fair.turn;
+      ++other.fair.executors;
+      other.home().update(other);
+    });
   }
 
   // Service elsewhere moves a part as far as its owner is, and one such turn further, but no more: else it would
@@ -219,14 +218,23 @@ class FairOwner {
   void settle_others(Part& part, const FairCharge& charged, std::int64_t shared)
       LOCKSLEY_REQUIRES(kRingNodes) {
     FairLevel<Part>::correct(fair, charged.amount, charged.turn < fair.entry, shared);
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+      other.home().settle(other, charged.amount, charged.turn < other.fair.entry, shared);
+    });
     update_key(clock_of(part));
     const VirtualTime turn = FairLevel<Part>::charge_of(fair, shared);
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+      const VirtualTime beyond = std::min(time_of(other) - fair.key - turn, turn);
+      if (beyond > 0) other.fair.key -= beyond;
+      other.home().update(other);
+    });
+  }
+
+  // Calls visit() for the other parts that are active.
+  template <class Visit>
+  void for_others(Part& part, Visit visit) LOCKSLEY_REQUIRES(kRingNodes) {
     for (const auto& other : parts) {
-      if (!other->own.is_active || other.get() == &part) continue;
-      other->home().settle(*other, charged.amount, charged.turn < other->fair.entry, shared);
-      const VirtualTime beyond = std::min(time_of(*other) - fair.key - turn, turn);
-      if (beyond > 0) other->fair.key -= beyond;
-      other->home().update(*other);
+      if (other->own.is_active && other.get() != &part) visit(*other);
     }
   }
 

@@ -225,7 +225,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter,
   if (next == nullptr) return std::nullopt;
   RingSeat& seat = *next;
   RingTenant& tenant = seat.tenant;
-  RingQueue& queue = filter == ClaimFilter::kAny ? seat.level.top() : seat.level.top_brief();
+  RingQueue& queue = first_queue(seat, filter);
 
   Claim claim;
   claim.queue = &queue;

@@ -266,7 +266,16 @@ class FairRing {
   // Of the first seats of all open gates.
   RingSeat* first_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  static bool is_before(RingSeat& a, RingSeat& b, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes);
+  static RingSeat* first_at(const RingGate& gate, ClaimFilter filter, const GateSet* gates)
+      LOCKSLEY_REQUIRES(kRingNodes);
+  static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes);
+  // Of a ready node, on the clock of its level.
+  template <class Node>
+  static FairKey start_of(const FairLevel<Node>& level, const Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
+    FairKey key(node.fair);
+    key.start = level.time_of(key.start);
+    return key;
+  }
   void note_excess(RingGate& gate, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void forgive_starts(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The clock of the tenants, or of a tenant's queues, is at least `at`. What waits at closed gates follows.

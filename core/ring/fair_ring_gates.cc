@@ -131,29 +131,33 @@ RingSeat* FairRing::first_seat(ClaimFilter filter, const GateSet* gates, Virtual
   for (RingGate* const gate : open_) {
     if (gate->excess != 0) forgive_starts(*gate);
     least = std::min(least, gate->level.top_time());
-    if (gates != nullptr && !gates->has(gate->id)) continue;
-    if (filter == ClaimFilter::kBrief && !gate->level.has_brief()) continue;
-    RingSeat& seat = filter == ClaimFilter::kAny ? gate->level.top() : gate->level.top_brief();
-    if (first == nullptr || is_before(seat, *first, filter)) first = &seat;
+    RingSeat* const seat = first_at(*gate, filter, gates);
+    if (seat == nullptr) continue;
+    if (first == nullptr || start_of(gate->level, *seat) < start_of(first->gate.level, *first)) first = seat;
   }
-  return first;
+  if (first == nullptr || first->tenant.active() == 1) return first;
+  // The tenant's own queues decide at which of the gates where it is the first: else one that is a little further at
+  // one gate than at another would not be served there.
+  RingSeat* chosen = first;
+  for (RingGate* const gate : open_) {
+    RingSeat* const seat = first_at(*gate, filter, gates);
+    if (seat == nullptr || &seat->tenant != &first->tenant) continue;
+    if (start_of(seat->level, first_queue(*seat, filter)) <
+        start_of(chosen->level, first_queue(*chosen, filter))) {
+      chosen = seat;
+    }
+  }
+  return chosen;
 }
 
-bool FairRing::is_before(RingSeat& a, RingSeat& b, ClaimFilter filter) {
-  const auto start = [](auto& level, auto& node) LOCKSLEY_REQUIRES(kRingNodes) {
-    FairKey key(node.fair);
-    key.start = level.time_of(key.start);
-    return key;
-  };
-  const FairKey key_a = start(a.gate.level, a);
-  const FairKey key_b = start(b.gate.level, b);
-  // One tenant, no further at one gate than at the other: its queues decide.
-  if (&a.tenant == &b.tenant && key_a.start == key_b.start) {
-    const bool any = filter == ClaimFilter::kAny;
-    return start(a.level, any ? a.level.top() : a.level.top_brief()) <
-           start(b.level, any ? b.level.top() : b.level.top_brief());
-  }
-  return key_a < key_b;
+RingSeat* FairRing::first_at(const RingGate& gate, ClaimFilter filter, const GateSet* gates) {
+  if (gates != nullptr && !gates->has(gate.id)) return nullptr;
+  if (filter == ClaimFilter::kAny) return &gate.level.top();
+  return gate.level.has_brief() ? &gate.level.top_brief() : nullptr;
+}
+
+RingQueue& FairRing::first_queue(const RingSeat& seat, ClaimFilter filter) {
+  return filter == ClaimFilter::kAny ? seat.level.top() : seat.level.top_brief();
 }
 
 // Start costs order those who wait at one gate. Beside other gates they count for nothing: the level as a whole

@@ -2,16 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <iterator>
 #include <map>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/support/pair_watch.h"
 #include "tests/support/ring_simulator.h"
 
 namespace locksley::test {
@@ -20,103 +18,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Batch = RingSimulator::Batch;
-using Random = std::mt19937_64;
-
-std::uint64_t base_seed() {
-  const char* given = std::getenv("LOCKSLEY_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-}
-
-std::uint64_t up_to(Random& random, std::uint64_t most) { return random() % (most + 1); }
-
-// A cost per job that is steady, or wild, or jumps; and hardly ever what the ring expects.
-RingSimulator::Cost random_cost(Random& random) {
-  const auto usual =
-      static_cast<std::int64_t>(std::exp2(static_cast<double>(up_to(random, 120)) / 10)) * 1000;
-  switch (up_to(random, 3)) {
-    case 0:
-      return [usual](std::uint64_t) { return Nanoseconds{usual}; };
-    case 1:
-      return [usual](std::uint64_t i) {
-        return Nanoseconds{1 + usual * static_cast<std::int64_t>(i * 2654435761U % 1000) / 500};
-      };
-    case 2:
-      return [usual](std::uint64_t i) { return Nanoseconds{i / 20 % 2 == 0 ? usual : usual / 1000 + 1}; };
-    default:
-      return [usual](std::uint64_t i) { return Nanoseconds{i % 50 == 49 ? usual * 20 : usual / 20 + 1}; };
-  }
-}
-
-// Watches every pair of nodes of a level: while both wait without a break, the service per weight that they
-// receive must not differ by more than the bound.
-template <class Node>
-class PairWatch {
- public:
-  struct State {
-    bool waiting;
-    Nanoseconds received;
-    Nanoseconds longest_turn;
-    std::uint32_t weight;
-    std::uint32_t running;
-  };
-
-  explicit PairWatch(std::uint32_t workers) : workers_(workers) {}
-
-  void look(const std::map<Node, State>& states) {
-    for (const auto& [node, state] : states) {
-      if (!state.waiting) {
-        running_at_entry_.erase(node);
-      } else {
-        running_at_entry_.emplace(node, state.running);
-      }
-    }
-    for (auto a = states.begin(); a != states.end(); ++a) {
-      for (auto b = std::next(a); b != states.end(); ++b) look_at_pair(*a, *b);
-    }
-  }
-
-  double worst() const { return worst_; }
-  std::uint64_t looks() const { return looks_; }
-
- private:
-  using Entry = std::pair<const Node, State>;
-  struct Since {
-    double difference;
-    std::uint32_t old_turns;
-  };
-
-  void look_at_pair(const Entry& a, const Entry& b) {
-    const auto pair = std::make_pair(a.first, b.first);
-    const double difference =
-        per_weight(a.second.received, a.second) - per_weight(b.second.received, b.second);
-    const auto since = since_.find(pair);
-    if (since != since_.end()) {
-      const double longest =
-          std::max(per_weight(a.second.longest_turn, a.second), per_weight(b.second.longest_turn, b.second));
-      worst_ = std::max(worst_, std::abs(difference - since->second.difference) /
-                                    ((2 * workers_ + since->second.old_turns) * longest));
-      ++looks_;
-    }
-    if (!a.second.waiting || !b.second.waiting) {
-      since_.erase(pair);
-    } else if (since == since_.end()) {
-      since_.emplace(pair, Since{difference, old_turns(a) + old_turns(b)});
-    }
-  }
-  // At most so many of its turns began before it last became ready.
-  std::uint32_t old_turns(const Entry& entry) const {
-    return std::min(entry.second.running, running_at_entry_.at(entry.first));
-  }
-  static double per_weight(Nanoseconds time, const State& state) {
-    return static_cast<double>(time.count()) / state.weight;
-  }
-
-  const std::uint32_t workers_;
-  std::map<Node, std::uint32_t> running_at_entry_;
-  std::map<std::pair<Node, Node>, Since> since_;
-  double worst_ = 0;
-  std::uint64_t looks_ = 0;
-};
 
 // One thing that may happen while the ring works: another batch, a pause, or more jobs.
 template <class Submit>
@@ -158,10 +59,14 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
       tenant_weights[tenant] = static_cast<std::uint32_t>(1 + up_to(random, 9));
       simulator.ring.set_tenant_weight(tenant, tenant_weights[tenant]);
     }
+    // Gates without a limit change nothing.
+    const std::uint64_t gates = up_to(random, 3);
+    for (std::uint64_t i = 0; i < gates; ++i) simulator.ring.add_gate({});
     const auto submit = [&] {
       tenant_of.emplace_back(1, static_cast<char>('a' + up_to(random, 2)));
       QueueOptions queue{.tenant = tenant_of.back(),
-                         .weight = static_cast<std::uint32_t>(1 + up_to(random, 9))};
+                         .weight = static_cast<std::uint32_t>(1 + up_to(random, 9)),
+                         .gate = static_cast<GateId>(up_to(random, gates))};
       if (up_to(random, 3) == 0) queue.slots = static_cast<std::uint32_t>(1 + up_to(random, 3));
       if (up_to(random, 2) == 0) queue.cost_hint = microseconds(up_to(random, 5000));
       simulator.submit(queue, up_to(random, 400), random_cost(random), true);
@@ -222,12 +127,14 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     if (up_to(random, 1) == 0) options.set_back_at = 10'000'000;
     RingSimulator simulator(options, workers);
     simulator.track_indexes = true;
+    for (int i = 0; i < 3; ++i) simulator.ring.add_gate({});
     simulator.thieves = up_to(random, 1) == 0;
     for (int i = 0; i < 400; ++i) {
       simulator.run_for(microseconds(up_to(random, 3000)));
       if (simulator.batches().empty() || (simulator.batches().size() < 40 && up_to(random, 9) == 0)) {
         QueueOptions queue{.tenant = std::string(1, static_cast<char>('a' + up_to(random, 4))),
-                           .weight = static_cast<std::uint32_t>(1 + up_to(random, 999))};
+                           .weight = static_cast<std::uint32_t>(1 + up_to(random, 999)),
+                           .gate = static_cast<GateId>(up_to(random, 3))};
         if (up_to(random, 3) == 0) queue.slots = static_cast<std::uint32_t>(1 + up_to(random, 3));
         if (up_to(random, 2) == 0) queue.cost_hint = Nanoseconds(up_to(random, 5'000'000));
         simulator.submit(queue, up_to(random, 200), random_cost(random), up_to(random, 2) > 0);
@@ -235,7 +142,18 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
       }
       Batch& batch = *simulator.batches()[up_to(random, simulator.batches().size() - 1)];
       const Nanoseconds now = simulator.now();
-      switch (up_to(random, 9)) {
+      switch (up_to(random, 12)) {
+        case 10:
+          simulator.ring.set_gate_switch(static_cast<GateId>(up_to(random, 3)), up_to(random, 1) == 0);
+          break;
+        case 11:
+          simulator.ring.set_gate_concurrency(static_cast<GateId>(up_to(random, 3)),
+                                              static_cast<std::uint32_t>(up_to(random, 4)));
+          break;
+        case 12:
+          simulator.ring.set_start_cost(microseconds(up_to(random, 1) * up_to(random, 5000)),
+                                        static_cast<GateId>(up_to(random, 3)));
+          break;
         case 0:
           simulator.ring.pause(batch.queue, now);
           break;
@@ -262,6 +180,10 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
           simulator.add(batch, up_to(random, 200));
       }
     }
+    for (GateId gate = 0; gate < 4; ++gate) {
+      simulator.ring.set_gate_switch(gate, true);
+      simulator.ring.set_gate_concurrency(gate, 0);
+    }
     for (const auto& batch : simulator.batches()) {
       simulator.ring.resume(batch->queue, simulator.now());
       simulator.ring.close(batch->queue, simulator.now());
@@ -278,6 +200,11 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     ASSERT_EQ(snapshot.executors, 0U);
     ASSERT_TRUE(std::ranges::all_of(snapshot.tenants, &TenantView::is_idle));
     ASSERT_FALSE(simulator.ring.has_work());
+    for (const GateView& gate : snapshot.gates) {
+      ASSERT_EQ(gate.queued + gate.executors + gate.queues + gate.active_queues, 0U);
+      ASSERT_FALSE(simulator.ring.has_work(GateSet(gate.gate)));
+      ASSERT_EQ(simulator.ring.remove_gate(gate.gate), gate.gate != 0);
+    }
   }
 }
 

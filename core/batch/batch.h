@@ -65,6 +65,7 @@ struct BatchOptions {
   std::uint64_t max_output_bytes = 0;  // of a job; a longer output ends it as an error; 0: 4 GiB
   ResultAccount* results = nullptr;    // its results in memory are charged to this; null: not counted
   bool is_internal = false;            // the pool's own: views do not count it among the tenant's batches
+  GateId gate = 0;                     // of its lane; Lane::hand_over() may change it
 };
 
 // A batch at one moment. jobs = queued + running + ok + failed + cancelled, always.
@@ -211,6 +212,15 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // No more jobs will come. Ends the batch if all its jobs have ended.
   void close();
   void set_weight(std::uint32_t weight);
+  // The gate of its lane to which it belongs: BatchOptions::gate, or as Lane::hand_over() has changed it.
+  GateId gate() const {
+    const MutexLock lock(mutex_);
+    return gate_;
+  }
+  void set_gate(GateId gate) {
+    const MutexLock lock(mutex_);
+    gate_ = gate;
+  }
   // Adds or removes a reason why the batch is held. A batch that waits for its start (kDelay,
   // kBatches) is not over before it could have started, even without jobs: so clear_hold() may end
   // it.
@@ -315,6 +325,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool cancelled_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   ResultAccount::Charge result_charge_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint32_t weight_ LOCKSLEY_GUARDED_BY(mutex_);
+  GateId gate_ LOCKSLEY_GUARDED_BY(mutex_) = options_.gate;
   std::string stop_reason_ LOCKSLEY_GUARDED_BY(mutex_);
   std::int64_t submitted_at_ LOCKSLEY_GUARDED_BY(mutex_);
   std::int64_t started_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;

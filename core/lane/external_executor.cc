@@ -12,9 +12,9 @@ ExternalExecutor::~ExternalExecutor() {
   check(!has_turn(), "an executor is destroyed in the middle of a turn");
 }
 
-bool ExternalExecutor::begin_turn(std::uint64_t most, std::size_t most_bytes) {
+bool ExternalExecutor::begin_turn(std::uint64_t most, std::size_t most_bytes, const GateSet* gates) {
   check(!has_turn(), "an executor begins a turn in the middle of another");
-  while (turn_.try_claim(ClaimFilter::kAny, most)) {
+  while (turn_.try_claim(ClaimFilter::kAny, most, gates)) {
     first_ = turn_.left().low;
     fetched_ = started_ = ended_ = 0;
     lane_.external_wait.observe(turn_.waited());

@@ -44,12 +44,14 @@ class ExternalExecutor {
   ExternalExecutor(const ExternalExecutor&) = delete;
   ExternalExecutor& operator=(const ExternalExecutor&) = delete;
 
-  // Claims a turn of at most `most` jobs, with payloads of about `most_bytes` at most. False: there
-  // is nothing to claim. A job whose payload cannot be read ends here, as an error.
-  bool begin_turn(std::uint64_t most, std::size_t most_bytes);
+  // Claims a turn of at most `most` jobs, with payloads of about `most_bytes` at most, of a batch at `gates`
+  // (null: any). False: there is nothing to claim. A job whose payload cannot be read ends here, as an error.
+  bool begin_turn(std::uint64_t most, std::size_t most_bytes, const GateSet* gates = nullptr);
   bool has_turn() const { return turn_.is_held(); }
   // The turn's batch.
   Batch& batch() const { return turn_.batch(); }
+  // The gate of the turn's batch.
+  GateId gate() const { return turn_.gate(); }
 
   // The next job, which is running from now on. None: all jobs of the turn have been started, or
   // the batch is to stop or is held.

@@ -36,7 +36,8 @@ void Lane::attach(const std::shared_ptr<Batch>& batch) {
                 .slots = options.slots,
                 .owner = batch.get(),
                 .results = options.results,
-                .is_internal = options.is_internal},
+                .is_internal = options.is_internal,
+                .gate = batch->gate()},
                batch);
   if (batch->is_held()) ring_.pause(batch->ring_queue(), steady_now());
 }
@@ -73,10 +74,11 @@ void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRa
   wake();
 }
 
-bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to) {
+bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate) {
   RingQueue& queue = batch->ring_queue();
   const auto taken = ring_.take_out(queue, steady_now());
   if (!taken) return false;
+  batch->set_gate(gate);
   if (!taken->was_attached) return true;
   to.attach(batch);
   to.ring_.put_back(queue, taken->ranges, steady_now());
@@ -180,14 +182,25 @@ void Lane::set_quantum(Nanoseconds quantum) {
   ring_.set_quantum(quantum);
 }
 
+void Lane::set_gate_concurrency(GateId gate, std::uint32_t concurrency) {
+  ring_.set_gate_concurrency(gate, concurrency);
+  wake();
+}
+
+void Lane::set_gate_switch(GateId gate, bool is_on) {
+  ring_.set_gate_switch(gate, is_on);
+  wake();
+}
+
 std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
-                                  ClaimFilter filter) {
+                                  ClaimFilter filter, const GateSet* gates) {
   // Jobs that go back may be dropped after the ring has released the batch: this reference keeps
   // it.
   const std::shared_ptr<Batch> keep =
       settlement.left.empty() ? nullptr : std::static_pointer_cast<Batch>(batch.shared_from_this());
-  Settled settled = next == Next::kClaim ? ring_.settle_and_claim(batch.ring_queue(), settlement, now, filter)
-                                         : ring_.settle(batch.ring_queue(), settlement, now);
+  Settled settled = next == Next::kClaim
+                        ? ring_.settle_and_claim(batch.ring_queue(), settlement, now, filter, gates)
+                        : ring_.settle(batch.ring_queue(), settlement, now);
   if (!settled.dropped.empty()) batch.jobs_dropped({&settled.dropped, 1});
   return settled.claim;
 }

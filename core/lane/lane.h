@@ -96,10 +96,10 @@ class Lane {
   // Cancels the rest of a batch that has more failures than it allows.
   void cancel_after_failures(Batch& batch);
 
-  // Moves the batch, with the jobs that wait in this lane, to lane `to`. False, and nothing
-  // happens, while executors hold jobs of it: the caller holds the batch meanwhile, else they may
-  // always do.
-  bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to);
+  // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to` (of this one, too). False,
+  // and nothing happens, while executors hold jobs of it: the caller holds the batch meanwhile, else they
+  // may always do.
+  bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate = 0);
   // The jobs from `from` on that no executor has ever claimed leave the batch: another process runs them. Returns
   // the first of them; none if there are none. A closed batch without other jobs is over then.
   std::optional<std::uint64_t> withdraw(Batch& batch, std::uint64_t from);
@@ -135,10 +135,21 @@ class Lane {
   // Nanoseconds::max(), whenever it would. Returns when the next one ends. Does not call wake().
   std::optional<Nanoseconds> end_backoffs(Nanoseconds until) { return ring_.end_backoffs(until); }
   void set_quantum(Nanoseconds quantum);
-  // Worker time that a start costs its batch at least: FairRing::Options::start_cost. O(batches).
-  void set_start_cost(Nanoseconds start_cost) { ring_.set_start_cost(start_cost); }
+  // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
+  void set_start_cost(Nanoseconds start_cost, GateId gate = 0) { ring_.set_start_cost(start_cost, gate); }
   // Jobs that take up to so long are brief; 0: all are. O(batches).
   void set_brief_job(Nanoseconds brief_job) { ring_.set_brief_job(brief_job, steady_now()); }
+
+  // ---- Gates: limits that batches of several tenants have in common ----
+
+  // As FairRing's calls. Only external executors' lanes have gates with a concurrency: when a turn of such a
+  // gate ends, its jobs may be claimed again, and the owner of the executors then lets those look that are
+  // idle. The pool does not.
+  std::optional<GateId> add_gate(const GateOptions& options) { return ring_.add_gate(options); }
+  bool remove_gate(GateId gate) { return ring_.remove_gate(gate); }
+  // These call wake().
+  void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
+  void set_gate_switch(GateId gate, bool is_on);
 
   // ---- Inspection ----
 
@@ -149,6 +160,9 @@ class Lane {
   }
   // Hints without a lock, as the functions of these names in FairRing.
   bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return ring_.has_work(filter); }
+  bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
+    return ring_.has_work(gates, filter);
+  }
   std::uint64_t arrivals() const { return ring_.arrivals(); }
   // As FairRing::snapshot() and FairRing::view(), for this moment.
   RingSnapshot snapshot(std::size_t deepest) const { return ring_.snapshot(deepest, steady_now()); }
@@ -171,8 +185,9 @@ class Lane {
   friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
 
   // As the ring's calls of these names.
-  std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t max_jobs) {
-    return ring_.try_claim(now, filter, max_jobs);
+  std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t max_jobs,
+                                 const GateSet* gates) {
+    return ring_.try_claim(now, filter, max_jobs, gates);
   }
   Charge join(Batch& batch, Nanoseconds now) { return ring_.join(batch.ring_queue(), now); }
   // Settles an executor's account with the ring, and claims its next turn under the same lock if
@@ -180,7 +195,7 @@ class Lane {
   // may be destroyed by the end of the call, unless the caller keeps it.
   enum class Next { kClaim, kNothing };
   std::optional<Claim> settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
-                              ClaimFilter filter);
+                              ClaimFilter filter, const GateSet* gates);
 
   void attach(const std::shared_ptr<Batch>& batch);
   void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,

@@ -12,9 +12,9 @@ Turn::~Turn() {
   if (step_ == Step::kLeft) settle(steady_now());
 }
 
-bool Turn::try_claim(ClaimFilter filter, std::uint64_t max_jobs) {
+bool Turn::try_claim(ClaimFilter filter, std::uint64_t max_jobs, const GateSet* gates) {
   check(step_ == Step::kNone, "an executor claims a turn in the middle of another");
-  return hold(lane_.try_claim(steady_now(), filter, max_jobs));
+  return hold(lane_.try_claim(steady_now(), filter, max_jobs, gates));
 }
 
 void Turn::join(Batch& batch, IndexRange stolen) {
@@ -56,7 +56,7 @@ void Turn::leave() {
   if (ends_jobs_) follow_up(outcome);
 }
 
-bool Turn::settle(Nanoseconds now, Lane::Next next, ClaimFilter filter) {
+bool Turn::settle(Nanoseconds now, Lane::Next next, ClaimFilter filter, const GateSet* gates) {
   check(step_ == Step::kLeft, "a turn is settled before its executor has left the batch");
   step_ = Step::kNone;
   const Settlement settlement{.charged = charged_,
@@ -67,7 +67,7 @@ bool Turn::settle(Nanoseconds now, Lane::Next next, ClaimFilter filter) {
                               .has_ended_well = has_ended_well_,
                               .has_broken = has_broken_};
   Batch& batch = *std::exchange(batch_, nullptr);
-  return hold(lane_.settle(batch, settlement, now, next, filter));
+  return hold(lane_.settle(batch, settlement, now, next, filter, gates));
 }
 
 void Turn::follow_up(ResultWriter::Outcome outcome) {

@@ -46,9 +46,10 @@ class Turn {
 
   // ---- Step 1: with no turn ----
 
-  // Claims at most `max_jobs` jobs of the batch that is owed most. False: there is nothing to
-  // claim.
-  bool try_claim(ClaimFilter filter = ClaimFilter::kAny, std::uint64_t max_jobs = FairRing::kAnyNumber);
+  // Claims at most `max_jobs` jobs of the batch that is owed most, of those at `gates` (null: any). False:
+  // there is nothing to claim.
+  bool try_claim(ClaimFilter filter = ClaimFilter::kAny, std::uint64_t max_jobs = FairRing::kAnyNumber,
+                 const GateSet* gates = nullptr);
   // For a thief, who has `stolen` already, from a turn of `batch`. An empty range: sub-jobs of a
   // running job. Such a turn ends no jobs, and does not use the writer.
   void join(Batch& batch, IndexRange stolen);
@@ -61,7 +62,7 @@ class Turn {
     executed_ += jobs;
     left_.low += jobs;
   }
-  // So many jobs have begun, where starts are scarce: FairRing::Options::start_cost.
+  // So many jobs have begun, where starts are scarce: GateOptions::start_cost.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
   // A job ended with status ok; the last job broke the executor. The ring is told when the turn is
   // settled: FairRing::end_backoffs().
@@ -76,10 +77,10 @@ class Turn {
   // ---- Step 5 ----
 
   // The batch is charged for the time from begin() until `now`.
-  void settle(Nanoseconds now) { (void)settle(now, Lane::Next::kNothing, ClaimFilter::kAny); }
+  void settle(Nanoseconds now) { (void)settle(now, Lane::Next::kNothing, ClaimFilter::kAny, nullptr); }
   // The same, and step 1 of the next turn under the same lock. False: there is nothing to claim.
-  bool settle_and_claim(Nanoseconds now, ClaimFilter filter) {
-    return settle(now, Lane::Next::kClaim, filter);
+  bool settle_and_claim(Nanoseconds now, ClaimFilter filter, const GateSet* gates = nullptr) {
+    return settle(now, Lane::Next::kClaim, filter, gates);
   }
 
   // ---- State ----
@@ -88,6 +89,7 @@ class Turn {
   bool is_held() const { return batch_ != nullptr; }
   // While it is held:
   Batch& batch() const { return *batch_; }
+  GateId gate() const { return charged_.gate; }
   IndexRange left() const { return left_; }
   std::uint64_t executed() const { return executed_; }
   // What the ring expects the claim to take, and how long the batch had waited for it. 0 for a
@@ -102,7 +104,7 @@ class Turn {
 
   void hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited);
   bool hold(const std::optional<Claim>& claim);
-  bool settle(Nanoseconds now, Lane::Next next, ClaimFilter filter);
+  bool settle(Nanoseconds now, Lane::Next next, ClaimFilter filter, const GateSet* gates);
   void follow_up(ResultWriter::Outcome outcome);
 
   // Constant.

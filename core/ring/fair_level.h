@@ -228,10 +228,10 @@ class FairLevel {
     offset_ += behind;
     ++shifts_;
   }
-  // Where the first node is ahead of the clock, all move back together until it is not, by at most
-  // `most`. Returns by how much.
-  VirtualTime pull(VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
-    const VirtualTime ahead = empty() ? 0 : std::min(top_time() - clock_.now, most);
+  // Where the first node is ahead of the clock by more than `allowed`, all move back together until it
+  // is not, by at most `most`. Returns by how much.
+  VirtualTime pull(VirtualTime most, VirtualTime allowed = 0) LOCKSLEY_REQUIRES(kRingNodes) {
+    const VirtualTime ahead = empty() ? 0 : std::min(top_time() - clock_.now - allowed, most);
     if (ahead <= 0) return 0;
     offset_ -= ahead;
     ++shifts_;

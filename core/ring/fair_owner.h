@@ -113,6 +113,11 @@ class FairOwner {
     }
   }
 
+  // The owner is not further than `part`, which was moved back.
+  void limit_key(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (active_ > 1) fair.key = std::min(fair.key, time_of(part));
+  }
+
   // How many parts are ready or have executors.
   std::uint32_t active() const LOCKSLEY_REQUIRES(kRingNodes) { return active_; }
 
@@ -214,7 +219,7 @@ class FairOwner {
   }
 
   // Service elsewhere moves a part as far as its owner is, and one such turn further, but no more: else it would
-  // owe, at a level that was shifted, for time that nobody there could have had.
+  // owe, at a level that was shifted, for time that no node there could have had.
   void settle_others(Part& part, const FairCharge& charged, std::int64_t shared)
       LOCKSLEY_REQUIRES(kRingNodes) {
     FairLevel<Part>::correct(fair, charged.amount, charged.turn < fair.entry, shared);

@@ -184,8 +184,7 @@ Charge FairRing::join(RingQueue& queue, Nanoseconds now) {
   check(queue.seat_ != nullptr && queue.claimed_ > 0, "a thief joins a queue of which nothing is claimed");
   RingSeat& seat = *queue.seat_;
   const FairCharge charge = seat.tenant.join(seat);
-  // A node that is served while none could be claimed is served at its key, as by a claim: that service takes
-  // nothing from other nodes, and newcomers start there.
+  // As by a claim, if none could be claimed: this takes nothing from other nodes, and newcomers start there.
   if (open_.empty()) pass(seat.home().time_of(seat.fair.key));
   if (least_start(seat.tenant) == kNever) pass(seat, seat.level.time_of(queue.fair.key));
   ++queue.fair.executors;
@@ -241,6 +240,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter,
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(least);
   pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(tenant));
+  if (gates != nullptr) limit_lead(seat, queue, service);
   const FairCharge tenant_charge = tenant.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);
@@ -343,10 +343,6 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   seat.level.set_ready(queue, ready, length);
   seat.tenant.clock.set_competes(queue.fair, runnable || queue.fair.executors > 0);
   refresh(seat);
-}
-
-void FairRing::refresh(RingTenant& tenant) {
-  for (const auto& seat : tenant.parts) refresh(*seat);
 }
 
 void FairRing::refresh(RingSeat& seat) {

@@ -277,6 +277,8 @@ class FairRing {
     return key;
   }
   void note_excess(RingGate& gate, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void forgive_starts(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The clock of the tenants, or of a tenant's queues, is at least `at`. What waits at closed gates follows.
   void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {

@@ -102,6 +102,10 @@ RingSeat& FairRing::seat_of(RingTenant& tenant, GateId id) {
   return seat;
 }
 
+void FairRing::refresh(RingTenant& tenant) {
+  for (const auto& seat : tenant.parts) refresh(*seat);
+}
+
 // ---- Who is next ----
 
 RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least) {
@@ -171,6 +175,20 @@ void FairRing::note_excess(RingGate& gate, const Service& service) {
 }
 
 void FairRing::forgive_starts(RingGate& gate) { gate.excess -= gate.level.pull(gate.excess); }
+
+// A restricted claim is of an executor that others could not have, so those who are served by it run ahead of the
+// clock, which stays with the others. They yield to these elsewhere, but owe them no more than such a turn of
+// each executor.
+void FairRing::limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service) {
+  constexpr VirtualTime kAny = std::numeric_limits<VirtualTime>::max();
+  const auto allowed = [&](const FairNode& node) LOCKSLEY_REQUIRES(mutex_) {
+    const VirtualTime most = FairLevel<RingQueue>::kMostService / options_.parallelism;
+    return std::min(FairLevel<RingQueue>::charge_of(node, service), most) * options_.parallelism;
+  };
+  seat.home().pull(kAny, allowed(seat.fair));
+  seat.tenant.limit_key(seat);
+  seat.level.pull(kAny, allowed(queue.fair));
+}
 
 // ---- Clocks ----
 

@@ -75,6 +75,34 @@ BENCHMARK(BM_FairRing_ClaimThenSettle)
     ->Args({1'000, 1'000})
     ->Args({100'000, 1'000});
 
+// The same where `tenants` tenants have a queue at each of `gates` gates, and one gate is at its concurrency all the time:
+// a turn of it opens it and closes it again.
+void BM_FairRing_SettleAndClaimAtGates(benchmark::State& state) {
+  const auto gates = static_cast<GateId>(state.range(0));
+  FairRing ring({.parallelism = 2});
+  std::vector<RingQueue> queues(static_cast<std::size_t>(state.range(1)) * gates);
+  for (GateId gate = 1; gate < gates; ++gate) ring.add_gate({.concurrency = gate == 1 ? 1U : 0U});
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    ring.attach(queues[i], {.tenant = std::to_string(i / gates), .gate = static_cast<GateId>(i % gates)},
+                nullptr);
+    ring.add_jobs(queues[i], kManyJobs, Nanoseconds{0});
+  }
+  std::uint64_t random = 1;
+  Nanoseconds now{0};
+  std::optional<Claim> claim = ring.try_claim(now);
+  for (auto _ : state) {
+    now += std::chrono::milliseconds(1);
+    claim = ring.settle_and_claim(*claim->queue, settlement(*claim, random), now).claim;
+  }
+  (void)ring.settle(*claim->queue, settlement(*claim, random), now);
+  ring.detach_all();
+}
+BENCHMARK(BM_FairRing_SettleAndClaimAtGates)
+    ->Args({1, 1'000})
+    ->Args({2, 1'000})
+    ->Args({8, 1'000})
+    ->Args({64, 1'000});
+
 std::unique_ptr<Lane> shared_lane;
 
 void BM_FairRing_SettleAndClaim_Contended(benchmark::State& state) {

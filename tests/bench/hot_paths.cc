@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <latch>
 #include <map>
 #include <memory>
@@ -78,12 +79,15 @@ void jobs(std::uint64_t n, Keep keep) {
   pool.stop();
 }
 
-// A turn: a claim and its settlement, with a thousand batches waiting.
-void turn(std::uint64_t n) {
+// A turn: a claim and its settlement, with a thousand batches waiting, at gates in turn.
+void turns(std::uint64_t n, std::initializer_list<GateOptions> gates) {
   FairRing ring({.parallelism = 2});
+  for (const GateOptions& gate : gates) ring.add_gate(gate);
   std::vector<RingQueue> queues(1'000);
   for (RingQueue& queue : queues) {
-    ring.attach(queue, {.tenant = "default", .weight = 1}, nullptr);
+    const auto gate =
+        static_cast<GateId>(static_cast<std::size_t>(&queue - queues.data()) % (gates.size() + 1));
+    ring.attach(queue, {.tenant = "default", .weight = 1, .gate = gate}, nullptr);
     ring.add_jobs(queue, std::uint64_t{1} << 50, Nanoseconds{0});
   }
   Nanoseconds now{0};
@@ -166,7 +170,8 @@ int run(int count, char** words) {
       {"join", join},
       {"job", [](std::uint64_t n) { jobs(n, Keep::kNone); }},
       {"job_with_result", [](std::uint64_t n) { jobs(n, Keep::kAll); }},
-      {"turn", turn},
+      {"turn", [](std::uint64_t n) { turns(n, {}); }},
+      {"turn_at_gates", [](std::uint64_t n) { turns(n, {{.concurrency = 1}, {}}); }},
       {"parse", parse},
       {"options", options},
       {"ping", ping},

@@ -49,6 +49,11 @@ class RingUnderThreads {
   static constexpr int kWorkers = 3;
   static constexpr int kSubmitters = 2;
   static constexpr int kBatches = 1000;  // of each submitter
+  static constexpr GateId kGates = 4;
+
+  RingUnderThreads() {
+    for (GateId gate = 1; gate < kGates; ++gate) EXPECT_EQ(ring_.add_gate({.concurrency = gate - 1}), gate);
+  }
 
   // Submits batches of random sizes, cancels some, and keeps every other one.
   void submit(int me) {
@@ -68,7 +73,10 @@ class RingUnderThreads {
         ring_.close(batch->queue, now());
       }
       if (random() % 2 == 0) mine.push_back(std::move(batch));
+      ring_.set_gate_switch(static_cast<GateId>(random() % kGates), random() % 4 != 0);
+      ring_.set_gate_concurrency(kGates - 1, static_cast<std::uint32_t>(random() % 3));
     }
+    for (GateId gate = 0; gate < kGates; ++gate) ring_.set_gate_switch(gate, true);
     --submitters_left_;
   }
 
@@ -85,7 +93,9 @@ class RingUnderThreads {
           continue;
         }
         const bool last = submitters_left_ == 0;
-        claim = ring_.try_claim(now());
+        const GateSet some(static_cast<GateId>(random() % kGates));
+        const bool any = random() % 2 == 0;
+        claim = ring_.try_claim(now(), ClaimFilter::kAny, FairRing::kAnyNumber, any ? nullptr : &some);
         if (!claim && last && ring_.snapshot(0, now()).queues == 0) return;
       }
       if (!claim) {
@@ -104,6 +114,10 @@ class RingUnderThreads {
     EXPECT_EQ(totals_.run + totals_.dropped, totals_.added);
     for (const Record& record : records_) EXPECT_EQ(record.sum, record.expected_sum);
     EXPECT_FALSE(ring_.has_work());
+    for (GateId gate = 0; gate < kGates; ++gate) {
+      EXPECT_FALSE(ring_.has_work(GateSet(gate)));
+      EXPECT_EQ(ring_.remove_gate(gate), gate != 0);
+    }
     const RingSnapshot snapshot = ring_.snapshot(1, now());
     EXPECT_EQ(snapshot.queued, 0U);
     EXPECT_EQ(snapshot.executors, 0U);
@@ -126,6 +140,7 @@ class RingUnderThreads {
     options.slots = static_cast<std::uint32_t>(random() % 3);
     options.cost_hint = Nanoseconds(random() % 100'000);
     options.owner = batch.get();
+    options.gate = static_cast<GateId>(random() % kGates);
     ring_.attach(batch->queue, options, batch);
   }
 

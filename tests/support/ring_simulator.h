@@ -114,6 +114,8 @@ class RingSimulator {
   bool track_indexes = false;
   // Whether workers that find nothing to claim help a job that runs: each turn is a quantum of its sub-jobs.
   bool thieves = false;
+  // The gates from which each of the first workers claims; the others claim from any.
+  std::vector<GateSet> restricted;
   // Called after every call of the ring.
   std::function<void()> on_step;
 
@@ -136,6 +138,10 @@ class RingSimulator {
 
   static Batch& batch_of(const Claim& claim) { return *static_cast<Batch*>(claim.queue->owner()); }
 
+  const GateSet* gates_of(std::size_t worker) const {
+    return worker < restricted.size() ? &restricted[worker] : nullptr;
+  }
+
   void step() {
     if (on_step) on_step();
   }
@@ -143,7 +149,8 @@ class RingSimulator {
   void dispatch() {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].claim) continue;
-      if (std::optional<Claim> claim = ring.try_claim(now_)) {
+      if (std::optional<Claim> claim =
+              ring.try_claim(now_, ClaimFilter::kAny, FairRing::kAnyNumber, gates_of(i))) {
         begin_turn(i, *claim);
         step();
       } else if (thieves) {
@@ -208,7 +215,7 @@ class RingSimulator {
                                .actual = worker.length,
                                .executed = worker.executed,
                                .left = {claim.range.low + worker.executed, claim.range.high}},
-                              now_);
+                              now_, ClaimFilter::kAny, gates_of(index));
     batch.dropped += settled.dropped.size();
     if (settled.claim) begin_turn(index, *settled.claim);
     step();

@@ -115,6 +115,35 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
   EXPECT_GT(looks, 100'000U);
 }
 
+constexpr GateId kGates = 4;
+
+void disturb_gates(FairRing& ring, Random& random) {
+  const auto gate = static_cast<GateId>(up_to(random, kGates - 1));
+  switch (up_to(random, 2)) {
+    case 0:
+      return ring.set_gate_switch(gate, up_to(random, 1) == 0);
+    case 1:
+      return ring.set_gate_concurrency(gate, static_cast<std::uint32_t>(up_to(random, 4)));
+    default:
+      return ring.set_start_cost(microseconds(up_to(random, 1) * up_to(random, 5000)), gate);
+  }
+}
+
+void open_gates(FairRing& ring) {
+  for (GateId gate = 0; gate < kGates; ++gate) {
+    ring.set_gate_switch(gate, true);
+    ring.set_gate_concurrency(gate, 0);
+  }
+}
+
+void expect_empty_gates(FairRing& ring, const RingSnapshot& snapshot) {
+  for (const GateView& gate : snapshot.gates) {
+    ASSERT_EQ(gate.queued + gate.executors + gate.queues + gate.active_queues, 0U);
+    ASSERT_FALSE(ring.has_work(GateSet(gate.gate)));
+    ASSERT_EQ(ring.remove_gate(gate.gate), gate.gate != 0);
+  }
+}
+
 TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
   const std::uint64_t first_seed = base_seed();
   std::printf("LOCKSLEY_SEED=%llu\n", static_cast<unsigned long long>(first_seed));
@@ -127,14 +156,14 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     if (up_to(random, 1) == 0) options.set_back_at = 10'000'000;
     RingSimulator simulator(options, workers);
     simulator.track_indexes = true;
-    for (int i = 0; i < 3; ++i) simulator.ring.add_gate({});
+    for (GateId i = 1; i < kGates; ++i) simulator.ring.add_gate({});
     simulator.thieves = up_to(random, 1) == 0;
     for (int i = 0; i < 400; ++i) {
       simulator.run_for(microseconds(up_to(random, 3000)));
       if (simulator.batches().empty() || (simulator.batches().size() < 40 && up_to(random, 9) == 0)) {
         QueueOptions queue{.tenant = std::string(1, static_cast<char>('a' + up_to(random, 4))),
                            .weight = static_cast<std::uint32_t>(1 + up_to(random, 999)),
-                           .gate = static_cast<GateId>(up_to(random, 3))};
+                           .gate = static_cast<GateId>(up_to(random, kGates - 1))};
         if (up_to(random, 3) == 0) queue.slots = static_cast<std::uint32_t>(1 + up_to(random, 3));
         if (up_to(random, 2) == 0) queue.cost_hint = Nanoseconds(up_to(random, 5'000'000));
         simulator.submit(queue, up_to(random, 200), random_cost(random), up_to(random, 2) > 0);
@@ -142,17 +171,9 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
       }
       Batch& batch = *simulator.batches()[up_to(random, simulator.batches().size() - 1)];
       const Nanoseconds now = simulator.now();
-      switch (up_to(random, 12)) {
+      switch (up_to(random, 10)) {
         case 10:
-          simulator.ring.set_gate_switch(static_cast<GateId>(up_to(random, 3)), up_to(random, 1) == 0);
-          break;
-        case 11:
-          simulator.ring.set_gate_concurrency(static_cast<GateId>(up_to(random, 3)),
-                                              static_cast<std::uint32_t>(up_to(random, 4)));
-          break;
-        case 12:
-          simulator.ring.set_start_cost(microseconds(up_to(random, 1) * up_to(random, 5000)),
-                                        static_cast<GateId>(up_to(random, 3)));
+          disturb_gates(simulator.ring, random);
           break;
         case 0:
           simulator.ring.pause(batch.queue, now);
@@ -180,10 +201,7 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
           simulator.add(batch, up_to(random, 200));
       }
     }
-    for (GateId gate = 0; gate < 4; ++gate) {
-      simulator.ring.set_gate_switch(gate, true);
-      simulator.ring.set_gate_concurrency(gate, 0);
-    }
+    open_gates(simulator.ring);
     for (const auto& batch : simulator.batches()) {
       simulator.ring.resume(batch->queue, simulator.now());
       simulator.ring.close(batch->queue, simulator.now());
@@ -200,11 +218,7 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     ASSERT_EQ(snapshot.executors, 0U);
     ASSERT_TRUE(std::ranges::all_of(snapshot.tenants, &TenantView::is_idle));
     ASSERT_FALSE(simulator.ring.has_work());
-    for (const GateView& gate : snapshot.gates) {
-      ASSERT_EQ(gate.queued + gate.executors + gate.queues + gate.active_queues, 0U);
-      ASSERT_FALSE(simulator.ring.has_work(GateSet(gate.gate)));
-      ASSERT_EQ(simulator.ring.remove_gate(gate.gate), gate.gate != 0);
-    }
+    expect_empty_gates(simulator.ring, snapshot);
   }
 }
 

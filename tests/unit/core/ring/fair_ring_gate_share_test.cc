@@ -265,6 +265,23 @@ TEST_F(FairRingGateShareTest, NobodyOwesAtAGateWhereItWaitedForWhatItGotElsewher
   expect_bound(a, b_narrow, "the one that had six workers elsewhere");
 }
 
+TEST_F(FairRingGateShareTest, NobodyOwesForExecutorsThatNoOtherCouldHave) {
+  const GateId far = gate(0);
+  // Four of the eight serve one gate only.
+  simulator.restricted.assign(4, GateSet(far));
+  Batch& a = enter("a", far);
+  Batch& c = enter("c", 0);
+  Batch& d = enter("d", 0);
+  const auto slots = slots_of({&a, &c, &d}, seconds(200));
+  EXPECT_NEAR(slots[0], 4, 0.1) << "it has four, and yields the others";
+  EXPECT_NEAR(slots[1], 2, 0.1);
+  Batch& newcomer = enter("n", far);
+  expect_bound(a, newcomer, "the one that had four alone, and a newcomer there");
+  Batch& a_here = enter("a", 0);
+  simulator.cancel(a);
+  expect_bound(a_here, c, "and where it had none");
+}
+
 TEST_F(FairRingGateShareTest, ATinyJobAtAnotherGateChangesNoPlaceAtABoundOne) {
   const GateId narrow = gate(1);
   ring.set_tenant_weight("d", 3);

@@ -57,11 +57,13 @@ class FairOwner {
 
   // `part`, which is ready, takes a turn that is expected to cost `service`. The caller then calls set_ready().
   FairCharge charge(Part& part, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
-    if (active_ > 1) update_key(clock_of(part));
+    if (active_ > 1) [[unlikely]]
+      update_key(clock_of(part));
     const VirtualTime charged = part.home().charge(part, service);
     ++part.own.executors;
     ++fair.executors;
-    if (active_ > 1) charge_others(part, charged);
+    if (active_ > 1) [[unlikely]]
+      charge_others(part, charged);
     return {.amount = charged, .turn = part.fair.turn};
   }
   // An executor joins without a charge.
@@ -84,7 +86,8 @@ class FairOwner {
     part.home().settle(part, charged.amount, charged.turn < part.fair.entry, service);
     --part.own.executors;
     --fair.executors;
-    if (active_ > 1) settle_others(part, charged, shared);
+    if (active_ > 1) [[unlikely]]
+      settle_others(part, charged, shared);
   }
 
   void set_weight(FairClock& clock, std::uint32_t weight) LOCKSLEY_REQUIRES(kRingNodes) {

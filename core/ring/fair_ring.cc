@@ -240,7 +240,8 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter,
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(least);
   pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(tenant));
-  if (gates != nullptr) limit_lead(seat, queue, service);
+  if (gates != nullptr) [[unlikely]]
+    limit_lead(seat, queue, service);
   const FairCharge tenant_charge = tenant.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);
@@ -252,7 +253,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter,
   ++claims_;
   refresh(queue, now);
   if (clock_.now >= options_.set_back_at || tenant.clock.now >= options_.set_back_at) set_back_clocks(tenant);
-  remove_idle_tenants();
+  if (idle_.size() > options_.most_idle_tenants) remove_idle_tenants();
   return claim;
 }
 
@@ -269,7 +270,8 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   const Service service = service_of(seat.gate, settlement);
   seat.level.settle(queue, charged.queue, charged.queue_epoch != epoch_of(queue), service.at_gate);
   tenant.settle(seat, charged.tenant, service.at_gate, service.in_lane);
-  if (service.at_gate != service.in_lane) note_excess(seat.gate, service);
+  if (service.at_gate != service.in_lane) [[unlikely]]
+    note_excess(seat.gate, service);
   --executors_;
   change_executors(seat.gate, -1U);
   // What a queue received is shown as it is shared out: with a start cost, that is more than time.
@@ -347,12 +349,11 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
 
 void FairRing::refresh(RingSeat& seat) {
   RingTenant& tenant = seat.tenant;
-  RingGate& gate = seat.gate;
   const bool has_waiting = !seat.level.empty();
   tenant.set_ready(seat, has_waiting && !tenant.is_shut,
                    seat.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
   set_competes(tenant, tenant.is_shut ? tenant.fair.executors > 0 : tenant.clock.competing_weight > 0);
-  list(gate);
+  list(seat.gate);
   if (!has_waiting && tenant.fair.executors == 0 &&
       std::ranges::all_of(
           tenant.parts, [](const auto& each) LOCKSLEY_REQUIRES(kRingNodes) { return each->level.empty(); })) {

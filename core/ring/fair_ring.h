@@ -292,7 +292,8 @@ class FairRing {
     const VirtualTime by = at - clock.now;
     if (by <= 0) return;
     clock.now = at;
-    if (!is_alone(seat)) follow(seat.tenant, by);
+    if (!is_alone(seat)) [[unlikely]]
+      follow(seat.tenant, by);
   }
   static void follow(RingTenant& tenant, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes);
   // No other seat of the tenant is active, and the gate is open.
@@ -303,7 +304,8 @@ class FairRing {
   static VirtualTime least_start(const RingTenant& tenant) LOCKSLEY_REQUIRES(kRingNodes);
   void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     gate.executors += by;
-    if (gate.options.concurrency != 0) set_open(gate);
+    if (gate.options.concurrency != 0) [[unlikely]]
+      set_open(gate);
   }
   // After any change of what opens and closes the gate.
   void set_open(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {

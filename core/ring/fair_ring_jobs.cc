@@ -84,9 +84,11 @@ std::uint64_t FairRing::claim_size(RingQueue& queue) const {
   queue.largest_claim_ =
       size > std::numeric_limits<std::uint64_t>::max() / kClaimGrowth ? size : size * kClaimGrowth;
   std::uint64_t executors = options_.parallelism;
-  if (queue.slots_ != 0) executors = std::min<std::uint64_t>(executors, queue.slots_);
-  const std::uint64_t at_gate = queue.seat_->gate.options.concurrency;
-  if (at_gate != 0) executors = std::min(executors, at_gate);
+  const std::uint32_t at_gate = queue.seat_->gate.options.concurrency;
+  if ((queue.slots_ | at_gate) != 0) [[unlikely]] {
+    if (queue.slots_ != 0) executors = std::min<std::uint64_t>(executors, queue.slots_);
+    if (at_gate != 0) executors = std::min<std::uint64_t>(executors, at_gate);
+  }
   return std::min(size, (queue.queued_ + executors - 1) / executors);
 }
 

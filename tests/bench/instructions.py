@@ -17,7 +17,8 @@ BOUNDS = {
     "join": 195,  # 165
     "job": 230,  # 191
     "job_with_result": 304,  # 253
-    "turn": 1670,  # 1410
+    "turn": 1670,  # 1426
+    "turn_at_gates": 2950,  # 2452
     "parse": 147,  # 122
     "options": 2820,  # 2349
     "ping": 494,  # 412

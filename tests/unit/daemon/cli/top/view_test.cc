@@ -110,15 +110,21 @@ TEST(TopViewTest, WhatWasJustAskedForIsNotThatOfAnotherBatch) {
 }
 
 TEST(TopViewTest, NoSizeIsTooSmallAndNoLineTooLong) {
-  for (const std::size_t workers : {std::size_t{0}, std::size_t{1}, std::size_t{4}, std::size_t{128}}) {
+  struct Sweep {
+    std::size_t workers;
+    std::size_t rows_apart;  // most sizes are tried with one of the models
+    std::size_t columns_apart;
+  };
+  for (const auto [workers, rows_apart, columns_apart] :
+       {Sweep{0, 7, 11}, Sweep{1, 7, 11}, Sweep{4, 1, 3}, Sweep{128, 7, 11}}) {
     TopModel model;
     model.take(snapshot_at(0, workers));
     TopSnapshot shot = snapshot_at(1, workers);
     shot.detail = testing::detail_of_thumbs();
     model.take(std::move(shot));
     for (const Page page : {Page::kBatches, Page::kBatch, Page::kHelp}) {
-      for (std::size_t rows = 0; rows < 70; rows += rows < 30 ? 1 : 13) {
-        for (std::size_t columns = 0; columns < 250; columns += columns < 130 ? 3 : 17) {
+      for (std::size_t rows = 0; rows < 70; rows += rows < 30 ? rows_apart : 13) {
+        for (std::size_t columns = 0; columns < 250; columns += columns < 130 ? columns_apart : 17) {
           for (const char* prompt : {"", "a question that is longer than many a screen is wide:"}) {
             TopScreen screen = screen_of(page);
             screen.prompt = prompt;

@@ -180,14 +180,29 @@ class FairLevel {
     const std::int64_t due = std::min(service, kMostService) + fair.remainder;
     const VirtualTime correction = due / fair.weight - charged;
     fair.remainder = static_cast<std::uint32_t>(due % fair.weight);
+    move(fair, correction, is_old);
+  }
+
+  // A turn that still runs has used `service` so far: where that is more than `charged`, it replaces the
+  // charge. Returns what is charged now, for settle(). `is_old` as in settle(). The caller then calls
+  // set_ready().
+  static VirtualTime charge_so_far(FairNode& fair, VirtualTime charged, bool is_old, std::int64_t service)
+      LOCKSLEY_REQUIRES(kRingNodes) {
+    const VirtualTime used = std::min(service, kMostService) / fair.weight;
+    if (used <= charged) return charged;
+    move(fair, used - charged, is_old);
+    return used;
+  }
+  // The charge of a turn changes by `by`. `is_old` as in settle().
+  static void move(FairNode& fair, VirtualTime by, bool is_old) LOCKSLEY_REQUIRES(kRingNodes) {
     if (!is_old) [[likely]] {
-      fair.key += correction;
+      fair.key += by;
     } else {
-      // The node has entered since, at max(its own finish, virtual time). The correction belongs to
+      // The node has entered since, at max(its own finish, virtual time). The change belongs to
       // that finish. This computes the maximum again, so that the correction of an estimate never
       // moves the node below the virtual time at which it entered.
       const VirtualTime before = std::max<VirtualTime>(0, fair.slack);
-      fair.slack += correction;
+      fair.slack += by;
       fair.key += std::max<VirtualTime>(0, fair.slack) - before;
     }
   }

@@ -56,7 +56,7 @@ class FairOwner {
   }
 
   // `part`, which is ready, takes a turn that is expected to cost `service`. The caller then calls set_ready().
-  FairCharge charge(Part& part, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+  [[gnu::always_inline]] FairCharge charge(Part& part, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
     if (active_ > 1) [[unlikely]]
       update_key(clock_of(part));
     const VirtualTime charged = part.home().charge(part, service);
@@ -88,6 +88,33 @@ class FairOwner {
     --fair.executors;
     if (active_ > 1) [[unlikely]]
       settle_others(part, charged, shared);
+  }
+
+  // A turn of `part` that still runs has used `service` so far: FairLevel::charge_so_far(). The caller then calls
+  // set_ready().
+  void charge_so_far(Part& part, FairCharge& charged, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+    const VirtualTime before = charged.amount;
+    charged.amount =
+        FairLevel<Part>::charge_so_far(part.fair, before, charged.turn < part.fair.entry, service);
+    const VirtualTime by = charged.amount - before;
+    if (by == 0 || active_ <= 1) return;
+    FairLevel<Part>::move(fair, by, charged.turn < fair.entry);
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+      FairLevel<Part>::move(other.fair, by, charged.turn < other.fair.entry);
+    });
+    limit_others(part, charged.amount, by);
+  }
+  // A turn of `part`, which is active, counts as so many executors more; modulo 2^32. The caller then calls
+  // set_ready().
+  void change_executors(Part& part, std::uint32_t by) LOCKSLEY_REQUIRES(kRingNodes) {
+    part.own.executors += by;
+    part.fair.executors += by;
+    fair.executors += by;
+    if (active_ <= 1) return;
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+      other.fair.executors += by;
+      other.home().update(other);
+    });
   }
 
   void set_weight(FairClock& clock, std::uint32_t weight) LOCKSLEY_REQUIRES(kRingNodes) {
@@ -221,18 +248,22 @@ class FairOwner {
     });
   }
 
-  // Service elsewhere moves a part as far as its owner is, and one such turn further, but no more: else it would
-  // owe, at a level that was shifted, for time that no node there could have had.
   void settle_others(Part& part, const FairCharge& charged, std::int64_t shared)
       LOCKSLEY_REQUIRES(kRingNodes) {
     FairLevel<Part>::correct(fair, charged.amount, charged.turn < fair.entry, shared);
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
       other.home().settle(other, charged.amount, charged.turn < other.fair.entry, shared);
     });
-    update_key(clock_of(part));
     const VirtualTime turn = FairLevel<Part>::charge_of(fair, shared);
+    limit_others(part, turn, turn);
+  }
+
+  // Service elsewhere moves a part as far as its owner is, and one such turn further, but no more: else it would
+  // owe, at a level that was shifted, for time that no node there could have had. `most`: that was added now.
+  void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
+    update_key(clock_of(part));
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
-      const VirtualTime beyond = std::min(time_of(other) - fair.key - turn, turn);
+      const VirtualTime beyond = std::min(time_of(other) - fair.key - turn, most);
       if (beyond > 0) other.fair.key -= beyond;
       other.home().update(other);
     });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "core/base/check.h"
@@ -171,10 +172,25 @@ void FairRing::detach_all() {
 
 // ---- Turns ----
 
+struct FairRing::PlainRequest {
+  ClaimFilter filter = ClaimFilter::kAny;
+  std::uint64_t most = kAnyNumber;
+  const GateSet* gates = nullptr;
+  static constexpr Site site = Site::kLocal;
+};
+
 std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t most,
                                          const GateSet* gates) {
   const RingLock lock(mutex_);
-  std::optional<Claim> claim = claim_locked(now, filter, most, gates);
+  std::optional<Claim> claim =
+      claim_locked(now, PlainRequest{.filter = filter, .most = most, .gates = gates});
+  publish();
+  return claim;
+}
+
+std::optional<Claim> FairRing::try_claim(Nanoseconds now, const ClaimRequest& request) {
+  const RingLock lock(mutex_);
+  std::optional<Claim> claim = claim_locked(now, request);
   publish();
   return claim;
 }
@@ -182,17 +198,22 @@ std::optional<Claim> FairRing::try_claim(Nanoseconds now, ClaimFilter filter, st
 Charge FairRing::join(RingQueue& queue, Nanoseconds now) {
   const RingLock lock(mutex_);
   check(queue.seat_ != nullptr && queue.claimed_ > 0, "a thief joins a queue of which nothing is claimed");
+  const FairCharge charge = join_locked(queue);
+  Charge charged = begin_turn(queue, now);
+  charged.tenant = charge;
+  refresh(queue, now);
+  publish();
+  return charged;
+}
+
+FairCharge FairRing::join_locked(RingQueue& queue) {
   RingSeat& seat = *queue.seat_;
   const FairCharge charge = seat.tenant.join(seat);
   // As by a claim, if none could be claimed: this takes nothing from other nodes, and newcomers start there.
   if (open_.empty()) pass(seat.home().time_of(seat.fair.key));
   if (least_start(seat.tenant) == kNever) pass(seat, seat.level.time_of(queue.fair.key));
   ++queue.fair.executors;
-  Charge charged = begin_turn(queue, now);
-  charged.tenant = charge;
-  refresh(queue, now);
-  publish();
-  return charged;
+  return charge;
 }
 
 Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
@@ -212,39 +233,50 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
   Settled settled;
   settled.dropped = settle_locked(queue, settlement, now);
   released = leave_if_over(queue);
-  settled.claim = claim_locked(now, filter, kAnyNumber, gates);
+  settled.claim = claim_locked(now, PlainRequest{.filter = filter, .gates = gates});
   publish();
   return settled;
 }
 
-std::optional<Claim> FairRing::claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most,
-                                            const GateSet* gates) {
-  VirtualTime least = 0;
-  RingSeat* const next = next_seat(filter, gates, least);
+template <class Request>
+std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& request) {
+  constexpr bool kIsPlain = std::is_same_v<Request, PlainRequest>;
+  Look look;
+  RingSeat* const next = next_seat(request.filter, request.gates, request.site, look);
   if (next == nullptr) return std::nullopt;
   RingSeat& seat = *next;
   RingTenant& tenant = seat.tenant;
-  RingQueue& queue = first_queue(seat, filter);
+  RingQueue& queue = first_queue(seat, request.filter);
 
   Claim claim;
   claim.queue = &queue;
-  claim.range = take(queue, std::min(most, claim_size(queue)));
+  Nanoseconds time = options_.quantum;  // of jobs of unknown cost
+  std::uint32_t width = 1;
+  if constexpr (kIsPlain) {
+    claim.range = take(queue, std::min(request.most, claim_size(queue, time)));
+  } else {
+    if (request.quantum.count() > 0) time = request.quantum;
+    width = admitted(queue, request);
+    claim.range = take(queue, lease_size(queue, request, time, width));
+    width = static_cast<std::uint32_t>(std::min<std::uint64_t>(width, claim.range.size()));
+    time *= width;
+  }
   queue.claimed_ += claim.range.size();
   claimed_ += claim.range.size();
-  Nanoseconds time = options_.quantum;  // of a job of unknown cost
   if (queue.job_cost_ > 0) {
     const double expected = queue.job_cost_ * static_cast<double>(claim.range.size());
     time = Nanoseconds{expected < 1e18 ? static_cast<std::int64_t>(expected)
                                        : std::int64_t{1'000'000'000'000'000'000}};
   }
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
-  pass(least);
+  pass(look.least);
   pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(tenant));
-  if (gates != nullptr) [[unlikely]]
-    limit_lead(seat, queue, service);
+  if (look.is_restricted) [[unlikely]]
+    limit_lead(seat, queue, service / width);
   const FairCharge tenant_charge = tenant.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);
+  if constexpr (!kIsPlain) begin_lease(queue, claim.charged, width, request.site);
   claim.charged.time = time;
   claim.charged.queue = queue_charge;
   claim.charged.tenant = tenant_charge;
@@ -268,15 +300,16 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   RingTenant& tenant = seat.tenant;
   const Charge& charged = settlement.charged;
   const Service service = service_of(seat.gate, settlement);
+  // What a queue received is shown as it is shared out: with a start cost, that is more than time.
+  Nanoseconds received = options_.share == Share::kTime ? Nanoseconds(service.at_gate) : settlement.actual;
+  if (charged.lease != 0) [[unlikely]]
+    received = end_lease(queue, charged, received, now);
   seat.level.settle(queue, charged.queue, charged.queue_epoch != epoch_of(queue), service.at_gate);
   tenant.settle(seat, charged.tenant, service.at_gate, service.in_lane);
   if (service.at_gate != service.in_lane) [[unlikely]]
     note_excess(seat.gate, service);
   --executors_;
   change_executors(seat.gate, -1U);
-  // What a queue received is shown as it is shared out: with a start cost, that is more than time.
-  const Nanoseconds received =
-      options_.share == Share::kTime ? Nanoseconds(service.at_gate) : settlement.actual;
   const EndedService ended(charged.began, received, now);
   queue.fair.usage.end(ended);
   tenant.fair.usage.end(ended);
@@ -307,26 +340,11 @@ Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
   Charge charged;
   charged.began = now;
   charged.queue_epoch = epoch_of(queue);
-  charged.gate = seat.gate.id;
+  charged.gate = static_cast<std::uint16_t>(seat.gate.id);
   return charged;
 }
 
-// ---- Membership ----
-
-RingTenant& FairRing::tenant_of(const std::string& name) {
-  std::unique_ptr<RingTenant>& found = tenants_[name];
-  if (found == nullptr) {
-    found = std::make_unique<RingTenant>();
-    found->name = name;
-    found->fair.key = clock_.now;
-    if (const auto weight = tenant_weights_.find(name); weight != tenant_weights_.end()) {
-      found->fair.weight = weight->second;
-    }
-  } else if (found->queues == 0) {
-    idle_.remove(*found);
-  }
-  return *found;
-}
+// ---- After a change ----
 
 void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   RingSeat& seat = *queue.seat_;
@@ -362,37 +380,6 @@ void FairRing::refresh(RingSeat& seat) {
   if (executors_ == 0 && open_.empty() && closed_.empty()) {
     clock_.end_busy_period();
     remove_idle_tenants();
-  }
-}
-
-std::shared_ptr<void> FairRing::leave_if_over(RingQueue& queue) {
-  if (!queue.closed_ || queue.queued_ > 0 || queue.fair.executors > 0 || queue.claimed_ > 0) return nullptr;
-  return leave(queue);
-}
-
-std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
-  end_backoff(queue);
-  RingSeat& seat = *std::exchange(queue.seat_, nullptr);
-  RingTenant& tenant = seat.tenant;
-  --seat.gate.queues;
-  (queue.previous_ != nullptr ? queue.previous_->next_ : tenant.first) = queue.next_;
-  if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
-  queue.previous_ = queue.next_ = nullptr;
-  if (queue.internal_) --tenant.internal_queues;
-  if (--tenant.queues == 0) {
-    tenant.results = nullptr;
-    if (std::exchange(tenant.is_shut, false)) --shut_tenants_;
-    idle_.push(tenant, tenant.fair.key);
-    remove_idle_tenants();
-  }
-  return std::move(queue.keepalive_);
-}
-
-void FairRing::remove_idle_tenants() {
-  while (idle_.size() > options_.most_idle_tenants && idle_.top_key() <= clock_.now) {
-    RingTenant& tenant = idle_.top();
-    idle_.remove(tenant);
-    tenants_.erase(tenants_.find(tenant.name));
   }
 }
 

@@ -2,6 +2,7 @@
 // takes. core/FAIRNESS.md has the algorithm, the bound on unfairness and its proof.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -31,6 +32,9 @@
 #include "core/sync/mutex.h"
 
 namespace locksley {
+
+// Length: one class under one mutex, most of which is what its callers must know; its parts have files
+// of their own (fair_ring_*.cc).
 
 // Two levels of start-time fair queueing over measured time: tenants, and the queues of each
 // tenant; and gates, which limit queues of all tenants together. It knows nothing of handlers,
@@ -114,6 +118,8 @@ class FairRing {
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::kAny,
                                  std::uint64_t most = kAnyNumber, const GateSet* gates = nullptr);
   static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
+  // The same, for a turn of several executors, or of another quantum.
+  std::optional<Claim> try_claim(Nanoseconds now, const ClaimRequest& request);
   // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one
   // executor more, charged nothing in advance. Succeeds in every state of the queue, since the
   // thief holds its part already; jobs that it must not run (the queue may be paused or cancelled
@@ -137,6 +143,26 @@ class FairRing {
   Settled settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
                            ClaimFilter filter = ClaimFilter::kAny, const GateSet* gates = nullptr);
 
+  // ---- Turns that last long, such as leases (fair_ring_leases.cc) ----
+
+  // A turn that still runs has used `service` so far, by all its executors: where that is more than it was
+  // charged, it is charged that. `charged` is changed accordingly. No effect with Share::kJobs.
+  void charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now);
+  // A turn that goes on hands back these of its jobs: they are neither executed nor left in its settlement.
+  // `ranges`: ascending and disjoint. Returns those that never run, because the queue was cancelled; the
+  // caller has to record that.
+  [[nodiscard]] std::vector<IndexRange> give_back(RingQueue& queue, std::span<const IndexRange> ranges,
+                                                  Nanoseconds now);
+  // Begins a turn of `width` executors with those of the jobs `wanted` that wait in the queue, in every
+  // state of the queue. As join() it is charged nothing in advance. None: the queue has none of these jobs.
+  // Looks at the newest kMostSearched ranges that were handed back, and at those never claimed.
+  struct Reclaimed {
+    Charge charged;
+    std::vector<IndexRange> ranges;  // ascending
+  };
+  static constexpr std::size_t kMostSearched = 1024;  // some microseconds under the mutex
+  std::optional<Reclaimed> reclaim(RingQueue& queue, IndexRange wanted, std::uint32_t width, Nanoseconds now);
+
   // ---- Gates ----
 
   // None if there are kMostGates. The id of a gate that was removed is used again.
@@ -146,6 +172,10 @@ class FairRing {
   // Effective at once; what runs goes on. O(1).
   void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
   void set_gate_switch(GateId gate, bool is_on);
+  // GateOptions::max_running, is_remote, is_held.
+  void set_max_running(GateId gate, std::uint32_t most);
+  void set_gate_remote(GateId gate, bool is_remote);
+  void set_gate_hold(GateId gate, bool is_held);
   // GateOptions::start_cost. With another value, all queues of the gate and all tenants there start anew, none
   // ahead of another: what a start has cost before has nothing to do with what it costs now. O(queues).
   void set_start_cost(Nanoseconds start_cost, GateId gate = 0);
@@ -161,7 +191,9 @@ class FairRing {
   // Tenants that were shut, and whose account of results has room again, are served again. Whether
   // there was one. O(tenants) if one is shut.
   bool reopen_tenants();
+  // Options::parallelism; and how many remote executors there are beside these.
   void set_parallelism(std::uint32_t parallelism);
+  void set_remote_parallelism(std::uint32_t remote);
   void set_quantum(Nanoseconds quantum);
   // O(queues).
   void set_brief_job(Nanoseconds brief_job, Nanoseconds now);
@@ -176,6 +208,9 @@ class FairRing {
   }
   // The same of some gates only.
   bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const;
+  // The same for remote executors, at any gate or at some.
+  bool has_remote_work() const { return (ready_.load() & kReadyRemote) != 0; }
+  bool has_remote_work(const GateSet& gates) const;
   // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
   // add_range(), put_back(), resume(), or by its gate's owner. A change means that a newcomer waits, and an executor
   // should end its turn early; its batch loses nothing by that, since it is charged for the time
@@ -194,6 +229,8 @@ class FairRing {
   // O(queues of the tenant), at a nanosecond each, for at most 65,536 queues: with more, `ahead` is
   // estimated from a sample.
   QueueView view(const RingQueue& queue, Nanoseconds now) const;
+  // Whether the queue's slots, its gate and its state admit one more remote executor.
+  bool has_place(const RingQueue& queue) const;
   // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
   // is paused.
   bool has_claims(const RingQueue& queue) const;
@@ -201,10 +238,10 @@ class FairRing {
  private:
   static constexpr std::uint32_t kReadyAny = 1;
   static constexpr std::uint32_t kReadyBrief = 2;
-  // RingGate::state. The first two are the same.
+  static constexpr std::uint32_t kReadyRemote = 4;
+  // RingGate::state, beside RingGate::admits. They are the same as the first two.
   static constexpr std::uint32_t kWaits = kReadyAny;
   static constexpr std::uint32_t kWaitsBrief = kReadyBrief;
-  static constexpr std::uint32_t kIsOpen = 4;
 
   static constexpr VirtualTime kNever = std::numeric_limits<VirtualTime>::max();
 
@@ -212,11 +249,25 @@ class FairRing {
   // of any queue.
   static constexpr std::int64_t kJobService = 1000;
 
-  std::optional<Claim> claim_locked(Nanoseconds now, ClaimFilter filter, std::uint64_t most,
-                                    const GateSet* gates) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // A ClaimRequest of one local executor. It is a type of its own, so that such claims cost nothing for leases.
+  struct PlainRequest;
+  // `Request`: PlainRequest or ClaimRequest.
+  template <class Request>
+  std::optional<Claim> claim_locked(Nanoseconds now, const Request& request)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // An executor joins a queue of which something is claimed; begin_turn() follows.
+  FairCharge join_locked(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The turn, which begin_turn() has begun as a local one of one executor, is this one.
+  void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Ends a turn but for one local executor. Returns what of `received` is that one's.
+  Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // A turn of the queue counts as so many executors more, modulo 2^32.
+  void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
   // The queue's present entry.
   static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
@@ -232,7 +283,17 @@ class FairRing {
   void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  std::uint64_t claim_size(RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Moves what `returned` has of `wanted` to `taken`, and the rest to `left`.
+  static void split(IndexRange returned, IndexRange wanted, std::vector<IndexRange>& taken,
+                    std::vector<IndexRange>& left);
+  // For one executor.
+  std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // How many executors of `width` the queue's slots and its gate admit: at least one.
+  static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
+      LOCKSLEY_REQUIRES(kRingNodes);
+  // For `width` executors together.
+  std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
+                           std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The least service of so many starts.
   static std::int64_t service_of_starts(const RingGate& gate, std::uint64_t starts)
@@ -259,15 +320,22 @@ class FairRing {
   RingTenant& tenant_of(const std::string& name) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   RingSeat& seat_of(RingTenant& tenant, GateId gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   RingGate& gate_of(GateId id) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The seat that the next claim serves; null: none. `least`: the least start of all that could be served, whatever
-  // the filter.
-  RingSeat* next_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least)
+  // Of the open gates, as a claim finds them.
+  struct Look {
+    VirtualTime least = 0;       // start of all that could be served, whatever the request
+    bool is_restricted = false;  // the request excludes an open gate
+  };
+  // The seat that the claim serves; null: none.
+  RingSeat* next_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Of the first seats of all open gates.
-  RingSeat* first_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least)
+  RingSeat* first_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  static RingSeat* first_at(const RingGate& gate, ClaimFilter filter, const GateSet* gates)
-      LOCKSLEY_REQUIRES(kRingNodes);
+  static bool is_excluded(const RingGate& gate, const GateSet* gates, Site site)
+      LOCKSLEY_REQUIRES(kRingNodes) {
+    return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
+  }
+  static RingSeat* first_at(const RingGate& gate, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes);
   static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes);
   // Of a ready node, on the clock of its level.
   template <class Node>
@@ -298,28 +366,29 @@ class FairRing {
   static void follow(RingTenant& tenant, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes);
   // No other seat of the tenant is active, and the gate is open.
   static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
-    return seat.tenant.active() <= 1 && seat.gate.is_open;
+    return seat.tenant.active() <= 1 && seat.gate.is_open();
   }
   // Of those queues of the tenant that could be served; kNever: none.
   static VirtualTime least_start(const RingTenant& tenant) LOCKSLEY_REQUIRES(kRingNodes);
   void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     gate.executors += by;
-    if (gate.options.concurrency != 0) [[unlikely]]
+    if (gate.is_limited) [[unlikely]]
       set_open(gate);
   }
   // After any change of what opens and closes the gate.
   void set_open(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    const bool is_open =
-        gate.options.is_on && (gate.options.concurrency == 0 || gate.executors < gate.options.concurrency);
-    if (is_open == gate.is_open) return;
-    gate.is_open = is_open;
+    const std::uint32_t admits = gate.admitted_now();
+    if (admits == gate.admits) return;
+    gate.admits = admits;
     list(gate);
   }
-  void owner_changed(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The owner changes an option.
+  template <class Change>
+  void change_gate(GateId id, Change change) LOCKSLEY_EXCLUDES(mutex_);
   // Updates lists and hints after any change of the gate.
   void list(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    const std::uint32_t state = (gate.level.empty() ? 0 : kWaits) |
-                                (gate.level.has_brief() ? kWaitsBrief : 0) | (gate.is_open ? kIsOpen : 0);
+    const std::uint32_t state =
+        (gate.level.empty() ? 0 : kWaits) | (gate.level.has_brief() ? kWaitsBrief : 0) | gate.admits;
     if (state != gate.state) change_state(gate, state);
   }
   void change_state(RingGate& gate, std::uint32_t state) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -334,7 +403,11 @@ class FairRing {
   void change_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // If the queue left, its keepalive: the caller releases it after the mutex.
-  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    const bool is_over =
+        queue.closed_ && queue.queued_ == 0 && queue.fair.executors == 0 && queue.claimed_ == 0;
+    return is_over ? leave(queue) : nullptr;
+  }
   [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_back_clocks(RingTenant& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -350,7 +423,8 @@ class FairRing {
   std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
   mutable Mutex mutex_;
-  Options options_ LOCKSLEY_GUARDED_BY(mutex_);
+  Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism`: with the remote executors
+  std::uint32_t remote_parallelism_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   FairClock clock_ LOCKSLEY_GUARDED_BY(mutex_);  // of the tenants, at whatever gates
   // By id; null: none.
   std::vector<std::unique_ptr<RingGate>> gates_ LOCKSLEY_GUARDED_BY(mutex_);
@@ -388,6 +462,7 @@ class FairRing {
   // The same as ready_, a bit for each gate.
   alignas(kCacheLine) std::array<std::atomic<std::uint64_t>, GateSet::kWords> ready_gates_{};
   std::array<std::atomic<std::uint64_t>, GateSet::kWords> brief_gates_{};
+  std::array<std::atomic<std::uint64_t>, GateSet::kWords> remote_gates_{};
 };
 
 }  // namespace locksley

@@ -1,6 +1,7 @@
 // Changes of queues, tenants and the ring that are effective at once for all queued jobs.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/ring/fair_ring.h"
 
@@ -121,7 +122,12 @@ bool FairRing::reopen_tenants() {
 
 void FairRing::set_parallelism(std::uint32_t parallelism) {
   const RingLock lock(mutex_);
-  options_.parallelism = std::max(parallelism, 1U);
+  options_.parallelism = std::max(parallelism, 1U) + remote_parallelism_;
+}
+
+void FairRing::set_remote_parallelism(std::uint32_t remote) {
+  const RingLock lock(mutex_);
+  options_.parallelism += remote - std::exchange(remote_parallelism_, remote);
 }
 
 void FairRing::set_quantum(Nanoseconds quantum) {

@@ -9,6 +9,17 @@
 
 namespace locksley {
 
+namespace {
+
+bool has_one_of(const std::array<std::atomic<std::uint64_t>, GateSet::kWords>& ready, const GateSet& gates) {
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    if (const std::uint64_t word = gates.word(i); word != 0 && (ready[i].load() & word) != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 // ---- The owner's calls ----
 
 std::optional<GateId> FairRing::add_gate(const GateOptions& options) {
@@ -39,27 +50,37 @@ bool FairRing::remove_gate(GateId id) {
   return true;
 }
 
-void FairRing::set_gate_concurrency(GateId id, std::uint32_t concurrency) {
+template <class Change>
+void FairRing::change_gate(GateId id, Change change) {
   const RingLock lock(mutex_);
   RingGate& gate = gate_of(id);
-  gate.options.concurrency = concurrency;
-  owner_changed(gate);
+  const std::uint32_t before = gate.ready;
+  change(gate.options);
+  gate.update_limits();
+  list(gate);
+  // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
+  if ((gate.ready & ~before) != 0) arrivals_.fetch_add(1, std::memory_order_relaxed);
+  publish();
+}
+
+void FairRing::set_gate_concurrency(GateId id, std::uint32_t concurrency) {
+  change_gate(id, [&](GateOptions& options) { options.concurrency = concurrency; });
 }
 
 void FairRing::set_gate_switch(GateId id, bool is_on) {
-  const RingLock lock(mutex_);
-  RingGate& gate = gate_of(id);
-  gate.options.is_on = is_on;
-  owner_changed(gate);
+  change_gate(id, [&](GateOptions& options) { options.is_on = is_on; });
 }
 
-void FairRing::owner_changed(RingGate& gate) {
-  const bool was_open = gate.standing == RingGate::Standing::kOpen;
-  set_open(gate);
-  // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
-  if (!was_open && gate.standing == RingGate::Standing::kOpen)
-    arrivals_.fetch_add(1, std::memory_order_relaxed);
-  publish();
+void FairRing::set_max_running(GateId id, std::uint32_t most) {
+  change_gate(id, [&](GateOptions& options) { options.max_running = most; });
+}
+
+void FairRing::set_gate_remote(GateId id, bool is_remote) {
+  change_gate(id, [&](GateOptions& options) { options.is_remote = is_remote; });
+}
+
+void FairRing::set_gate_hold(GateId id, bool is_held) {
+  change_gate(id, [&](GateOptions& options) { options.is_held = is_held; });
 }
 
 void FairRing::set_start_cost(Nanoseconds start_cost, GateId id) {
@@ -108,18 +129,18 @@ void FairRing::refresh(RingTenant& tenant) {
 
 // ---- Who is next ----
 
-RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least) {
+RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look) {
   while (!open_.empty()) {
     RingSeat* seat = nullptr;
-    if (open_.size() == 1 && gates == nullptr) {
-      const FairLevel<RingSeat>& level = open_.front()->level;
-      if (filter == ClaimFilter::kBrief && !level.has_brief()) return nullptr;
-      seat = filter == ClaimFilter::kAny ? &level.top() : &level.top_brief();
-      least = level.top_time();
+    if (open_.size() == 1) {
+      const RingGate& gate = *open_.front();
+      if (is_excluded(gate, gates, site)) return nullptr;
+      seat = first_at(gate, filter);
+      look.least = gate.level.top_time();
     } else {
-      seat = first_seat(filter, gates, least);
-      if (seat == nullptr) return nullptr;
+      seat = first_seat(filter, gates, site, look);
     }
+    if (seat == nullptr) return nullptr;
     RingTenant& tenant = seat->tenant;
     if (tenant.results == nullptr || !tenant.results->is_full_and_awaited()) return seat;
     tenant.is_shut = true;
@@ -129,13 +150,17 @@ RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, VirtualT
   return nullptr;
 }
 
-RingSeat* FairRing::first_seat(ClaimFilter filter, const GateSet* gates, VirtualTime& least) {
+RingSeat* FairRing::first_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look) {
   RingSeat* first = nullptr;
-  least = kNever;
+  look = {.least = kNever};
   for (RingGate* const gate : open_) {
     if (gate->excess != 0) forgive_starts(*gate);
-    least = std::min(least, gate->level.top_time());
-    RingSeat* const seat = first_at(*gate, filter, gates);
+    look.least = std::min(look.least, gate->level.top_time());
+    if (is_excluded(*gate, gates, site)) {
+      look.is_restricted = true;
+      continue;
+    }
+    RingSeat* const seat = first_at(*gate, filter);
     if (seat == nullptr) continue;
     if (first == nullptr || start_of(gate->level, *seat) < start_of(first->gate.level, *first)) first = seat;
   }
@@ -144,7 +169,7 @@ RingSeat* FairRing::first_seat(ClaimFilter filter, const GateSet* gates, Virtual
   // one gate than at another would not be served there.
   RingSeat* chosen = first;
   for (RingGate* const gate : open_) {
-    RingSeat* const seat = first_at(*gate, filter, gates);
+    RingSeat* const seat = is_excluded(*gate, gates, site) ? nullptr : first_at(*gate, filter);
     if (seat == nullptr || &seat->tenant != &first->tenant) continue;
     if (start_of(seat->level, first_queue(*seat, filter)) <
         start_of(chosen->level, first_queue(*chosen, filter))) {
@@ -154,8 +179,7 @@ RingSeat* FairRing::first_seat(ClaimFilter filter, const GateSet* gates, Virtual
   return chosen;
 }
 
-RingSeat* FairRing::first_at(const RingGate& gate, ClaimFilter filter, const GateSet* gates) {
-  if (gates != nullptr && !gates->has(gate.id)) return nullptr;
+RingSeat* FairRing::first_at(const RingGate& gate, ClaimFilter filter) {
   if (filter == ClaimFilter::kAny) return &gate.level.top();
   return gate.level.has_brief() ? &gate.level.top_brief() : nullptr;
 }
@@ -194,14 +218,14 @@ void FairRing::limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t s
 
 void FairRing::follow(RingTenant& tenant, VirtualTime by) {
   for (const auto& seat : tenant.parts) {
-    if (!seat->gate.is_open) seat->level.follow(by);
+    if (!seat->gate.is_open()) seat->level.follow(by);
   }
 }
 
 VirtualTime FairRing::least_start(const RingTenant& tenant) {
   VirtualTime least = kNever;
   for (const auto& seat : tenant.parts) {
-    if (!seat->level.empty() && seat->gate.is_open) least = std::min(least, seat->level.top_time());
+    if (!seat->level.empty() && seat->gate.is_open()) least = std::min(least, seat->level.top_time());
   }
   return least;
 }
@@ -231,11 +255,12 @@ void FairRing::set_back_clocks(RingTenant& busy) {
 void FairRing::change_state(RingGate& gate, std::uint32_t state) {
   using Standing = RingGate::Standing;
   gate.state = state;
-  const bool is_open = (state & kIsOpen) != 0;
   const Standing standing = (state & kWaits) == 0 ? Standing::kIdle
-                            : is_open             ? Standing::kOpen
+                            : gate.admits != 0    ? Standing::kOpen
                                                   : Standing::kClosed;
-  const std::uint32_t ready = is_open ? state & (kWaits | kWaitsBrief) : 0;
+  std::uint32_t ready = 0;
+  if ((state & RingGate::admitting(Site::kLocal)) != 0) ready = state & (kWaits | kWaitsBrief);
+  if ((state & RingGate::admitting(Site::kRemote)) != 0 && (state & kWaits) != 0) ready |= kReadyRemote;
   if (standing != gate.standing) move(gate, standing);
   if (ready == gate.ready) return;
   gate.ready = ready;
@@ -267,6 +292,7 @@ void FairRing::publish_gates() {
     const std::uint64_t bit = GateSet::bit(gate->id);
     if ((changed & kReadyAny) != 0) ready_gates_[gate->id / 64].fetch_xor(bit);
     if ((changed & kReadyBrief) != 0) brief_gates_[gate->id / 64].fetch_xor(bit);
+    if ((changed & kReadyRemote) != 0) remote_gates_[gate->id / 64].fetch_xor(bit);
   }
   unpublished_.clear();
   std::uint32_t ready = 0;
@@ -277,11 +303,9 @@ void FairRing::publish_gates() {
 }
 
 bool FairRing::has_work(const GateSet& gates, ClaimFilter filter) const {
-  const auto& ready = filter == ClaimFilter::kAny ? ready_gates_ : brief_gates_;
-  for (std::size_t i = 0; i < ready.size(); ++i) {
-    if ((ready[i].load() & gates.word(i)) != 0) return true;
-  }
-  return false;
+  return has_one_of(filter == ClaimFilter::kAny ? ready_gates_ : brief_gates_, gates);
 }
+
+bool FairRing::has_remote_work(const GateSet& gates) const { return has_one_of(remote_gates_, gates); }
 
 }  // namespace locksley

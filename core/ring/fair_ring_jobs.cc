@@ -74,17 +74,17 @@ IndexRange FairRing::take(RingQueue& queue, std::uint64_t most) {
   return taken;
 }
 
-std::uint64_t FairRing::claim_size(RingQueue& queue) const {
+std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum) const {
   std::uint64_t size = 1;
   if (queue.job_cost_ > 0) {
     size = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(static_cast<double>(options_.quantum.count()) / queue.job_cost_));
+        1, static_cast<std::uint64_t>(static_cast<double>(quantum.count()) / queue.job_cost_));
   }
   size = std::min(size, queue.largest_claim_);
   queue.largest_claim_ =
       size > std::numeric_limits<std::uint64_t>::max() / kClaimGrowth ? size : size * kClaimGrowth;
   std::uint64_t executors = options_.parallelism;
-  const std::uint32_t at_gate = queue.seat_->gate.options.concurrency;
+  const std::uint32_t at_gate = queue.seat_->gate.most;
   if ((queue.slots_ | at_gate) != 0) [[unlikely]] {
     if (queue.slots_ != 0) executors = std::min<std::uint64_t>(executors, queue.slots_);
     if (at_gate != 0) executors = std::min<std::uint64_t>(executors, at_gate);

@@ -80,7 +80,7 @@ QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   const RingGate& gate = queue.seat_->gate;
   view.attached = true;
   view.gate = gate.id;
-  view.gate_is_closed = !gate.is_open;
+  view.gate_is_closed = !gate.is_open();
   view.queued = queue.queued_;
   view.executors = queue.fair.executors;
   view.ahead = queues_ahead(queue);
@@ -97,7 +97,7 @@ QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   view.at_slots = at_slots(queue);
   view.backs_off = queue.backoff_end_.count() != 0;
   view.results_at_limit = tenant.results != nullptr && tenant.results->is_full();
-  view.waiting = queue.fair.is_ready() && gate.is_open && !view.results_at_limit;
+  view.waiting = queue.fair.is_ready() && gate.is_open() && !view.results_at_limit;
   return view;
 }
 
@@ -141,7 +141,7 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
     result.gates.push_back({.gate = gate->id,
                             .concurrency = gate->options.concurrency,
                             .is_on = gate->options.is_on,
-                            .is_open = gate->is_open,
+                            .is_open = gate->is_open(),
                             .queues = gate->queues,
                             .active_queues = gate->active_queues,
                             .queued = gate->queued,

@@ -21,6 +21,18 @@ enum class Share : std::uint8_t { kTime, kJobs };
 // (FairRing::Options::brief_job), for workers that are reserved for such jobs.
 enum class ClaimFilter : std::uint8_t { kAny, kBrief };
 
+// What a claim asks for.
+struct ClaimRequest {
+  ClaimFilter filter = ClaimFilter::kAny;
+  std::uint64_t most = ~std::uint64_t{0};  // jobs
+  // As how many executors the turn counts, which run its jobs side by side. The turn counts as fewer where
+  // the queue or its gate admits fewer, and where the claim has fewer jobs. At most Charge::kMostWidth count.
+  std::uint32_t width = 1;
+  Nanoseconds quantum{0};          // how long the turn should take; 0: FairRing::Options::quantum
+  const GateSet* gates = nullptr;  // of queues that may be served; null: any
+  Site site = Site::kLocal;
+};
+
 struct QueueOptions {
   std::string tenant = "default";
   std::uint32_t weight = 1;  // 0 counts as 1
@@ -41,7 +53,15 @@ struct Charge {
   VirtualTime queue = 0;
   FairCharge tenant;
   std::uint32_t queue_epoch = 0;
-  GateId gate = 0;  // the queue's
+  std::uint16_t gate = 0;  // the queue's: a GateId
+  // 0 for a local turn of one executor, as nearly all are, so that the ring has one thing to look at.
+  std::uint16_t lease = 0;
+
+  static constexpr std::uint16_t kRemote = 0x8000;
+  static constexpr std::uint32_t kMostWidth = kRemote - 1;
+  // As how many executors the turn counts.
+  std::uint32_t width() const { return lease == 0 ? 1U : lease & kMostWidth; }
+  Site site() const { return (lease & kRemote) != 0 ? Site::kRemote : Site::kLocal; }
 };
 
 // The jobs of a queue that an executor takes at the beginning of its turn. The executor counts as
@@ -56,7 +76,7 @@ struct Claim {
 // The account of one executor's turn.
 struct Settlement {
   Charge charged{};             // of the claim, or as join() returned it
-  Nanoseconds actual{};         // worker time used
+  Nanoseconds actual{};         // worker time used, of all executors that the turn counts as
   std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
   std::uint64_t started = 0;    // jobs that began, where starts are scarce: some of these may be left
   IndexRange left{};            // claimed jobs that were not executed, and go back

@@ -1,6 +1,7 @@
 // A limit that queues of several tenants have in common: a handler within its lane.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,9 @@ class GateSet {
   GateSet() = default;
   explicit GateSet(GateId gate) { add(gate); }
   void add(GateId gate) { words_.at(gate / 64) |= bit(gate); }
+  void add(const GateSet& gates) {
+    for (std::size_t i = 0; i < kWords; ++i) words_[i] |= gates.words_[i];
+  }
   void remove(GateId gate) { words_.at(gate / 64) &= ~bit(gate); }
   bool has(GateId gate) const { return (words_.at(gate / 64) & bit(gate)) != 0; }
   std::uint64_t word(std::size_t i) const { return words_[i]; }
@@ -36,12 +40,18 @@ class GateSet {
   std::array<std::uint64_t, kWords> words_{};
 };
 
+// Where an executor runs: on this machine, or on that of a remote worker. The values are bits of RingGate::admits.
+enum class Site : std::uint8_t { kLocal = 8, kRemote = 16 };
+
 struct GateOptions {
-  std::uint32_t concurrency = 0;  // executors at once; 0: no limit
-  bool is_on = true;              // the owner's switch
+  std::uint32_t concurrency = 0;  // local executors at once; 0: no limit
+  bool is_on = true;              // the owner's switch, of local executors
   // Where starts are scarce (`rate`): worker time that a start costs its queue at least, however
   // short the job is. 0: nothing. Without effect on Share::kJobs.
   Nanoseconds start_cost{0};
+  std::uint32_t max_running = 0;  // executors at once, local and remote ones together; 0: no limit
+  bool is_remote = false;         // remote executors serve it
+  bool is_held = false;           // nothing of it may be claimed; it may be reclaimed
 };
 
 struct RingSeat;
@@ -54,14 +64,38 @@ struct RingGate {
   enum class Standing : std::uint8_t { kIdle, kOpen, kClosed };
 
   RingGate(GateId number, FairClock& clock, const GateOptions& given)
-      : id(number), options(given), level(clock), is_open(given.is_on) {}
+      : id(number), options(given), level(clock) {
+    update_limits();
+  }
+
+  // A bit of `admits`, and of `state`.
+  static constexpr std::uint32_t admitting(Site site) { return static_cast<std::uint32_t>(site); }
+  bool is_open() const LOCKSLEY_REQUIRES(kRingNodes) { return admits != 0; }
+  // Who may claim, as `admits`.
+  std::uint32_t admitted_now() const LOCKSLEY_REQUIRES(kRingNodes) {
+    if (options.is_held || (options.max_running != 0 && executors >= options.max_running)) return 0;
+    const bool has_place = options.concurrency == 0 || executors - remote < options.concurrency;
+    return (options.is_on && has_place ? admitting(Site::kLocal) : 0) |
+           (options.is_remote ? admitting(Site::kRemote) : 0);
+  }
+  // After a change of the options.
+  void update_limits() LOCKSLEY_REQUIRES(kRingNodes) {
+    most = options.max_running;
+    if (!options.is_remote && options.concurrency != 0)
+      most = most == 0 ? options.concurrency : std::min(most, options.concurrency);
+    is_limited = (options.concurrency | options.max_running) != 0;
+    admits = admitted_now();
+  }
 
   const GateId id;
   GateOptions options LOCKSLEY_GUARDED_BY(kRingNodes);
   FairLevel<RingSeat> level LOCKSLEY_GUARDED_BY(kRingNodes);
   std::uint32_t executors LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  bool is_open LOCKSLEY_GUARDED_BY(kRingNodes);             // switched on, and below its concurrency
-  std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // FairRing::list()
+  std::uint32_t remote LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these
+  std::uint32_t most LOCKSLEY_GUARDED_BY(kRingNodes) = 0;    // that can be at once; 0: no limit
+  bool is_limited LOCKSLEY_GUARDED_BY(kRingNodes) = false;   // by a number
+  std::uint32_t admits LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // 0: closed
+  std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;   // FairRing::list()
   Standing standing LOCKSLEY_GUARDED_BY(kRingNodes) = Standing::kIdle;
   std::uint32_t place LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // in the ring's list of its standing
   // What may be claimed (FairRing::has_work()), and as it was last published.

@@ -94,11 +94,17 @@ class EndedService {
       : now_(now),
         left_of_begin_(DecayingSum::left_of_one(began, now)),
         amount_(DecayingSum::spread(service)) {}
+  // Of so many executors that began and ended at once and had so much each.
+  EndedService(Nanoseconds began, Nanoseconds each, Nanoseconds now, std::uint32_t executors)
+      : EndedService(began, each, now) {
+    left_of_begin_ *= executors;
+    amount_ *= executors;
+  }
 
  private:
   friend class Usage;
   Nanoseconds now_;
-  double left_of_begin_;  // what remains of the 1 that Usage::begin() added
+  double left_of_begin_;  // what remains of what Usage::begin() added
   double amount_;
 };
 
@@ -113,7 +119,7 @@ class EndedService {
 // A plain value of 32 bytes; its owner synchronises the calls. Nothing fails.
 class Usage {
  public:
-  void begin(Nanoseconds now) { begun_.add(1, now); }
+  void begin(Nanoseconds now, std::uint32_t executors = 1) { begun_.add(executors, now); }
   void end(const EndedService& service) {
     begun_.add(-service.left_of_begin_, service.now_);
     ended_.add(service.amount_, service.now_);
@@ -126,7 +132,7 @@ class Usage {
 
  private:
   DecayingSum ended_;
-  DecayingSum begun_;  // 1 for each service that has begun; its end takes out what remains of that
+  DecayingSum begun_;  // 1 for each executor that has begun; its end takes out what remains of that
 };
 
 }  // namespace locksley

@@ -98,6 +98,7 @@ class RingSimulator {
       Event event = events_.top();
       events_.pop();
       now_ = event.when;
+      if (leases_ && event.number % 3 == 0) charge_so_far();
       if (event.worker < workers_.size()) {
         end_turn(event.worker);
       } else {
@@ -110,6 +111,23 @@ class RingSimulator {
   }
   void run_for(Nanoseconds length) { run_until(now_ + length); }
   void run() { run_until(Nanoseconds::max()); }
+
+  // From now on worker i is a remote one: its turns have several executors each and are longer than the
+  // ring's quantum, and at every third event all turns are charged for what they have used so far.
+  // Before the first batch.
+  void use_leases() {
+    leases_ = true;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      workers_[i].width = static_cast<std::uint32_t>(1 + i % 3);
+      workers_[i].quantum = quantum_ * static_cast<std::int64_t>(1 + i % 2 * 4);
+    }
+  }
+  // Of all workers together.
+  std::uint32_t executors() const {
+    std::uint32_t sum = 0;
+    for (const Worker& worker : workers_) sum += worker.width;
+    return sum;
+  }
 
   bool track_indexes = false;
   // Whether workers that find nothing to claim help a job that runs: each turn is a quantum of its sub-jobs.
@@ -124,6 +142,8 @@ class RingSimulator {
     std::optional<Claim> claim;  // a thief's is an empty one
     std::uint64_t executed = 0;
     Nanoseconds length{};
+    std::uint32_t width = 1;  // as how many executors its claims ask to count
+    Nanoseconds quantum{0};   // of its claims; 0: the ring's
   };
   struct Event {
     Nanoseconds when;
@@ -149,8 +169,7 @@ class RingSimulator {
   void dispatch() {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].claim) continue;
-      if (std::optional<Claim> claim =
-              ring.try_claim(now_, ClaimFilter::kAny, FairRing::kAnyNumber, gates_of(i))) {
+      if (std::optional<Claim> claim = try_claim(i)) {
         begin_turn(i, *claim);
         step();
       } else if (thieves) {
@@ -159,13 +178,30 @@ class RingSimulator {
     }
   }
 
+  std::optional<Claim> try_claim(std::size_t index) {
+    return ring.try_claim(now_, ClaimRequest{.width = workers_[index].width,
+                                             .quantum = workers_[index].quantum,
+                                             .gates = gates_of(index)});
+  }
+
+  void charge_so_far() {
+    for (Worker& worker : workers_) {
+      if (!worker.claim) continue;
+      Charge& charged = worker.claim->charged;
+      ring.charge_so_far(*worker.claim->queue, charged, (now_ - charged.began) * charged.width(), now_);
+      step();
+    }
+  }
+
   void steal(std::size_t index) {
     for (std::size_t i = 1; i < workers_.size(); ++i) {
       const Worker& victim = workers_[(index + i) % workers_.size()];
       if (!victim.claim || victim.claim->range.empty()) continue;
       RingQueue& queue = *victim.claim->queue;
-      workers_[index] = {.claim = Claim{.queue = &queue, .charged = ring.join(queue, now_)},
-                         .length = quantum_};
+      Worker& thief = workers_[index];
+      thief.claim = Claim{.queue = &queue, .charged = ring.join(queue, now_)};
+      thief.executed = 0;
+      thief.length = quantum_;
       start(index);
       step();
       return;
@@ -178,9 +214,15 @@ class RingSimulator {
     worker.claim = claim;
     worker.executed = 0;
     worker.length = Nanoseconds{0};
-    while (worker.executed < claim.range.size() && (worker.executed == 0 || worker.length < quantum_)) {
+    const std::uint32_t width = claim.charged.width();
+    Nanoseconds sum{0}, longest{0};
+    while (worker.executed < claim.range.size() &&
+           (worker.executed < width || worker.length < std::max(quantum_, worker.quantum))) {
       const std::uint64_t job = claim.range.low + worker.executed++;
-      worker.length += batch.cost(job);
+      const Nanoseconds cost = batch.cost(job);
+      sum += cost;
+      longest = std::max(longest, cost);
+      worker.length = std::max(longest, sum / width);
       if (track_indexes) ++batch.runs[job];
     }
     ++batch.claims;
@@ -192,9 +234,11 @@ class RingSimulator {
     const Worker& worker = workers_[index];
     const Claim& claim = *worker.claim;
     Batch& batch = batch_of(claim);
-    batch.most_running = std::max(batch.most_running, ++batch.running);
-    batch.began_sum += now_;
-    batch.longest_turn = std::max({batch.longest_turn, worker.length, claim.charged.time});
+    const std::uint32_t width = claim.charged.width();
+    batch.running += width;
+    batch.most_running = std::max(batch.most_running, batch.running);
+    batch.began_sum += now_ * width;
+    batch.longest_turn = std::max({batch.longest_turn, worker.length, claim.charged.time / width});
     if (!batch.first_start) batch.first_start = now_;
     events_.push({now_ + worker.length, ++events_made_, index, {}});
   }
@@ -203,25 +247,28 @@ class RingSimulator {
     Worker& worker = workers_[index];
     const Claim claim = *worker.claim;
     Batch& batch = batch_of(claim);
-    --batch.running;
-    batch.began_sum -= claim.charged.began;
-    batch.settled += worker.length;
+    const std::uint32_t width = claim.charged.width();
+    batch.running -= width;
+    batch.began_sum -= claim.charged.began * width;
+    batch.settled += worker.length * width;
     batch.ended += worker.executed;
     batch.last_end = now_;
     worker.claim.reset();
-    const Settled settled =
-        ring.settle_and_claim(batch.queue,
-                              {.charged = claim.charged,
-                               .actual = worker.length,
-                               .executed = worker.executed,
-                               .left = {claim.range.low + worker.executed, claim.range.high}},
-                              now_, ClaimFilter::kAny, gates_of(index));
+    const Settlement settlement{.charged = claim.charged,
+                                .actual = worker.length * width,
+                                .executed = worker.executed,
+                                .left = {claim.range.low + worker.executed, claim.range.high}};
+    Settled settled =
+        leases_ ? ring.settle(batch.queue, settlement, now_)
+                : ring.settle_and_claim(batch.queue, settlement, now_, ClaimFilter::kAny, gates_of(index));
     batch.dropped += settled.dropped.size();
+    if (leases_) settled.claim = try_claim(index);
     if (settled.claim) begin_turn(index, *settled.claim);
     step();
   }
 
   const Nanoseconds quantum_;
+  bool leases_ = false;
 
  public:
   FairRing ring;

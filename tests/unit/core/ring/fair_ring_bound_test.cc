@@ -53,6 +53,7 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
     if (up_to(random, 1) == 0) options.set_back_at = 20'000'000;
     RingSimulator simulator(options, workers);
     simulator.thieves = up_to(random, 1) == 0;
+    if (up_to(random, 1) == 0) simulator.use_leases();
     std::vector<std::string> tenant_of;
     std::map<std::string, std::uint32_t> tenant_weights;
     for (const char* tenant : {"a", "b", "c"}) {
@@ -71,8 +72,8 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
       if (up_to(random, 2) == 0) queue.cost_hint = microseconds(up_to(random, 5000));
       simulator.submit(queue, up_to(random, 400), random_cost(random), true);
     };
-    PairWatch<std::pair<std::string, Batch*>> queues(workers);
-    PairWatch<std::string> tenants(workers);
+    PairWatch<std::pair<std::string, Batch*>> queues(simulator.executors());
+    PairWatch<std::string> tenants(simulator.executors());
     simulator.on_step = [&] {
       std::map<std::string,
                std::map<std::pair<std::string, Batch*>, PairWatch<std::pair<std::string, Batch*>>::State>>
@@ -158,6 +159,7 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     simulator.track_indexes = true;
     for (GateId i = 1; i < kGates; ++i) simulator.ring.add_gate({});
     simulator.thieves = up_to(random, 1) == 0;
+    if (up_to(random, 1) == 0) simulator.use_leases();
     for (int i = 0; i < 400; ++i) {
       simulator.run_for(microseconds(up_to(random, 3000)));
       if (simulator.batches().empty() || (simulator.batches().size() < 40 && up_to(random, 9) == 0)) {

@@ -1,0 +1,146 @@
+// Turns that last long: charged as they run, handed back in parts, and begun again by the machine that holds
+// the jobs already.
+#include <algorithm>
+#include <limits>
+
+#include "core/base/check.h"
+#include "core/base/index_ranges.h"
+#include "core/ring/fair_ring.h"
+
+namespace locksley {
+
+void FairRing::charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  check(queue.seat_ != nullptr && queue.fair.executors > 0, "a charge without a turn");
+  if (options_.share != Share::kTime) return;
+  RingSeat& seat = *queue.seat_;
+  const bool is_old = charged.queue_epoch != epoch_of(queue);
+  charged.queue = FairLevel<RingQueue>::charge_so_far(queue.fair, charged.queue, is_old, service.count());
+  seat.tenant.charge_so_far(seat, charged.tenant, service.count());
+  refresh(queue, now);
+  publish();
+}
+
+std::vector<IndexRange> FairRing::give_back(RingQueue& queue, std::span<const IndexRange> ranges,
+                                            Nanoseconds now) {
+  const RingLock lock(mutex_);
+  const std::uint64_t jobs = count_of(ranges);
+  check(queue.seat_ != nullptr && queue.fair.executors > 0 && jobs <= queue.claimed_,
+        "jobs are handed back that were not claimed");
+  queue.claimed_ -= jobs;
+  claimed_ -= jobs;
+  if (queue.cancelled_) return {ranges.begin(), ranges.end()};
+  // From the top, so that the lowest are served first.
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
+  arrive(queue, now);
+  publish();
+  return {};
+}
+
+std::optional<FairRing::Reclaimed> FairRing::reclaim(RingQueue& queue, IndexRange wanted, std::uint32_t width,
+                                                     Nanoseconds now) {
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr || wanted.empty()) return std::nullopt;
+  Reclaimed reclaimed;
+  std::vector<IndexRange> left;
+  const std::size_t searched = std::min(queue.returned_.size(), kMostSearched);
+  const auto first = queue.returned_.end() - static_cast<std::ptrdiff_t>(searched);
+  for (auto range = first; range != queue.returned_.end(); ++range)
+    split(*range, wanted, reclaimed.ranges, left);
+  std::vector<IndexRange> unclaimed;
+  if (queue.cursor_ < queue.end_) split({queue.cursor_, queue.end_}, wanted, reclaimed.ranges, unclaimed);
+  if (reclaimed.ranges.empty()) return std::nullopt;
+  queue.returned_.erase(first, queue.returned_.end());
+  queue.cursor_ = unclaimed.empty() ? queue.end_ : unclaimed.back().low;
+  if (unclaimed.size() == 2) queue.returned_.push_back(unclaimed.front());
+  if (unclaimed.size() == 1 && unclaimed.back().high != queue.end_) {
+    queue.returned_.push_back(unclaimed.back());
+    queue.cursor_ = queue.end_;
+  }
+  queue.returned_.insert(queue.returned_.end(), left.begin(), left.end());
+  reclaimed.ranges = sorted(std::move(reclaimed.ranges));
+
+  const std::uint64_t jobs = count_of(reclaimed.ranges);
+  change_queued(queue, -jobs);
+  queue.claimed_ += jobs;
+  claimed_ += jobs;
+  const FairCharge charge = join_locked(queue);
+  reclaimed.charged = begin_turn(queue, now);
+  reclaimed.charged.tenant = charge;
+  begin_lease(queue, reclaimed.charged, static_cast<std::uint32_t>(std::min<std::uint64_t>(width, jobs)),
+              Site::kRemote);
+  refresh(queue, now);
+  publish();
+  return reclaimed;
+}
+
+void FairRing::split(IndexRange returned, IndexRange wanted, std::vector<IndexRange>& taken,
+                     std::vector<IndexRange>& left) {
+  const IndexRange both{std::max(returned.low, wanted.low), std::min(returned.high, wanted.high)};
+  if (both.low >= both.high) {
+    left.push_back(returned);
+    return;
+  }
+  taken.push_back(both);
+  if (returned.low < both.low) left.push_back({returned.low, both.low});
+  if (both.high < returned.high) left.push_back({both.high, returned.high});
+}
+
+bool FairRing::has_place(const RingQueue& queue) const {
+  const RingLock lock(mutex_);
+  return queue.seat_ != nullptr && !queue.paused_ && !queue.cancelled_ && queue.backoff_end_.count() == 0 &&
+         !at_slots(queue) && (queue.seat_->gate.admits & RingGate::admitting(Site::kRemote)) != 0;
+}
+
+void FairRing::begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site) {
+  const bool is_remote = site == Site::kRemote;
+  width = std::min(width, Charge::kMostWidth);
+  if (width == 1 && !is_remote) return;
+  charged.lease = static_cast<std::uint16_t>(width | (is_remote ? Charge::kRemote : 0U));
+  RingSeat& seat = *queue.seat_;
+  if (is_remote) seat.gate.remote += width;
+  change_width(queue, width - 1);
+  for (Usage* const usage : {&queue.fair.usage, &seat.tenant.fair.usage, &usage_})
+    usage->begin(charged.began, width - 1);
+}
+
+Nanoseconds FairRing::end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received,
+                                Nanoseconds now) {
+  RingSeat& seat = *queue.seat_;
+  const std::uint32_t width = charged.width();
+  if (charged.site() == Site::kRemote) seat.gate.remote -= width;
+  change_width(queue, 1 - width);
+  const EndedService others(charged.began, received / width, now, width - 1);
+  for (Usage* const usage : {&queue.fair.usage, &seat.tenant.fair.usage, &usage_}) usage->end(others);
+  return received / width;
+}
+
+void FairRing::change_width(RingQueue& queue, std::uint32_t by) {
+  RingSeat& seat = *queue.seat_;
+  executors_ += by;
+  change_executors(seat.gate, by);
+  queue.fair.executors += by;
+  seat.tenant.change_executors(seat, by);
+}
+
+std::uint32_t FairRing::admitted(const RingQueue& queue, const ClaimRequest& request) {
+  std::uint32_t width = std::clamp(request.width, 1U, Charge::kMostWidth);
+  if (queue.slots_ != 0) width = std::min(width, queue.slots_ - queue.fair.executors);
+  const RingGate& gate = queue.seat_->gate;
+  const GateOptions& options = gate.options;
+  if (options.max_running != 0) width = std::min(width, options.max_running - gate.executors);
+  if (request.site == Site::kLocal && options.concurrency != 0)
+    width = std::min(width, options.concurrency - (gate.executors - gate.remote));
+  return width;
+}
+
+std::uint64_t FairRing::lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
+                                   std::uint32_t width) const {
+  // Of a turn that got fewer executors than it asked for, no more jobs may run at once.
+  const std::uint64_t most =
+      width < request.width ? std::min<std::uint64_t>(request.most, width) : request.most;
+  const std::uint64_t size = claim_size(queue, quantum);
+  return std::min(most, size > std::numeric_limits<std::uint64_t>::max() / width ? size : size * width);
+}
+
+}  // namespace locksley

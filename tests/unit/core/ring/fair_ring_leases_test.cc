@@ -1,0 +1,226 @@
+// Turns that last long: of several executors, charged as they run, handed back in parts, and reclaimed.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <vector>
+
+#include "core/base/index_ranges.h"
+#include "core/ring/fair_ring.h"
+
+namespace locksley::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Ranges = std::vector<IndexRange>;
+constexpr Nanoseconds kNow{0};
+
+class FairRingLeasesTest : public ::testing::Test {
+ protected:
+  ~FairRingLeasesTest() override { ring.detach_all(); }
+  void attach(RingQueue& queue, std::uint64_t jobs, QueueOptions options = {}) {
+    ring.attach(queue, options, nullptr);
+    ring.add_jobs(queue, jobs, kNow);
+  }
+  void settle(const Claim& claim, Nanoseconds used) {
+    (void)ring.settle(*claim.queue,
+                      {.charged = claim.charged, .actual = used, .executed = claim.range.size()}, kNow);
+  }
+  // Every index that is queued, in the order of service.
+  std::vector<std::uint64_t> drain() {
+    std::vector<std::uint64_t> order;
+    while (const auto claim = ring.try_claim(kNow)) {
+      for (std::uint64_t i = claim->range.low; i < claim->range.high; ++i) order.push_back(i);
+      settle(*claim, milliseconds(1));
+    }
+    return order;
+  }
+
+  RingQueue a, b;
+  FairRing ring{{.quantum = milliseconds(1)}};
+};
+
+TEST_F(FairRingLeasesTest, ATurnCountsAsManyExecutorsAsItHasWidth) {
+  attach(a, 100, {.cost_hint = Nanoseconds(10'000)});
+  const auto claim = ring.try_claim(kNow, ClaimRequest{.most = 8, .width = 4});
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->charged.width(), 4U);
+  EXPECT_EQ(ring.view(a, kNow).executors, 4U);
+  EXPECT_EQ(ring.snapshot(0, kNow).executors, 4U);
+  settle(*claim, milliseconds(4));
+  EXPECT_EQ(ring.view(a, kNow).executors, 0U);
+  EXPECT_EQ(ring.snapshot(0, kNow).executors, 0U);
+  EXPECT_EQ(ring.snapshot(0, kNow).tenants.front().busy, milliseconds(4));
+}
+
+TEST_F(FairRingLeasesTest, SlotsBoundTheWidthAndTheJobsOfATurn) {
+  attach(a, 100, {.slots = 3, .cost_hint = Nanoseconds(1'000)});
+  const auto first = ring.try_claim(kNow, ClaimRequest{.most = 10, .width = 2});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->charged.width(), 2U);
+  const auto second = ring.try_claim(kNow, ClaimRequest{.width = 2});
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->charged.width(), 1U) << "one slot was left";
+  EXPECT_EQ(second->range.size(), 1U) << "else a machine with two slots would run two";
+  EXPECT_FALSE(ring.try_claim(kNow, ClaimRequest{.width = 1}));
+  EXPECT_TRUE(ring.view(a, kNow).at_slots);
+  settle(*second, milliseconds(1));
+  EXPECT_TRUE(ring.view(a, kNow).waiting);
+  settle(*first, milliseconds(1));
+}
+
+TEST_F(FairRingLeasesTest, ATurnOfFewJobsCountsAsFewExecutors) {
+  attach(a, 2);
+  const auto claim = ring.try_claim(kNow, ClaimRequest{.width = 64});
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->range.size(), 2U) << "of unknown cost: one for each executor";
+  EXPECT_EQ(claim->charged.width(), 2U);
+  settle(*claim, milliseconds(1));
+}
+
+TEST_F(FairRingLeasesTest, ClaimsAreOfOneQuantumForEachExecutor) {
+  attach(a, 1'000'000, {.cost_hint = milliseconds(1)});
+  const auto narrow = ring.try_claim(kNow, ClaimRequest{.quantum = milliseconds(10)});
+  ASSERT_TRUE(narrow);
+  EXPECT_EQ(narrow->range.size(), 10U);
+  EXPECT_EQ(narrow->charged.time, milliseconds(10));
+  const auto wide = ring.try_claim(kNow, ClaimRequest{.width = 8, .quantum = milliseconds(10)});
+  ASSERT_TRUE(wide);
+  EXPECT_EQ(wide->range.size(), 80U);
+  EXPECT_EQ(wide->charged.time, milliseconds(80));
+  settle(*narrow, milliseconds(10));
+  settle(*wide, milliseconds(80));
+}
+
+TEST_F(FairRingLeasesTest, ATenantWithLongTurnsIsChargedWhileTheyRun) {
+  attach(a, 100, {.tenant = "long"});
+  attach(b, 100, {.tenant = "short"});
+  auto lease = ring.try_claim(kNow, ClaimRequest{.width = 10});
+  ASSERT_TRUE(lease);
+  ASSERT_EQ(lease->queue, &a);
+  ring.charge_so_far(a, lease->charged, seconds(600), kNow);
+  // 600 s of the other tenant come first: as many turns of one second.
+  for (int i = 0; i < 100; ++i) {
+    const auto claim = ring.try_claim(kNow, ClaimRequest{.most = 1});
+    ASSERT_TRUE(claim);
+    ASSERT_EQ(claim->queue, &b) << i;
+    settle(*claim, seconds(1));
+  }
+  settle(*lease, seconds(600));
+}
+
+TEST_F(FairRingLeasesTest, ChargesAsATurnRunsAddUpToItsSettlement) {
+  attach(a, 100, {.tenant = "a"});
+  attach(b, 100, {.tenant = "b"});
+  auto charged_twice = ring.try_claim(kNow);
+  auto charged_once = ring.try_claim(kNow);
+  ASSERT_TRUE(charged_twice && charged_once);
+  for (const int so_far : {1, 3, 2, 4}) ring.charge_so_far(a, charged_twice->charged, seconds(so_far), kNow);
+  settle(*charged_twice, seconds(5));
+  settle(*charged_once, seconds(5));
+  // Both have received the same: they take turns.
+  std::map<RingQueue*, int> turns;
+  for (int i = 0; i < 20; ++i) {
+    const auto claim = ring.try_claim(kNow, ClaimRequest{.most = 1});
+    ASSERT_TRUE(claim);
+    ++turns[claim->queue];
+    settle(*claim, seconds(1));
+  }
+  EXPECT_EQ(turns[&a], 10);
+}
+
+TEST_F(FairRingLeasesTest, AnOverestimateThatWasChargedIsCorrectedInTheEnd) {
+  attach(a, 100, {.tenant = "a"});
+  attach(b, 100, {.tenant = "b"});
+  auto claim = ring.try_claim(kNow);
+  ASSERT_TRUE(claim);
+  ring.charge_so_far(a, claim->charged, seconds(100), kNow);
+  settle(*claim, Nanoseconds(0));
+  const auto next = ring.try_claim(kNow, ClaimRequest{.most = 1});
+  ASSERT_TRUE(next);
+  settle(*next, seconds(1));
+  EXPECT_EQ(next->queue, &b) << "neither has received anything, and b has waited longer";
+  const auto last = ring.try_claim(kNow, ClaimRequest{.most = 1});
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->queue, &a);
+  settle(*last, seconds(1));
+}
+
+TEST_F(FairRingLeasesTest, JobsGoBackWhileTheTurnGoesOn) {
+  attach(a, 10, {.cost_hint = Nanoseconds(1)});
+  const auto claim = ring.try_claim(kNow);
+  ASSERT_TRUE(claim);
+  ASSERT_EQ(claim->range.size(), 10U);
+  const Ranges back{{2, 4}, {7, 10}};
+  EXPECT_TRUE(ring.give_back(a, back, kNow).empty());
+  EXPECT_EQ(ring.view(a, kNow).queued, 5U);
+  EXPECT_EQ(ring.snapshot(0, kNow).claimed, 5U);
+  EXPECT_EQ(drain(), (std::vector<std::uint64_t>{2, 3, 7, 8, 9})) << "the lowest first";
+  (void)ring.settle(a, {.charged = claim->charged, .actual = milliseconds(1), .executed = 5}, kNow);
+  EXPECT_EQ(ring.snapshot(0, kNow).claimed, 0U);
+}
+
+TEST_F(FairRingLeasesTest, WhatGoesBackToACancelledQueueIsDropped) {
+  attach(a, 10, {.cost_hint = Nanoseconds(1)});
+  const auto claim = ring.try_claim(kNow);
+  ASSERT_TRUE(claim);
+  EXPECT_TRUE(ring.cancel(a, kNow).empty());
+  const Ranges back{{5, 10}};
+  EXPECT_EQ(ring.give_back(a, back, kNow), back);
+  EXPECT_TRUE(ring.view(a, kNow).attached) << "until the turn is settled";
+  (void)ring.settle(a, {.charged = claim->charged, .executed = 5}, kNow);
+  EXPECT_FALSE(ring.view(a, kNow).attached);
+}
+
+TEST_F(FairRingLeasesTest, ReclaimTakesWhatIsQueuedAndNothingElse) {
+  attach(a, 100, {.cost_hint = Nanoseconds(1'000'000)});
+  ring.set_quantum(milliseconds(30));
+  const auto claim = ring.try_claim(kNow);  // 0 to 29
+  ASSERT_TRUE(claim);
+  ASSERT_EQ(claim->range, (IndexRange{0, 30}));
+  const Ranges back{{10, 20}};
+  (void)ring.give_back(a, back, kNow);
+  const auto reclaimed = ring.reclaim(a, {5, 40}, 4, kNow);
+  ASSERT_TRUE(reclaimed);
+  EXPECT_EQ(reclaimed->ranges, (Ranges{{10, 20}, {30, 40}}));
+  EXPECT_EQ(reclaimed->charged.width(), 4U);
+  EXPECT_EQ(ring.view(a, kNow).executors, 5U);
+  EXPECT_EQ(ring.view(a, kNow).queued, 60U);
+  EXPECT_FALSE(ring.reclaim(a, {5, 40}, 4, kNow)) << "exactly one turn holds each job";
+  (void)ring.settle(a, {.charged = reclaimed->charged, .executed = 20}, kNow);
+  (void)ring.settle(a, {.charged = claim->charged, .executed = 20}, kNow);
+  std::vector<std::uint64_t> rest;
+  for (std::uint64_t i = 40; i < 100; ++i) rest.push_back(i);
+  EXPECT_EQ(drain(), rest);
+}
+
+TEST_F(FairRingLeasesTest, ReclaimTakesEveryPartOfWhatWasNeverClaimed) {
+  for (const IndexRange wanted : {IndexRange{0, 4}, {3, 7}, {6, 10}, {0, 10}}) {
+    RingQueue queue;
+    attach(queue, 10);
+    const auto reclaimed = ring.reclaim(queue, wanted, 1, kNow);
+    ASSERT_TRUE(reclaimed);
+    EXPECT_EQ(reclaimed->ranges, Ranges{wanted});
+    (void)ring.settle(queue, {.charged = reclaimed->charged, .executed = wanted.size()}, kNow);
+    ring.add_jobs(queue, 2, kNow);
+    std::vector<std::uint64_t> seen = drain();
+    EXPECT_EQ(seen.size(), 12 - wanted.size());
+    for (const std::uint64_t index : seen) EXPECT_FALSE(index >= wanted.low && index < wanted.high);
+    ring.close(queue, kNow);
+  }
+}
+
+TEST_F(FairRingLeasesTest, ReclaimSucceedsWhateverKeepsTheQueueFromBeingServed) {
+  attach(a, 10, {.slots = 1});
+  ring.pause(a, kNow);
+  const auto reclaimed = ring.reclaim(a, {0, 5}, 2, kNow);
+  ASSERT_TRUE(reclaimed);
+  EXPECT_EQ(ring.view(a, kNow).executors, 2U) << "the jobs run already";
+  (void)ring.settle(a, {.charged = reclaimed->charged, .executed = 5}, kNow);
+  RingQueue gone;
+  EXPECT_FALSE(ring.reclaim(gone, {0, 5}, 1, kNow)) << "a queue that is not in the ring has no jobs";
+}
+
+}  // namespace
+}  // namespace locksley::test

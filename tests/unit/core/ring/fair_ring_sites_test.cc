@@ -1,0 +1,162 @@
+// Gates that local and remote executors share: who may claim, up to which number, and what hints say.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "core/ring/fair_ring.h"
+
+namespace locksley {
+namespace {
+
+using std::chrono::milliseconds;
+
+class FairRingSitesTest : public ::testing::Test {
+ protected:
+  ~FairRingSitesTest() override {
+    while (!turns.empty()) settle();
+    ring.detach_all();
+  }
+
+  RingQueue& enter(GateId gate, const std::string& tenant = "a") {
+    RingQueue& queue = queues.emplace_back();
+    ring.attach(queue, {.tenant = tenant, .cost_hint = milliseconds(1), .gate = gate}, nullptr);
+    ring.add_jobs(queue, 1'000'000, now);
+    return queue;
+  }
+  std::optional<Claim> claim(Site site, std::uint32_t width = 1, const GateSet* gates = nullptr) {
+    const auto claimed =
+        ring.try_claim(now, ClaimRequest{.most = width, .width = width, .gates = gates, .site = site});
+    if (claimed) turns.push_back(*claimed);
+    return claimed;
+  }
+  // How many claims succeed one after the other.
+  int claims(Site site) {
+    int count = 0;
+    while (count < 20 && claim(site)) ++count;
+    return count;
+  }
+  // The oldest turn ends.
+  void settle() {
+    const Claim turn = turns.front();
+    turns.pop_front();
+    now += milliseconds(1);
+    (void)ring.settle(*turn.queue,
+                      {.charged = turn.charged,
+                       .actual = milliseconds(1) * turn.charged.width(),
+                       .executed = turn.range.size()},
+                      now);
+  }
+
+  Nanoseconds now{};
+  FairRing ring{{.parallelism = 8}};
+  std::deque<RingQueue> queues;
+  std::deque<Claim> turns;
+};
+
+TEST_F(FairRingSitesTest, ConcurrencyBoundsLocalExecutorsOnly) {
+  const GateId gate = *ring.add_gate({.concurrency = 2, .is_remote = true});
+  enter(gate);
+  EXPECT_TRUE(claim(Site::kRemote, 3));
+  EXPECT_EQ(claims(Site::kLocal), 2);
+  EXPECT_FALSE(ring.has_work());
+  EXPECT_TRUE(ring.has_remote_work());
+  EXPECT_TRUE(claim(Site::kRemote, 3));
+  settle();
+  EXPECT_FALSE(claim(Site::kLocal)) << "a remote turn has ended";
+  settle();
+  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(claim(Site::kLocal));
+}
+
+TEST_F(FairRingSitesTest, MaxRunningBoundsAllTogether) {
+  const GateId gate = *ring.add_gate({.max_running = 5, .is_remote = true});
+  enter(gate);
+  EXPECT_EQ(claim(Site::kRemote, 3)->charged.width(), 3U);
+  EXPECT_TRUE(claim(Site::kLocal));
+  EXPECT_EQ(claim(Site::kRemote, 3)->charged.width(), 1U) << "one place is left";
+  EXPECT_FALSE(claim(Site::kRemote));
+  EXPECT_FALSE(claim(Site::kLocal));
+  EXPECT_FALSE(ring.has_work() || ring.has_remote_work());
+  ring.set_max_running(gate, 6);
+  EXPECT_TRUE(ring.has_work() && ring.has_remote_work());
+  ring.set_max_running(gate, 0);
+  EXPECT_EQ(claims(Site::kLocal), 20);
+}
+
+TEST_F(FairRingSitesTest, RemoteExecutorsNeedAGateThatIsTheirs) {
+  const GateId gate = *ring.add_gate({.is_on = false});
+  enter(gate);
+  EXPECT_FALSE(claim(Site::kRemote));
+  EXPECT_FALSE(ring.has_remote_work());
+  const std::uint64_t before = ring.arrivals();
+  ring.set_gate_remote(gate, true);
+  EXPECT_EQ(ring.arrivals(), before + 1);
+  EXPECT_TRUE(ring.has_remote_work(GateSet(gate)));
+  EXPECT_FALSE(ring.has_remote_work(GateSet(0)));
+  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(claim(Site::kLocal));
+  EXPECT_TRUE(claim(Site::kRemote));
+  ring.set_gate_remote(gate, false);
+  EXPECT_FALSE(claim(Site::kRemote));
+}
+
+TEST_F(FairRingSitesTest, OfAHeldGateJobsAreOnlyReclaimed) {
+  const GateId gate = *ring.add_gate({.is_remote = true});
+  RingQueue& queue = enter(gate);
+  RingQueue& other = enter(0);
+  ring.set_gate_hold(gate, true);
+  EXPECT_FALSE(claim(Site::kRemote));
+  EXPECT_EQ(claim(Site::kLocal)->queue, &other);
+  const auto reclaimed = ring.reclaim(queue, {3, 5}, 1, now);
+  ASSERT_TRUE(reclaimed);
+  EXPECT_EQ(reclaimed->charged.site(), Site::kRemote);
+  turns.push_back({.queue = &queue, .range = {3, 5}, .charged = reclaimed->charged});
+  ring.set_gate_hold(gate, false);
+  EXPECT_EQ(claim(Site::kRemote)->queue, &queue);
+}
+
+TEST_F(FairRingSitesTest, AWideTurnTakesAsManyPlacesOfItsGateAndGivesThemBack) {
+  const GateId gate = *ring.add_gate({.concurrency = 3});
+  enter(gate);
+  EXPECT_EQ(claim(Site::kLocal, 5)->charged.width(), 3U);
+  EXPECT_FALSE(claim(Site::kLocal));
+  settle();
+  EXPECT_EQ(claims(Site::kLocal), 3);
+}
+
+// Ten remote and two local executors. Nobody who waits for remote ones only is passed over by those that wait for
+// local ones, nor the other way round.
+TEST_F(FairRingSitesTest, TimeIsSharedOverBothKindsOfExecutors) {
+  const GateId here = *ring.add_gate({.concurrency = 2});
+  const GateId both = *ring.add_gate({.concurrency = 2, .is_remote = true});
+  ring.set_remote_parallelism(10);
+  std::map<const RingQueue*, int> turns_of;
+  const RingQueue& local = enter(here, "local");
+  const RingQueue& one = enter(both, "one");
+  const RingQueue& two = enter(both, "two");
+  const auto fill = [&] {
+    std::map<Site, int> running;
+    for (const Claim& turn : turns) ++running[turn.charged.site()];
+    for (const auto& [site, places] : {std::pair(Site::kLocal, 2), std::pair(Site::kRemote, 10)}) {
+      for (int i = running[site]; i < places; ++i) {
+        const auto claimed = claim(site);
+        ASSERT_TRUE(claimed);
+        ++turns_of[claimed->queue];
+      }
+    }
+  };
+  for (int i = 0; i < 12'000; ++i) {
+    fill();
+    settle();
+  }
+  // Of twelve executors two are all that `local` can have, which is less than its share.
+  EXPECT_NEAR(turns_of[&local], 2'000, 40);
+  EXPECT_NEAR(turns_of[&one], 5'000, 60);
+  EXPECT_NEAR(turns_of[&two], 5'000, 60);
+}
+
+}  // namespace
+}  // namespace locksley

@@ -270,11 +270,11 @@ void Batch::drop(std::span<const IndexRange> ranges, bool are_last) {
   if (over || !ranges.empty()) notify_observer();
 }
 
-void Batch::executor_joined() {
+void Batch::executor_joined(std::uint32_t executors) {
   bool first = false;
   {
     const MutexLock lock(mutex_);
-    ++executors_;
+    executors_ += executors;
     if (started_at_ == 0) {
       first = true;
       started_at_ = std::max(unix_milliseconds(), submitted_at_);
@@ -284,14 +284,14 @@ void Batch::executor_joined() {
   if (first) notify_observer();
 }
 
-void Batch::executor_left() {
+void Batch::executor_left(std::uint32_t executors) {
   const MutexLock lock(mutex_);
-  --executors_;
+  executors_ -= executors;
 }
 
 bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                    std::vector<IndexRange> indexes) {
-  if (ended.failed() != 0) return publish_failures(ended, rows, row_count, std::move(indexes));
+                    std::vector<IndexRange> indexes, OnFailure on_failure) {
+  if (ended.failed() != 0) return publish_failures(ended, rows, row_count, std::move(indexes), on_failure);
   if (options_.keep == Keep::kNone) row_count = 0;
   bool too_many_failures = false;
   {

@@ -185,6 +185,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Attempt number of one running job: the same, plus its failed attempts. One load, unless a job
   // of the batch was retried: then a lock and a look-up.
   std::uint32_t attempt(std::uint64_t index) const;
+  // The jobs at the beginning of `jobs`, which is not empty, whose attempt number is that of the first one.
+  IndexRange same_attempt(IndexRange jobs) const;
   // The jobs that have failed for good, ascending. If these are very many ranges, one range that has them all: sorting
   // them would take milliseconds.
   std::vector<IndexRange> failed_jobs() const;
@@ -234,17 +236,18 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void jobs_dropped(std::span<const IndexRange> ranges);
   static constexpr std::size_t kDroppedAtOnce = 512;  // some 20 us
 
-  // An executor begins, or ends, to run jobs of this batch: see core/lane/turn.h.
-  void executor_joined();
-  void executor_left();
+  // Executors begin, or end, to run jobs of this batch: see core/lane/turn.h.
+  void executor_joined(std::uint32_t executors = 1);
+  void executor_left(std::uint32_t executors = 1);
 
   // Records jobs that ended: how many with which status, their results in the form of ResultHead,
   // and, for the journal, their indexes. There are rows of jobs that were not ok also where Keep
   // says that none is kept. Failed jobs that have retries left do not end: they wait for their next
   // attempt. Returns true if this publication made the number of failures reach max_fails: the
-  // caller then cancels the rest.
+  // caller then cancels the rest. kNoRetries: failed jobs end, whatever retries they have left.
+  enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
   [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                             std::vector<IndexRange> indexes);
+                             std::vector<IndexRange> indexes, OnFailure on_failure = OnFailure::kRetry);
   // Returns jobs whose next attempt is due, of about `most` failures. The caller puts them into the ring, or
   // records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
@@ -286,7 +289,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   };
   // publish() where at least one job failed.
   bool publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                        std::vector<IndexRange> indexes) LOCKSLEY_EXCLUDES(mutex_);
+                        std::vector<IndexRange> indexes, OnFailure on_failure) LOCKSLEY_EXCLUDES(mutex_);
   // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
   // The others go into publication.failed.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)

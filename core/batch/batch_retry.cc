@@ -46,6 +46,13 @@ std::uint32_t Batch::attempt(std::uint64_t index) const {
   return attempt_ + retries_->of(index).failed;
 }
 
+IndexRange Batch::same_attempt(IndexRange jobs) const {
+  // [batch-retries] relaxed: as in attempt().
+  if (!has_retries_.load(std::memory_order_relaxed)) return jobs;
+  const MutexLock lock(mutex_);
+  return retries_->alike(jobs);
+}
+
 std::vector<IndexRange> Batch::failed_jobs() const {
   constexpr std::size_t kMostRanges = 32'768;  // some 500 us
   const MutexLock lock(mutex_);
@@ -60,7 +67,7 @@ std::vector<IndexRange> Batch::failed_jobs() const {
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                             std::vector<IndexRange> indexes) {
+                             std::vector<IndexRange> indexes, OnFailure on_failure) {
   std::vector<IndexRange> failed;  // in the order of completion
   for_each_row(rows, row_count, [&](const ResultHead& head, std::size_t) {
     if (is_failure(head.status)) append_range(failed, {head.index, head.index + 1});
@@ -73,7 +80,7 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
   std::vector<IndexRange> again;
   {
     const MutexLock lock(mutex_);
-    if (options_.retries == 0 || cancelled_) {
+    if (options_.retries == 0 || cancelled_ || on_failure == OnFailure::kNoRetries) {
       publication.failed = std::move(failed);
     } else {
       again = schedule_retries(failed, publication);

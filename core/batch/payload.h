@@ -12,6 +12,8 @@
 
 namespace locksley {
 
+class RangePayloads;
+
 // The payloads of one batch, by job index. Owned by the batch; lives as long as the batch.
 // Any number of executors call fetch() at once, also while jobs are being added to an open batch: a
 // source that grows must synchronise that itself.
@@ -28,6 +30,8 @@ class PayloadSource {
   static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than all else that a worker has
   virtual std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) = 0;
 
+  // The range that the payloads are computed from, where they are: RANGE.
+  virtual const RangePayloads* range() const { return nullptr; }
   // Bytes of payloads in memory, for limits and metrics. A hint while jobs are being added.
   virtual std::uint64_t memory_bytes() const = 0;
   // Frees what fetch() can read again. Any thread, also while others fetch.
@@ -41,6 +45,7 @@ class RangePayloads final : public PayloadSource {
   explicit RangePayloads(std::int64_t low, std::optional<std::string> pattern = std::nullopt);
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
   std::uint64_t memory_bytes() const override;
+  const RangePayloads* range() const override { return this; }
   std::int64_t low() const { return low_; }
   const std::optional<std::string>& pattern() const { return pattern_; }
 

@@ -36,6 +36,15 @@ Attempts Retries::of(std::uint64_t index) const {
   return index < part.high ? part.attempts : Attempts{};
 }
 
+IndexRange Retries::alike(IndexRange jobs) const {
+  const std::uint32_t failed = of(jobs.low).failed;
+  IndexRange result{jobs.low, jobs.low};
+  visit(jobs, [&](IndexRange part, Attempts attempts) {
+    if (part.low == result.high && attempts.failed == failed) result.high = part.high;
+  });
+  return result;
+}
+
 std::map<std::uint64_t, Retries::Part>::iterator Retries::cut(IndexRange jobs) {
   auto at = parts_.lower_bound(jobs.low);
   if (at != parts_.begin()) {

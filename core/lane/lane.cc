@@ -192,6 +192,27 @@ void Lane::set_gate_switch(GateId gate, bool is_on) {
   wake();
 }
 
+void Lane::set_max_running(GateId gate, std::uint32_t most) {
+  ring_.set_max_running(gate, most);
+  wake();
+}
+
+void Lane::set_gate_remote(GateId gate, bool is_remote) {
+  ring_.set_gate_remote(gate, is_remote);
+  wake();
+}
+
+void Lane::set_gate_hold(GateId gate, bool is_held) {
+  ring_.set_gate_hold(gate, is_held);
+  wake();
+}
+
+void Lane::give_back(Batch& batch, std::span<const IndexRange> ranges, Nanoseconds now) {
+  const std::vector<IndexRange> dropped = ring_.give_back(batch.ring_queue(), ranges, now);
+  if (!dropped.empty()) batch.jobs_dropped(dropped);
+  wake();
+}
+
 std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
                                   ClaimFilter filter, const GateSet* gates) {
   // Jobs that go back may be dropped after the ring has released the batch: this reference keeps
@@ -202,6 +223,8 @@ std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Na
                         ? ring_.settle_and_claim(batch.ring_queue(), settlement, now, filter, gates)
                         : ring_.settle(batch.ring_queue(), settlement, now);
   if (!settled.dropped.empty()) batch.jobs_dropped({&settled.dropped, 1});
+  // A place of the batch, or of its gate, may be free, which only a remote executor can use.
+  wake_remote();
   return settled.claim;
 }
 

@@ -44,6 +44,8 @@ class Lane {
 
   // Called after there may be more to claim.
   void on_work(Wake wake) { wake_ = std::move(wake); }
+  // The same for remote executors: from want_remote_work() on, on any thread. Must not call the lane.
+  void on_remote_work(Wake wake) { wake_remote_ = std::move(wake); }
   // Called after a batch was told to stop, for executors that do not check Batch::is_stopping() and
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
@@ -132,8 +134,13 @@ class Lane {
   // How many executors serve the lane: a claim leaves each of them its part of a batch.
   void set_parallelism(std::uint32_t executors) { ring_.set_parallelism(executors); }
   // Batches whose jobs broke an executor are served again if their back-off has ended by now, or, with
-  // Nanoseconds::max(), whenever it would. Returns when the next one ends. Does not call wake().
-  std::optional<Nanoseconds> end_backoffs(Nanoseconds until) { return ring_.end_backoffs(until); }
+  // Nanoseconds::max(), whenever it would. Returns when the next one ends. Does not call wake(), but tells remote
+  // executors.
+  std::optional<Nanoseconds> end_backoffs(Nanoseconds until) {
+    const auto next = ring_.end_backoffs(until);
+    wake_remote();
+    return next;
+  }
   void set_quantum(Nanoseconds quantum);
   // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
   void set_start_cost(Nanoseconds start_cost, GateId gate = 0) { ring_.set_start_cost(start_cost, gate); }
@@ -150,6 +157,17 @@ class Lane {
   // These call wake().
   void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
   void set_gate_switch(GateId gate, bool is_on);
+  void set_max_running(GateId gate, std::uint32_t most);
+  void set_gate_remote(GateId gate, bool is_remote);
+  void set_gate_hold(GateId gate, bool is_held);
+
+  // ---- Remote executors: leases of the gates that set_gate_remote() has opened to them ----
+
+  // How many there are, beside those of set_parallelism().
+  void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
+  // While `is_wanted`, on_remote_work()'s function is called after there may be more to claim for remote
+  // executors. Their owner says so, and only then looks for the last time before it waits.
+  void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
   // ---- Inspection ----
 
@@ -163,6 +181,10 @@ class Lane {
   bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
     return ring_.has_work(gates, filter);
   }
+  // Whether one more remote executor could run jobs of the batch, if it had any to claim: its SLOTS and its gate.
+  bool has_place(const Batch& batch) const { return ring_.has_place(batch.ring_queue()); }
+  bool has_remote_work() const { return ring_.has_remote_work(); }
+  bool has_remote_work(const GateSet& gates) const { return ring_.has_remote_work(gates); }
   std::uint64_t arrivals() const { return ring_.arrivals(); }
   // As FairRing::snapshot() and FairRing::view(), for this moment.
   RingSnapshot snapshot(std::size_t deepest) const { return ring_.snapshot(deepest, steady_now()); }
@@ -179,17 +201,34 @@ class Lane {
 
   void wake() {
     if (wake_) wake_();
+    wake_remote();
   }
 
  private:
   friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
+
+  void wake_remote() {
+    if (remote_wanted_.load() && ring_.has_remote_work() && wake_remote_) wake_remote_();
+  }
 
   // As the ring's calls of these names.
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t max_jobs,
                                  const GateSet* gates) {
     return ring_.try_claim(now, filter, max_jobs, gates);
   }
+  std::optional<Claim> try_claim(Nanoseconds now, const ClaimRequest& request) {
+    return ring_.try_claim(now, request);
+  }
   Charge join(Batch& batch, Nanoseconds now) { return ring_.join(batch.ring_queue(), now); }
+  std::optional<FairRing::Reclaimed> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width,
+                                             Nanoseconds now) {
+    return ring_.reclaim(batch.ring_queue(), wanted, width, now);
+  }
+  void charge_so_far(Batch& batch, Charge& charged, Nanoseconds service, Nanoseconds now) {
+    ring_.charge_so_far(batch.ring_queue(), charged, service, now);
+  }
+  // Records jobs that were handed back to a cancelled batch as cancelled. Calls wake().
+  void give_back(Batch& batch, std::span<const IndexRange> ranges, Nanoseconds now);
   // Settles an executor's account with the ring, and claims its next turn under the same lock if
   // `next` says so. Records jobs that were handed back to a cancelled batch as cancelled. The batch
   // may be destroyed by the end of the call, unless the caller keeps it.
@@ -204,8 +243,9 @@ class Lane {
   // Constant.
   const std::string name_;
 
-  // Constant after on_work() and on_stop().
+  // Constant after on_work(), on_remote_work() and on_stop().
   Wake wake_;
+  Wake wake_remote_;
   Wake stop_;
 
   // Guards itself.
@@ -217,6 +257,9 @@ class Lane {
 
   // Nanoseconds. Written by set_quantum(), read by executors.
   std::atomic<std::int64_t> quantum_;
+  // Written by the owner of the remote executors, read by all that make something claimable, after they have
+  // published it.
+  std::atomic<bool> remote_wanted_{false};
 };
 
 }  // namespace locksley

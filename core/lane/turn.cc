@@ -17,6 +17,19 @@ bool Turn::try_claim(ClaimFilter filter, std::uint64_t max_jobs, const GateSet* 
   return hold(lane_.try_claim(steady_now(), filter, max_jobs, gates));
 }
 
+bool Turn::try_claim(const ClaimRequest& request) {
+  check(step_ == Step::kNone, "an executor claims a turn in the middle of another");
+  return hold(lane_.try_claim(steady_now(), request));
+}
+
+std::vector<IndexRange> Turn::reclaim(Batch& batch, IndexRange wanted, std::uint32_t width) {
+  check(step_ == Step::kNone, "an executor reclaims jobs in the middle of a turn");
+  auto reclaimed = lane_.reclaim(batch, wanted, width, steady_now());
+  if (!reclaimed) return {};
+  hold(batch, {}, reclaimed->charged, Nanoseconds{0});
+  return std::move(reclaimed->ranges);
+}
+
 void Turn::join(Batch& batch, IndexRange stolen) {
   check(step_ == Step::kNone, "an executor joins a batch in the middle of a turn");
   hold(batch, stolen, lane_.join(batch, steady_now()), Nanoseconds{0});
@@ -31,7 +44,7 @@ bool Turn::hold(const std::optional<Claim>& claim) {
 void Turn::hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited) {
   batch_ = &batch;
   step_ = Step::kClaimed;
-  ends_jobs_ = !range.empty();
+  ends_jobs_ = writer_ != nullptr && !range.empty();
   left_ = range;
   executed_ = started_ = 0;
   has_ended_well_ = has_broken_ = false;
@@ -43,24 +56,25 @@ void Turn::begin() {
   check(step_ == Step::kClaimed, "a turn begins without a claim");
   step_ = Step::kBegun;
   began_ = steady_now();
-  batch_->executor_joined();
-  if (ends_jobs_) writer_.begin_batch(*batch_);
+  batch_->executor_joined(charged_.width());
+  if (ends_jobs_) writer_->begin_batch(*batch_);
 }
 
 void Turn::leave() {
   check(step_ == Step::kBegun, "an executor leaves a batch that it has not joined");
   step_ = Step::kLeft;
   // In this order: a reader who sees that nothing runs any more sees everything that has ended.
-  const auto outcome = ends_jobs_ ? writer_.end_batch() : ResultWriter::Outcome::kNothing;
-  batch_->executor_left();
+  const auto outcome = ends_jobs_ ? writer_->end_batch() : ResultWriter::Outcome::kNothing;
+  batch_->executor_left(charged_.width());
   if (ends_jobs_) follow_up(outcome);
 }
 
-bool Turn::settle(Nanoseconds now, Lane::Next next, ClaimFilter filter, const GateSet* gates) {
+bool Turn::settle(Nanoseconds now, Nanoseconds service, Lane::Next next, ClaimFilter filter,
+                  const GateSet* gates) {
   check(step_ == Step::kLeft, "a turn is settled before its executor has left the batch");
   step_ = Step::kNone;
   const Settlement settlement{.charged = charged_,
-                              .actual = now - began_,
+                              .actual = service,
                               .executed = executed_,
                               .started = started_,
                               .left = left_,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "core/batch/batch.h"
 #include "core/lane/lane.h"
@@ -39,7 +41,9 @@ class Turn {
   enum class NoRoom : std::uint8_t { kWait, kGoOn };
 
   Turn(Lane& lane, ResultWriter& writer, NoRoom no_room = NoRoom::kWait)
-      : lane_(lane), writer_(writer), no_room_(no_room) {}
+      : lane_(lane), writer_(&writer), no_room_(no_room) {}
+  // A turn without a writer, for a holder that publishes results by itself: follow_up().
+  explicit Turn(Lane& lane) : lane_(lane), no_room_(NoRoom::kGoOn) {}
   ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -50,6 +54,11 @@ class Turn {
   // there is nothing to claim.
   bool try_claim(ClaimFilter filter = ClaimFilter::kAny, std::uint64_t max_jobs = FairRing::kAnyNumber,
                  const GateSet* gates = nullptr);
+  // The same, for a turn of several executors, or of another quantum.
+  bool try_claim(const ClaimRequest& request);
+  // Takes those jobs of `wanted` that wait in the lane, for `width` executors that run them already. Returns
+  // them, ascending; none: no turn.
+  std::vector<IndexRange> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width);
   // For a thief, who has `stolen` already, from a turn of `batch`. An empty range: sub-jobs of a
   // running job. Such a turn ends no jobs, and does not use the writer.
   void join(Batch& batch, IndexRange stolen);
@@ -62,25 +71,36 @@ class Turn {
     executed_ += jobs;
     left_.low += jobs;
   }
+  // Counts `jobs` jobs as ended, wherever they lie, for a holder that knows which ones are left.
+  void count_executed(std::uint64_t jobs) { executed_ += jobs; }
+  // The turn goes on without these of its jobs: they go back at once. `ranges`: ascending and disjoint.
+  void give_back(std::span<const IndexRange> ranges) { lane_.give_back(*batch_, ranges, steady_now()); }
+  // The batch is charged for `service`, which the turn's executors have used so far, where that is more than
+  // it was charged. For turns that last long.
+  void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }
   // So many jobs have begun, where starts are scarce: GateOptions::start_cost.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
   // A job ended with status ok; the last job broke the executor. The ring is told when the turn is
   // settled: FairRing::end_backoffs().
   void note_ended_well() { has_ended_well_ = true; }
-  void note_broken() { has_broken_ = true; }
+  void note_broken(bool has_broken = true) { has_broken_ = has_broken; }
   // For an executor from whom jobs are stolen: these are left.
   void set_left(IndexRange left) { left_ = left; }
   // If the batch now has more failures than it allows, its rest is cancelled.
-  void publish() { follow_up(writer_.publish()); }
+  void publish() { follow_up(writer_->publish()); }
+  // After the holder of a turn without a writer has published.
+  void follow_up(ResultWriter::Outcome outcome);
   void leave();
 
   // ---- Step 5 ----
 
   // The batch is charged for the time from begin() until `now`.
-  void settle(Nanoseconds now) { (void)settle(now, Lane::Next::kNothing, ClaimFilter::kAny, nullptr); }
-  // The same, and step 1 of the next turn under the same lock. False: there is nothing to claim.
+  void settle(Nanoseconds now) { settle_for(now, now - began_); }
+  // The same, where the holder has measured what the turn's executors used, by whichever clock.
+  void settle_for(Nanoseconds service) { settle_for(steady_now(), service); }
+  // The same as settle(), and step 1 of the next turn under the same lock. False: there is nothing to claim.
   bool settle_and_claim(Nanoseconds now, ClaimFilter filter, const GateSet* gates = nullptr) {
-    return settle(now, Lane::Next::kClaim, filter, gates);
+    return settle(now, now - began_, Lane::Next::kClaim, filter, gates);
   }
 
   // ---- State ----
@@ -92,6 +112,8 @@ class Turn {
   GateId gate() const { return charged_.gate; }
   IndexRange left() const { return left_; }
   std::uint64_t executed() const { return executed_; }
+  // As how many executors it counts.
+  std::uint32_t width() const { return charged_.width(); }
   // What the ring expects the claim to take, and how long the batch had waited for it. 0 for a
   // thief.
   Nanoseconds expected() const { return charged_.time; }
@@ -104,12 +126,15 @@ class Turn {
 
   void hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited);
   bool hold(const std::optional<Claim>& claim);
-  bool settle(Nanoseconds now, Lane::Next next, ClaimFilter filter, const GateSet* gates);
-  void follow_up(ResultWriter::Outcome outcome);
+  void settle_for(Nanoseconds now, Nanoseconds service) {
+    (void)settle(now, service, Lane::Next::kNothing, ClaimFilter::kAny, nullptr);
+  }
+  bool settle(Nanoseconds now, Nanoseconds service, Lane::Next next, ClaimFilter filter,
+              const GateSet* gates);
 
   // Constant.
   Lane& lane_;
-  ResultWriter& writer_;
+  ResultWriter* const writer_ = nullptr;  // null: the holder publishes
   const NoRoom no_room_;
 
   // The executor's thread only.

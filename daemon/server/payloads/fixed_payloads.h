@@ -23,6 +23,7 @@ class RangedPayloads final : public BatchPayloads {
     return payloads_.fetch(first, out, scratch);
   }
   std::uint64_t memory_bytes() const override { return payloads_.memory_bytes(); }
+  const RangePayloads* range() const override { return &payloads_; }
 
   // The pattern stays: it tells a repetition, and failed jobs need it.
   Released release(FailedJobs, Repetition) override {

@@ -1,0 +1,235 @@
+#include "core/lane/lease.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/index_ranges.h"
+#include "core/batch/handler.h"
+
+namespace locksley {
+
+Lease::~Lease() {
+  if (is_out()) settle(charged_);
+}
+
+bool Lease::claim(const LeaseRequest& request) {
+  check(!is_out(), "a lease claims jobs while it is out");
+  while (turn_.try_claim(ClaimRequest{.most = request.most_jobs,
+                                      .width = request.width,
+                                      .quantum = request.quantum,
+                                      .gates = request.gates,
+                                      .site = Site::kRemote})) {
+    lane_.external_wait.observe(turn_.waited());
+    const IndexRange claimed = turn_.left();
+    turn_.set_left({});
+    IndexRange alike = batch().same_attempt(claimed);
+    if (request.notes != nullptr) alike = request.notes->alone(batch(), alike);
+    attempt_ = batch().attempt(alike.low);
+    hold({claimed});
+    give_back(alike.high);
+    if (!fetch(request.most_bytes)) continue;
+    width_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(turn_.width(), held_.size()));
+    return true;
+  }
+  return false;
+}
+
+bool Lease::reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
+                    LossCounts& losses) {
+  check(!is_out(), "a lease reclaims jobs while it is out");
+  std::vector<IndexRange> taken = turn_.reclaim(batch, wanted, width);
+  if (taken.empty()) return false;
+  std::vector<IndexRange> ours, others;
+  std::size_t parts = 0;
+  for (IndexRange left : taken) {
+    while (!left.empty()) {
+      const IndexRange alike = ++parts <= kMostParts ? batch.same_attempt(left) : left;
+      const bool is_ours = parts <= kMostParts && batch.attempt(alike.low) == attempt;
+      append_range(is_ours ? ours : others, alike);
+      left.low = alike.high;
+    }
+  }
+  attempt_ = attempt;
+  hold(std::move(ours));
+  if (!others.empty()) turn_.give_back(others);
+  if (held_.empty()) {
+    settle(Nanoseconds{0});
+    return false;
+  }
+  width_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(turn_.width(), held_.size()));
+  losses.take_back(batch, range_);
+  return true;
+}
+
+void Lease::hold(std::vector<IndexRange> ranges) {
+  held_ = {};
+  for (const IndexRange& range : ranges) held_.add(range);
+  range_ = ranges.empty() ? IndexRange{} : IndexRange{ranges.front().low, ranges.back().high};
+  has_begun_ = false;
+  charged_ = Nanoseconds{0};
+  payloads_ = {};
+  payload_bytes_ = 0;
+}
+
+bool Lease::fetch(std::size_t most_bytes) {
+  range_.high = range_.low + held_.size();
+  if (batch().payloads().range() != nullptr) return true;
+  std::vector<std::string_view>& payloads = buffers_.payloads;
+  std::size_t fetched = held_.size();
+  for (bool is_alone = fetched == 1;; is_alone = true) {
+    if (is_alone) fetched = 1;
+    payloads.resize(fetched);
+    try {
+      fetched = batch().payloads().fetch(range_.low, payloads, buffers_.scratch);
+      break;
+    } catch (const std::exception& exception) {
+      // The first alone: perhaps it is another one that cannot be read.
+      if (!is_alone) continue;
+      const auto ended = held_.take({range_.low, range_.low + 1});
+      begin();
+      record(JobStatus::kError, ended.front(), std::string("cannot read the payload: ") + exception.what());
+      settle(Nanoseconds{0});
+      return false;
+    }
+  }
+  std::size_t kept = 0;
+  while (kept < fetched && (kept == 0 || payload_bytes_ < most_bytes))
+    payload_bytes_ += payloads[kept++].size();
+  payloads_ = std::span(payloads).first(kept);
+  give_back(range_.low + kept);
+  range_.high = range_.low + kept;
+  return true;
+}
+
+void Lease::begin() {
+  check(is_out(), "a lease begins that is not out");
+  if (!std::exchange(has_begun_, true)) turn_.begin();
+}
+
+std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
+                              std::span<const std::string_view> outputs, LossCounts& losses) {
+  const std::vector<IndexRange> ended = held_.take({first, first + outputs.size()});
+  if (ended.empty()) return 0;
+  begin();
+  ResultWriter& writer = buffers_.writer;
+  writer.begin_batch(batch());
+  for (const IndexRange& jobs : ended) {
+    losses.forget(batch(), jobs);
+    writer.begin_burst(jobs.low);
+    for (std::uint64_t index = jobs.low; index < jobs.high; ++index) {
+      writer.begin_job(index);
+      writer.write(outputs[index - first]);
+      writer.end_job(status);
+    }
+  }
+  const std::uint64_t count = count_of(ended);
+  turn_.count_executed(count);
+  if (status == JobStatus::kOk) turn_.note_ended_well();
+  turn_.note_broken(status == JobStatus::kCrashed);
+  turn_.follow_up(writer.end_batch());
+  return count;
+}
+
+void Lease::record(JobStatus status, IndexRange jobs, std::string_view output) {
+  ResultWriter& writer = buffers_.writer;
+  writer.begin_batch(batch());
+  writer.begin_burst(jobs.low);
+  for (std::uint64_t index = jobs.low; index < jobs.high; ++index) {
+    writer.begin_job(index);
+    writer.write(output);
+    writer.end_job(status);
+  }
+  turn_.count_executed(jobs.size());
+  turn_.follow_up(writer.end_batch());
+}
+
+std::uint64_t Lease::give_back(std::uint64_t from) {
+  const std::vector<IndexRange> tail = held_.take({from, std::numeric_limits<std::uint64_t>::max()});
+  if (!tail.empty()) turn_.give_back(tail);
+  return count_of(tail);
+}
+
+void Lease::charge_so_far(Nanoseconds service) {
+  if (service <= charged_) return;
+  charged_ = service;
+  turn_.charge_so_far(service);
+}
+
+std::uint64_t Lease::settle(Nanoseconds service) {
+  check(is_out(), "a lease is settled that is not out");
+  const std::uint64_t returned = give_back(0);
+  // A lease that never began passes through begin() too, which the turn's steps ask for.
+  begin();
+  const std::uint64_t executed = turn_.executed();
+  if (executed != 0) batch().handler().stats.job_duration.observe(service / executed, executed);
+  turn_.leave();
+  turn_.settle_for(service);
+  // As in an executor's turn.
+  if (buffers_.scratch.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(buffers_.scratch);
+  payloads_ = {};
+  // Another machine may have waited for the jobs that went back, or for a slot of the batch.
+  if (lane_.has_work()) lane_.wake();
+  return returned;
+}
+
+std::vector<std::uint64_t> Lease::first_held(std::uint64_t most) const {
+  std::vector<std::uint64_t> jobs;
+  for (const IndexRange& range : held_.ranges(most)) {
+    for (std::uint64_t index = range.low; index < range.high; ++index) jobs.push_back(index);
+  }
+  return jobs;
+}
+
+Lease::Lost Lease::lose(Nanoseconds service, std::uint64_t running, LossCounts& losses) {
+  Lost lost;
+  std::vector<std::uint64_t> crashed;
+  for (const std::uint64_t index : first_held(running)) {
+    ++lost.counted;
+    if (losses.count(batch(), index)) crashed.push_back(index);
+  }
+  if (!crashed.empty()) {
+    for (const std::uint64_t index : crashed) (void)held_.take({index, index + 1});
+    begin();
+    const std::string text = "lost with its worker " + std::to_string(losses.most_losses()) + " times";
+    end_crashed(crashed, text);
+  }
+  lost.crashed = crashed.size();
+  lost.returned = settle(service);
+  return lost;
+}
+
+void Lease::end_crashed(std::span<const std::uint64_t> jobs, std::string_view text) {
+  std::vector<std::byte> rows;
+  std::vector<IndexRange> indexes;
+  EndedJobs counts;
+  counts.by_status[static_cast<std::size_t>(JobStatus::kCrashed)] = jobs.size();
+  for (const std::uint64_t index : jobs) {
+    const std::string_view output = batch().options().keep == Keep::kNone ? std::string_view() : text;
+    const ResultHead head{index, static_cast<std::uint32_t>(output.size()), JobStatus::kCrashed, {}};
+    const std::size_t at = rows.size();
+    rows.resize(at + ResultHead::bytes_of(output.size()));
+    std::memcpy(rows.data() + at, &head, sizeof head);
+    if (!output.empty()) std::memcpy(rows.data() + at + sizeof head, output.data(), output.size());
+    append_range(indexes, {index, index + 1});
+  }
+  const bool too_many =
+      batch().publish(counts, rows, jobs.size(), std::move(indexes), Batch::OnFailure::kNoRetries);
+  turn_.count_executed(jobs.size());
+  turn_.follow_up(too_many ? ResultWriter::Outcome::kTooManyFailures : ResultWriter::Outcome::kPublished);
+}
+
+std::uint64_t Lease::expire(Nanoseconds service, std::uint64_t running, LossCounts& losses) {
+  for (const std::uint64_t index : first_held(running)) {
+    const std::vector<IndexRange> ended = held_.take({index, index + 1});
+    losses.forget(batch(), ended.front());
+    begin();
+    record(JobStatus::kTimeout, ended.front(), "the worker did not end the job at its time-out");
+  }
+  return settle(service);
+}
+
+}  // namespace locksley

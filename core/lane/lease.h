@@ -1,0 +1,159 @@
+// A lease: jobs of one batch that are out on another machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/index_set.h"
+#include "core/batch/batch.h"
+#include "core/lane/job_notes.h"
+#include "core/lane/lane.h"
+#include "core/lane/loss_counts.h"
+#include "core/lane/result_writer.h"
+#include "core/lane/turn.h"
+
+namespace locksley {
+
+// What a lease asks for.
+struct LeaseRequest {
+  std::uint64_t most_jobs = 1;
+  // Of payloads, about: the job with which they are reached belongs to the lease.
+  std::size_t most_bytes = ~std::size_t{0};
+  std::uint32_t width = 1;  // how many slots of the machine run its jobs side by side
+  Nanoseconds quantum{0};   // how long it should take; 0: the lane's
+  // Of the lane, which admit remote executors: Lane::set_gate_remote(). Null: all of these.
+  const GateSet* gates = nullptr;
+  // A job that has a note is leased alone. Null: there are no notes.
+  const JobNotes* notes = nullptr;
+};
+
+// What the leases of one thread share. None of it is used after a lease's call, except for the payloads.
+struct LeaseBuffers {
+  ResultWriter writer;
+  std::vector<std::string_view> payloads;
+  std::string scratch;
+};
+
+// A turn whose jobs run elsewhere, in any order: the sibling of ExternalExecutor. Any number of leases of one
+// batch may be out at once.
+//
+//   claim() or reclaim()       it is out; the machine is sent the payloads
+//   begin()                    its first job runs
+//   end_jobs()                 some of its jobs have ended; any number of times, in any order
+//   give_back()                its tail, or all that is left, is queued again; any number of times
+//   charge_so_far()            its batch is charged for what the lease has used by now
+//   settle() lose() expire()   it is over
+//
+// Who holds an index: each job is queued, has ended, or is held by exactly one lease or executor. end_jobs()
+// records those jobs that this lease holds, and ignores the others; so each job is recorded once, whatever a
+// machine answers late, twice or by mistake. The jobs that a lease still holds when it is over go back.
+//
+// Service is measured by the holder, by a clock of its own (core/lane/slot_times.h): it includes the time
+// of each of the lease's slots.
+// Owned by the code that talks to the machine; the lane and the buffers outlive it. A lease that is out and is
+// destroyed is settled, for what it was charged so far.
+// One thread at a time. claim() blocks where the batch's payloads do; nothing else blocks, so results pile up
+// in a journal that has no room: the owner then claims nothing. A payload that cannot be read becomes the
+// error of its job. Calls in a wrong order abort.
+class Lease {
+ public:
+  Lease(Lane& lane, LeaseBuffers& buffers) : lane_(lane), buffers_(buffers), turn_(lane) {}
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  // ---- Not out ----
+
+  // Takes jobs of the batch that is owed most. False: there is nothing to claim. All jobs of a lease have the
+  // same attempt number.
+  bool claim(const LeaseRequest& request);
+  // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that runs them
+  // already: it has lost its connection, or this process is new. At most the ranges that lie within kMostParts
+  // changes of attempt. False: none of them is. There are no payloads. Their losses are taken back by one.
+  bool reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
+               LossCounts& losses);
+  static constexpr std::size_t kMostParts = 1024;
+
+  // ---- Out ----
+
+  bool is_out() const { return turn_.is_held(); }
+  Batch& batch() const { return turn_.batch(); }
+  Lane& lane() const { return lane_; }
+  GateId gate() const { return turn_.gate(); }
+  // From its first job to its last one, as it was claimed or reclaimed.
+  IndexRange range() const { return range_; }
+  // What it still holds.
+  const IndexSet& held() const { return held_; }
+  // The slots that it occupies: at most as many as were asked for, as it has jobs, and as the batch's SLOTS allow.
+  // The ring and the batch count some more executors if jobs of another attempt, or beyond `most_bytes`, were
+  // handed back at once.
+  std::uint32_t width() const { return width_; }
+  // Of its jobs.
+  std::uint32_t attempt() const { return attempt_; }
+  // After claim(), until the next call of a lease that shares the buffers. Empty if the batch's payloads are a
+  // range (PayloadSource::range()).
+  std::span<const std::string_view> payloads() const { return payloads_; }
+  std::size_t payload_bytes() const { return payload_bytes_; }
+
+  // From now on the batch counts it as running. No effect the second time.
+  void begin();
+  bool has_begun() const { return has_begun_; }
+  // Jobs first, first + 1, … have ended with this status, one for each output. Records those that the lease
+  // holds, visible to all threads at once, and returns how many these are. An output that is longer than the batch
+  // allows ends its job as an error. Begins the lease. If the last jobs that were recorded have crashed, their batch
+  // backs off from the settlement on (Lane::end_backoffs()).
+  std::uint64_t end_jobs(JobStatus status, std::uint64_t first, std::span<const std::string_view> outputs,
+                         LossCounts& losses);
+  // Jobs that the lease holds, from index `from` on, go back. Returns how many.
+  std::uint64_t give_back(std::uint64_t from);
+  // The batch is charged for `service`, if that is more than it was charged: so a tenant whose leases last long
+  // is not taken for one that has received nothing.
+  void charge_so_far(Nanoseconds service);
+
+  // The lease is over: what it holds goes back. `service`: what it has used in all. Returns how many went back.
+  std::uint64_t settle(Nanoseconds service);
+  // The same for a lease whose machine is gone. `running`: how many of its slots may have run a job. A loss is
+  // counted for the first `running` jobs that it holds, and for no others; those with too many losses end
+  // as crashed, whatever retries they have.
+  struct Lost {
+    std::uint64_t counted = 0;  // losses
+    std::uint64_t crashed = 0;  // of these, jobs that ended
+    std::uint64_t returned = 0;
+  };
+  Lost lose(Nanoseconds service, std::uint64_t running, LossCounts& losses);
+  // The same for a lease whose machine did not enforce the time-out of jobs: the first `running` jobs end with
+  // status timeout; if they have retries, they run again. Returns how many went back.
+  std::uint64_t expire(Nanoseconds service, std::uint64_t running, LossCounts& losses);
+
+ private:
+  void hold(std::vector<IndexRange> ranges);
+  // False: the payload of the first job cannot be read, and the lease is over.
+  bool fetch(std::size_t most_bytes);
+  void record(JobStatus status, IndexRange jobs, std::string_view output);
+  // Ends jobs as crashed, without a retry.
+  void end_crashed(std::span<const std::uint64_t> jobs, std::string_view text);
+  // The first `most` jobs that it holds.
+  std::vector<std::uint64_t> first_held(std::uint64_t most) const;
+
+  // Constant.
+  Lane& lane_;
+  LeaseBuffers& buffers_;
+
+  // One thread at a time.
+  Turn turn_;
+  IndexRange range_;
+  IndexSet held_;
+  std::uint32_t width_ = 0;
+  std::uint32_t attempt_ = 1;
+  bool has_begun_ = false;
+  Nanoseconds charged_{};  // so far
+  std::span<const std::string_view> payloads_;
+  std::size_t payload_bytes_ = 0;
+};
+
+}  // namespace locksley

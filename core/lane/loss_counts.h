@@ -1,0 +1,49 @@
+// How often jobs were lost: they ran on a machine that went away.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "core/base/index_range.h"
+#include "core/batch/batch.h"
+
+namespace locksley {
+
+// Counts the losses of jobs, so that a job which ends every machine that runs it does not go on for ever. Losses
+// are not failures: they use up no retries. They are in memory only, and forgotten when the jobs end.
+//
+// Owned by the holder of the leases. One thread at a time; nothing blocks; only allocation can fail. About
+// 100 bytes for each job that was lost and has not ended, at most `most_jobs` of them: if there are more, the
+// counts of batches that are over are dropped, and if that is not enough, all of them.
+class LossCounts {
+ public:
+  // `most_losses`: a job that was lost so often is not run again; at least 1.
+  explicit LossCounts(std::uint32_t most_losses, std::size_t most_jobs = 65'536);
+
+  // Counts a loss of the job. True: it was the last one that the job may have; its count is forgotten.
+  [[nodiscard]] bool count(Batch& batch, std::uint64_t index);
+  // The machine that was lost has come back with these jobs: one loss less for each.
+  void take_back(Batch& batch, IndexRange jobs);
+  // The jobs have ended.
+  void forget(Batch& batch, IndexRange jobs);
+
+  std::uint32_t most_losses() const { return most_losses_; }
+  // Jobs with losses.
+  std::size_t size() const { return size_; }
+
+ private:
+  using Jobs = std::map<std::uint64_t, std::uint32_t>;  // losses, by index
+  using Batches = std::map<std::weak_ptr<Batch>, Jobs, std::owner_less<std::weak_ptr<Batch>>>;
+
+  void make_room();
+  void erase_if_empty(Batches::iterator batch);
+
+  const std::uint32_t most_losses_;
+  const std::size_t most_jobs_;
+  Batches batches_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace locksley

@@ -1,0 +1,76 @@
+#include "core/lane/slot_times.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace locksley {
+
+bool SlotTimes::has_room(std::uint32_t first, std::uint32_t width) const {
+  return first < size() && width <= size() - first && has_at_most(first, width, kMostLeases - 1);
+}
+
+bool SlotTimes::has_at_most(std::uint32_t first, std::uint32_t width, std::size_t leases) const {
+  return std::all_of(slots_.begin() + first, slots_.begin() + first + width,
+                     [leases](const Slot& slot) { return slot.count <= leases; });
+}
+
+std::optional<std::uint32_t> SlotTimes::find(std::uint32_t width) const {
+  for (std::size_t leases = width <= idle_ ? 0 : 1; leases < kMostLeases; ++leases) {
+    if (const auto first = find_run(width, leases)) return first;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> SlotTimes::find_run(std::uint32_t width, std::size_t leases) const {
+  std::uint32_t run = 0;
+  for (std::uint32_t slot = 0; slot < size(); ++slot) {
+    run = slots_[slot].count <= leases ? run + 1 : 0;
+    if (run == width) return slot + 1 - width;
+  }
+  return std::nullopt;
+}
+
+void SlotTimes::occupy(Occupation& lease, std::uint32_t first, std::uint32_t width, Nanoseconds now) {
+  check(lease.width == 0 && width != 0 && has_room(first, width), "a lease occupies slots that have no room");
+  lease = {.first = first, .width = width, .service = {}};
+  for (std::uint32_t i = first; i < first + width; ++i) {
+    Slot& slot = slots_[i];
+    const Nanoseconds since = std::max(now, slot.since);
+    if (slot.count == 0) --idle_;
+    if (slot.count != 0) slot.leases.front()->service += since - slot.since;
+    slot.leases[slot.count++] = &lease;
+    slot.since = since;
+  }
+}
+
+Nanoseconds SlotTimes::release(Occupation& lease, Nanoseconds now) {
+  for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {
+    Slot& slot = slots_[i];
+    lease.service += std::max(Nanoseconds{0}, now - slot.since);
+    slot.since = std::max(now, slot.since);
+    if (slot.leases.front() == &lease) slot.leases.front() = slot.leases.back();
+    slot.leases.back() = nullptr;
+    if (--slot.count == 0) ++idle_;
+  }
+  lease.width = 0;
+  return lease.service;
+}
+
+Nanoseconds SlotTimes::so_far(const Occupation& lease, Nanoseconds now) const {
+  Nanoseconds service = lease.service;
+  for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {
+    if (slots_[i].leases.front() == &lease) service += std::max(Nanoseconds{0}, now - slots_[i].since);
+  }
+  return service;
+}
+
+std::uint32_t SlotTimes::in_front(const Occupation& lease) const {
+  std::uint32_t count = 0;
+  for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {
+    if (slots_[i].leases.front() == &lease) ++count;
+  }
+  return count;
+}
+
+}  // namespace locksley

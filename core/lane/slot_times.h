@@ -1,0 +1,68 @@
+// Which leases occupy the slots of a remote worker, and since when: what each lease is charged.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/job.h"
+
+namespace locksley {
+
+// The slots of one remote worker. A slot has at most two leases: the one that was claimed first is in front,
+// the worker runs its jobs; the other one waits at the worker, which hides the round trip. Each moment in which
+// a slot has a lease is charged to exactly one lease: a lease that is settled is charged, for each of its slots,
+// for the time since it was claimed or since the last settlement on that slot, whichever is later; and,
+// if another lease was settled before it on that slot although claimed after it, for the time before that
+// one was claimed.
+//
+// Owned by the holder of the leases, and outlives them. One thread at a time. Instants are of any one clock; an
+// earlier one than the last counts as the last. Nothing blocks; only allocation can fail. Misuse (a third
+// lease on a slot) aborts.
+class SlotTimes {
+ public:
+  static constexpr std::size_t kMostLeases = 2;  // on a slot
+
+  // What one lease occupies. A member of its holder; stays where it is while it occupies slots.
+  struct Occupation {
+    std::uint32_t first = 0;
+    std::uint32_t width = 0;  // 0: no slots
+    Nanoseconds service{};    // charged so far, not counting the time since the last change on a slot
+  };
+
+  explicit SlotTimes(std::uint32_t slots) : slots_(slots) {}
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
+  std::size_t leases(std::uint32_t slot) const { return slots_[slot].count; }
+  // Whether each of these slots has room for a lease. False too if the slots do not exist.
+  bool has_room(std::uint32_t first, std::uint32_t width) const;
+  // The first of `width` slots side by side that have fewest leases; the lowest of several. None: no room.
+  std::optional<std::uint32_t> find(std::uint32_t width) const;
+  // Slots without a lease.
+  std::uint32_t idle() const { return idle_; }
+
+  // The lease occupies the slots from now on: has_room(first, width).
+  void occupy(Occupation& lease, std::uint32_t first, std::uint32_t width, Nanoseconds now);
+  // Its slots are free. Returns what the lease is charged in all.
+  Nanoseconds release(Occupation& lease, Nanoseconds now);
+  // What the lease is charged if nothing else happens until `now`.
+  Nanoseconds so_far(const Occupation& lease, Nanoseconds now) const;
+  // On how many of its slots it is in front.
+  std::uint32_t in_front(const Occupation& lease) const;
+
+ private:
+  struct Slot {
+    std::array<Occupation*, kMostLeases> leases{};  // in the order of the claims
+    std::size_t count = 0;
+    Nanoseconds since{};  // the last claim or settlement on it
+  };
+  bool has_at_most(std::uint32_t first, std::uint32_t width, std::size_t leases) const;
+  // The first slot of a run of `width` with at most `leases` leases each.
+  std::optional<std::uint32_t> find_run(std::uint32_t width, std::size_t leases) const;
+
+  std::vector<Slot> slots_;
+  std::uint32_t idle_ = size();
+};
+
+}  // namespace locksley

@@ -1,0 +1,120 @@
+#include "core/lane/slot_times.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "tests/support/seed.h"
+
+namespace locksley {
+namespace {
+
+using Occupation = SlotTimes::Occupation;
+using std::chrono::seconds;
+
+class SlotTimesTest : public ::testing::Test {
+ protected:
+  SlotTimes slots{4};
+  Occupation a, b, c;
+};
+
+TEST_F(SlotTimesTest, ALeaseIsChargedFromItsClaimToItsSettlement) {
+  slots.occupy(a, 0, 1, seconds(10));
+  EXPECT_EQ(slots.so_far(a, seconds(12)), seconds(2));
+  EXPECT_EQ(slots.release(a, seconds(15)), seconds(5));
+}
+
+TEST_F(SlotTimesTest, TheSecondLeaseIsChargedFromTheEndOfTheFirst) {
+  slots.occupy(a, 0, 1, seconds(10));
+  slots.occupy(b, 0, 1, seconds(12));
+  EXPECT_EQ(slots.in_front(a), 1U);
+  EXPECT_EQ(slots.in_front(b), 0U);
+  EXPECT_EQ(slots.so_far(b, seconds(15)), seconds(0));
+  EXPECT_EQ(slots.release(a, seconds(20)), seconds(10));
+  EXPECT_EQ(slots.in_front(b), 1U);
+  EXPECT_EQ(slots.so_far(b, seconds(21)), seconds(1));
+  EXPECT_EQ(slots.release(b, seconds(23)), seconds(3));
+}
+
+TEST_F(SlotTimesTest, TheLeaseThatIsSettledFirstPaysForTheTimeOfBoth) {
+  slots.occupy(a, 0, 1, seconds(10));
+  slots.occupy(b, 0, 1, seconds(12));
+  EXPECT_EQ(slots.release(b, seconds(20)), seconds(8));
+  EXPECT_EQ(slots.release(a, seconds(21)), seconds(2 + 1));
+}
+
+TEST_F(SlotTimesTest, AWideLeasePaysForEachOfItsSlots) {
+  slots.occupy(a, 1, 1, seconds(0));
+  slots.occupy(b, 0, 3, seconds(2));
+  EXPECT_EQ(slots.in_front(b), 2U);
+  EXPECT_EQ(slots.so_far(b, seconds(4)), seconds(2 * 2));
+  EXPECT_EQ(slots.release(a, seconds(5)), seconds(5));
+  EXPECT_EQ(slots.release(b, seconds(6)), seconds(4 + 1 + 4));
+}
+
+TEST_F(SlotTimesTest, ALeaseWithoutASlotGetsTheEmptiestOnes) {
+  EXPECT_EQ(slots.find(1), 0U);
+  slots.occupy(a, 0, 2, seconds(0));
+  EXPECT_EQ(slots.find(1), 2U);
+  EXPECT_EQ(slots.find(2), 2U);
+  EXPECT_EQ(slots.find(3), 0U) << "no three are empty";
+  slots.occupy(b, 0, 3, seconds(0));
+  EXPECT_EQ(slots.find(1), 3U);
+  EXPECT_EQ(slots.find(2), 2U);
+  EXPECT_EQ(slots.find(3), std::nullopt) << "two leases a slot";
+  EXPECT_EQ(slots.idle(), 1U);
+  EXPECT_TRUE(slots.has_room(2, 2));
+  EXPECT_FALSE(slots.has_room(1, 2));
+  EXPECT_FALSE(slots.has_room(3, 2)) << "beyond the last slot";
+  EXPECT_FALSE(slots.has_room(4'000'000'000U, 1));
+  EXPECT_EQ(slots.find(5), std::nullopt);
+}
+
+TEST_F(SlotTimesTest, AClockThatStandsStillOrGoesBackChargesNothing) {
+  slots.occupy(a, 0, 1, seconds(10));
+  EXPECT_EQ(slots.so_far(a, seconds(9)), seconds(0));
+  slots.occupy(b, 0, 1, seconds(5));
+  EXPECT_EQ(slots.release(a, seconds(10)), seconds(0));
+  EXPECT_EQ(slots.release(b, seconds(11)), seconds(1));
+}
+
+// Each moment of a slot that has a lease is charged once, whatever the order.
+TEST_F(SlotTimesTest, ChargesAddUpToTheOccupiedTime) {
+  auto random = testing::stress_random(2);
+  std::deque<Occupation> leases;
+  std::vector<Occupation*> out;
+  Nanoseconds now{}, charged{}, occupied{};
+  for (int step = 0; step < 20'000; ++step) {
+    const Nanoseconds later = now + Nanoseconds(random() % 100);
+    occupied += (later - now) * (slots.size() - slots.idle());
+    now = later;
+    const auto width = static_cast<std::uint32_t>(1 + random() % 4);
+    const auto first = slots.find(width);
+    if (random() % 2 == 0 && first) {
+      out.push_back(&leases.emplace_back());
+      slots.occupy(*out.back(), *first, width, now);
+    } else if (!out.empty()) {
+      std::swap(out[random() % out.size()], out.back());
+      const Nanoseconds so_far = slots.so_far(*out.back(), now);
+      const Nanoseconds service = slots.release(*out.back(), now);
+      ASSERT_GE(service, so_far);
+      charged += service;
+      out.pop_back();
+    }
+  }
+  for (Occupation* lease : out) charged += slots.release(*lease, now);
+  EXPECT_EQ(charged, occupied);
+  EXPECT_EQ(slots.idle(), 4U);
+}
+
+using SlotTimesDeathTest = SlotTimesTest;
+TEST_F(SlotTimesDeathTest, AThirdLeaseOnASlotAborts) {
+  slots.occupy(a, 0, 1, seconds(0));
+  slots.occupy(b, 0, 1, seconds(0));
+  EXPECT_DEATH(slots.occupy(c, 0, 1, seconds(0)), "have no room");
+}
+
+}  // namespace
+}  // namespace locksley

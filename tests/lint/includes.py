@@ -52,6 +52,8 @@ ARROWS = {
     "daemon/store": _STORE,
     "daemon/tls": [*_GROUND, "daemon/tls"],
     "daemon/upstream": [*_GROUND, "daemon/upstream"],
+    # The link to remote workers: it knows nothing of the server that has the batches.
+    "daemon/workers": [*_OURS, "daemon/base", "daemon/workers"],
     "daemon/server": [*_SERVER, "daemon/server"],
     "daemon/server/payloads": [*_STORE, *_folders("payloads")],
     "daemon/server/accounts": [*_GROUND, "daemon/server/accounts"],
@@ -179,6 +181,8 @@ SAMPLES = [
     Sample("daemon on tests", {"daemon/main.cc": '#include "tests/support/clock.h"\n'}, "daemon may include from"),
     Sample("codec on client", {"proto/reader.cc": '#include "proto/clients/cpp/client.h"\n'}, "must not know proto/clients/cpp"),
     Sample("API on the server", {"daemon/http/api/api.cc": '#include "daemon/server/state/server_state.h"\n'}, None),
+    Sample("workers on the server", {"daemon/workers/worker_link.cc": '#include "daemon/server/state/server_state.h"\n'},
+           "daemon/workers may include from"),
     Sample("keeper on slots", {"daemon/process/keeper/keeper.cc": '#include "daemon/process/slots/worker_slot.h"\n'}, "daemon/process/keeper may include from"),
     Sample("client on codec", {"proto/clients/cpp/client.cc": '#include "proto/reader.h"\n#include <asio/ip/tcp.hpp>\n'}, None),
     Sample("asio in core", {"core/pool/pool.cc": "#include <asio.hpp>\n"}, "belongs in daemon, proto/clients/cpp"),

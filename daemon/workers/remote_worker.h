@@ -1,0 +1,128 @@
+// One remote worker that has joined: its slots and its leases.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/job.h"
+#include "core/lane/lane.h"
+#include "core/lane/lease.h"
+#include "core/lane/slot_times.h"
+#include "daemon/workers/worker_commands.h"
+#include "daemon/workers/worker_host.h"
+
+namespace locksley::daemon {
+
+// A handler that a worker serves.
+struct ServedHandler {
+  std::string name;
+  HandlerPlace place;
+};
+// The handlers of a worker, or of a CLAIM, that wait in the same lane.
+struct ServedLane {
+  Lane* lane = nullptr;
+  GateSet gates;
+};
+std::vector<ServedLane> lanes_of(std::span<const ServedHandler> handlers);
+
+// The mean of a link's round trips: each new one counts an eighth, as in RFC 6298, "Computing TCP's Retransmission
+// Timer". 0: not measured.
+class RoundTrip {
+ public:
+  void add(Nanoseconds sample) {
+    const Nanoseconds limited = std::clamp(sample, Nanoseconds{0}, Nanoseconds(std::chrono::seconds(60)));
+    mean_ = mean_.count() == 0 ? limited : mean_ + (limited - mean_) / 8;
+  }
+  Nanoseconds mean() const { return mean_; }
+
+ private:
+  Nanoseconds mean_{};
+};
+
+// A lease with what the link knows of it.
+struct OutLease {
+  OutLease(Lane& lane, LeaseBuffers& buffers) : lease(lane, buffers) {}
+
+  Lease lease;
+  SlotTimes::Occupation occupation;
+  std::uint64_t number = 0;  // LeaseName::number
+  std::uint64_t next = 0;    // the lowest index that the worker has not started, as it said; else the first
+  bool said_next = false;
+  // When one of its jobs has ended, or the first one has begun: the time-out counts from here.
+  Nanoseconds progress{};
+  // A cut for the sake of idle slots elsewhere, which the worker has not answered.
+  struct Cut {
+    std::uint64_t at;
+    Nanoseconds planned;
+  };
+  std::optional<Cut> cut;
+  bool has_crashed = false;  // the job that was recorded last
+  // Pushes that the worker has not answered.
+  std::optional<Nanoseconds> cut_pushed;
+  bool stop_pushed = false;
+};
+
+// A CLAIM that waits for jobs.
+struct WaitingClaim {
+  ClaimCommand claim;  // without views: its handlers are in `lanes`
+  std::vector<ServedLane> lanes;
+  std::uint64_t order = 0;  // of its arrival
+  Nanoseconds until{};
+};
+
+// A worker. Owned by the link; one thread. Destroyed without leases. Nothing blocks.
+class RemoteWorker {
+ public:
+  RemoteWorker(std::uint64_t over, const JoinCommand& command, std::string as, Nanoseconds lease)
+      : connection(over),
+        name(command.name),
+        user(std::move(as)),
+        lease_time(lease),
+        wants_pushes(command.wants_pushes),
+        slots(command.slots) {}
+
+  bool serves(std::string_view handler) const;
+  OutLease* find(std::uint64_t number);
+  // How long a lease should take: long beside a round trip, short beside the time in which a lease is lost.
+  Nanoseconds quantum() const;
+  // Leases whose first slot became free begin.
+  void begin_leases(Nanoseconds now);
+  // Whether it will get an order soon.
+  bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
+  // How long the lease will take, by what its jobs and those in front of it have taken so far; none: unknown.
+  std::optional<Nanoseconds> time_to_go(const OutLease& lease, Nanoseconds now) const;
+  // The lowest job that has not started, as far as is known. None: all that the lease holds has.
+  static std::optional<std::uint64_t> first_not_started(const OutLease& lease);
+  // Where the lease could be cut: the middle of what has not started. None: at most one job has not.
+  static std::optional<std::uint64_t> middle(const OutLease& lease);
+
+  // Constant.
+  const std::uint64_t connection;
+  const std::string name;
+  const std::string user;
+  const Nanoseconds lease_time;
+  const bool wants_pushes;
+
+  std::vector<ServedHandler> handlers;
+  std::vector<ServedLane> lanes;  // of `handlers`
+  SlotTimes slots;
+  std::map<std::uint64_t, std::unique_ptr<OutLease>> leases;  // by number
+  std::optional<WaitingClaim> waiting;
+  RoundTrip round_trip;
+  std::optional<Nanoseconds> beaten;  // its last BEAT
+  Nanoseconds heard{};                // the last bytes of it
+  Nanoseconds charged{};              // when its leases were charged for what they had used so far
+  std::size_t next_lane = 0;          // of `lanes`, for the next CLAIM
+  std::optional<Nanoseconds> due;     // its place among the link's timers
+};
+
+}  // namespace locksley::daemon

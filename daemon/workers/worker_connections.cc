@@ -1,0 +1,78 @@
+#include "daemon/workers/worker_connections.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace locksley::daemon {
+
+WorkerConnections::Id WorkerConnections::add(std::string user, proto::Protocol protocol) {
+  Connection& connection = connections_[++last_id_];
+  connection.user = std::move(user);
+  connection.protocol = protocol;
+  return last_id_;
+}
+
+void WorkerConnections::remove(Id id) {
+  connections_.erase(id);
+  holding_.erase(id);
+  ready_.erase(id);
+}
+
+WorkerConnections::Connection* WorkerConnections::find(Id id) {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+bool WorkerConnections::accepts_commands(Id id) {
+  const Connection* const connection = find(id);
+  return connection != nullptr && connection->held.size() < kMostHeld &&
+         connection->output.size() < kMostBytes;
+}
+
+proto::ReplyWriter WorkerConnections::write_now(Id id, Connection& connection) {
+  ready_.insert(id);
+  return {connection.output, connection.protocol};
+}
+
+proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket) {
+  Connection* const connection = find(id);
+  check(connection != nullptr, "a reply for a connection that is gone");
+  if (connection->held.empty()) {
+    if (ticket <= written_) return write_now(id, *connection);
+    holding_.insert(id);
+  }
+  // A reply that need not wait goes with the one before it.
+  if (connection->held.empty() || connection->held.back().ticket < ticket)
+    connection->held.push_back({.ticket = ticket, .bytes = {}});
+  return {connection->held.back().bytes, connection->protocol};
+}
+
+proto::ReplyWriter WorkerConnections::push(Id id) {
+  Connection* const connection = find(id);
+  check(connection != nullptr, "a push for a connection that is gone");
+  return write_now(id, *connection);
+}
+
+void WorkerConnections::written(std::uint64_t ticket) {
+  written_ = std::max(written_, ticket);
+  std::erase_if(holding_, [this](Id id) {
+    Connection& connection = *find(id);
+    while (!connection.held.empty() && connection.held.front().ticket <= written_) {
+      connection.output.append(std::move(connection.held.front().bytes));
+      connection.held.pop_front();
+      ready_.insert(id);
+    }
+    return connection.held.empty();
+  });
+}
+
+std::vector<WorkerConnections::Id> WorkerConnections::take_ready() {
+  std::vector<Id> ready(ready_.begin(), ready_.end());
+  ready_.clear();
+  std::ranges::sort(ready);
+  return ready;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,61 @@
+// What the link to remote workers needs of the daemon.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/batch/batch.h"
+#include "core/lane/lane.h"
+
+namespace locksley::daemon {
+
+// What a worker said of a running job with NOTE.
+struct JobNote {
+  std::optional<std::uint32_t> progress;  // per cent
+  std::optional<std::string_view> text;
+  std::string_view log;  // more of its standard error
+  std::optional<std::int32_t> exit_status;
+};
+
+// Where the jobs of a handler wait: a gate of a lane (core/ring/ring_gate.h).
+struct HandlerPlace {
+  Lane* lane = nullptr;  // null: none
+  GateId gate = 0;
+};
+
+// The interface of the link (daemon/workers/worker_link.h) to the rest of the daemon; a test implements it, too.
+// Outlives the link. Called on the link's thread. No call may wait for the link, nor call it.
+class WorkerHost {
+ public:
+  virtual ~WorkerHost() = default;
+
+  // Whether the user has the commands of workers; whether it may run the handler's jobs.
+  virtual bool may_work(std::string_view user) = 0;
+  virtual bool may_serve(std::string_view user, std::string_view handler) = 0;
+  // Where the handler's jobs wait; no lane: there is no such handler, or none for remote workers. The lane outlives
+  // the link. No two handlers have the same place. After a change: WorkerLink::handlers_changed().
+  virtual HandlerPlace place_of(std::string_view handler) = 0;
+  // The places of all handlers for remote workers, for the hold after a recovery.
+  virtual std::vector<HandlerPlace> places() = 0;
+
+  // The store's number of a batch, which is never used again; and the batch of a number, null if there is
+  // none with jobs.
+  virtual std::uint64_t number_of(const Batch& batch) = 0;
+  virtual std::shared_ptr<Batch> batch_of(std::uint64_t number) = 0;
+
+  // Whether the store takes more results now. While it does not, the link hands out nothing.
+  virtual bool has_room() = 0;
+  // The number of the last result that was recorded. The link holds back the reply of a SETTLE until
+  // WorkerLink::written() was told that number or a higher one. 0: results are not written.
+  virtual std::uint64_t last_write() = 0;
+
+  virtual void note(Batch& batch, std::uint64_t index, const JobNote& note) = 0;
+  // Where workers may connect: of all daemons.
+  virtual std::vector<std::string> addresses() = 0;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,292 @@
+#include "daemon/workers/worker_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/index_ranges.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+using proto::equals_ignoring_case;
+
+WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::uint64_t life,
+                       Nanoseconds now)
+    : host_(host),
+      options_(options),
+      life_(life),
+      losses_(options.max_losses),
+      notes_(options.max_note_bytes),
+      now_(now),
+      held_until_(options.has_recovered ? now + options.reclaim : now),
+      next_plan_(now) {
+  check(life != 0, "a link without a number of its process's life");
+  if (held_until_ > now_) held_ = host_.places();
+  for (const HandlerPlace& place : held_) place.lane->set_gate_hold(place.gate, true);
+}
+
+WorkerLink::~WorkerLink() {
+  while (!workers_.empty()) remove(workers_.begin()->second, End::kSettled);
+  end_hold();
+}
+
+WorkerLink::Id WorkerLink::connect(std::string user, proto::Protocol protocol) {
+  return connections_.add(std::move(user), protocol);
+}
+
+void WorkerLink::set_protocol(Id id, proto::Protocol protocol) { connections_.find(id)->protocol = protocol; }
+
+void WorkerLink::disconnect(Id id, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  connections_.remove(id);
+  if (const auto worker = workers_.find(id); worker != workers_.end())
+    remove(worker->second, End::kDisconnected);
+  serve_waiting();
+}
+
+void WorkerLink::heard(Id id, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  if (const auto worker = workers_.find(id); worker != workers_.end()) worker->second.heard = now_;
+}
+
+void WorkerLink::note_round_trip(Id id, Nanoseconds sample) {
+  if (const auto worker = workers_.find(id); worker != workers_.end()) worker->second.round_trip.add(sample);
+}
+
+void WorkerLink::execute(Id id, const proto::ArgumentList& arguments, Nanoseconds now) {
+  check(connections_.find(id) != nullptr, "a command of a connection that is gone");
+  end_claim(id, now);
+  if (!arguments.empty()) dispatch(id, arguments);
+  serve_waiting();
+  plan_cuts();
+}
+
+void WorkerLink::end_claim(Id id, Nanoseconds now) {
+  heard(id, now);
+  const auto worker = workers_.find(id);
+  if (worker == workers_.end() || !worker->second.waiting) return;
+  end_wait(worker->second);
+  connections_.reply(id).null();
+}
+
+void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
+  struct Command {
+    std::string_view name;
+    void (WorkerLink::*run)(RemoteWorker&, const proto::ArgumentList&);
+  };
+  static constexpr Command kCommands[] = {
+      {"CLAIM", &WorkerLink::claim}, {"SETTLE", &WorkerLink::settle}, {"NOTE", &WorkerLink::note},
+      {"YIELD", &WorkerLink::yield}, {"BEAT", &WorkerLink::beat},     {"RECLAIM", &WorkerLink::reclaim},
+      {"LEAVE", &WorkerLink::leave},
+  };
+  const std::string_view name = arguments[0];
+  if (equals_ignoring_case(name, "JOIN")) return join(id, arguments);
+  for (const Command& command : kCommands) {
+    if (!equals_ignoring_case(name, command.name)) continue;
+    const auto worker = workers_.find(id);
+    if (worker == workers_.end()) return error(id, "NOTJOINED JOIN first");
+    return (this->*command.run)(worker->second, arguments);
+  }
+  error(id, fmt::format("ERR unknown command '{}'", proto::printable(name)));
+}
+
+void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
+  const auto command = parse_join(arguments, options_.limits);
+  if (!command) return error(id, command.error());
+  const WorkerConnections::Connection& connection = *connections_.find(id);
+  if (workers_.contains(id)) return error(id, "ERR this connection has joined; LEAVE first");
+  if (command->wants_pushes && connection.protocol != proto::Protocol::kResp3)
+    return error(id, "ERR PUSH needs RESP3: HELLO 3");
+  if (const auto refusal = refuse(*command, connection.user)) return error(id, *refusal);
+
+  const Nanoseconds lease = command->lease.value_or(options_.lease);
+  RemoteWorker& worker = workers_.try_emplace(id, id, *command, connection.user, lease).first->second;
+  std::vector<ServedHandler> handlers;
+  for (const std::string_view handler : command->handlers) {
+    if (std::ranges::find(handlers, handler, &ServedHandler::name) == handlers.end())
+      handlers.push_back({std::string(handler), host_.place_of(handler)});
+  }
+  serve(worker, std::move(handlers));
+  worker.heard = worker.charged = now_;
+  ++stats_.workers;
+  stats_.slots += command->slots;
+
+  const std::vector<std::string> addresses = host_.addresses();
+  proto::ReplyWriter reply = connections_.reply(id);
+  const auto milliseconds = [](Nanoseconds time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  };
+  reply.map(6);
+  reply.bulk("worker");
+  reply.bulk(worker.name);
+  reply.bulk("lease_ms");
+  reply.integer(milliseconds(lease));
+  reply.bulk("beat_ms");
+  reply.integer(milliseconds(lease / 3));
+  reply.bulk("max_jobs");
+  reply.integer(static_cast<std::int64_t>(options_.max_jobs));
+  reply.bulk("max_bytes");
+  reply.integer(static_cast<std::int64_t>(options_.max_bytes));
+  reply.bulk("addresses");
+  reply.array(addresses.size());
+  for (const std::string& address : addresses) reply.bulk(address);
+}
+
+std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const std::string& user) {
+  if (is_draining_) return "DRAINING the daemon is about to stop";
+  if (!host_.may_work(user))
+    return fmt::format("NOPERM User {} has no permissions to run the 'join' command", user);
+  for (const std::string_view handler : command.handlers) {
+    if (!host_.may_serve(user, handler)) {
+      return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user,
+                         proto::printable(handler));
+    }
+    if (host_.place_of(handler).lane == nullptr)
+      return fmt::format("NOHANDLER no handler '{}' for remote workers", proto::printable(handler));
+  }
+  if (stats_.workers >= options_.max_workers)
+    return fmt::format("TOOBIG {} workers have joined, which is the most", options_.max_workers);
+  if (stats_.slots + command.slots > options_.max_slots)
+    return fmt::format("TOOBIG the workers would have more than {} slots together", options_.max_slots);
+  return std::nullopt;
+}
+
+void WorkerLink::leave(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const Id id = worker.connection;
+  if (arguments.size() != 1) return error(id, "ERR wrong number of arguments for 'leave' command");
+  remove(worker, End::kSettled);
+  connections_.reply(id).ok();
+}
+
+void WorkerLink::remove(RemoteWorker& worker, End end) {
+  end_wait(worker);
+  end_all(worker, end);
+  disarm(worker);
+  serve(worker, {});
+  --stats_.workers;
+  stats_.slots -= worker.slots.size();
+  workers_.erase(worker.connection);
+}
+
+void WorkerLink::serve(RemoteWorker& worker, std::vector<ServedHandler> handlers) {
+  const auto each_lane = [this](const RemoteWorker& of, auto visit) {
+    for (const ServedLane& served : of.lanes) visit(*served.lane, lanes_[served.lane]);
+  };
+  for (const ServedHandler& handler : worker.handlers) {
+    const auto gate = lanes_[handler.place.lane].gates.find(handler.place.gate);
+    if (--gate->second != 0) continue;
+    lanes_[handler.place.lane].gates.erase(gate);
+    handler.place.lane->set_gate_remote(handler.place.gate, false);
+  }
+  each_lane(worker, [&](Lane& lane, RemoteService& service) {
+    lane.set_remote_parallelism(service.slots -= worker.slots.size());
+  });
+  worker.handlers = std::move(handlers);
+  worker.lanes = lanes_of(worker.handlers);
+  each_lane(worker, [&](Lane& lane, RemoteService& service) {
+    lane.set_remote_parallelism(service.slots += worker.slots.size());
+  });
+  for (const ServedHandler& handler : worker.handlers) {
+    if (++lanes_[handler.place.lane].gates[handler.place.gate] == 1)
+      handler.place.lane->set_gate_remote(handler.place.gate, true);
+  }
+}
+
+void WorkerLink::handlers_changed(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  for (auto& [id, worker] : workers_) {
+    std::vector<ServedHandler> handlers;
+    for (const ServedHandler& handler : worker.handlers) {
+      const HandlerPlace place = host_.place_of(handler.name);
+      if (place.lane != nullptr && host_.may_serve(worker.user, handler.name))
+        handlers.push_back({handler.name, place});
+    }
+    const auto is_same = [](const ServedHandler& a, const ServedHandler& b) {
+      return a.name == b.name && a.place.lane == b.place.lane && a.place.gate == b.place.gate;
+    };
+    if (std::ranges::equal(handlers, worker.handlers, is_same)) continue;
+    // A CLAIM that waits names the places of before: the worker asks again.
+    if (worker.waiting) {
+      end_wait(worker);
+      connections_.reply(id).null();
+    }
+    serve(worker, std::move(handlers));
+  }
+  serve_waiting();
+}
+
+void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
+  if (!command) return error(worker.connection, command.error());
+  worker.beaten = now_;
+  std::vector<Order> orders;
+  for (const auto& [name, next] : command->next) {
+    OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
+    if (out == nullptr) {
+      // It is gone: no result of it will be recorded.
+      orders.push_back({.kind = Order::Kind::kStop, .lease = name});
+      continue;
+    }
+    out->next = std::max(out->next, std::min(next, out->lease.range().high));
+    out->said_next = true;
+  }
+  charge_leases(worker);
+  if (worker.wants_pushes) {
+    push_orders(worker);
+  } else {
+    for (const auto& [number, out] : worker.leases) {
+      if (const auto order = order_for(*out)) orders.push_back(*order);
+    }
+    if (is_draining_) orders.push_back({});
+  }
+  proto::ReplyWriter reply = connections_.reply(worker.connection);
+  reply.array(orders.size());
+  for (const Order& order : orders) write_order(reply, order, /*is_push=*/false);
+}
+
+void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const auto command = parse_note(arguments, options_.limits);
+  if (!command) return error(worker.connection, command.error());
+  OutLease* const out = find_lease(worker, command->lease);
+  if (out == nullptr) return;
+  if (!out->lease.held().contains(command->index))
+    return error(worker.connection, "LOST the lease does not hold that job");
+  if (command->text && !notes_.set(out->lease.batch(), command->index, *command->text)) {
+    return error(worker.connection,
+                 fmt::format("TOOBIG all notes together have at most {} bytes", options_.max_note_bytes));
+  }
+  host_.note(out->lease.batch(), command->index,
+             {.progress = command->progress,
+              .text = command->text,
+              .log = command->log,
+              .exit_status = command->exit_status});
+  connections_.reply(worker.connection).ok();
+}
+
+void WorkerLink::wake(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  serve_waiting();
+  plan_cuts();
+}
+
+void WorkerLink::check_batches(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  for (auto& [id, worker] : workers_) push_orders(worker);
+}
+
+void WorkerLink::drain(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  if (std::exchange(is_draining_, true)) return;
+  for (auto& [id, worker] : workers_) {
+    if (worker.waiting) {
+      end_wait(worker);
+      connections_.reply(id).null();
+    }
+    if (worker.wants_pushes) write_order(connections_.push(id), {}, /*is_push=*/true);
+    push_orders(worker);
+  }
+}
+
+}  // namespace locksley::daemon

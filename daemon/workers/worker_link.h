@@ -1,0 +1,257 @@
+// The link to remote workers: who has joined, what each holds, and what they are told. Without I/O and threads.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/base/job.h"
+#include "core/lane/job_notes.h"
+#include "core/lane/lease.h"
+#include "core/lane/loss_counts.h"
+#include "daemon/workers/remote_worker.h"
+#include "daemon/workers/worker_commands.h"
+#include "daemon/workers/worker_connections.h"
+#include "daemon/workers/worker_host.h"
+#include "proto/argument_list.h"
+#include "proto/reply_writer.h"
+
+namespace locksley::daemon {
+
+struct WorkerLinkOptions {
+  std::chrono::milliseconds lease = std::chrono::seconds(10);  // unless a worker asks for another
+  std::chrono::milliseconds reclaim =
+      std::chrono::seconds(3);  // after a recovery, only RECLAIM gets jobs for so long
+  bool has_recovered = false;   // the daemon has batches of an earlier process
+  std::uint32_t max_losses = 3;
+  std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;  // payloads of all leases, about
+  // Of one lease. Guesses: some ms of the smallest jobs; what a link sends in a few quanta.
+  std::uint64_t max_jobs = 65'536;
+  std::uint64_t max_bytes = 16 * 1024 * 1024;
+  // In so many parts may be what a lease holds, as its jobs end in any order: 70 bytes each.
+  std::size_t max_parts = 1'024;
+  // Of all workers. Guesses: 20 MB and 10 MB.
+  std::size_t max_workers = 16'384;
+  std::uint64_t max_slots = 262'144;
+  std::size_t max_note_bytes = 16 * 1024 * 1024;  // of all notes; guess
+  // The worker enforces the time-out of a job; so much later, the link does.
+  std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
+  WorkerLimits limits = {};
+};
+
+// Counters for metrics, and what is out now.
+struct WorkerLinkStats {
+  std::uint64_t workers = 0;
+  std::uint64_t slots = 0;
+  std::uint64_t leases = 0;
+  std::uint64_t leased_bytes = 0;
+  // Since the start:
+  std::uint64_t claims = 0;
+  std::uint64_t lost_by_disconnect = 0;  // jobs that may have run
+  std::uint64_t lost_by_silence = 0;     // the same
+  std::uint64_t timed_out = 0;           // leases
+  std::uint64_t cut_orders = 0;
+  std::uint64_t yielded_jobs = 0;
+  std::uint64_t reclaimed_jobs = 0;
+};
+
+// What remote workers are for one lane.
+struct RemoteService {
+  std::uint32_t slots = 0;                // of workers that serve one of its handlers
+  std::map<GateId, std::uint32_t> gates;  // how many workers serve it
+  std::uint64_t leases = 0;
+  std::uint64_t claims = 0;  // since the start
+};
+
+// All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant come out:
+//
+//   id = link.connect(user, protocol); link.execute(id, arguments, now); …; link.disconnect(id, now);
+//   for (id : link.take_ready()) send(link.output(id));
+//   sleep until link.next_timer(), then link.advance(now)
+//
+// The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what each does and
+// what happens when something fails. The owner's clock alone counts (`now`: it includes suspensions of the
+// machine, and is the same clock in all calls; an earlier instant counts as the last one).
+//
+// Owned by the code that has the sockets; the host and the lanes outlive it. One thread. claim() of a lease may wait
+// for payloads on a disk; nothing else blocks. Peers are hostile: all that they can make large is bounded
+// (WorkerLinkOptions, WorkerConnections), and errors name the limit. Destroyed, it hands all leases back.
+class WorkerLink {
+ public:
+  using Id = WorkerConnections::Id;
+
+  // `life`: a random number of this process, not 0.
+  WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::uint64_t life, Nanoseconds now);
+  ~WorkerLink();
+  WorkerLink(const WorkerLink&) = delete;
+  WorkerLink& operator=(const WorkerLink&) = delete;
+
+  // ---- Connections ----
+
+  Id connect(std::string user, proto::Protocol protocol);
+  void set_protocol(Id id, proto::Protocol protocol);
+  // The connection is closed: what its worker holds goes back at once.
+  void disconnect(Id id, Nanoseconds now);
+  // One command of the connection. Whatever it is, it is answered, now or later, and in order.
+  void execute(Id id, const proto::ArgumentList& arguments, Nanoseconds now);
+  // Bytes have come that are no whole command yet.
+  void heard(Id id, Nanoseconds now);
+  // A command has come that its connection answers by itself, such as PING: a CLAIM that waits is answered
+  // first.
+  void end_claim(Id id, Nanoseconds now);
+  // A measured round trip, for example TCP's.
+  void note_round_trip(Id id, Nanoseconds sample);
+  // Whether to read from the connection. Asked after each call.
+  bool accepts_commands(Id id) { return host_.has_room() && connections_.accepts_commands(id); }
+  proto::OutputBuffer& output(Id id) { return connections_.find(id)->output; }
+  // Connections that got bytes to send.
+  std::vector<Id> take_ready() { return connections_.take_ready(); }
+
+  // ---- What happens in the daemon ----
+
+  // There may be more to claim (Lane::on_remote_work(), which must post this call), or the store has room again.
+  void wake(Nanoseconds now);
+  // Batches were cancelled or paused: workers that get pushes are told at once.
+  void check_batches(Nanoseconds now);
+  // Results up to this number are written: WorkerHost::last_write().
+  void written(std::uint64_t ticket) { connections_.written(ticket); }
+  // The host's handlers, their places, or the permissions of users have changed: workers no longer serve what is gone
+  // or is not theirs. No lease of a handler that has moved is out.
+  void handlers_changed(Nanoseconds now);
+  // Nothing more is claimed; workers are told to hand back what has not started.
+  void drain(Nanoseconds now);
+
+  // ---- Time ----
+
+  // When advance() has something to do; none: nothing.
+  std::optional<Nanoseconds> next_timer() const;
+  void advance(Nanoseconds now);
+
+  // ---- Inspection ----
+
+  const WorkerLinkStats& stats() const { return stats_; }
+  const std::map<Id, RemoteWorker>& workers() const { return workers_; }
+  const std::map<Lane*, RemoteService>& lanes() const { return lanes_; }
+
+ private:
+  using Waiting = std::map<std::uint64_t, RemoteWorker*>;
+  // Why a lease is over.
+  enum class End : std::uint8_t { kSettled, kDisconnected, kSilent, kTimedOut };
+
+  // worker_link.cc
+  void dispatch(Id id, const proto::ArgumentList& arguments);
+  void join(Id id, const proto::ArgumentList& arguments);
+  std::optional<std::string> refuse(const JoinCommand& command, const std::string& user);
+  void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  void note(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  void remove(RemoteWorker& worker, End end);
+  // The worker serves these handlers from now on.
+  void serve(RemoteWorker& worker, std::vector<ServedHandler> handlers);
+  void error(Id id, std::string_view text) { connections_.reply(id).error(text); }
+
+  // worker_link_claims.cc
+  void claim(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  // The handlers of a CLAIM; an error if the worker does not serve one.
+  static Parsed<std::vector<ServedLane>> wanted(const RemoteWorker& worker, const ClaimCommand& command);
+  // True: it has a lease, and the reply is written.
+  bool try_claim(RemoteWorker& worker, const ClaimCommand& command, std::span<const ServedLane> lanes);
+  bool try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served);
+  bool may_claim() const;
+  void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
+  void write_claim(RemoteWorker& worker, const OutLease& out);
+  void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
+  // Ends a CLAIM that waits, without a reply.
+  void end_wait(RemoteWorker& worker);
+  void serve_waiting();
+  void reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments);
+
+  // worker_link_leases.cc
+  // Null, and LOST is the reply: the worker does not hold that lease.
+  OutLease* find_lease(RemoteWorker& worker, const LeaseName& name);
+  void settle(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  void yield(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  // The lease is over, and destroyed.
+  void end(RemoteWorker& worker, OutLease& out, End end);
+  // The same; `in_front`: how many of its slots may have run a job of it.
+  void end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front);
+  void end_all(RemoteWorker& worker, End end);
+  // Orders of one lease, as they stand.
+  struct Order {
+    enum class Kind : std::uint8_t { kCut, kStop, kDrain } kind = Kind::kDrain;
+    LeaseName lease;
+    std::uint64_t at = 0;
+  };
+  std::optional<Order> order_for(const OutLease& out) const;
+  static void write_order(proto::ReplyWriter writer, const Order& order, bool is_push);
+  // Tells a worker that gets pushes what it has not been told.
+  void push_orders(RemoteWorker& worker);
+  // The same for a lease that is about to be taken away.
+  void push_stop(const RemoteWorker& worker, const OutLease& out);
+  void plan_cuts();
+  // Of the workers that wait for the lane, those with a slot that has nothing to do: what they serve, and how many
+  // they are.
+  struct Idle {
+    GateSet gates;
+    std::size_t workers = 0;
+  };
+  static Idle idle_workers(const Lane& lane, const Waiting& waiting);
+  // How many leases of these gates are to be cut already.
+  std::size_t ordered_cuts(const Lane& lane, const GateSet& gates);
+  // The lease of these gates that would end last, and is worth a cut.
+  std::pair<RemoteWorker*, OutLease*> last_to_end(const Lane& lane, const GateSet& gates);
+
+  // worker_link_timers.cc
+  void charge_leases(RemoteWorker& worker);
+  Nanoseconds charge_interval(const RemoteWorker& worker) const;
+  // Ends the back-offs of the lane that are over at `until`, of the lane's clock.
+  void end_backoffs(Lane& lane, Nanoseconds until);
+  void end_hold();
+  void arm(RemoteWorker& worker, Nanoseconds at);
+  void disarm(RemoteWorker& worker);
+  void look_at(RemoteWorker& worker);
+  std::optional<Nanoseconds> timeout_of(const OutLease& out) const;
+  Nanoseconds plan_interval() const;
+
+  // Constant.
+  WorkerHost& host_;
+  const WorkerLinkOptions options_;
+  const std::uint64_t life_;
+
+  LeaseBuffers buffers_;
+  LossCounts losses_;
+  JobNotes notes_;
+  WorkerConnections connections_;
+  std::map<Id, RemoteWorker> workers_;  // by connection
+  // CLAIMs that wait, by lane, in the order of their arrival.
+  std::map<Lane*, Waiting> waiting_;
+  std::map<Lane*, RemoteService> lanes_;
+  // Of batches whose job has crashed: when the next one of the lane is over, by this clock and by the lane's.
+  struct Backoff {
+    Nanoseconds due;
+    Nanoseconds until;
+  };
+  std::map<Lane*, Backoff> backoffs_;
+  std::vector<HandlerPlace> held_;               // gates that are held until `held_until_`
+  std::set<std::pair<Nanoseconds, Id>> timers_;  // at most one for each worker: RemoteWorker::due
+  std::vector<std::string_view> outputs_;
+  WorkerLinkStats stats_;
+  Nanoseconds now_;
+  Nanoseconds held_until_;  // no CLAIM gets jobs before
+  Nanoseconds next_plan_;
+  std::uint64_t last_lease_ = 0;
+  std::uint64_t last_wait_ = 0;
+  bool is_draining_ = false;
+};
+
+}  // namespace locksley::daemon

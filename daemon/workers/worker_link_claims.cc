@@ -1,0 +1,213 @@
+// CLAIM and RECLAIM: how workers get jobs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/index_ranges.h"
+#include "core/batch/handler.h"
+#include "daemon/workers/worker_link.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+void WorkerLink::claim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const Id id = worker.connection;
+  auto command = parse_claim(arguments, options_.limits);
+  if (!command) return error(id, command.error());
+  if (is_draining_) return error(id, "DRAINING the daemon is about to stop");
+  if (command->width > worker.slots.size() ||
+      command->slot.value_or(0) > worker.slots.size() - command->width)
+    return error(id, fmt::format("TOOBIG the worker has {} slots", worker.slots.size()));
+  const bool has_room = command->slot ? worker.slots.has_room(*command->slot, command->width)
+                                      : worker.slots.find(command->width).has_value();
+  if (!has_room) return error(id, fmt::format("ERR a slot has at most {} leases", SlotTimes::kMostLeases));
+  auto lanes = wanted(worker, *command);
+  if (!lanes) return error(id, lanes.error());
+  if (try_claim(worker, *command, *lanes)) return;
+  if (command->block.count() == 0) return connections_.reply(id).null();
+  wait(worker, std::move(*command), std::move(*lanes));
+}
+
+Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, const ClaimCommand& command) {
+  if (command.handlers.empty()) return worker.lanes;
+  std::vector<ServedHandler> handlers;
+  for (const std::string_view name : command.handlers) {
+    const auto served = std::ranges::find(worker.handlers, name, &ServedHandler::name);
+    if (served == worker.handlers.end())
+      return std::unexpected(
+          fmt::format("NOHANDLER the worker has not joined for '{}'", proto::printable(name)));
+    handlers.push_back(*served);
+  }
+  return lanes_of(handlers);
+}
+
+bool WorkerLink::may_claim() const {
+  return !is_draining_ && now_ >= held_until_ && stats_.leased_bytes < options_.max_leased_bytes &&
+         host_.has_room();
+}
+
+bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
+                           std::span<const ServedLane> lanes) {
+  // Each CLAIM begins with another lane, so that none of them waits for the others.
+  const std::size_t first = worker.next_lane++;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (try_claim(worker, command, lanes[(first + i) % lanes.size()])) return true;
+  }
+  return false;
+}
+
+bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served) {
+  if (!served.lane->has_remote_work(served.gates) || !may_claim()) return false;
+  const auto slot = command.slot ? command.slot : worker.slots.find(command.width);
+  if (!slot || !worker.slots.has_room(*slot, command.width)) return false;
+  auto out = std::make_unique<OutLease>(*served.lane, buffers_);
+  const LeaseRequest request{.most_jobs = std::min(command.jobs, options_.max_jobs),
+                             .most_bytes = std::min(command.bytes, options_.max_bytes),
+                             .width = command.width,
+                             .quantum = worker.quantum(),
+                             .gates = &served.gates,
+                             .notes = &notes_};
+  if (!out->lease.claim(request)) return false;
+  OutLease& added = *out;
+  add_lease(worker, std::move(out), *slot);
+  ++stats_.claims;
+  ++lanes_[served.lane].claims;
+  write_claim(worker, added);
+  return true;
+}
+
+void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot) {
+  OutLease& out = *lease;
+  out.number = ++last_lease_;
+  out.next = out.lease.range().low;
+  worker.slots.occupy(out.occupation, first_slot, out.lease.width(), now_);
+  worker.leases.emplace(out.number, std::move(lease));
+  worker.begin_leases(now_);
+  ++stats_.leases;
+  ++lanes_[&out.lease.lane()].leases;
+  stats_.leased_bytes += out.lease.payload_bytes();
+  arm(worker, worker.heard + worker.lease_time);
+  arm(worker, now_ + charge_interval(worker));
+  if (const auto timeout = timeout_of(out)) arm(worker, *timeout);
+}
+
+void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
+  const Lease& lease = out.lease;
+  const Batch& batch = lease.batch();
+  proto::ReplyWriter reply = connections_.reply(worker.connection);
+  reply.array(14);
+  reply.bulk(LeaseName{life_, out.number}.to_string());
+  reply.integer(static_cast<std::int64_t>(host_.number_of(batch)));
+  reply.bulk(batch.handler().name());
+  reply.integer(static_cast<std::int64_t>(lease.range().low));
+  reply.integer(static_cast<std::int64_t>(lease.range().size()));
+  reply.integer(lease.attempt());
+  reply.integer(batch.options().timeout.count());
+  batch.options().trace.empty() ? reply.null() : reply.bulk(batch.options().trace);
+  reply.array(lease.payloads().size());
+  for (const std::string_view payload : lease.payloads()) reply.bulk(payload);
+  reply.bulk(batch.id());
+  reply.bulk(batch.options().tenant);
+  reply.array(out.occupation.width);
+  for (std::uint32_t i = 0; i < out.occupation.width; ++i)
+    reply.bulk(std::to_string(out.occupation.first + i));
+  if (const RangePayloads* const range = lease.batch().payloads().range()) {
+    reply.array(2);
+    reply.integer(range->low() + static_cast<std::int64_t>(lease.range().low));
+    range->pattern() ? reply.bulk(*range->pattern()) : reply.null();
+  } else {
+    reply.null();
+  }
+  const std::string* const note = notes_.find(batch, lease.range().low);
+  note != nullptr ? reply.bulk(*note) : reply.null();
+}
+
+void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes) {
+  const Nanoseconds until = now_ + command.block;
+  command.handlers.clear();
+  worker.waiting = WaitingClaim{
+      .claim = std::move(command), .lanes = std::move(lanes), .order = ++last_wait_, .until = until};
+  for (const ServedLane& served : worker.waiting->lanes) {
+    waiting_[served.lane].emplace(last_wait_, &worker);
+    // The last look for jobs follows in serve_waiting().
+    served.lane->want_remote_work(true);
+  }
+  arm(worker, until);
+}
+
+void WorkerLink::end_wait(RemoteWorker& worker) {
+  if (!worker.waiting) return;
+  for (const ServedLane& served : worker.waiting->lanes) {
+    const auto lane = waiting_.find(served.lane);
+    if (lane == waiting_.end()) continue;
+    lane->second.erase(worker.waiting->order);
+    if (!lane->second.empty()) continue;
+    waiting_.erase(lane);
+    served.lane->want_remote_work(false);
+  }
+  worker.waiting.reset();
+}
+
+void WorkerLink::serve_waiting() {
+  if (waiting_.empty() || !may_claim()) return;
+  std::vector<Lane*> lanes;
+  for (const auto& [lane, workers] : waiting_) lanes.push_back(lane);
+  for (Lane* const lane : lanes) {
+    std::uint64_t last = 0;
+    while (lane->has_remote_work() && may_claim()) {
+      const auto waiting = waiting_.find(lane);
+      if (waiting == waiting_.end()) break;
+      const auto next = waiting->second.upper_bound(last);
+      if (next == waiting->second.end()) break;
+      last = next->first;
+      RemoteWorker& worker = *next->second;
+      const WaitingClaim& claim = *worker.waiting;
+      const auto served = std::ranges::find(claim.lanes, lane, &ServedLane::lane);
+      if (try_claim(worker, claim.claim, *served)) end_wait(worker);
+    }
+  }
+}
+
+void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const Id id = worker.connection;
+  const auto command = parse_reclaim(arguments);
+  if (!command) return error(id, command.error());
+  if (command->jobs.size() > options_.max_jobs)
+    return error(id, fmt::format("TOOBIG a lease has at most {} jobs", options_.max_jobs));
+  if (command->width > worker.slots.size() ||
+      command->slot.value_or(0) > worker.slots.size() - command->width)
+    return error(id, fmt::format("TOOBIG the worker has {} slots", worker.slots.size()));
+  const auto slot = command->slot ? command->slot : worker.slots.find(command->width);
+  if (!slot || !worker.slots.has_room(*slot, command->width))
+    return error(id, fmt::format("ERR a slot has at most {} leases", SlotTimes::kMostLeases));
+  const std::shared_ptr<Batch> batch = host_.batch_of(command->batch);
+  if (batch == nullptr) return error(id, "LOST there is no such batch");
+  const auto served = std::ranges::find(worker.handlers, batch->handler().name(), &ServedHandler::name);
+  if (served == worker.handlers.end())
+    return error(id, fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));
+
+  auto out = std::make_unique<OutLease>(*served->place.lane, buffers_);
+  const auto try_reclaim = [&](std::uint32_t attempt) {
+    return out->lease.reclaim(*batch, command->jobs, attempt, command->width, losses_);
+  };
+  // A restart of the daemon has made all attempt numbers one higher.
+  const bool is_new_life = now_ < held_until_ && command->attempt < ~std::uint32_t{0};
+  if (!(is_new_life && try_reclaim(command->attempt + 1)) && !try_reclaim(command->attempt))
+    return error(id, "LOST none of these jobs is queued");
+  const std::vector<IndexRange> held = out->lease.held().ranges();
+  stats_.reclaimed_jobs += count_of(held);
+  OutLease& added = *out;
+  add_lease(worker, std::move(out), *slot);
+
+  proto::ReplyWriter reply = connections_.reply(id);
+  reply.array(2);
+  reply.bulk(LeaseName{life_, added.number}.to_string());
+  reply.array(held.size());
+  for (const IndexRange& range : held) {
+    reply.array(2);
+    reply.integer(static_cast<std::int64_t>(range.low));
+    reply.integer(static_cast<std::int64_t>(range.high));
+  }
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,143 @@
+// SETTLE and YIELD, the ends of leases, and orders.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/workers/worker_link.h"
+
+namespace locksley::daemon {
+
+OutLease* WorkerLink::find_lease(RemoteWorker& worker, const LeaseName& name) {
+  OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
+  if (out == nullptr) error(worker.connection, "LOST the lease is gone; nothing was recorded");
+  return out;
+}
+
+void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const auto command = parse_settle(arguments);
+  if (!command) return error(worker.connection, command.error());
+  OutLease* const out = find_lease(worker, command->lease);
+  if (out == nullptr) return;
+  const IndexRange range = out->lease.range();
+  if (command->jobs.low < range.low || command->jobs.high > range.high) {
+    return error(worker.connection, fmt::format("ERR the lease has jobs {} to {}; nothing was recorded",
+                                                range.low, range.high - 1));
+  }
+  const IndexSet& held = out->lease.held();
+  const bool splits =
+      command->jobs.low > 0 && held.contains(command->jobs.low - 1) && held.contains(command->jobs.high);
+  if (splits && held.parts() >= options_.max_parts) {
+    return error(worker.connection,
+                 fmt::format("TOOBIG the jobs of the lease that have not ended are in {} parts: "
+                             "settle some beside those that have ended",
+                             options_.max_parts));
+  }
+  outputs_.resize(command->jobs.size());
+  arguments.fetch(SettleCommand::kFirstOutput, outputs_);
+  const std::uint64_t recorded = out->lease.end_jobs(command->status, command->jobs.low, outputs_, losses_);
+  const std::uint64_t left = out->lease.held().size();
+  if (recorded != 0) {
+    out->progress = now_;
+    out->has_crashed = command->status == JobStatus::kCrashed;
+    if (command->status == JobStatus::kOk) notes_.forget(out->lease.batch(), command->jobs);
+  }
+  if (left == 0) end(worker, *out, End::kSettled);
+  proto::ReplyWriter reply = connections_.reply(worker.connection, host_.last_write());
+  reply.array(2);
+  reply.integer(static_cast<std::int64_t>(recorded));
+  reply.integer(static_cast<std::int64_t>(left));
+}
+
+void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const auto command = parse_yield(arguments);
+  if (!command) return error(worker.connection, command.error());
+  OutLease* const out = find_lease(worker, command->lease);
+  if (out == nullptr) return;
+  const std::uint64_t returned = out->lease.give_back(command->from);
+  stats_.yielded_jobs += returned;
+  out->cut.reset();
+  out->cut_pushed.reset();
+  if (out->lease.held().empty()) end(worker, *out, End::kSettled);
+  connections_.reply(worker.connection).integer(static_cast<std::int64_t>(returned));
+}
+
+void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end) {
+  this->end(worker, out, end, worker.slots.in_front(out.occupation));
+}
+
+void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
+  const Nanoseconds service = worker.slots.release(out.occupation, now_);
+  stats_.leased_bytes -= out.lease.payload_bytes();
+  --stats_.leases;
+  Lane& lane = out.lease.lane();
+  --lanes_[&lane].leases;
+  if (end == End::kSettled) {
+    out.lease.settle(service);
+  } else if (end == End::kTimedOut) {
+    // What has not started, as the worker said, has not run.
+    const std::uint64_t started = out.said_next ? out.lease.held().count_below(out.next) : in_front;
+    (void)out.lease.expire(service, std::min<std::uint64_t>(in_front, started), losses_);
+    ++stats_.timed_out;
+  } else {
+    const Lease::Lost lost = out.lease.lose(service, in_front, losses_);
+    (end == End::kSilent ? stats_.lost_by_silence : stats_.lost_by_disconnect) += lost.counted;
+  }
+  if (out.has_crashed) end_backoffs(lane, steady_now());
+  worker.leases.erase(out.number);
+  worker.begin_leases(now_);
+}
+
+void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {
+  // As they are now: a lease that waits for another one has run nothing, and does not begin to.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> in_front;
+  for (const auto& [number, out] : worker.leases)
+    in_front.emplace_back(number, worker.slots.in_front(out->occupation));
+  for (const auto& [number, count] : in_front) end(worker, *worker.find(number), end_of_all, count);
+}
+
+std::optional<WorkerLink::Order> WorkerLink::order_for(const OutLease& out) const {
+  const Batch& batch = out.lease.batch();
+  const LeaseName lease{life_, out.number};
+  if (batch.is_aborting()) return Order{.kind = Order::Kind::kStop, .lease = lease, .at = 0};
+  if (batch.is_stopping() || batch.is_held() || is_draining_) {
+    const auto at = RemoteWorker::first_not_started(out);
+    if (!at) return std::nullopt;
+    return Order{.kind = Order::Kind::kCut, .lease = lease, .at = *at};
+  }
+  if (out.cut) return Order{.kind = Order::Kind::kCut, .lease = lease, .at = out.cut->at};
+  return std::nullopt;
+}
+
+void WorkerLink::write_order(proto::ReplyWriter writer, const Order& order, bool is_push) {
+  const bool is_cut = order.kind == Order::Kind::kCut;
+  const bool is_drain = order.kind == Order::Kind::kDrain;
+  const std::size_t words = is_cut ? 3 : is_drain ? 1 : 2;
+  is_push ? writer.push(words) : writer.array(words);
+  writer.bulk(is_cut ? "CUT" : is_drain ? "DRAIN" : "STOP");
+  if (!is_drain) writer.bulk(order.lease.to_string());
+  if (is_cut) writer.integer(static_cast<std::int64_t>(order.at));
+}
+
+void WorkerLink::push_orders(RemoteWorker& worker) {
+  if (!worker.wants_pushes) return;
+  for (const auto& [number, out] : worker.leases) {
+    const auto order = order_for(*out);
+    if (!order) continue;
+    if (order->kind == Order::Kind::kStop) {
+      if (std::exchange(out->stop_pushed, true)) continue;
+    } else {
+      // A worker that has not answered for as long as a lease lasts is told once more.
+      if (out->cut_pushed && now_ - *out->cut_pushed < worker.lease_time) continue;
+      out->cut_pushed = now_;
+    }
+    write_order(connections_.push(worker.connection), *order, /*is_push=*/true);
+  }
+}
+
+void WorkerLink::push_stop(const RemoteWorker& worker, const OutLease& out) {
+  if (!worker.wants_pushes) return;
+  const Order order{.kind = Order::Kind::kStop, .lease = {life_, out.number}, .at = 0};
+  write_order(connections_.push(worker.connection), order, /*is_push=*/true);
+}
+
+}  // namespace locksley::daemon

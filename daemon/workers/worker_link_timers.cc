@@ -1,0 +1,116 @@
+// What happens when time passes: silent workers, jobs beyond their time-out, CLAIMs that have waited.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/workers/worker_link.h"
+
+namespace locksley::daemon {
+
+Nanoseconds WorkerLink::plan_interval() const {
+  // Each look costs some 100 ns for each of them.
+  constexpr std::uint64_t kMany = 1'000;
+  return stats_.leases + stats_.workers > kMany ? std::chrono::milliseconds(100)
+                                                : std::chrono::milliseconds(10);
+}
+
+Nanoseconds WorkerLink::charge_interval(const RemoteWorker& worker) const {
+  constexpr Nanoseconds kLongest = std::chrono::seconds(5);  // the time constant of a tenant's usage
+  return std::min(worker.lease_time / 3, kLongest);
+}
+
+void WorkerLink::charge_leases(RemoteWorker& worker) {
+  worker.charged = now_;
+  for (const auto& [number, out] : worker.leases)
+    out->lease.charge_so_far(worker.slots.so_far(out->occupation, now_));
+}
+
+void WorkerLink::end_backoffs(Lane& lane, Nanoseconds until) {
+  const auto next = lane.end_backoffs(until);
+  if (next) {
+    const Nanoseconds wait = std::max(Nanoseconds{0}, *next - steady_now());
+    backoffs_[&lane] = {.due = now_ + wait, .until = *next};
+  } else {
+    backoffs_.erase(&lane);
+  }
+}
+
+void WorkerLink::end_hold() {
+  for (const HandlerPlace& place : std::exchange(held_, {})) place.lane->set_gate_hold(place.gate, false);
+}
+
+void WorkerLink::arm(RemoteWorker& worker, Nanoseconds at) {
+  if (worker.due && *worker.due <= at) return;
+  disarm(worker);
+  worker.due = at;
+  timers_.emplace(at, worker.connection);
+}
+
+void WorkerLink::disarm(RemoteWorker& worker) {
+  if (worker.due) timers_.erase({*worker.due, worker.connection});
+  worker.due.reset();
+}
+
+std::optional<Nanoseconds> WorkerLink::timeout_of(const OutLease& out) const {
+  const auto timeout = out.lease.batch().options().timeout;
+  if (timeout.count() == 0) return std::nullopt;
+  // A lease that has not begun is looked at again after that time.
+  return (out.lease.has_begun() ? out.progress : now_) + timeout + options_.timeout_grace;
+}
+
+std::optional<Nanoseconds> WorkerLink::next_timer() const {
+  std::optional<Nanoseconds> next;
+  const auto consider = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
+  if (!timers_.empty()) consider(timers_.begin()->first);
+  if (!held_.empty() || (!waiting_.empty() && now_ < held_until_)) consider(held_until_);
+  for (const auto& [lane, backoff] : backoffs_) consider(backoff.due);
+  if (!waiting_.empty() && stats_.leases != 0 && !is_draining_) consider(next_plan_);
+  return next;
+}
+
+void WorkerLink::advance(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  while (!timers_.empty() && timers_.begin()->first <= now_) look_at(workers_.at(timers_.begin()->second));
+  if (now_ >= held_until_) end_hold();
+  std::vector<std::pair<Lane*, Nanoseconds>> over;
+  for (const auto& [lane, backoff] : backoffs_) {
+    if (backoff.due <= now_) over.emplace_back(lane, backoff.until);
+  }
+  for (const auto& [lane, until] : over) {
+    end_backoffs(*lane, until);
+    lane->wake();
+  }
+  serve_waiting();
+  plan_cuts();
+}
+
+void WorkerLink::look_at(RemoteWorker& worker) {
+  disarm(worker);
+  if (worker.waiting && worker.waiting->until <= now_) {
+    end_wait(worker);
+    connections_.reply(worker.connection).null();
+  }
+  if (now_ - worker.heard >= worker.lease_time) {
+    for (const auto& [number, out] : worker.leases) push_stop(worker, *out);
+    end_all(worker, End::kSilent);
+  }
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, out] : worker.leases) {
+    const auto timeout = timeout_of(*out);
+    if (timeout && *timeout <= now_) late.push_back(number);
+  }
+  for (const std::uint64_t number : late) {
+    push_stop(worker, *worker.find(number));
+    end(worker, *worker.find(number), End::kTimedOut);
+  }
+
+  if (worker.waiting) arm(worker, worker.waiting->until);
+  if (worker.leases.empty()) return;
+  if (now_ - worker.charged >= charge_interval(worker)) charge_leases(worker);
+  arm(worker, worker.charged + charge_interval(worker));
+  arm(worker, worker.heard + worker.lease_time);
+  for (const auto& [number, out] : worker.leases) {
+    if (const auto timeout = timeout_of(*out)) arm(worker, *timeout);
+  }
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,325 @@
+// What each command of remote workers does: the rows of the table of commands.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/daemon/workers/worker_link_fixture.h"
+
+namespace locksley::daemon::test {
+namespace {
+
+using testing::Row;
+using testing::rows_of;
+using WorkerLinkTest = WorkerLinkFixture;
+
+TEST_F(WorkerLinkTest, BeforeJoinNothingIsKnown) {
+  const WorkerLink::Id id = connect();
+  for (const char* command :
+       {"CLAIM", "SETTLE a ok 0 x", "NOTE a 0", "YIELD a", "BEAT", "RECLAIM 1 1 0 1", "LEAVE"})
+    EXPECT_EQ(say(id, command), "-NOTJOINED JOIN first") << command;
+  EXPECT_EQ(say(id, "HOP"), "-ERR unknown command 'HOP'");
+}
+
+TEST_F(WorkerLinkTest, JoinTellsTheWorkerItsLimits) {
+  const WorkerLink::Id id = connect();
+  EXPECT_EQ(
+      say(id, "join host-7 slots 8 handlers echo resize"),
+      "*12 $6 worker $6 host-7 $8 lease_ms :10000 $7 beat_ms :3333 $8 max_jobs :65536 $9 max_bytes :16777216 "
+      "$9 addresses *1 $10 queue:7771");
+  EXPECT_EQ(link->stats().workers, 1U);
+  EXPECT_EQ(link->stats().slots, 8U);
+  const WorkerLink::Id other = connect();
+  EXPECT_NE(say(other, "JOIN w SLOTS 1 LEASE 60000 HANDLERS echo").find("lease_ms :60000 $7 beat_ms :20000"),
+            std::string::npos);
+}
+
+TEST_F(WorkerLinkTest, JoinNeedsPermission) {
+  EXPECT_EQ(say(connect("stranger"), "JOIN w SLOTS 1 HANDLERS echo"),
+            "-NOPERM User stranger has no permissions to run the 'join' command");
+  const WorkerLink::Id limited = connect("limited");
+  EXPECT_EQ(say(limited, "JOIN w SLOTS 1 HANDLERS echo resize"),
+            "-NOPERM User limited has no permissions to use the handler 'resize'");
+  EXPECT_EQ(say(limited, "JOIN w SLOTS 1 HANDLERS echo").front(), '*');
+}
+
+TEST_F(WorkerLinkTest, TheNumberOfWorkersAndSlotsIsBounded) {
+  restart({.max_workers = 2, .max_slots = 10});
+  joined(4);
+  const WorkerLink::Id id = connect();
+  EXPECT_EQ(say(id, "JOIN w SLOTS 7 HANDLERS echo"),
+            "-TOOBIG the workers would have more than 10 slots together");
+  EXPECT_EQ(say(id, "JOIN w SLOTS 6 HANDLERS echo").front(), '*');
+  EXPECT_EQ(say(connect(), "JOIN w SLOTS 1 HANDLERS echo"),
+            "-TOOBIG 2 workers have joined, which is the most");
+  EXPECT_EQ(say(id, "LEAVE"), "+OK");
+  EXPECT_EQ(say(connect(), "JOIN w SLOTS 1 HANDLERS echo").front(), '*') << "there is room again";
+}
+
+TEST_F(WorkerLinkTest, ClaimSaysAllThatAWorkerNeeds) {
+  const WorkerLink::Id id = joined();
+  BatchOptions options;
+  options.tenant = "alice";
+  options.trace = "00-aa-bb-01";
+  options.timeout = 5s;
+  host.submit("echo", 3, options);
+  EXPECT_EQ(say(id, "CLAIM"),
+            "*14 $18 000000000000002a-1 :1 $4 echo :0 :1 :1 :5000 $11 00-aa-bb-01 *1 $2 in $2 b1 $5 alice "
+            "*1 $1 0 $-1 $-1");
+  EXPECT_EQ(host.batches.at(1)->status().running, 1U);
+}
+
+TEST_F(WorkerLinkTest, ARangeIsNotSentAsPayloads) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 3, {}, std::make_unique<RangePayloads>(100, "frame-{}"));
+  const Granted first = claim(id);
+  EXPECT_EQ(settle_all(id, first), "*2 :1 :0");
+  EXPECT_EQ(say(id, "CLAIM JOBS 1"),
+            "*14 $18 000000000000002a-2 :1 $4 echo :1 :1 :1 :0 $-1 *0 $2 b1 $7 default *1 $1 0 *2 :101 $8 "
+            "frame-{} $-1");
+}
+
+TEST_F(WorkerLinkTest, WithoutJobsClaimIsNull) {
+  const WorkerLink::Id id = joined();
+  EXPECT_EQ(say(id, "CLAIM"), "$-1");
+  EXPECT_EQ(say(id, "CLAIM BLOCK 0"), "$-1");
+}
+
+TEST_F(WorkerLinkTest, ABlockedClaimGetsTheFirstJobs) {
+  const WorkerLink::Id early = joined(), late = joined();
+  EXPECT_EQ(say(early, "CLAIM BLOCK 1000"), "");
+  EXPECT_EQ(say(late, "CLAIM BLOCK 1000"), "");
+  host.submit("echo", 1);
+  link->wake(now);
+  EXPECT_TRUE(parse(sent(early)));
+  EXPECT_EQ(sent(late), "");
+  EXPECT_EQ(link->next_timer(), now + 10ms) << "a worker waits while a lease is out: a cut may be worth it";
+  pass(1000ms);
+  EXPECT_EQ(sent(late), "$-1");
+  EXPECT_EQ(link->take_ready().size(), 2U);
+}
+
+TEST_F(WorkerLinkTest, ABlockedClaimEndsWithTheNextCommand) {
+  const WorkerLink::Id id = joined();
+  EXPECT_EQ(say(id, "CLAIM BLOCK 1000"), "");
+  EXPECT_EQ(say(id, "BEAT"), "$-1 *0");
+  host.submit("echo", 1);
+  link->wake(now);
+  EXPECT_EQ(sent(id), "") << "it no longer waits";
+  pass(2000ms);
+  EXPECT_EQ(sent(id), "") << "and is answered once";
+}
+
+TEST_F(WorkerLinkTest, ABlockedClaimEndsWithACommandThatOthersAnswer) {
+  const WorkerLink::Id id = joined();
+  EXPECT_EQ(say(id, "CLAIM BLOCK 1000"), "");
+  link->end_claim(id, now);
+  EXPECT_EQ(sent(id), "$-1");
+  link->end_claim(id, now);
+  EXPECT_EQ(sent(id), "") << "once";
+}
+
+TEST_F(WorkerLinkTest, ASlotHasTwoLeases) {
+  const WorkerLink::Id id = joined(2);
+  host.submit("echo", 10);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(claim(id, "SLOT 1 JOBS 1"));
+  EXPECT_EQ(say(id, "CLAIM SLOT 1"), "-ERR a slot has at most 2 leases");
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(claim(id, "JOBS 1")) << "the slot with the fewest";
+  EXPECT_EQ(say(id, "CLAIM"), "-ERR a slot has at most 2 leases");
+  EXPECT_EQ(host.batches.at(1)->status().running, 2U) << "one of each slot runs";
+  EXPECT_EQ(ring().executors, 4U);
+}
+
+TEST_F(WorkerLinkTest, AWideClaimCountsAsManyExecutors) {
+  const WorkerLink::Id id = joined(8);
+  BatchOptions options;
+  options.slots = 6;
+  host.submit("echo", 100, options);
+  EXPECT_EQ(claim(id, "WIDTH 4").count, 4U) << "of unknown cost: one for each slot";
+  EXPECT_EQ(ring().executors, 4U);
+  EXPECT_EQ(claim(id, "WIDTH 4").count, 2U) << "SLOTS leaves two";
+  EXPECT_EQ(ring().executors, 6U);
+  EXPECT_EQ(say(id, "CLAIM WIDTH 2"), "$-1");
+}
+
+TEST_F(WorkerLinkTest, ClaimIsBoundedByJobsAndBytes) {
+  const WorkerLink::Id id = joined(8);
+  const auto payloads = [] {
+    return std::make_unique<StringPayloads>(std::vector<std::string>(50, std::string(100, 'p')));
+  };
+  host.submit("echo", 50, {}, payloads());
+  EXPECT_EQ(claim(id, "WIDTH 8 BYTES 250").count, 3U);
+  EXPECT_EQ(claim(id, "WIDTH 8 JOBS 2").count, 2U);
+  EXPECT_EQ(link->stats().leased_bytes, 500U);
+}
+
+TEST_F(WorkerLinkTest, ClaimMayNameSomeOfTheHandlers) {
+  const WorkerLink::Id id = connect();
+  say(id, "JOIN w SLOTS 4 HANDLERS echo resize");
+  host.submit("echo", 1);
+  EXPECT_EQ(say(id, "CLAIM HANDLERS resize"), "$-1");
+  host.submit("resize", 1);
+  EXPECT_EQ(claim(id, "HANDLERS resize").batch, "2");
+  EXPECT_EQ(claim(id, "HANDLERS resize echo").batch, "1");
+}
+
+TEST_F(WorkerLinkTest, SettleRecordsInAnyOrder) {
+  const WorkerLink::Id id = joined();
+  const auto batch = host.submit("echo", 6);
+  const std::string lease = reclaimed(id, "1 1 0 6");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 4 e f"), "*2 :2 :4");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " error 0 bad"), "*2 :1 :3");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " OK 0 a b c d e f"), "*2 :3 :0") << "those it still holds";
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 a"), "-LOST the lease is gone; nothing was recorded");
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(rows_of(*batch), (std::vector<Row>{{4, JobStatus::kOk, "e"},
+                                               {5, JobStatus::kOk, "f"},
+                                               {0, JobStatus::kError, "bad"},
+                                               {1, JobStatus::kOk, "b"},
+                                               {2, JobStatus::kOk, "c"},
+                                               {3, JobStatus::kOk, "d"}}));
+  EXPECT_EQ(link->stats().leases, 0U);
+}
+
+TEST_F(WorkerLinkTest, ALeaseIsInFewParts) {
+  restart({.max_parts = 2});
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 10);
+  const std::string lease = reclaimed(id, "1 1 0 10");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 2 x"), "*2 :1 :9");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 7 x").find("-TOOBIG the jobs of the lease"), 0U);
+  EXPECT_EQ(host.batches.at(1)->status().ok, 1U) << "nothing was recorded";
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 3 x"), "*2 :1 :8") << "beside one that has ended";
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 x x x x x x x x x x"), "*2 :8 :0");
+}
+
+TEST_F(WorkerLinkTest, EachStatusIsRecorded) {
+  const WorkerLink::Id id = joined();
+  const auto batch = host.submit("echo", 5);
+  const std::string lease = reclaimed(id, "1 1 0 5");
+  const std::vector<std::string> statuses = {"ok", "error", "timeout", "crashed", "cancelled"};
+  for (std::size_t i = 0; i < 5; ++i)
+    say(id, "SETTLE " + lease + " " + statuses[i] + " " + std::to_string(i) + " x");
+  const std::vector<Row> rows = rows_of(*batch);
+  ASSERT_EQ(rows.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(to_string(rows[i].status), statuses[i]);
+}
+
+TEST_F(WorkerLinkTest, AnOutputThatIsTooLargeIsAnErrorOfItsJob) {
+  const WorkerLink::Id id = joined();
+  BatchOptions options;
+  options.max_output_bytes = 3;
+  const auto batch = host.submit("echo", 2, options);
+  const std::string lease = reclaimed(id, "1 1 0 2");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 four two"), "*2 :2 :0");
+  EXPECT_EQ(batch->status().ok, 1U);
+  EXPECT_EQ(batch->status().failed, 1U);
+}
+
+TEST_F(WorkerLinkTest, TheReplyOfSettleWaitsForTheStoreAndLaterOnesWaitWithIt) {
+  const WorkerLink::Id id = joined(), other = joined();
+  host.submit("echo", 4);
+  const std::string lease = reclaimed(id, "1 1 0 2");
+  host.writes = 7;
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 x"), "");
+  EXPECT_EQ(say(id, "BEAT"), "") << "replies are in order";
+  EXPECT_EQ(say(other, "BEAT"), "*0") << "others do not wait";
+  host.writes = 8;
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 1 x"), "");
+  EXPECT_EQ(host.batches.at(1)->status().ok, 2U) << "the job has ended; only the reply waits";
+  link->written(7);
+  EXPECT_EQ(sent(id), "*2 :1 :1 *0");
+  link->written(8);
+  EXPECT_EQ(sent(id), "*2 :1 :0");
+}
+
+TEST_F(WorkerLinkTest, NoteReachesTheDaemonWhileTheJobIsHeld) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 2);
+  const Granted lease = claim(id);
+  EXPECT_EQ(say(id, "NOTE " + lease.lease + " 0 PROGRESS 40 TEXT half LOG line EXIT 3"), "+OK");
+  EXPECT_EQ(host.notes, (std::vector<std::string>{"b1/0 40 half line 3"}));
+  EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
+  EXPECT_EQ(say(id, "NOTE " + lease.lease + " 0 PROGRESS 50"),
+            "-LOST the lease is gone; nothing was recorded");
+  EXPECT_EQ(host.notes.size(), 1U);
+}
+
+TEST_F(WorkerLinkTest, YieldGivesTheTailBack) {
+  const WorkerLink::Id id = joined(), other = joined();
+  host.submit("echo", 10);
+  const std::string lease = reclaimed(id, "1 1 0 10");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 8 x"), "*2 :1 :9");
+  EXPECT_EQ(say(id, "YIELD " + lease + " 5"), ":4");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 5 x"), "*2 :0 :5") << "no longer its own";
+  EXPECT_EQ(claim(other).first, 5U);
+  EXPECT_EQ(say(id, "YIELD " + lease + " 5"), ":0");
+  EXPECT_EQ(say(id, "YIELD " + lease), ":5") << "all that have not ended";
+  EXPECT_EQ(say(id, "YIELD " + lease), "-LOST the lease is gone; nothing was recorded");
+  EXPECT_EQ(link->stats().yielded_jobs, 9U);
+}
+
+TEST_F(WorkerLinkTest, BeatStopsWhatIsGone) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  const Granted lease = claim(id);
+  EXPECT_EQ(say(id, "BEAT " + lease.lease + " 0"), "*0");
+  EXPECT_EQ(say(id, "BEAT 000000000000002b-1 0"), "*1 *2 $4 STOP $18 000000000000002b-1")
+      << "of an earlier process";
+}
+
+TEST_F(WorkerLinkTest, BeatChargesLongLeases) {
+  const WorkerLink::Id id = joined(2, " LEASE 60000");
+  BatchOptions slow, quick;
+  slow.tenant = "slow";
+  quick.tenant = "quick";
+  host.submit("echo", 10, slow);
+  ASSERT_TRUE(claim(id, "SLOT 0 JOBS 1"));
+  host.submit("echo", 10, quick);
+  pass(30s);
+  EXPECT_EQ(say(id, "BEAT"), "*0");
+  for (int i = 0; i < 3; ++i) {
+    const Granted next = claim(id, "SLOT 1 JOBS 1");
+    EXPECT_EQ(next.batch, "2") << "the first tenant has had 30 s";
+    now += 1s;
+    settle_all(id, next);
+  }
+}
+
+TEST_F(WorkerLinkTest, LeaveGivesEverythingBackAndLosesNothing) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 3);
+  const Granted lease = claim(id);
+  EXPECT_EQ(say(id, "LEAVE"), "+OK");
+  EXPECT_EQ(ring().queued, 3U);
+  EXPECT_EQ(link->stats().workers, 0U);
+  EXPECT_EQ(link->stats().slots, 0U);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 0U);
+  EXPECT_EQ(settle_all(id, lease), "-NOTJOINED JOIN first");
+  EXPECT_EQ(say(id, "JOIN w SLOTS 1 HANDLERS echo").front(), '*') << "it may come back";
+}
+
+TEST_F(WorkerLinkTest, ReclaimGetsWhatIsStillQueued) {
+  const WorkerLink::Id id = joined(4), other = joined();
+  host.submit("echo", 10);
+  const std::string before = reclaimed(id, "1 1 0 8");
+  say(id, "SETTLE " + before + " ok 1 x");
+  link->disconnect(id, now);
+  const WorkerLink::Id again = joined(4);
+  ASSERT_FALSE(reclaimed(other, "1 1 4 6").empty()) << "somebody has taken these";
+  EXPECT_EQ(say(again, "RECLAIM 1 2 0 8"), "-LOST none of these jobs is queued") << "another attempt";
+  EXPECT_EQ(say(again, "RECLAIM 1 1 0 8 WIDTH 2"), "*2 $18 000000000000002a-3 *3 *2 :0 :1 *2 :2 :4 *2 :6 :8");
+  EXPECT_EQ(say(again, "RECLAIM 1 1 0 8"), "-LOST none of these jobs is queued");
+  EXPECT_EQ(say(again, "SETTLE " + before + " ok 0 x"), "-LOST the lease is gone; nothing was recorded");
+  EXPECT_EQ(say(again, "SETTLE 000000000000002a-3 ok 0 x x x x x x x x"), "*2 :5 :0");
+  EXPECT_EQ(link->stats().reclaimed_jobs, 8U + 2U + 5U);
+}
+
+TEST_F(WorkerLinkTest, ReclaimNeedsTheHandler) {
+  const WorkerLink::Id id = joined();
+  host.submit("resize", 1);
+  EXPECT_EQ(say(id, "RECLAIM 1 1 0 1"), "-NOHANDLER the worker has not joined for 'resize'");
+}
+
+}  // namespace
+}  // namespace locksley::daemon::test

@@ -1,0 +1,400 @@
+// What happens when something fails, or time passes: the rows of the table of events.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/daemon/workers/worker_link_fixture.h"
+
+namespace locksley::daemon::test {
+namespace {
+
+using testing::Row;
+using testing::rows_of;
+using WorkerLinkEventsTest = WorkerLinkFixture;
+
+TEST_F(WorkerLinkEventsTest, AClosedConnectionGivesItsJobsToAWorkerThatWaits) {
+  const WorkerLink::Id id = joined(), other = joined();
+  host.submit("echo", 1);
+  ASSERT_TRUE(claim(id));
+  EXPECT_EQ(say(other, "CLAIM BLOCK 60000"), "");
+  link->disconnect(id, now);
+  EXPECT_EQ(parse(sent(other)).first, 0U);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 1U);
+  EXPECT_EQ(link->stats().workers, 1U);
+}
+
+TEST_F(WorkerLinkEventsTest, ASilentWorkerLosesItsLeases) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 2);
+  const Granted lease = claim(id);
+  pass(9999ms);
+  EXPECT_EQ(link->next_timer(), now + 1ms);
+  EXPECT_EQ(link->stats().leases, 1U);
+  pass(1ms);
+  EXPECT_EQ(link->stats().leases, 0U);
+  EXPECT_EQ(link->stats().lost_by_silence, 1U);
+  EXPECT_EQ(ring().queued, 2U);
+  EXPECT_EQ(settle_all(id, lease), "-LOST the lease is gone; nothing was recorded");
+  EXPECT_TRUE(claim(id)) << "it has joined as before";
+}
+
+TEST_F(WorkerLinkEventsTest, AWorkerWithPushesIsToldWhatItHasLost) {
+  const WorkerLink::Id id = joined_with_pushes();
+  host.submit("echo", 1);
+  const std::string lease = reclaimed(id, "1 1 0 1");
+  pass(10s);
+  EXPECT_EQ(sent(id), ">2 $4 STOP $18 " + lease);
+}
+
+TEST_F(WorkerLinkEventsTest, AnyBytesRenewALease) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  ASSERT_TRUE(claim(id));
+  for (int i = 0; i < 5; ++i) {
+    pass(9s);
+    i % 2 == 0 ? link->heard(id, now) : void(say(id, "HOP"));
+  }
+  EXPECT_EQ(link->stats().leases, 1U);
+  pass(10s);
+  EXPECT_EQ(link->stats().leases, 0U);
+}
+
+TEST_F(WorkerLinkEventsTest, AWorkerWithoutALeaseNeedNotBeat) {
+  const WorkerLink::Id id = joined();
+  EXPECT_EQ(link->next_timer(), std::nullopt);
+  pass(24h);
+  host.submit("echo", 1);
+  EXPECT_TRUE(claim(id));
+}
+
+TEST_F(WorkerLinkEventsTest, AClockThatGoesBackExpiresNothing) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  ASSERT_TRUE(claim(id));
+  now -= 500s;
+  say(id, "BEAT");
+  pass(500s + 9s);
+  EXPECT_EQ(link->stats().leases, 1U);
+}
+
+TEST_F(WorkerLinkEventsTest, TheThirdLossEndsTheFirstJobAndNoOther) {
+  BatchOptions options;
+  options.retries = 5;
+  const auto batch = host.submit("echo", 4, options);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(batch->status().failed, 0U);
+    const WorkerLink::Id id = joined();
+    const std::string lease = split(say(id, "CLAIM"))[2];
+    link->disconnect(id, now);
+  }
+  EXPECT_EQ(rows_of(*batch), (std::vector<Row>{{0, JobStatus::kCrashed, "lost with its worker 3 times"}}));
+  EXPECT_EQ(batch->status().retried, 0U) << "losses use up no retries";
+  EXPECT_EQ(ring().queued, 3U);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 3U);
+}
+
+TEST_F(WorkerLinkEventsTest, AJobOfALeaseThatWaitedIsInnocent) {
+  const WorkerLink::Id id = joined(1);
+  host.submit("echo", 10);
+  ASSERT_TRUE(claim(id, "JOBS 1"));
+  ASSERT_TRUE(claim(id, "JOBS 1"));
+  link->disconnect(id, now);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 1U);
+}
+
+TEST_F(WorkerLinkEventsTest, AWorkerThatComesBackTakesItsLossesBack) {
+  const auto batch = host.submit("echo", 1);
+  WorkerLink::Id id = joined();
+  ASSERT_TRUE(claim(id));
+  for (int i = 0; i < 10; ++i) {
+    link->disconnect(id, now);
+    id = joined();
+    ASSERT_FALSE(reclaimed(id, "1 1 0 1").empty()) << i;
+  }
+  EXPECT_EQ(batch->status().failed, 0U);
+}
+
+TEST_F(WorkerLinkEventsTest, TwoSecondsAfterItsTimeOutAJobEndsAndTheRestGoesBack) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 6, options);
+  const WorkerLink::Id id = joined(1, " LEASE 60000");
+  const std::string lease = reclaimed(id, "1 1 0 6");
+  pass(4s);
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 x"), "*2 :1 :5");
+  pass(6999ms);
+  EXPECT_EQ(batch->status().failed, 0U) << "the time counts from the job before it";
+  pass(1ms);
+  EXPECT_EQ(batch->status().failed, 1U);
+  EXPECT_EQ(rows_of(*batch).back().status, JobStatus::kTimeout);
+  EXPECT_EQ(rows_of(*batch).back().index, 1U);
+  EXPECT_EQ(ring().queued, 4U);
+  EXPECT_EQ(link->stats().timed_out, 1U);
+  EXPECT_EQ(say(id, "BEAT " + lease + " 2"), "*1 *2 $4 STOP $18 " + lease);
+}
+
+TEST_F(WorkerLinkEventsTest, AJobThatHasNotStartedDoesNotTimeOut) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 6, options);
+  const WorkerLink::Id id = joined(2, " LEASE 60000");
+  const std::string lease = reclaimed(id, "1 1 0 6 WIDTH 2");
+  EXPECT_EQ(say(id, "BEAT " + lease + " 1"), "*0");
+  pass(7s);
+  EXPECT_EQ(batch->status().failed, 1U);
+  EXPECT_EQ(ring().queued, 5U);
+}
+
+TEST_F(WorkerLinkEventsTest, ALeaseThatWaitedBeginsWithTheEndOfTheOther) {
+  const WorkerLink::Id id = joined(1);
+  const auto batch = host.submit("echo", 10);
+  const Granted first = claim(id, "JOBS 1"), second = claim(id, "JOBS 1");
+  EXPECT_EQ(batch->status().running, 1U);
+  settle_all(id, first);
+  EXPECT_EQ(batch->status().running, 1U);
+  settle_all(id, second);
+  EXPECT_EQ(batch->status().running, 0U);
+}
+
+TEST_F(WorkerLinkEventsTest, WithoutATimeOutALeaseLastsAsLongAsItsWorkerIsHeard) {
+  host.submit("echo", 1);
+  const WorkerLink::Id id = joined();
+  ASSERT_TRUE(claim(id));
+  for (int i = 0; i < 1000; ++i) {
+    pass(9s);
+    say(id, "BEAT");
+  }
+  EXPECT_EQ(link->stats().leases, 1U);
+}
+
+// A lease of 100 jobs, one of which has taken a second, and a worker that waits.
+class CutTest : public WorkerLinkFixture {
+ protected:
+  void begin(WorkerLink::Id id) {
+    slow = id;
+    host.submit("echo", 100);
+    lease = reclaimed(slow, "1 1 0 100");
+    pass(1s);
+    say(slow, "SETTLE " + lease + " ok 0 x");
+  }
+  WorkerLink::Id slow = 0;
+  std::string lease;
+};
+
+TEST_F(CutTest, TheSlowestLeaseIsCutInTheMiddleOfWhatHasNotStarted) {
+  begin(joined());
+  EXPECT_EQ(say(slow, "BEAT " + lease + " 11"), "*0") << "no worker waits";
+  const WorkerLink::Id idle = joined();
+  EXPECT_EQ(say(idle, "CLAIM BLOCK 60000"), "");
+  pass(20ms);
+  EXPECT_EQ(say(slow, "BEAT " + lease + " 11"), "*1 *3 $3 CUT $18 " + lease + " :55");
+  EXPECT_EQ(say(slow, "YIELD " + lease + " 55"), ":45");
+  EXPECT_EQ(parse(sent(idle)).first, 55U);
+  EXPECT_EQ(link->stats().cut_orders, 1U);
+  EXPECT_EQ(say(slow, "BEAT " + lease + " 12"), "*0");
+}
+
+TEST_F(CutTest, AWorkerWithPushesIsToldAtOnce) {
+  begin(joined_with_pushes());
+  const WorkerLink::Id idle = joined();
+  pass(20ms);
+  EXPECT_EQ(say(idle, "CLAIM BLOCK 60000"), "");
+  EXPECT_EQ(sent(slow), ">3 $3 CUT $18 " + lease + " :51") << "job 1 runs, 98 have not started";
+  pass(1s);
+  EXPECT_EQ(sent(slow), "") << "once";
+  EXPECT_EQ(say(slow, "BEAT"), "*0") << "not again in the reply";
+}
+
+TEST_F(CutTest, NothingIsCutThatIsWorthLess) {
+  begin(joined_with_pushes());
+  const WorkerLink::Id idle = joined();
+  say(slow, "YIELD " + lease + " 2");
+  while (const Granted rest = claim(idle, "SLOT 0")) settle_all(idle, rest);
+  EXPECT_EQ(say(idle, "CLAIM BLOCK 60000"), "");
+  pass(20ms);
+  EXPECT_EQ(sent(slow), "") << "the one job that is left runs";
+}
+
+TEST_F(CutTest, ALongRoundTripMakesCutsRare) {
+  begin(joined_with_pushes());
+  const WorkerLink::Id idle = joined();
+  link->note_round_trip(slow, 10s);
+  pass(20ms);
+  say(idle, "CLAIM BLOCK 60000");
+  EXPECT_EQ(sent(slow), "") << "ten round trips last longer than the 99 s that are left";
+}
+
+TEST_F(CutTest, AWorkerWhoseSlotsAreBusyGetsNoCut) {
+  begin(joined_with_pushes());
+  host.submit("echo", 1);
+  const WorkerLink::Id busy = joined(1);
+  ASSERT_TRUE(claim(busy, "JOBS 1"));
+  EXPECT_EQ(say(busy, "CLAIM BLOCK 60000"), "") << "it only wants to be early";
+  pass(20ms);
+  EXPECT_EQ(sent(slow), "");
+}
+
+TEST_F(CutTest, AWorkerThatDoesNotAnswerKeepsOthersFromACutForOneLease) {
+  slow = joined_with_pushes();
+  const WorkerLink::Id other = joined_with_pushes(), idle = joined();
+  host.submit("echo", 100);
+  lease = reclaimed(slow, "1 1 0 60");
+  const std::string shorter = reclaimed(other, "1 1 60 100");
+  pass(1s);
+  say(slow, "SETTLE " + lease + " ok 0 x");
+  say(other, "SETTLE " + shorter + " ok 60 x");
+  say(idle, "CLAIM BLOCK 60000");
+  pass(20ms);
+  EXPECT_EQ(sent(slow).find(">3 $3 CUT"), 0U);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(sent(other), "");
+    link->heard(slow, now);
+    link->heard(other, now);
+    pass(5s);
+  }
+  EXPECT_EQ(sent(other).find(">3 $3 CUT"), 0U);
+}
+
+TEST_F(CutTest, AWorkerThatNeverBeatsIsNotAsked) {
+  begin(joined());
+  const WorkerLink::Id idle = joined();
+  say(idle, "CLAIM BLOCK 60000");
+  pass(20ms);
+  EXPECT_EQ(link->stats().cut_orders, 0U);
+}
+
+TEST_F(WorkerLinkEventsTest, ACancelledBatchIsStoppedAndAPausedOneCut) {
+  const WorkerLink::Id id = joined(2), pushed = joined_with_pushes(2);
+  const auto batch = host.submit("echo", 20);
+  const std::string lease = reclaimed(id, "1 1 0 10"), other = reclaimed(pushed, "1 1 10 20");
+  Lane& lane = *host.lane_of("echo");
+  lane.pause(*batch);
+  EXPECT_EQ(say(id, "BEAT " + lease + " 3"), "*1 *3 $3 CUT $18 " + lease + " :3");
+  link->check_batches(now);
+  EXPECT_EQ(sent(pushed), ">3 $3 CUT $18 " + other + " :11");
+  EXPECT_EQ(say(id, "YIELD " + lease + " 3"), ":7");
+  lane.cancel(*batch, "why");
+  EXPECT_EQ(say(id, "BEAT"), "*1 *2 $4 STOP $18 " + lease);
+  link->check_batches(now);
+  EXPECT_EQ(sent(pushed), ">2 $4 STOP $18 " + other);
+  link->check_batches(now);
+  EXPECT_EQ(sent(pushed), "");
+  say(id, "SETTLE " + lease + " cancelled 0 x x x");
+  say(pushed, "YIELD " + other);
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(batch->status().cancelled, 20U);
+}
+
+TEST_F(WorkerLinkEventsTest, ADrainEndsClaimsAndTellsAll) {
+  const WorkerLink::Id id = joined(), pushed = joined_with_pushes(), idle = joined();
+  host.submit("echo", 4);
+  const Granted lease = claim(id);
+  const std::string wide = reclaimed(pushed, "1 1 1 4");
+  EXPECT_EQ(say(idle, "CLAIM BLOCK 1000"), "");
+  link->drain(now);
+  EXPECT_EQ(sent(idle), "$-1");
+  EXPECT_EQ(sent(pushed), ">1 $5 DRAIN >3 $3 CUT $18 " + wide + " :2");
+  EXPECT_EQ(say(id, "BEAT"), "*1 *1 $5 DRAIN");
+  EXPECT_EQ(say(id, "CLAIM"), "-DRAINING the daemon is about to stop");
+  EXPECT_EQ(say(connect(), "JOIN w SLOTS 1 HANDLERS echo"), "-DRAINING the daemon is about to stop");
+  EXPECT_EQ(settle_all(id, lease), "*2 :1 :0") << "what runs ends as usual";
+}
+
+TEST_F(WorkerLinkEventsTest, AfterARecoveryJobsWaitForThoseWhoRunThem) {
+  restart({.has_recovered = true});
+  const WorkerLink::Id id = joined(), other = joined();
+  host.submit("echo", 10);
+  EXPECT_EQ(say(other, "CLAIM BLOCK 60000"), "");
+  pass(2999ms);
+  EXPECT_EQ(sent(other), "");
+  EXPECT_FALSE(reclaimed(id, "1 1 0 5").empty());
+  pass(1ms);
+  EXPECT_EQ(parse(sent(other)).first, 5U);
+}
+
+TEST_F(WorkerLinkEventsTest, ARestartOfTheDaemonMakesAttemptsOneHigher) {
+  restart({.has_recovered = true});
+  const auto batch = std::make_shared<Batch>(BatchOptions{}, host.served.at("echo")->handler,
+                                             std::make_unique<RangePayloads>(0));
+  BatchHistory history;
+  history.jobs = 10;
+  history.closed = true;
+  history.attempt = 2;
+  batch->restore(history);
+  host.batches[1] = batch;
+  const IndexRange all{0, 10};
+  host.lane_of("echo")->enqueue(batch, {&all, 1}, /*open=*/false);
+  const WorkerLink::Id id = joined();
+  EXPECT_FALSE(reclaimed(id, "1 1 0 5").empty()) << "leased by the earlier process, as attempt 1";
+  pass(3s);
+  EXPECT_EQ(say(id, "RECLAIM 1 1 5 10"), "-LOST none of these jobs is queued") << "the time for that is over";
+}
+
+TEST_F(WorkerLinkEventsTest, WhatIsOutIsBounded) {
+  restart({.max_leased_bytes = 250});
+  const WorkerLink::Id id = joined(8);
+  host.submit("echo", 10, {},
+              std::make_unique<StringPayloads>(std::vector<std::string>(10, std::string(100, 'p'))));
+  std::vector<Granted> leases;
+  while (const Granted lease = claim(id, "JOBS 1")) leases.push_back(lease);
+  EXPECT_EQ(leases.size(), 3U) << "the lease with which the limit is reached is the last";
+  EXPECT_EQ(say(id, "CLAIM BLOCK 1000"), "");
+  settle_all(id, leases.front());
+  EXPECT_TRUE(claim(id, "JOBS 1"));
+}
+
+TEST_F(WorkerLinkEventsTest, WhileTheStoreHasNoRoomNothingIsClaimedOrRead) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  host.room = false;
+  EXPECT_FALSE(link->accepts_commands(id));
+  EXPECT_EQ(say(id, "CLAIM BLOCK 1000"), "");
+  host.room = true;
+  link->wake(now);
+  EXPECT_TRUE(link->accepts_commands(id));
+  EXPECT_TRUE(parse(sent(id)));
+}
+
+TEST_F(WorkerLinkEventsTest, RepliesThatWaitAreBounded) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 2'000);
+  const std::string lease = reclaimed(id, "1 1 0 2000");
+  std::uint64_t settled = 0;
+  while (link->accepts_commands(id)) {
+    host.writes = settled + 1;
+    ASSERT_LT(settled, 2'000U);
+    say(id, "SETTLE " + lease + " ok " + std::to_string(settled++) + " x");
+  }
+  EXPECT_EQ(settled, WorkerConnections::kMostHeld);
+}
+
+TEST_F(WorkerLinkEventsTest, ChargesAddUpToTheTimeOfOccupiedSlots) {
+  const WorkerLink::Id id = joined(2);
+  host.submit("echo", 10);
+  const Granted first = claim(id, "SLOT 0 JOBS 1");
+  now += 2s;
+  const Granted second = claim(id, "SLOT 0 JOBS 1");
+  now += 3s;
+  say(id, "BEAT");
+  settle_all(id, first);
+  EXPECT_EQ(busy(), 5s);
+  now += 1s;
+  settle_all(id, second);
+  EXPECT_EQ(busy(), 6s) << "the second from the end of the first";
+}
+
+TEST_F(WorkerLinkEventsTest, AQuantumIsLongBesideARoundTrip) {
+  const WorkerLink::Id id = joined(1, " LEASE 2000");
+  const RemoteWorker& worker = link->workers().at(id);
+  EXPECT_EQ(worker.quantum(), 10ms);
+  link->note_round_trip(id, 2ms);
+  EXPECT_EQ(worker.quantum(), 40ms);
+  link->note_round_trip(id, 10ms);
+  EXPECT_EQ(worker.quantum(), 60ms) << "an eighth of the difference";
+  for (int i = 0; i < 100; ++i) link->note_round_trip(id, 1s);
+  EXPECT_EQ(worker.quantum(), 200ms) << "a tenth of a lease";
+}
+
+}  // namespace
+}  // namespace locksley::daemon::test

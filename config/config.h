@@ -222,6 +222,23 @@ struct Shutdown {
   bool operator==(const Shutdown&) const = default;
 };
 
+enum class Insecure { kNo, kYes };
+
+// Another daemon, whose jobs this daemon's handlers run, too.
+struct Upstream {
+  std::string url;                    // redis:// or rediss://; empty: none
+  std::string name;                   // of this worker there; empty: the machine's
+  std::vector<std::string> handlers;  // that serve it; empty: all
+  std::string password_file;
+  std::string
+      ca_file;  // authorities that may have signed its certificate; empty: those that the machine trusts
+  std::string cert_file;  // a certificate that identifies this worker, and its key
+  std::string key_file;
+  Bytes max_leased_bytes = gibibytes(1);  // results that the upstream has not acknowledged
+  Insecure insecure = Insecure::kNo;      // whether redis:// may lead to another machine
+  bool operator==(const Upstream&) const = default;
+};
+
 struct Config {
   Listen listen;
   Http http;
@@ -231,6 +248,7 @@ struct Config {
   Store store;
   std::map<std::string, Handler> handlers;  // by name
   std::map<std::string, User> users;        // by name; empty: no authentication, clients on loopback only
+  Upstream upstream;
   Metrics metrics;
   Log log;
   Process process;

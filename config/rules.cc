@@ -40,6 +40,32 @@ bool is_host(std::string_view text) {
   return !text.empty() && text.size() <= kLongestHost && std::ranges::all_of(text, ordinary);
 }
 
+// User and host; a password would be shown with the configuration.
+bool is_url(std::string_view text) {
+  if (text.empty()) return true;
+  std::string_view rest = text;
+  if (rest.starts_with("rediss://")) {
+    rest.remove_prefix(9);
+  } else if (rest.starts_with("redis://")) {
+    rest.remove_prefix(8);
+  } else {
+    return false;
+  }
+  const std::size_t at = rest.rfind('@');
+  const bool has_password = at != std::string_view::npos && rest.substr(0, at).contains(':');
+  const std::string_view host = at == std::string_view::npos ? rest : rest.substr(at + 1);
+  const auto is_printable = [](char c) { return c > ' ' && c <= '~'; };
+  return !host.empty() && !has_password && std::ranges::all_of(text, is_printable);
+}
+
+// The name of a lane may follow it.
+constexpr std::size_t kLongestWorkerName = 128;
+
+bool is_worker_name(std::string_view text) {
+  const auto is_printable = [](char c) { return c > ' ' && c <= '~'; };
+  return text.size() <= kLongestWorkerName && std::ranges::all_of(text, is_printable);
+}
+
 bool is_absolute(std::string_view text) { return text.starts_with('/') && has_no_nul(text); }
 
 bool is_variable(std::string_view text) {
@@ -64,10 +90,13 @@ const TextRule kName{"a name of at most 64 letters, digits, - and _", is_name};
 const TextRule kText{"a text that is not empty", is_text};
 const TextRule kFileName{"the name of a file", has_no_nul};
 const TextRule kUser{"the name of a user of this machine", has_no_nul};
+const TextRule kUrl{"a URL such as rediss://user@host:7771, without a password", is_url};
+const TextRule kWorkerName{"a name of at most 128 printable characters without spaces", is_worker_name};
 const ListRule kHosts{{"the name of a host, without a port, such as locksley.example", is_host},
                       ListRule::Empty::kAllowed};
 const ListRule kArguments{{"a program and its arguments", has_no_nul}};
 const ListRule kNames{kName};
+const ListRule kNamesOrNone{kName, ListRule::Empty::kAllowed};
 const ListRule kPaths{{"the absolute name of a file or folder", is_absolute}};
 const ListRule kVariables{{"a variable such as LANG=C.UTF-8", is_variable}};
 

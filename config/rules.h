@@ -47,14 +47,17 @@ struct HashRule {
 // The only rule of an enumeration is its table of words.
 struct WordRule {};
 
-extern const TextRule kAddress;   // IPv4 or IPv6, numeric
-extern const TextRule kName;      // of a handler or a user
-extern const TextRule kText;      // at least one character
-extern const TextRule kFileName;  // or empty
-extern const TextRule kUser;      // likewise; of the machine
-extern const ListRule kHosts;     // names, without a port; or empty
+extern const TextRule kAddress;     // IPv4 or IPv6, numeric
+extern const TextRule kName;        // of a handler or a user
+extern const TextRule kText;        // at least one character
+extern const TextRule kFileName;    // or empty
+extern const TextRule kUser;        // likewise; of the machine
+extern const TextRule kUrl;         // of an upstream daemon; or empty
+extern const TextRule kWorkerName;  // there; or empty
+extern const ListRule kHosts;       // names, without a port; or empty
 extern const ListRule kArguments;
 extern const ListRule kNames;
+extern const ListRule kNamesOrNone;
 extern const ListRule kPaths;
 extern const ListRule kVariables;  // of an environment
 

@@ -177,6 +177,18 @@ void visit_keys(Visitor& v, ConfigT& config) {
             [](auto& inner, auto& handler) { visit_handler(inner, handler); });
   v.entries(Key{"users", Change::kFile}, config.users, kName,
             [](auto& inner, auto& user) { visit_user(inner, user); });
+  v.section("upstream", [&] {
+    v.key(Key{"url", Change::kRestart}, config.upstream.url, kUrl);
+    v.key(Key{"name", Change::kRestart}, config.upstream.name, kWorkerName);
+    v.key(Key{"handlers", Change::kFile}, config.upstream.handlers, kNamesOrNone);
+    v.key(Key{"password_file", Change::kRestart}, config.upstream.password_file, kFileName);
+    v.key(Key{"ca_file", Change::kRestart}, config.upstream.ca_file, kFileName);
+    v.key(Key{"cert_file", Change::kRestart}, config.upstream.cert_file, kFileName);
+    v.key(Key{"key_file", Change::kRestart}, config.upstream.key_file, kFileName);
+    v.key(Key{"max_leased_bytes", Change::kRestart}, config.upstream.max_leased_bytes,
+          Size{mebibytes(1), kMostMemory});
+    v.key(Key{"insecure", Change::kRestart}, config.upstream.insecure, WordRule{});
+  });
   v.section("metrics", [&] {
     v.key(Key{"deepest_batches", Change::kLive}, config.metrics.deepest_batches, Count{0, 1'000});
     v.key(Key{"tenants", Change::kLive}, config.metrics.tenants, Count{0, 10'000});

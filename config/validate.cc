@@ -112,6 +112,7 @@ class CrossChecker {
     }
     check_certificates();
     check_http_login();
+    check_upstream();
   }
 
  private:
@@ -159,6 +160,40 @@ class CrossChecker {
       report("http.token_file", {"http.token_file", "http.login"},
              "http.login: users together with a token file", "login: none, which asks for no password");
     }
+  }
+
+  void check_upstream() {
+    const Upstream& upstream = config_.upstream;
+    const std::string path = "upstream";
+    if (upstream.url.empty()) {
+      if (upstream != Upstream{}) report(path, {path + ".url"}, "url with the other keys", "none");
+      return;
+    }
+    if (upstream.cert_file.empty() != upstream.key_file.empty()) {
+      report(path, {path + ".cert_file", path + ".key_file"}, "cert_file and key_file together",
+             upstream.key_file.empty() ? "cert_file alone" : "key_file alone");
+    }
+    if (upstream.url.starts_with("rediss://")) return;
+    if (!upstream.ca_file.empty() || !upstream.cert_file.empty()) {
+      report(path + ".url", {path + ".url", path + ".ca_file", path + ".cert_file"},
+             "rediss:// where there is a ca_file or a cert_file", shown(upstream.url));
+    } else if (upstream.insecure == Insecure::kNo && !is_loopback(upstream.url)) {
+      report(path + ".url", {path + ".url", path + ".insecure"},
+             "rediss:// for another machine, or insecure: true, because payloads and the password would not "
+             "be encrypted",
+             shown(upstream.url));
+    }
+  }
+
+  // Whether a redis:// URL leads to this machine.
+  static bool is_loopback(std::string_view url) {
+    std::string_view host = url.substr(url.find("://") + 3);
+    host = host.substr(0, host.find('/'));
+    if (const std::size_t at = host.rfind('@'); at != std::string_view::npos) host.remove_prefix(at + 1);
+    if (host.starts_with("[::1]")) return true;
+    host = host.substr(0, host.find(':'));
+    return host == "localhost" ||
+           (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
   }
 
   void check_workers() {

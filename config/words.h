@@ -38,6 +38,10 @@ constexpr auto words(AuditLines) {
 
 constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, Word{"false", Network::kNo}}; }
 
+constexpr auto words(Insecure) {
+  return std::array{Word{"false", Insecure::kNo}, Word{"true", Insecure::kYes}};
+}
+
 constexpr auto words(CommandGroup) {
   return std::array{Word{"submit", CommandGroup::kSubmit}, Word{"read", CommandGroup::kRead},
                     Word{"control", CommandGroup::kControl}, Word{"admin", CommandGroup::kAdmin}};

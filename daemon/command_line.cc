@@ -16,6 +16,7 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
                "Check the configuration, print it with all defaults, and exit");
   app.add_flag("--repair", command_line.repair, "Repair a damaged store: keep what can be read, and exit");
   // For processes that the daemon starts itself.
+  app.add_flag("--work", command_line.work)->group("");
   app.add_flag("--keeper", command_line.keeper)->group("");
   app.add_option("--keeper-users", command_line.keeper_users)->group("");
   app.add_option("--plugin-worker", command_line.plugin_worker)->group("");

@@ -10,7 +10,8 @@ struct CommandLine {
   bool check_config = false;
   bool repair = false;
 
-  // For processes that the daemon starts itself; not shown in --help.
+  // For processes that the daemon and `locksley` start themselves; not shown in --help.
+  bool work = false;          // run jobs of the upstream alone, without ports and store
   bool keeper = false;        // the keeper of daemon/process
   std::string keeper_users;   // the users as whom alone it may run programs; empty: any
   std::string plugin_worker;  // not empty: the process runs the jobs of this plugin file

@@ -51,13 +51,16 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
     directory.remove(name);
   }
   batches.hold_handler(name);
+  parts_.use.hold(directory.handler_of(name));
+  changed_();
   waiting_.insert_or_assign(name, std::move(change));
 }
 
 void LiveHandlers::finish_waiting() {
   Batches& batches = parts_.server.batches();
   for (auto waits = waiting_.begin(); waits != waiting_.end();) {
-    if (batches.has_running(waits->first)) {
+    const Handler& handler = parts_.handlers.directory().handler_of(waits->first);
+    if (batches.has_running(waits->first) || !parts_.use.is_at_rest(handler)) {
       ++waits;
       continue;
     }
@@ -78,7 +81,9 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
   const HandlerDirectory::Entry* const before = parts_.handlers.directory().find_any(name);
   const bool was_held = before != nullptr && before->is_held;
   parts_.handlers.make(name, std::move(change));
+  parts_.use.release(parts_.handlers.directory().handler_of(name));
   publish(name);
+  changed_();
   if (!is_there) {
     batches.hold_handler(name);
     LogLine("handler gone").with("handler", name).write(*parts_.log, spdlog::level::info);

@@ -9,6 +9,7 @@
 #include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/handler_set.h"
+#include "daemon/upstream/handler_use.h"
 
 namespace spdlog {
 class logger;
@@ -32,12 +33,15 @@ class LiveHandlers {
     HandlerSet& handlers;
     Server& server;
     SchedulerMetrics& metrics;
+    HandlerUse& use;  // by jobs of another daemon
     std::shared_ptr<spdlog::logger> log;
   };
 
   // Adds the handlers and lanes that exist to `metrics`.
   explicit LiveHandlers(const Parts& parts);
 
+  // Called after a handler has come, changed or gone.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
   // `changes` have been through HandlerSet::load().
   void apply(HandlerChanges changes) LOCKSLEY_REQUIRES(kIoThread);
   // No handler waits for its standstill.
@@ -53,6 +57,7 @@ class LiveHandlers {
   void publish(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
+  std::function<void()> changed_ = [] {};
   std::map<std::string, HandlerChanges::Change> waiting_;  // for a standstill, by handler
   Timer timer_;
 };

@@ -4,6 +4,7 @@
 #include <spdlog/logger.h>
 
 #include <asio/io_context.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <expected>
@@ -38,6 +39,8 @@
 #include "daemon/startup.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/context.h"
+#include "daemon/upstream_part.h"
+#include "daemon/work_program.h"
 
 namespace locksley::daemon {
 namespace {
@@ -125,8 +128,15 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                  .server = server},
                 config, std::move(token));
   use_tls(server, http.http(), std::move(tls));
-  LiveHandlers live_handlers(
-      {.io = io, .handlers = *handlers, .server = server, .metrics = http.scheduler_metrics(), .log = log});
+  HandlerUse handler_use;
+  LiveHandlers live_handlers({.io = io,
+                              .handlers = *handlers,
+                              .server = server,
+                              .metrics = http.scheduler_metrics(),
+                              .use = handler_use,
+                              .log = log});
+  const std::unique_ptr<Upstream> upstream =
+      or_fail(make_upstream(config, &pool, handler_use, log), kExitConfig);
   or_fail(server.batches().restore_all(), kExitUnavailable);
 
   // Clients. The HTTP port is opened first: a client that can connect to the other finds everything there.
@@ -151,6 +161,14 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
       .with("store", store == nullptr ? "memory" : config.store.path)
       .with("durability", store == nullptr ? "none" : config::word_of(config.store.durability))
       .write(*log, spdlog::level::info);
+
+  const auto offer_lanes = [&] {
+    kIoThread.assert_held();
+    if (upstream != nullptr) upstream->offer(offered_lanes(server.config(), *handlers, pool.workers()));
+  };
+  live_handlers.on_change(offer_lanes);
+  offer_lanes();
+  if (upstream != nullptr) upstream->start();
 
   // Service, until a signal ends it.
   int exit_code = kExitSoftware;
@@ -177,6 +195,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
     reconfiguration.add_part([&](const config::Config& next) { return prepare_http(http, next); });
     reconfiguration.add_part(
         [&](const config::Config& next) { return prepare_tls(server, http.http(), log, next); });
+    reconfiguration.add_part([&](const config::Config&) -> Prepared { return offer_lanes; });
     Service service({.io = io,
                      .pool = pool,
                      .server = server,
@@ -184,12 +203,14 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                      .processes = handlers->processes(),
                      .health = http.health(),
                      .reconfiguration = reconfiguration,
+                     .upstream = upstream.get(),
                      .log = log});
     exit_code = service.run(fmt::format("ready listen={} http={}", listen_at, http_at));
   }
 
   // The end, in reverse: each worker ends the job that it runs, after which no thread calls into the server;
   // then the rings drop what is left, and the parts are destroyed.
+  if (upstream != nullptr) upstream->end(std::chrono::seconds(1));
   handlers->processes().stop();
   {
     const ForcedExit forced_exit(store.get(), exit_code, log);
@@ -209,10 +230,15 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
   return exit_code;
 }
 
-int serve(const config::Config& config, const config::Machine& machine, const std::string& config_file) {
+int serve(const config::Config& config, const config::Machine& machine, const CommandLine& command_line) {
   forbid_new_privileges(config.process.core_dumps);
   const auto log = make_log(config.log);
+  const std::string& config_file = command_line.config_file;
   try {
+    if (command_line.work) {
+      const ThreadRoleScope role(kIoThread);
+      return run_work_program(config, log);
+    }
     return build_and_run(config, machine, config_file, log);
   } catch (const StartFailure& failure) {
     for (const std::string& problem : failure.problems()) log->error("{}", problem);
@@ -272,7 +298,7 @@ int run(int argc, char** argv) {
     return kExitOk;
   }
   if (parsed.command_line->repair) return repair(config);
-  return serve(config, machine, parsed.command_line->config_file);
+  return serve(config, machine, *parsed.command_line);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <spdlog/logger.h>
 #include <systemd/sd-daemon.h>
 
+#include <asio/post.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "daemon/process/handler_lanes.h"
 #include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
+#include "daemon/upstream/upstream.h"
 
 namespace locksley::daemon {
 namespace {
@@ -105,10 +107,23 @@ void Service::begin_drain() {
     kIoThread.assert_held();
     if (!error) begin_close(kExitTemporary, "shutdown.drain_timeout passed");
   });
+  parts_to_drain_ = parts_.upstream == nullptr ? 1 : 2;
+  if (parts_.upstream != nullptr) {
+    parts_.upstream->drain([this] {
+      asio::post(parts_.io, [this] {
+        kIoThread.assert_held();
+        part_is_drained();
+      });
+    });
+  }
   parts_.server.drain([this] {
     kIoThread.assert_held();
-    begin_close(kExitOk, "nothing is left to do");
+    part_is_drained();
   });
+}
+
+void Service::part_is_drained() {
+  if (--parts_to_drain_ == 0) begin_close(kExitOk, "nothing is left to do");
 }
 
 void Service::begin_close(int exit_code, const char* why) {
@@ -116,6 +131,7 @@ void Service::begin_close(int exit_code, const char* why) {
   exit_code_ = exit_code;
   LogLine("closing").with("reason", why).write(*parts_.log, spdlog::level::info);
   log_what_is_left();
+  if (parts_.upstream != nullptr) parts_.upstream->stop();
   parts_.processes.begin_stop();
   drain_timer_.cancel();
   parts_.http.stop();

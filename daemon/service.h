@@ -20,6 +20,7 @@ class HttpServer;
 class HandlerLanes;
 class Reconfiguration;
 class Server;
+class Upstream;
 
 // The daemon as its operator and systemd see it. Reports that it is ready and, if systemd asks for it, that it
 // is alive; drains and ends on SIGTERM and SIGINT, reads its configuration again on SIGHUP.
@@ -40,6 +41,7 @@ class Service {
     HandlerLanes& processes;
     Health& health;
     Reconfiguration& reconfiguration;
+    Upstream* upstream;  // null: none
     std::shared_ptr<spdlog::logger> log;
   };
 
@@ -53,6 +55,8 @@ class Service {
   void start_watchdog();
   void feed_watchdog();
   void begin_drain() LOCKSLEY_REQUIRES(kIoThread);
+  // The server, or the upstream's part, has nothing left.
+  void part_is_drained() LOCKSLEY_REQUIRES(kIoThread);
   void begin_close(int exit_code, const char* why) LOCKSLEY_REQUIRES(kIoThread);
   void reload() LOCKSLEY_REQUIRES(kIoThread);
   void log_what_is_left() LOCKSLEY_REQUIRES(kIoThread);
@@ -63,6 +67,7 @@ class Service {
   Timer watchdog_timer_;  // armed only if systemd asks for it
   std::chrono::microseconds watchdog_interval_{};
   bool draining_ = false;
+  int parts_to_drain_ = 0;
   bool closing_ = false;
   int exit_code_ = 0;
 };

@@ -1,3 +1,4 @@
+// Length: one list, of all commands and their options.
 #include "daemon/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -152,6 +153,7 @@ class Parser {
     add_top();
     add_bench();
     add_hash_password();
+    add_work();
     app_.require_subcommand(1);
     marked_ = mark_payload_words(arguments);
     try {
@@ -375,6 +377,24 @@ class Parser {
     command->callback([this] { line_.command = HashPasswordArguments{}; });
   }
 
+  void add_work() {
+    auto* command = add("work",
+                        "Run the jobs of a handler on this machine, as a remote worker of the daemon: "
+                        "PROGRAM takes job after "
+                        "job, as a `worker` of the configuration does. The port is that for workers, 7771",
+                        "locksley work resize --url rediss://queue.example --slots 4 -- python3 resize.py");
+    command->add_option("HANDLER", work_.handler, "Handler whose jobs the program runs")->required();
+    command->add_option("PROGRAM", work_.program, "Program and its arguments, after --")->required();
+    command->add_option("--slots", work_.slots, "Number of programs that run at once")
+        ->check(CLI::Range(1U, 10'000U));
+    command->add_option("--name", work_.name, "Name of this worker; default: the machine's");
+    command->add_flag("--insecure", work_.insecure, "Allow redis://, without encryption, to another machine");
+    command->callback([this] {
+      unmark_payload_words(work_.program, work_.handler, marked_);
+      line_.command = work_;
+    });
+  }
+
   CLI::App app_;
   CommandLine line_{};
   SubmitArguments submit_;
@@ -385,6 +405,7 @@ class Parser {
   WeightArguments weight_;
   TopArguments top_;
   BenchArguments bench_;
+  WorkArguments work_;
   std::string id_;
   std::string section_;
   std::size_t marked_ = 0;  // words after `--`

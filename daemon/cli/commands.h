@@ -18,6 +18,8 @@ int run_weight(Context& context, const WeightArguments& arguments);
 int run_server(Context& context, const ServerArguments& arguments);
 int run_top(Context& context, const TopArguments& arguments);
 int run_bench(Context& context, const BenchArguments& arguments);
+// Becomes another program; returns only if that fails.
+int run_work(Context& context, const WorkArguments& arguments);
 // Connects to no daemon.
 int run_hash_password(const HashPasswordArguments& arguments, bool json, Signals& signals);
 

@@ -71,7 +71,8 @@ void say_how_to_go_on(const std::string& id) {
                printable(id).c_str(), printable(id).c_str());
 }
 
-Expected<Address> choose_address(const GlobalOptions& global, Environment environment) {
+Expected<Address> choose_address(const GlobalOptions& global, Environment environment,
+                                 std::uint16_t default_port) {
   const auto from_environment = [&](const char* name) {
     const char* value = environment(name);
     return std::string(value == nullptr ? "" : value);
@@ -79,7 +80,7 @@ Expected<Address> choose_address(const GlobalOptions& global, Environment enviro
   const bool by_option = !global.server.empty() || !global.url.empty();
   const std::string text =
       by_option ? (global.server.empty() ? global.url : global.server) : from_environment("LOCKSLEY_URL");
-  Expected<Address> address = text.empty() ? Expected<Address>{} : client::parse_address(text);
+  Expected<Address> address = client::parse_address(text.empty() ? Address{}.host : text, default_port);
   if (!address) return address;
   if (by_option && !address->password.empty()) {
     return client::client_error(

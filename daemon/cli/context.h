@@ -42,7 +42,9 @@ class Context {
 
 // The daemon's address by the rules of `locksley --help`; `environment` is getenv, or a test's.
 using Environment = const char* (*)(const char* name);
-client::Expected<client::Address> choose_address(const GlobalOptions& global, Environment environment);
+client::Expected<client::Address> choose_address(const GlobalOptions& global, Environment environment,
+                                                 std::uint16_t default_port = client::kDefaultPort);
+inline constexpr std::uint16_t kWorkersPort = 7771;  // of remote workers
 
 int exit_code_of(const client::ClientError& error);
 

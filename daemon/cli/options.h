@@ -105,9 +105,17 @@ struct ServerArguments {
 
 struct HashPasswordArguments {};
 
+struct WorkArguments {
+  std::string handler = {};
+  std::vector<std::string> program = {};  // and its arguments
+  std::uint32_t slots = 1;
+  std::string name = {};  // of this worker; empty: the machine's
+  bool insecure = false;
+};
+
 using Arguments = std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
                                BatchArguments, WeightArguments, ServerArguments, TopArguments, BenchArguments,
-                               HashPasswordArguments>;
+                               HashPasswordArguments, WorkArguments>;
 
 struct CommandLine {
   GlobalOptions global;

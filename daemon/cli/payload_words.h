@@ -17,5 +17,7 @@ std::size_t mark_payload_words(std::vector<std::string>& arguments);
 
 // Removes the marks from the last `count` words of the handler and the payloads.
 void unmark_payload_words(SubmitArguments& submit, std::size_t count);
+// The same for a command with other words than payloads.
+void unmark_payload_words(std::vector<std::string>& words, std::string& handler, std::size_t count);
 
 }  // namespace locksley::cli

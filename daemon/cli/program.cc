@@ -31,8 +31,9 @@ int run_program(std::vector<std::string> arguments) {
   if (const auto* command = std::get_if<HashPasswordArguments>(&line->command)) {
     return run_hash_password(*command, line->global.json, signals);
   }
-  const auto address =
-      choose_address(line->global, [](const char* name) -> const char* { return std::getenv(name); });
+  const auto address = choose_address(
+      line->global, [](const char* name) -> const char* { return std::getenv(name); },
+      std::holds_alternative<WorkArguments>(line->command) ? kWorkersPort : client::kDefaultPort);
   if (!address) return Context(line->global, {}, signals).fail(address.error());
   Context context(line->global, *address, signals);
   return std::visit(Overloaded{
@@ -46,6 +47,7 @@ int run_program(std::vector<std::string> arguments) {
                         [&](ServerArguments& command) { return run_server(context, command); },
                         [&](TopArguments& command) { return run_top(context, command); },
                         [&](BenchArguments& command) { return run_bench(context, command); },
+                        [&](WorkArguments& command) { return run_work(context, command); },
                         [&](HashPasswordArguments&) -> int { std::unreachable(); },  // above
                     },
                     line->command);

@@ -63,10 +63,12 @@ class Run {
 
 }  // namespace
 
-LeaseRunner::LeaseRunner(Lane& lane, std::vector<Handler*> handlers, ResultAccount* results,
-                         std::function<void()> wake, std::shared_ptr<spdlog::logger> log)
+LeaseRunner::LeaseRunner(Lane& lane, std::vector<LeaseHandler> handlers, HandlerUse& use,
+                         ResultAccount* results, std::function<void()> wake,
+                         std::shared_ptr<spdlog::logger> log)
     : lane_(lane),
       handlers_(std::move(handlers)),
+      use_(use),
       results_(results),
       wake_(std::move(wake)),
       log_(std::move(log)) {}
@@ -76,17 +78,20 @@ LeaseRunner::~LeaseRunner() = default;
 // ---- For the link ----
 
 bool LeaseRunner::begin(LeaseKey lease, LeasedJobs jobs) {
-  const auto handler = std::ranges::find(handlers_, jobs.handler, &Handler::name);
-  if (handler == handlers_.end()) return false;
+  const auto served = std::ranges::find(handlers_, jobs.handler,
+                                        [](const LeaseHandler& each) { return each.handler->name(); });
+  if (served == handlers_.end() || !use_.enter(*served->handler)) return false;
   BatchOptions options;
   options.id = std::move(jobs.id);
   options.tenant = std::move(jobs.tenant);
   options.queue_tenant = kTenant;
   options.trace = std::move(jobs.trace);
   options.slots = 1;
+  options.gate = served->gate;
   options.timeout = jobs.timeout;
   options.results = results_;
-  auto batch = std::make_shared<LeaseBatch>(std::move(options), **handler, std::move(jobs.payloads), this);
+  auto batch =
+      std::make_shared<LeaseBatch>(std::move(options), *served->handler, std::move(jobs.payloads), this);
   batch->key = lease;
   batch->range = jobs.range;
   // As if the jobs below the range had ended here: so the others have the indexes of the upstream's batch.
@@ -176,6 +181,7 @@ bool LeaseRunner::take(LeaseSink& sink) {
     pass_on(*batch, sink);
     goes_on = goes_on || !is_over;
     if (!is_over) continue;
+    use_.leave(batch->handler());
     sink.ended(batch->key);
     leases_.erase(batch->key);
   }

@@ -17,6 +17,7 @@
 #include "core/sync/mutex.h"
 #include "core/sync/thread_role.h"
 #include "daemon/base/rate_gate.h"
+#include "daemon/upstream/handler_use.h"
 #include "daemon/upstream/upstream_host.h"
 
 namespace spdlog {
@@ -27,6 +28,13 @@ namespace locksley::daemon {
 
 // The role of the thread that runs the connections to the upstream (daemon/upstream/upstream.h).
 inline constexpr ThreadRole kUpstreamThread;
+
+// A handler that runs jobs of leases, and the gate of its lane to which they belong.
+struct LeaseHandler {
+  Handler* handler = nullptr;
+  GateId gate = 0;
+  bool operator==(const LeaseHandler&) const = default;
+};
 
 // Takes the results of leases: the link, or a test.
 class LeaseSink {
@@ -49,8 +57,8 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
  public:
   // `results`: the memory that results take is charged to it; null: not counted. `wake` makes the upstream thread call
   // take() soon; any thread calls it.
-  LeaseRunner(Lane& lane, std::vector<Handler*> handlers, ResultAccount* results, std::function<void()> wake,
-              std::shared_ptr<spdlog::logger> log);
+  LeaseRunner(Lane& lane, std::vector<LeaseHandler> handlers, HandlerUse& use, ResultAccount* results,
+              std::function<void()> wake, std::shared_ptr<spdlog::logger> log);
   ~LeaseRunner() override;
 
   // ---- For the link ----
@@ -93,7 +101,8 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
 
   // Constant.
   Lane& lane_;
-  const std::vector<Handler*> handlers_;
+  const std::vector<LeaseHandler> handlers_;
+  HandlerUse& use_;
   ResultAccount* const results_;
   const std::function<void()> wake_;
   const std::shared_ptr<spdlog::logger> log_;

@@ -72,8 +72,9 @@ std::string Address::text() const {
   return (ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-Expected<Address> parse_address(std::string_view text) {
+Expected<Address> parse_address(std::string_view text, std::uint16_t default_port) {
   Address address;
+  address.port = default_port;
   const auto scheme_end = text.find("://");
   if (scheme_end == std::string_view::npos) return with_host_and_port(address, text, text);
 

@@ -29,7 +29,8 @@ struct Address {
 };
 
 // Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: redis://, locksley://, and with TLS rediss://, locksleys://;
-// [user[:password]@]host[:port][/0]. User and password are percent-decoded. Fails with kAddress.
-Expected<Address> parse_address(std::string_view text);
+// [user[:password]@]host[:port][/0]. User and password are percent-decoded. `default_port`: where none is given. Fails
+// with kAddress.
+Expected<Address> parse_address(std::string_view text, std::uint16_t default_port = kDefaultPort);
 
 }  // namespace locksley::client

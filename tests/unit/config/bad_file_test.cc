@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"ColumnsCountCharacters", "{\"h\xC3\xA9\": 1, pool: {workers: x}}\n",
                 "f:1:2: h\xC3\xA9: unknown key, expected listen, http, pool, scheduling, limits, store, "
                 "handlers, "
-                "users, metrics, log, process or shutdown\n"
+                "users, upstream, metrics, log, process or shutdown\n"
                 "f:1:27: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},
         BadFile{"LinesEndAsOnWindows", "pool:\r\n  workers: x\r\n",
                 "f:2:12: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},

@@ -22,6 +22,15 @@ Config all_changed() {
   config.store = {"p", Durability::kAsync, 1h, Limit{1}};
   config.handlers["h"].plugin = "p";
   config.users["u"].password_hash = "x";
+  config.upstream = {.url = "rediss://queue",
+                     .name = "n",
+                     .handlers = {"h"},
+                     .password_file = "p",
+                     .ca_file = "a",
+                     .cert_file = "c",
+                     .key_file = "k",
+                     .max_leased_bytes = mebibytes(2),
+                     .insecure = Insecure::kYes};
   config.metrics = {1, 2};
   config.log = {LogLevel::kDebug, LogFormat::kJson, AuditLines::kNo};
   config.process = {"nobody", CoreDumps::kYes};
@@ -68,15 +77,19 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "store.max_bytes",
                                "handlers.h",
                                "users.u",
+                               "upstream.handlers",
                                "metrics.deepest_batches",
                                "metrics.tenants",
                                "log.level",
                                "log.format",
                                "log.audit",
                                "shutdown.drain_timeout"}));
-  EXPECT_EQ(reload.restart, (Keys{"listen.address", "listen.port", "listen.threads", "http.address",
-                                  "http.port", "scheduling.share", "scheduling.reserved_workers",
-                                  "store.path", "store.durability", "process.user", "process.core_dumps"}));
+  EXPECT_EQ(reload.restart,
+            (Keys{"listen.address", "listen.port", "listen.threads", "http.address", "http.port",
+                  "scheduling.share", "scheduling.reserved_workers", "store.path", "store.durability",
+                  "upstream.url", "upstream.name", "upstream.password_file", "upstream.ca_file",
+                  "upstream.cert_file", "upstream.key_file", "upstream.max_leased_bytes", "upstream.insecure",
+                  "process.user", "process.core_dumps"}));
   EXPECT_EQ(reload.live.size() + reload.restart.size(), all_keys().size());
 }
 
@@ -90,6 +103,7 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   expected.http.port = old_config.http.port;
   expected.handlers = new_config.handlers;
   expected.users = new_config.users;
+  expected.upstream.handlers = new_config.upstream.handlers;
   expected.pool = new_config.pool;
   expected.scheduling.quantum = new_config.scheduling.quantum;
   expected.limits = new_config.limits;

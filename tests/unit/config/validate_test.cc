@@ -51,6 +51,60 @@ TEST(ValidateTest, ContradictionsHoldForAConfigBuiltInCode) {
             "limits.max_batch_jobs: expected at most limits.max_queued_jobs (1), found \"10000000\"\n");
 }
 
+TEST(ValidateTest, AnUpstreamOnAnotherMachineNeedsTls) {
+  const auto problems_of = [](const std::string& url, Insecure insecure = Insecure::kNo) {
+    Config config;
+    config.upstream.url = url;
+    config.upstream.insecure = insecure;
+    return shown(check(config));
+  };
+  for (const char* url : {"rediss://queue:7771", "rediss://renderer@queue", "redis://127.0.0.1:7771",
+                          "redis://u@localhost", "redis://[::1]:7771"}) {
+    EXPECT_EQ(problems_of(url), "") << url;
+  }
+  EXPECT_EQ(problems_of("redis://queue:7771", Insecure::kYes), "");
+  for (const char* url : {"redis://queue:7771", "redis://127.0.0.1.evil:7771", "redis://127.0.0.1@queue"}) {
+    EXPECT_EQ(problems_of(url),
+              "upstream.url: expected rediss:// for another machine, or insecure: true, because payloads and "
+              "the password "
+              "would not be encrypted, found \"" +
+                  std::string(url) + "\"\n");
+  }
+}
+
+TEST(ValidateTest, AnUpstreamsUrlHasNoPassword) {
+  for (const char* url :
+       {"rediss://u:secret@queue", "queue:7771", "http://queue", "rediss://", "redis://u@"}) {
+    Config config;
+    config.upstream.url = url;
+    EXPECT_EQ(shown(check(config)).substr(0, 84),
+              "upstream.url: expected a URL such as rediss://user@host:7771, without a password, fo")
+        << url;
+  }
+}
+
+TEST(ValidateTest, KeysOfAnUpstreamBelongTogether) {
+  Config config;
+  config.upstream.name = "host-7";
+  EXPECT_EQ(shown(check(config)), "upstream: expected url with the other keys, found none\n");
+  config.upstream.url = "rediss://queue";
+  config.upstream.cert_file = "host-7.pem";
+  EXPECT_EQ(shown(check(config)),
+            "upstream: expected cert_file and key_file together, found cert_file alone\n");
+  config.upstream.key_file = "host-7.key";
+  EXPECT_EQ(shown(check(config)), "");
+  config.upstream.url = "redis://127.0.0.1";
+  EXPECT_EQ(shown(check(config)),
+            "upstream.url: expected rediss:// where there is a ca_file or a cert_file, found "
+            "\"redis://127.0.0.1\"\n");
+  config.upstream = {};
+  config.upstream.url = "rediss://queue";
+  config.upstream.name = "host 7";
+  EXPECT_EQ(shown(check(config)),
+            "upstream.name: expected a name of at most 128 printable characters without spaces, found \"host "
+            "7\"\n");
+}
+
 TEST(ValidateTest, ReservedWorkersAreFreeWhileTheNumberOfWorkersIs) {
   Config config;
   config.scheduling.reserved_workers = 8;

@@ -48,6 +48,22 @@ TEST(CliOptionsTest, SubmitTakesTheOptionsOfTheWire) {
   EXPECT_THAT(submit.payloads.arguments, ElementsAre("a", "b"));
 }
 
+TEST(CliOptionsTest, WorkTakesAProgramAndItsArguments) {
+  const auto work = parsed<WorkArguments>("work run --slots 4 --name n --insecure -- prog --json -- x");
+  EXPECT_EQ(work.handler, "run");
+  EXPECT_THAT(work.program, ElementsAre("prog", "--json", "--", "x"));
+  EXPECT_EQ(work.slots, 4U);
+  EXPECT_EQ(work.name, "n");
+  EXPECT_TRUE(work.insecure);
+  EXPECT_THAT(parsed<WorkArguments>("work -- h p").program, ElementsAre("p"));
+  EXPECT_FALSE(parse("work h"));
+  EXPECT_EQ(choose_address(
+                {.url = "redis://h"}, [](const char*) -> const char* { return nullptr; }, kWorkersPort)
+                .value()
+                .port,
+            7771);
+}
+
 TEST(CliOptionsTest, ARangeTakesATemplate) {
   const auto submit = parsed<SubmitArguments>("submit echo --range -5 10 x{}");
   EXPECT_EQ(submit.payloads.range, (std::pair<std::int64_t, std::int64_t>(-5, 10)));

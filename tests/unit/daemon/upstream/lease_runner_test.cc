@@ -53,8 +53,9 @@ class LeaseRunnerTest : public locksley::testing::PoolFixture {
 
   void serve(NativeHandler run, ResultAccount* results = nullptr) {
     const ThreadRoleScope role(kUpstreamThread);
+    last_handler = &handler(std::move(run));
     runner = std::make_unique<LeaseRunner>(
-        lane, std::vector<Handler*>{&handler(std::move(run))}, results, [this] { ++wakes; },
+        lane, std::vector<LeaseHandler>{{.handler = last_handler}}, use, results, [this] { ++wakes; },
         std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
   void TearDown() override {
@@ -87,6 +88,8 @@ class LeaseRunnerTest : public locksley::testing::PoolFixture {
 
   std::atomic<int> wakes{0};
   Ledger ledger;
+  Handler* last_handler = nullptr;
+  HandlerUse use;
   std::unique_ptr<LeaseRunner> runner;
 };
 
@@ -211,6 +214,24 @@ TEST_F(LeaseRunnerTest, AHandlerThatIsNotThereIsRefused) {
   LeasedJobs leased = jobs(0, 1);
   leased.handler = "other";
   EXPECT_FALSE(begin(1, std::move(leased)));
+}
+
+TEST_F(LeaseRunnerTest, AHeldHandlerIsRefusedAndIsAtRestWhenItsLeasesHaveEnded) {
+  std::atomic<bool> goes_on{false};
+  serve([&](JobContext& context, std::string_view) {
+    while (!goes_on && !context.should_stop()) std::this_thread::yield();
+  });
+  Handler& held = *last_handler;
+  ASSERT_TRUE(begin(1, jobs(0, 1)));
+  use.hold(held);
+  EXPECT_FALSE(begin(2, jobs(1, 2)));
+  EXPECT_FALSE(use.is_at_rest(held));
+  goes_on = true;
+  take_until(1);
+  EXPECT_TRUE(use.is_at_rest(held));
+  use.release(held);
+  ASSERT_TRUE(begin(3, jobs(1, 2)));
+  take_until(3);
 }
 
 TEST_F(LeaseRunnerTest, WhileResultsFillTheirAccountNoJobStarts) {

@@ -1,0 +1,188 @@
+#include "daemon/upstream/upstream.h"
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <future>
+#include <random>
+#include <utility>
+
+#include "daemon/base/io_loop.h"
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 7771;  // `workers.port`
+
+}  // namespace
+
+std::expected<client::Address, std::string> upstream_address(const config::Upstream& settings,
+                                                             std::string_view password) {
+  auto address = client::parse_address(settings.url, kDefaultPort);
+  if (!address) return std::unexpected("upstream.url: " + address.error().message);
+  if (!password.empty()) address->password = password;
+  address->ca_file = settings.ca_file;
+  address->certificate = settings.cert_file;
+  address->key = settings.key_file;
+  return *std::move(address);
+}
+
+Upstream::Upstream(Parts parts)
+    : parts_(std::move(parts)), work_(io_.get_executor()), seed_(std::random_device{}()) {
+  const std::uint64_t most = parts_.settings.max_leased_bytes.count;
+  results_.set_limit(most);
+  results_.on_change([this] {
+    const MutexLock lock(mutex_);
+    for (Lane* const lane : lanes_) lane->reopen_tenants();
+  });
+}
+
+Upstream::~Upstream() { end(std::chrono::milliseconds(0)); }
+
+template <class Function>
+void Upstream::post(Function function) {
+  asio::post(io_, [this, function = std::move(function)]() mutable {
+    kUpstreamThread.assert_held();
+    function();
+  });
+}
+
+void Upstream::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Upstream::run() {
+  const ThreadRoleScope role(kUpstreamThread);
+  run_io_loop(io_,
+              {.may_poll = [this] { return parts_.pool != nullptr && parts_.pool->has_free_worker(); },
+               .awaits_worker =
+                   [this] {
+                     kUpstreamThread.assert_held();
+                     return is_busy();
+                   }},
+              stretches_);
+}
+
+bool Upstream::is_busy() const {
+  return std::ranges::any_of(served_, [](const Served& served) {
+    kUpstreamThread.assume_held();
+    return served.connection->is_busy();
+  });
+}
+
+std::string Upstream::name_of(const Lane& lane) const {
+  const std::string& name = parts_.settings.name.empty() ? parts_.host_name : parts_.settings.name;
+  // The pool's.
+  return lane.name() == "cpu" ? name : name + "/" + lane.name();
+}
+
+void Upstream::offer(std::vector<OfferedLane> lanes) {
+  {
+    const MutexLock lock(mutex_);
+    for (const OfferedLane& offered : lanes) {
+      if (std::ranges::find(lanes_, offered.lane) == lanes_.end()) lanes_.push_back(offered.lane);
+    }
+  }
+  post([this, lanes = std::move(lanes)]() mutable {
+    kUpstreamThread.assert_held();
+    take_offer(std::move(lanes));
+  });
+}
+
+void Upstream::take_offer(std::vector<OfferedLane> lanes) {
+  if (is_draining_) return;
+  std::vector<Served> kept;
+  for (Served& served : served_) {
+    const auto same = std::ranges::find(lanes, served.offer);
+    if (same != lanes.end()) {
+      lanes.erase(same);
+      kept.push_back(std::move(served));
+    } else {
+      served.connection->drain();
+      retired_.push_back(std::move(served));
+    }
+  }
+  served_ = std::move(kept);
+  for (OfferedLane& offered : lanes) {
+    if (offered.slots != 0 && !offered.handlers.empty()) add(std::move(offered));
+  }
+}
+
+void Upstream::add(OfferedLane offer) {
+  UpstreamLinkOptions options;
+  options.name = name_of(*offer.lane);
+  options.slots = offer.slots;
+  for (const LeaseHandler& served : offer.handlers) options.handlers.push_back(served.handler->name());
+  options.user = parts_.address.user;
+  options.password = parts_.address.password;
+  options.max_kept_bytes = parts_.settings.max_leased_bytes.count;
+  options.seed = seed_++;
+  auto connection =
+      std::make_unique<UpstreamConnection>(UpstreamConnection::Parts{.io = io_,
+                                                                     .address = parts_.address,
+                                                                     .link = std::move(options),
+                                                                     .lane = *offer.lane,
+                                                                     .handlers = offer.handlers,
+                                                                     .use = parts_.use,
+                                                                     .results = results_,
+                                                                     .changed =
+                                                                         [this] {
+                                                                           kUpstreamThread.assert_held();
+                                                                           check_done();
+                                                                         },
+                                                                     .log = parts_.log});
+  served_.push_back({std::move(offer), std::move(connection)});
+  served_.back().connection->start();
+}
+
+void Upstream::begin_drain() {
+  if (std::exchange(is_draining_, true)) return;
+  for (const Served& served : served_) served.connection->drain();
+}
+
+void Upstream::drain(std::function<void()> done) {
+  post([this, done = std::move(done)]() mutable {
+    kUpstreamThread.assert_held();
+    done_ = std::move(done);
+    begin_drain();
+    check_done();
+  });
+}
+
+void Upstream::stop() {
+  post([this] {
+    kUpstreamThread.assert_held();
+    is_draining_ = true;
+    for (const std::vector<Served>* const all : {&served_, &retired_}) {
+      for (const Served& served : *all) served.connection->stop();
+    }
+    check_done();
+  });
+}
+
+void Upstream::check_done() {
+  if (!is_draining_ || !done_) return;
+  for (const std::vector<Served>* const all : {&served_, &retired_}) {
+    for (const Served& served : *all) {
+      if (!served.connection->is_done()) return;
+    }
+  }
+  std::exchange(done_, nullptr)();
+}
+
+void Upstream::end(std::chrono::milliseconds patience) {
+  if (!thread_.joinable()) return;
+  const auto is_done = std::make_shared<std::promise<void>>();
+  auto done = is_done->get_future();
+  drain([is_done] { is_done->set_value(); });
+  (void)done.wait_for(patience);
+  post([this] {
+    kUpstreamThread.assert_held();
+    for (const std::vector<Served>* const all : {&served_, &retired_}) {
+      for (const Served& served : *all) served.connection->abandon();
+    }
+    io_.stop();
+  });
+  thread_.join();
+}
+
+}  // namespace locksley::daemon

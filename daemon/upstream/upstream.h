@@ -1,0 +1,115 @@
+// This daemon as a remote worker of another one: all connections to the upstream daemon, and their thread.
+#pragma once
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config/config.h"
+#include "core/lane/lane.h"
+#include "core/pool/pool.h"
+#include "core/ring/result_account.h"
+#include "core/sync/mutex.h"
+#include "daemon/base/stretch_meter.h"
+#include "daemon/upstream/lease_runner.h"
+#include "daemon/upstream/upstream_connection.h"
+#include "proto/clients/cpp/url.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+// What a lane of this daemon offers to the upstream.
+struct OfferedLane {
+  Lane* lane = nullptr;
+  std::uint32_t slots = 0;
+  std::vector<LeaseHandler> handlers = {};
+  bool operator==(const OfferedLane&) const = default;
+};
+
+// Where the upstream is, and as whom to log in: from the configuration and its password. The error is a sentence.
+std::expected<client::Address, std::string> upstream_address(const config::Upstream& settings,
+                                                             std::string_view password);
+
+// Leases jobs for the lanes of this daemon, one connection for each lane.
+//
+// Owned by main(), after the pool and the handlers, which outlive it. Its life: offer(), start(), … drain() and stop(),
+// end(); destroyed after the executors of all lanes have ended, since their batches report to it. offer(), drain(),
+// stop(): any thread; they return at once. start() and end(): main's thread; end() blocks for at most `patience`. An
+// upstream that cannot be reached is logged, and tried again; nothing fails.
+class Upstream {
+ public:
+  struct Parts {
+    config::Upstream settings;
+    client::Address address;
+    std::string host_name;  // the worker's name where the configuration has none
+    HandlerUse& use;
+    const Pool* pool;  // whether polling takes no time from it; null: the thread never polls
+    std::shared_ptr<spdlog::logger> log;
+  };
+
+  explicit Upstream(Parts parts);
+  ~Upstream();
+  Upstream(const Upstream&) = delete;
+  Upstream& operator=(const Upstream&) = delete;
+
+  void start();
+  // From now on these lanes, with these slots and handlers. A lane whose offer has changed, or that is not among them,
+  // finishes or hands back what it holds on its old connection.
+  void offer(std::vector<OfferedLane> lanes);
+  // Claims nothing more. `done` is called on another thread when nothing is held.
+  void drain(std::function<void()> done);
+  // Asks running jobs to stop, too.
+  void stop();
+  // After stop(): waits until nothing is held, at most so long, and ends the thread. What is left goes back to the
+  // upstream with the connections.
+  void end(std::chrono::milliseconds patience);
+
+ private:
+  struct Served {
+    OfferedLane offer;
+    std::unique_ptr<UpstreamConnection> connection;
+  };
+
+  void run();
+  void take_offer(std::vector<OfferedLane> lanes) LOCKSLEY_REQUIRES(kUpstreamThread);
+  void add(OfferedLane offer) LOCKSLEY_REQUIRES(kUpstreamThread);
+  std::string name_of(const Lane& lane) const;
+  void check_done() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void begin_drain() LOCKSLEY_REQUIRES(kUpstreamThread);
+  bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread);
+  template <class Function>
+  void post(Function function);
+
+  // Constant.
+  const Parts parts_;
+
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  ResultAccount results_;
+  IoStretches stretches_;
+
+  std::vector<Served> served_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  // Connections of earlier offers. Kept, because Asio may hold callbacks for them.
+  std::vector<Served> retired_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  std::function<void()> done_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // empty: not asked for, or called
+  bool is_draining_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  std::uint64_t seed_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+
+  // The lanes that were ever offered, for results_.
+  Mutex mutex_;
+  std::vector<Lane*> lanes_ LOCKSLEY_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace locksley::daemon

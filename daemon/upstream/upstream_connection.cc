@@ -1,0 +1,294 @@
+#include "daemon/upstream/upstream_connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <spdlog/logger.h>
+
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/connect.hpp>
+#include <asio/post.hpp>
+#include <asio/ssl/stream.hpp>
+#include <string_view>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/base/time.h"
+
+namespace locksley::daemon {
+namespace {
+
+// Of a connection, the TLS handshake included. A guess.
+constexpr std::chrono::seconds kConnectTimeout{10};
+// A peer that vanished without a word is noticed after about so long: a lease lasts as long, unless the upstream says
+// otherwise.
+constexpr int kSilenceSeconds = 10;
+
+}  // namespace
+
+UpstreamConnection::UpstreamConnection(Parts parts)
+    : parts_(std::move(parts)),
+      runner_(
+          parts_.lane, parts_.handlers, parts_.use, &parts_.results,
+          [this] {
+            asio::post(parts_.io, [this] {
+              kUpstreamThread.assert_held();
+              take_results();
+            });
+          },
+          parts_.log),
+      link_(runner_, parts_.link, steady_now()),
+      kept_(&parts_.results),
+      resolver_(parts_.io),
+      socket_(parts_.io),
+      timer_(parts_.io),
+      connect_timer_(parts_.io),
+      hold_off_timer_(parts_.io) {}
+
+UpstreamConnection::~UpstreamConnection() = default;
+
+// ---- The link ----
+
+void UpstreamConnection::drain() {
+  link_.drain(steady_now());
+  serve();
+}
+
+void UpstreamConnection::stop() {
+  link_.stop(steady_now());
+  serve();
+}
+
+void UpstreamConnection::settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
+                                std::string outputs) {
+  kUpstreamThread.assert_held();
+  link_.settle(lease, status, first, count, std::move(outputs), steady_now());
+}
+
+void UpstreamConnection::ended(LeaseKey lease) {
+  kUpstreamThread.assert_held();
+  link_.ended(lease, steady_now());
+}
+
+void UpstreamConnection::take_results() {
+  if (runner_.take(*this)) {
+    hold_off_timer_.expires_after(LeaseRunner::kHoldOff);
+    hold_off_timer_.async_wait([this](const asio::error_code& error) {
+      kUpstreamThread.assert_held();
+      if (!error) take_results();
+    });
+  }
+  serve();
+}
+
+void UpstreamConnection::serve() {
+  if (is_abandoned_) return;
+  if (is_open_) {
+    link_.flush(steady_now());
+    write();
+    if (link_.is_broken()) close(link_.trouble());
+  }
+  kept_.set(link_.stats().kept_bytes);
+  log_state();
+  if (link_.is_done()) {
+    if (is_open_) close("");
+    return parts_.changed();
+  }
+  if (!is_connecting_ && !is_open_ && !is_closing_ && link_.wants_connection(steady_now())) connect();
+  arm_timer();
+}
+
+void UpstreamConnection::arm_timer() {
+  if (is_connecting_ || is_closing_) return;
+  const std::optional<Nanoseconds> next = link_.next_timer();
+  if (!next || *next == timer_at_) return;
+  timer_at_ = *next;
+  timer_.expires_at(Instant(*next));
+  timer_.async_wait([this](const asio::error_code& error) {
+    kUpstreamThread.assert_held();
+    if (error || is_abandoned_) return;
+    timer_at_ = Nanoseconds{0};
+    link_.advance(steady_now());
+    serve();
+  });
+}
+
+void UpstreamConnection::log_state() {
+  if (link_.is_joined() != was_joined_) {
+    was_joined_ = link_.is_joined();
+    if (was_joined_) {
+      std::string refused;
+      for (const std::string& name : link_.refused()) refused += (refused.empty() ? "" : " ") + name;
+      LogLine("joined the upstream daemon")
+          .with("upstream", parts_.address.text())
+          .with("name", parts_.link.name)
+          .with("lane", parts_.lane.name())
+          .with("slots", parts_.link.slots)
+          .with("handlers", parts_.link.handlers.size() - link_.refused().size())
+          .with("refused", refused)
+          .write(*parts_.log, spdlog::level::info);
+      logged_.clear();
+    }
+  }
+  if (was_joined_ || link_.trouble().empty() || link_.trouble() == logged_) return;
+  logged_ = link_.trouble();
+  LogLine("no connection to the upstream daemon")
+      .with("upstream", parts_.address.text())
+      .with("name", parts_.link.name)
+      .with("reason", logged_)
+      .write(*parts_.log, spdlog::level::warn);
+}
+
+// ---- The socket ----
+
+void UpstreamConnection::connect() {
+  is_connecting_ = true;
+  ++operations_;
+  connect_timer_.expires_after(kConnectTimeout);
+  connect_timer_.async_wait([this](const asio::error_code& error) {
+    kUpstreamThread.assert_held();
+    if (!error && is_connecting_) close("no connection in " + std::to_string(kConnectTimeout.count()) + " s");
+  });
+  // A name goes through the resolver, which is a thread of Asio's; a number needs none.
+  asio::error_code not_a_number;
+  const auto number = asio::ip::make_address(parts_.address.host, not_a_number);
+  if (!not_a_number) {
+    return socket_.async_connect({number, parts_.address.port}, [this](const asio::error_code& error) {
+      kUpstreamThread.assert_held();
+      on_connected(error);
+    });
+  }
+  resolver_.async_resolve(
+      parts_.address.host, std::to_string(parts_.address.port),
+      [this](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& found) {
+        kUpstreamThread.assert_held();
+        if (error || is_closing_) return on_connected(error);
+        asio::async_connect(socket_, found, [this](const asio::error_code& last, const auto&) {
+          kUpstreamThread.assert_held();
+          on_connected(last);
+        });
+      });
+}
+
+void UpstreamConnection::on_connected(const asio::error_code& error) {
+  if (error) close("cannot connect: " + error.message());
+  if (is_closing_) return end_operation();
+  set_socket_options();
+  if (parts_.address.tls) return secure();
+  --operations_;
+  open();
+}
+
+void UpstreamConnection::set_socket_options() {
+  asio::error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  const int socket = socket_.native_handle();
+  const auto set = [socket](int name, int value) {
+    ::setsockopt(socket, IPPROTO_TCP, name, &value, sizeof value);
+  };
+  set(TCP_USER_TIMEOUT, kSilenceSeconds * 1000);
+  set(TCP_KEEPIDLE, kSilenceSeconds);
+  set(TCP_KEEPINTVL, 5);
+  set(TCP_KEEPCNT, 3);
+}
+
+void UpstreamConnection::secure() {
+  auto stream = client::make_tls_stream(socket_, parts_.address);
+  if (!stream) {
+    close(stream.error().message);
+    return end_operation();
+  }
+  tls_ = std::move(*stream);
+  tls_->async_handshake(client::TlsStream::client, [this](const asio::error_code& error) {
+    kUpstreamThread.assert_held();
+    if (error) close(client::explain_handshake(*tls_, error, parts_.address));
+    if (is_closing_) return end_operation();
+    --operations_;
+    open();
+  });
+}
+
+void UpstreamConnection::open() {
+  is_connecting_ = false;
+  is_open_ = true;
+  connect_timer_.cancel();
+  link_.connected(steady_now());
+  read();
+  serve();
+}
+
+void UpstreamConnection::read() {
+  ++operations_;
+  const auto space = link_.space();
+  const auto done = [this](const asio::error_code& error, std::size_t bytes) {
+    kUpstreamThread.assert_held();
+    if (error && !is_closing_) {
+      const bool is_end = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
+      close(is_end ? "the connection was closed" : "the connection broke: " + error.message());
+    }
+    if (is_closing_) return end_operation();
+    --operations_;
+    link_.received(bytes, steady_now());
+    serve();
+    if (is_open_) read();
+  };
+  const asio::mutable_buffer into(space.data(), space.size());
+  tls_ ? tls_->async_read_some(into, done) : socket_.async_read_some(into, done);
+}
+
+void UpstreamConnection::write() {
+  if (is_writing_ || link_.output().empty()) return;
+  is_writing_ = true;
+  ++operations_;
+  std::array<std::string_view, 16> views;
+  std::array<asio::const_buffer, views.size()> buffers;
+  const std::size_t used = link_.output().gather(views);
+  for (std::size_t i = 0; i < used; ++i) buffers[i] = asio::const_buffer(views[i].data(), views[i].size());
+  const auto done = [this](const asio::error_code& error, std::size_t bytes) {
+    kUpstreamThread.assert_held();
+    is_writing_ = false;
+    // The upstream may have said why before it closed: a read tells.
+    if (error || is_closing_) return end_operation();
+    --operations_;
+    link_.output().consume(bytes);
+    serve();
+  };
+  tls_ ? tls_->async_write_some(buffers, done) : socket_.async_write_some(buffers, done);
+}
+
+void UpstreamConnection::close(std::string why) {
+  if (std::exchange(is_closing_, true)) return;
+  why_ = std::move(why);
+  is_open_ = false;
+  connect_timer_.cancel();
+  resolver_.cancel();
+  asio::error_code ignored;
+  socket_.close(ignored);
+  if (operations_ != 0) return;
+  ++operations_;
+  asio::post(parts_.io, [this] {
+    kUpstreamThread.assert_held();
+    end_operation();
+  });
+}
+
+void UpstreamConnection::end_operation() {
+  --operations_;
+  if (!is_closing_ || operations_ != 0) return;
+  is_closing_ = is_connecting_ = false;
+  tls_.reset();
+  link_.disconnected(std::move(why_), steady_now());
+  timer_at_ = Nanoseconds{0};
+  serve();
+}
+
+void UpstreamConnection::abandon() {
+  is_abandoned_ = true;
+  asio::error_code ignored;
+  socket_.close(ignored);
+  resolver_.cancel();
+  runner_.abandon();
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,110 @@
+// One connection to the upstream daemon: the link with a socket, TLS, timers and a runner.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/lane/lane.h"
+#include "core/ring/result_account.h"
+#include "daemon/upstream/lease_runner.h"
+#include "daemon/upstream/upstream_link.h"
+#include "proto/clients/cpp/tls.h"
+#include "proto/clients/cpp/url.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+// Connects, and connects again, for one lane of this daemon; feeds the link, and lets the lane run what it leases.
+//
+// Owned by Upstream, which has the io_context and the thread; both outlive it. Destroyed when the thread has ended.
+// The upstream thread only, which the compiler checks; results of other threads come through the runner's wake-up.
+// Nothing blocks but the reading of certificates. Whatever fails is logged, once for each change, and tried again.
+class UpstreamConnection final : private LeaseSink {
+ public:
+  struct Parts {
+    asio::io_context& io;
+    client::Address address;
+    UpstreamLinkOptions link;
+    Lane& lane;
+    std::vector<LeaseHandler> handlers;
+    HandlerUse& use;
+    ResultAccount& results;         // memory that results take: in batches, and until they are acknowledged
+    std::function<void()> changed;  // is_done() may have changed
+    std::shared_ptr<spdlog::logger> log;
+  };
+
+  explicit UpstreamConnection(Parts parts);
+  ~UpstreamConnection() override;
+
+  void start() LOCKSLEY_REQUIRES(kUpstreamThread) { serve(); }
+  // As those of UpstreamLink.
+  void drain() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void stop() LOCKSLEY_REQUIRES(kUpstreamThread);
+  bool is_done() const LOCKSLEY_REQUIRES(kUpstreamThread) {
+    return link_.is_done() && runner_.running() == 0;
+  }
+  bool is_joined() const LOCKSLEY_REQUIRES(kUpstreamThread) { return link_.is_joined(); }
+  // Whether a lease runs.
+  bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread) { return runner_.running() != 0; }
+  // Closes the socket at once; leases are cancelled, and their results go nowhere.
+  void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
+
+ private:
+  // From the runner.
+  void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
+              std::string outputs) override;
+  void ended(LeaseKey lease) override;
+
+  // After each event: what the link has to say, when it wants to be called, whether the socket is to be closed.
+  void serve() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void take_results() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void connect() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void on_connected(const asio::error_code& error) LOCKSLEY_REQUIRES(kUpstreamThread);
+  void secure() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void open() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void read() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void write() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // Closes the socket; the link is told when the last operation on it has ended.
+  void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);
+  void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void log_state() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void set_socket_options() LOCKSLEY_REQUIRES(kUpstreamThread);
+
+  // Constant.
+  const Parts parts_;
+
+  LeaseRunner runner_;
+  UpstreamLink link_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  ResultAccount::Charge kept_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  asio::ip::tcp::resolver resolver_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  asio::ip::tcp::socket socket_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  std::unique_ptr<client::TlsStream> tls_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // over socket_; null: plain
+  asio::steady_timer timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  asio::steady_timer connect_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  asio::steady_timer hold_off_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  Nanoseconds timer_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};      // 0: not armed
+  std::size_t operations_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = 0;  // on the socket, that have not ended
+  bool is_connecting_ LOCKSLEY_GUARDED_BY(kUpstreamThread) =
+      false;  // until the link is connected, or told why not
+  bool is_open_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  bool is_closing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  bool is_writing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  bool is_abandoned_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);     // it closes
+  std::string logged_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // the trouble of the last line
+  bool was_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+};
+
+}  // namespace locksley::daemon

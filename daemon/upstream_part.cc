@@ -1,0 +1,66 @@
+#include "daemon/upstream_part.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <asio/ip/host_name.hpp>
+#include <fstream>
+#include <utility>
+
+namespace locksley::daemon {
+namespace {
+
+using Problem = std::unexpected<std::string>;
+
+// The first line of the file; empty for no file.
+std::expected<std::string, std::string> read_password(const std::string& file) {
+  std::string password;
+  if (file.empty()) return password;
+  struct stat status{};
+  std::ifstream stream(file);
+  if (::stat(file.c_str(), &status) != 0 || !std::getline(stream, password))
+    return Problem("upstream.password_file: " + file + ": no password can be read from it");
+  if ((status.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    return Problem("upstream.password_file: " + file +
+                   ": every user of this machine can read or change it; chmod o-rwx it");
+  }
+  return password;
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config::Config& config,
+                                                                    const Pool* pool, HandlerUse& use,
+                                                                    std::shared_ptr<spdlog::logger> log) {
+  const config::Upstream& settings = config.upstream;
+  if (settings.url.empty()) return nullptr;
+  const auto password = read_password(settings.password_file);
+  if (!password) return Problem(password.error());
+  auto address = upstream_address(settings, *password);
+  if (!address) return Problem(address.error());
+  asio::error_code error;
+  const std::string host_name = asio::ip::host_name(error);
+  return std::make_unique<Upstream>(Upstream::Parts{.settings = settings,
+                                                    .address = *std::move(address),
+                                                    .host_name = error ? "worker" : host_name,
+                                                    .use = use,
+                                                    .pool = pool,
+                                                    .log = std::move(log)});
+}
+
+std::vector<OfferedLane> offered_lanes(const config::Config& config, HandlerSet& handlers,
+                                       std::uint32_t pool_workers) {
+  const std::vector<std::string>& wanted = config.upstream.handlers;
+  std::vector<OfferedLane> offered;
+  for (const auto& [name, entry] : handlers.directory().entries()) {
+    if (entry.is_held || (!wanted.empty() && std::ranges::find(wanted, name) == wanted.end())) continue;
+    auto lane = std::ranges::find(offered, &entry.lane, &OfferedLane::lane);
+    if (lane == offered.end()) lane = offered.insert(offered.end(), {.lane = &entry.lane});
+    const bool is_pools = lane->lane == handlers.lanes().front();
+    lane->slots = std::max(lane->slots, is_pools ? pool_workers : entry.concurrency);
+    lane->handlers.push_back({.handler = &entry.handler});
+  }
+  return offered;
+}
+
+}  // namespace locksley::daemon

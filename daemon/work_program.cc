@@ -1,0 +1,69 @@
+#include "daemon/work_program.h"
+
+#include <spdlog/logger.h>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/signal_set.hpp>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "daemon/base/exit_codes.h"
+#include "daemon/base/log_line.h"
+#include "daemon/handler_set.h"
+#include "daemon/startup.h"
+#include "daemon/upstream_part.h"
+
+namespace locksley::daemon {
+namespace {
+
+// Waits for the end: of the drain that the first signal begins, or the second signal.
+int serve_until_signal(Upstream& upstream, const config::Config& config, spdlog::logger& log) {
+  asio::io_context io(1);
+  asio::signal_set signals(io, SIGTERM, SIGINT);
+  asio::steady_timer timer(io);
+  int exit_code = kExitOk;
+  const auto give_up = [&](ExitCode code) {
+    exit_code = code;
+    upstream.stop();
+    io.stop();
+  };
+  signals.async_wait([&](const asio::error_code& error, int) {
+    if (error) return;
+    LogLine("draining: nothing new is leased").write(log, spdlog::level::info);
+    upstream.drain([&io] { asio::post(io, [&io] { io.stop(); }); });
+    timer.expires_after(config.shutdown.drain_timeout);
+    timer.async_wait([&](const asio::error_code& cancelled) {
+      if (!cancelled) give_up(kExitTemporary);
+    });
+    signals.async_wait([&](const asio::error_code& second, int) {
+      if (!second) give_up(kExitTerminated);
+    });
+  });
+  io.run();
+  return exit_code;
+}
+
+}  // namespace
+
+int run_work_program(const config::Config& config, std::shared_ptr<spdlog::logger> log) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const FairRing::Options ring = ring_options(config, 1);
+  Lane lane("cpu", ring);  // without a pool: nothing of it is offered
+  const auto handlers = or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig);
+  HandlerUse use;
+  const std::unique_ptr<Upstream> upstream = or_fail(make_upstream(config, nullptr, use, log), kExitConfig);
+  if (upstream == nullptr) throw StartFailure(kExitConfig, "--work: the configuration has no upstream.url");
+  handlers->processes().start();
+  upstream->offer(offered_lanes(config, *handlers, /*pool_workers=*/0));
+  upstream->start();
+  const int exit_code = serve_until_signal(*upstream, config, *log);
+  handlers->processes().begin_stop();
+  upstream->end(std::chrono::seconds(1));
+  handlers->processes().stop();
+  for (Lane* const each : handlers->lanes()) each->detach_all();
+  return exit_code;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,231 @@
+#!/usr/bin/python3
+"""A daemon as the remote worker of another one: it joins, runs what it leases beside its own clients' jobs, and loses no result."""
+
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from certificates import Authority
+from locksley_daemon import DaemonTest, end_with_parent, program, wait_for
+from programs import shell, worker
+from resp import Closed
+from scratch import scratch
+from scripted_upstream import ScriptedUpstream
+
+OK, CONFIG = 0, 78
+
+
+class UpstreamTest(DaemonTest):
+    def upstream(self, pair=None):
+        upstream = ScriptedUpstream(pair)
+        self.addCleanup(upstream.close)
+        return upstream
+
+    def joined(self, upstream, **settings):
+        """A daemon of which the pool's lane alone has joined, and that connection."""
+        daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7", "handlers": ["echo"]}, **settings})
+        worker = upstream.accept()
+        worker.join(["echo"])
+        return daemon, worker
+
+
+class Jobs(UpstreamTest):
+    def test_it_joins_with_its_name_its_slots_and_the_handlers_that_the_upstream_has(self):
+        upstream = self.upstream()
+        self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7"}})
+        join, hello = upstream.accept().join(["echo", "sha256"])
+        self.assertEqual(hello, ["HELLO", "3"])
+        self.assertEqual(join, ["JOIN", "host-7", "SLOTS", "2", "PUSH", "HANDLERS", "echo", "sha256"])
+
+    def test_leased_jobs_run_in_the_pool_beside_those_of_clients(self):
+        daemon, remote = self.joined(self.upstream())
+        remote.expect("CLAIM")
+        remote.lease("l-1", "echo", 100, ["a", "", "c"])
+        client = self.connect(daemon)
+        self.assertEqual(client("RUN", "echo", "JOBS", "mine"), [["ok", "mine"]])
+        self.assertEqual(remote.settled("l-1", 3), {100: ("ok", "a"), 101: ("ok", ""), 102: ("ok", "c")})
+
+    def test_a_large_lease_is_settled_whole(self):
+        _, remote = self.joined(self.upstream())
+        payloads = [f"{i:032}" for i in range(50_000)]
+        remote.expect("CLAIM")
+        remote.lease("l-1", "echo", 0, payloads)
+        results = remote.settled("l-1", len(payloads))
+        self.assertEqual([results[i][1] for i in range(len(payloads))], payloads)
+
+    def test_a_command_knows_the_upstreams_batch_index_attempt_and_tenant(self):
+        upstream = self.upstream()
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7", "handlers": ["script"]}}
+        self.start({"handlers": {"script": shell(concurrency=3)}, **settings})
+        remote = upstream.accept()
+        join, _ = remote.join(["script"])
+        self.assertRegex(join[1], "^host-7/")
+        remote.expect("CLAIM")
+        remote.lease("l-1", "script", 41, ["echo $LOCKSLEY_BATCH $LOCKSLEY_INDEX $LOCKSLEY_ATTEMPT $LOCKSLEY_TENANT", "exit 3"], attempt=5)
+        results = remote.settled("l-1", 2)
+        self.assertEqual(results[41], ("ok", "b7 41 5 alice\n"))
+        self.assertEqual(results[42][0], "error")
+
+    def test_the_time_out_of_a_leased_job_is_enforced_here(self):
+        upstream = self.upstream()
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["script"]}}
+        self.start({"handlers": {"script": shell()}, **settings})
+        remote = upstream.accept()
+        remote.join(["script"])
+        remote.expect("CLAIM")
+        remote.lease("l-1", "script", 0, ["sleep 600"], timeout_ms=200)
+        self.assertEqual(remote.settled("l-1", 1)[0][0], "timeout")
+
+
+class Orders(UpstreamTest):
+    def script_lease(self, payloads):
+        upstream = self.upstream()
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["script"]}}
+        daemon = self.start({"handlers": {"script": shell(concurrency=1)}, **settings})
+        remote = upstream.accept()
+        remote.join(["script"])
+        remote.expect("CLAIM")
+        remote.lease("l-1", "script", 0, payloads)
+        return daemon, remote
+
+    def test_a_cut_hands_back_what_has_not_started(self):
+        _, remote = self.script_lease(["echo begun; sleep 0.3"] + ["true"] * 99)
+        remote.push("CUT", "l-1", 50)
+        yielded = remote.expect("YIELD", "l-1")
+        self.assertEqual(yielded, ["YIELD", "l-1", "50"])
+        remote.send(b":50\r\n")
+        self.assertEqual(sorted(remote.settled("l-1", 50)), list(range(50)))
+
+    def test_stop_ends_the_program_and_the_lease_goes_back(self):
+        _, remote = self.script_lease(["sleep 600", "true"])
+        remote.push("STOP", "l-1")
+        self.assertEqual(remote.expect("YIELD"), ["YIELD", "l-1"])
+
+    def test_at_its_end_it_finishes_what_runs_hands_back_the_rest_and_leaves(self):
+        mark = scratch(self) / "begun"
+        daemon, remote = self.script_lease([f"touch {mark}; sleep 0.3; echo done", "true", "true"])
+        wait_for("the first job", mark.exists)
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(remote.expect("YIELD"), ["YIELD", "l-1", "1"])
+        remote.send(b":2\r\n")
+        self.assertEqual(remote.settled("l-1", 1), {0: ("ok", "done\n")})
+        remote.expect("LEAVE")
+        remote.send(b"+OK\r\n")
+        self.assertEqual(daemon.wait_end(), OK)
+
+
+class Faults(UpstreamTest):
+    def test_results_without_an_answer_are_sent_again_after_a_reconnect(self):
+        upstream = self.upstream()
+        _, remote = self.joined(upstream)
+        remote.expect("CLAIM")
+        remote.lease("l-1", "echo", 0, ["a", "b"])
+        remote.expect("SETTLE", "l-1")
+        remote.close()  # the results were lost on their way
+        remote = upstream.accept()
+        remote.join(["echo"])
+        self.assertEqual(remote.expect("RECLAIM")[:5], ["RECLAIM", "7", "1", "0", "2"])
+        remote.send(b"*2\r\n$3\r\nl-2\r\n*1\r\n*2\r\n:0\r\n:2\r\n")
+        self.assertEqual(remote.settled("l-2", 2), {0: ("ok", "a"), 1: ("ok", "b")})
+
+    def test_an_upstream_that_comes_later_is_found(self):
+        upstream = self.upstream()
+        port = upstream.port
+        upstream.close()
+        daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{port}", "name": "host-7", "handlers": ["echo"]}})
+        daemon.wait_for_log("no connection to the upstream daemon.*refused")
+        later = self.upstream_at(port)
+        later.accept().join(["echo"])
+        daemon.wait_for_log("joined the upstream daemon")
+        self.assertEqual(daemon.log().count("no connection to the upstream daemon"), 1)
+
+    def upstream_at(self, port):
+        later = ScriptedUpstream()
+        later.listener.close()
+        later.listener = socket.create_server(("127.0.0.1", port))
+        later.listener.settimeout(30)
+        self.addCleanup(later.close)
+        return later
+
+    def test_what_is_not_the_protocol_ends_the_connection_and_is_tried_again(self):
+        upstream = self.upstream()
+        daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["echo"]}})
+        remote = upstream.accept()
+        remote.expect("HELLO")
+        remote.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        with self.assertRaises(Closed):
+            remote.read()
+        upstream.accept().join(["echo"])
+        self.assertIn("what it sends is not RESP3", daemon.log())
+
+
+class Login(UpstreamTest):
+    def test_the_password_comes_from_its_file_and_the_connection_is_tls(self):
+        folder = scratch(self)
+        authority = Authority(folder, "authority")
+        upstream = self.upstream(authority.issue("queue"))
+        secret = folder / "password"
+        secret.write_text("correct horse\n")
+        secret.chmod(0o600)
+        settings = {"url": f"rediss://renderer@127.0.0.1:{upstream.port}", "password_file": str(secret), "handlers": ["echo"]}
+        self.start({"upstream": {**settings, "ca_file": str(authority.certificate)}})
+        remote = upstream.accept()
+        _, hello = remote.join(["echo"])
+        self.assertEqual(hello, ["HELLO", "3", "AUTH", "renderer", "correct horse"])
+        remote.expect("CLAIM")
+        remote.lease("l-1", "echo", 0, ["x" * 300_000])
+        self.assertEqual(remote.settled("l-1", 1), {0: ("ok", "x" * 300_000)})
+
+    def test_a_password_that_others_can_read_is_refused(self):
+        secret = scratch(self) / "password"
+        secret.write_text("correct horse\n")
+        secret.chmod(0o644)
+        with self.assertRaisesRegex(AssertionError, rf"(?s)ended with {CONFIG}.*every user of this machine can read"):
+            self.start({"upstream": {"url": "redis://127.0.0.1:1", "password_file": str(secret)}})
+
+
+class Reload(UpstreamTest):
+    def test_a_new_handler_is_offered_and_what_runs_on_the_old_connection_ends_there(self):
+        upstream = self.upstream()
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7"}, "handlers": {"one": worker()}}
+        daemon = self.start(settings)
+        before = upstream.workers(2, ["echo", "one", "two"])
+        self.assertEqual(sorted(before), ["host-7", "host-7/one"])
+        settings["handlers"]["two"] = worker()
+        daemon.configure(settings)
+        daemon.send_signal(signal.SIGHUP)
+        remote = upstream.accept()
+        join, _ = remote.join(["two"])
+        self.assertIn("two", join)
+
+
+class Work(UpstreamTest):
+    def test_a_program_without_configuration_runs_jobs_and_hands_back_what_it_has_not_begun(self):
+        upstream = self.upstream()
+        arguments = ["work", "upper", "--url", f"redis://127.0.0.1:{upstream.port}", "--slots", "2", "--name", "lone", "--", *worker()["worker"]]
+        process = subprocess.Popen([program("LOCKSLEY"), *arguments], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=end_with_parent)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        remote = upstream.accept()
+        join, _ = remote.join(["upper"])
+        self.assertEqual(join, ["JOIN", "lone/upper", "SLOTS", "2", "PUSH", "HANDLERS", "upper"])
+        remote.expect("CLAIM")
+        remote.lease("l-1", "upper", 10, ["answer(40 + 2)", "answer(f'{batch}/{index}')"])
+        self.assertEqual(remote.settled("l-1", 2), {10: ("ok", "42"), 11: ("ok", "b7/11")})
+        process.send_signal(signal.SIGTERM)
+        remote.expect("LEAVE")
+        remote.send(b"+OK\r\n")
+        self.assertEqual(process.wait(30), OK)
+
+    def test_another_machine_needs_encryption(self):
+        refused = subprocess.run([program("LOCKSLEY"), "work", "h", "--url", "redis://queue.example", "--", "true"], capture_output=True, text=True, timeout=30)
+        self.assertEqual(refused.returncode, CONFIG)
+        self.assertIn("insecure", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -21,7 +21,7 @@ inline std::string bulk(const std::string& text) {
 }
 
 // Runs jobs when it is told to.
-class FakeHost final : public UpstreamHost {
+class FakeRunner final : public UpstreamHost {
  public:
   struct Running {
     IndexRange range;
@@ -64,7 +64,7 @@ class LinkFixture : public ::testing::Test {
  protected:
   void make(std::uint64_t jobs, std::uint32_t slots = 2) {
     upstream = std::make_unique<FakeUpstream>(jobs);
-    host = std::make_unique<FakeHost>();
+    host = std::make_unique<FakeRunner>();
     options.name = "host-7";
     options.slots = slots;
     if (options.handlers.empty()) options.handlers = {"echo"};
@@ -122,7 +122,7 @@ class LinkFixture : public ::testing::Test {
     for (const LeaseKey key : keys) run_lease(key, jobs);
   }
   void run_lease(LeaseKey key, std::uint64_t jobs) {
-    FakeHost::Running& it = host->running.at(key);
+    FakeRunner::Running& it = host->running.at(key);
     const std::uint64_t first = it.next;
     std::string outputs;
     while (!it.is_stopped && it.next < it.range.high && it.next - first < jobs)
@@ -149,7 +149,7 @@ class LinkFixture : public ::testing::Test {
   Nanoseconds now{1'000'000'000};
   UpstreamLinkOptions options;
   std::unique_ptr<FakeUpstream> upstream;
-  std::unique_ptr<FakeHost> host;
+  std::unique_ptr<FakeRunner> host;
   std::unique_ptr<UpstreamLink> link;
   bool is_connected = false;
 };

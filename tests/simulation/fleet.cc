@@ -108,7 +108,10 @@ void Fleet::disturb(Machine& machine) {
 void Fleet::stop_faults() {
   fault_every_ = 0ns;
   if (!owner_.is_up()) owner_.start();
-  for (const auto& machine : machines_) machine->start();
+  for (const auto& machine : machines_) {
+    machine->start();
+    machine->set_slowness(1);
+  }
 }
 
 bool Fleet::finish(Nanoseconds longest) {

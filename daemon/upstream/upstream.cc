@@ -110,7 +110,7 @@ void Upstream::take_offer(std::vector<OfferedLane> lanes) {
 void Upstream::add(OfferedLane offer) {
   UpstreamLinkOptions options;
   options.name = name_of(*offer.lane);
-  options.slots = offer.slots;
+  options.slots = std::min(offer.slots, UpstreamLinkOptions::kMostSlots);
   for (const LeaseHandler& served : offer.handlers) options.handlers.push_back(served.handler->name());
   options.user = parts_.address.user;
   options.password = parts_.address.password;

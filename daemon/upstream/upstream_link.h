@@ -24,6 +24,8 @@
 namespace locksley::daemon {
 
 struct UpstreamLinkOptions {
+  static constexpr std::uint32_t kMostSlots = 4'096;  // an upstream allows no more
+
   std::string name;         // of this worker
   std::uint32_t slots = 1;  // leases that run at once; at least 1
   std::vector<std::string> handlers;

@@ -41,6 +41,13 @@ class Jobs(UpstreamTest):
         self.assertEqual(hello, ["HELLO", "3"])
         self.assertEqual(join, ["JOIN", "host-7", "SLOTS", "2", "PUSH", "HANDLERS", "echo", "sha256"])
 
+    def test_a_lane_offers_as_many_slots_as_an_upstream_allows(self):
+        upstream = self.upstream()
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["script"]}}
+        self.start({"handlers": {"script": shell(concurrency=5000)}, **settings})
+        join, _ = upstream.accept().join(["script"])
+        self.assertEqual(join[2:4], ["SLOTS", "4096"])
+
     def test_leased_jobs_run_in_the_pool_beside_those_of_clients(self):
         daemon, remote = self.joined(self.upstream())
         remote.expect("CLAIM")

@@ -154,7 +154,8 @@ void UpstreamLink::stop(HeldLease& lease) {
 }
 
 void UpstreamLink::give_back(HeldLease& lease) {
-  if (!lease.name.empty()) yield(lease, std::nullopt);
+  // With LEAVE everything goes back.
+  if (!lease.name.empty() && phase_ != Phase::kLeaving) yield(lease, std::nullopt);
   forget(lease);
 }
 

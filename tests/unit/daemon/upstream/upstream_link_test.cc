@@ -220,6 +220,7 @@ TEST_F(UpstreamLinkTest, ALostLeaseIsStoppedAndItsResultsGoNowhere) {
   EXPECT_EQ(link->stats().kept_bytes, 0U);
   const std::size_t settles = upstream->count_of("SETTLE");
   link->settle(lost, JobStatus::kOk, 2, 1, bulk("r2"), now);
+  EXPECT_EQ(link->stats().kept_bytes, 0U);
   run();
   exchange();
   EXPECT_EQ(upstream->count_of("SETTLE"), settles);
@@ -287,6 +288,23 @@ TEST_F(UpstreamLinkTest, DrainingFinishesWhatRunsYieldsTheRestAndLeaves) {
   EXPECT_EQ(upstream->commands.back().front(), "LEAVE");
   EXPECT_TRUE(upstream->leases.empty());
   EXPECT_TRUE(host->running.empty());
+}
+
+TEST_F(UpstreamLinkTest, ALeaseThatArrivesWhileItDrainsGoesBackAtOnce) {
+  make(8, 1);
+  connect();
+  upstream->feed(sent());     // HELLO
+  deliver(upstream->take());  // JOIN
+  upstream->feed(sent());
+  deliver(upstream->take());  // CLAIM
+  upstream->feed(sent());
+  link->drain(now);  // the lease is under way
+  deliver(upstream->take());
+  EXPECT_TRUE(host->running.empty());
+  exchange();
+  EXPECT_TRUE(upstream->leases.empty());
+  EXPECT_TRUE(link->is_done());
+  EXPECT_EQ(upstream->commands.back().front(), "LEAVE");
 }
 
 TEST_F(UpstreamLinkTest, StoppingAsksRunningJobsToStop) {

@@ -34,24 +34,26 @@ void RemoteWorker::begin_leases(Nanoseconds now) {
   }
 }
 
-std::optional<Nanoseconds> RemoteWorker::time_to_go(const OutLease& lease, Nanoseconds now) const {
-  Nanoseconds sum{0};
-  for (const auto& [number, other] : leases) {
-    const bool is_before = other.get() != &lease && other->occupation.first == lease.occupation.first &&
-                           other->lease.has_begun();
-    if (other.get() != &lease && !is_before) continue;
-    const Nanoseconds used = slots.so_far(other->occupation, now);
-    const std::uint64_t held = other->lease.held().size();
-    const std::uint64_t ended = other->lease.range().size() - std::min(held, other->lease.range().size());
-    // Of the lease that waits nothing is known: it takes as long as what is before it, at least.
-    if (!other->lease.has_begun() || used.count() <= 0) continue;
+std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {
+  std::vector<Nanoseconds> times(slots.size());
+  for (const auto& [number, out] : leases) {
+    // Of a lease that waits nothing is known: it takes as long as what is before it, at least.
+    if (!out->lease.has_begun()) continue;
+    const Nanoseconds used = slots.so_far(out->occupation, now);
+    if (used.count() <= 0) continue;
+    const std::uint64_t held = out->lease.held().size();
+    const std::uint64_t ended = out->lease.range().size() - std::min(held, out->lease.range().size());
     const auto each =
         static_cast<double>(used.count()) / static_cast<double>(std::max<std::uint64_t>(ended, 1));
-    const double left = each * static_cast<double>(held) / other->lease.width();
-    sum += Nanoseconds(static_cast<std::int64_t>(std::min(left, 1e17)));
+    const double left = each * static_cast<double>(held) / out->lease.width();
+    times[out->occupation.first] += Nanoseconds(static_cast<std::int64_t>(std::min(left, 1e17)));
   }
-  if (sum.count() == 0) return std::nullopt;
-  return sum;
+  return times;
+}
+
+std::optional<Nanoseconds> RemoteWorker::time_to_go(const OutLease& lease, Nanoseconds now) const {
+  const Nanoseconds time = times_to_go(now)[lease.occupation.first];
+  return time.count() == 0 ? std::nullopt : std::optional(time);
 }
 
 namespace {

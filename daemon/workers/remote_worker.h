@@ -100,6 +100,8 @@ class RemoteWorker {
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // How long the lease will take, by what its jobs and those in front of it have taken so far; none: unknown.
   std::optional<Nanoseconds> time_to_go(const OutLease& lease, Nanoseconds now) const;
+  // The same for the leases of each slot together, by their first slot; 0: unknown. O(slots + leases).
+  std::vector<Nanoseconds> times_to_go(Nanoseconds now) const;
   // The lowest job that has not started, as far as is known. None: all that the lease holds has.
   static std::optional<std::uint64_t> first_not_started(const OutLease& lease);
   // Where the lease could be cut: the middle of what has not started. None: at most one job has not.

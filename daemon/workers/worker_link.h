@@ -206,10 +206,14 @@ class WorkerLink {
     std::size_t workers = 0;
   };
   static Idle idle_workers(const Lane& lane, const Waiting& waiting);
-  // How many leases of these gates are to be cut already.
-  std::size_t ordered_cuts(const Lane& lane, const GateSet& gates);
-  // The lease of these gates that would end last, and is worth a cut.
-  std::pair<RemoteWorker*, OutLease*> last_to_end(const Lane& lane, const GateSet& gates);
+  // A lease that is worth a cut.
+  struct Candidate {
+    Nanoseconds to_go;
+    RemoteWorker* worker;
+    OutLease* out;
+  };
+  // Those of these gates. `ordered`: how many others are to be cut already. O(leases + slots of all workers).
+  std::vector<Candidate> candidates(const Lane& lane, const GateSet& gates, std::size_t& ordered);
 
   // worker_link_timers.cc
   void charge_leases(RemoteWorker& worker);

@@ -34,7 +34,10 @@ class Lane {
   using Wake = std::function<void()>;
 
   Lane(std::string name, FairRing::Options options)
-      : name_(std::move(name)), ring_(options), quantum_(options.quantum.count()) {}
+      : name_(std::move(name)),
+        ring_(options),
+        quantum_(options.quantum.count()),
+        parallelism_(options.parallelism) {}
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -132,7 +135,15 @@ class Lane {
     if (ring_.reopen_tenants()) wake();
   }
   // How many executors serve the lane: a claim leaves each of them its part of a batch.
-  void set_parallelism(std::uint32_t executors) { ring_.set_parallelism(executors); }
+  void set_parallelism(std::uint32_t executors) {
+    // [lane-parallelism] relaxed: as in parallelism().
+    parallelism_.store(executors, std::memory_order_relaxed);
+    ring_.set_parallelism(executors);
+  }
+  std::uint32_t parallelism() const {
+    // [lane-parallelism] relaxed: for display only; nothing follows from a stale value.
+    return parallelism_.load(std::memory_order_relaxed);
+  }
   // Batches whose jobs broke an executor are served again if their back-off has ended by now, or, with
   // Nanoseconds::max(), whenever it would. Returns when the next one ends. Does not call wake(), but tells remote
   // executors.
@@ -154,6 +165,8 @@ class Lane {
   // idle. The pool does not.
   std::optional<GateId> add_gate(const GateOptions& options) { return ring_.add_gate(options); }
   bool remove_gate(GateId gate) { return ring_.remove_gate(gate); }
+  bool has_batches(GateId gate) const { return ring_.has_queues(gate); }
+  void set_gate_claim(GateId gate, std::uint64_t most) { ring_.set_gate_claim(gate, most); }
   // These call wake().
   void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
   void set_gate_switch(GateId gate, bool is_on);
@@ -260,6 +273,8 @@ class Lane {
   // Written by the owner of the remote executors, read by all that make something claimable, after they have
   // published it.
   std::atomic<bool> remote_wanted_{false};
+  // Written by set_parallelism(), read by any thread for display.
+  std::atomic<std::uint32_t> parallelism_;
 };
 
 }  // namespace locksley

@@ -253,7 +253,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   Nanoseconds time = options_.quantum;  // of jobs of unknown cost
   std::uint32_t width = 1;
   if constexpr (kIsPlain) {
-    claim.range = take(queue, std::min(request.most, claim_size(queue, time)));
+    claim.range = take(queue, std::min({request.most, seat.gate.largest_claim, claim_size(queue, time)}));
   } else {
     if (request.quantum.count() > 0) time = request.quantum;
     width = admitted(queue, request);
@@ -271,8 +271,11 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(look.least);
   pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(tenant));
-  if (look.is_restricted) [[unlikely]]
-    limit_lead(seat, queue, service / width);
+  if (look.is_restricted) [[unlikely]] {
+    const bool passes =
+        request.gates != nullptr && request.gates->restriction() == GateSet::Restriction::kPassing;
+    if (!passes) limit_lead(seat, queue, service / width);
+  }
   const FairCharge tenant_charge = tenant.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);

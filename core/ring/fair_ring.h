@@ -169,6 +169,8 @@ class FairRing {
   std::optional<GateId> add_gate(const GateOptions& options);
   // False, and nothing happens, while a queue belongs to the gate, and for gate 0. O(tenants).
   bool remove_gate(GateId gate);
+  // Whether a queue belongs to the gate. O(1).
+  bool has_queues(GateId gate) const;
   // Effective at once; what runs goes on. O(1).
   void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
   void set_gate_switch(GateId gate, bool is_on);
@@ -176,6 +178,8 @@ class FairRing {
   void set_max_running(GateId gate, std::uint32_t most);
   void set_gate_remote(GateId gate, bool is_remote);
   void set_gate_hold(GateId gate, bool is_held);
+  // Sets GateOptions::largest_claim, for later claims. O(1).
+  void set_gate_claim(GateId gate, std::uint64_t most);
   // GateOptions::start_cost. With another value, all queues of the gate and all tenants there start anew, none
   // ahead of another: what a start has cost before has nothing to do with what it costs now. O(queues).
   void set_start_cost(Nanoseconds start_cost, GateId gate = 0);
@@ -319,7 +323,7 @@ class FairRing {
 
   RingTenant& tenant_of(const std::string& name) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   RingSeat& seat_of(RingTenant& tenant, GateId gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  RingGate& gate_of(GateId id) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingGate& gate_of(GateId id) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Of the open gates, as a claim finds them.
   struct Look {
     VirtualTime least = 0;       // start of all that could be served, whatever the request

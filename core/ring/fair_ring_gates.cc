@@ -50,6 +50,11 @@ bool FairRing::remove_gate(GateId id) {
   return true;
 }
 
+bool FairRing::has_queues(GateId gate) const {
+  const RingLock lock(mutex_);
+  return gate_of(gate).queues != 0;
+}
+
 template <class Change>
 void FairRing::change_gate(GateId id, Change change) {
   const RingLock lock(mutex_);
@@ -83,6 +88,10 @@ void FairRing::set_gate_hold(GateId id, bool is_held) {
   change_gate(id, [&](GateOptions& options) { options.is_held = is_held; });
 }
 
+void FairRing::set_gate_claim(GateId id, std::uint64_t most) {
+  change_gate(id, [&](GateOptions& options) { options.largest_claim = most; });
+}
+
 void FairRing::set_start_cost(Nanoseconds start_cost, GateId id) {
   const RingLock lock(mutex_);
   RingGate& gate = gate_of(id);
@@ -106,7 +115,7 @@ void FairRing::set_start_cost(Nanoseconds start_cost, GateId id) {
 
 // ---- Seats ----
 
-RingGate& FairRing::gate_of(GateId id) {
+RingGate& FairRing::gate_of(GateId id) const {
   check(id < gates_.size() && gates_[id] != nullptr, "a gate that the ring does not have");
   return *gates_[id];
 }

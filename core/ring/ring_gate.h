@@ -19,14 +19,20 @@ using GateId = std::uint32_t;
 // Of one ring, gate 0 included.
 inline constexpr GateId kMostGates = 1024;
 
-// Some gates of a ring, for claims and hints. A plain value of 128 bytes; nothing fails but that an id beyond
+// Some gates of a ring, for claims and hints. A plain value of 136 bytes; nothing fails but that an id beyond
 // kMostGates ends the process.
 class GateSet {
  public:
   static constexpr std::size_t kWords = kMostGates / 64;
+  // How long the executor that claims serves these gates only. kLasting: others could not have it, so the tenants
+  // that it serves owe them no more than a turn of each executor. kPassing: it serves all gates again soon, and the
+  // tenants that it serves now yield to the others then.
+  enum class Restriction : std::uint8_t { kLasting, kPassing };
 
   GateSet() = default;
   explicit GateSet(GateId gate) { add(gate); }
+  explicit GateSet(Restriction restriction) : restriction_(restriction) {}
+  Restriction restriction() const { return restriction_; }
   void add(GateId gate) { words_.at(gate / 64) |= bit(gate); }
   void add(const GateSet& gates) {
     for (std::size_t i = 0; i < kWords; ++i) words_[i] |= gates.words_[i];
@@ -38,14 +44,16 @@ class GateSet {
 
  private:
   std::array<std::uint64_t, kWords> words_{};
+  Restriction restriction_ = Restriction::kLasting;
 };
 
 // Where an executor runs: on this machine, or on that of a remote worker. The values are bits of RingGate::admits.
 enum class Site : std::uint8_t { kLocal = 8, kRemote = 16 };
 
 struct GateOptions {
-  std::uint32_t concurrency = 0;  // local executors at once; 0: no limit
-  bool is_on = true;              // the owner's switch, of local executors
+  std::uint32_t concurrency = 0;    // local executors at once; 0: no limit
+  bool is_on = true;                // the owner's switch, of local executors
+  std::uint64_t largest_claim = 0;  // jobs that a claim of a local executor takes at most; 0: no limit
   // Where starts are scarce (`rate`): worker time that a start costs its queue at least, however
   // short the job is. 0: nothing. Without effect on Share::kJobs.
   Nanoseconds start_cost{0};
@@ -83,6 +91,7 @@ struct RingGate {
     most = options.max_running;
     if (!options.is_remote && options.concurrency != 0)
       most = most == 0 ? options.concurrency : std::min(most, options.concurrency);
+    largest_claim = options.largest_claim == 0 ? ~std::uint64_t{0} : options.largest_claim;
     is_limited = (options.concurrency | options.max_running) != 0;
     admits = admitted_now();
   }
@@ -91,11 +100,12 @@ struct RingGate {
   GateOptions options LOCKSLEY_GUARDED_BY(kRingNodes);
   FairLevel<RingSeat> level LOCKSLEY_GUARDED_BY(kRingNodes);
   std::uint32_t executors LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint32_t remote LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these
-  std::uint32_t most LOCKSLEY_GUARDED_BY(kRingNodes) = 0;    // that can be at once; 0: no limit
-  bool is_limited LOCKSLEY_GUARDED_BY(kRingNodes) = false;   // by a number
-  std::uint32_t admits LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // 0: closed
-  std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;   // FairRing::list()
+  std::uint32_t remote LOCKSLEY_GUARDED_BY(kRingNodes) = 0;         // of these
+  std::uint32_t most LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // that can be at once; 0: no limit
+  std::uint64_t largest_claim LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of local executors
+  bool is_limited LOCKSLEY_GUARDED_BY(kRingNodes) = false;          // by a number
+  std::uint32_t admits LOCKSLEY_GUARDED_BY(kRingNodes) = 0;         // 0: closed
+  std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // FairRing::list()
   Standing standing LOCKSLEY_GUARDED_BY(kRingNodes) = Standing::kIdle;
   std::uint32_t place LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // in the ring's list of its standing
   // What may be claimed (FairRing::has_work()), and as it was last published.

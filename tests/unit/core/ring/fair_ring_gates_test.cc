@@ -145,6 +145,46 @@ TEST_F(FairRingGatesTest, ARestrictedClaimDoesNotMoveTheClockPastTheOthers) {
   }
 }
 
+TEST_F(FairRingGatesTest, WhoWasPreferredForAWhileYieldsAsLongAfterwards) {
+  const GateId gate = *ring.add_gate({});
+  RingQueue& waits = enter(0, 100, "b");
+  RingQueue& preferred = enter(gate, 100, "a");
+  GateSet only(GateSet::Restriction::kPassing);
+  only.add(gate);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(claim(&only), &preferred);
+    settle();
+  }
+  // After a lasting restriction it would owe no more than a turn of each of the eight executors.
+  for (int i = 0; i < 19; ++i) {
+    ASSERT_EQ(claim(), &waits) << i;
+    settle();
+  }
+  std::vector<RingQueue*> next;
+  for (int i = 0; i < 7; ++i) {
+    next.push_back(claim());
+    settle();
+  }
+  EXPECT_THAT(next, ::testing::Contains(&preferred).Times(3));
+}
+
+TEST_F(FairRingGatesTest, AGateBoundsItsClaims) {
+  const GateId gate = *ring.add_gate({.largest_claim = 3});
+  RingQueue& queue = queues.emplace_back();
+  ring.attach(queue, {.cost_hint = Nanoseconds{1}, .gate = gate}, nullptr);
+  ring.add_jobs(queue, 1000, now);
+  const auto size = [&] {
+    turns.push_back(*ring.try_claim(now));
+    return turns.back().range.size();
+  };
+  EXPECT_EQ(size(), 3U);
+  ring.set_gate_claim(gate, 7);
+  EXPECT_EQ(size(), 7U);
+  // An eighth of the 990 that are left.
+  ring.set_gate_claim(gate, 0);
+  EXPECT_GT(size(), 20U);
+}
+
 TEST_F(FairRingGatesTest, BriefJobsAreClaimedOfOpenGatesOnly) {
   const GateId gate = *ring.add_gate({.concurrency = 1});
   RingQueue& lengthy = queues.emplace_back();
@@ -206,6 +246,8 @@ TEST_F(FairRingGatesTest, ViewsCountByGate) {
   EXPECT_TRUE(view(0).is_open);
   EXPECT_EQ(ring.view(queue, now).gate, gate);
   EXPECT_EQ(ring.view(idle, now).gate, gate);
+  EXPECT_TRUE(ring.has_queues(gate));
+  EXPECT_FALSE(ring.has_queues(*ring.add_gate({})));
 }
 
 TEST_F(FairRingGatesTest, WhatWaitsAtAClosedGateIsNotAhead) {

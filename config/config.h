@@ -134,13 +134,29 @@ struct ProcessLimits {
   bool operator==(const ProcessLimits&) const = default;
 };
 
+// The slots of a lane, each in one running job at a time.
+struct Slots {
+  std::uint32_t count = 0;         // with names: how many names
+  std::vector<std::string> names;  // empty: the slots are called "0", "1", ...
+  bool operator==(const Slots&) const = default;
+};
+
+// A lane that handlers share.
+struct Lane {
+  Slots slots;
+  Duration idle_timeout =
+      std::chrono::seconds{60};  // then a worker's process without jobs is ended; 0: never
+  bool operator==(const Lane&) const = default;
+};
+
 // A handler outside the daemon. Exactly one of command, worker and plugin is set.
 struct Handler {
   std::vector<std::string> command;  // program and arguments: one process for each job
   std::vector<std::string> worker;   // program and arguments: long-lived processes
   std::string plugin;                // shared object
   Input input = Input::kStdin;
-  std::uint32_t concurrency = 1;
+  std::string lane;               // whose slots its processes use; empty: `processes` (lanes.h)
+  std::uint32_t concurrency = 1;  // jobs at once, within its lane
   std::optional<Rate> rate;
   Duration timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;
@@ -246,6 +262,7 @@ struct Config {
   Scheduling scheduling;
   Limits limits;
   Store store;
+  std::map<std::string, Lane> lanes;        // by name; lanes.h has the lane that is always there
   std::map<std::string, Handler> handlers;  // by name
   std::map<std::string, User> users;        // by name; empty: no authentication, clients on loopback only
   Upstream upstream;

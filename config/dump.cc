@@ -58,6 +58,10 @@ std::string written(const std::vector<T>& list) {
   return result + "]";
 }
 
+std::string written(const Slots& slots) {
+  return slots.names.empty() ? written(slots.count) : written(slots.names);
+}
+
 // Visits the values that are written, each once, and passes them to Line.
 template <class Line>
 class ValueVisitor {

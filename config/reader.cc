@@ -47,11 +47,8 @@ Parsed<T> checked(const std::expected<T, UnitError>& parsed, const Wording& word
 }
 
 Parsed<std::uint64_t> parse(const Node& node, const Bounds<std::uint64_t>& bounds) {
-  if (node.is_quoted) {
-    return std::unexpected(Mismatch{describe(bounds) + ", without quotes", ""});
-  }
-  const std::string syntax = describe(bounds);
-  return checked(parse_count(node.text), {syntax, "a whole number without leading zeros"}, bounds);
+  if (node.is_quoted) return std::unexpected(Mismatch{describe(bounds) + ", without quotes", ""});
+  return checked(parse_count(node.text), {describe(bounds), "a whole number without leading zeros"}, bounds);
 }
 
 Parsed<Duration> parse(const Node& node, const Bounds<Duration>& bounds) {
@@ -216,6 +213,17 @@ class Reader {
     scalar(key, value, HashRule::kExpected, [&](const Node& node) { return parse(node, rule); });
   }
 
+  void key(Key key, Slots& value, const SlotsRule& rule) {
+    const Node* const node = look_up(key.name).value;
+    if (node == nullptr || node->kind != Node::Kind::kList)
+      return scalar(key, value.count, describe(rule), [&](const Node& count) -> Parsed<std::uint64_t> {
+        if (auto parsed = parse(count, rule.count)) return parsed;
+        return std::unexpected(Mismatch{describe(rule), ""});
+      });
+    this->key(key, value.names, ListRule{rule.name});
+    value.count = static_cast<std::uint32_t>(value.names.size());
+  }
+
   template <Worded E>
   void key(Key key, E& value, WordRule) {
     scalar(key, value, joined(all_words<E>()), [](const Node& node) { return parse_word<E>(node); });
@@ -247,6 +255,10 @@ class Reader {
   // The first entry of this name. find_forbidden_forms() reports the others as duplicates.
   Found find(std::string_view name) {
     known_.emplace_back(name);
+    return look_up(name);
+  }
+
+  Found look_up(std::string_view name) const {
     if (map_ == nullptr) return {};
     const auto same = [&](const Node& key) { return key.kind == Node::Kind::kScalar && key.text == name; };
     const auto key = std::ranges::find_if(map_->keys, same);

@@ -29,6 +29,14 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, ordinary);
 }
 
+// Names of devices, such as GPU-8932f937 and 0000:01:00.0.
+constexpr std::size_t kLongestSlotName = 128;
+
+bool is_slot_name(std::string_view text) {
+  return !text.empty() && text.size() <= kLongestSlotName &&
+         std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+}
+
 // The longest name in the DNS.
 constexpr std::size_t kLongestHost = 253;
 
@@ -87,6 +95,7 @@ std::optional<std::string> outside(const Bounds<T>& bounds, const T& value) {
 
 const TextRule kAddress{"an IPv4 or IPv6 address such as 127.0.0.1", is_address};
 const TextRule kName{"a name of at most 64 letters, digits, - and _", is_name};
+const TextRule kSlotName{"a name of at most 128 printable characters without spaces", is_slot_name};
 const TextRule kText{"a text that is not empty", is_text};
 const TextRule kFileName{"the name of a file", has_no_nul};
 const TextRule kUser{"the name of a user of this machine", has_no_nul};
@@ -117,6 +126,10 @@ std::string describe(const Bounds<Rate>& bounds) {
 std::string describe(const LimitRule<std::uint64_t>& rule) { return describe(rule.bounds) + ", or auto"; }
 std::string describe(const LimitRule<Bytes>& rule) { return describe(rule.bounds) + ", or auto"; }
 
+std::string describe(const SlotsRule& rule) {
+  return describe(rule.count) + ", or a list of names such as [\"0\", \"1\"]";
+}
+
 std::optional<std::string> fault(const Bounds<std::uint64_t>& bounds, std::uint64_t value) {
   return outside(bounds, value);
 }
@@ -135,6 +148,14 @@ std::optional<std::string> fault(const LimitRule<std::uint64_t>& rule, Limit val
 std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value) {
   if (value.is_auto || !fault(rule.bounds, Bytes{value.count})) return std::nullopt;
   return describe(rule);
+}
+std::optional<std::string> fault(const SlotsRule& rule, const Slots& value) {
+  // None: the check of the lane says so.
+  if (value.count != 0 && fault(rule.count, std::uint64_t{value.count})) return describe(rule);
+  for (const std::string& name : value.names) {
+    if (const auto expected = fault(rule.name, name)) return expected;
+  }
+  return std::nullopt;
 }
 std::optional<std::string> fault(const TextRule& rule, const std::string& value) {
   if (!rule.accepts(value)) return std::string(rule.expected);

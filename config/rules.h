@@ -39,6 +39,12 @@ struct ListRule {
   Empty empty = Empty::kRefused;
 };
 
+// The slots of a lane: a number, or a list of names.
+struct SlotsRule {
+  Bounds<std::uint64_t> count;
+  TextRule name;
+};
+
 // The hash of a password; see password_hash.h. A text that is not a hash may be a password, and is not shown.
 struct HashRule {
   static constexpr std::string_view kExpected = "the argon2id hash that `locksley hash-password` prints";
@@ -49,6 +55,7 @@ struct WordRule {};
 
 extern const TextRule kAddress;     // IPv4 or IPv6, numeric
 extern const TextRule kName;        // of a handler or a user
+extern const TextRule kSlotName;    // printable, without spaces
 extern const TextRule kText;        // at least one character
 extern const TextRule kFileName;    // or empty
 extern const TextRule kUser;        // likewise; of the machine
@@ -68,6 +75,7 @@ std::string describe(const Bounds<Bytes>& bounds);
 std::string describe(const Bounds<Rate>& bounds);
 std::string describe(const LimitRule<std::uint64_t>& rule);
 std::string describe(const LimitRule<Bytes>& rule);
+std::string describe(const SlotsRule& rule);
 
 // If the value breaks the rule: what was expected.
 std::optional<std::string> fault(const Bounds<std::uint64_t>& bounds, std::uint64_t value);
@@ -76,6 +84,7 @@ std::optional<std::string> fault(const Bounds<Bytes>& bounds, Bytes value);
 std::optional<std::string> fault(const Bounds<Rate>& bounds, Rate value);
 std::optional<std::string> fault(const LimitRule<std::uint64_t>& rule, Limit value);
 std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value);
+std::optional<std::string> fault(const SlotsRule& rule, const Slots& value);
 std::optional<std::string> fault(const TextRule& rule, const std::string& value);
 std::optional<std::string> fault(const ListRule& rule, const std::vector<std::string>& value);
 

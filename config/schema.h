@@ -35,13 +35,16 @@ constexpr std::uint64_t kMostJobs = 1'000'000'000'000;  // guess: leaves index a
 constexpr Bytes kMostMemory = gibibytes(16 * 1024);     // guess: more than a machine has
 constexpr Bytes kMostDisk = gibibytes(1024 * 1024);     // likewise
 
+constexpr Bounds<std::uint64_t> kSlotCount{1, 10'000};
+
 template <class Visitor, class HandlerT>
 void visit_handler(Visitor& v, HandlerT& handler) {
   v.key(Key{"command", Change::kFile}, handler.command, kArguments);
   v.key(Key{"worker", Change::kFile}, handler.worker, kArguments);
   v.key(Key{"plugin", Change::kFile}, handler.plugin, kFileName);
   v.key(Key{"input", Change::kLive}, handler.input, WordRule{});
-  v.key(Key{"concurrency", Change::kLive}, handler.concurrency, Bounds<std::uint64_t>{1, 10'000});
+  v.key(Key{"lane", Change::kLive}, handler.lane, kText);
+  v.key(Key{"concurrency", Change::kLive}, handler.concurrency, kSlotCount);
   v.key(Key{"rate", Change::kLive}, handler.rate, Bounds<Rate>{Rate{1}, Rate{1'000'000}});
   v.key(Key{"timeout", Change::kLive}, handler.timeout, Bounds<Duration>{Duration{0}, kLongestTime});
   v.key(Key{"retries", Change::kLive}, handler.retries, Bounds<std::uint64_t>{0, 1'000});
@@ -172,6 +175,10 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"durability", Change::kRestart}, config.store.durability, WordRule{});
     v.key(Key{"retention", Change::kLive}, config.store.retention, Time{Duration{0}, kLongestTime});
     v.key(Key{"max_bytes", Change::kLive}, config.store.max_bytes, LimitRule<Bytes>{{Bytes{0}, kMostDisk}});
+  });
+  v.entries(Key{"lanes", Change::kFile}, config.lanes, kName, [](auto& inner, auto& lane) {
+    inner.key(Key{"slots", Change::kLive}, lane.slots, SlotsRule{kSlotCount, kSlotName});
+    inner.key(Key{"idle_timeout", Change::kLive}, lane.idle_timeout, Time{Duration{0}, kLongestTime});
   });
   v.entries(Key{"handlers", Change::kFile}, config.handlers, kName,
             [](auto& inner, auto& handler) { visit_handler(inner, handler); });

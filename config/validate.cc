@@ -5,10 +5,12 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "config/keys.h"
+#include "config/lanes.h"
 #include "config/password_hash.h"
 #include "config/schema.h"
 #include "config/words.h"
@@ -21,6 +23,10 @@ std::string shown(Duration value) { return in_quotes(to_string(value)); }
 std::string shown(Bytes value) { return in_quotes(to_string(value)); }
 std::string shown(Rate value) { return in_quotes(to_string(value)); }
 std::string shown(const std::string& value) { return in_quotes(value); }
+// Only a number can break a rule that the names do not break.
+std::string shown(const Slots& value) {
+  return value.names.empty() ? shown(std::uint64_t{value.count}) : "names that are not";
+}
 
 // Checks each value by its key's rule.
 class RuleChecker final : public PathVisitor {
@@ -103,6 +109,8 @@ class CrossChecker {
     check_sockets();
     check_workers();
     check_limits();
+    for (const auto& [name, lane] : config_.lanes) check_lane("lanes." + name, name, lane);
+    check_handlers_of_lanes();
     for (const auto& [name, handler] : config_.handlers) check_handler("handlers." + name, handler);
     for (const auto& [name, user] : config_.users) {
       if (user.password_hash.empty() && user.certificate.empty()) {
@@ -217,6 +225,37 @@ class CrossChecker {
     at_most("limits.max_batch_jobs", limits.max_batch_jobs, "limits.max_queued_jobs", limits.max_queued_jobs);
   }
 
+  void check_lane(const std::string& path, const std::string& name, const Lane& lane) {
+    if (name == kPoolLane) {
+      report(path, {path}, "another name, because the pool's lane is called so", in_quotes(name));
+    }
+    if (lane.slots.count == 0) report(path, {path + ".slots"}, "slots", "none");
+    std::set<std::string_view> names;
+    for (const std::string& slot : lane.slots.names) {
+      if (names.insert(slot).second) continue;
+      report(path + ".slots", {path + ".slots"}, "names that differ from each other",
+             in_quotes(slot) + " twice");
+    }
+  }
+
+  void check_handlers_of_lanes() {
+    std::map<std::string, std::size_t> handlers;
+    for (const auto& [name, handler] : config_.handlers) {
+      if (!runs_processes(handler) || ++handlers[lane_of(handler)] != kMostHandlersOfLane + 1) continue;
+      report("handlers." + name, {"handlers"},
+             "at most " + std::to_string(kMostHandlersOfLane) + " handlers in lane " + lane_of(handler),
+             "one more");
+    }
+  }
+
+  void check_lane_of(const std::string& path, const Handler& handler) {
+    const std::string& lane = handler.lane;
+    if (lane.empty() || lane == kProcessesLane || config_.lanes.contains(lane)) return;
+    report(path + ".lane", {path + ".lane", "lanes"},
+           lane == kPoolLane ? "a lane of processes, which the pool's is not" : "a lane of the section lanes",
+           in_quotes(lane));
+  }
+
   void check_handler(const std::string& path, const Handler& handler) {
     const bool has_command = !handler.command.empty();
     const bool has_worker = !handler.worker.empty();
@@ -233,7 +272,7 @@ class CrossChecker {
     }
     check_program(path + ".command", handler.command);
     check_program(path + ".worker", handler.worker);
-    const bool runs_processes = !has_plugin || handler.isolate == Isolate::kYes;
+    const bool runs_processes = config::runs_processes(handler);
     const std::string_view kind = has_command      ? "a command"
                                   : has_worker     ? "a worker"
                                   : runs_processes ? "an isolated plugin"
@@ -246,6 +285,8 @@ class CrossChecker {
              "it with " + std::string(kind));
     };
     const std::string_view processes = "a command, a worker or an isolated plugin";
+    refuse("lane", handler.lane == usual.lane, runs_processes, processes);
+    check_lane_of(path, handler);
     refuse("concurrency", handler.concurrency == usual.concurrency, runs_processes, processes);
     refuse("rate", handler.rate == usual.rate, runs_processes, processes);
     refuse("directory", handler.directory == usual.directory, runs_processes, processes);
@@ -344,8 +385,7 @@ void settle_limits(Limits& limits, const Origins& origins) {
 
 void settle_users(Config& config) {
   for (auto& [name, handler] : config.handlers) {
-    const bool runs_processes = handler.plugin.empty() || handler.isolate == Isolate::kYes;
-    if (runs_processes && handler.user.empty()) handler.user = config.process.user;
+    if (runs_processes(handler) && handler.user.empty()) handler.user = config.process.user;
   }
 }
 

@@ -20,6 +20,7 @@ Config all_changed() {
   config.limits = {1,         2,  Bytes{3}, Bytes{4}, 5,         Limit{6}, Limit{12},
                    Limit{13}, 7s, 8s,       9s,       Bytes{10}, Limit{11}};
   config.store = {"p", Durability::kAsync, 1h, Limit{1}};
+  config.lanes["l"].slots = {.count = 1, .names = {}};
   config.handlers["h"].plugin = "p";
   config.users["u"].password_hash = "x";
   config.upstream = {.url = "rediss://queue",
@@ -75,6 +76,7 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "limits.client_memory",
                                "store.retention",
                                "store.max_bytes",
+                               "lanes.l",
                                "handlers.h",
                                "users.u",
                                "upstream.handlers",
@@ -101,6 +103,7 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   expected.http = new_config.http;
   expected.http.address = old_config.http.address;
   expected.http.port = old_config.http.port;
+  expected.lanes = new_config.lanes;
   expected.handlers = new_config.handlers;
   expected.users = new_config.users;
   expected.upstream.handlers = new_config.upstream.handlers;

@@ -95,13 +95,14 @@ TEST(SampleTest, CommentedSettingsAreGoodOnes) {
   std::string text;
   bool is_setting = false;
   for (const std::string& line : lines_of(sample_text())) {
-    if (line.starts_with("handlers:") || line.starts_with("users:")) continue;
+    if (line.starts_with("lanes:") || line.starts_with("handlers:") || line.starts_with("users:")) continue;
     is_setting = line.starts_with('#') && (is_setting || (line.size() > 1 && line[1] != ' '));
     text += (is_setting ? line.substr(1) : line) + '\n';
   }
   const auto config = load_text(text, "sample");
   ASSERT_TRUE(config.has_value()) << to_string(config.error().front());
   EXPECT_TRUE(config->users.contains("alice"));
+  EXPECT_TRUE(config->lanes.contains("gpu"));
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+#include "config/lanes.h"
+
+#include <algorithm>
+
+namespace locksley::config {
+
+bool runs_processes(const Handler& handler) {
+  return handler.plugin.empty() || handler.isolate == Isolate::kYes;
+}
+
+std::string lane_of(const Handler& handler) {
+  return handler.lane.empty() ? std::string(kProcessesLane) : handler.lane;
+}
+
+std::map<std::string, Lane> process_lanes(const Config& config, std::uint32_t pool_workers) {
+  std::map<std::string, Lane> lanes = config.lanes;
+  if (lanes.contains(std::string(kProcessesLane))) return lanes;
+  for (const auto& [name, handler] : config.handlers) {
+    if (!runs_processes(handler) || lane_of(handler) != kProcessesLane) continue;
+    Slots& slots = lanes[std::string(kProcessesLane)].slots;
+    slots.count = std::max({slots.count, handler.concurrency, pool_workers});
+  }
+  return lanes;
+}
+
+std::vector<std::string> lane_warnings(const Config& config) {
+  std::vector<std::string> warnings;
+  for (const auto& [name, handler] : config.handlers) {
+    const auto lane = config.lanes.find(lane_of(handler));
+    if (!runs_processes(handler) || lane == config.lanes.end()) continue;
+    const std::uint32_t slots = lane->second.slots.count;
+    if (handler.concurrency <= slots) continue;
+    warnings.push_back("handlers." + name + ".concurrency: " + std::to_string(handler.concurrency) +
+                       " is more than the slots of its lane " + lane->first + " (" + std::to_string(slots) +
+                       "), so at most that many of its jobs run at once");
+  }
+  return warnings;
+}
+
+}  // namespace locksley::config

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+
+// Which lanes a configuration makes, and who is in them. Pure functions.
+
+namespace locksley::config {
+
+// The pool's lane, which runs no programs.
+inline constexpr std::string_view kPoolLane = "cpu";
+// The lane of handlers that run programs and name no lane.
+inline constexpr std::string_view kProcessesLane = "processes";
+// Of one lane: the daemon's scheduler has 1,024 gates for a lane, and removed handlers with batches need some.
+inline constexpr std::size_t kMostHandlersOfLane = 1000;
+
+// Whether jobs of the handler run in other processes: commands, workers, plugins with `isolate`.
+bool runs_processes(const Handler& handler);
+// The lane of a handler that runs processes.
+std::string lane_of(const Handler& handler);
+
+// All lanes of processes, by name. If the section `lanes` does not have `processes`, that lane has as many slots
+// as the pool has workers, or as the largest `concurrency` of its handlers, whichever is more; without handlers it
+// is not there.
+std::map<std::string, Lane> process_lanes(const Config& config, std::uint32_t pool_workers);
+
+// A sentence for each handler whose `concurrency` is more than the slots of its lane.
+std::vector<std::string> lane_warnings(const Config& config);
+
+}  // namespace locksley::config

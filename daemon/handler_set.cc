@@ -6,15 +6,14 @@
 #include <chrono>
 #include <utility>
 
+#include "config/lanes.h"
 #include "daemon/base/plugin_file.h"
 #include "daemon/handlers/builtins.h"
 
 namespace locksley::daemon {
 namespace {
 
-bool runs_in_process(const config::Handler& settings) {
-  return !settings.plugin.empty() && settings.isolate == config::Isolate::kNo;
-}
+bool runs_in_process(const config::Handler& settings) { return !config::runs_processes(settings); }
 
 // Whether another file is to be loaded, or the same once more.
 bool is_loaded_anew(const config::Handler* before, const config::Handler& after) {
@@ -97,6 +96,7 @@ std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
   if (!changes) problems = std::move(changes.error());
   if (!loaded) append(problems, std::move(loaded.error()));
   if (!problems.empty()) return std::unexpected(std::move(problems));
+  set->set_lanes(config, ring.parallelism);
   for (auto& [name, change] : changes->changes) {
     if (change.process) {
       const SpawnRequest& request = change.process->program->request();
@@ -120,11 +120,31 @@ std::expected<void, HandlerProblems> HandlerSet::load(const std::map<std::string
           fmt::format("handlers.{}: a handler of this name is built in; give this one another", name));
     }
   }
+  append(problems, lanes_without_room(changes));
   auto loaded = load_plugins(to_load, builtins_);
   if (!loaded) append(problems, std::move(loaded.error()));
   if (!problems.empty()) return std::unexpected(std::move(problems));
   for (auto& plugin : *loaded) changes.changes[plugin->handler().name()].plugin = std::move(plugin);
   return {};
+}
+
+HandlerProblems HandlerSet::lanes_without_room(const HandlerChanges& changes) const {
+  std::map<std::string, std::size_t> added;  // handlers, by lane
+  for (const auto& [name, change] : changes.changes) {
+    if (!change.process) continue;
+    const std::string to = config::lane_of(*change.settings);
+    const ProcessLane* const lane = processes_.find(to);
+    if (lane != nullptr && lane->find(name) == nullptr) ++added[to];
+  }
+  HandlerProblems problems;
+  for (const auto& [lane, handlers] : added) {
+    if (processes_.find(lane)->has_room_for(handlers)) continue;
+    problems.push_back(
+        fmt::format("lanes.{}: no room for {} more handlers, because removed ones still have batches there; "
+                    "cancel these batches, or configure those handlers again",
+                    lane, handlers));
+  }
+  return problems;
 }
 
 bool HandlerSet::needs_standstill(const std::string& name, const HandlerChanges::Change& change) const {
@@ -133,22 +153,40 @@ bool HandlerSet::needs_standstill(const std::string& name, const HandlerChanges:
   if (plugins_.contains(name)) return !change.settings || change.process || change.plugin != nullptr;
   if (change.plugin != nullptr) return &now->lane != &cpu();
   if (!change.process) return false;
-  ProcessLane* const lane = processes_.find(name);
+  ProcessLane* const lane = processes_.find(config::lane_of(*change.settings));
   return lane == nullptr || &now->lane != &lane->lane();
 }
 
-ProcessLane& HandlerSet::process_lane(const std::string& name) {
-  if (ProcessLane* const lane = processes_.find(name)) return *lane;
-  ProcessLane& lane = processes_.add(name, ring_);
-  lanes_.push_back(&lane.lane());
-  return lane;
+void HandlerSet::set_lanes(const config::Config& config, std::uint32_t pool_workers) {
+  const std::map<std::string, config::Lane> wanted = config::process_lanes(config, pool_workers);
+  for (const auto& [name, settings] : wanted) {
+    ProcessLane* lane = processes_.find(name);
+    if (lane == nullptr) {
+      lane = &processes_.add(name, ring_);
+      lanes_.push_back(&lane->lane());
+    }
+    lane->set_slots(settings);
+  }
+  for (const Lane* const lane : lanes_) {
+    if (lane != &cpu() && !wanted.contains(lane->name())) processes_.find(lane->name())->set_slots({});
+  }
+}
+
+ProcessLane* HandlerSet::process_lane_of(const std::string& name) const {
+  const HandlerDirectory::Entry* const entry = directory_.find_any(name);
+  return entry == nullptr ? nullptr : processes_.find(entry->lane.name());
+}
+
+void HandlerSet::stop_programs(const std::string& name) {
+  ProcessLane* const lane = process_lane_of(name);
+  if (lane == nullptr) return;
+  if (LaneHandler* const handler = lane->find(name)) lane->set_program(*handler, nullptr);
 }
 
 void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
-  ProcessLane* const old_lane = processes_.find(name);
   if (!change.settings) {
+    stop_programs(name);
     directory_.remove(name);
-    if (old_lane != nullptr) old_lane->set_program(nullptr);
     // Nothing of it runs: it is taken down here.
     if (const auto plugin = plugins_.extract(name)) {
       directory_.handler_of(name).run_with(HandlerDirectory::run_elsewhere);
@@ -159,7 +197,7 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
   Handler& handler = directory_.handler_of(name);
   const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout);
   if (runs_in_process(settings)) {
-    if (old_lane != nullptr) old_lane->set_program(nullptr);
+    stop_programs(name);
     if (change.plugin != nullptr) {
       handler.describe(change.plugin->handler().description());
       handler.run_with(change.plugin->handler().native());
@@ -177,15 +215,24 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
     handler.run_with(HandlerDirectory::run_elsewhere);
     plugins_.erase(name);
   }
-  ProcessLane& lane = process_lane(name);
-  lane.set_program(std::move(change.process->program));
+  ProcessLane& lane = *processes_.find(config::lane_of(settings));
+  if (process_lane_of(name) != &lane) stop_programs(name);
+  LaneHandler& in_lane = lane.handler(name);
+  lane.set_program(in_lane, std::move(change.process->program));
   directory_.add({.handler = handler,
                   .lane = lane.lane(),
+                  .gate = in_lane.gate(),
                   .kind = change.process->kind,
                   .concurrency = settings.concurrency,
                   .timeout = timeout,
                   .retries = settings.retries,
-                  .is_at_rate = [&lane] { return lane.is_at_rate(); }});
+                  .is_at_rate = [&in_lane] { return in_lane.is_at_rate(); },
+                  .processes = [&in_lane] { return in_lane.processes(); },
+                  .restart =
+                      [&lane, &in_lane] {
+                        kIoThread.assert_held();
+                        return lane.replace_processes(in_lane);
+                      }});
 }
 
 std::vector<const Handler*> HandlerSet::handlers() const {

@@ -67,6 +67,8 @@ class HandlerSet {
   HandlerLanes& processes() { return processes_; }
   // The users as whom programs run, of the handlers at the start.
   const std::set<KeeperUser>& program_users() const { return program_users_; }
+  // All lanes that the configuration has, and their slots. Makes those that are new. Before the handlers' changes.
+  void set_lanes(const config::Config& config, std::uint32_t pool_workers) LOCKSLEY_REQUIRES(kIoThread);
   // For lanes that are made later.
   void set_quantum(Nanoseconds quantum) { ring_.quantum = quantum; }
 
@@ -85,7 +87,12 @@ class HandlerSet {
   HandlerSet(Lane& cpu, const FairRing::Options& ring, std::shared_ptr<spdlog::logger> log)
       : ring_(ring), processes_(std::move(log)), lanes_{&cpu} {}
   Lane& cpu() const { return *lanes_.front(); }
-  ProcessLane& process_lane(const std::string& name);
+  // A problem for each lane that has no room for the handlers that it gets.
+  HandlerProblems lanes_without_room(const HandlerChanges& changes) const LOCKSLEY_REQUIRES(kIoThread);
+  // The lane of processes in which the handler is now; null: none.
+  ProcessLane* process_lane_of(const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
+  // No job of it is started there any more.
+  void stop_programs(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
 
   FairRing::Options ring_;
   std::vector<std::unique_ptr<Handler>> builtins_;

@@ -18,12 +18,16 @@ constexpr auto kLookPeriod = std::chrono::milliseconds(10);
 }  // namespace
 
 LiveHandlers::LiveHandlers(const Parts& parts) : parts_(parts), timer_(parts.io) {
+  publish_lanes();
   for (const auto& [name, entry] : parts_.handlers.directory().entries()) publish(name);
 }
 
 void LiveHandlers::apply(HandlerChanges changes) {
+  publish_lanes();
   for (auto& [name, change] : changes.changes) begin(name, std::move(change));
   if (!waiting_.empty()) finish_waiting();
+  // Slots of lanes may have changed without a change of a handler.
+  changed_();
 }
 
 void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change) {
@@ -43,6 +47,7 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
     const HandlerDirectory::Entry now = *directory.find_any(name);
     directory.add({.handler = now.handler,
                    .lane = now.lane,
+                   .gate = now.gate,
                    .kind = change.process ? change.process->kind : "plugin",
                    .timeout = std::chrono::ceil<std::chrono::milliseconds>(change.settings->timeout),
                    .retries = change.settings->retries});
@@ -90,11 +95,12 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
     return;
   }
   const HandlerDirectory::Entry& entry = *parts_.handlers.directory().find(name);
-  batches.move_handler(name, entry.lane);
+  batches.move_handler(name, entry.lane, entry.gate);
   if (was_held) batches.release_handler(name);
   LogLine("handler in force")
       .with("handler", name)
       .with("kind", entry.kind)
+      .with("lane", entry.lane.name())
       .with("concurrency", entry.concurrency)
       .write(*parts_.log, spdlog::level::info);
 }
@@ -105,10 +111,12 @@ void LiveHandlers::publish(const std::string& name) {
     parts_.server.add_handler(name);
     parts_.metrics.add_handler(entry->handler);
   }
-  if (ProcessLane* const of = parts_.handlers.processes().find(name)) {
-    Lane& lane = of->lane();
-    parts_.server.add_lane(lane);
-    parts_.metrics.set_lane(lane, entry != nullptr && &entry->lane == &lane ? entry->concurrency : 0);
+}
+
+void LiveHandlers::publish_lanes() {
+  for (Lane* const lane : parts_.handlers.lanes()) {
+    parts_.server.add_lane(*lane);
+    parts_.metrics.add_lane(*lane);
   }
 }
 

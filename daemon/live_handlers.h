@@ -53,7 +53,9 @@ class LiveHandlers {
   void finish(const std::string& name, HandlerChanges::Change change) LOCKSLEY_REQUIRES(kIoThread);
   // Makes the changes whose handlers have come to a standstill.
   void finish_waiting() LOCKSLEY_REQUIRES(kIoThread);
-  // Adds a handler and its lane to counters and metrics.
+  // Adds lanes that are new to the server and the metrics.
+  void publish_lanes() LOCKSLEY_REQUIRES(kIoThread);
+  // Adds a handler to counters and metrics.
   void publish(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;

@@ -15,6 +15,7 @@
 
 #include "config/auto_limits.h"
 #include "config/dump.h"
+#include "config/lanes.h"
 #include "config/load.h"
 #include "config/words.h"
 #include "core/lane/lane.h"
@@ -293,6 +294,9 @@ int run(int argc, char** argv) {
     if (const HandlerProblems problems = find_missing_programs(config.handlers); !problems.empty()) {
       for (const std::string& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
       return kExitConfig;
+    }
+    for (const std::string& warning : config::lane_warnings(config)) {
+      std::fprintf(stderr, "warning: %s\n", warning.c_str());
     }
     std::fputs(config::dump(config).c_str(), stdout);
     return kExitOk;

@@ -155,6 +155,7 @@ void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
   parts_.pool.set_quantum(config.scheduling.quantum);
   parts_.handlers.set_quantum(config.scheduling.quantum);
   for (Lane* lane : parts_.server.lanes()) lane->set_quantum(config.scheduling.quantum);
+  parts_.handlers.set_lanes(config, workers_of(config));
   parts_.metrics.set_limits(
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
   set_workers(config);
@@ -163,9 +164,12 @@ void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
   parts_.live_handlers.apply(std::move(changes));
 }
 
+std::uint32_t Reconfiguration::workers_of(const config::Config& config) const {
+  return std::max(config.pool.workers != 0 ? config.pool.workers : usable_cpus(), parts_.pool.reserved() + 1);
+}
+
 void Reconfiguration::set_workers(const config::Config& config) {
-  const std::uint32_t workers =
-      std::max(config.pool.workers != 0 ? config.pool.workers : usable_cpus(), parts_.pool.reserved() + 1);
+  const std::uint32_t workers = workers_of(config);
   if (workers == parts_.pool.workers()) return;
   // After the resize before it, which may still wait for workers to leave.
   const auto resize = [&pool = parts_.pool, log = parts_.log, workers](std::jthread before) {

@@ -85,6 +85,7 @@ class Reconfiguration {
       LOCKSLEY_REQUIRES(kIoThread);
   void take(const config::Reload& reload, HandlerChanges changes, std::vector<Commit> commits)
       LOCKSLEY_REQUIRES(kIoThread);
+  std::uint32_t workers_of(const config::Config& config) const;
   void set_workers(const config::Config& config);
   void end(const Result& result);
 

@@ -57,8 +57,10 @@ std::vector<OfferedLane> offered_lanes(const config::Config& config, HandlerSet&
     auto lane = std::ranges::find(offered, &entry.lane, &OfferedLane::lane);
     if (lane == offered.end()) lane = offered.insert(offered.end(), {.lane = &entry.lane});
     const bool is_pools = lane->lane == handlers.lanes().front();
-    lane->slots = std::max(lane->slots, is_pools ? pool_workers : entry.concurrency);
-    lane->handlers.push_back({.handler = &entry.handler});
+    // Jobs of these handlers that can run at once.
+    lane->slots =
+        is_pools ? pool_workers : std::min(entry.lane.parallelism(), lane->slots + entry.concurrency);
+    lane->handlers.push_back({.handler = &entry.handler, .gate = entry.gate});
   }
   return offered;
 }

@@ -29,9 +29,15 @@ int print_line(const std::string& text) {
 int print_text(const std::string& text) { return print(text) ? daemon::kExitOk : daemon::kExitIoError; }
 
 std::string table_of(const std::vector<client::HandlerInfo>& handlers) {
-  Table table({{"HANDLER"}, {"KIND"}, {"CONCURRENCY", Align::kRight}, {"DESCRIPTION"}});
+  Table table({{"HANDLER"},
+               {"KIND"},
+               {"LANE"},
+               {"CONCURRENCY", Align::kRight},
+               {"PROCESSES", Align::kRight},
+               {"DESCRIPTION"}});
   for (const auto& one : handlers) {
-    table.add({one.name, one.kind, std::to_string(one.concurrency), one.description});
+    table.add({one.name, one.kind, one.lane, std::to_string(one.concurrency), std::to_string(one.processes),
+               one.description});
   }
   return table.text();
 }

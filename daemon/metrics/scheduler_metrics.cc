@@ -77,13 +77,8 @@ SchedulerMetrics::SchedulerMetrics(const Pool& pool, const Lane& lane, std::vect
       limits_(limits),
       tenant_labels_(limits.tenants) {}
 
-void SchedulerMetrics::set_lane(const Lane& lane, std::uint32_t slots) {
-  const auto known = std::ranges::find(others_, &lane, &Other::lane);
-  if (known != others_.end()) {
-    known->slots = slots;
-  } else {
-    others_.push_back({&lane, slots});
-  }
+void SchedulerMetrics::add_lane(const Lane& lane) {
+  if (&lane != &lane_ && std::ranges::find(others_, &lane) == others_.end()) others_.push_back(&lane);
 }
 
 void SchedulerMetrics::add_handler(const Handler& handler) {
@@ -100,9 +95,9 @@ void SchedulerMetrics::read(Families& families) {
   const std::size_t deepest = limits_.deepest_batches;
   std::vector<LaneNumbers> lanes;
   lanes.push_back({lane_.name(), pool_.workers(), lane_.snapshot(deepest), total_ring_wait(workers)});
-  for (const Other& other : others_) {
-    lanes.push_back({other.lane->name(), other.slots, other.lane->snapshot(deepest),
-                     other.lane->external_wait.snapshot()});
+  for (const Lane* const other : others_) {
+    lanes.push_back(
+        {other->name(), other->parallelism(), other->snapshot(deepest), other->external_wait.snapshot()});
   }
   read_workers(workers, families);
   read_lanes(lanes, families);

@@ -30,8 +30,8 @@ class SchedulerMetrics {
 
   SchedulerMetrics(const Pool& pool, const Lane& lane, std::vector<const Handler*> handlers, Limits limits);
 
-  // Adds a lane, which must outlive this object, with its number of slots; or changes that number.
-  void set_lane(const Lane& lane, std::uint32_t slots);
+  // Adds a lane, which must outlive this object. Does nothing if it is known.
+  void add_lane(const Lane& lane);
   // Adds a handler, which must outlive this object. Does nothing if it is known.
   void add_handler(const Handler& handler);
   void set_limits(Limits limits);
@@ -41,10 +41,6 @@ class SchedulerMetrics {
   const std::set<std::string>& labelled_tenants() const { return tenant_labels_.labelled(); }
 
  private:
-  struct Other {
-    const Lane* lane;
-    std::uint32_t slots;
-  };
   struct LaneNumbers {
     std::string name;
     std::uint64_t slots;
@@ -58,7 +54,7 @@ class SchedulerMetrics {
 
   const Pool& pool_;
   const Lane& lane_;  // the pool's
-  std::vector<Other> others_;
+  std::vector<const Lane*> others_;
   std::vector<const Handler*> handlers_;
   Limits limits_;
   TenantLabels tenant_labels_;

@@ -33,7 +33,7 @@ struct ProcessHandler {
 std::expected<ProcessHandler, std::string> prepare_process_handler(const std::string& name,
                                                                    const config::Handler& settings);
 
-// All lanes of processes, by the name of their handler, and the loop on which they run.
+// All lanes of processes, by name, and the loop on which they run.
 //
 // Owned by main(); call stop() before the store's. Lanes are never removed before that, so they
 // outlive their batches and handlers. The I/O thread only. Only stop() blocks, for at most about
@@ -44,7 +44,7 @@ class HandlerLanes {
 
   // The lane of this name; null if none was ever added.
   ProcessLane* find(const std::string& name) const;
-  // Adds a lane, without a program.
+  // Adds a lane, without slots and handlers.
   ProcessLane& add(const std::string& name, const FairRing::Options& ring);
 
   // Call it before this process gives up root to become `user`, and before start(). If programs run

@@ -15,7 +15,7 @@
 #include "daemon/base/plugin_file.h"
 #include "daemon/process/keeper/child.h"
 #include "daemon/process/process_pipes.h"
-#include "daemon/process/slots/job_end.h"
+#include "daemon/process/runners/job_end.h"
 
 namespace locksley::daemon {
 namespace {

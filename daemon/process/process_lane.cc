@@ -5,17 +5,25 @@
 #include <utility>
 
 #include "daemon/base/time.h"
-#include "daemon/process/slots/command_slot.h"
-#include "daemon/process/slots/worker_slot.h"
+#include "daemon/process/runners/command_runner.h"
+#include "daemon/process/runners/worker_runner.h"
 
 namespace locksley::daemon {
+namespace {
+
+// The most jobs and bytes of one turn: jobs that a worker was sent cannot be given to another one.
+constexpr std::uint64_t kMostJobs = 256;
+constexpr std::size_t kMostBytes = 256U << 10;
+
+}  // namespace
 
 ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Options& options)
     : loop_(loop),
       lane_(std::move(name), options),
-      rate_timer_(loop.executor()),
+      idle_timer_(loop.executor()),
       backoff_timer_(loop.executor()),
       room_timer_(loop.executor()) {
+  lane_.set_gate_switch(0, false);  // no handler's
   lane_.on_work([this] { post_pump(); });
   lane_.on_stop([this] { wake(check_is_posted_, &ProcessLane::check_cancelled); });
   asio::post(loop.executor(), [this] {
@@ -38,126 +46,153 @@ void ProcessLane::wake(std::atomic<bool>& is_posted, void (ProcessLane::*what)()
   });
 }
 
-void ProcessLane::set_program(std::shared_ptr<const Program> program) {
-  if (program != nullptr) {
-    const config::Handler& settings = program->settings();
-    lane_.set_parallelism(settings.concurrency);
-    // A start uses up an interval of the rate, in which all slots could work.
-    lane_.set_start_cost(RateLimiter(settings.rate).interval() *
-                         static_cast<std::int64_t>(settings.concurrency));
-  }
-  asio::post(loop_.executor(), [this, program = std::move(program)]() mutable {
-    kProcessThread.assert_held();
-    take_program(std::move(program));
-  });
-}
-
-void ProcessLane::take_program(std::shared_ptr<const Program> program) {
-  if (is_stopping_) return;
-  const std::shared_ptr<const Program> before = std::exchange(program_, std::move(program));
-  const auto rate_of = [](const Program* of) { return of == nullptr ? std::nullopt : of->settings().rate; };
-  if (const auto rate = rate_of(program_.get()); rate != rate_of(before.get())) {
-    rate_ = RateLimiter(rate);
-    rate_timer_.cancel();
-    rate_timer_is_armed_ = false;
-  }
-  const bool starts_the_same =
-      before != nullptr && program_ != nullptr && program_->starts_the_same_process_as(*before);
-  // Busy slots come back by themselves. A free slot may have become busy, as its process died.
-  for (ProcessSlot* slot : std::exchange(free_, {})) {
-    if (slot->is_busy()) continue;
-    if (!starts_the_same) slot->release_process();
-    if (!slot->is_busy()) take_back(*slot);
-  }
-  if (!starts_the_same) {
-    for (const auto& slot : slots_) slot->reset_failures();
-    end_backoffs(Nanoseconds::max());
-  }
-  fill();
-  pump();
-}
-
-bool ProcessLane::is_wanted(const ProcessSlot& slot) const {
-  return program_ != nullptr && slot.kind() == program_->kind() &&
-         in_use_ <= program_->settings().concurrency;
-}
-
-void ProcessLane::take_back(ProcessSlot& slot) {
-  if (is_wanted(slot)) {
-    free_.push_back(&slot);
-    return;
-  }
-  slot.release_process();
-  if (slot.is_busy()) return;  // it comes back when its process has ended
-  idle_[static_cast<std::size_t>(slot.kind())].push_back(&slot);
-  --in_use_;
-}
-
-void ProcessLane::fill() {
-  while (program_ != nullptr && in_use_ < program_->settings().concurrency) {
-    // Slots without a process are used last.
-    free_.insert(free_.begin(), &unused_slot(program_->kind()));
-    ++in_use_;
-  }
-}
-
-ProcessSlot& ProcessLane::unused_slot(Program::Kind kind) {
-  std::vector<ProcessSlot*>& idle = idle_[static_cast<std::size_t>(kind)];
-  if (!idle.empty()) {
-    ProcessSlot& slot = *idle.back();
-    idle.pop_back();
-    return slot;
-  }
-  if (kind == Program::Kind::kCommand) {
-    slots_.push_back(std::make_unique<CommandSlot>(*this));
-  } else {
-    slots_.push_back(std::make_unique<WorkerSlot>(*this));
-  }
-  return *slots_.back();
-}
-
-void ProcessLane::slot_is_free(ProcessSlot& slot) {
-  // A worker that died while its slot was free is in the list already.
-  if (std::ranges::find(free_, &slot) == free_.end()) take_back(slot);
-  fill();
-  pump();
-}
+// ---- Turns ----
 
 void ProcessLane::pump() {
-  if (is_stopping_) return;
+  // A runner may report a change while a turn is given to it.
+  if (is_stopping_ || is_pumping_) return;
+  is_pumping_ = true;
+  begin_turns();
+  is_pumping_ = false;
+}
+
+void ProcessLane::begin_turns() {
   end_backoffs(steady_now());
   // Bounds the turns of one call, so that jobs which end at once do not hold up the other lanes.
   constexpr int kMost = 64;
-  bool waits_for_rate = false;
-  for (int turns = 0; !free_.empty() && lane_.has_work(); ++turns) {
-    if (turns == kMost) {
-      post_pump();
-      break;
-    }
-    if (!loop_.store_has_room()) {
-      arm_room_timer();
-      break;
-    }
-    const Nanoseconds now = steady_now();
-    const std::uint64_t most = rate_.available(now);
-    waits_for_rate = most == 0;
-    if (waits_for_rate) break;
-    ProcessSlot* const slot = free_.back();
-    if (slot->is_busy()) {  // its process has died meanwhile; the slot will come back
-      free_.pop_back();
-      continue;
-    }
-    const std::uint64_t started = slot->begin(most);
-    rate_.take(started, now);
-    if (slot->is_busy()) {
-      free_.pop_back();
-    } else if (started == 0) {
-      break;
+  for (int turns = 0;; ++turns) {
+    // Jobs that came after a change of the configuration run as it says.
+    make_changes();
+    if (!slots_.has_free() || !lane_.has_work()) return;
+    if (turns == kMost) return post_pump();
+    if (!loop_.store_has_room()) return arm_room_timer();
+    if (executors_.empty()) executors_.push_back(std::make_unique<ExternalExecutor>(lane_));
+    std::unique_ptr<ExternalExecutor> turn = std::move(executors_.back());
+    executors_.pop_back();
+    if (!claim(*turn)) return take_back(std::move(turn));
+    place(std::move(turn));
+  }
+}
+
+bool ProcessLane::claim(ExternalExecutor& turn) {
+  if (const auto staying = slots_.staying(steady_now()); !staying.empty()) {
+    GateSet gates(GateSet::Restriction::kPassing);
+    for (const ProcessRunner* const runner : staying) gates.add(runner->handler()->gate());
+    if (turn.begin_turn(kMostJobs, kMostBytes, &gates)) return true;
+  }
+  return turn.begin_turn(kMostJobs, kMostBytes);
+}
+
+void ProcessLane::place(std::unique_ptr<ExternalExecutor> turn) {
+  const LaneSlots::Choice choice = slots_.choose(by_gate_[turn->gate()]->idle(), steady_now());
+  LaneSlot& slot = *choice.slot;
+  if (choice.has_room) return begin(slot, choice.idle, std::move(turn));
+  slot.waiting = std::move(turn);
+  slots_.update(slot);
+  if (choice.to_end == nullptr) return;
+  choice.to_end->release_process();
+  runner_changed(*choice.to_end);
+}
+
+void ProcessLane::begin(LaneSlot& slot, ProcessRunner* idle, std::unique_ptr<ExternalExecutor> turn) {
+  LaneHandler& handler = *by_gate_[turn->gate()];
+  if (handler.program() == nullptr) {
+    give_up(std::move(turn));
+    return slots_.update(slot);
+  }
+  ProcessRunner& runner = idle != nullptr ? *idle : empty_runner(slot, handler);
+  if (idle != nullptr) std::erase(handler.idle(), idle);
+  const Nanoseconds now = steady_now();
+  const std::uint64_t started = runner.begin(handler, std::move(turn), handler.may_start(now));
+  handler.note_started(started, now);
+  // None of its jobs was to start.
+  if (runner.state() == ProcessRunner::State::kIdle) handler.idle().push_back(&runner);
+  slots_.update(slot);
+}
+
+void ProcessLane::give_up(std::unique_ptr<ExternalExecutor> turn) {
+  turn->end_turn();
+  take_back(std::move(turn));
+}
+
+void ProcessLane::begin_waiting(LaneSlot& slot) {
+  if (slot.waiting == nullptr || !slots_.has_room(slot)) return;
+  std::unique_ptr<ExternalExecutor> turn = std::move(slot.waiting);
+  begin(slot, nullptr, std::move(turn));
+}
+
+ProcessRunner& ProcessLane::empty_runner(LaneSlot& slot, const LaneHandler& handler) {
+  for (const auto& runner : slot.runners) {
+    if (runner->kind() == handler.program()->kind() && runner->state() == ProcessRunner::State::kEmpty &&
+        runner->may_serve(handler)) {
+      return *runner;
     }
   }
-  // [lane-at-rate] relaxed: as in is_at_rate().
-  at_rate_.store(waits_for_rate, std::memory_order_relaxed);
-  if (waits_for_rate) arm_rate_timer();
+  if (handler.program()->kind() == Program::Kind::kCommand) {
+    slot.runners.push_back(std::make_unique<CommandRunner>(*this, slot));
+  } else {
+    slot.runners.push_back(std::make_unique<WorkerRunner>(*this, slot));
+  }
+  return *slot.runners.back();
+}
+
+void ProcessLane::runner_changed(ProcessRunner& runner) {
+  LaneHandler& handler = *runner.handler();
+  LaneSlot& slot = runner.slot();
+  std::erase(handler.idle(), &runner);
+  if (!runner.has_process()) {
+    std::erase(handler.to_replace(), &runner);
+    if (handler.in_replacement() == &runner) handler.in_replacement() = nullptr;
+  }
+  if (is_stopping_) return slots_.update(slot);
+  if (runner.state() == ProcessRunner::State::kIdle) {
+    if (slot.is_wanted && !slots_.is_over(slot)) {
+      handler.idle().push_back(&runner);
+      arm_idle_timer(steady_now() + idle_timeout_);
+    } else {
+      runner.release_process();
+    }
+  }
+  go_on_replacing(handler);
+  begin_waiting(slot);
+  slots_.update(slot);
+  pump();
+}
+
+// ---- Timers ----
+
+void ProcessLane::arm_idle_timer(Nanoseconds at) {
+  if (idle_timeout_.count() == 0 || std::exchange(idle_timer_is_armed_, true)) return;
+  idle_timer_.expires_at(Instant(at));
+  idle_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kProcessThread.assert_held();
+    idle_timer_is_armed_ = false;
+    end_idle_processes();
+  });
+}
+
+void ProcessLane::end_idle_processes() {
+  if (is_stopping_ || idle_timeout_.count() == 0) return;
+  const Nanoseconds now = steady_now();
+  std::optional<Nanoseconds> next;
+  std::vector<ProcessRunner*> over;
+  for (LaneHandler* const handler : by_gate_) {
+    if (handler == nullptr) continue;
+    for (ProcessRunner* const runner : handler->idle()) {
+      const Nanoseconds end = runner->idle_since() + idle_timeout_;
+      if (end <= now) {
+        over.push_back(runner);
+      } else {
+        next = next ? std::min(*next, end) : end;
+      }
+    }
+  }
+  if (next) arm_idle_timer(*next);
+  for (ProcessRunner* const runner : over) {
+    runner->release_process();
+    runner_changed(*runner);
+  }
 }
 
 void ProcessLane::end_backoffs(Nanoseconds until) {
@@ -169,17 +204,6 @@ void ProcessLane::end_backoffs(Nanoseconds until) {
     if (error) return;
     kProcessThread.assert_held();
     backoff_timer_at_.reset();
-    pump();
-  });
-}
-
-void ProcessLane::arm_rate_timer() {
-  if (std::exchange(rate_timer_is_armed_, true)) return;
-  rate_timer_.expires_at(Instant(rate_.next_at()));
-  rate_timer_.async_wait([this](const asio::error_code& error) {
-    if (error) return;
-    kProcessThread.assert_held();
-    rate_timer_is_armed_ = false;
     pump();
   });
 }
@@ -197,22 +221,39 @@ void ProcessLane::arm_room_timer() {
   });
 }
 
+// ---- Cancellation and the end ----
+
 void ProcessLane::check_cancelled() {
-  for (const auto& slot : slots_) slot->check_cancelled();
+  for (const auto& slot : slots_.all()) {
+    for (const auto& runner : slot->runners) runner->check_cancelled();
+    if (slot->waiting == nullptr || !slot->waiting->batch().is_aborting()) continue;
+    give_up(std::move(slot->waiting));
+    slots_.update(*slot);
+  }
+  pump();
 }
 
 void ProcessLane::stop() {
   is_stopping_ = true;
-  for (const auto& slot : slots_) slot->stop();
+  idle_timer_.cancel();
+  for (const auto& slot : slots_.all()) {
+    for (const auto& runner : slot->runners) runner->stop();
+    if (slot->waiting != nullptr) give_up(std::move(slot->waiting));
+  }
 }
 
 void ProcessLane::abandon() {
-  for (const auto& slot : slots_) slot->abandon();
+  for (const auto& slot : slots_.all()) {
+    for (const auto& runner : slot->runners) runner->abandon();
+    if (slot->waiting != nullptr) give_up(std::move(slot->waiting));
+  }
 }
 
 bool ProcessLane::is_stopped() const {
-  for (const auto& slot : slots_) {
-    if (!slot->is_stopped()) return false;
+  for (const auto& slot : slots_.all()) {
+    for (const auto& runner : slot->runners) {
+      if (runner->has_process()) return false;
+    }
   }
   return true;
 }

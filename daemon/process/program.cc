@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -17,12 +18,15 @@ namespace {
 
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
-std::string replace_all(const std::string& text, std::string_view replacement) {
+constexpr std::string_view kPayload = "{}";
+constexpr std::string_view kSlot = "{slot}";
+
+std::string replace_all(const std::string& text, std::string_view what, std::string_view replacement) {
   std::string result;
   std::size_t at = 0;
-  for (std::size_t found = text.find("{}"); found != std::string::npos; found = text.find("{}", at)) {
+  for (std::size_t found = text.find(what); found != std::string::npos; found = text.find(what, at)) {
     result.append(text, at, found - at).append(replacement);
-    at = found + 2;
+    at = found + what.size();
   }
   return result.append(text, at);
 }
@@ -73,6 +77,11 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
     std::erase_if(base.environment, [name](const std::string& other) { return other.starts_with(name); });
     base.environment.push_back(variable);
     if (name == "PATH=") base.path = variable.substr(name.size());
+  }
+  for (std::size_t i = 0; i < base.environment.size(); ++i) {
+    const bool is_own =
+        std::ranges::find(settings.environment, base.environment[i]) != settings.environment.end();
+    if (is_own && base.environment[i].find(kSlot) != std::string::npos) program.with_slot_.push_back(i);
   }
   base.directory = settings.directory;
   base.cpu_seconds = static_cast<std::uint64_t>(settings.limits.cpu / std::chrono::seconds(1));
@@ -127,11 +136,21 @@ std::expected<void, std::string> Program::look_up_file(const std::string& handle
       std::generic_category().message(error)));
 }
 
-SpawnRequest Program::request_for(const JobVariables& job, std::string_view replacement) const {
+SpawnRequest Program::request_for_slot(std::string_view lane, std::string_view slot) const {
   SpawnRequest request = base_;
+  for (const std::size_t i : with_slot_) {
+    request.environment[i] = replace_all(request.environment[i], kSlot, slot);
+  }
+  request.environment.push_back(fmt::format("LOCKSLEY_LANE={}", lane));
+  request.environment.push_back(fmt::format("LOCKSLEY_SLOT={}", slot));
+  return request;
+}
+
+SpawnRequest Program::request_for(const JobVariables& job, std::string_view replacement) const {
+  SpawnRequest request = request_for_slot(job.lane, job.slot);
   if (settings_.input != config::Input::kStdin) {
     for (std::string& argument : request.arguments) {
-      if (argument.find("{}") != std::string::npos) argument = replace_all(argument, replacement);
+      if (argument.find("{}") != std::string::npos) argument = replace_all(argument, kPayload, replacement);
     }
   }
   request.environment.push_back(fmt::format("LOCKSLEY_BATCH={}", job.batch));

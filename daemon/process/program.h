@@ -20,6 +20,8 @@ struct JobVariables {
   std::uint32_t attempt = 1;
   std::string_view tenant;
   std::string_view trace;  // empty: there is none
+  std::string_view lane;
+  std::string_view slot;  // its name
 };
 
 // The program of a handler of the configuration: its arguments, environment, limits and user.
@@ -35,8 +37,11 @@ class Program {
   static std::expected<Program, std::string> make(const std::string& handler,
                                                   const config::Handler& settings);
 
-  // The request to start a process that is not for one job.
+  // The request to start a process that has no slot and is not for one job.
   const SpawnRequest& request() const { return base_; }
+  // The request to start a process that is not for one job. The slot's name replaces {slot} in the values of
+  // `environment`.
+  SpawnRequest request_for_slot(std::string_view lane, std::string_view slot) const;
   // The request to start a process for this job. `replacement` replaces {} in the arguments.
   SpawnRequest request_for(const JobVariables& job, std::string_view replacement) const;
 
@@ -51,6 +56,7 @@ class Program {
  private:
   config::Handler settings_;
   SpawnRequest base_;
+  std::vector<std::size_t> with_slot_;  // the variables of base_ whose values have {slot}
 };
 
 }  // namespace locksley::daemon

@@ -29,6 +29,10 @@ class RateLimiter {
     const Nanoseconds next = std::max(next_, now - tolerance_);
     return now < next ? 0 : static_cast<std::uint64_t>((now - next) / interval_) + 1;
   }
+  // The most that available() ever is, if the tolerance has it so; 0: there is no limit.
+  std::uint64_t most() const {
+    return interval_.count() == 0 ? 0 : static_cast<std::uint64_t>(tolerance_ / interval_) + 1;
+  }
   // From one start to the next; 0: there is no limit.
   Nanoseconds interval() const { return interval_; }
   // When available() will be above 0 again.

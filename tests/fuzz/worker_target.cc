@@ -85,7 +85,10 @@ class Play {
     if (!program) fail("the program is one", program.error());
     lane_ = std::make_unique<ProcessLane>(loop_, "fuzz",
                                           FairRing::Options{.parallelism = settings_of(choice).concurrency});
-    lane_->set_program(std::make_shared<const daemon::Program>(std::move(*program)));
+    const ThreadRoleScope io_thread(daemon::kIoThread);
+    lane_->set_slots({.slots = {.count = settings_of(choice).concurrency, .names = {}}});
+    handler_in_lane_ = &lane_->handler("fuzz");
+    lane_->set_program(*handler_in_lane_, std::make_shared<const daemon::Program>(std::move(*program)));
     keeper_.on_signal = [this](std::uint64_t process, int signal) {
       if (signal == SIGTERM) terminated_.insert(process);
     };
@@ -139,6 +142,7 @@ class Play {
     if (batches_.size() == kMostBatches) return;
     BatchOptions options;
     options.id = "batch-" + std::to_string(batches_.size());
+    options.gate = handler_in_lane_->gate();
     batches_.push_back(std::make_shared<Batch>(options, handler_, std::make_unique<RangePayloads>(0)));
     lane_->lane().submit(batches_.back(), jobs_, false);
   }
@@ -285,6 +289,7 @@ class Play {
   ProcessLoop loop_;
   Handler handler_{"fuzz", "", [](JobContext&, std::string_view) {}};
   std::unique_ptr<ProcessLane> lane_;
+  daemon::LaneHandler* handler_in_lane_ = nullptr;
   std::vector<std::shared_ptr<Batch>> batches_;
   std::map<std::uint64_t, Said> said_;                                    // by process
   std::map<std::uint64_t, std::unique_ptr<proto::CommandReader>> asked_;  // likewise

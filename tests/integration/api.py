@@ -127,7 +127,7 @@ class SaysWhatTheWireSays(UsersTest):
             self.assertEqual(parts(row, pairs(of_wire)), pairs(of_wire))
         handlers = {row["name"]: row for row in overview["handlers"]}
         self.assertEqual(handlers["echo"]["jobs"], {"ok": 1000, "error": 0, "timeout": 0, "crashed": 0, "cancelled": 0})
-        self.assertEqual({row["lane"]: row["slots"] for row in overview["lanes"]}, {"cpu": 2, handlers["lines"]["lane"]: 1})
+        self.assertEqual({row["lane"]: row["slots"] for row in overview["lanes"]}, {"cpu": 2, "processes": 2})
         totals = overview["totals"]
         self.assertEqual((totals["active_batches"], totals["retained_batches"], totals["queued_jobs"], totals["connections"]), (1, 1, 1, 1))
         server = overview["server"]

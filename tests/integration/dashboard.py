@@ -126,8 +126,8 @@ class Shown(DashboardTest):
         self.assertEqual(page.at("svg.workers .worker")("count"), 2)
         lane = lambda metrics, name: tuple(int(metrics[f'locksley_lane_{what}{{lane="{name}"}}']) for what in ("running_jobs", "slots", "queued_jobs", "active_batches"))
         shown = lambda: {row["Lane"][0]: (*map(int, row["Slots in use"][0].split(" of ")), number(row["Queued"]), number(row["Batches"])) for row in self.table(page, "Lanes")}
-        self.shows("the lanes", shown, lambda: {name: lane(self.metrics(), name) for name in ("cpu", "nap")})
-        self.assertEqual(shown()["nap"][:3], (2, 2, 3))
+        self.shows("the lanes", shown, lambda: {name: lane(self.metrics(), name) for name in ("cpu", "processes")})
+        self.assertEqual(shown()["processes"][:3], (2, 2, 3))
         shown = lambda: {row["Handler"][0]: (number(row["Ok"]), number(row["Failed"])) for row in self.table(page, "Handlers") if row["Handler"][0] in ("spin", "fail", "echo")}
         statuses = lambda: {row["handler"]: (row["ok"], row["failed"]) for row in self.listed(self.root).values() if row["ok"] + row["failed"]}
         self.shows("the handlers", shown, statuses)

@@ -39,7 +39,7 @@ class LeftoverTest(DaemonTest):
         kinds = list(GET_AWAY.values())
         slots = {"concurrency": len(kinds), "grace": "200ms", **more}
         connection = self.serve(
-            {"shutdown": {"drain_timeout": drain}},
+            {"shutdown": {"drain_timeout": drain}, "lanes": {"processes": {"slots": 2 * len(kinds) + 1}}},
             one={"command": [PYTHON, "-c", code.replace("PAYLOAD", "sys.stdin.read()"), self.mark], **slots},
             py=worker(self.mark, **slots), sh=shell())  # fmt: skip
         began = "open({!r}, 'a').write('x'); ".format
@@ -113,7 +113,7 @@ class Processes(LeftoverTest):
         """Then the programs themselves end; what they had started need not."""
         self.mark = new_mark()
         code = f"import signal, time; [signal.signal(s, signal.SIG_IGN) for s in (1, 2, 15)]; {STAY}"
-        connection = self.serve(one={"command": [PYTHON, "-c", code, self.mark], "concurrency": 3}, py=worker(self.mark))
+        connection = self.serve({"lanes": {"processes": {"slots": 4}}}, one={"command": [PYTHON, "-c", code, self.mark], "concurrency": 3}, py=worker(self.mark))
         for handler in ("one", "py"):
             connection("SUBMIT", handler, "JOBS", *[code] * 3)
         wait_for("four programs to run", lambda: len(marked(self.mark)) == 4)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Commands and workers as a lane of their own: concurrency, rate, shares, replacement of workers, and what is shown of it all."""
+"""Commands and workers in lanes: concurrency, rate, shares, replacement of workers, and what is shown of it all."""
 
 import pathlib
 import sys
@@ -243,7 +243,9 @@ class Shown(LaneTest):
         self.assertEqual(found["echo"]["kind"], "builtin")
 
     def test_metrics(self):
-        connection = self.serve(sh=shell(concurrency=2), py=worker(concurrency=3))
+        self.daemon = self.start({"lanes": {"sh": {"slots": 2}, "py": {"slots": 3}},
+                                  "handlers": {"sh": shell(lane="sh", concurrency=2), "py": worker(lane="py", concurrency=3)}})  # fmt: skip
+        connection = self.connect(self.daemon)
         metrics = self.daemon.metrics()
         self.assertEqual([metrics[f'locksley_lane_slots{{lane="{lane}"}}'] for lane in ("cpu", "sh", "py")], [2, 2, 3])
         batch = connection("SUBMIT", "sh", "JOBS", *["sleep 1000"] * 5)

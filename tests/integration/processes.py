@@ -276,14 +276,14 @@ class Given(ProcessTest):
         connection.wait(batch)
         rows = {index: dict(v.split("=", 1) for v in output.split("\0") if v) for index, _, output in connection.results(batch)}
         base = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "LOCKSLEY_HANDLER": "env", "LOCKSLEY_BATCH": batch, "LOCKSLEY_INDEX": "1",
-                "LOCKSLEY_ATTEMPT": "1", "LOCKSLEY_TENANT": "default"}  # fmt: skip
+                "LOCKSLEY_ATTEMPT": "1", "LOCKSLEY_TENANT": "default", "LOCKSLEY_LANE": "processes", "LOCKSLEY_SLOT": "0"}  # fmt: skip
         self.assertEqual(rows[1], {**base, "TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
         self.assertEqual(rows[0]["LOCKSLEY_INDEX"], "0")
         found = dict(v.split("=", 1) for v in connection("RUN", "more", "JOBS", "x")[0][1].split("\0") if v)
         self.assertEqual(set(found), set(base) | {"A", "EMPTY"})
         self.assertEqual((found["A"], found["EMPTY"], found["HOME"]), ("1=2", "", "/here"))
         environment = connection("RUN", "py", "JOBS", "answer(sorted(os.environ))")[0][1]
-        self.assertEqual(set(eval(environment)) - {"LC_CTYPE"}, {"PATH", "HOME", "LOCKSLEY_HANDLER", "B"})  # Python sets LC_CTYPE itself
+        self.assertEqual(set(eval(environment)) - {"LC_CTYPE"}, {"PATH", "HOME", "LOCKSLEY_HANDLER", "LOCKSLEY_LANE", "LOCKSLEY_SLOT", "B"})  # Python sets LC_CTYPE itself
         self.assertEqual(connection("RUN", "fds", "JOBS", "x"), [["ok", "[0, 1, 2] /usr/lib\n"]])
         self.assertEqual(connection("RUN", "file", "JOBS", "x"), [["ok", f"[0, 1, 2, 3] {os.getcwd()}\n"]])
         self.assertEqual(connection("RUN", "py", "JOBS", OPEN_ONES.replace("print(", "answer((") + ")"), [["ok", "([0, 1, 2], '/usr')"]])

@@ -35,7 +35,7 @@ class Added(ReloadTest):
         kinds = self.kinds(connection)
         self.assertEqual([kinds[name] for name in ("sh", "py", "c", "i")], ["command", "worker", "plugin", "plugin"])
         metrics = self.daemon.metrics()
-        self.assertEqual(metrics['locksley_lane_slots{lane="py"}'], 2)
+        self.assertEqual(metrics['locksley_lane_slots{lane="processes"}'], 2)
         self.assertEqual(metrics['locksley_jobs_total{handler="c",status="ok"}'], 1)
         self.assertEqual(metrics['locksley_batches_total{handler="sh",event="accepted"}'], 1)
         self.assertRegex(self.daemon.log(), r"configuration changed key=handlers\.sh\n")
@@ -103,7 +103,7 @@ class Changed(ReloadTest):
             self.wait_running(connection, batch, 1)
             self.reload({"h": handler(concurrency=4)})
             self.wait_running(connection, batch, 4)
-            self.assertEqual(self.daemon.metrics()['locksley_lane_slots{lane="h"}'], 4)
+            self.assertEqual(self.daemon.metrics()['locksley_lane_slots{lane="processes"}'], 4)
             self.reload({"h": handler(concurrency=2)})
             for ended, file in enumerate(files[:4], 1):
                 file.touch()
@@ -191,7 +191,7 @@ class Removed(ReloadTest):
                     wait_for("the running job to end", lambda: connection.status(batch)["running"] == 0)
                     self.assertEqual(connection.status(batch)["ok"], 1)
                     self.assertEqual(connection.explain(batch)["reason"], "handler-missing")
-                    self.assertEqual(self.daemon.metrics()['locksley_lane_slots{lane="h"}'], 0)
+                    self.assertEqual(self.daemon.metrics()['locksley_lane_slots{lane="processes"}'], 0)
                 self.reload({"h": after})
                 if batch:
                     self.assertEqual(self.outputs(connection, batch), ["1", *["2"] * 5])

@@ -183,7 +183,7 @@ SAMPLES = [
     Sample("API on the server", {"daemon/http/api/api.cc": '#include "daemon/server/state/server_state.h"\n'}, None),
     Sample("workers on the server", {"daemon/workers/worker_link.cc": '#include "daemon/server/state/server_state.h"\n'},
            "daemon/workers may include from"),
-    Sample("keeper on slots", {"daemon/process/keeper/keeper.cc": '#include "daemon/process/slots/worker_slot.h"\n'}, "daemon/process/keeper may include from"),
+    Sample("keeper on slots", {"daemon/process/keeper/keeper.cc": '#include "daemon/process/runners/worker_runner.h"\n'}, "daemon/process/keeper may include from"),
     Sample("client on codec", {"proto/clients/cpp/client.cc": '#include "proto/reader.h"\n#include <asio/ip/tcp.hpp>\n'}, None),
     Sample("asio in core", {"core/pool/pool.cc": "#include <asio.hpp>\n"}, "belongs in daemon, proto/clients/cpp"),
     Sample("asio in the codec", {"proto/reader.cc": "#include <asio/buffer.hpp>\n"}, "belongs in daemon"),

@@ -1,6 +1,5 @@
 // The caller's session, and an overview of the daemon.
 #include <chrono>
-#include <map>
 
 #include "daemon/base/time.h"
 #include "daemon/http/api/api.h"
@@ -76,10 +75,6 @@ Json accounts_of(ServerState& state, const User& user) {
 // The part of each lane that the user may see; and the number of executors at work in all lanes.
 Json lanes_of(const ServerState& state, const User& user, std::uint64_t& running)
     LOCKSLEY_REQUIRES(kIoThread) {
-  std::map<const Lane*, std::uint32_t> slots;
-  for (const auto& [name, entry] : state.handlers().entries()) {
-    slots[&entry.lane] = concurrency_of(state, entry);
-  }
   Json lanes = Json::array();
   for (const Lane* lane : state.lanes()) {
     const RingSnapshot ring = lane->snapshot(0);
@@ -97,7 +92,7 @@ Json lanes_of(const ServerState& state, const User& user, std::uint64_t& running
     }
     running += executors;
     lanes.push_back({{"lane", lane->name()},
-                     {"slots", slots[lane]},
+                     {"slots", slots_of(state, *lane)},
                      {"queued", queued},
                      {"running", executors},
                      {"batches", batches}});
@@ -121,7 +116,6 @@ Json handlers_of(const ServerState& state, const User& user) LOCKSLEY_REQUIRES(k
     if (!user.may_use(name)) continue;
     Json handler = Json::object();
     visit_members(state, entry, JsonMembers(handler));
-    handler["lane"] = entry.lane.name();
     handler["jobs"] = user.is_admin() ? jobs_of(entry.handler) : Json();
     handlers.push_back(std::move(handler));
   }

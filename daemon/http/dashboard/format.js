@@ -93,6 +93,7 @@ const REASONS = {
   'after-batch': 'It waits for another batch to end.',
   'open-and-empty': 'It is open, and all jobs added so far have been claimed: it waits for more.',
   'handler-at-limit': 'Its handler already runs as many jobs at a time as it may.',
+  'lane-at-limit': 'All slots of its lane are in use. It is next.',
   'crash-backoff': 'Its last job crashed a worker; it continues after a pause of at most five seconds.',
   'results-at-limit': 'The results of this user that are in memory have reached their limit: read and forget batches, or cancel some.',
   'rate-limited': 'The rate limit of its handler is used up for the moment.',

@@ -130,8 +130,8 @@ class Batches {
   bool has_running(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
     return handler_batches_.has_running(name);
   }
-  void move_handler(const std::string& name, Lane& to) LOCKSLEY_REQUIRES(kIoThread) {
-    handler_batches_.move(name, to);
+  void move_handler(const std::string& name, Lane& to, GateId gate) LOCKSLEY_REQUIRES(kIoThread) {
+    handler_batches_.move(name, to, gate);
   }
 
   // ---- The store ----

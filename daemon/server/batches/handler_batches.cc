@@ -35,11 +35,11 @@ bool HandlerBatches::has_running(const std::string& handler) {
   return found;
 }
 
-void HandlerBatches::move(const std::string& handler, Lane& to) {
+void HandlerBatches::move(const std::string& handler, Lane& to, GateId gate) {
   for_each(handler, [&](BatchRecord& record) {
     kIoThread.assert_held();
-    if (record.lane == &to) return;
-    check(record.lane->hand_over(record.shared(), to), "a batch changes its lane while jobs of it run");
+    if (record.lane == &to && record.gate() == gate) return;
+    check(record.lane->hand_over(record.shared(), to, gate), "a batch changes its lane while jobs of it run");
     record.lane = &to;
   });
 }
@@ -47,6 +47,7 @@ void HandlerBatches::move(const std::string& handler, Lane& to) {
 void HandlerBatches::follow_handler(BatchRecord& record) {
   const HandlerDirectory::Entry& entry = handlers_.for_batch(record.handler().name());
   record.lane = &entry.lane;
+  record.set_gate(entry.gate);
   if (entry.is_held) {
     record.set_hold(Hold::kHandler);
   } else {

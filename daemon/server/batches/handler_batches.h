@@ -25,8 +25,8 @@ class HandlerBatches {
   void release(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
   // Whether an executor has jobs of one. If not, and they are held, it stays so.
   bool has_running(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
-  // They go on in that lane. Needs: not has_running().
-  void move(const std::string& handler, Lane& to) LOCKSLEY_REQUIRES(kIoThread);
+  // They go on at that gate of that lane. Needs: not has_running().
+  void move(const std::string& handler, Lane& to, GateId gate) LOCKSLEY_REQUIRES(kIoThread);
   // A batch that was over goes on: with its handler as that is now. Before it is in any ring.
   void follow_handler(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -1,8 +1,15 @@
 #include "daemon/server/batches/handler_directory.h"
 
-#include <stdexcept>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "config/nearest.h"
 #include "core/base/check.h"
+#include "daemon/server/accounts/users.h"
+#include "proto/text.h"
 
 namespace locksley::daemon {
 
@@ -15,8 +22,11 @@ void HandlerDirectory::remove(std::string_view name) {
   const auto found = entries_.find(name);
   if (found == entries_.end()) return;
   Entry& entry = found->second;
-  missing_.emplace(found->first,
-                   Entry{.handler = entry.handler, .lane = entry.lane, .kind = "missing", .is_held = true});
+  missing_.emplace(found->first, Entry{.handler = entry.handler,
+                                       .lane = entry.lane,
+                                       .gate = entry.gate,
+                                       .kind = "missing",
+                                       .is_held = true});
   entries_.erase(found);
 }
 
@@ -40,6 +50,25 @@ Handler& HandlerDirectory::handler_of(const std::string& name) {
   std::unique_ptr<Handler>& handler = handlers_[name];
   if (handler == nullptr) handler = std::make_unique<Handler>(name, "not configured any more", run_elsewhere);
   return *handler;
+}
+
+std::expected<const HandlerDirectory::Entry*, std::string> usable_handler(const HandlerDirectory& handlers,
+                                                                          const User& by,
+                                                                          const std::string& name) {
+  if (!by.may_use(name)) return std::unexpected(no_handler_permission_error(by, name));
+  if (const HandlerDirectory::Entry* entry = handlers.find(name)) return entry;
+  std::vector<std::string> names = handlers.names();
+  std::erase_if(names, [&by](const std::string& other) { return !by.may_use(other); });
+  std::string text = fmt::format("NOHANDLER no handler is named '{}'", proto::printable(name));
+  if (const std::string near = config::nearest_name(name, names); !near.empty()) {
+    text += fmt::format("; did you mean '{}'?", near);
+  }
+  constexpr std::size_t kMostNames = 20;  // guess: still one readable line
+  text += text.ends_with('?') ? " There are: " : ". There are: ";
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMostNames) text += ", …";
+  return std::unexpected(std::move(text));
 }
 
 }  // namespace locksley::daemon

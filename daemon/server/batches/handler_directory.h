@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,8 @@
 
 namespace locksley::daemon {
 
+class User;
+
 // The handlers that are configured, and the lane that runs the jobs of each; and missing handlers: those that
 // batches name and that are no longer configured. Batches of a missing handler wait until it is configured
 // again.
@@ -27,13 +30,18 @@ class HandlerDirectory {
   struct Entry {
     Handler& handler;
     Lane& lane;
+    GateId gate = 0;                // of its lane
     std::string kind;               // builtin, plugin, command, worker; or missing: it is not configured
-    std::uint32_t concurrency = 0;  // jobs at once; 0: as many as the pool has workers
+    std::uint32_t concurrency = 0;  // jobs at once, within its lane; 0: as many as the pool has workers
     // The defaults of its batches.
     std::chrono::milliseconds timeout{0};  // of a job; 0: none
     std::uint32_t retries = 0;             // of a failed job
     // Whether its jobs wait now because their rate is limited; called by any thread. Empty: never.
     std::function<bool()> is_at_rate = {};
+    // Its processes now; called by any thread. Empty: it has none.
+    std::function<std::uint32_t()> processes = {};
+    // Replaces its processes one by one, each after its jobs; returns how many. Empty: it has none.
+    std::function<std::uint32_t()> restart = {};
     // Its jobs must not start: it is missing, or is being replaced.
     bool is_held = false;
 
@@ -88,5 +96,12 @@ class HandlerDirectory {
   std::map<std::string, Entry, std::less<>> entries_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::map<std::string, Entry, std::less<>> missing_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
+
+// The configured handler of this name, if the user may use it. The error is the text of the error reply. A user who
+// may not use a handler does not learn whether there is one of this name.
+std::expected<const HandlerDirectory::Entry*, std::string> usable_handler(const HandlerDirectory& handlers,
+                                                                          const User& by,
+                                                                          const std::string& name)
+    LOCKSLEY_REQUIRES(kIoThread);
 
 }  // namespace locksley::daemon

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/nearest.h"
 #include "daemon/base/log_line.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
@@ -17,7 +16,6 @@
 #include "daemon/server/records/lookup.h"
 #include "daemon/store/batch_options.h"
 #include "daemon/store/store.h"
-#include "proto/text.h"
 
 namespace locksley::daemon {
 
@@ -32,6 +30,7 @@ BatchOptions options_of(const User& by, const proto::BatchOptions& options,
   result.tenant = by.name();
   result.timeout = entry.timeout;
   result.retries = entry.retries;
+  result.gate = entry.gate;
   assign_options(options, result);
   result.id = std::move(id);
   result.results = &by.tenant().account.results();
@@ -48,25 +47,6 @@ std::unexpected<std::string> closed(const BatchRecord& record) {
 }
 
 }  // namespace
-
-std::expected<const HandlerDirectory::Entry*, Intake::Refusal> Intake::handler_for(const User& by,
-                                                                                   const std::string& name) {
-  // A user that may not use a handler does not learn whether there is one of this name.
-  if (!by.may_use(name)) return std::unexpected(no_handler_permission_error(by, name));
-  if (const HandlerDirectory::Entry* entry = parts_.handlers.find(name)) return entry;
-  std::vector<std::string> names = parts_.handlers.names();
-  std::erase_if(names, [&by](const std::string& other) { return !by.may_use(other); });
-  std::string text = fmt::format("NOHANDLER no handler is named '{}'", proto::printable(name));
-  if (const std::string near = config::nearest_name(name, names); !near.empty()) {
-    text += fmt::format("; did you mean '{}'?", near);
-  }
-  constexpr std::size_t kMostNames = 20;  // guess: still one readable line
-  text += text.ends_with('?') ? " There are: " : ". There are: ";
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kMostNames) text += ", …";
-  return std::unexpected(std::move(text));
-}
 
 Intake::Accepted Intake::refuse(const std::string& handler, Refusal why) {
   parts_.stats.count_batch(handler, BatchEvent::kRejected);
@@ -134,7 +114,7 @@ std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto
 Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& command,
                                 proto::ArgumentList&& arguments, Origin origin,
                                 std::optional<Digest> digest) {
-  const auto entry = handler_for(by, command.handler);
+  const auto entry = usable_handler(parts_.handlers, by, command.handler);
   if (!entry) return std::unexpected(entry.error());
   const auto* range = std::get_if<proto::RangeSource>(&command.source);
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
@@ -188,7 +168,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
 }
 
 Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command, std::uint64_t connection) {
-  const auto entry = handler_for(by, command.handler);
+  const auto entry = usable_handler(parts_.handlers, by, command.handler);
   if (!entry) return std::unexpected(entry.error());
   if (!command.options.id.empty()) {
     const auto found = find_own_batch(parts_.registry, by.tenant(), command.options.id);

@@ -101,8 +101,6 @@ class Intake {
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  std::expected<const HandlerDirectory::Entry*, Refusal> handler_for(const User& by, const std::string& name)
-      LOCKSLEY_REQUIRES(kIoThread);
   Accepted refuse(const std::string& handler, Refusal why);
   // The connection streams the batch in from now on.
   void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <set>
 
 #include "daemon/base/time.h"
+#include "daemon/server/state/inspection.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/store.h"
 #include "proto/text.h"
@@ -73,16 +74,14 @@ std::string groups_of(const User& user) {
 
 // A line for each lane of a handler that the user may use, with all that is in it, or with the user's own.
 void put_lanes(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUIRES(kIoThread) {
-  std::map<const Lane*, std::uint64_t> slots;
+  std::set<const Lane*> in_use;
   for (const auto& [name, entry] : state.handlers().entries()) {
-    if (!user.may_use(name)) continue;
-    slots[&entry.lane] += entry.concurrency;
+    if (user.may_use(name)) in_use.insert(&entry.lane);
   }
   for (const Lane* lane : state.lanes()) {
-    const auto found = slots.find(lane);
     const RingSnapshot ring = lane->snapshot(0);
-    // The lane of a handler that was removed is shown while it has batches.
-    if (found == slots.end() && (!user.is_admin() || ring.active_queues == 0)) continue;
+    // A lane whose handlers were removed is shown while it has batches.
+    if (!in_use.contains(lane) && (!user.is_admin() || ring.active_queues == 0)) continue;
     TenantView seen;
     if (user.is_admin()) {
       seen.queues = ring.active_queues;
@@ -92,12 +91,9 @@ void put_lanes(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUIR
                own != ring.tenants.end()) {
       seen = *own;
     }
-    // The handlers of the pool's lane have no number of their own.
-    const std::uint64_t wide = found == slots.end() ? 0
-                               : found->second != 0 ? found->second
-                                                    : state.pool().workers();
-    text.line("lane_" + lane->name(), fmt::format("slots={},running={},queued={},batches={}", wide,
-                                                  seen.executors, seen.queued, seen.queues));
+    text.line("lane_" + lane->name(),
+              fmt::format("slots={},running={},queued={},batches={}", slots_of(state, *lane), seen.executors,
+                          seen.queued, seen.queues));
   }
 }
 

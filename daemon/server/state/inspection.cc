@@ -26,8 +26,8 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   if (view.results_at_limit) return "results-at-limit";
   if (entry != nullptr && entry->concurrency != 0) {
     if (entry->is_at_rate && entry->is_at_rate()) return "rate-limited";
-    // The batch whose turn is next waits for nothing but a slot.
-    if (view.ahead == 0) return "handler-at-limit";
+    // The batch whose turn is next waits for nothing but a slot: one of its handler's, or one of its lane.
+    if (view.ahead == 0) return view.gate_is_closed ? "handler-at-limit" : "lane-at-limit";
   }
   return "waiting-its-turn";
 }
@@ -64,8 +64,7 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
   const bool is_over = status.finished_at != 0;
   const QueueView view = is_over ? QueueView{} : record.lane->view(record);
   const HandlerDirectory::Entry* const entry = state.handlers().find(record.handler().name());
-  const bool has_slots = entry != nullptr && entry->concurrency != 0;
-  const double rate = rate_of(view, has_slots ? entry->concurrency : state.pool().workers());
+  const double rate = rate_of(view, slots_of(state, *record.lane));
   const std::uint64_t left = status.queued + status.running;
   // A wait for other batches or for a command has no known end; a delay has.
   const bool is_known = rate > 0 && status.state != BatchState::kOpen &&
@@ -101,6 +100,10 @@ TenantViews tenants_with_own(const ServerState& state, const User& user) {
   std::erase_if(tenants,
                 [&user](const auto& tenant) { return tenant.second.is_idle && tenant.first != user.name(); });
   return tenants;
+}
+
+std::uint32_t slots_of(const ServerState& state, const Lane& lane) {
+  return &lane == state.lanes().front() ? state.pool().workers() : lane.parallelism();
 }
 
 std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::Entry& entry) {

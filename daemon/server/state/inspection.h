@@ -40,7 +40,9 @@ TenantViews tenants_seen_by(const ServerState& state, const User& user);
 // The same, with the user's own tenant even before its first batch.
 TenantViews tenants_with_own(const ServerState& state, const User& user) LOCKSLEY_REQUIRES(kIoThread);
 
-// How many jobs of a handler may run at once.
+// How many jobs of a lane may run at once.
+std::uint32_t slots_of(const ServerState& state, const Lane& lane);
+// How many jobs of a handler may run at once, if its lane has as many slots.
 std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::Entry& entry);
 
 // The members of the wire's maps, in their order: calls `visit` with each key and its value, which is a text, a
@@ -108,13 +110,15 @@ void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
   visit("turn_us", (worker.turn_ns + 999) / 1000);
 }
 
-inline constexpr std::size_t kHandlerMembers = 4;
+inline constexpr std::size_t kHandlerMembers = 6;
 template <class Visit>
 void visit_members(const ServerState& state, const HandlerDirectory::Entry& entry, const Visit& visit) {
   visit("name", std::string_view(entry.handler.name()));
   visit("kind", std::string_view(entry.kind));
   visit("description", std::string_view(entry.handler.description()));
   visit("concurrency", std::uint64_t{concurrency_of(state, entry)});
+  visit("lane", std::string_view(entry.lane.name()));
+  visit("processes", std::uint64_t{entry.processes ? entry.processes() : 0});
 }
 
 // To four digits: the rest is noise, and differs each time.

@@ -105,6 +105,8 @@ Expected<std::vector<HandlerInfo>> to_handlers(const Reply& reply) {
     take(map, "kind", info.kind);
     take(map, "description", info.description);
     take(map, "concurrency", info.concurrency);
+    take(map, "lane", info.lane);
+    take(map, "processes", info.processes);
     return info;
   });
 }

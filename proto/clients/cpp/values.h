@@ -33,8 +33,8 @@ struct Explanation {
 };
 
 struct HandlerInfo {
-  std::string name, kind, description;
-  std::uint64_t concurrency = 0;
+  std::string name, kind, description, lane;
+  std::uint64_t concurrency = 0, processes = 0;
 };
 
 struct TenantInfo {

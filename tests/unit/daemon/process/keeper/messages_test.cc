@@ -10,7 +10,7 @@
 #include "core/tasks/context.h"
 #include "daemon/process/keeper/spawn_request.h"
 #include "daemon/process/program.h"
-#include "daemon/process/slots/job_end.h"
+#include "daemon/process/runners/job_end.h"
 #include "tests/support/seed.h"
 
 namespace locksley::daemon {
@@ -107,11 +107,22 @@ TEST(ProgramTest, GivesNothingButWhatIsSaid) {
   ASSERT_TRUE(program);
   EXPECT_EQ(program->request().environment, (Texts{"LOCKSLEY_HANDLER=h", "A=1", "HOME=/here", "PATH=/only"}));
   EXPECT_EQ(program->request().path, "/only");
-  const JobVariables job{.batch = "b", .index = 7, .attempt = 2, .tenant = "t", .trace = "00-1"};
+  const JobVariables job{
+      .batch = "b", .index = 7, .attempt = 2, .tenant = "t", .trace = "00-1", .lane = "l", .slot = "s"};
   Texts environment = program->request_for(job, "").environment;
   environment.erase(environment.begin(), environment.begin() + 4);
-  EXPECT_EQ(environment, (Texts{"LOCKSLEY_BATCH=b", "LOCKSLEY_INDEX=7", "LOCKSLEY_ATTEMPT=2",
-                                "LOCKSLEY_TENANT=t", "TRACEPARENT=00-1"}));
+  EXPECT_EQ(environment, (Texts{"LOCKSLEY_LANE=l", "LOCKSLEY_SLOT=s", "LOCKSLEY_BATCH=b", "LOCKSLEY_INDEX=7",
+                                "LOCKSLEY_ATTEMPT=2", "LOCKSLEY_TENANT=t", "TRACEPARENT=00-1"}));
+}
+
+TEST(ProgramTest, PutsTheNameOfTheSlotIntoItsOwnVariables) {
+  config::Handler settings = command({"a"}, config::Input::kStdin);
+  settings.environment = {"DEVICE=gpu{slot}/{slot}", "OTHER={}", "HOME=/h", "PATH=/p"};
+  const auto program = Program::make("h", settings);
+  ASSERT_TRUE(program);
+  EXPECT_EQ(program->request_for_slot("l", "7").environment,
+            (Texts{"LOCKSLEY_HANDLER=h", "DEVICE=gpu7/7", "OTHER={}", "HOME=/h", "PATH=/p", "LOCKSLEY_LANE=l",
+                   "LOCKSLEY_SLOT=7"}));
 }
 
 TEST(ProgramTest, NamesTheKeyOfAUserThatIsNotThere) {

@@ -104,7 +104,7 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
   EXPECT_EQ(client.bulk(), "b");
   change([&](Batches& batches) {
     kIoThread.assert_held();
-    batches.move_handler("late", other_);
+    batches.move_handler("late", other_, 0);
     add(&other_);
     batches.release_handler("late");
   });
@@ -113,7 +113,7 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
   change([&](Batches& batches) {
     kIoThread.assert_held();
     batches.hold_handler("late");
-    batches.move_handler("late", lane_);
+    batches.move_handler("late", lane_, 0);
     add();
     batches.release_handler("late");
   });

@@ -1,4 +1,4 @@
-// A slot that starts one process for each job.
+// A runner that starts one process for each job.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,44 @@
 #include "daemon/process/keeper/keeper_link.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_pipes.h"
-#include "daemon/process/slots/terminator.h"
+#include "daemon/process/process_runner.h"
+#include "daemon/process/runners/terminator.h"
 
 namespace locksley::daemon {
 
-// A slot of a lane of commands: takes a job, starts its program, collects the program's output, and
-// settles the job. Owned by its lane; the process thread only (ProcessSlot). Nothing blocks. If the
-// program cannot be started, the job ends with an error.
-class CommandSlot final : public ProcessSlot {
+// Runs one job a turn: starts its program, collects the program's output, and settles the job. Owned by its slot;
+// the process thread only (ProcessRunner). Nothing blocks. If the program cannot be started, the job ends with an
+// error.
+class CommandRunner final : public ProcessRunner {
  public:
-  explicit CommandSlot(ProcessLane& lane);
-  ~CommandSlot() override;
+  CommandRunner(ProcessLane& lane, LaneSlot& slot);
+  ~CommandRunner() override;
 
   Program::Kind kind() const override { return Program::Kind::kCommand; }
-  std::uint64_t begin(std::uint64_t most) override LOCKSLEY_REQUIRES(kProcessThread);
-  bool is_busy() const override LOCKSLEY_REQUIRES(kProcessThread) { return executor_.has_turn(); }
+  State state() const override LOCKSLEY_REQUIRES(kProcessThread) {
+    return has_turn() ? State::kRunning : State::kEmpty;
+  }
+  LaneSlot& slot() const override { return slot_; }
+  LaneHandler* handler() const override LOCKSLEY_REQUIRES(kProcessThread) { return handler_; }
+  Nanoseconds idle_since() const override LOCKSLEY_REQUIRES(kProcessThread) { return {}; }
+  Nanoseconds stays_until() const override LOCKSLEY_REQUIRES(kProcessThread) { return {}; }
+  bool may_serve(const LaneHandler& /*handler*/) const override LOCKSLEY_REQUIRES(kProcessThread) {
+    return true;
+  }
+  std::uint64_t begin(LaneHandler& handler, std::unique_ptr<ExternalExecutor> turn,
+                      std::uint64_t most) override LOCKSLEY_REQUIRES(kProcessThread);
   void check_cancelled() override LOCKSLEY_REQUIRES(kProcessThread);
   void release_process() override LOCKSLEY_REQUIRES(kProcessThread) {}
   void reset_failures() override LOCKSLEY_REQUIRES(kProcessThread) {}
   void stop() override LOCKSLEY_REQUIRES(kProcessThread);
   void abandon() override LOCKSLEY_REQUIRES(kProcessThread);
-  bool is_stopped() const override LOCKSLEY_REQUIRES(kProcessThread) { return !executor_.has_turn(); }
 
  private:
-  // Why the slot ends the process, if it does.
+  // Why the runner ends the process, if it does.
   enum class Verdict { kNone, kTimeout, kCancelled, kTooMuchOutput, kHandedBack };
 
+  bool has_turn() const { return turn_ != nullptr; }
+  void end_turn() LOCKSLEY_REQUIRES(kProcessThread);
   std::expected<void, std::string> start(const ExternalJob& job) LOCKSLEY_REQUIRES(kProcessThread);
   // Begins to end the process, unless that has begun.
   void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
@@ -45,7 +57,9 @@ class CommandSlot final : public ProcessSlot {
   void log_crash(std::string_view why) LOCKSLEY_REQUIRES(kProcessThread);
 
   ProcessLane& lane_;
-  ExternalExecutor executor_;
+  LaneSlot& slot_;
+  LaneHandler* handler_ = nullptr;
+  std::unique_ptr<ExternalExecutor> turn_;  // null: no job runs
   std::shared_ptr<const Program> program_;  // of the running job
   std::uint64_t job_ = 0;                   // its index
   std::uint64_t process_ = 0;               // the keeper's number

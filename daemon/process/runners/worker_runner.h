@@ -1,4 +1,4 @@
-// A slot whose process takes job after job.
+// A runner whose process takes job after job.
 #pragma once
 
 #include <sys/types.h>
@@ -11,46 +11,58 @@
 #include "daemon/process/keeper/keeper_link.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_pipes.h"
-#include "daemon/process/slots/line_log.h"
-#include "daemon/process/slots/terminator.h"
-#include "daemon/process/slots/worker_input.h"
+#include "daemon/process/process_runner.h"
+#include "daemon/process/runners/line_log.h"
+#include "daemon/process/runners/terminator.h"
+#include "daemon/process/runners/worker_input.h"
 #include "proto/reply_reader.h"
 
 namespace locksley::daemon {
 
-// A slot of a lane of workers. It starts the process with the first job, sends it the jobs of turn
-// after turn, and replaces it when it has died, has run max_jobs jobs, or has grown beyond
-// max_memory. All jobs of a turn are written at once, so that the worker never waits for the next;
-// it answers in order. When the worker dies, the first job that it has not answered ends with that
-// failure, and the others return to the ring: its batch waits for a back-off (FairRing), while the
-// slot runs jobs of other batches with a new process.
+// Runs the jobs of turn after turn in one process. It starts the process with the first job, and retires it when it
+// has run max_jobs jobs, or has grown beyond max_memory. All jobs of a turn are written at once, so that the worker
+// never waits for the next; it answers in order. When the worker dies, the first job that it has not answered ends
+// with that failure, and the others return to the ring: its batch waits for a back-off (FairRing), while the lane
+// runs jobs of other batches with a new process.
 //
-// Owned by its lane; the process thread only (ProcessSlot). Nothing blocks: pipes are non-blocking.
-// A worker that ends before it has read a byte of its first job cannot work at all: the slot
-// pauses, twice as long after each such failure.
-class WorkerSlot final : public ProcessSlot {
+// Owned by its slot; the process thread only (ProcessRunner). Nothing blocks: pipes are non-blocking. A worker that
+// ends before it has read a byte of its first job cannot work at all: the runner pauses, twice as long after each
+// such failure, and takes one from the handler's concurrency meanwhile (LaneHandler).
+class WorkerRunner final : public ProcessRunner {
  public:
-  explicit WorkerSlot(ProcessLane& lane);
-  ~WorkerSlot() override;
+  WorkerRunner(ProcessLane& lane, LaneSlot& slot);
+  ~WorkerRunner() override;
 
   Program::Kind kind() const override { return Program::Kind::kWorker; }
-  std::uint64_t begin(std::uint64_t most) override LOCKSLEY_REQUIRES(kProcessThread);
-  bool is_busy() const override LOCKSLEY_REQUIRES(kProcessThread) {
-    return executor_.has_turn() || is_ending_ || is_pausing_;
+  State state() const override LOCKSLEY_REQUIRES(kProcessThread) {
+    if (has_turn()) return State::kRunning;
+    if (is_pausing_) return State::kPausing;
+    if (process_ == 0) return State::kEmpty;
+    return is_ending_ ? State::kEnding : State::kIdle;
   }
+  LaneSlot& slot() const override { return slot_; }
+  LaneHandler* handler() const override LOCKSLEY_REQUIRES(kProcessThread) { return handler_; }
+  Nanoseconds idle_since() const override LOCKSLEY_REQUIRES(kProcessThread) { return idle_since_; }
+  Nanoseconds stays_until() const override LOCKSLEY_REQUIRES(kProcessThread) { return stays_until_; }
+  bool may_serve(const LaneHandler& handler) const override LOCKSLEY_REQUIRES(kProcessThread) {
+    return failures_ == 0 || handler_ == &handler;
+  }
+  std::uint64_t begin(LaneHandler& handler, std::unique_ptr<ExternalExecutor> turn,
+                      std::uint64_t most) override LOCKSLEY_REQUIRES(kProcessThread);
   void check_cancelled() override LOCKSLEY_REQUIRES(kProcessThread);
   void release_process() override LOCKSLEY_REQUIRES(kProcessThread) {
-    if (process_ != 0) retire();
+    if (state() == State::kIdle) retire();
   }
   void reset_failures() override LOCKSLEY_REQUIRES(kProcessThread);
   void stop() override LOCKSLEY_REQUIRES(kProcessThread);
   void abandon() override LOCKSLEY_REQUIRES(kProcessThread);
-  bool is_stopped() const override LOCKSLEY_REQUIRES(kProcessThread) { return process_ == 0; }
 
  private:
-  // Why the slot ends the process although it has jobs.
+  // Why the runner ends the process although it has jobs.
   enum class Verdict { kNone, kTimeout, kCancelled, kBadAnswer, kHandedBack };
 
+  bool has_turn() const { return turn_ != nullptr; }
+  void end_turn() LOCKSLEY_REQUIRES(kProcessThread);
   std::expected<void, std::string> start_process() LOCKSLEY_REQUIRES(kProcessThread);
   void send(const ExternalJob& job) LOCKSLEY_REQUIRES(kProcessThread);
   // These return false if nothing more is to be read from this process.
@@ -68,7 +80,7 @@ class WorkerSlot final : public ProcessSlot {
   // The process has closed its input or its output, so it is useless: kills it unless it soon ends
   // by itself.
   void expect_end(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
-  // Whether the lane's current program would start the same process.
+  // Whether the handler's current program would start the same process.
   bool is_current() LOCKSLEY_REQUIRES(kProcessThread);
   // Closes the input, which tells the process that no more jobs come; kills it after the grace
   // time.
@@ -86,7 +98,12 @@ class WorkerSlot final : public ProcessSlot {
   void pause() LOCKSLEY_REQUIRES(kProcessThread);
 
   ProcessLane& lane_;
-  ExternalExecutor executor_;
+  LaneSlot& slot_;
+  LaneHandler* handler_ = nullptr;
+  std::unique_ptr<ExternalExecutor> turn_;  // null: no jobs
+  Nanoseconds idle_since_{};
+  Nanoseconds began_{};  // when the process was started
+  Nanoseconds stays_until_{};
   std::shared_ptr<const Program> program_;  // of the process, or one that starts the same process
   std::uint64_t process_ = 0;               // the keeper's number; 0: no process
   pid_t pid_ = 0;                           // 0: not known yet

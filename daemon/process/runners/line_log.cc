@@ -1,4 +1,4 @@
-#include "daemon/process/slots/line_log.h"
+#include "daemon/process/runners/line_log.h"
 
 #include <spdlog/logger.h>
 

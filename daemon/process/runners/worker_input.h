@@ -12,7 +12,7 @@ namespace locksley::daemon {
 // The standard input of a worker's process: writes jobs as fast as the pipe takes them, and notices
 // when the process closes its end although it has not read them all.
 //
-// A member of a WorkerSlot; the process thread only. Nothing blocks: the pipe is non-blocking.
+// A member of a WorkerRunner; the process thread only. Nothing blocks: the pipe is non-blocking.
 class WorkerInput {
  public:
   // `on_lost` is called when the process has closed its input and jobs are lost by that.

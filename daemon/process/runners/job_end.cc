@@ -1,4 +1,4 @@
-#include "daemon/process/slots/job_end.h"
+#include "daemon/process/runners/job_end.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/process/slots/command_slot.h"
+#include "daemon/process/runners/command_runner.h"
 
 #include <fmt/format.h>
 
@@ -9,54 +9,64 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/process/slots/job_end.h"
+#include "daemon/process/runners/job_end.h"
 
 namespace locksley::daemon {
 
-CommandSlot::CommandSlot(ProcessLane& lane)
+CommandRunner::CommandRunner(ProcessLane& lane, LaneSlot& slot)
     : lane_(lane),
-      executor_(lane.lane()),
+      slot_(slot),
       output_reader_(lane.loop().executor()),
       error_reader_(lane.loop().executor()),
       timeout_(lane.loop().executor()),
       terminator_(lane.loop().executor(), lane.loop().keeper()) {}
 
-CommandSlot::~CommandSlot() { abandon(); }
+CommandRunner::~CommandRunner() { abandon(); }
 
-void CommandSlot::abandon() {
-  if (!executor_.has_turn()) return;
+void CommandRunner::abandon() {
+  if (!has_turn()) return;
+  handler_->process_ended();
   lane_.loop().keeper().forget(process_);
-  executor_.end_turn();
+  end_turn();
 }
 
-std::uint64_t CommandSlot::begin(std::uint64_t /*most*/) {
-  if (!executor_.begin_turn(1, 0)) return 0;
-  const auto job = executor_.start_job();
+void CommandRunner::end_turn() {
+  turn_->end_turn();
+  lane_.take_back(std::move(turn_));
+}
+
+std::uint64_t CommandRunner::begin(LaneHandler& handler, std::unique_ptr<ExternalExecutor> turn,
+                                   std::uint64_t most) {
+  handler_ = &handler;
+  turn_ = std::move(turn);
+  const auto job = most == 0 ? std::nullopt : turn_->start_job();
   if (!job) {
-    executor_.end_turn();
+    end_turn();
     return 0;
   }
   job_ = job->index;
-  program_ = lane_.program();
+  program_ = handler.program();
   verdict_ = Verdict::kNone;
   output_.clear();
   error_tail_.take();
   if (const auto begun = start(*job); !begun) {
-    executor_.end_job(JobStatus::kError, begun.error());
-    executor_.end_turn();
+    turn_->end_job(JobStatus::kError, begun.error());
+    end_turn();
   }
   return 1;
 }
 
-std::expected<void, std::string> CommandSlot::start(const ExternalJob& job) {
+std::expected<void, std::string> CommandRunner::start(const ExternalJob& job) {
   const Program& program = *program_;
   const config::Input input = program.settings().input;
-  const Batch& batch = executor_.batch();
+  const Batch& batch = turn_->batch();
   const JobVariables variables{.batch = batch.id(),
                                .index = job.index,
                                .attempt = batch.attempt(job.index),
                                .tenant = batch.options().tenant,
-                               .trace = batch.options().trace};
+                               .trace = batch.options().trace,
+                               .lane = lane_.name(),
+                               .slot = slot_.name};
   if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
     return std::unexpected(
         "the payload has a NUL byte, which an argument cannot have: use input: stdin, or file");
@@ -89,6 +99,7 @@ std::expected<void, std::string> CommandSlot::start(const ExternalJob& job) {
                                             kProcessThread.assert_held();
                                             process_ended(end);
                                           }});
+  handler_->process_began();
   output_reader_.begin(std::move(output->read), [this](std::string_view bytes) {
     kProcessThread.assert_held();
     output_ += bytes;
@@ -112,15 +123,15 @@ std::expected<void, std::string> CommandSlot::start(const ExternalJob& job) {
   return {};
 }
 
-void CommandSlot::check_cancelled() {
-  if (executor_.has_turn() && executor_.batch().is_aborting()) terminate(Verdict::kCancelled);
+void CommandRunner::check_cancelled() {
+  if (has_turn() && turn_->batch().is_aborting()) terminate(Verdict::kCancelled);
 }
 
-void CommandSlot::stop() {
-  if (executor_.has_turn()) terminate(Verdict::kHandedBack);
+void CommandRunner::stop() {
+  if (has_turn()) terminate(Verdict::kHandedBack);
 }
 
-void CommandSlot::terminate(Verdict verdict) {
+void CommandRunner::terminate(Verdict verdict) {
   if (verdict_ != Verdict::kNone) return;
   verdict_ = verdict;
   // A process that writes too much gets no grace time.
@@ -128,7 +139,8 @@ void CommandSlot::terminate(Verdict verdict) {
                     verdict == Verdict::kTooMuchOutput ? Nanoseconds(0) : program_->settings().grace);
 }
 
-void CommandSlot::process_ended(const ProcessEnd& end) {
+void CommandRunner::process_ended(const ProcessEnd& end) {
+  handler_->process_ended();
   timeout_.cancel();
   terminator_.end();
   output_reader_.finish();
@@ -136,29 +148,29 @@ void CommandSlot::process_ended(const ProcessEnd& end) {
   if (verdict_ != Verdict::kHandedBack) {
     const auto [status, output] = result_of(end);
     if (status == JobStatus::kCrashed) log_crash(output);
-    executor_.end_job(status, output);
+    turn_->end_job(status, output);
   }
-  executor_.end_turn();
-  lane_.slot_is_free(*this);
+  end_turn();
+  lane_.runner_changed(*this);
 }
 
-void CommandSlot::log_crash(std::string_view why) {
+void CommandRunner::log_crash(std::string_view why) {
   RateGate& gate = lane_.end_lines();
   if (!gate.open(now())) return;
   LogLine("command crashed")
-      .about(executor_.batch())
+      .about(turn_->batch())
       .with("job", job_)
       .with("reason", why)
       .with("unlogged", gate.held_back())
       .write(*lane_.loop().log(), spdlog::level::warn);
 }
 
-std::pair<JobStatus, std::string> CommandSlot::result_of(const ProcessEnd& end) {
+std::pair<JobStatus, std::string> CommandRunner::result_of(const ProcessEnd& end) {
   const config::Handler& settings = program_->settings();
   const std::string errors = error_tail_.take();
   switch (verdict_) {
     case Verdict::kTimeout:
-      return {JobStatus::kTimeout, timed_out(Nanoseconds(executor_.batch().options().timeout), errors)};
+      return {JobStatus::kTimeout, timed_out(Nanoseconds(turn_->batch().options().timeout), errors)};
     case Verdict::kCancelled:
       return {JobStatus::kCancelled, "cancelled"};
     case Verdict::kTooMuchOutput:

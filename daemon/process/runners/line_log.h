@@ -17,14 +17,16 @@ namespace locksley::daemon {
 // Copies a process's standard error to the daemon's log, line by line, each with the batch whose
 // jobs the process runs. At most kMostLines a second are logged; the others are counted.
 //
-// Owned by a WorkerSlot; one thread at a time. Nothing blocks. Lines that are too long are cut.
+// Owned by a WorkerRunner; one thread at a time. Nothing blocks. Lines that are too long are cut.
 class LineLog {
  public:
   static constexpr std::uint32_t kMostLines = 20;
   static constexpr std::size_t kLongestLine = 1000;  // bytes; the rest of the line is dropped
 
-  LineLog(std::shared_ptr<spdlog::logger> log, std::string handler)
-      : log_(std::move(log)), handler_(std::move(handler)) {}
+  explicit LineLog(std::shared_ptr<spdlog::logger> log) : log_(std::move(log)) {}
+
+  // Whose process writes from now on.
+  void set_handler(const std::string& handler) { handler_ = handler; }
 
   // `batch`: null if the process has no jobs.
   void add(std::string_view bytes, const Batch* batch);
@@ -35,7 +37,7 @@ class LineLog {
   void write(const Batch* batch);
 
   const std::shared_ptr<spdlog::logger> log_;
-  const std::string handler_;
+  std::string handler_;
   std::string line_;
   RateGate lines_{std::chrono::seconds(1), kMostLines};
 };

@@ -1,4 +1,4 @@
-#include "daemon/process/slots/worker_input.h"
+#include "daemon/process/runners/worker_input.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,33 +1,24 @@
-#include "daemon/process/slots/worker_slot.h"
+#include "daemon/process/runners/worker_runner.h"
 
 #include <fmt/format.h>
 #include <spdlog/logger.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "config/units.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/process/slots/job_end.h"
+#include "daemon/process/runners/job_end.h"
+#include "daemon/process/runners/worker_limits.h"
 #include "proto/command_writer.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
 namespace {
-
-// The most jobs and bytes of one turn: jobs that have been sent cannot be given to another worker.
-constexpr std::uint64_t kMostJobs = 256;
-constexpr std::size_t kMostBytes = 256U << 10;
-
-// The pauses before a worker is restarted that has died before it read its first job.
-constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(100);
-constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 
 // When a batch is cancelled, a worker that runs a short job may finish it, and need not be killed.
 constexpr Nanoseconds kCancelGrace = std::chrono::milliseconds(100);
@@ -37,9 +28,9 @@ constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
 
 }  // namespace
 
-WorkerSlot::WorkerSlot(ProcessLane& lane)
+WorkerRunner::WorkerRunner(ProcessLane& lane, LaneSlot& slot)
     : lane_(lane),
-      executor_(lane.lane()),
+      slot_(slot),
       input_(lane.loop().executor(),
              [this] {
                kProcessThread.assert_held();
@@ -47,37 +38,53 @@ WorkerSlot::WorkerSlot(ProcessLane& lane)
              }),
       answer_reader_(lane.loop().executor()),
       error_reader_(lane.loop().executor()),
-      error_log_(lane.loop().log(), lane.name()),
+      error_log_(lane.loop().log()),
       timeout_(lane.loop().executor()),
       cancel_timer_(lane.loop().executor()),
       end_timer_(lane.loop().executor()),
       pause_timer_(lane.loop().executor()),
       terminator_(lane.loop().executor(), lane.loop().keeper()) {}
 
-WorkerSlot::~WorkerSlot() { abandon(); }
+WorkerRunner::~WorkerRunner() { abandon(); }
 
-void WorkerSlot::abandon() {
-  if (process_ != 0) lane_.loop().keeper().forget(std::exchange(process_, 0));
-  if (executor_.has_turn()) executor_.end_turn();
+void WorkerRunner::abandon() {
+  if (process_ != 0) {
+    lane_.loop().keeper().forget(std::exchange(process_, 0));
+    handler_->process_ended();
+  }
+  if (has_turn()) end_turn();
 }
 
-std::uint64_t WorkerSlot::begin(std::uint64_t most) {
-  program_ = lane_.program();
+void WorkerRunner::end_turn() {
+  turn_->end_turn();
+  lane_.take_back(std::move(turn_));
+  idle_since_ = steady_now();
+}
+
+std::uint64_t WorkerRunner::begin(LaneHandler& handler, std::unique_ptr<ExternalExecutor> turn,
+                                  std::uint64_t most) {
+  handler_ = &handler;
+  turn_ = std::move(turn);
+  program_ = handler.program();
   const std::uint64_t max_jobs = program_->settings().max_jobs;
   const std::uint64_t answered = process_ == 0 ? 0 : answered_;
   if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered));
-  if (!executor_.begin_turn(std::min(most, kMostJobs), kMostBytes)) return 0;
   std::uint64_t started = 0;
   verdict_ = Verdict::kNone;
-  for (auto job = executor_.start_job(); job; job = executor_.start_job(), ++started) send(*job);
+  while (started < most) {
+    const auto job = turn_->start_job();
+    if (!job) break;
+    send(*job);
+    ++started;
+  }
   if (started == 0) {
-    executor_.end_turn();
+    end_turn();
     return 0;
   }
   if (process_ == 0) {
     if (const auto begun = start_process(); !begun) {
-      executor_.end_job(JobStatus::kError, begun.error());
-      executor_.end_turn();
+      turn_->end_job(JobStatus::kError, begun.error());
+      end_turn();
       input_.close();
       pause();
       return started;
@@ -90,7 +97,7 @@ std::uint64_t WorkerSlot::begin(std::uint64_t most) {
   return started;
 }
 
-std::expected<void, std::string> WorkerSlot::start_process() {
+std::expected<void, std::string> WorkerRunner::start_process() {
   auto input = make_input_pipe();
   if (!input) return std::unexpected(input.error());
   auto output = make_output_pipe();
@@ -98,15 +105,19 @@ std::expected<void, std::string> WorkerSlot::start_process() {
   auto errors = make_output_pipe();
   if (!errors) return std::unexpected(errors.error());
   const std::array<int, 3> descriptors{input->read.get(), output->write.get(), errors->write.get()};
-  process_ = lane_.loop().keeper().start(program_->request(), descriptors,
+  process_ = lane_.loop().keeper().start(program_->request_for_slot(lane_.name(), slot_.name), descriptors,
                                          {.on_start = [this](pid_t pid) { pid_ = pid; },
                                           .on_end =
                                               [this](const ProcessEnd& end) {
                                                 kProcessThread.assert_held();
                                                 process_ended(end);
                                               }});
+  handler_->process_began();
+  error_log_.set_handler(handler_->name());
   pid_ = 0;
   answered_ = 0;
+  began_ = steady_now();
+  stays_until_ = {};
   end_is_expected_ = false;
   why_.clear();
   error_tail_.take();
@@ -125,21 +136,21 @@ std::expected<void, std::string> WorkerSlot::start_process() {
       });
   error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
     error_tail_.add(bytes);
-    error_log_.add(bytes, executor_.has_turn() ? &executor_.batch() : nullptr);
+    error_log_.add(bytes, has_turn() ? &turn_->batch() : nullptr);
     return true;
   });
   return {};
 }
 
-void WorkerSlot::send(const ExternalJob& job) {
+void WorkerRunner::send(const ExternalJob& job) {
   proto::CommandWriter writer(input_.buffer());
   writer.begin(3);
   writer.argument(job.payload);
   writer.argument(job.index);
-  writer.argument(std::string_view(executor_.batch().id()));
+  writer.argument(std::string_view(turn_->batch().id()));
 }
 
-bool WorkerSlot::take_answers(std::string_view bytes) {
+bool WorkerRunner::take_answers(std::string_view bytes) {
   // Once the slot ends the process, its answers no longer count; while the daemon ends they do.
   if (verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack) return true;
   const std::span<std::byte> space = answers_->prepare(bytes.size());
@@ -165,67 +176,62 @@ bool WorkerSlot::take_answers(std::string_view bytes) {
   }
 }
 
-void WorkerSlot::answers_taken(bool has_answered) {
-  if (process_ == 0 || !executor_.has_turn()) return;  // process_ended() does the rest
-  if (verdict_ == Verdict::kNone) return executor_.running_jobs() == 0 ? turn_ended() : executor_.publish();
+void WorkerRunner::answers_taken(bool has_answered) {
+  if (process_ == 0 || !has_turn()) return;  // process_ended() does the rest
+  if (verdict_ == Verdict::kNone) return turn_->running_jobs() == 0 ? turn_ended() : turn_->publish();
   // The daemon ends. The process has finished its job, and must not begin another from its own buffer.
   if (has_answered) lane_.loop().keeper().signal(process_, SIGKILL);
 }
 
-bool WorkerSlot::take_answer(const proto::Reply& reply) {
-  if (!executor_.has_turn() || executor_.running_jobs() == 0) {
+bool WorkerRunner::take_answer(const proto::Reply& reply) {
+  if (!has_turn() || turn_->running_jobs() == 0) {
     refuse_answer("answered though it was not asked");
     return false;
   }
   if (reply.is_string()) {
-    executor_.end_job(JobStatus::kOk, reply.text);
+    turn_->end_job(JobStatus::kOk, reply.text);
   } else if (reply.is_error()) {
-    executor_.end_job(JobStatus::kError, reply.text);
+    turn_->end_job(JobStatus::kError, reply.text);
   } else {
     refuse_answer("answered with something else than a bulk string or an error");
     return false;
   }
-  ++answered_;
   failures_ = 0;
   oldest_since_ = steady_now();
+  if (answered_++ == 0) stays_until_ = oldest_since_ + stay_after(oldest_since_ - began_);
   error_tail_.take();
   return true;
 }
 
-void WorkerSlot::turn_ended() {
-  executor_.end_turn();
-  if (!is_current()) return retire();
+void WorkerRunner::turn_ended() {
+  end_turn();
   const std::uint64_t max_jobs = program_->settings().max_jobs;
-  if ((max_jobs != 0 && answered_ >= max_jobs) || has_grown()) return retire();
-  lane_.slot_is_free(*this);
+  if (!is_current() || (max_jobs != 0 && answered_ >= max_jobs) || has_grown()) retire();
+  lane_.runner_changed(*this);
 }
 
-bool WorkerSlot::is_current() {
-  const std::shared_ptr<const Program>& current = lane_.program();
+bool WorkerRunner::is_current() {
+  const std::shared_ptr<const Program>& current = handler_->program();
   if (current == program_) return true;
   if (current == nullptr || !current->starts_the_same_process_as(*program_)) return false;
   program_ = current;
   return true;
 }
 
-void WorkerSlot::reset_failures() {
+void WorkerRunner::reset_failures() {
   failures_ = 0;
   if (!std::exchange(is_pausing_, false)) return;
   pause_timer_.cancel();
-  lane_.slot_is_free(*this);
+  handler_->pause_ended();
+  lane_.runner_changed(*this);
 }
 
-bool WorkerSlot::has_grown() const {
+bool WorkerRunner::has_grown() const {
   const std::uint64_t most = program_->settings().max_memory.count;
-  if (most == 0 || pid_ == 0) return false;
-  std::ifstream file(fmt::format("/proc/{}/statm", pid_));
-  std::uint64_t pages = 0;
-  std::uint64_t resident = 0;
-  file >> pages >> resident;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) > most;
+  return most != 0 && pid_ != 0 && resident_bytes(pid_) > most;
 }
 
-void WorkerSlot::retire() {
+void WorkerRunner::retire() {
   is_ending_ = true;
   input_.close();
   // The process has the grace time to end by itself.
@@ -237,8 +243,8 @@ void WorkerSlot::retire() {
   });
 }
 
-void WorkerSlot::arm_timeout() {
-  const Nanoseconds limit = Nanoseconds(executor_.batch().options().timeout);
+void WorkerRunner::arm_timeout() {
+  const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
   if (limit.count() == 0) return;
   timeout_.expires_at(Instant(oldest_since_ + limit));
   timeout_.async_wait([this](const asio::error_code& error) {
@@ -248,30 +254,30 @@ void WorkerSlot::arm_timeout() {
   });
 }
 
-void WorkerSlot::check_timeout() {
-  if (!executor_.has_turn() || executor_.running_jobs() == 0) return;
-  const Nanoseconds limit = Nanoseconds(executor_.batch().options().timeout);
+void WorkerRunner::check_timeout() {
+  if (!has_turn() || turn_->running_jobs() == 0) return;
+  const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
   if (limit.count() == 0) return;
   if (steady_now() < oldest_since_ + limit) return arm_timeout();  // another job runs since
   terminate(Verdict::kTimeout);
 }
 
-void WorkerSlot::check_cancelled() {
-  if (!executor_.has_turn() || verdict_ != Verdict::kNone || !executor_.batch().is_aborting()) return;
+void WorkerRunner::check_cancelled() {
+  if (!has_turn() || verdict_ != Verdict::kNone || !turn_->batch().is_aborting()) return;
   if (std::exchange(cancel_timer_is_armed_, true)) return;
   cancel_timer_.expires_after(kCancelGrace);
   cancel_timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     kProcessThread.assert_held();
     cancel_timer_is_armed_ = false;
-    if (executor_.has_turn() && executor_.batch().is_aborting()) terminate(Verdict::kCancelled);
+    if (has_turn() && turn_->batch().is_aborting()) terminate(Verdict::kCancelled);
   });
 }
 
-void WorkerSlot::stop() {
+void WorkerRunner::stop() {
   pause_timer_.cancel();
   if (process_ == 0) return;
-  if (executor_.has_turn()) {
+  if (has_turn()) {
     input_.close_and_take_back();
     terminate(Verdict::kHandedBack);
   } else if (!is_ending_) {
@@ -280,23 +286,23 @@ void WorkerSlot::stop() {
   }
 }
 
-void WorkerSlot::terminate(Verdict verdict) {
+void WorkerRunner::terminate(Verdict verdict) {
   if (verdict_ != Verdict::kNone || process_ == 0) return;
   verdict_ = verdict;
   is_ending_ = true;
   terminator_.begin(process_, program_->settings().grace);
 }
 
-void WorkerSlot::log_end(const char* what, std::string_view why) {
+void WorkerRunner::log_end(const char* what, std::string_view why) {
   RateGate& gate = lane_.end_lines();
   if (!gate.open(now())) return;
   LogLine line(what);
-  executor_.has_turn() ? line.about(executor_.batch()) : line.with("handler", lane_.name());
+  has_turn() ? line.about(turn_->batch()) : line.with("handler", handler_->name());
   line.with("pid", pid_).with("jobs_answered", answered_).with("reason", why);
   line.with("unlogged", gate.held_back()).write(*lane_.loop().log(), spdlog::level::warn);
 }
 
-void WorkerSlot::refuse_answer(std::string why) {
+void WorkerRunner::refuse_answer(std::string why) {
   log_end("worker is ended", "it " + why);
   why_ = "its worker " + std::move(why);
   is_ending_ = true;
@@ -305,7 +311,7 @@ void WorkerSlot::refuse_answer(std::string why) {
   lane_.loop().keeper().signal(process_, SIGKILL);
 }
 
-void WorkerSlot::expect_end(std::string why) {
+void WorkerRunner::expect_end(std::string why) {
   if (verdict_ != Verdict::kNone || process_ == 0 || std::exchange(end_is_expected_, true)) return;
   end_timer_.expires_after(kEndGrace);
   end_timer_.async_wait([this, process = process_, why = std::move(why)](const asio::error_code& error) {
@@ -316,8 +322,9 @@ void WorkerSlot::expect_end(std::string why) {
   });
 }
 
-void WorkerSlot::process_ended(const ProcessEnd& end) {
+void WorkerRunner::process_ended(const ProcessEnd& end) {
   process_ = 0;
+  handler_->process_ended();
   timeout_.cancel();
   cancel_timer_.cancel();
   cancel_timer_is_armed_ = false;
@@ -326,7 +333,7 @@ void WorkerSlot::process_ended(const ProcessEnd& end) {
   // Answers that the process had written before it ended count.
   answer_reader_.finish();
   error_reader_.finish();
-  error_log_.end(executor_.has_turn() ? &executor_.batch() : nullptr);
+  error_log_.end(has_turn() ? &turn_->batch() : nullptr);
   const bool had_read_jobs = input_.has_been_read();
   input_.close();
   const bool was_ending = is_ending_;
@@ -336,61 +343,57 @@ void WorkerSlot::process_ended(const ProcessEnd& end) {
                                           : end.has_exited ? fmt::format("exit status {}", end.status)
                                                            : killed_by(end.status));
   }
-  if (executor_.has_turn() && end_broken_turn(end, had_read_jobs) == Fault::kHandler) {
-    pause();
-  } else {
-    lane_.slot_is_free(*this);
-  }
+  if (has_turn() && end_broken_turn(end, had_read_jobs) == Fault::kHandler) pause();
+  lane_.runner_changed(*this);
 }
 
-WorkerSlot::Fault WorkerSlot::end_broken_turn(const ProcessEnd& end, bool had_read_jobs) {
+WorkerRunner::Fault WorkerRunner::end_broken_turn(const ProcessEnd& end, bool had_read_jobs) {
   Fault fault = Fault::kNone;
-  if (executor_.running_jobs() != 0 && verdict_ != Verdict::kHandedBack) {
+  if (turn_->running_jobs() != 0 && verdict_ != Verdict::kHandedBack) {
     end_first_job(end);
     // After a timeout or a cancellation, the daemon has ended the process.
     if (verdict_ == Verdict::kNone || verdict_ == Verdict::kBadAnswer) {
-      if (had_read_jobs) executor_.note_broken();
+      if (had_read_jobs) turn_->note_broken();
       if (!had_read_jobs && answered_ == 0) fault = Fault::kHandler;
     }
   }
-  executor_.end_turn();
+  end_turn();
   return fault;
 }
 
-void WorkerSlot::end_first_job(const ProcessEnd& end) {
+void WorkerRunner::end_first_job(const ProcessEnd& end) {
   const std::string errors = error_tail_.take();
   switch (verdict_) {
     case Verdict::kTimeout:
-      return executor_.end_job(JobStatus::kTimeout,
-                               timed_out(Nanoseconds(executor_.batch().options().timeout), errors));
+      return turn_->end_job(JobStatus::kTimeout,
+                            timed_out(Nanoseconds(turn_->batch().options().timeout), errors));
     case Verdict::kCancelled:
-      return executor_.end_job(JobStatus::kCancelled, "cancelled");
+      return turn_->end_job(JobStatus::kCancelled, "cancelled");
     case Verdict::kBadAnswer:
-      return executor_.end_job(JobStatus::kError, why_);
+      return turn_->end_job(JobStatus::kError, why_);
     case Verdict::kNone:
     case Verdict::kHandedBack:
       break;
   }
-  if (!end.has_started) return executor_.end_job(JobStatus::kError, end.why);
+  if (!end.has_started) return turn_->end_job(JobStatus::kError, end.why);
   std::string what = end.has_exited ? fmt::format("the worker ended with exit status {}", end.status)
                                     : "the worker was " + killed_by(end.status);
   // Killed after expect_end(), unless the process had ended by itself just before.
   if (!why_.empty() && !end.has_exited && end.status == SIGKILL) what = "the worker " + why_;
-  executor_.end_job(JobStatus::kCrashed, with_errors(std::move(what), errors));
+  turn_->end_job(JobStatus::kCrashed, with_errors(std::move(what), errors));
 }
 
-void WorkerSlot::pause() {
+void WorkerRunner::pause() {
   is_pausing_ = true;
-  const Nanoseconds pause =
-      std::min(kLongestPause, kFirstPause * (std::int64_t{1} << std::min(failures_, 10U)));
-  ++failures_;
-  pause_timer_.expires_after(pause);
+  handler_->pause_began();
+  pause_timer_.expires_after(pause_after(failures_++));
   pause_timer_.async_wait([this](const asio::error_code& error) {
     // The timer may have fired before it was cancelled.
     if (error || !is_pausing_) return;
     kProcessThread.assert_held();
     is_pausing_ = false;
-    lane_.slot_is_free(*this);
+    handler_->pause_ended();
+    lane_.runner_changed(*this);
   });
 }
 

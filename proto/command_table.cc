@@ -29,6 +29,7 @@ constexpr ArgumentDoc kNames[] = {{.name = "command-name", .optional = true, .mu
 constexpr ArgumentDoc kSetting[] = {{.name = "key"}, {.name = "value"}};
 constexpr ArgumentDoc kSettings[] = {
     {.name = "key-value", .type = Type::kBlock, .multiple = true, .arguments = kSetting}};
+constexpr ArgumentDoc kHandlerName[] = {{.name = "handler"}};
 constexpr ArgumentDoc kName[] = {{.name = "connection-name"}};
 constexpr ArgumentDoc kKeys[] = {{.name = "key", .multiple = true}};
 
@@ -164,6 +165,7 @@ constexpr CommandSpec kCommands[] = {
     {Id::kExplain, "explain", 2, 2, kNoFlags, Group::kRead,
      "Explains why a batch is not running, and when it will be over", kId},
     {Id::kForget, "forget", 2, 2, kWrite, Group::kControl, "Removes a finished batch and its results", kId},
+    {Id::kHandler, "handler", 2, kNoMaximum, kNoFlags, Group::kAdmin, "Commands about a handler"},
     {Id::kHandlers, "handlers", 1, 1, kNoFlags, Group::kRead, "Lists the handlers"},
     {Id::kHello, "hello", 1, kNoMaximum, kBeforeAuth | kNotInMulti, Group::kConnection,
      "Chooses the protocol version; may also authenticate and name the connection", kHello},
@@ -232,6 +234,8 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kConfigReload, Id::kConfig, "reload", 2, 2, Group::kAdmin, "Reads the configuration file again"},
     {Sub::kConfigSet, Id::kConfig, "set", 4, kNoMaximum, Group::kAdmin,
      "Changes values until the configuration file is read again", kSettings},
+    {Sub::kHandlerRestart, Id::kHandler, "restart", 3, 3, Group::kAdmin,
+     "Replaces the processes of a handler one by one, each after its jobs; returns their number", kHandlerName},
 };
 // clang-format on
 

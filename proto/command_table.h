@@ -24,6 +24,7 @@ enum class CommandId : std::uint8_t {
   kExec,
   kExplain,
   kForget,
+  kHandler,
   kHandlers,
   kHello,
   kInfo,
@@ -72,6 +73,7 @@ enum class SubcommandId : std::uint8_t {
   kConfigGet,
   kConfigReload,
   kConfigSet,
+  kHandlerRestart,
   kCount,  // not a subcommand
 };
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <sstream>
 
-#include "config/units.h"
 #include "daemon/base/exit_codes.h"
+#include "daemon/cli/batch_flags.h"
 #include "daemon/cli/payload_words.h"
 
 namespace locksley::cli {
@@ -19,91 +19,6 @@ using std::chrono::milliseconds;
 
 const std::map<std::string, WhenProgress> kWhenProgress{
     {"auto", WhenProgress::kAuto}, {"always", WhenProgress::kAlways}, {"never", WhenProgress::kNever}};
-const std::map<std::string, proto::Keep> kKeep{
-    {"all", proto::Keep::kAll}, {"failures", proto::Keep::kFailures}, {"none", proto::Keep::kNone}};
-
-// An option whose value is a duration such as 500ms or 10s, at least one of `Unit`.
-template <class Unit>
-void add_duration(CLI::App& command, const std::string& name, std::optional<Unit>& into,
-                  const std::string& help) {
-  command
-      .add_option_function<std::string>(
-          name,
-          [&into, name](const std::string& text) {
-            const auto duration = config::parse_duration(text);
-            if (!duration) {
-              throw CLI::ValidationError(name,
-                                         "'" + text + "' is not a duration such as 500ms, 10s, 5m or 24h");
-            }
-            const auto value = std::chrono::duration_cast<Unit>(*duration);
-            if (value != *duration) {
-              throw CLI::ValidationError(
-                  name, "'" + text + "' is finer than the " +
-                            (std::is_same_v<Unit, std::chrono::seconds> ? "second" : "millisecond") +
-                            " that the daemon counts in");
-            }
-            into = value;
-          },
-          help)
-      ->type_name("DURATION");
-}
-
-// Adds the option of one row of proto's table, by the kind of its value.
-class BatchOptionAdder {
- public:
-  BatchOptionAdder(CLI::App& group, proto::BatchOptions& batch) : group_(group), batch_(batch) {}
-
-  void add(const proto::BatchOption& option) {
-    std::visit(
-        [&](const auto& value) { add("--" + std::string(option.flag), std::string(option.help), value); },
-        option.value);
-  }
-
- private:
-  void add(const std::string& flag, const std::string& help, const proto::TextValue& value) {
-    group_.add_option(flag, batch_.*value.member, help);
-  }
-  template <class Member>
-  void add(const std::string& flag, const std::string& help, const proto::NumberValue<Member>& value) {
-    group_.add_option(flag, batch_.*value.member, help)
-        ->check(CLI::Range(static_cast<std::uint32_t>(value.least), static_cast<std::uint32_t>(value.most)));
-  }
-  template <class Unit>
-  void add(const std::string& flag, const std::string& help, const proto::DurationValue<Unit>& value) {
-    add_duration(group_, flag, batch_.*value.member, help);
-  }
-  void add(const std::string& flag, const std::string& help, const proto::KeepValue& value) {
-    group_
-        .add_option_function<std::string>(
-            flag, [&keep = batch_.*value.member](const std::string& which) { keep = kKeep.at(which); }, help)
-        ->check(CLI::IsMember(kKeep))
-        ->type_name("WHICH");
-  }
-  void add(const std::string& flag, const std::string& help, const proto::FlagValue& value) {
-    group_.add_flag(flag, batch_.*value.member, help);
-  }
-  // One id for each time that the option is given.
-  void add(const std::string& flag, const std::string& help, const proto::AfterValue& value) {
-    group_
-        .add_option_function<std::vector<std::string>>(
-            flag,
-            [&after = batch_.*value.member,
-             only_if_ok = value.only_if_ok](const std::vector<std::string>& ids) {
-              for (const std::string& id : ids) after.push_back({id, only_if_ok});
-            },
-            help)
-        ->allow_extra_args(false)
-        ->type_name("ID");
-  }
-
-  CLI::App& group_;
-  proto::BatchOptions& batch_;
-};
-
-void add_batch_options(CLI::App& command, proto::BatchOptions& batch) {
-  BatchOptionAdder adder(*command.add_option_group("Batch", "How the batch is run and kept"), batch);
-  for (const proto::BatchOption& option : proto::kBatchOptions) adder.add(option);
-}
 
 void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
   auto* group = command.add_option_group("Payloads", "Where the jobs come from");
@@ -149,6 +64,7 @@ class Parser {
     add_list();
     add_batch_commands();
     add_weight();
+    add_handler_commands();
     add_server_commands();
     add_top();
     add_bench();
@@ -306,6 +222,16 @@ class Parser {
     command->callback([this] { line_.command = weight_; });
   }
 
+  void add_handler_commands() {
+    auto* command = add("handler", "Change a handler", "locksley handler restart thumbnails");
+    command->require_subcommand(1);
+    auto* restart = command->add_subcommand(
+        "restart", "Replace its processes one by one, each after its jobs; prints how many they are");
+    restart->fallthrough();
+    restart->add_option("NAME", handler_.name, "The handler; see `locksley handlers`")->required();
+    restart->callback([this] { line_.command = handler_; });
+  }
+
   void add_server_commands() {
     using Command = ServerArguments::Command;
     const auto one = [this](const std::string& name, Command kind, const std::string& description) {
@@ -403,6 +329,7 @@ class Parser {
   WaitArguments wait_;
   ListArguments list_;
   WeightArguments weight_;
+  HandlerArguments handler_;
   TopArguments top_;
   BenchArguments bench_;
   WorkArguments work_;

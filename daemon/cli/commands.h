@@ -15,6 +15,7 @@ int run_wait(Context& context, const WaitArguments& arguments);
 int run_list(Context& context, const ListArguments& arguments);
 int run_batch(Context& context, const BatchArguments& arguments);
 int run_weight(Context& context, const WeightArguments& arguments);
+int run_handler(Context& context, const HandlerArguments& arguments);
 int run_server(Context& context, const ServerArguments& arguments);
 int run_top(Context& context, const TopArguments& arguments);
 int run_bench(Context& context, const BenchArguments& arguments);

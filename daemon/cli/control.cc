@@ -1,4 +1,4 @@
-// status, explain, cancel, retry, forget, pause, resume, weight: the commands for one batch.
+// status, explain, cancel, retry, forget, pause, resume, weight, handler: the commands for one batch or handler.
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
@@ -139,6 +139,19 @@ int run_weight(Context& context, const WeightArguments& arguments) {
   if (!context.json()) return daemon::kExitOk;
   const std::string line = json_object({{"id", arguments.id}, {"weight", std::uint64_t{arguments.weight}}});
   return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+}
+
+int run_handler(Context& context, const HandlerArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  const auto reply = client->call({"HANDLER", "RESTART", arguments.name});
+  if (!reply) return context.fail(reply.error());
+  const auto count = client::to_count(*reply);
+  if (!count) return context.fail(count.error());
+  const std::string text =
+      context.json() ? json_object({{"handler", arguments.name}, {"restarted", *count}})
+                     : with_commas(*count) + (*count == 1 ? " process is" : " processes are") + " replaced";
+  return print(text + "\n") ? daemon::kExitOk : daemon::kExitIoError;
 }
 
 }  // namespace locksley::cli

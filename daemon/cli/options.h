@@ -97,6 +97,11 @@ struct WeightArguments {
   std::uint32_t weight = 1;
 };
 
+// Restarts the handler.
+struct HandlerArguments {
+  std::string name = {};
+};
+
 struct ServerArguments {
   enum class Command { kHandlers, kTenants, kWorkers, kPing, kInfo };
   Command command;
@@ -114,8 +119,8 @@ struct WorkArguments {
 };
 
 using Arguments = std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
-                               BatchArguments, WeightArguments, ServerArguments, TopArguments, BenchArguments,
-                               HashPasswordArguments, WorkArguments>;
+                               BatchArguments, WeightArguments, HandlerArguments, ServerArguments,
+                               TopArguments, BenchArguments, HashPasswordArguments, WorkArguments>;
 
 struct CommandLine {
   GlobalOptions global;

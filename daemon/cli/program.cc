@@ -44,6 +44,7 @@ int run_program(std::vector<std::string> arguments) {
                         [&](ListArguments& command) { return run_list(context, command); },
                         [&](BatchArguments& command) { return run_batch(context, command); },
                         [&](WeightArguments& command) { return run_weight(context, command); },
+                        [&](HandlerArguments& command) { return run_handler(context, command); },
                         [&](ServerArguments& command) { return run_server(context, command); },
                         [&](TopArguments& command) { return run_top(context, command); },
                         [&](BenchArguments& command) { return run_bench(context, command); },

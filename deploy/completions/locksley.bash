@@ -40,6 +40,9 @@ _locksley() {
   else
     case $command in
       submit | run) if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" handlers); fi ;;
+      handler)
+        if [[ -z $handler ]]; then words=restart; elif [[ $handler == restart ]]; then words=$(_locksley_column "$program" "${server[@]}" handlers); fi
+        ;;
       list | handlers | tenants | workers | ping | info | bench | top) ;;
       *) if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); fi ;;
     esac

@@ -50,10 +50,14 @@ function __locksley
     end
     if test -z "$command"
         $program --help | sed -n '/^Subcommands:/,/^$/p' | string match -rg '^  ([a-z-]+) '
+    else if test "$command $handler" = "handler restart"
+        __locksley_column $program $server handlers
     else if test -z "$handler"
         switch $command
             case submit run
                 __locksley_column $program $server handlers
+            case handler
+                echo restart
             case list handlers tenants workers ping info bench top
             case '*'
                 __locksley_column $program $server list

@@ -35,6 +35,9 @@ _locksley() {
   else
     case $command in
       submit | run) [[ -z $handler ]] && found=(${(f)"$(_locksley_column $program $server handlers)"}) ;;
+      handler)
+        if [[ -z $handler ]]; then found=(restart); elif [[ $handler == restart ]]; then found=(${(f)"$(_locksley_column $program $server handlers)"}); fi
+        ;;
       list | handlers | tenants | workers | ping | info | bench | top) ;;
       *) [[ -z $handler ]] && found=(${(f)"$(_locksley_column $program $server list)"}) ;;
     esac

@@ -245,6 +245,20 @@ class Changes(UsersTest):
         self.assertEqual(self.wire.wait(failed)["retried"], 3)
         self.assertRegex(self.daemon.log(), rf'audit user=default peer=\S+ command="HTTP pause" batch={id_} outcome=ok')
 
+    def test_a_handler_is_restarted(self):
+        daemon = self.start({"handlers": {"naps": {"command": ["sleep", "1000"]}}})
+        wire = self.connect(daemon)
+        wire("SUBMIT", "naps", "ID", "runs", "JOBS", "")
+        wait_for("it to run", lambda: wire.status("runs")["running"] == 1)
+        restart = lambda name, body="{}", query="", headers=OURS: ask(daemon, "POST", f"/api/handlers/{name}{query}", body=body, headers=headers)[:2]
+        self.assertEqual(restart("naps/restart"), (200, {"ok": True, "processes": 1}))
+        for name, code in (("echo", 400), ("nosuch", 404)):
+            self.assertEqual(restart(f"{name}/restart"), (code, {"error": str(wire.ask("HANDLER", "RESTART", name))}))
+        for wrong, code in (({"body": '{"x": 1}'}, 400), ({"body": "["}, 400), ({"query": "?x=1"}, 400), ({"headers": {}}, 403)):
+            self.assertEqual(restart("naps/restart", **wrong)[0], code, wrong)
+        self.assertEqual([restart(path)[0] for path in ("/restart", "naps", "naps/stop")], [400, 404, 404])
+        self.assertRegex(daemon.log(), r'audit user=default peer=\S+ command="HTTP restart" handler=naps outcome=ok')
+
     def test_what_is_wrong_changes_nothing(self):
         id_ = self.wire("SUBMIT", "sleep", "DELAY", HOUR_MS, "JOBS", "1")
         for action, body, code in (
@@ -318,6 +332,9 @@ class Permissions(UsersTest):
                     if expected != 200 and action != "cancel":
                         self.assertEqual(reply["error"], said)
                 self.assertEqual(status, expected, (user, action, reply))
+            status, reply, _ = ask(daemon, "POST", "/api/handlers/echo/restart", body="{}", headers=OURS, user=user)
+            said = "NOPERM the token sees everything and changes nothing" if user == "token" else str(self.log_in(daemon, user).ask("HANDLER", "RESTART", "echo"))
+            self.assertEqual((status, reply["error"]), ({"NOPERM": 403, "ERR": 400}[said.split()[0]], said))
         self.assertEqual(post(daemon, theirs, "cancel", user="most")[0], 404)
         self.assertEqual(post(daemon, theirs, "cancel", user="all", query="?tenant=owner")[0], 200)
         self.assertEqual(owner.status(theirs)["state"], "cancelled")

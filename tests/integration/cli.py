@@ -112,6 +112,18 @@ class Batches(CliTest):
             self.assertIn(head, self.out(command).split("\n")[0])
         self.assertRegex(self.out("ping"), r"answers in \d+ us\n$")
 
+    def test_a_handler_is_restarted(self):
+        self.daemon.configure({"handlers": {"naps": {"command": ["sleep", "1000"]}}})
+        self.command("CONFIG", "RELOAD")
+        self.assertEqual(self.json("handler", "restart", "naps"), {"handler": "naps", "restarted": 0})
+        batch = self.command("SUBMIT", "naps", "JOBS", "")
+        wait_for("it to run", lambda: self.command.status(batch)["running"] == 1)
+        self.assertEqual(self.out("handler", "restart", "naps"), "1 process is replaced\n")
+        self.assertIn(b"no processes", self.run_cli("handler", "restart", "sha256", code=DATA_ERROR).stderr)
+        self.run_cli("handler", code=USAGE)
+        self.run_cli("handler", "restart", code=USAGE)
+        self.command("CANCEL", batch)
+
     def test_bench(self):
         load = self.json("bench", "--jobs", 100_000, "--batch", 1000)
         self.assertEqual((load["jobs"], load["ok"], load["outputs_right"]), (100_000, 100_000, True))
@@ -123,7 +135,7 @@ class Batches(CliTest):
 
     def test_help_of_every_command(self):
         manual = self.out("--help")
-        for command in "submit run results wait list status explain cancel retry forget weight pause resume handlers tenants workers ping bench".split():
+        for command in "submit run results wait list status explain cancel retry forget weight pause resume handler handlers tenants workers ping bench".split():
             self.assertRegex(manual, rf"(?m)^\s+{command}\b")
             self.assertIn("Example", self.out(command, "--help"))
 

@@ -131,6 +131,9 @@ class Shown(DashboardTest):
         shown = lambda: {row["Handler"][0]: (number(row["Ok"]), number(row["Failed"])) for row in self.table(page, "Handlers") if row["Handler"][0] in ("spin", "fail", "echo")}
         statuses = lambda: {row["handler"]: (row["ok"], row["failed"]) for row in self.listed(self.root).values() if row["ok"] + row["failed"]}
         self.shows("the handlers", shown, statuses)
+        self.assertEqual([row["Processes"] for row in self.table(page, "Handlers") if row["Handler"][0] == "nap"][0][0].split(), ["2", "Restart"])
+        page.click("button:visible >> text=Restart")
+        page.wait_for_text("#said", "nap: 2 processes are replaced, each after its jobs.")
         tiles = lambda: {name: int(text.replace(",", "")) for name, text in page.run(TILES).items() if name in ("Queued jobs", "Active batches")}
         unfinished = lambda: sum(row["jobs"] - row["ok"] - row["failed"] - row["cancelled"] for row in self.listed(self.root).values())
         self.shows("the totals", tiles, lambda: {"Queued jobs": unfinished(), "Active batches": sum(not row["finished_at"] for row in self.listed(self.root).values())})

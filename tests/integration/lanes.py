@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Lanes that handlers share: their slots, with numbers and with names, shares of users across handlers, processes that stay, and changes while they run."""
+"""Lanes that handlers share: their slots, with numbers and with names, shares of users across handlers, processes that stay, their restart, and changes while they run."""
 
 import json
 import pathlib
@@ -155,6 +155,84 @@ class Processes(Lanes):
         wait_for("its process to be ended", lambda: not marked(mark))
         self.assertNotEqual(self.pid(connection, "a"), first)
         self.assertNotIn("warning", self.daemon.log())
+
+
+class Restart(Lanes):
+    def pid(self, connection, payload="answer(os.getpid())"):
+        [[status, output]] = connection("RUN", "py", "JOBS", payload)
+        self.assertEqual(status, "ok", output)
+        return int(output)
+
+    def test_each_process_ends_after_its_job(self):
+        mark = new_mark()
+        connection = self.serve({"l": {"slots": 2}}, py=worker(mark, lane="l", concurrency=2))
+        with tempfile.TemporaryDirectory() as folder:
+            busy = f"open('{folder}/' + str(os.getpid()), 'w').close()\nwhile not os.path.exists('{folder}/go.' + str(index)): time.sleep(0.005)\nanswer(os.getpid())"
+            batch = connection("SUBMIT", "py", "SLOTS", 2, "JOBS", busy, busy)
+            wait_for("both jobs to run", lambda: len(list(pathlib.Path(folder).iterdir())) == 2)
+            old = marked(mark)
+            self.assertEqual(connection("HANDLER", "RESTART", "py"), 2)
+            self.assertEqual(connection("HANDLER", "restart", "py"), 2)
+            # A job is not interrupted; and where one has ended, the next runs in a new process.
+            pathlib.Path(folder, "go.0").touch()
+            first = int(connection("RESULTS", batch, "BLOCK", 60_000)[1][0][2])
+            wait_for("the first process to end", lambda: first not in marked(mark))
+            self.assertNotIn(self.pid(connection), old)
+            self.assertEqual([pid for pid in marked(mark) if pid in old], [pid for pid in old if pid != first])
+            pathlib.Path(folder, "go.1").touch()
+            self.assertEqual(sorted(map(int, self.outputs(connection, batch))), old)
+        wait_for("the second process to end", lambda: not set(old) & set(marked(mark)))
+
+    def test_idle_processes_end_one_after_the_other(self):
+        mark = new_mark()
+        connection = self.serve({"l": {"slots": 2}}, py=worker(mark, lane="l", concurrency=2, grace="100s"))
+        with tempfile.TemporaryDirectory() as folder:
+            # Each lives on after it was told to end, until the test lets it go.
+            slow = f"import atexit\ndef leave():\n  open('{folder}/ends.' + str(os.getpid()), 'w').close()\n  while not os.path.exists('{folder}/go'): time.sleep(0.005)\natexit.register(leave)\n"
+            together = f"{slow}open('{folder}/runs.' + str(index), 'w').close()\nwhile len([f for f in os.listdir('{folder}') if f[:4] == 'runs']) < 2: time.sleep(0.005)\nanswer(os.getpid())"
+            old = sorted(map(int, self.outputs(connection, connection("SUBMIT", "py", "JOBS", together, together))))
+            self.assertEqual(marked(mark), old)
+            ending = lambda: [int(path.suffix[1:]) for path in pathlib.Path(folder).glob("ends.*")]
+            self.assertEqual(connection("HANDLER", "RESTART", "py"), 2)
+            wait_for("the first to be told", lambda: ending() or None)
+            [first] = ending()
+            # The other one still serves.
+            self.assertEqual([self.pid(connection), first], [pid for pid in reversed(old) if pid != first] + [first])
+            pathlib.Path(folder, "go").touch()
+            wait_for("both to be gone", lambda: not set(old) & set(marked(mark)))
+        self.assertNotIn(self.pid(connection), old)
+        self.assertNotIn("warning", self.daemon.log())
+
+    def test_new_code_is_used_and_nothing_is_lost(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "program.py")
+            code = "import sys, time\nwhile sys.stdin.buffer.readline():\n  for _ in range(6): sys.stdin.buffer.readline()\n  time.sleep(0.002)\n  print('$1\\r\\n{}\\r', flush=True)\n"
+            program.write_text(code.format(1))
+            connection = self.serve({}, py={"worker": ["/usr/bin/python3", str(program)], "concurrency": 2})
+            batch = connection("SUBMIT", "py", "SLOTS", 2, "RANGE", 0, 1000)
+            wait_for("some jobs to end", lambda: connection.status(batch)["ok"] > 20)
+            program.write_text(code.format(2))
+            self.assertIn(connection("HANDLER", "RESTART", "py"), (1, 2))
+            self.assertEqual(connection("RUN", "py", "JOBS", "x")[0][0], "ok")
+            outputs = self.outputs(connection, batch)
+            self.assertEqual((len(outputs), set(outputs)), (1000, {"1", "2"}))
+            self.assertEqual(connection("RUN", "py", "JOBS", "x", "x", "x"), [["ok", "2"]] * 3)
+        self.assertNotIn("warning", self.daemon.log())
+
+    def test_of_a_command_the_running_processes_are_counted(self):
+        connection = self.serve({}, sh=shell(concurrency=2))
+        self.assertEqual(connection("HANDLER", "RESTART", "sh"), 0)
+        batch = connection("SUBMIT", "sh", "JOBS", "sleep 1000")
+        wait_for("it to run", lambda: connection("HANDLER", "RESTART", "sh") == 1)
+        connection("CANCEL", batch)
+        self.assertEqual(connection.wait(batch)["cancelled"], 1)
+
+    def test_what_cannot_be_restarted_says_why(self):
+        connection = self.serve({}, py=worker())
+        self.assert_error("NOHANDLER no handler is named 'pyy'; did you mean 'py'?", connection.ask("HANDLER", "RESTART", "pyy"))
+        self.assert_error("ERR the handler 'echo' runs in the daemon", connection.ask("HANDLER", "RESTART", "echo"))
+        self.assert_error("ERR unknown subcommand", connection.ask("HANDLER", "STOP", "py"))
+        self.assert_error("ERR wrong number", connection.ask("HANDLER", "RESTART"))
 
 
 class Changes(Lanes):

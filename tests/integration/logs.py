@@ -193,6 +193,7 @@ class Audits(LogTest):
         for wrong in (("CONFIG", "SET", secret, secret), ("CANCEL", "none"), ("SUBMIT", "echo", "ID", secret, "JOBS", secret)):
             self.assertIsInstance(alice.ask(*wrong), Error)
         self.assert_error("NOPERM", bob.ask("CONFIG", "RELOAD"))
+        self.assert_error("ERR", alice.ask("HANDLER", "RESTART", "echo"))
         for reading in (("STATUS", "long"), ("CONFIG", "GET", "*"), ("LIST",)):
             alice(*reading)
         shown = [(line["user"], line["command"], line.get("batch"), line["outcome"]) for line in self.audited(daemon)]
@@ -202,9 +203,11 @@ class Audits(LogTest):
             ("alice", "CANCEL", "long", "ok"), ("alice", "RUN", run, "ok"), ("alice", "OPEN", open_batch, "ok"), ("alice", "ADD", open_batch, "ok"),
             ("alice", "CLOSE", open_batch, "ok"), ("alice", "FORGET", open_batch, "ok"), ("alice", "CONFIG SET", None, "ok"),
             ("alice", "CONFIG SET", None, "ERR"), ("alice", "CANCEL", "none", "NOBATCH"), ("alice", "SUBMIT", None, "ERR"), ("bob", "CONFIG RELOAD", None, "NOPERM"),
+            ("alice", "HANDLER RESTART", None, "ERR"),
         ])  # fmt: skip
         lines = self.audited(daemon)
         self.assertEqual([line["keys"] for line in lines if "keys" in line], ["limits.max_batch_jobs metrics.tenants", "?"])
+        self.assertEqual([line["handler"] for line in lines if "handler" in line], ["echo"])
         self.assertRegex(lines[0]["peer"], r"^127\.0\.0\.1:\d+$")
         self.assertNotIn(secret, daemon.log())
 

@@ -44,6 +44,8 @@ COMMANDS = {
     "exec": (CONNECTION, "EXEC"),
     "explain": (READ, "EXPLAIN nosuch"),
     "forget": (CONTROL, "FORGET nosuch"),
+    "handler": (ADMIN, "HANDLER RESTART echo"),
+    "handler|restart": (ADMIN, "HANDLER RESTART echo"),
     "handlers": (READ, "HANDLERS"),
     "hello": (CONNECTION, "HELLO 3"),
     "info": (CONNECTION, "INFO"),

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kRoot = "/api/";
 constexpr std::string_view kBatches = "/api/batches/";
+constexpr std::string_view kHandlers = "/api/handlers/";
 
 HttpReply not_found() { return json_error("ERR there is nothing here: see API.md", HttpStatus::kNotFound); }
 
@@ -73,16 +74,19 @@ Api::Result<UserRef> Api::admitted(const HttpRequest& request, proto::CommandGro
           "DENIED no users are configured, so only connections from this machine are served");
     }
   }
-  if (user->may(group)) return user;
+  // The token has the group `admin` to see all users' batches.
+  if (user->may(group) && (user != token_ || group == proto::CommandGroup::kRead)) return user;
   if (user == token_) return std::unexpected("NOPERM the token sees everything and changes nothing");
   return std::unexpected(no_permission_error(*user, command));
 }
 
-Api::Result<Api::Target> Api::target_of(std::string_view path) {
-  const std::string_view rest = path.substr(kBatches.size());
+Api::Result<Api::Target> Api::target_of(std::string_view path, std::string_view root) {
+  const std::string_view rest = path.substr(root.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   auto id = percent_decoded(rest.substr(0, slash));
-  if (!id || id->empty()) return std::unexpected("ERR the batch's id is empty, or has a broken %");
+  if (!id || id->empty()) {
+    return std::unexpected("ERR the batch's id or the handler's name is empty, or has a broken %");
+  }
   return Target{*std::move(id), rest.substr(std::min(slash + 1, rest.size()))};
 }
 
@@ -108,7 +112,7 @@ HttpReply Api::get(const HttpRequest& request) {
   if (request.path == "/api/overview") return overview(request);
   if (request.path == "/api/batches") return batches(request);
   if (!request.path.starts_with(kBatches)) return not_found();
-  const auto target = target_of(request.path);
+  const auto target = target_of(request.path, kBatches);
   if (!target) return json_error(target.error());
   if (target->what.empty() && !request.path.ends_with('/')) return batch(request, target->id);
   if (target->what == "failures") return failures(request, target->id);
@@ -117,9 +121,11 @@ HttpReply Api::get(const HttpRequest& request) {
 
 HttpReply Api::post(const HttpRequest& request) {
   if (const auto refused = refuse_foreign(request)) return json_error(refused->error, refused->status);
-  if (!request.path.starts_with(kBatches)) return not_found();
-  const auto target = target_of(request.path);
+  const bool is_handler = request.path.starts_with(kHandlers);
+  if (!is_handler && !request.path.starts_with(kBatches)) return not_found();
+  const auto target = target_of(request.path, is_handler ? kHandlers : kBatches);
   if (!target) return json_error(target.error());
+  if (is_handler) return target->what == "restart" ? restart(request, target->id) : not_found();
   const auto control = control_of(target->what);
   return control ? change(request, *target, *control) : not_found();
 }

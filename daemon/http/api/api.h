@@ -40,12 +40,12 @@ class Api {
   // names the corresponding command of the wire, for the error.
   Result<UserRef> admitted(const HttpRequest& request, proto::CommandGroup group,
                            std::string_view command) const LOCKSLEY_REQUIRES(kIoThread);
-  // A path below "/api/batches/": a batch's id, and a part of it or a change.
+  // What follows `root` in a path: a batch's id or a handler's name, and a part of it or a change.
   struct Target {
     std::string id;
     std::string_view what;  // empty: the batch itself
   };
-  static Result<Target> target_of(std::string_view path);
+  static Result<Target> target_of(std::string_view path, std::string_view root);
   // A batch that the user may see; that of the query's tenant, if there is one.
   Result<BatchRecord*> find(const User& user, const std::string& id, const Query& query) const
       LOCKSLEY_REQUIRES(kIoThread);
@@ -68,6 +68,8 @@ class Api {
   };
   Result<Changed> make_change(const HttpRequest& request, const User& user, const Target& target,
                               Control control) LOCKSLEY_REQUIRES(kIoThread);
+  // api_handlers.cc
+  HttpReply restart(const HttpRequest& request, const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
   const Health& health_;

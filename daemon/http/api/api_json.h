@@ -23,7 +23,7 @@ inline HttpReply json_reply(const Json& json, HttpStatus status = HttpStatus::kO
 // The HTTP status for an error of the wire, by the code with which it begins.
 inline HttpStatus status_of(std::string_view error) {
   const std::string_view code = error.substr(0, error.find(' '));
-  if (code == "NOBATCH") return HttpStatus::kNotFound;
+  if (code == "NOBATCH" || code == "NOHANDLER") return HttpStatus::kNotFound;
   if (code == "NOPERM" || code == "NOAUTH" || code == "DENIED") return HttpStatus::kForbidden;
   if (code == "QUEUEFULL" || code == "DRAINING" || code == "STORE") return HttpStatus::kUnavailable;
   return HttpStatus::kBadRequest;

@@ -31,6 +31,14 @@ async function ask(path, options = {}, signal = undefined) {
   return body;
 }
 
+function post(path, body) {
+  return ask(path, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'X-Locksley-Request': '1' },
+    body: JSON.stringify(body),
+  });
+}
+
 function query(fields) {
   const kept = Object.entries(fields).filter(([, value]) => value !== '' && value !== null && value !== undefined);
   return kept.length ? `?${new URLSearchParams(kept)}` : '';
@@ -46,12 +54,8 @@ export const api = {
   batches: (fields, signal) => ask(`api/batches${query(fields)}`, {}, signal),
   batch: (batch, signal) => ask(pathOf(batch), {}, signal),
   failures: (batch, fields, signal) => ask(pathOf(batch, '/failures', fields), {}, signal),
-  act: (batch, what, body = {}) =>
-    ask(pathOf(batch, `/${what}`), {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', 'X-Locksley-Request': '1' },
-      body: JSON.stringify(body),
-    }),
+  act: (batch, what, body = {}) => post(pathOf(batch, `/${what}`), body),
+  restart: (handler) => post(`api/handlers/${encodeURIComponent(handler)}/restart`, {}),
 };
 
 // Calls `poll(signal)` once a second while the page is visible, and less and less often while the daemon does not answer. After each

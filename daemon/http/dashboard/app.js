@@ -40,7 +40,7 @@ function parse(hash) {
 function make(route) {
   if (route.page === 'batch') return batchView(route.batch, context);
   if (route.page === 'batches') return batchesView(route.fields, context);
-  return overviewView();
+  return overviewView(context);
 }
 
 function navigate(event) {

@@ -1,4 +1,5 @@
 // The first page: the current state of the daemon.
+import { api } from './api.js';
 import { bytes, count, duration, exact, percent, rate } from './format.js';
 import { h, keyed, setNumber, setText, setTitle, show, table } from './dom.js';
 import { ended, failed } from './rates.js';
@@ -144,28 +145,48 @@ function accounts() {
   return { element, update };
 }
 
-function handlers() {
+// A button that replaces the processes of a handler.
+function restartButton(handler, { say, again }) {
+  const button = h('button', { type: 'button', class: 'small', onclick: restart }, 'Restart');
+  async function restart() {
+    button.disabled = true;
+    try {
+      const { processes } = await api.restart(handler);
+      say(`${handler}: ${exact(processes)} ${processes === 1 ? 'process is' : 'processes are'} replaced, each after its jobs.`);
+    } catch (error) {
+      say(`Not done: ${error.message}`, 'bad');
+    }
+    button.disabled = false;
+    again();
+  }
+  return button;
+}
+
+function handlers(context) {
   const list = table('Handlers', [
     ['handler', 'Handler', 'name'], ['kind', 'Kind'], ['lane', 'Lane'], ['rate', 'Rate', 'number'],
-    ['ok', 'Ok', 'number'], ['failed', 'Failed', 'number'], ['cancelled', 'Cancelled', 'number'],
+    ['ok', 'Ok', 'number'], ['failed', 'Failed', 'number'], ['cancelled', 'Cancelled', 'number'], ['processes', 'Processes', 'number'],
   ]);
   const unused = h('p', { class: 'quiet' });
   const { element } = card('Handlers', list.element, unused);
-  const make = () => {
+  const make = ({ name }) => {
     const row = list.row();
     const link = h('a');
     row.cells.handler.append(link);
-    return { ...row, link };
+    const processes = h('span');
+    const restart = restartButton(name, context);
+    row.cells.processes.append(processes, ' ', restart);
+    return { ...row, link, processes, restart };
   };
   const update = ({ handlers: rows }, recent) => {
     const rates = recent.rates('handlers', (row) => row.name, ended);
-    // Handlers without jobs so far are only named.
-    const used = rows.filter((row) => !row.jobs || ended(row) + row.jobs.cancelled > 0);
+    // Handlers without jobs and processes so far are only named.
+    const used = rows.filter((row) => !row.jobs || row.processes > 0 || ended(row) + row.jobs.cancelled > 0);
     const others = rows.filter((row) => !used.includes(row));
     show(list.element, used.length > 0);
     show(unused, others.length > 0);
     setText(unused, `Not used yet: ${others.map((row) => row.name).join(', ')}`);
-    keyed(list.body, used, (row) => row.name, make, (row, { cells, link }) => {
+    keyed(list.body, used, (row) => row.name, make, (row, { cells, link, processes, restart }) => {
       setText(link, row.name);
       link.href = batchesOf({ handler: row.name });
       setTitle(cells.handler, row.description);
@@ -175,18 +196,20 @@ function handlers() {
       const numbers = { ok: row.jobs?.ok, failed: failed(row), cancelled: row.jobs?.cancelled };
       for (const [name, value] of Object.entries(numbers)) setNumber(cells[name], count(value), exact(value));
       cells.failed.classList.toggle('some', numbers.failed > 0);
+      setText(processes, row.processes > 0 ? count(row.processes) : '');
+      show(restart, row.processes > 0 && context.session()?.may.admin);
       if (row.jobs) setTitle(cells.failed, `${exact(numbers.failed)}: error ${exact(row.jobs.error)}, timeout ${exact(row.jobs.timeout)}, crashed ${exact(row.jobs.crashed)}`);
     });
   };
   return { element, update };
 }
 
-export function overviewView() {
+export function overviewView(context) {
   const heading = h('h1', { tabindex: -1 }, 'Overview');
   const numbers = tiles();
   const chart = workersChart();
   const workers = card('Workers', chart.element);
-  const parts = [lanes(), tenants(), accounts(), handlers()];
+  const parts = [lanes(), tenants(), accounts(), handlers(context)];
   const [laneCard, tenantCard, accountCard, handlerCard] = parts;
   const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'See the batches'), ' that have ended, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
   const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), tenantCard.element, accountCard.element, handlerCard.element);

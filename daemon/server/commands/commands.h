@@ -68,6 +68,7 @@ void workers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRE
 // commands_control.cc
 void cancel_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 Coroutine<void> retry_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+void handler_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void forget_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void pause_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void resume_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);

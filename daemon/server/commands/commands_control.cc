@@ -1,6 +1,7 @@
-// Commands that change a batch.
+// Commands that change a batch, or the processes of a handler.
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
@@ -96,6 +97,14 @@ void pause_command(Session& session, proto::Command& command) {
 void resume_command(Session& session, proto::Command& command) {
   const Changed changed = change(session, command.arguments[1], Control::kResume);
   if (changed.record != nullptr) reply_ok(session, *changed.record);
+}
+
+void handler_command(Session& session, proto::Command& command) {
+  // RESTART is the only one.
+  if (subcommand_of(session, command, proto::CommandId::kHandler) == nullptr) return;
+  const auto restarted = restart_handler(session.state(), session.user(), std::string(command.arguments[2]));
+  if (!restarted) return session.fail(restarted.error());
+  session.reply().integer(*restarted);
 }
 
 }  // namespace locksley::daemon

@@ -57,6 +57,7 @@ constexpr HandlerTable kTable = [] {
   blocking(CommandId::kExec, exec_command);
   plain(CommandId::kExplain, explain_command);
   plain(CommandId::kForget, forget_command);
+  plain(CommandId::kHandler, handler_command);
   plain(CommandId::kHandlers, handlers_command);
   blocking(CommandId::kHello, hello_command);
   plain(CommandId::kInfo, info_command);

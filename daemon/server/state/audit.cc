@@ -32,6 +32,7 @@ void Audit::write(const Entry& entry) {
   line.with("user", entry.user).with("peer", entry.peer).with("command", entry.command);
   if (!entry.keys.empty()) line.with("keys", entry.keys);
   if (!entry.batch.empty()) line.with("batch", entry.batch);
+  if (!entry.handler.empty()) line.with("handler", entry.handler);
   line.with("outcome", entry.outcome.empty() ? "ok" : entry.outcome);
   line.with("unlogged", entry.unlogged).write(*log_, spdlog::level::info);
 }

@@ -1,6 +1,9 @@
 #include "daemon/server/state/control.h"
 
+#include <fmt/format.h>
+
 #include "daemon/server/batches/batches.h"
+#include "daemon/server/state/server_state.h"
 
 namespace locksley::daemon {
 
@@ -29,6 +32,19 @@ std::expected<std::uint64_t, std::string> control(Batches& batches, const User& 
       break;
   }
   return 0;
+}
+
+std::expected<std::uint32_t, std::string> restart_handler(const ServerState& state, const User& by,
+                                                          const std::string& name) {
+  const auto entry = usable_handler(state.handlers(), by, name);
+  if (!entry) return std::unexpected(entry.error());
+  if ((*entry)->restart) return (*entry)->restart();
+  if ((*entry)->is_held) {
+    return std::unexpected(
+        fmt::format("ERR the handler '{}' is being replaced by its new configuration: try again", name));
+  }
+  return std::unexpected(
+      fmt::format("ERR the handler '{}' runs in the daemon: it has no processes to restart", name));
 }
 
 }  // namespace locksley::daemon

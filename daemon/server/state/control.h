@@ -1,4 +1,4 @@
-// Changes of a batch on request, by a command or by the HTTP API.
+// Changes of a batch or a handler on request, by a command or by the HTTP API.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 namespace locksley::daemon {
 
 class Batches;
+class ServerState;
 class User;
 
 enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight };
@@ -27,6 +28,12 @@ struct ControlArguments {
 // reply. A reply has to wait for BatchRecord::ticket.
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
                                                   Control what, const ControlArguments& arguments = {})
+    LOCKSLEY_REQUIRES(kIoThread);
+
+// Replaces the processes of a handler that `by` may use, one by one: each is told to end after the jobs that it
+// has been sent, and later jobs start a new one. Returns how many they are. The error is the text of the error reply.
+std::expected<std::uint32_t, std::string> restart_handler(const ServerState& state, const User& by,
+                                                          const std::string& name)
     LOCKSLEY_REQUIRES(kIoThread);
 
 }  // namespace locksley::daemon

@@ -39,7 +39,9 @@ TEST(CommandTableTest, NothingElseIsFound) {
     }
     EXPECT_EQ(find_command(other + "x"), nullptr);
     EXPECT_EQ(find_command("x" + other), nullptr);
-    EXPECT_EQ(find_command(std::string_view(other).substr(0, other.size() - 1)), nullptr);
+    // HANDLER is a command, too.
+    const std::string_view shorter = std::string_view(other).substr(0, other.size() - 1);
+    EXPECT_EQ(find_command(shorter) != nullptr, shorter == "handler") << shorter;
   }
   for (const std::string_view name : {"", "x", "MGET", "GET", "RETRIES", "SHUTDOWN"}) {
     EXPECT_EQ(find_command(name), nullptr) << name;
@@ -51,11 +53,12 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
   std::set<std::string_view> names;
   for (const CommandSpec& spec : commands()) names.insert(spec.name);
   const std::set<std::string_view> expected = {
-      "submit",  "open",   "add",     "close",    "run",       "status",      "wait",       "results",
-      "cancel",  "forget", "list",    "handlers", "workers",   "explain",     "weight",     "pause",
-      "resume",  "retry",  "tenants", "info",     "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
-      "hello",   "auth",   "ping",    "echo",     "quit",      "reset",       "select",     "client",
-      "command", "config", "multi",   "addat",    "exec",      "discard",     "watch",      "unwatch"};
+      "submit",      "open",       "add",          "close",  "run",      "status",  "wait",
+      "results",     "cancel",     "forget",       "list",   "handlers", "workers", "explain",
+      "weight",      "pause",      "resume",       "retry",  "tenants",  "info",    "subscribe",
+      "unsubscribe", "psubscribe", "punsubscribe", "hello",  "auth",     "ping",    "echo",
+      "quit",        "reset",      "select",       "client", "command",  "config",  "multi",
+      "addat",       "exec",       "discard",      "watch",  "unwatch",  "handler"};
   EXPECT_EQ(names, expected);
 }
 

@@ -129,13 +129,6 @@ void Batch::refund_results() {
 
 void Batch::charge_results() { result_charge_.set(log_.memory_bytes() + failure_bytes()); }
 
-std::uint64_t Batch::failure_bytes() const {
-  std::size_t ranges = failed_.capacity();
-  if (all_failed_ != nullptr) ranges += all_failed_->capacity();
-  if (requeued_ != nullptr) ranges += requeued_->capacity();
-  return ranges * sizeof(IndexRange) + (retries_ != nullptr ? retries_->memory_bytes() : 0);
-}
-
 void Batch::restore(const BatchHistory& history) {
   const MutexLock lock(mutex_);
   jobs_ = history.jobs;
@@ -153,7 +146,8 @@ void Batch::restore(const BatchHistory& history) {
   superseded_ = history.superseded;
   retry_rounds_ = history.retry_rounds;
   failed_ = history.failed;
-  failed_jobs_ = count_of(failed_);
+  failed_unread_ = history.failed_unread;
+  failed_jobs_ = failed_unread_ ? ended_.failed() : count_of(failed_);
   for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
   log_.begin_at(history.rows, history.result_bytes, history.discarded, history.discarded_bytes);
   // [batch-stop] relaxed: no other thread has the batch yet.

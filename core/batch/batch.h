@@ -187,9 +187,14 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::uint32_t attempt(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, whose attempt number is that of the first one.
   IndexRange same_attempt(IndexRange jobs) const;
-  // The jobs that have failed for good, ascending. If these are very many ranges, one range that has them all: sorting
-  // them would take milliseconds.
+  // The jobs that have failed for good, ascending. If these are very many ranges, or if the batch
+  // lacks_failed_jobs(), one range that has them all: sorting them would take milliseconds.
   std::vector<IndexRange> failed_jobs() const;
+  // Whether it was restored without the list of its failed jobs (BatchHistory::failed_unread). Then begin_requeue()
+  // queues no job before set_failed_jobs() has brought the list: disjoint ranges in any order, and how many jobs they
+  // have. Returns false, without effect, if that is not as many as have failed, or if the list is there already.
+  bool lacks_failed_jobs() const;
+  bool set_failed_jobs(std::shared_ptr<const std::vector<IndexRange>> ranges, std::uint64_t jobs);
 
   // Bytes held: payloads and results. A hint.
   std::uint64_t memory_bytes() const;
@@ -254,7 +259,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // All failed jobs are queued again, in two halves. begin_requeue() says how many there are, in how many ranges; it
   // takes no longer for many. A batch that was over no longer is; it will not be over before requeue() has
-  // been called. None if there are no failed jobs, the batch was cancelled, or another requeue has begun. requeue()
+  // been called. None if there are no failed jobs, the batch lacks_failed_jobs() or was cancelled, or another requeue has
+  // begun. requeue()
   // does it, records it, and returns the jobs, ascending: the caller puts them into the ring, which the batch may
   // have left. It holds the mutex for short times only. One thread at a time.
   struct Requeue {
@@ -337,6 +343,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
   std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);  // jobs that ended so; disjoint
   std::uint64_t failed_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;   // how many are known: in failed_, all_failed_
+  bool failed_unread_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // lacks_failed_jobs()
   // In place of failed_ once the batch is over, where there are many: shared with the last step.
   std::shared_ptr<const std::vector<IndexRange>> all_failed_ LOCKSLEY_GUARDED_BY(mutex_);
   // Taken from these by begin_requeue(), until requeue() is done; null: no requeue.

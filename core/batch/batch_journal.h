@@ -96,7 +96,8 @@ struct BatchHistory {
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;
   std::uint64_t retry_rounds = 0;
-  std::vector<IndexRange> failed;         // disjoint
+  std::vector<IndexRange> failed;  // disjoint
+  bool failed_unread = false;      // `failed` is left out: Batch::set_failed_jobs() says them before a retry
   std::vector<JobAttempts> job_attempts;  // of jobs that may run again; disjoint
   std::int64_t submitted_at = 0;
   std::int64_t started_at = 0;

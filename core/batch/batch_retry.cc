@@ -56,6 +56,7 @@ IndexRange Batch::same_attempt(IndexRange jobs) const {
 std::vector<IndexRange> Batch::failed_jobs() const {
   constexpr std::size_t kMostRanges = 32'768;  // some 500 us
   const MutexLock lock(mutex_);
+  if (failed_unread_) return {{0, jobs_}};
   std::size_t ranges = failed_.size();
   for (const auto& more : {all_failed_, requeued_}) ranges += more != nullptr ? more->size() : 0;
   if (ranges > kMostRanges) return {{0, jobs_}};
@@ -64,6 +65,27 @@ std::vector<IndexRange> Batch::failed_jobs() const {
     if (more != nullptr) all.insert(all.end(), more->begin(), more->end());
   }
   return sorted(std::move(all));
+}
+
+std::uint64_t Batch::failure_bytes() const {
+  std::size_t ranges = failed_.capacity();
+  if (all_failed_ != nullptr) ranges += all_failed_->capacity();
+  if (requeued_ != nullptr) ranges += requeued_->capacity();
+  return ranges * sizeof(IndexRange) + (retries_ != nullptr ? retries_->memory_bytes() : 0);
+}
+
+bool Batch::lacks_failed_jobs() const {
+  const MutexLock lock(mutex_);
+  return failed_unread_;
+}
+
+bool Batch::set_failed_jobs(std::shared_ptr<const std::vector<IndexRange>> ranges, std::uint64_t jobs) {
+  const MutexLock lock(mutex_);
+  if (!failed_unread_ || jobs != failed_jobs_) return false;
+  failed_unread_ = false;
+  all_failed_ = std::move(ranges);
+  charge_results();
+  return true;
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
@@ -162,7 +184,7 @@ std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now, std::size_t mos
 
 Batch::Requeue Batch::begin_requeue() {
   const MutexLock lock(mutex_);
-  if (cancelled_ || requeued_ != nullptr || failed_jobs_ == 0) return {};
+  if (cancelled_ || requeued_ != nullptr || failed_jobs_ == 0 || failed_unread_) return {};
   // If an earlier process did not record which jobs had failed, they cannot be queued again.
   if (failed_jobs_ != ended_.failed()) return {};
   requeued_ = all_failed_ != nullptr

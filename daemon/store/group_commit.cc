@@ -26,12 +26,13 @@ constexpr std::size_t kRecentBytes = 96;
 }  // namespace
 
 GroupCommit::GroupCommit(Database& database, config::Durability durability,
-                         std::shared_ptr<spdlog::logger> log, std::uint64_t compact_steps)
+                         std::shared_ptr<spdlog::logger> log, RowSizes sizes)
     : database_(database),
       durability_(durability),
       log_(std::move(log)),
       pause_(kFirstPause),
-      step_compactor_(database, compact_steps) {}
+      step_compactor_(database, sizes.steps),
+      failed_ranges_(sizes.failed_ranges) {}
 
 void GroupCommit::start(std::function<void(Outcome)> on_outcome) {
   on_outcome_ = std::move(on_outcome);
@@ -211,7 +212,7 @@ void GroupCommit::commit() {
 }
 
 std::expected<void, std::string> GroupCommit::write(const Writes& writes) {
-  WriteGroup group(database_, step_compactor_);
+  WriteGroup group(database_, step_compactor_, failed_ranges_);
   for (const StoreWrite& each : writes) group.add(each);
   if (durability_ == config::Durability::kAsync && !std::exchange(unsynced_, true)) {
     next_sync_ = steady_now() + kSyncPeriod;

@@ -21,6 +21,7 @@
 #include "core/sync/adaptive_spin.h"
 #include "core/sync/mutex.h"
 #include "daemon/base/rate_gate.h"
+#include "daemon/store/failed_jobs.h"
 #include "daemon/store/pending_writes.h"
 #include "daemon/store/step_compactor.h"
 #include "daemon/store/ticket.h"
@@ -34,6 +35,12 @@ class logger;
 namespace locksley::daemon {
 
 class Database;
+
+// How many steps, and ranges of failed jobs, the store puts into one row; fewer in tests.
+struct RowSizes {
+  std::uint64_t steps = StepCompactor::kSteps;
+  std::uint64_t failed_ranges = kFailedRangesInRow;
+};
 
 // Group commit: while one group is being synced, new writes gather in the next group, so that all
 // clients that wait at the same time share one sync. Writes for which no client waits, mainly steps
@@ -55,9 +62,8 @@ class Database;
 // and their room is given back soon.
 class GroupCommit {
  public:
-  // `compact_steps`: as StepCompactor has it.
   GroupCommit(Database& database, config::Durability durability, std::shared_ptr<spdlog::logger> log,
-              std::uint64_t compact_steps = StepCompactor::kSteps);
+              RowSizes sizes = {});
   ~GroupCommit();
   GroupCommit(const GroupCommit&) = delete;
   GroupCommit& operator=(const GroupCommit&) = delete;
@@ -177,6 +183,7 @@ class GroupCommit {
   Nanoseconds next_sync_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   bool unsynced_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   StepCompactor step_compactor_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  const std::uint64_t failed_ranges_;  // RowSizes
   // Results that are on the disk and still in memory, for clients that read them soon; oldest
   // first.
   struct Recent {

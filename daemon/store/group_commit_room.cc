@@ -76,7 +76,7 @@ std::size_t GroupCommit::write_deletions(Writes& writes) {
     kStoreWriter.assert_held();
     return is_deletion(write) && never_written_.erase(sequence_of(write)) != 0;
   });
-  WriteGroup group(database_, step_compactor_);
+  WriteGroup group(database_, step_compactor_, failed_ranges_);
   std::unordered_set<std::uint64_t> deleted;
   for (const StoreWrite& each : writes) {
     if (!is_deletion(each)) continue;
@@ -117,7 +117,7 @@ void GroupCommit::write_with_reserve() {
   for (const StoreWrite& each : kept_.all()) bytes += bytes_of(each);
   database_.reserve().release();
   if (!database_.reserve().has_last_room(bytes)) return;
-  WriteGroup group(database_, step_compactor_);
+  WriteGroup group(database_, step_compactor_, failed_ranges_);
   for (const StoreWrite& each : kept_.all()) group.add(each);
   if (group.finish(true)) kept_.take();
 }
@@ -146,7 +146,7 @@ std::expected<void, std::string> GroupCommit::write_kept(std::size_t& dropped) {
     return room;
   }
   // Synced whatever store.durability says: no later write may hide a second failure.
-  WriteGroup group(database_, step_compactor_);
+  WriteGroup group(database_, step_compactor_, failed_ranges_);
   for (const StoreWrite& each : kept_.all()) group.add(each);
   return group.finish(true);
 }

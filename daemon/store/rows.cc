@@ -165,7 +165,12 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
   return complete(from, std::move(row));
 }
 
-std::string encode(const BatchStep& step) {
+std::span<const IndexRange> failed_ranges(const BatchStep& step) {
+  const bool has_list = step.all_failed != nullptr && !step.all_failed->empty();
+  return has_list ? std::span(*step.all_failed) : std::span(step.failed);
+}
+
+std::string encode(const BatchStep& step, std::uint64_t failed_apart) {
   std::string bytes;
   Encoder to(bytes);
   put_ranges(to, step.ended);
@@ -176,10 +181,11 @@ std::string encode(const BatchStep& step) {
   to.signed_number(step.finished_at);
   to.flag(step.cancelled);
   to.text(step.stop_reason);
-  const bool has_list = step.all_failed != nullptr && !step.all_failed->empty();
-  if (!step.failed.empty() || has_list || !step.requeued.empty() || !step.job_attempts.empty() ||
-      step.retried != 0 || step.superseded != 0 || step.retry_rounds != 0) {
-    put_ranges(to, has_list ? *step.all_failed : step.failed);
+  const std::span<const IndexRange> failed =
+      failed_apart != 0 ? std::span<const IndexRange>() : failed_ranges(step);
+  if (!failed.empty() || !step.requeued.empty() || !step.job_attempts.empty() || step.retried != 0 ||
+      step.superseded != 0 || step.retry_rounds != 0 || failed_apart != 0) {
+    put_ranges(to, failed);
     put_ranges(to, step.requeued);
     to.number(step.job_attempts.size());
     for (const JobAttempts& each : step.job_attempts) {
@@ -190,7 +196,8 @@ std::string encode(const BatchStep& step) {
     }
     to.number(step.retried);
     to.number(step.superseded);
-    if (step.retry_rounds != 0) to.number(step.retry_rounds);
+    if (step.retry_rounds != 0 || failed_apart != 0) to.number(step.retry_rounds);
+    if (failed_apart != 0) to.number(failed_apart);
   }
   return bytes;
 }
@@ -219,10 +226,26 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
     row.superseded = from.number();
     if (from.left() != 0) {
       row.retry_rounds = from.number();
-      if (row.retry_rounds == 0) return std::nullopt;
+      const bool is_last_field = from.left() == 0;
+      if (!is_last_field) row.failed_apart = from.number();
+      if ((is_last_field ? row.retry_rounds : row.failed_apart) == 0) return std::nullopt;
+      if (row.failed_apart != 0 && !row.failed.empty()) return std::nullopt;
     }
   }
   return complete(from, std::move(row));
+}
+
+std::string encode_failed(std::span<const IndexRange> ranges) {
+  std::string bytes;
+  Encoder to(bytes);
+  put_ranges(to, ranges);
+  return bytes;
+}
+
+std::optional<std::vector<IndexRange>> decode_failed(std::string_view bytes) {
+  Decoder from(bytes);
+  std::vector<IndexRange> ranges = take_ranges(from);
+  return complete(from, std::move(ranges));
 }
 
 std::string encode_payload_chunk(std::span<const std::string_view> payloads) {
@@ -274,6 +297,12 @@ std::string row_key(char kind, std::uint64_t sequence) {
 
 std::string step_key(std::uint64_t sequence, std::uint64_t number) {
   std::string key = row_key(kStepKey, sequence);
+  append_key_number(key, number);
+  return key;
+}
+
+std::string failed_key(std::uint64_t sequence, std::uint64_t number) {
+  std::string key = row_key(kFailedKey, sequence);
   append_key_number(key, number);
   return key;
 }

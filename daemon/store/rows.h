@@ -85,8 +85,11 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes);
 std::string encode(const ChangesRow& row);
 std::optional<ChangesRow> decode_changes(std::string_view bytes);
 
-// A step without its results. The last step is the end of the batch.
-std::string encode(const BatchStep& step);
+// The failed jobs of a step, of BatchStep::failed or BatchStep::all_failed.
+std::span<const IndexRange> failed_ranges(const BatchStep& step);
+// A step without its results. The last step is the end of the batch. `failed_apart`: its failed jobs are not in this
+// row, but in rows of their own, as so many ranges; 0: they are in this row.
+std::string encode(const BatchStep& step, std::uint64_t failed_apart = 0);
 struct StepRow {
   std::vector<IndexRange> ended;
   EndedJobs totals;
@@ -103,8 +106,13 @@ struct StepRow {
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;
   std::uint64_t retry_rounds = 0;
+  std::uint64_t failed_apart = 0;  // the failed jobs are in rows of their own, as so many ranges
 };
 std::optional<StepRow> decode_step(std::string_view bytes);
+
+// A part of the failed jobs of a batch that is over.
+std::string encode_failed(std::span<const IndexRange> ranges);
+std::optional<std::vector<IndexRange>> decode_failed(std::string_view bytes);
 
 // The results of a step. The key holds their place in the log. A row takes 2 or 3 bytes more than
 // its output.
@@ -149,10 +157,13 @@ std::string encode_payload_chunk(std::span<const std::string_view> payloads);
 // Keys: a letter, which is the kind of the row, and then 64-bit numbers (append_key_number).
 inline constexpr char kAcceptedKey = 'b';
 inline constexpr char kChangesKey = 'c';
-inline constexpr char kEndKey = 'e';   // the last step
-inline constexpr char kStepKey = 's';  // all others
+inline constexpr char kEndKey = 'e';     // the last step
+inline constexpr char kFailedKey = 'f';  // failed jobs, in rows of their own
+inline constexpr char kStepKey = 's';    // all other steps
 std::string row_key(char kind, std::uint64_t sequence);
 std::string step_key(std::uint64_t sequence, std::uint64_t number);
+// The key of the `number`th row of failed jobs.
+std::string failed_key(std::uint64_t sequence, std::uint64_t number);
 // The key of a chunk of payloads, by the index of its first job; or of results, by the number of
 // their first row.
 std::string part_key(std::uint64_t sequence, std::uint64_t first);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/index_ranges.h"
+#include "daemon/base/log_line.h"
 #include "daemon/store/codec.h"
 #include "daemon/store/compactor.h"
 #include "daemon/store/database.h"
@@ -62,7 +63,8 @@ std::uint64_t highest_sequence(const Database::Reading& reading) {
     highest =
         std::max(highest, key_number(at->key().ToStringView().substr(prefix.size(), sizeof(std::uint64_t))));
   };
-  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kStepKey}) scan(reading.index(), {&kind, 1});
+  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey})
+    scan(reading.index(), {&kind, 1});
   scan(reading.payloads(), "");
   scan(reading.results(), "");
   return highest;
@@ -81,6 +83,26 @@ void apply(const StepRow& step, BatchHistory& history) {
     history.cancelled = true;
     history.stop_reason = step.stop_reason;
   }
+}
+
+// The same step, to be written again.
+BatchStep step_of(StepRow row) {
+  BatchStep step;
+  step.ended = std::move(row.ended);
+  step.failed = std::move(row.failed);
+  step.requeued = std::move(row.requeued);
+  step.job_attempts = std::move(row.job_attempts);
+  step.totals = row.totals;
+  step.row_count = row.rows;
+  step.result_bytes = row.result_bytes;
+  step.started_at = row.started_at;
+  step.finished_at = row.finished_at;
+  step.cancelled = row.cancelled;
+  step.stop_reason = std::move(row.stop_reason);
+  step.retried = row.retried;
+  step.superseded = row.superseded;
+  step.retry_rounds = row.retry_rounds;
+  return step;
 }
 
 // The rows of the index that describe a batch, without its steps.
@@ -123,6 +145,7 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
     if (!end || end->finished_at == 0) return std::unexpected("the row of its end is damaged");
     apply(*end, history);
     history.failed = std::move(end->failed);
+    history.failed_unread = end->failed_apart != 0;
     history.closed = true;
     history.jobs = history.totals.total();
     if (history.totals.failed() == 0) batch.payload_bytes = 0;
@@ -134,7 +157,9 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
 
 Store::Store(std::unique_ptr<Database> database, const Options& options, std::shared_ptr<spdlog::logger> log)
     : database_(std::move(database)),
-      group_(std::make_unique<GroupCommit>(*database_, options.durability, log, options.compact_steps)),
+      failed_ranges_(options.rows.failed_ranges),
+      log_(log),
+      group_(std::make_unique<GroupCommit>(*database_, options.durability, log, options.rows)),
       compactor_(std::make_unique<Compactor>(*database_, log)),
       reader_(std::make_unique<Reader>()) {}
 
@@ -179,6 +204,23 @@ std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) cons
   return batch;
 }
 
+void Store::read_failed_jobs(std::uint64_t sequence, Reader::User user, OnFailedJobs on_read) {
+  read_failed_part(std::make_unique<FailedJobsReading>(*database_, *reader_, sequence), user,
+                   std::move(on_read));
+}
+
+void Store::read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user,
+                             OnFailedJobs on_read) {
+  reader_->post(
+      [this, reading = std::move(reading), user, on_read = std::move(on_read)]() mutable {
+        const auto is_last = reading->read_part();
+        if (!is_last) return on_read(std::unexpected(is_last.error()));
+        if (*is_last) return on_read(reading->take());
+        read_failed_part(std::move(reading), user, std::move(on_read));
+      },
+      user);
+}
+
 std::expected<ResultLog::Place, std::string> Store::place_of_result(std::uint64_t sequence,
                                                                     std::uint64_t row) const {
   const Database::Reading reading(*database_, Database::Reading::Wait::kBriefly);
@@ -217,6 +259,7 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
       return damaged(batch.sequence, put_together.error());
     }
     BatchHistory& history = batch.history;
+    if (history.failed.size() > failed_ranges_) long_ends_.push_back(batch.sequence);
     if (!rows.end) {
       StepReplay replay;
       bool is_whole = true;
@@ -258,6 +301,28 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
   compactor_->start();
   for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan)
     put(ForgetBatch{orphan}, Urgency::kWithNext);
+  move_failed_apart();
+}
+
+void Store::move_failed_apart() {
+  std::uint64_t moved = 0;
+  for (const std::uint64_t sequence : std::exchange(long_ends_, {})) {
+    // A few megabytes at a time.
+    group_->wait_for_room();
+    if (!group_->error().empty()) break;
+    const Database::Reading reading(*database_, Database::Reading::Wait::kBriefly);
+    std::string bytes;
+    if (!reading.is_valid()) break;
+    if (!reading.db().Get({}, &reading.index(), row_key(kEndKey, sequence), &bytes).ok()) continue;
+    if (auto end = decode_step(bytes)) {
+      put(RecordStep{sequence, step_of(std::move(*end))}, Urgency::kWithNext);
+      ++moved;
+    }
+  }
+  if (moved == 0) return;
+  LogLine("store: lists of failed jobs of an earlier version get rows of their own")
+      .with("batches", moved)
+      .write(*log_, spdlog::level::info);
 }
 
 void Store::stop() {

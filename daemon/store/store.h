@@ -15,6 +15,7 @@
 #include "core/batch/payload.h"
 #include "core/sync/mutex.h"
 #include "daemon/store/disk_space.h"
+#include "daemon/store/failed_jobs.h"
 #include "daemon/store/group_commit.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
@@ -58,7 +59,7 @@ class Store {
     std::string path;
     config::Durability durability = config::Durability::kFsync;
     rocksdb::Env* env = nullptr;  // for tests that make the disk fail; null: the system's
-    std::uint64_t compact_steps = StepCompactor::kSteps;  // fewer in tests
+    RowSizes rows = {};
   };
 
   // The errors are for the operator: they name the path, say what is wrong and what to do.
@@ -72,8 +73,8 @@ class Store {
   // Visits all batches, in the order of their acceptance. The error is as in open(): a row is
   // damaged.
   std::expected<void, std::string> recover(const std::function<void(StoredBatch)>& visit);
-  // Reads a batch that has ended: some 10 us if its rows are in the page cache. While the database
-  // is being reopened, waits up to 200 ms. The error says why the batch cannot be read.
+  // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its jobs failed, these
+  // are left out. While the database is being reopened, waits up to 200 ms. The error says why the batch cannot be read.
   std::expected<StoredBatch, std::string> load(std::uint64_t sequence) const;
   // Where the step begins that has this row among its results. Needs: the row is on the disk, and was not
   // discarded. As load().
@@ -117,6 +118,11 @@ class Store {
   // destroyed, not run.
   void read(Reader::Task task, Reader::User user = Reader::kNoUser) { reader_->post(std::move(task), user); }
 
+  // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The reader's thread calls
+  // `on_read`, unless stop() comes first; the error is for the client.
+  using OnFailedJobs = std::move_only_function<void(std::expected<FailedJobList, std::string>)>;
+  void read_failed_jobs(std::uint64_t sequence, Reader::User user, OnFailedJobs on_read);
+
   struct Stats {
     const DurationHistogram& commit_time;
     std::uint64_t disk_bytes;  // of the store's files, measured at most a second ago
@@ -128,7 +134,14 @@ class Store {
  private:
   Store(std::unique_ptr<Database> database, const Options& options, std::shared_ptr<spdlog::logger> log);
 
+  void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
+  // Ends of an earlier version get their failed jobs in rows of their own. While the disk fails, the rest stay as they are.
+  void move_failed_apart();
+
   const std::unique_ptr<Database> database_;
+  const std::uint64_t failed_ranges_;  // RowSizes
+  const std::shared_ptr<spdlog::logger> log_;
+  std::vector<std::uint64_t> long_ends_;  // recover() has found them, for move_failed_apart()
   std::uint64_t next_sequence_ = 1;
   // From here to next_sequence_ there may be payloads that belong to no batch.
   std::uint64_t first_orphan_ = 1;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index_ranges.h"
 #include "daemon/store/codec.h"
 #include "daemon/store/database.h"
 #include "daemon/store/step_compactor.h"
@@ -76,13 +77,32 @@ void WriteGroup::put(const RecordStep& record) {
   if (step.rows.rows != 0) {
     last_.Put(database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
   }
-  last_.Put(database_.index(),
-            is_last ? row_key(kEndKey, record.sequence) : step_key(record.sequence, step.number),
-            encode(step));
-  if (is_last) delete_steps(record.sequence, step.number);
-  if (step.is_base) last_.Delete(database_.index(), row_key(kEndKey, record.sequence));
+  if (is_last) {
+    put_end(record);
+    delete_steps(record.sequence, step.number);
+  } else {
+    last_.Put(database_.index(), step_key(record.sequence, step.number), encode(step));
+  }
+  if (step.is_base) {
+    last_.Delete(database_.index(), row_key(kEndKey, record.sequence));
+    // All that had failed is queued again.
+    if (count_of(step.requeued) > failed_ranges_) delete_failed(record.sequence);
+  }
   if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
   touched_.insert(record.sequence);
+}
+
+void WriteGroup::put_end(const RecordStep& end) {
+  std::span<const IndexRange> failed = failed_ranges(end.step);
+  const bool is_apart = failed.size() > failed_ranges_;
+  last_.Put(database_.index(), row_key(kEndKey, end.sequence),
+            encode(end.step, is_apart ? failed.size() : 0));
+  if (!is_apart) return;
+  for (std::uint64_t number = 0; !failed.empty(); ++number) {
+    const auto some = failed.first(std::min<std::size_t>(failed_ranges_, failed.size()));
+    last_.Put(database_.index(), failed_key(end.sequence, number), encode_failed(some));
+    failed = failed.subspan(some.size());
+  }
 }
 
 void WriteGroup::put(const ForgetBatch& forget) {
@@ -91,6 +111,7 @@ void WriteGroup::put(const ForgetBatch& forget) {
   }
   compactor_.forget(forget.sequence);
   delete_payloads(forget.sequence, forget.parts);
+  if (forget.may_have_failed_rows) delete_failed(forget.sequence);
   if (forget.has_one_step) {
     last_.Delete(database_.results(), part_key(forget.sequence, 0));
   } else {
@@ -142,6 +163,10 @@ void WriteGroup::delete_steps(std::uint64_t sequence, std::uint64_t count) {
   } else {
     last_.DeleteRange(database_.index(), step_key(sequence, 0), step_key(sequence, count));
   }
+}
+
+void WriteGroup::delete_failed(std::uint64_t sequence) {
+  delete_prefix(*database_.index(), row_key(kFailedKey, sequence), sequence);
 }
 
 void WriteGroup::delete_payloads(std::uint64_t sequence, PayloadParts parts) {

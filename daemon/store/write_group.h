@@ -29,8 +29,9 @@ class StepCompactor;
 // disk. After a failure, add() does nothing more and finish() returns the error.
 class WriteGroup {
  public:
-  // Both outlive it.
-  WriteGroup(Database& database, StepCompactor& compactor) : database_(database), compactor_(compactor) {}
+  // Both outlive it. `failed_ranges`: as kFailedRangesInRow; fewer in tests.
+  WriteGroup(Database& database, StepCompactor& compactor, std::uint64_t failed_ranges)
+      : database_(database), compactor_(compactor), failed_ranges_(failed_ranges) {}
 
   void add(const StoreWrite& write) LOCKSLEY_REQUIRES(kStoreWriter);
 
@@ -49,6 +50,8 @@ class WriteGroup {
   void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads)
       LOCKSLEY_REQUIRES(kStoreWriter);
   void flush_payloads() LOCKSLEY_REQUIRES(kStoreWriter);
+  void put_end(const RecordStep& end) LOCKSLEY_REQUIRES(kStoreWriter);
+  void delete_failed(std::uint64_t sequence) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_steps(std::uint64_t sequence, std::uint64_t count) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_payloads(std::uint64_t sequence, PayloadParts parts) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t sequence);
@@ -59,6 +62,7 @@ class WriteGroup {
 
   Database& database_;
   StepCompactor& compactor_;
+  const std::uint64_t failed_ranges_;
   rocksdb::WriteBatch payloads_;
   rocksdb::WriteBatch last_;
   std::unordered_set<std::uint64_t> touched_;  // batches that this group has rows of

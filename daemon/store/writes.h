@@ -42,6 +42,8 @@ struct ForgetBatch {
   std::uint64_t sequence;
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_one_step = false;  // its first step was also its last
+  bool may_have_failed_rows =
+      true;  // it has ended, and jobs of more than kFailedRangesInRow ranges may have failed
 };
 // kAwaited: a client waits, so the group is written at once and its outcome is reported. kWithNext:
 // the write goes with the next group, at most GroupCommit::kDelay later, and no outcome is reported

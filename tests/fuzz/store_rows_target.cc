@@ -44,7 +44,7 @@ std::string encode_step(const StepRow& row) {
   step.stop_reason = row.stop_reason;
   step.retried = row.retried;
   step.superseded = row.superseded;
-  return encode(step);
+  return encode(step, row.failed_apart);
 }
 
 struct OwnRow {
@@ -124,6 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 2:
       check_record(bytes, decode_step, encode_step);
+      check_record(bytes, decode_failed, encode_failed);
       break;
     case 3:
       check_rows(bytes);

@@ -34,6 +34,26 @@ class Stored(StoreTest):
         self.assertEqual([[row["index"], row["status"], row["output"]] for row in found], self.command.results(id_))
         self.assertEqual(len(found), 250)
 
+    def test_a_retry_first_reads_which_of_very_many_jobs_failed(self):
+        """More than the row of the end has."""
+        failures = 3_000
+        self.begin()
+        for id_ in "ab":
+            self.command("SUBMIT", "fib", "ID", id_, "JOBS", *(["1", "x"] * failures))
+        for id_ in "ab":
+            self.command.wait(id_)
+        self.stop_and_begin()
+        self.assertEqual(post(self.daemon, "a", "retry"), (200, {"ok": True, "jobs": failures}))
+        self.assertEqual(self.command("RETRY", "b", "ROUND", 1), 0)
+        self.assertEqual(self.command("RETRY", "b"), failures)
+        self.kill_and_begin()
+        for id_ in "ab":
+            status = self.command.wait(id_)
+            self.assertEqual((status["ok"], status["failed"], status["retried"]), (failures,) * 3)
+        self.stop_and_begin()
+        self.assertEqual(self.command("RETRY", "a"), failures)
+        self.assertEqual(self.command.wait("a")["retried"], 2 * failures)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 the other costly commands."""
 
 import pathlib
+import signal
 import sys
 import unittest
 
@@ -55,6 +56,21 @@ class StoredFailures(Failures):
     def setUp(self):
         self.settings = {"store": {"path": str(scratch(self) / "store"), "durability": "none"}}
         super().setUp()
+
+    @io_stretch.once_of_three
+    def test_first_look_at_a_batch_that_only_the_store_has(self):
+        self.assertEqual(self.send_jobs("SUBMIT", "fib", "ID", "b", "KEEP", "none", "JOBS"), "b")
+        self.assertEqual(self.command.wait("b", seconds=120)["failed"], FAILED)
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_end()
+        self.daemon = self.start(self.settings)
+        self.command = self.connect(self.daemon)
+        self.assertEqual(self.command.status("b")["failed"], FAILED)
+        self.note_longest("STATUS of a batch of an earlier process, of which a million jobs failed")
+        self.assertEqual(self.command("RETRY", "b"), FAILED)
+        self.note_longest("RETRY")
+        status = self.command.status("b")
+        self.assertEqual((status["retried"], status["queued"] + status["running"] + status["failed"]), (FAILED, FAILED))
 
 
 if __name__ == "__main__":

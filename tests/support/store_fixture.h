@@ -115,7 +115,7 @@ class StoreBench {
         env_(rocksdb::NewCompositeEnv(disk)) {}
 
   daemon::Store::Options options() const {
-    return {folder.path().string(), durability_, env_.get(), compact_steps};
+    return {folder.path().string(), durability_, env_.get(), {compact_steps, failed_ranges}};
   }
 
   // Opens and recovers: what is in it, or the error of either.
@@ -172,6 +172,7 @@ class StoreBench {
   const TemporaryFolder folder;
   const std::shared_ptr<FaultyFileSystem> disk;
   std::uint64_t compact_steps = 4;  // far fewer than in the daemon, so that steps are merged in all tests
+  std::uint64_t failed_ranges = 1;  // likewise, so that failed jobs lie in rows of their own
 
  private:
   const config::Durability durability_;

@@ -60,14 +60,19 @@ class Api {
   HttpReply batch(const HttpRequest& request, const std::string& id) const LOCKSLEY_REQUIRES(kIoThread);
   HttpReply failures(const HttpRequest& request, const std::string& id) const LOCKSLEY_REQUIRES(kIoThread);
   // api_control.cc
-  HttpReply change(const HttpRequest& request, const Target& target, Control control)
-      LOCKSLEY_REQUIRES(kIoThread);
+  // `failures`: as in Batches::retry().
+  HttpReply change(const HttpRequest& request, const Target& target, Control control,
+                   const ReadFailures* failures = nullptr) LOCKSLEY_REQUIRES(kIoThread);
+  // A reply that comes later: it reads which jobs failed, and then makes the change. None if that is known, or if the
+  // batch is not found.
+  std::optional<HttpReply> retry_later(const HttpRequest& request, const User& user, const Target& target,
+                                       const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
   struct Changed {
     Ticket ticket;                      // when the reply may go out
     std::optional<std::uint64_t> jobs;  // of kCancel and kRetry
   };
   Result<Changed> make_change(const HttpRequest& request, const User& user, const Target& target,
-                              Control control) LOCKSLEY_REQUIRES(kIoThread);
+                              Control control, const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
   // api_handlers.cc
   HttpReply restart(const HttpRequest& request, const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -10,6 +10,8 @@
 namespace locksley::daemon {
 namespace {
 
+constexpr std::array<std::string_view, 1> kChangeParameters = {"tenant"};
+
 std::string_view command_of(Control control) {
   switch (control) {
     case Control::kPause:
@@ -55,12 +57,16 @@ std::string expected_body(Control control) {
 
 }  // namespace
 
-HttpReply Api::change(const HttpRequest& request, const Target& target, Control control) {
+HttpReply Api::change(const HttpRequest& request, const Target& target, Control control,
+                      const ReadFailures* failures) {
   kIoThread.assert_held();
   const auto user = admitted(request, proto::CommandGroup::kControl, command_of(control));
   if (!user) return json_error(user.error());
+  if (control == Control::kRetry) {
+    if (auto reply = retry_later(request, **user, target, failures)) return *std::move(reply);
+  }
   const auto entry = state_.audit().begin(**user, request.peer.to_string(), Audit::Kind::kOther);
-  const auto done = make_change(request, **user, target, control);
+  const auto done = make_change(request, **user, target, control, failures);
   if (entry != nullptr) {
     entry->command = "HTTP " + std::string(command_of(control));
     entry->batch = target.id;
@@ -82,12 +88,45 @@ HttpReply Api::change(const HttpRequest& request, const Target& target, Control 
   return {.later = later};
 }
 
+std::optional<HttpReply> Api::retry_later(const HttpRequest& request, const User& user, const Target& target,
+                                          const ReadFailures* failures) {
+  const auto query = Query::parse(request.query, kChangeParameters);
+  const auto found = query ? find(user, target.id, *query) : Result<BatchRecord*>(nullptr);
+  if (!found || *found == nullptr || !Batches::must_read_failures(**found, failures)) return std::nullopt;
+  // The connection may end meanwhile, and the request with it.
+  struct Copy {
+    std::string query;
+    std::string body;
+    HttpCaller caller;
+    asio::ip::address peer;
+    Target target;
+  };
+  auto copy = std::make_shared<const Copy>(std::string(request.query), std::string(request.body),
+                                           request.caller, request.peer, Target{target.id, {}});
+  const auto later = [this, copy = std::move(copy),
+                      record = (*found)->shared()](const HttpReply::Answer& answer) {
+    kIoThread.assert_held();
+    state_.batches().read_failures(record, [this, copy, answer](const ReadFailures& read) {
+      kIoThread.assert_held();
+      const HttpRequest again{
+          .query = copy->query, .body = copy->body, .caller = copy->caller, .peer = copy->peer};
+      const HttpReply reply = change(again, copy->target, Control::kRetry, &read);
+      if (reply.later) {
+        reply.later(answer);
+      } else {
+        answer(reply);
+      }
+    });
+  };
+  return HttpReply{.later = later};
+}
+
 Api::Result<Api::Changed> Api::make_change(const HttpRequest& request, const User& user, const Target& target,
-                                           Control control) {
-  static constexpr std::array<std::string_view, 1> kParameters = {"tenant"};
-  const auto query = Query::parse(request.query, kParameters);
+                                           Control control, const ReadFailures* failures) {
+  const auto query = Query::parse(request.query, kChangeParameters);
   if (!query) return std::unexpected("ERR " + query.error());
-  const auto arguments = arguments_of(control, request.body);
+  auto arguments = arguments_of(control, request.body);
+  if (arguments) arguments->failures = failures;
   if (!arguments) return std::unexpected(expected_body(control));
   const auto record = find(user, target.id, *query);
   if (!record) return std::unexpected(record.error());

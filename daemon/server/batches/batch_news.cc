@@ -17,6 +17,19 @@ namespace locksley::daemon {
 
 namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
+// The store's thread has read it: the I/O thread sets outcome->is_done, calls told(), and wakes the batch's waiters.
+template <class Outcome>
+void tell_read(asio::io_context& io, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
+               std::function<void(const Outcome&)> told) {
+  // What is shared goes along, so that it ends on the I/O thread, where it belongs.
+  asio::post(io, [record = std::move(record), outcome = std::move(outcome), told = std::move(told)] {
+    kIoThread.assert_held();
+    outcome->is_done = true;
+    if (told) told(*outcome);
+    record->wake_readers();
+  });
+}
+
 }  // namespace
 
 BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
@@ -183,13 +196,7 @@ void BatchNews::read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<
       [&io = parts_.io, record = std::move(record), outcome = std::move(outcome), read = std::move(read),
        told = std::move(told)]() mutable {
         read(*record, *outcome);
-        // What is shared goes along, so that it ends on the I/O thread, where it belongs.
-        asio::post(io, [record = std::move(record), outcome = std::move(outcome), told = std::move(told)] {
-          kIoThread.assert_held();
-          outcome->is_done = true;
-          if (told) told(*outcome);
-          record->wake_readers();
-        });
+        tell_read(io, std::move(record), std::move(outcome), std::move(told));
       },
       owner);
 }
@@ -217,6 +224,22 @@ std::shared_ptr<const BatchNews::FoundRow> BatchNews::find_row(std::shared_ptr<B
   };
   read_aside<FoundRow>(std::move(record), found, read, {});
   return found;
+}
+
+std::shared_ptr<const ReadFailures> BatchNews::read_failures(
+    std::shared_ptr<BatchRecord> record, std::function<void(const ReadFailures&)> on_read) {
+  auto failures = std::make_shared<ReadFailures>();
+  failures->round = record->status().retry_rounds;
+  const std::uint64_t sequence = record->sequence;
+  const Reader::User owner = parts_.registry.tenant_of(*record).number;
+  parts_.store->read_failed_jobs(
+      sequence, owner,
+      [&io = parts_.io, record = std::move(record), failures,
+       on_read = std::move(on_read)](std::expected<FailedJobList, std::string> failed) mutable {
+        failures->failed = std::move(failed);
+        tell_read(io, std::move(record), std::move(failures), std::move(on_read));
+      });
+  return failures;
 }
 
 void BatchNews::log_end(const BatchRecord& record, const BatchStatus& status) {

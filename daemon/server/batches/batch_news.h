@@ -16,6 +16,7 @@
 #include "daemon/server/batches/dependencies.h"
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/events.h"
+#include "daemon/server/batches/read_failures.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/streams.h"
 #include "daemon/server/records/batch_record.h"
@@ -106,9 +107,13 @@ class BatchNews {
   std::shared_ptr<const FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
       LOCKSLEY_REQUIRES(kIoThread);
 
+  // Which jobs failed of a batch that lacks_failed_jobs(). `on_read` is called when it is done, if it is not empty.
+  std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
+                                                    std::function<void(const ReadFailures&)> on_read)
+      LOCKSLEY_REQUIRES(kIoThread);
+
  private:
-  // The store's thread calls read(); then the I/O thread sets outcome->is_done, calls told(), and wakes the batch's
-  // waiters.
+  // The store's thread calls read(); then the I/O thread calls told().
   template <class Outcome>
   void read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
                   std::function<void(const BatchRecord&, Outcome&)> read,

@@ -109,10 +109,21 @@ class Batches {
   BatchChanges& changes() { return changes_; }
   // All its failed jobs are queued again; returns how many. A batch that is over goes on by it. 0 if it was
   // cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if `round` is given and is
-  // not its BatchStatus::retry_rounds.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round = {})
+  // not its BatchStatus::retry_rounds. Where must_read_failures(), these are read first.
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round = {},
+                                              const ReadFailures* failures = nullptr)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.retry(record, round);
+    return intake_.retry(record, round, failures);
+  }
+  // Only the store knows which jobs failed, and `failures` does not say it: null, or of an earlier round.
+  static bool must_read_failures(const BatchRecord& record, const ReadFailures* failures) {
+    return Intake::must_read_failures(record, failures);
+  }
+  // `on_read` is called when it is done, if it is not empty.
+  std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
+                                                    std::function<void(const ReadFailures&)> on_read = {})
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return news_.read_failures(std::move(record), std::move(on_read));
   }
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
   // if the store has nothing of it. The caller waits for the ticket.

@@ -19,6 +19,7 @@
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/handler_batches.h"
 #include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/read_failures.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/batches/streams.h"
@@ -93,10 +94,13 @@ class Intake {
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);
   // Returns how many failed jobs were queued again. `round`: only if BatchStatus::retry_rounds is this; else 0.
+  // `failures`: which these are, if the record lacks_failed_jobs(); null, or of another round: 0.
   // Very many failures that lie scattered are queued again by another thread and in slices:
   // BatchRecord::is_requeueing until then; afterwards record.stored.ticket is that of the retry.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round)
-      LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round,
+                                              const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
+  // The record lacks_failed_jobs(), and these are not those of its round.
+  static bool must_read_failures(const BatchRecord& record, const ReadFailures* failures);
   // One that an earlier process accepted, and that is not over. It is not asked for admission.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 

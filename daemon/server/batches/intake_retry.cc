@@ -1,4 +1,5 @@
 // RETRY: failed jobs of a batch are queued again.
+#include <fmt/format.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -15,14 +16,27 @@
 
 namespace locksley::daemon {
 
+bool Intake::must_read_failures(const BatchRecord& record, const ReadFailures* failures) {
+  if (!record.lacks_failed_jobs()) return false;
+  return failures == nullptr || failures->round != record.status().retry_rounds;
+}
+
 std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record,
-                                                            std::optional<std::uint64_t> round) {
+                                                            std::optional<std::uint64_t> round,
+                                                            const ReadFailures* failures) {
   // A RETRY that was executed already, and whose reply was lost.
   if (round && *round != record.status().retry_rounds) return 0;
   // It may be over for less time than this thread has taken to learn of it.
   if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
   const auto reservation = parts_.admission.reserve_retry(record, record.status().failed);
   if (!reservation) return std::unexpected(reservation.error());
+  if (must_read_failures(record, failures)) return 0;
+  if (record.lacks_failed_jobs()) {
+    if (!failures->failed) return std::unexpected(fmt::format("STORE {}", failures->failed.error()));
+    if (!record.set_failed_jobs(failures->failed->ranges, failures->failed->jobs)) {
+      return std::unexpected("STORE the list of the failed jobs of the batch is damaged");
+    }
+  }
   if (!record.is_active) parts_.handler_batches.follow_handler(record);
   const auto [count, ranges] = record.begin_requeue();
   if (count == 0) return 0;

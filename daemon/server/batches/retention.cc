@@ -333,7 +333,10 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
     registry_.tenant_of(record).account.refund(Resource::kStoredBytes, record.stored.bytes);
     publish_bytes();
   }
-  const ForgetBatch forgotten{sequence, record.stored.parts, status.steps == 1};
+  const ForgetBatch forgotten{.sequence = sequence,
+                              .parts = record.stored.parts,
+                              .has_one_step = status.steps == 1,
+                              .may_have_failed_rows = status.failed > kFailedRangesInRow};
   const std::uint64_t memory = record.memory_bytes();
   record.refund_results();
   free_aside(aside_, std::move(held), memory);
@@ -345,7 +348,11 @@ std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency 
   if (!forgotten) return std::nullopt;
   retired_left(*forgotten);
   publish_bytes();
-  return store_->put(ForgetBatch{sequence, forgotten->parts, forgotten->has_one_step}, urgency);
+  return store_->put(ForgetBatch{.sequence = sequence,
+                                 .parts = forgotten->parts,
+                                 .has_one_step = forgotten->has_one_step,
+                                 .may_have_failed_rows = forgotten->may_have_failed_rows},
+                     urgency);
 }
 
 bool Retention::try_retire(BatchRecord& record) {

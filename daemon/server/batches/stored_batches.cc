@@ -249,7 +249,8 @@ void StoredBatches::index_finished(const StoredBatch& stored) {
                        std::min(stored.history.result_bytes, stored.history.discarded_bytes),
        .tenant = tenant.number,
        .parts = PayloadParts::kUnknown,
-       .has_one_step = false});
+       .has_one_step = false,
+       .may_have_failed_rows = stored.history.totals.failed() > kFailedRangesInRow});
 }
 
 const HandlerDirectory::Entry& StoredBatches::entry_for(const std::string& handler) {

@@ -63,8 +63,20 @@ Coroutine<void> retry_command(Session& session, proto::Command command) {
   if (record->is_requeueing) {
     // Another client's; jobs that failed since are queued again afterwards.
     if (!co_await session.await_rows(record->shared(), is_done)) co_return;
+    record = batch_of(session, command.arguments[1]);
   }
-  const Changed changed = change(session, command.arguments[1], Control::kRetry, {.round = parsed->round});
+  Batches& batches = session.state().batches();
+  std::shared_ptr<const ReadFailures> failures;
+  // More than once only if another client's RETRY was done meanwhile.
+  while (record != nullptr && batches.must_read_failures(*record, failures.get())) {
+    failures = batches.read_failures(record->shared());
+    const auto are_read = [&failures](const BatchRecord&) { return failures->is_done; };
+    if (!co_await session.await_rows(record->shared(), are_read)) co_return;
+    record = batch_of(session, command.arguments[1]);
+  }
+  if (record == nullptr) co_return;
+  const Changed changed = change(session, command.arguments[1], Control::kRetry,
+                                 {.round = parsed->round, .failures = failures.get()});
   if (changed.record == nullptr) co_return;
   const std::shared_ptr<BatchRecord> retried = changed.record->shared();
   if (retried->is_requeueing && !co_await session.await_rows(retried, is_done)) co_return;

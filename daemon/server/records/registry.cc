@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "daemon/store/failed_jobs.h"
 
 namespace locksley::daemon {
 
@@ -102,13 +103,15 @@ bool Registry::forget(BatchRecord& record) {
 
 void Registry::retire(BatchRecord& record) {
   tenant_of(record).account.charge(Resource::kRecordBytes, kRetainedBytes);
+  const BatchStatus status = record.status();
   retained_.add({.sequence = record.sequence,
                  .id_hash = retained_.hash_of(tenant_of(record).number, record.id()),
                  .forget_at = record.due.forget,
                  .stored_bytes = record.stored.bytes,
                  .tenant = tenant_of(record).number,
                  .parts = record.stored.parts,
-                 .has_one_step = record.status().steps == 1});
+                 .has_one_step = status.steps == 1,
+                 .may_have_failed_rows = status.failed > kFailedRangesInRow});
   forget(record);
 }
 

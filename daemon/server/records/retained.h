@@ -20,9 +20,10 @@ struct RetainedBatch {
   Instant forget_at;
   std::uint64_t stored_bytes = 0;  // that it takes in the store
   std::uint32_t tenant = 0;        // Tenant::number
-  // These two say which deletions in the store forget it at the least cost.
+  // These say which deletions in the store forget it at the least cost.
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_one_step = false;
+  bool may_have_failed_rows = true;  // ForgetBatch
 };
 static_assert(sizeof(RetainedBatch) == 40);
 

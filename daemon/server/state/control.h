@@ -14,6 +14,7 @@ namespace locksley::daemon {
 class Batches;
 class ServerState;
 class User;
+struct ReadFailures;
 
 enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight };
 
@@ -21,6 +22,7 @@ enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight };
 struct ControlArguments {
   std::uint32_t weight = 0;                 // for kWeight
   std::optional<std::uint64_t> round = {};  // for kRetry: as in Batches::retry()
+  const ReadFailures* failures = nullptr;   // likewise
 };
 
 // Makes the change, to a batch that `by` may see and change. Returns a number of jobs:

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/batch/batch.h"
 #include "tests/support/batch_fixture.h"
@@ -96,6 +97,30 @@ TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
   EXPECT_EQ(batch->attempt(), 4u);
   EXPECT_EQ(batch->attempt(2), 4u);
   EXPECT_EQ(batch->attempt(3), 6u);
+}
+
+TEST_F(RestoredBatchTest, WithoutTheListOfItsFailedJobsABatchIsNotRetried) {
+  const auto over = make();
+  BatchHistory history;
+  history.jobs = 6;
+  history.closed = true;
+  history.finished_at = 1;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 3;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = 3;
+  history.failed_unread = true;
+  over->restore(history);
+  EXPECT_TRUE(over->lacks_failed_jobs());
+  EXPECT_THAT(over->failed_jobs(), ElementsAre(IndexRange{0, 6})) << "any of them";
+  EXPECT_EQ(over->begin_requeue().jobs, 0u);
+  EXPECT_TRUE(over->is_over());
+  const auto list = std::make_shared<const std::vector<IndexRange>>(std::vector<IndexRange>{{4, 5}, {0, 2}});
+  EXPECT_FALSE(over->set_failed_jobs(list, 2)) << "a list that lacks one";
+  EXPECT_TRUE(over->lacks_failed_jobs());
+  EXPECT_TRUE(over->set_failed_jobs(list, 3));
+  EXPECT_FALSE(over->lacks_failed_jobs());
+  EXPECT_FALSE(over->set_failed_jobs(list, 3)) << "it is there";
+  EXPECT_EQ(over->begin_requeue().jobs, 3u);
+  EXPECT_THAT(over->requeue(), ElementsAre(IndexRange{0, 2}, IndexRange{4, 5}));
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // Failed, retried and requeued jobs, as a store returns them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "tests/support/failed_jobs.h"
 #include "tests/support/store_fixture.h"
 
 namespace locksley::daemon {
@@ -105,6 +109,90 @@ TEST_F(StoreRetryTest, WhatWasOverGoesOnWithExactlyItsFailedJobs) {
   bench.close();
   EXPECT_TRUE(testing::rows_of_nothing(bench.raw(), bench.model).empty());
   EXPECT_EQ(testing::count_rows(bench.raw(), kSequence), 0u);
+}
+
+// Every other job of 2 * `failures` failed.
+RecordStep scattered_end(StepMaker& steps, std::uint64_t failures) {
+  EndedJobs ended;
+  ended.by_status[static_cast<std::size_t>(JobStatus::kOk)] = failures;
+  ended.by_status[static_cast<std::size_t>(JobStatus::kError)] = failures;
+  RecordStep end = steps.end_jobs({{0, 2 * failures}}, ended, {});
+  for (std::uint64_t job = 1; job < 2 * failures; job += 2) end.step.failed.push_back({job, job + 1});
+  return StepMaker::as_last(std::move(end));
+}
+
+std::size_t failed_rows(const StoreBench& bench) {
+  return static_cast<std::size_t>(std::ranges::count(bench.raw(), kFailedKey, &testing::RawRow::kind));
+}
+
+// What looks at a batch does not read which of its jobs failed, however many they are.
+TEST(StoredFailuresTest, ALongListIsReadByItselfInPartsAndGoesWithARetry) {
+  constexpr std::uint64_t kFailures = 200;  // more rows than a part has
+  StoreBench bench;
+  bench.failed_ranges = 2;
+  bench.open();
+  bench.commit(accept_batch(kSequence, 2 * kFailures));
+  StepMaker steps(kSequence);
+  RecordStep end = scattered_end(steps, kFailures);
+  const std::vector<IndexRange> failed = end.step.failed;
+  bench.put(std::move(end));
+  bench.flush();
+  const auto loaded = bench.store->load(kSequence);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error();
+  EXPECT_TRUE(loaded->history.failed.empty());
+  EXPECT_TRUE(loaded->history.failed_unread);
+  {
+    const auto read = testing::read_failed_jobs(*bench.store, kSequence);
+    ASSERT_TRUE(read.has_value()) << read.error();
+    EXPECT_EQ(*read->ranges, failed);
+    EXPECT_EQ(read->jobs, kFailures);
+  }
+  bench.close();
+  EXPECT_EQ(failed_rows(bench), kFailures / 2);
+
+  // Those that did not fail have ended for good.
+  std::vector<IndexRange> ended;
+  for (std::uint64_t job = 0; job < 2 * kFailures; job += 2) ended.push_back({job, job + 1});
+  bench.open();
+  bench.put(steps.requeue(failed, {}, ended));
+  bench.flush();
+  bench.close();
+  EXPECT_EQ(failed_rows(bench), 0u);
+  EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
+}
+
+TEST(StoredFailuresTest, AListGoesWithItsBatch) {
+  StoreBench bench;
+  bench.failed_ranges = 2;
+  bench.open();
+  for (const std::uint64_t sequence : {1U, 2U}) {
+    StepMaker steps(sequence);
+    bench.commit(accept_batch(sequence, 100));
+    bench.put(scattered_end(steps, 50));
+  }
+  bench.commit(ForgetBatch{.sequence = 1, .has_one_step = true});
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+  bench.close();
+  EXPECT_EQ(failed_rows(bench), 25u) << "those of the other batch";
+}
+
+// Earlier versions wrote all of it in the row of the end.
+TEST(StoredFailuresTest, AListOfAnEarlierVersionGetsItsRowsAtTheNextStart) {
+  StoreBench bench;
+  bench.failed_ranges = 1'000'000;
+  bench.open();
+  bench.commit(accept_batch(kSequence, 100));
+  StepMaker steps(kSequence);
+  bench.put(scattered_end(steps, 50));
+  bench.flush();
+  EXPECT_FALSE(bench.store->load(kSequence)->history.failed_unread);
+  bench.failed_ranges = 2;
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+  bench.flush();
+  EXPECT_TRUE(bench.store->load(kSequence)->history.failed_unread);
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+  bench.close();
+  EXPECT_EQ(failed_rows(bench), 25u);
 }
 
 TEST_F(StoreRetryTest, EndAndRetryInOneGroupAreAsOneAfterTheOther) {

@@ -161,6 +161,22 @@ TEST(StoreRowsTest, StepsSurvive) {
   }
 }
 
+TEST(StoreRowsTest, AnEndMaySayThatItsFailedJobsAreInRowsOfTheirOwn) {
+  RandomRows values(7);
+  for (int i = 0; i < 300; ++i) {
+    BatchStep step = values.step();
+    step.failed = values.ranges(1 + values.below(5));
+    const auto list = decode_failed(Bounded(encode_failed(failed_ranges(step))));
+    ASSERT_TRUE(list.has_value());
+    EXPECT_EQ(*list, step.failed);
+    const auto read = decode_step(Bounded(encode(step, step.failed.size())));
+    ASSERT_TRUE(read.has_value());
+    EXPECT_EQ(read->failed_apart, step.failed.size());
+    step.failed.clear();
+    expect_same(step, *read);
+  }
+}
+
 TEST(StoreRowsTest, TruncatedRowsAreRefused) {
   RandomRows values(5);
   // `earlier`: the same row without later fields, as earlier versions wrote it.
@@ -246,6 +262,7 @@ TEST(StoreRowsTest, WhateverTheBytesAreTheyAreReadToTheirEndAtMost) {
     tell(decode_accepted(bounded).has_value());
     tell(decode_changes(bounded).has_value());
     tell(decode_step(bounded).has_value());
+    tell(decode_failed(bounded).has_value());
     tell(visit(bounded, values.below(3), 100).visited.has_value());
     if (const auto chunk = PayloadChunk::of(bounded)) {
       std::size_t sum = 0;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+#include "daemon/store/failed_jobs.h"
+
+namespace locksley::daemon {
+
+// Which jobs of a batch failed, as the store's thread reads it for a batch that lacks_failed_jobs(). `is_done` is set on
+// the I/O thread; then the batch's waiters are woken. Shared by that thread and the caller; the last of them drops it.
+struct ReadFailures {
+  bool is_done = false;
+  std::uint64_t round =
+      0;  // BatchStatus::retry_rounds when it was asked for; of no use if it is another one now
+  std::expected<FailedJobList, std::string>
+      failed;  // once it is done; the error says why they cannot be read
+};
+
+}  // namespace locksley::daemon

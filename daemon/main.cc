@@ -42,6 +42,8 @@
 #include "daemon/tls/context.h"
 #include "daemon/upstream_part.h"
 #include "daemon/work_program.h"
+#include "proto/block_pool.h"
+#include "proto/command_reader.h"
 
 namespace locksley::daemon {
 namespace {
@@ -94,6 +96,9 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
   std::signal(SIGPIPE, SIG_IGN);         // a peer that has gone is an error of the write
   auto token = or_fail(read_http_token(config.http), kExitConfig);
 
+  // What clients send lies in its blocks, for as long as a batch needs it.
+  proto::BlockPool blocks(proto::CommandReader::kPooledBytes);
+
   // The scheduler.
   const WorkerCounts counts = worker_counts(config, *log);
   const FairRing::Options ring = ring_options(config, counts.workers);
@@ -118,7 +123,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                  .store = store.get(),
                  .authenticator = authenticator,
                  .log = log,
-                 .version = kBuildVersion},
+                 .version = kBuildVersion,
+                 .blocks = &blocks},
                 config);
   HttpPort http({.io = io,
                  .authenticator = authenticator,

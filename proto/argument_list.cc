@@ -86,7 +86,8 @@ bool ArgumentList::compact() {
   const bool is_well_used = held <= 2 * (payload_bytes_ + kFramingAllowance * size());
   if (is_well_used || payload_bytes_ > Block::kMaxCapacity) return false;
   ArgumentList copy;
-  const BlockRef block = BlockRef::make(payload_bytes_);
+  const BlockRef block =
+      BlockRef::make(payload_bytes_, segments_.empty() ? nullptr : segments_.front().block->pool());
   copy.open_segment(block);
   copy.grow(size());
   std::uint32_t offset = 0;

@@ -6,9 +6,12 @@
 #include <new>
 #include <utility>
 
+#include "proto/block_pool.h"
+
 namespace locksley::proto {
 
-// A block of received memory: a header, and after it in the same allocation `capacity` bytes.
+// A block of received memory: a header, and after it in the same allocation `capacity` bytes. The allocation comes from a
+// BlockPool if it is large and there is one, else from the heap.
 //
 // Owned by the BlockRefs that point to it; the last one frees it, on any thread. One CommandReader appends to
 // a block while other threads read the arguments that were handed out before. A byte of such an argument is
@@ -24,16 +27,24 @@ class alignas(16) Block {
   std::size_t capacity() const { return capacity_; }
   char* data() { return reinterpret_cast<char*>(this + 1); }
   const char* data() const { return reinterpret_cast<const char*>(this + 1); }
+  // Where blocks come from that replace it; null: from the heap.
+  BlockPool* pool() const { return pool_; }
 
  private:
   friend class BlockRef;
-  explicit Block(std::size_t capacity) : capacity_(static_cast<std::uint32_t>(capacity)) {}
+  Block(std::size_t capacity, BlockPool* pool)
+      : capacity_(static_cast<std::uint32_t>(capacity)), pool_(pool) {}
   ~Block() = default;
+
+  static bool is_pooled(std::size_t capacity, const BlockPool* pool) {
+    return pool != nullptr && sizeof(Block) + capacity >= BlockPool::kLeastBytes;
+  }
 
   // Written by every BlockRef's copies and destructions, on any thread. Read by is_unique(): the value 1 lets
   // the remaining owner assume that all other readers of the bytes have finished.
   std::atomic<std::uint32_t> references_{1};
   const std::uint32_t capacity_;
+  BlockPool* const pool_;
 };
 
 // A counted reference to a Block; empty by default. Copying costs one atomic addition. A BlockRef itself
@@ -55,12 +66,17 @@ class BlockRef {
   }
   ~BlockRef() { reset(); }
 
-  // The bytes are not initialised. `capacity` is at most Block::kMaxCapacity.
-  static BlockRef make(std::size_t capacity) {
+  // The bytes are not initialised. `capacity` is at most Block::kMaxCapacity. `pool` outlives the block; null: there is
+  // none.
+  static BlockRef make(std::size_t capacity, BlockPool* pool = nullptr) {
+    const std::size_t bytes = sizeof(Block) + capacity;
+    void* const memory = Block::is_pooled(capacity, pool) ? pool->take(bytes) : ::operator new(bytes);
     BlockRef made;
-    made.block_ = new (::operator new(sizeof(Block) + capacity)) Block(capacity);
+    made.block_ = new (memory) Block(capacity, pool);
     return made;
   }
+  // The allocation of a block of this capacity.
+  static constexpr std::size_t bytes_of(std::size_t capacity) { return sizeof(Block) + capacity; }
 
   void reset() noexcept {
     Block* block = std::exchange(block_, nullptr);
@@ -69,8 +85,7 @@ class BlockRef {
     // or re-uses the block; acquire orders the other owners' reads before the block is freed here. Pairs
     // with itself and with is_unique().
     if (block->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      block->~Block();
-      ::operator delete(block);
+      free(block);
     }
   }
 
@@ -87,6 +102,17 @@ class BlockRef {
   friend bool operator==(const BlockRef& a, const BlockRef& b) { return a.block_ == b.block_; }
 
  private:
+  static void free(Block* block) noexcept {
+    const std::size_t capacity = block->capacity();
+    BlockPool* const pool = block->pool();
+    block->~Block();
+    if (Block::is_pooled(capacity, pool)) {
+      pool->give(block, sizeof(Block) + capacity);
+    } else {
+      ::operator delete(block);
+    }
+  }
+
   Block* block_ = nullptr;
 };
 

@@ -73,7 +73,7 @@ char unescape(char c) {
 
 }  // namespace
 
-CommandReader::CommandReader(const Limits& limits) : limits_(limits) {}
+CommandReader::CommandReader(const Limits& limits, BlockPool* pool) : limits_(limits), pool_(pool) {}
 
 std::span<std::byte> CommandReader::prepare(std::size_t hint) {
   hint = std::max<std::size_t>(hint, 1);
@@ -108,7 +108,7 @@ std::span<std::byte> CommandReader::prepare(std::size_t hint) {
 
 void CommandReader::move_to_new_block(std::size_t capacity) {
   const std::size_t unread = written_ - read_;
-  BlockRef block = BlockRef::make(std::min(capacity, Block::kMaxCapacity));
+  BlockRef block = BlockRef::make(std::min(capacity, Block::kMaxCapacity), pool_);
   if (unread > 0) std::memcpy(block->data(), block_->data() + read_, unread);
   block_ = std::move(block);
   read_ = 0;

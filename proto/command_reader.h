@@ -52,9 +52,12 @@ class CommandReader {
  public:
   static constexpr std::size_t kFirstBlockBytes = 16 * Limits::kKiB;
   static constexpr std::size_t kBlockBytes = Limits::kMiB;
+  static constexpr std::size_t kPooledBytes =
+      BlockRef::bytes_of(kBlockBytes);  // for the pool: the size that it keeps
   static constexpr std::size_t kMinimumRead = 4 * Limits::kKiB;
 
-  explicit CommandReader(const Limits& limits = {});
+  // `pool`: where large blocks come from, which outlives all arguments; null: from the heap.
+  explicit CommandReader(const Limits& limits = {}, BlockPool* pool = nullptr);
   CommandReader(const CommandReader&) = delete;
   CommandReader& operator=(const CommandReader&) = delete;
 
@@ -126,6 +129,7 @@ class CommandReader {
   State state_ = State::kStart;
   ProtocolError error_;
 
+  BlockPool* const pool_;
   BlockRef block_;           // the block to receive into
   std::size_t read_ = 0;     // parsed up to here
   std::size_t written_ = 0;  // received up to here

@@ -185,6 +185,10 @@ class Payloads(Stretches):
         self.note_longest("… repeated")
         self.command.wait("large", seconds=120)
         self.note_longest("… run")
+        self.assertEqual(self.submit("large", LARGE), "large")
+        self.note_longest("… repeated after its end")
+        self.assertEqual(self.command("FORGET", "large"), 1)
+        self.note_longest("… forgotten")
 
 
 class StoredPayloads(Payloads):

@@ -26,7 +26,7 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
       login_(connected_at_),
       wakeup_(state_.executor()),
       timer_(state_.executor()),
-      reader_(proto::Limits::before_authentication()),
+      reader_(proto::Limits::before_authentication(), state_.blocks()),
       output_(state_.held_replies(), [this](const std::string& error) { release_replies(error); }),
       subscriptions_(state_.batches().events(), state_.stats().subscribers, *this),
       transaction_([this](std::shared_ptr<void> queue, std::uint64_t bytes) {

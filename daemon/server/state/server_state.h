@@ -47,7 +47,8 @@ class ServerState {
     Store* store;  // null: all is in memory only
     Authenticator& authenticator;
     std::shared_ptr<spdlog::logger> log;
-    std::string version;  // of the daemon
+    std::string version;                 // of the daemon
+    proto::BlockPool* blocks = nullptr;  // for what clients send; null: the heap
   };
 
   ServerState(Parts parts, config::Config config);
@@ -74,6 +75,8 @@ class ServerState {
   Instant started_at() const { return started_at_; }
   const std::string& version() const { return parts_.version; }
   HandshakeQueue& handshakes() { return handshakes_; }
+  // Null: the heap.
+  proto::BlockPool* blocks() const { return parts_.blocks; }
   HeldReplies& held_replies() { return held_replies_; }
   // Long work of connections and batches.
   Slices& slices() { return slices_; }

@@ -16,17 +16,16 @@ void Slices::run() {
   const Instant end = began + kRound;
   Instant at = began;
   is_running_ = true;
-  while (!line_.empty() && at < end) {
-    Work work = std::move(line_.front());
-    line_.pop_front();
+  while (!lines_.empty() && at < end) {
+    auto [line, work] = lines_.pop();
     slice_end_ = std::min(end, at + kSlice);
-    if (!work(slice_end_)) line_.push_back(std::move(work));
+    if (!work(slice_end_)) lines_.push(line, std::move(work));
     at = now();
   }
   is_running_ = false;
   used_ = at - began;
   // The next round has its time anew.
-  if (!line_.empty() || used_ >= kSlice) {
+  if (!lines_.empty() || used_ >= kSlice) {
     arm();
   } else {
     used_ = {};

@@ -3,18 +3,19 @@
 #include <asio/async_result.hpp>
 #include <chrono>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <utility>
 
 #include "daemon/base/io.h"
 #include "daemon/base/time.h"
+#include "daemon/base/user_lines.h"
 
 namespace locksley::daemon {
 
-// A line of long pieces of work on the I/O thread. Between two polls of the sockets all of it together has
-// kRound; the work at the head of the line has kSlice at most, and goes to the end of the line if it is not
-// done. So clients that ask for little are served between the slices, however many others ask for much.
+// Long pieces of work on the I/O thread, in a line for each user. Between two polls of the sockets all of it together has
+// kRound. The slices go round users, and then round the work of each; one has kSlice at most. So clients that ask
+// for little are served between the slices, however many others ask for much; and of those who ask for much, a user waits for
+// one slice of each other user.
 //
 // Owned by ServerState; outlives everything that adds work, unless the loop runs no more. The I/O thread only.
 // Nothing blocks or fails.
@@ -31,25 +32,26 @@ class Slices {
   Slices& operator=(const Slices&) = delete;
 
   // Begins in the next round at the earliest.
-  void add(Work work) {
-    line_.push_back(std::move(work));
+  void add(Work work, LineNumber line = kDaemonsLine) {
+    lines_.push(line, std::move(work));
     arm();
   }
   // A coroutine waits for its place at the head of the line, and then has about a slice.
-  auto wait_for_slice() {
+  auto wait_for_slice(LineNumber line) {
     return asio::async_initiate<const asio::use_awaitable_t<IoExecutor>, void()>(
-        [this](auto handler) {
-          add([handler = std::move(handler)](Instant) mutable {
+        [this, line](auto handler) {
+          auto resume = [handler = std::move(handler)](Instant) mutable {
             std::move(handler)();
             return true;
-          });
+          };
+          add(std::move(resume), line);
         },
         kAwait);
   }
 
   // Whether long work may be done at once: the caller has a slice and some of it is left, or no other waits and some
   // time of this round is left. Then tell by charge() how long it took.
-  bool has_time() const { return is_running_ ? now() < slice_end_ : line_.empty() && used_ < kRound; }
+  bool has_time() const { return is_running_ ? now() < slice_end_ : lines_.empty() && used_ < kRound; }
   void charge(Instant::duration time) {
     used_ += time;
     arm();
@@ -66,7 +68,7 @@ class Slices {
   void run();
 
   const IoExecutor executor_;
-  std::deque<Work> line_;
+  UserLines<Work> lines_;
   Instant::duration used_{0};  // of this round
   bool is_armed_ = false;      // run() comes in the next round
   bool is_running_ = false;    // the work of a slice

@@ -16,6 +16,7 @@ namespace locksley::daemon {
 struct IoStretches {
   static constexpr std::chrono::milliseconds kLong{2};
 
+  OwnedCounter polls;
   OwnedCounter longest_ns;  // gauge: since the start
   OwnedCounter long_ones;   // in all: longer than kLong
 };
@@ -32,6 +33,7 @@ class StretchMeter {
 
   // The sockets have just been polled.
   void polled() {
+    stretches_.polls.add(1);
     const Nanoseconds at = steady_now();
     if (at - read_at_ < kEvery) return;
     const Nanoseconds used = thread_time();

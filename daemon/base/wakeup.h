@@ -1,11 +1,11 @@
 #pragma once
 
 #include <asio/async_result.hpp>
-#include <asio/post.hpp>
 #include <functional>
 #include <utility>
 
 #include "daemon/base/io.h"
+#include "daemon/base/turns.h"
 
 namespace locksley::daemon {
 
@@ -15,29 +15,34 @@ namespace locksley::daemon {
 //
 //   while (!is_done()) { if (!wakeup.take()) co_await wakeup.wait(); }
 //
-// Owned by the object that the coroutine serves; the I/O thread only. A wake-up without a waiter is
-// kept, so none is lost. Several wake-ups may become one, and one may be spurious: check the
-// condition again. Nothing blocks or fails.
-class Wakeup {
+// Owned by the object that the coroutine serves; the I/O thread only. A coroutine that is woken resumes when it has
+// its turn. A wake-up without a waiter is kept, so none is lost. Several wake-ups may become one, and
+// one may be spurious: check the condition again. Nothing blocks or fails.
+class Wakeup final : private Turns::Taker {
  public:
-  explicit Wakeup(IoExecutor executor) : executor_(executor) {}
+  // `turns` outlives it.
+  explicit Wakeup(Turns& turns) : turns_(turns) {}
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
+
+  // Whose turns they are from now on.
+  void set_line(LineNumber line) { line_ = line; }
+  LineNumber line() const { return line_; }
 
   // The coroutine resumes later, not inside this call.
   void wake() {
     if (waiter_) {
-      asio::post(executor_, std::exchange(waiter_, nullptr));
+      turns_.add(*this, line_);
     } else {
       set_ = true;
     }
   }
 
-  // Resumes the coroutine inside this call. For the completion handlers of Asio, which do nothing
+  // The coroutine may resume inside this call. For the completion handlers of Asio, which do nothing
   // after it.
   void wake_here() {
     if (waiter_) {
-      std::exchange(waiter_, nullptr)();
+      turns_.add_or_take(*this, line_);
     } else {
       set_ = true;
     }
@@ -53,7 +58,10 @@ class Wakeup {
   }
 
  private:
-  IoExecutor executor_;
+  void take_turn() override { std::exchange(waiter_, nullptr)(); }
+
+  Turns& turns_;
+  LineNumber line_ = kStrangersLine;
   std::move_only_function<void()> waiter_;  // the suspended coroutine
   bool set_ = false;
 };

@@ -160,7 +160,7 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     if (awaited == Session::Awaited::kGone) co_return;
   }
   Slices& slices = session.state().slices();
-  if (!slices.has_time()) co_await slices.wait_for_slice();
+  if (!slices.has_time()) co_await session.wait_for_slice();
   if (session.is_dropped()) co_return;
   const std::uint64_t most =
       std::min(kMostPageBytes, session.state().config().limits.output_buffer.count / 2);
@@ -172,7 +172,7 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     const auto read = batches.read_rows(record, demand);
     const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
     if (!co_await session.await_rows(record, is_read)) co_return;
-    if (!slices.has_time()) co_await slices.wait_for_slice();
+    if (!slices.has_time()) co_await session.wait_for_slice();
     if (read->page) {
       page = *read->page;
       break;

@@ -76,10 +76,9 @@ Coroutine<void> submit_many_command(Session& session, proto::Command command) {
   std::optional<Digest> digest;
   const auto* const jobs = std::get_if<proto::JobsSource>(&parsed->source);
   if (jobs != nullptr && !parsed->options.id.empty()) {
-    Slices& slices = session.state().slices();
     DigestInParts parts(command.arguments, jobs->first);
     while (!(digest = parts.go_on(now() + Slices::kSlice))) {
-      co_await slices.wait_for_slice();
+      co_await session.wait_for_slice();
       // Its user may have been removed meanwhile, too.
       if (session.is_dropped() || !session.is_logged_in()) break;
     }

@@ -24,7 +24,7 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
       connected_at_(now()),
       life_(transport_.is_tls() ? Life::kHandshake : Life::kStranger),
       login_(connected_at_),
-      wakeup_(state_.executor()),
+      wakeup_(state_.turns()),
       timer_(state_.executor()),
       reader_(proto::Limits::before_authentication(), state_.blocks()),
       output_(state_.held_replies(), [this](const std::string& error) { release_replies(error); }),
@@ -52,7 +52,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
   }
   // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at once.
   Slices& slices = self->state_.slices();
-  if (!slices.has_time()) co_await slices.wait_for_slice();
+  if (!slices.has_time()) co_await self->wait_for_slice();
   const Instant began = now();
   self->end();
   slices.charge(now() - began);
@@ -77,7 +77,7 @@ Coroutine<void> Session::converse() {
     }
     // Sending takes as long as making what is sent.
     if (output_.sendable().size() >= Slices::kMuchToSend && !state_.slices().has_time()) {
-      co_await state_.slices().wait_for_slice();
+      co_await wait_for_slice();
     }
     if (is_dropped() || !flush() || is_over_output_limit()) co_return;
     output_.drop_muted();
@@ -92,7 +92,7 @@ Coroutine<void> Session::converse() {
     if (may_go_on && turn == Turn::kBlock && !has_more) continue;
     if (may_go_on && has_more) {
       // All others that have something to do come first.
-      co_await state_.slices().wait_for_slice();
+      co_await wait_for_slice();
       continue;
     }
     const bool is_last = transport_.is_at_end() || life_.now() == Life::kFinishing;
@@ -106,7 +106,7 @@ Coroutine<void> Session::converse() {
     if (was_long) state_.slices().charge(took);
     if (!wakeup_.take()) co_await wakeup_.wait();
     // Its next turn may be as long: the clients that ask for little come first.
-    if (is_costly && !state_.slices().has_time()) co_await state_.slices().wait_for_slice();
+    if (is_costly && !state_.slices().has_time()) co_await wait_for_slice();
   }
 }
 
@@ -210,10 +210,11 @@ void Session::event_waits() {
 void Session::match_events() {
   if (!subscriptions_.has_waiting_events()) return;
   if (!subscriptions_.match_until(now() + kTurnTime)) {
-    state_.slices().add([self = shared_from_this()](Instant) {
-      self->wakeup_.wake_here();
+    const auto go_on = [self = shared_from_this()](Instant) {
+      self->wakeup_.wake();
       return true;
-    });
+    };
+    state_.slices().add(go_on, wakeup_.line());
   }
 }
 

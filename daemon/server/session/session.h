@@ -51,10 +51,10 @@ class Sessions;
 // ones together to limits.max_queued_bytes; after a blocking command up to kBlockedInput is read. Output: no
 // command is executed while more than kPauseOutput waits for the peer (before authentication, while its
 // reader has those limits: kPauseStranger); the connection is dropped when more than limits.output_buffer
-// waits, or when it holds most of all while all together hold more than limits.client_memory. Fairness: after
-// kTurnCommands, kTurnTime or kTurnOutput the connection goes to the end of the line of Slices, and so does one
-// whose last two turns were longer than kCheapTurn while that line is busy. Time before authentication:
-// limits.login_timeout.
+// waits, or when it holds most of all while all together hold more than limits.client_memory. Fairness: turns go
+// round users, and then round their connections (Turns). After kTurnCommands, kTurnTime or kTurnOutput the connection goes to
+// the end of its user's line of Slices, and so does one whose last two turns were longer than kCheapTurn while that
+// line is busy. Time before authentication: limits.login_timeout.
 class Session final : private Subscriptions::Sink, public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
@@ -138,6 +138,8 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   template <class Done>
   Coroutine<bool> await(Done done);
   void wake() { wakeup_.wake(); }
+  // Waits for its place in the line of its user's long work, and then has about a slice.
+  auto wait_for_slice() { return state_.slices().wait_for_slice(wakeup_.line()); }
 
   // ---- For Sessions and for other connections ----
 

@@ -27,6 +27,7 @@ void Session::set_user(UserRef user, Credential credential) {
   login_.set(std::move(user), credential);
   const UserRef& set = login_.user();
   memory_.set_account(set == nullptr ? nullptr : &set->tenant().account);
+  wakeup_.set_line(set == nullptr ? kStrangersLine : line_of_tenant(set->tenant().number));
   if (life_.is_open()) life_.go_to(set == nullptr ? Life::kStranger : Life::kServing);
   reader_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
   // Before it gets events of the batches of others.

@@ -65,7 +65,7 @@ Coroutine<void> Session::run_transaction() {
     }
     update_memory();
     if (now() - began <= kTurnTime) continue;
-    co_await state_.slices().wait_for_slice();
+    co_await wait_for_slice();
     began = now();
   }
   transaction_.close();

@@ -13,6 +13,7 @@ ServerState::ServerState(Parts parts, config::Config config)
       config_(std::move(config)),
       stats_(parts_.handlers.names()),
       slices_(parts_.io.get_executor()),
+      turns_(parts_.io.get_executor(), stats_.stretches.polls),
       batches_(parts_.io, slices_, config_, parts_.handlers, stats_, parts_.store, parts_.log),
       users_(batches_.registry().tenants()),
       handshakes_(parts_.io.get_executor()),

@@ -16,6 +16,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
 #include "daemon/base/time.h"
+#include "daemon/base/turns.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/batches/batches.h"
@@ -80,6 +81,8 @@ class ServerState {
   HeldReplies& held_replies() { return held_replies_; }
   // Long work of connections and batches.
   Slices& slices() { return slices_; }
+  // The turns of connections.
+  Turns& turns() { return turns_; }
   Warnings& warnings() { return warnings_; }
   Audit& audit() { return audit_; }
 
@@ -117,6 +120,7 @@ class ServerState {
   std::uint16_t port_ = 0;
   ServerStats stats_;
   Slices slices_;
+  Turns turns_;
   Batches batches_;
   Users users_;
   HandshakeQueue handshakes_;

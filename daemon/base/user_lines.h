@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace locksley::daemon {
+
+// Whose something is that waits in UserLines.
+using LineNumber = std::uint32_t;
+inline constexpr LineNumber kStrangersLine = 0;  // all connections that have not logged in
+inline constexpr LineNumber kDaemonsLine = 1;    // the daemon's own work
+constexpr LineNumber line_of_tenant(std::uint32_t number) { return number + 2; }
+
+// A line for each user. The users are served round robin, and what waits for one user in its order: however much of one
+// user waits, what comes of another waits for one item of each user.
+//
+// A member of its owner; one thread. push() and pop() are O(1), and allocate only while a line becomes longer than it has
+// been; a long line gives its memory back when it is empty. Memory is held for each number up to the largest one used.
+template <class Item>
+class UserLines {
+ public:
+  bool empty() const { return users_.empty(); }
+
+  void push(LineNumber user, Item item) {
+    if (lines_.size() <= user) lines_.resize(user + 1);
+    Line<Item>& line = lines_[user];
+    if (line.empty()) users_.push(user);
+    line.push(std::move(item));
+  }
+
+  struct Next {
+    LineNumber user;
+    Item item;
+  };
+  // Needs: !empty().
+  Next pop() {
+    const LineNumber user = users_.pop();
+    Line<Item>& line = lines_[user];
+    Next next{user, line.pop()};
+    if (!line.empty()) users_.push(user);
+    return next;
+  }
+
+ private:
+  template <class T>
+  class Line {
+   public:
+    bool empty() const { return first_ == items_.size(); }
+    void push(T item) { items_.push_back(std::move(item)); }
+    T pop() {
+      T item = std::move(items_[first_++]);
+      if (empty()) {
+        items_.clear();
+        first_ = 0;
+        if (items_.capacity() > kKept) items_.shrink_to_fit();
+      } else if (first_ >= kKept && first_ >= items_.size() / 2) {
+        items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(first_));
+        first_ = 0;
+      }
+      return item;
+    }
+
+   private:
+    static constexpr std::size_t kKept = 256;  // guess: some kilobytes
+    std::vector<T> items_;
+    std::size_t first_ = 0;  // those before it have been taken
+  };
+
+  std::vector<Line<Item>> lines_;
+  Line<LineNumber> users_;  // that have something in their line, the one that is served next first
+};
+
+}  // namespace locksley::daemon

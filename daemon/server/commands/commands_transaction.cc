@@ -5,6 +5,8 @@
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
+#include "proto/read_options.h"
+#include "proto/submit_options.h"
 
 namespace locksley::daemon {
 
@@ -12,8 +14,34 @@ namespace {
 
 using proto::CommandId;
 
-// Whether the user may use the handler that SUBMIT or OPEN names, and the subcommand may be queued. False after an
-// error reply.
+// What is wrong with the command's options; empty: nothing. What depends on the state of the daemon is seen at EXEC.
+std::string error_of_options(const proto::Command& command, CommandId id) {
+  const auto error_of = [](const auto& parsed) { return parsed ? std::string() : parsed.error(); };
+  const proto::ArgumentList& words = command.arguments;
+  switch (id) {
+    case CommandId::kSubmit:
+      return error_of(proto::parse_submit(words));
+    case CommandId::kOpen:
+      return error_of(proto::parse_open(words));
+    case CommandId::kAddat:
+      return error_of(proto::parse_addat(words));
+    case CommandId::kRetry:
+      return error_of(proto::parse_retry(words));
+    case CommandId::kWeight:
+      return error_of(proto::parse_weight(words));
+    case CommandId::kWait:
+      return error_of(proto::parse_wait(words));
+    case CommandId::kResults:
+      return error_of(proto::parse_results(words));
+    case CommandId::kList:
+      return error_of(proto::parse_list(words));
+    default:
+      return {};
+  }
+}
+
+// Whether the user may use the handler that SUBMIT or OPEN names, the options are right, and the subcommand may be
+// queued. False after an error reply.
 bool may_be_queued(Session& session, const proto::Command& command, const proto::CommandSpec& spec)
     LOCKSLEY_REQUIRES(kIoThread) {
   if (!spec.allowed_in_transaction()) {
@@ -22,8 +50,13 @@ bool may_be_queued(Session& session, const proto::Command& command, const proto:
   }
   if (spec.id == CommandId::kSubmit || spec.id == CommandId::kOpen) {
     const std::string_view handler = command.arguments[1];
-    if (session.user().may_use(handler)) return true;
-    session.fail(no_handler_permission_error(session.user(), handler));
+    if (!session.user().may_use(handler)) {
+      session.fail(no_handler_permission_error(session.user(), handler));
+      return false;
+    }
+  }
+  if (const std::string error = error_of_options(command, spec.id); !error.empty()) {
+    session.fail(error);
     return false;
   }
   if (spec.subcommands().empty() || command.arguments.size() < 2) return true;

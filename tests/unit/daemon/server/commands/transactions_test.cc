@@ -75,6 +75,21 @@ TEST_F(TransactionsTest, ACommandThatIsWrongOrNotAllowedSpoilsTheWhole) {
   EXPECT_THAT(ask(client, {"MULTI", "PING", "EXEC"}), ElementsAre("+OK", "+QUEUED", "*1"));
 }
 
+TEST_F(TransactionsTest, AWrongOptionSpoilsTheWhole) {
+  start();
+  Client client(port_);
+  for (const char* wrong :
+       {"SUBMIT echo NOSUCH 1 JOBS a", "SUBMIT echo WEIGHT 0 JOBS a", "SUBMIT echo ID b",
+        "OPEN echo KEEP some", "ADDAT spoiled x a", "RETRY spoiled ROUND x", "WEIGHT spoiled 0",
+        "WAIT spoiled -1", "RESULTS spoiled FROM x", "LIST COUNT x"}) {
+    EXPECT_THAT(ask(client, {"MULTI", "SUBMIT echo ID spoiled JOBS a", wrong, "EXEC"}),
+                ElementsAre("+OK", "+QUEUED", StartsWith("-ERR "),
+                            "-EXECABORT Transaction discarded because of previous errors."))
+        << wrong;
+  }
+  EXPECT_THAT(client.ask("STATUS spoiled"), StartsWith("-NOBATCH"));
+}
+
 TEST_F(TransactionsTest, DiscardResetQuitAndTheEndOfTheConnectionDropTheQueue) {
   start();
   Client client(port_);

@@ -130,9 +130,12 @@ class GroupCommit {
   std::string refuse_without_room(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; if not, is_full_ is set.
   std::expected<void, std::string> check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // On a full disk: writes the deletions among `writes`, and takes them out. What was kept of their batches is
-  // dropped; returns how much of pending_bytes_ that was.
+  // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of batches that are deleted
+  // is dropped; returns how much of pending_bytes_ that was.
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // The batches whose discards among `writes` may be written before all else that is kept: nothing else of theirs is.
+  std::unordered_set<std::uint64_t> batches_with_discards_only(const Writes& writes)
+      LOCKSLEY_REQUIRES(kStoreWriter);
   void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Writes what is kept. Reopens the database first, unless the disk was only full.
   // `dropped`: as write_deletions() returns it, if only deletions could be written.

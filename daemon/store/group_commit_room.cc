@@ -70,6 +70,20 @@ std::expected<void, std::string> GroupCommit::check_room(const Writes& writes) {
   return room;
 }
 
+std::unordered_set<std::uint64_t> GroupCommit::batches_with_discards_only(const Writes& writes) {
+  std::unordered_set<std::uint64_t> batches;
+  for (const StoreWrite& each : writes) {
+    if (is_discard(each)) batches.insert(sequence_of(each));
+  }
+  if (batches.empty()) return batches;
+  // A step that comes later would bring results back; an older change would replace the one that discards.
+  for (const StoreWrite& each : writes) {
+    if (!is_discard(each)) batches.erase(sequence_of(each));
+  }
+  for (const StoreWrite& each : kept_.all()) batches.erase(sequence_of(each));
+  return batches;
+}
+
 std::size_t GroupCommit::write_deletions(Writes& writes) {
   // Of a batch that was refused for its size nothing was written.
   std::erase_if(writes, [this](const StoreWrite& write) {
@@ -77,13 +91,15 @@ std::size_t GroupCommit::write_deletions(Writes& writes) {
     return is_deletion(write) && never_written_.erase(sequence_of(write)) != 0;
   });
   WriteGroup group(database_, step_compactor_, failed_ranges_);
+  const std::unordered_set<std::uint64_t> discarding = batches_with_discards_only(writes);
   std::unordered_set<std::uint64_t> deleted;
   for (const StoreWrite& each : writes) {
-    if (!is_deletion(each)) continue;
+    const std::uint64_t sequence = sequence_of(each);
+    if (!is_deletion(each) && !discarding.contains(sequence)) continue;
     group.add(each);
-    deleted.insert(sequence_of(each));
+    if (is_deletion(each)) deleted.insert(sequence);
   }
-  if (deleted.empty()) return 0;
+  if (deleted.empty() && discarding.empty()) return 0;
   database_.reserve().release();
   if (!group.finish(true)) {
     is_full_ = false;  // not only that: the next attempt reopens the database
@@ -96,12 +112,16 @@ std::size_t GroupCommit::write_deletions(Writes& writes) {
     return true;
   };
   std::erase_if(writes, is_deleted);
+  std::erase_if(writes, [&](const StoreWrite& write) { return discarding.contains(sequence_of(write)); });
   Writes kept = kept_.take();
   std::erase_if(kept, is_deleted);
   keep(std::move(kept));
-  const auto [first, last] = std::ranges::minmax(deleted);
-  deleted_first_ = std::min(deleted_first_, first);
-  deleted_last_ = std::max(deleted_last_, last);
+  for (const auto* const batches : {&std::as_const(deleted), &discarding}) {
+    for (const std::uint64_t sequence : *batches) {
+      deleted_first_ = std::min(deleted_first_, sequence);
+      deleted_last_ = std::max(deleted_last_, sequence);
+    }
+  }
   next_retry_ = std::min(next_retry_, steady_now() + kReclaimDelay);
   return weight;
 }

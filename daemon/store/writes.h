@@ -65,6 +65,11 @@ inline std::uint64_t sequence_of(const StoreWrite& write) {
       write);
 }
 inline bool is_deletion(const StoreWrite& write) { return std::holds_alternative<ForgetBatch>(write); }
+// Whether it deletes results that a client has discarded.
+inline bool is_discard(const StoreWrite& write) {
+  const auto* change = std::get_if<ChangeBatch>(&write);
+  return change != nullptr && !change->freed_rows.empty();
+}
 // The memory of results that wait for the disk.
 inline std::size_t weight_of(const StoreWrite& write) {
   const auto* step = std::get_if<RecordStep>(&write);

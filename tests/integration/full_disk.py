@@ -115,12 +115,7 @@ class Small(DiskTest):
     def test_batches_can_be_deleted_which_makes_room(self):
         self.remedy(MEBI)
 
-    def test_others_have_filled_it(self):
-        """Even the room that the store leaves free. Its reserve is none of theirs."""
-        self.begin()
-        ids = [self.command("SUBMIT", "echo", "ID", f"b{number}", "JOBS", os.urandom(MEBI)) for number in range(4)]
-        for id_ in ids:
-            self.command.wait(id_)
+    def fill_with_another_file(self):
         other = self.disk / "other"
         with open(other, "wb", buffering=0) as file:
             try:
@@ -129,6 +124,34 @@ class Small(DiskTest):
             except OSError:
                 pass
         self.assertEqual(self.free(), 0)
+        return other
+
+    def test_discarded_results_make_room(self):
+        """Of batches that stay, and that are not in the way of the deletion."""
+        self.begin()
+        outputs = 64  # of 16 KiB; the payloads are a range, and take no room
+        ids = [self.command("SUBMIT", "echo", "ID", f"b{n}", "RANGE", 0, outputs, os.urandom(8192).hex()) for n in range(6)]
+        for id_ in ids:
+            self.command.wait(id_)
+        other = self.fill_with_another_file()
+        self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "JOBS", os.urandom(MEBI)))
+        for id_ in ids[:4]:
+            self.assertEqual(self.command("RESULTS", id_, "FROM", outputs + 1, "DISCARD"), ["0", []])
+        wait_for("room", lambda: self.free() > 2 * MEBI)
+        other.unlink()
+        self.assert_accepts_again()
+        for _ in range(2):
+            self.assert_known(*ids, "again")
+            self.assertEqual([len(self.command.results(id_)) for id_ in ids], [0] * 4 + [outputs] * 2)
+            self.kill_and_begin()
+
+    def test_others_have_filled_it(self):
+        """Even the room that the store leaves free. Its reserve is none of theirs."""
+        self.begin()
+        ids = [self.command("SUBMIT", "echo", "ID", f"b{number}", "JOBS", os.urandom(MEBI)) for number in range(4)]
+        for id_ in ids:
+            self.command.wait(id_)
+        other = self.fill_with_another_file()
         self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "JOBS", os.urandom(MEBI)))
         for id_ in ids:
             wait_for("FORGET", lambda: not isinstance(self.command.ask("FORGET", id_), Error))

@@ -11,11 +11,11 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/tls/socket_error.h"
+
 namespace locksley::daemon {
 namespace {
 constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-
-bool is_only_busy() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 }  // namespace
 
 // Replaces OpenSSL's BIO for sockets, for two reasons: that one reads the socket once more after a

@@ -66,7 +66,6 @@ using UserRef = std::shared_ptr<const User>;
 // The texts of the error replies.
 std::string no_permission_error(const User& user, std::string_view command);
 std::string no_handler_permission_error(const User& user, std::string_view handler);
-inline constexpr std::string_view kNoAuthReply = "NOAUTH Authentication required.";
 
 // Sets the limits of the account of all, and what follows from them for each tenant. Call it after
 // Users::replace(), and before the first charge.

@@ -10,6 +10,7 @@
 #include "daemon/server/session/session.h"
 #include "daemon/server/session/sessions.h"
 #include "daemon/server/state/server_state.h"
+#include "proto/hello.h"
 #include "proto/number.h"
 #include "proto/text.h"
 
@@ -28,7 +29,7 @@ void set_library(Session& session, const proto::Command& command) {
   if (target == nullptr) {
     return session.fail(fmt::format("ERR Unrecognized option '{}'", proto::printable(attribute)));
   }
-  if (!is_client_name(value)) {
+  if (!proto::is_client_name(value)) {
     return session.fail(fmt::format("ERR {} cannot contain spaces, newlines or special characters.",
                                     proto::printable(attribute)));
   }
@@ -123,7 +124,7 @@ void execute(Session& session, const proto::Command& command, const proto::Subco
     case kClientSetinfo:
       return set_library(session, command);
     case kClientSetname:
-      if (!is_client_name(command.arguments[2])) return session.fail(kBadClientName);
+      if (!proto::is_client_name(command.arguments[2])) return session.fail(proto::kBadClientName);
       session.info().name = command.arguments[2];
       return session.reply().ok();
     default:

@@ -1,7 +1,6 @@
 // AUTH and HELLO, as in Redis.
 #include <fmt/format.h>
 
-#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,51 +14,14 @@
 #include "daemon/server/session/client_info.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
-#include "proto/number.h"
+#include "proto/hello.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
 
 namespace {
 
-using proto::equals_ignoring_case;
-
-constexpr std::string_view kWrongPass = "WRONGPASS invalid username-password pair or user is disabled.";
-constexpr std::string_view kLoginFirst =
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH "
-    "<user> "
-    "<pass> option can be used to authenticate the client and select the RESP protocol version at the same "
-    "time";
 constexpr std::string_view kDefault = "default";
-
-struct Hello {
-  proto::Protocol protocol;
-  std::size_t user = 0;  // the index of the argument; the next one is the password. 0: none
-  std::optional<std::string_view> name;
-};
-
-std::expected<Hello, std::string> parse_hello(const proto::ArgumentList& arguments, proto::Protocol current) {
-  Hello hello{.protocol = current, .user = 0, .name = {}};
-  if (arguments.size() == 1) return hello;
-  const auto version = proto::parse_int64(arguments[1]);
-  if (!version) return std::unexpected("ERR Protocol version is not an integer or out of range");
-  if (*version != 2 && *version != 3) return std::unexpected("NOPROTO unsupported protocol version");
-  hello.protocol = *version == 3 ? proto::Protocol::kResp3 : proto::Protocol::kResp2;
-  for (std::size_t i = 2; i < arguments.size(); ++i) {
-    const std::size_t left = arguments.size() - i - 1;
-    if (equals_ignoring_case(arguments[i], "AUTH") && left >= 2) {
-      hello.user = i + 1;
-      i += 2;
-    } else if (equals_ignoring_case(arguments[i], "SETNAME") && left >= 1) {
-      hello.name = arguments[++i];
-      if (!is_client_name(*hello.name)) return std::unexpected(std::string(kBadClientName));
-    } else {
-      return std::unexpected(
-          fmt::format("ERR Syntax error in HELLO option '{}'", proto::printable(arguments[i])));
-    }
-  }
-  return hello;
-}
 
 void refuse(Session& session, std::string_view user) {
   constexpr std::size_t kMostShown = 64;  // the longest name of a user
@@ -68,7 +30,7 @@ void refuse(Session& session, std::string_view user) {
   state.warnings().warn(
       Warning::kWrongPassword, session.peer(),
       LogLine("wrong password, or no such user").with("user", proto::printable(user, kMostShown)));
-  session.fail(kWrongPass);
+  session.fail(proto::kWrongPass);
 }
 
 // The part of 127.0.0.1:7770 or [::1]:7770 before the port.
@@ -139,9 +101,13 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
 }  // namespace
 
 Coroutine<void> hello_command(Session& session, proto::Command command) {
-  const auto hello = parse_hello(command.arguments, session.info().protocol);
+  const auto hello = proto::parse_hello(command.arguments, session.info().protocol);
   if (!hello) {
     session.fail(hello.error());
+    co_return;
+  }
+  if (hello->name && !proto::is_client_name(*hello->name)) {
+    session.fail(proto::kBadClientName);
     co_return;
   }
   if (hello->user != 0) {
@@ -149,35 +115,18 @@ Coroutine<void> hello_command(Session& session, proto::Command command) {
         co_await log_in(session, command.arguments[hello->user], command.arguments, hello->user + 1);
     if (!is_in) co_return;
   } else if (!session.is_logged_in()) {
-    session.fail(kLoginFirst);
+    session.fail(proto::kHelloNoAuth);
     co_return;
   }
   if (hello->name) session.info().name = *hello->name;
   session.info().protocol = hello->protocol;
-  proto::ReplyWriter reply = session.reply();
-  reply.map(7);
-  reply.bulk("server");
-  reply.bulk("locksley");
-  reply.bulk("version");
-  reply.bulk(kRedisVersion);
-  reply.bulk("proto");
-  reply.integer(static_cast<std::int64_t>(session.info().protocol));
-  reply.bulk("id");
-  reply.integer(static_cast<std::int64_t>(session.id()));
-  reply.bulk("mode");
-  reply.bulk("standalone");
-  reply.bulk("role");
-  reply.bulk("master");
-  reply.bulk("modules");
-  reply.array(0);
+  proto::write_hello(session.reply(), session.info().protocol, session.id());
 }
 
 Coroutine<void> auth_command(Session& session, proto::Command command) {
   const bool names_user = command.arguments.size() == 3;
   if (!names_user && !session.state().users().are_configured()) {
-    session.fail(
-        "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
-        "configuration is correct?");
+    session.fail(proto::kAuthWithoutUsers);
     co_return;
   }
   const std::string_view name = names_user ? command.arguments[1] : kDefault;

@@ -107,7 +107,7 @@ void step_reply_mode(Session& session) {
 bool is_let_in(Session& session, const proto::CommandSpec& spec) {
   if (!session.is_logged_in()) {
     if (spec.allowed_before_auth()) return true;
-    session.fail(kNoAuthReply);
+    session.fail(proto::kNoAuth);
   } else {
     session.fail(no_permission_error(session.user(), spec.name));
   }
@@ -153,7 +153,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
     session.transaction().spoil();
     stats.unknown_commands.add(1);
     session.fail(session.is_logged_in() ? proto::unknown_command_error(command.arguments)
-                                        : std::string(kNoAuthReply));
+                                        : std::string(proto::kNoAuth));
     return Executed::kDone;
   }
   spec = found;

@@ -11,9 +11,6 @@ namespace locksley::daemon {
 class ServerState;
 class User;
 
-// The version of Redis whose connection commands these are. Clients decide by it what they send.
-inline constexpr std::string_view kRedisVersion = "7.4.0";
-
 // The text of INFO: `# Section` lines and `key:value` lines, ended by CRLF. `all` and `everything` stand for all
 // sections; no section, or `default`, for all but Lanes, which locks each lane's mutex. Only admins see numbers
 // of other users; others see their own in their place, or nothing.

@@ -1,27 +1,15 @@
 #include "daemon/server/session/sessions.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
-#include <string>
 #include <utility>
 
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/listener.h"
 #include "daemon/server/session/session.h"
 
 namespace locksley::daemon {
-
-namespace {
-
-std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
-  const bool is_v6 = endpoint.address().is_v6();
-  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", endpoint.address().to_string(), is_v6 ? "]" : "",
-                     endpoint.port());
-}
-
-}  // namespace
 
 Sessions::Sessions(ServerState& state, const CommandExecutor& executor)
     : state_(state),

@@ -1,4 +1,4 @@
-#include "daemon/server/session/transport.h"
+#include "daemon/tls/transport.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <new>
 #include <utility>
 
-namespace locksley::daemon {
+#include "daemon/tls/socket_error.h"
 
-namespace {
-bool is_only_busy() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-}  // namespace
+namespace locksley::daemon {
 
 Transport::Transport(Socket socket, std::shared_ptr<const TlsContext> context) : socket_(std::move(socket)) {
   if (!context) return;

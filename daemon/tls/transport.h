@@ -19,7 +19,8 @@ namespace locksley::daemon {
 // to wait until the socket is writable, and the other way round.) The plain way costs one test more than the
 // system call.
 //
-// A member of a Session, which lives for as long as a wait is pending. The I/O thread only. Nothing blocks. A
+// A member of a connection, which lives for as long as a wait is pending. One thread: that of the socket's
+// executor. Nothing blocks. A
 // peer that has gone is an end of what it sends (is_at_end()), or a send() that fails.
 class Transport {
  public:

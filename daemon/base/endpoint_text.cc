@@ -1,0 +1,13 @@
+#include "daemon/base/endpoint_text.h"
+
+#include <fmt/format.h>
+
+namespace locksley::daemon {
+
+std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
+  const bool is_v6 = endpoint.address().is_v6();
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", endpoint.address().to_string(), is_v6 ? "]" : "",
+                     endpoint.port());
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,55 @@
+#include "proto/hello.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/number.h"
+#include "proto/text.h"
+
+namespace locksley::proto {
+
+std::expected<Hello, std::string> parse_hello(const ArgumentList& arguments, Protocol current) {
+  Hello hello{.protocol = current, .user = 0, .name = {}};
+  if (arguments.size() == 1) return hello;
+  const auto version = parse_int64(arguments[1]);
+  if (!version) return std::unexpected("ERR Protocol version is not an integer or out of range");
+  if (*version != 2 && *version != 3) return std::unexpected("NOPROTO unsupported protocol version");
+  hello.protocol = *version == 3 ? Protocol::kResp3 : Protocol::kResp2;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    const std::size_t left = arguments.size() - i - 1;
+    if (equals_ignoring_case(arguments[i], "AUTH") && left >= 2) {
+      hello.user = i + 1;
+      i += 2;
+    } else if (equals_ignoring_case(arguments[i], "SETNAME") && left >= 1) {
+      hello.name = arguments[++i];
+    } else {
+      return std::unexpected("ERR Syntax error in HELLO option '" + printable(arguments[i]) + "'");
+    }
+  }
+  return hello;
+}
+
+void write_hello(ReplyWriter reply, Protocol protocol, std::uint64_t id) {
+  reply.map(7);
+  reply.bulk("server");
+  reply.bulk("locksley");
+  reply.bulk("version");
+  reply.bulk(kRedisVersion);
+  reply.bulk("proto");
+  reply.integer(static_cast<std::int64_t>(protocol));
+  reply.bulk("id");
+  reply.integer(static_cast<std::int64_t>(id));
+  reply.bulk("mode");
+  reply.bulk("standalone");
+  reply.bulk("role");
+  reply.bulk("master");
+  reply.bulk("modules");
+  reply.array(0);
+}
+
+bool is_client_name(std::string_view name) {
+  constexpr std::size_t kMaxBytes = 256;  // guess
+  return name.size() <= kMaxBytes && std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; });
+}
+
+}  // namespace locksley::proto

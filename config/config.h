@@ -30,6 +30,12 @@ struct Tls {
   bool operator==(const Tls&) const = default;
 };
 
+// Where remote workers may connect without TLS, with payloads that anybody on the way can read.
+enum class Plain {
+  kOnThisMachine,
+  kEverywhere,
+};
+
 // The wire protocol's socket.
 struct Listen {
   std::string address = "127.0.0.1";  // IPv4 or IPv6, numeric
@@ -55,6 +61,21 @@ struct Http {
   std::vector<std::string> hosts;
   Tls tls;
   bool operator==(const Http&) const = default;
+};
+
+// The port to which remote workers connect. It is opened if a handler is `remote`.
+struct Workers {
+  std::string address = "127.0.0.1";  // IPv4 or IPv6, numeric
+  std::uint16_t port = 7771;          // 0: a free port
+  Tls tls;
+  Plain insecure = Plain::kOnThisMachine;
+  Duration lease =
+      std::chrono::seconds{10};  // how long a worker may be silent, unless it asks for another time
+  Duration reclaim =
+      std::chrono::seconds{3};   // after a restart: how long jobs of remote handlers wait for their workers
+  std::uint32_t max_losses = 3;  // of a job, with its worker; then it ends as crashed
+  Bytes max_leased_bytes = gibibytes(1);  // payloads that are out, of all workers
+  bool operator==(const Workers&) const = default;
 };
 
 struct Pool {
@@ -116,6 +137,9 @@ enum class Isolate { kNo, kYes };
 
 enum class Network { kYes, kNo };
 
+// Whether remote workers may run a handler's jobs.
+enum class Remote { kNo, kYes };
+
 // What a process of a handler can reach. Both lists empty: all files.
 struct Confine {
   std::vector<std::string> read;    // files and folders that it may read and run
@@ -149,7 +173,8 @@ struct Lane {
   bool operator==(const Lane&) const = default;
 };
 
-// A handler outside the daemon. Exactly one of command, worker and plugin is set.
+// A handler outside the daemon. Exactly one of command, worker and plugin is set; none of them: only remote workers run
+// its jobs.
 struct Handler {
   std::vector<std::string> command;  // program and arguments: one process for each job
   std::vector<std::string> worker;   // program and arguments: long-lived processes
@@ -173,6 +198,8 @@ struct Handler {
   std::uint64_t max_jobs = 0;
   Bytes max_memory{0};
   Isolate isolate = Isolate::kNo;  // only for plugins
+  Remote remote = Remote::kNo;
+  std::uint32_t max_running = 0;  // only with remote: jobs at once, here and there together; 0: no limit
   bool operator==(const Handler&) const = default;
 };
 
@@ -182,6 +209,7 @@ enum class CommandGroup {
   kRead,
   kControl,
   kAdmin,  // all batches, other clients, the configuration
+  kWork,   // to run other users' jobs, as a remote worker
 };
 
 // A user who may log in; the name is also that of the tenant to which the user's batches belong. At least one
@@ -258,6 +286,7 @@ struct Upstream {
 struct Config {
   Listen listen;
   Http http;
+  Workers workers;
   Pool pool;
   Scheduling scheduling;
   Limits limits;

@@ -68,6 +68,8 @@ void visit_handler(Visitor& v, HandlerT& handler) {
   v.key(Key{"max_jobs", Change::kLive}, handler.max_jobs, Bounds<std::uint64_t>{0, kMostJobs});
   v.key(Key{"max_memory", Change::kLive}, handler.max_memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
   v.key(Key{"isolate", Change::kFile}, handler.isolate, WordRule{});
+  v.key(Key{"remote", Change::kFile}, handler.remote, WordRule{});
+  v.key(Key{"max_running", Change::kLive}, handler.max_running, Bounds<std::uint64_t>{0, 1'000'000});
 }
 
 template <class Visitor, class UserT>
@@ -140,6 +142,17 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"token_file", Change::kFile}, config.http.token_file, kFileName);
     v.key(Key{"hosts", Change::kFile}, config.http.hosts, kHosts);
     visit_tls(v, config.http.tls);
+  });
+  v.section("workers", [&] {
+    v.key(Key{"address", Change::kRestart}, config.workers.address, kAddress);
+    v.key(Key{"port", Change::kRestart}, config.workers.port, Count{0, 65'535});
+    visit_tls(v, config.workers.tls);
+    v.key(Key{"insecure", Change::kRestart}, config.workers.insecure, WordRule{});
+    v.key(Key{"lease", Change::kRestart}, config.workers.lease, Time{seconds{1}, hours{24}});
+    v.key(Key{"reclaim", Change::kRestart}, config.workers.reclaim, Time{Duration{0}, hours{1}});
+    v.key(Key{"max_losses", Change::kRestart}, config.workers.max_losses, Count{1, 1'000});
+    v.key(Key{"max_leased_bytes", Change::kRestart}, config.workers.max_leased_bytes,
+          Size{kibibytes(1), kMostMemory});
   });
   v.section("pool", [&] { v.key(Key{"workers", Change::kLive}, config.pool.workers, Count{0, 1'024}); });
   v.section("scheduling", [&] {

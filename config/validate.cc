@@ -146,6 +146,30 @@ class CrossChecker {
     }
     check_tls("listen.tls", listen.tls);
     check_tls("http.tls", http.tls);
+    check_tls("workers.tls", config_.workers.tls);
+    check_workers_port();
+  }
+
+  void check_workers_port() {
+    const Workers& workers = config_.workers;
+    if (!serves_remote_workers(config_)) return;
+    const auto is_same = [&](const auto& other) {
+      return workers.port != 0 && workers.port == other.port && workers.address == other.address;
+    };
+    if (is_same(config_.listen) || is_same(config_.http)) {
+      report(
+          "workers.port",
+          {"workers.port", "workers.address", "listen.port", "listen.address", "http.port", "http.address"},
+          "another port than those of listen and http, on the same address",
+          shown(std::uint64_t{workers.port}));
+    }
+    const bool is_loopback = workers.address == "::1" || workers.address.starts_with("127.");
+    if (!is_loopback && workers.tls.certificate.empty() && workers.insecure == Plain::kOnThisMachine) {
+      report("workers.tls", {"workers.address", "workers.tls.certificate", "workers.insecure"},
+             "a certificate, because payloads and results pass the network; or insecure: true where nobody "
+             "else can read it",
+             "none with the address " + shown(workers.address));
+    }
   }
 
   void check_tls(const std::string& path, const Tls& tls) {
@@ -261,10 +285,16 @@ class CrossChecker {
     const bool has_worker = !handler.worker.empty();
     const bool has_plugin = !handler.plugin.empty();
     const int kinds = int{has_command} + int{has_worker} + int{has_plugin};
-    if (kinds != 1) {
-      report(path, {path + ".command", path + ".worker", path + ".plugin"},
-             "exactly one of command, worker and plugin", kinds == 0 ? "none" : std::to_string(kinds));
+    const bool is_remote = handler.remote == Remote::kYes;
+    if (kinds > 1 || (kinds == 0 && !is_remote)) {
+      report(path, {path + ".command", path + ".worker", path + ".plugin", path + ".remote"},
+             "exactly one of command, worker and plugin, or remote: true",
+             kinds == 0 ? "none" : std::to_string(kinds));
       return;
+    }
+    if (!is_remote && handler.max_running != 0) {
+      report(path + ".max_running", {path + ".max_running", path + ".remote"},
+             "max_running with remote: true only", "it without");
     }
     // Batches count the limit in milliseconds; less than one would be no limit at all.
     if (handler.timeout % std::chrono::milliseconds(1) != Duration(0)) {
@@ -273,7 +303,8 @@ class CrossChecker {
     check_program(path + ".command", handler.command);
     check_program(path + ".worker", handler.worker);
     const bool runs_processes = config::runs_processes(handler);
-    const std::string_view kind = has_command      ? "a command"
+    const std::string_view kind = kinds == 0       ? "a handler that only remote workers run"
+                                  : has_command    ? "a command"
                                   : has_worker     ? "a worker"
                                   : runs_processes ? "an isolated plugin"
                                                    : "a plugin that is not isolated";
@@ -292,7 +323,8 @@ class CrossChecker {
     refuse("directory", handler.directory == usual.directory, runs_processes, processes);
     refuse("environment", handler.environment == usual.environment, runs_processes, processes);
     refuse("user", handler.user == usual.user, runs_processes, processes);
-    refuse("max_output", handler.max_output == usual.max_output, runs_processes, processes);
+    refuse("max_output", handler.max_output == usual.max_output, runs_processes || is_remote,
+           "a command, a worker, an isolated plugin or remote: true");
     refuse("grace", handler.grace == usual.grace, runs_processes, processes);
     refuse("confine", handler.confine == usual.confine, runs_processes, processes);
     refuse("limits", handler.limits == usual.limits, runs_processes, processes);
@@ -387,6 +419,11 @@ void settle_users(Config& config) {
   for (auto& [name, handler] : config.handlers) {
     if (runs_processes(handler) && handler.user.empty()) handler.user = config.process.user;
   }
+}
+
+bool serves_remote_workers(const Config& config) {
+  return std::ranges::any_of(config.handlers,
+                             [](const auto& entry) { return entry.second.remote == Remote::kYes; });
 }
 
 std::vector<Problem> check(const Config& config, const Origins& origins) {

@@ -21,4 +21,7 @@ void settle_users(Config& config);
 // was built in code. The problems name no file.
 std::vector<Problem> check(const Config& config, const Origins& origins = {});
 
+// Whether the port for remote workers is to be opened: a handler is `remote`.
+bool serves_remote_workers(const Config& config);
+
 }  // namespace locksley::config

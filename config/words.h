@@ -36,6 +36,12 @@ constexpr auto words(AuditLines) {
   return std::array{Word{"false", AuditLines::kNo}, Word{"true", AuditLines::kYes}};
 }
 
+constexpr auto words(Plain) {
+  return std::array{Word{"false", Plain::kOnThisMachine}, Word{"true", Plain::kEverywhere}};
+}
+
+constexpr auto words(Remote) { return std::array{Word{"false", Remote::kNo}, Word{"true", Remote::kYes}}; }
+
 constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, Word{"false", Network::kNo}}; }
 
 constexpr auto words(Insecure) {
@@ -44,7 +50,8 @@ constexpr auto words(Insecure) {
 
 constexpr auto words(CommandGroup) {
   return std::array{Word{"submit", CommandGroup::kSubmit}, Word{"read", CommandGroup::kRead},
-                    Word{"control", CommandGroup::kControl}, Word{"admin", CommandGroup::kAdmin}};
+                    Word{"control", CommandGroup::kControl}, Word{"admin", CommandGroup::kAdmin},
+                    Word{"work", CommandGroup::kWork}};
 }
 
 constexpr auto words(ClientCertificates) {

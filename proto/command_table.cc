@@ -277,6 +277,8 @@ std::string_view to_string(CommandGroup group) {
       return "control";
     case CommandGroup::kAdmin:
       return "admin";
+    case CommandGroup::kWork:
+      return "work";
   }
   return "";
 }

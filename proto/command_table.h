@@ -78,7 +78,7 @@ enum class SubcommandId : std::uint8_t {
 };
 
 // The unit of permissions: every user has `connection`; the other groups can be granted to a user.
-enum class CommandGroup : std::uint8_t { kConnection, kSubmit, kRead, kControl, kAdmin };
+enum class CommandGroup : std::uint8_t { kConnection, kSubmit, kRead, kControl, kAdmin, kWork };
 std::string_view to_string(CommandGroup group);
 
 enum CommandFlag : std::uint8_t {

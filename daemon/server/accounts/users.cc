@@ -14,7 +14,7 @@ namespace {
 constexpr CommandGroups kAllGroups =
     bit_of(proto::CommandGroup::kConnection) | bit_of(proto::CommandGroup::kSubmit) |
     bit_of(proto::CommandGroup::kRead) | bit_of(proto::CommandGroup::kControl) |
-    bit_of(proto::CommandGroup::kAdmin);
+    bit_of(proto::CommandGroup::kAdmin) | bit_of(proto::CommandGroup::kWork);
 
 proto::CommandGroup group_of(config::CommandGroup group) {
   switch (group) {
@@ -24,6 +24,8 @@ proto::CommandGroup group_of(config::CommandGroup group) {
       return proto::CommandGroup::kRead;
     case config::CommandGroup::kControl:
       return proto::CommandGroup::kControl;
+    case config::CommandGroup::kWork:
+      return proto::CommandGroup::kWork;
     case config::CommandGroup::kAdmin:
       break;
   }

@@ -154,7 +154,7 @@ Lane::Cancelled Lane::begin_cancel(Batch& batch, std::string reason, RunningJobs
   Cancelled cancelled{.will_not_run = batch.stop(std::move(reason), running), .left = {}};
   cancelled.left = ring_.cancel(batch.ring_queue(), steady_now());
   batch.close();
-  if (stop_) stop_();
+  tell_to_stop();
   return cancelled;
 }
 

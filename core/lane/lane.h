@@ -19,6 +19,15 @@
 
 namespace locksley {
 
+// What a lane tells the executors of remote workers, which may come while it serves batches.
+class RemoteExecutors {
+ public:
+  virtual ~RemoteExecutors() = default;
+  // Called by any thread, and must not block. There may be more to claim; a batch was told to stop.
+  virtual void lane_has_work() = 0;
+  virtual void lane_has_stops() = 0;
+};
+
 // A ring, and what keeps the record of a batch (core/batch/batch.h) and its queue in the ring in
 // step. Executors (the pool for native handlers, processes for others) take turns of its batches by
 // core/lane/turn.h, and `wake` tells them that there may be something to claim. No other code has
@@ -47,11 +56,16 @@ class Lane {
 
   // Called after there may be more to claim.
   void on_work(Wake wake) { wake_ = std::move(wake); }
-  // The same for remote executors: from want_remote_work() on, on any thread. Must not call the lane.
-  void on_remote_work(Wake wake) { wake_remote_ = std::move(wake); }
   // Called after a batch was told to stop, for executors that do not check Batch::is_stopping() and
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
+
+  // From now on `executors` are told, too. Null: nobody, though a call of a moment ago may still be on its way. Outlive
+  // the lane's last batch. Any time.
+  void set_remote(RemoteExecutors* executors) {
+    // [lane-remote] release and acquire: who finds the pointer sees the object whole.
+    remote_.store(executors, std::memory_order_release);
+  }
 
   // ---- A batch's life ----
 
@@ -178,7 +192,7 @@ class Lane {
 
   // How many there are, beside those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
-  // While `is_wanted`, on_remote_work()'s function is called after there may be more to claim for remote
+  // While `is_wanted`, the object of set_remote() is told after there may be more to claim for remote
   // executors. Their owner says so, and only then looks for the last time before it waits.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
@@ -218,10 +232,17 @@ class Lane {
   }
 
  private:
+  void tell_to_stop() {
+    if (stop_) stop_();
+    // [lane-remote] acquire: as in set_remote().
+    if (RemoteExecutors* const remote = remote_.load(std::memory_order_acquire)) remote->lane_has_stops();
+  }
   friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
 
   void wake_remote() {
-    if (remote_wanted_.load() && ring_.has_remote_work() && wake_remote_) wake_remote_();
+    if (!remote_wanted_.load() || !ring_.has_remote_work()) return;
+    // [lane-remote] acquire: as in set_remote().
+    if (RemoteExecutors* const remote = remote_.load(std::memory_order_acquire)) remote->lane_has_work();
   }
 
   // As the ring's calls of these names.
@@ -256,10 +277,12 @@ class Lane {
   // Constant.
   const std::string name_;
 
-  // Constant after on_work(), on_remote_work() and on_stop().
+  // Constant after on_work() and on_stop().
   Wake wake_;
-  Wake wake_remote_;
   Wake stop_;
+
+  // Null: no remote workers serve the lane.
+  std::atomic<RemoteExecutors*> remote_{nullptr};
 
   // Guards itself.
   FairRing ring_;

@@ -122,9 +122,12 @@ class RemoteWorker {
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
   Nanoseconds heard{};                // the last bytes of it
-  Nanoseconds charged{};              // when its leases were charged for what they had used so far
-  std::size_t next_lane = 0;          // of `lanes`, for the next CLAIM
-  std::optional<Nanoseconds> due;     // its place among the link's timers
+  Nanoseconds joined{};
+  std::uint64_t jobs = 0;          // that it has ended
+  std::uint64_t lost = 0;          // leases that it lost
+  Nanoseconds charged{};           // when its leases were charged for what they had used so far
+  std::size_t next_lane = 0;       // of `lanes`, for the next CLAIM
+  std::optional<Nanoseconds> due;  // its place among the link's timers
 };
 
 }  // namespace locksley::daemon

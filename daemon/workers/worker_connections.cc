@@ -43,6 +43,7 @@ proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket) {
     if (ticket <= written_) return write_now(id, *connection);
     holding_.insert(id);
   }
+  last_ticket_ = std::max(last_ticket_, ticket);
   // A reply that need not wait goes with the one before it.
   if (connection->held.empty() || connection->held.back().ticket < ticket)
     connection->held.push_back({.ticket = ticket, .bytes = {}});

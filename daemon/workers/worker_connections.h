@@ -47,6 +47,9 @@ class WorkerConnections {
   proto::ReplyWriter push(Id id);
   // All results up to this number are written.
   void written(std::uint64_t ticket);
+  bool is_holding() const { return !holding_.empty(); }
+  // The highest that a reply had to wait for.
+  std::uint64_t last_ticket() const { return last_ticket_; }
   // Connections that got bytes to send since the last call.
   std::vector<Id> take_ready();
 
@@ -58,6 +61,7 @@ class WorkerConnections {
   std::unordered_set<Id> ready_;
   Id last_id_ = 0;
   std::uint64_t written_ = 0;
+  std::uint64_t last_ticket_ = 0;
 };
 
 }  // namespace locksley::daemon

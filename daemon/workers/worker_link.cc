@@ -38,6 +38,8 @@ WorkerLink::Id WorkerLink::connect(std::string user, proto::Protocol protocol) {
 
 void WorkerLink::set_protocol(Id id, proto::Protocol protocol) { connections_.find(id)->protocol = protocol; }
 
+void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user = std::move(user); }
+
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
   now_ = std::max(now_, now);
   connections_.remove(id);
@@ -109,7 +111,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
       handlers.push_back({std::string(handler), host_.place_of(handler)});
   }
   serve(worker, std::move(handlers));
-  worker.heard = worker.charged = now_;
+  worker.heard = worker.charged = worker.joined = now_;
   ++stats_.workers;
   stats_.slots += command->slots;
 

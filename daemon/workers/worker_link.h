@@ -100,6 +100,10 @@ class WorkerLink {
 
   Id connect(std::string user, proto::Protocol protocol);
   void set_protocol(Id id, proto::Protocol protocol);
+  // The peer has logged in, before it has joined or after.
+  void set_user(Id id, std::string user);
+  // The next reply of a connection that answers a command by itself, in the order of its commands. After end_claim().
+  proto::ReplyWriter reply(Id id) { return connections_.reply(id); }
   // The connection is closed: what its worker holds goes back at once.
   void disconnect(Id id, Nanoseconds now);
   // One command of the connection. Whatever it is, it is answered, now or later, and in order.
@@ -119,12 +123,15 @@ class WorkerLink {
 
   // ---- What happens in the daemon ----
 
-  // There may be more to claim (Lane::on_remote_work(), which must post this call), or the store has room again.
+  // There may be more to claim (RemoteExecutors::lane_has_work(), which must post this call), or the store has room again.
   void wake(Nanoseconds now);
   // Batches were cancelled or paused: workers that get pushes are told at once.
   void check_batches(Nanoseconds now);
   // Results up to this number are written: WorkerHost::last_write().
   void written(std::uint64_t ticket) { connections_.written(ticket); }
+  // Whether replies wait for written(), and for which number the last of them does.
+  bool awaits_store() const { return connections_.is_holding(); }
+  std::uint64_t last_ticket() const { return connections_.last_ticket(); }
   // The host's handlers, their places, or the permissions of users have changed: workers no longer serve what is gone
   // or is not theirs. No lease of a handler that has moved is out.
   void handlers_changed(Nanoseconds now);

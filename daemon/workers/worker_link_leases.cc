@@ -36,6 +36,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   arguments.fetch(SettleCommand::kFirstOutput, outputs_);
   const std::uint64_t recorded = out->lease.end_jobs(command->status, command->jobs.low, outputs_, losses_);
   const std::uint64_t left = out->lease.held().size();
+  worker.jobs += recorded;
   if (recorded != 0) {
     out->progress = now_;
     out->has_crashed = command->status == JobStatus::kCrashed;
@@ -78,9 +79,11 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
     const std::uint64_t started = out.said_next ? out.lease.held().count_below(out.next) : in_front;
     (void)out.lease.expire(service, std::min<std::uint64_t>(in_front, started), losses_);
     ++stats_.timed_out;
+    ++worker.lost;
   } else {
     const Lease::Lost lost = out.lease.lose(service, in_front, losses_);
     (end == End::kSilent ? stats_.lost_by_silence : stats_.lost_by_disconnect) += lost.counted;
+    ++worker.lost;
   }
   if (out.has_crashed) end_backoffs(lane, steady_now());
   worker.leases.erase(out.number);

@@ -1,0 +1,76 @@
+// What pages, metrics and WORKERS show of remote workers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/histogram.h"
+#include "core/base/job.h"
+#include "core/sync/mutex.h"
+#include "daemon/base/time.h"
+#include "daemon/workers/worker_link.h"
+
+namespace locksley::daemon {
+
+// A machine, or a program, that has joined.
+struct MachineView {
+  std::uint64_t id = 0;  // of its connection
+  std::string name;
+  std::string user;
+  std::string peer;                   // its address and port
+  std::vector<std::string> handlers;  // that it serves
+  std::uint32_t slots = 0;
+  std::uint32_t busy = 0;  // slots with a lease
+  std::uint64_t leases = 0;
+  std::uint64_t jobs = 0;                         // that it has ended, since it joined
+  std::uint64_t lost = 0;                         // leases of it that were lost, since it joined
+  std::chrono::system_clock::time_point since{};  // when it joined
+  Nanoseconds round_trip{};                       // 0: not measured
+};
+
+// What of a lane's work is on other machines.
+struct RemoteLaneView {
+  std::uint64_t slots = 0;
+  std::uint64_t leases = 0;
+  std::uint64_t claims = 0;  // since the start
+};
+
+// All of them at one moment. Immutable once it is published.
+struct MachinesView {
+  std::vector<MachineView> machines;                         // in the order in which they joined
+  std::map<std::string, RemoteLaneView, std::less<>> lanes;  // those that remote workers serve or have served
+  // How many machines serve each handler for remote workers; 0, too.
+  std::map<std::string, std::uint64_t, std::less<>> workers;
+  // Jobs that wait, by handler; of handlers whose jobs only remote workers run.
+  std::map<std::string, std::uint64_t, std::less<>> queued;
+  WorkerLinkStats stats;
+  DurationHistogram::Snapshot settle_time;  // from a SETTLE to its reply
+  bool is_open = false;                     // the port
+};
+
+// The picture that the link thread leaves for the others. Any thread; the mutex is held for a copy of a pointer.
+class MachinesBoard {
+ public:
+  using View = std::shared_ptr<const MachinesView>;
+
+  // Never null.
+  View get() const LOCKSLEY_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return view_;
+  }
+  void set(View view) LOCKSLEY_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    view_.swap(view);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  View view_ LOCKSLEY_GUARDED_BY(mutex_) = std::make_shared<MachinesView>();
+};
+
+}  // namespace locksley::daemon

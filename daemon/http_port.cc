@@ -11,6 +11,7 @@
 #include "daemon/server/state/account_metrics.h"
 #include "daemon/store/store_metrics.h"
 #include "daemon/tls/tls_metrics.h"
+#include "daemon/workers/remote_metrics.h"
 
 namespace locksley::daemon {
 
@@ -60,10 +61,13 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     metrics_.add([store](Families& families) { read_store_metrics(*store, families); });
     health_.watch_store([store] { return store->failing_since(); });
   }
+  metrics_.add(
+      [&server](Families& families) { read_remote_metrics(*server.state().machines().get(), families); });
   metrics_.add([](Families& families) { read_process_metrics(families); });
   metrics_.add([](Families& families) { read_build_info(families); });
-  metrics_.add(
-      [this, &server](Families& families) { read_tls_metrics(server.tls(), http_.tls(), families); });
+  metrics_.add([this, &server, &workers = parts.workers](Families& families) {
+    read_tls_metrics(server.tls(), http_.tls(), workers.tls(), families);
+  });
   add_operator_pages(router_, metrics_, health_);
   add_assets(router_, dashboard_assets());
   api_.add_to(router_);

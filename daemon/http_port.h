@@ -25,6 +25,7 @@
 #include "daemon/server/server.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/context.h"
+#include "daemon/worker_port/worker_port.h"
 
 namespace locksley::daemon {
 
@@ -42,6 +43,7 @@ class HttpPort {
     Pool& pool;
     Store* store;  // null: all is in memory only
     Server& server;
+    const WorkerPort& workers;
   };
 
   // `token`: none is right if there is none.

@@ -17,10 +17,12 @@
 #include "config/dump.h"
 #include "config/lanes.h"
 #include "config/load.h"
+#include "config/validate.h"
 #include "config/words.h"
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/log_line.h"
@@ -42,17 +44,12 @@
 #include "daemon/tls/context.h"
 #include "daemon/upstream_part.h"
 #include "daemon/work_program.h"
+#include "daemon/worker_port/worker_port.h"
 #include "proto/block_pool.h"
 #include "proto/command_reader.h"
 
 namespace locksley::daemon {
 namespace {
-
-std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
-  const bool is_v6 = endpoint.address().is_v6();
-  return fmt::format(fmt::runtime(is_v6 ? "[{}]:{}" : "{}:{}"), endpoint.address().to_string(),
-                     endpoint.port());
-}
 
 using Prepared = std::expected<Reconfiguration::Commit, std::vector<std::string>>;
 
@@ -65,19 +62,34 @@ Prepared prepare_http(HttpPort& http, const config::Config& config) {
   };
 }
 
-void use_tls(Server& server, HttpServer& http, TlsContexts contexts) {
+void use_tls(Server& server, HttpServer& http, WorkerPort& workers, TlsContexts contexts)
+    LOCKSLEY_REQUIRES(kIoThread) {
   server.use_tls(std::move(contexts.listen));
   http.use_tls(std::move(contexts.http), server.state().handshakes());
+  workers.update(std::move(contexts.workers));
 }
 
 // Connections that exist keep the certificate with which they began.
-Prepared prepare_tls(Server& server, HttpServer& http, const std::shared_ptr<spdlog::logger>& log,
-                     const config::Config& config) {
+Prepared prepare_tls(Server& server, HttpServer& http, WorkerPort& workers,
+                     const std::shared_ptr<spdlog::logger>& log, const config::Config& config) {
   auto contexts = load_tls(config);
   if (!contexts) return std::unexpected(std::move(contexts.error()));
-  return [&server, &http, log, contexts = *std::move(contexts)]() mutable {
+  return [&server, &http, &workers, log, contexts = *std::move(contexts)]() mutable {
+    kIoThread.assert_held();
     log_warnings(contexts, *log);
-    use_tls(server, http, std::move(contexts));
+    use_tls(server, http, workers, std::move(contexts));
+  };
+}
+
+// The port for remote workers, once a handler is `remote`: at the start, or later.
+Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) {
+  kIoThread.assert_held();
+  if (!config::serves_remote_workers(config) || workers.is_open()) return [] {};
+  if (auto bound = workers.listen(config.workers); !bound)
+    return std::unexpected(std::vector{"workers: " + bound.error()});
+  return [&workers] {
+    kIoThread.assert_held();
+    workers.start();
   };
 }
 
@@ -126,15 +138,20 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                  .version = kBuildVersion,
                  .blocks = &blocks},
                 config);
+  WorkerPort workers(server.state(), store.get());
+  server.on_stored([&workers](Ticket ticket) {
+    kIoThread.assert_held();
+    workers.stored(ticket);
+  });
   HttpPort http({.io = io,
                  .authenticator = authenticator,
                  .handlers = *handlers,
                  .lane = lane,
                  .pool = pool,
                  .store = store.get(),
-                 .server = server},
+                 .server = server,
+                 .workers = workers},
                 config, std::move(token));
-  use_tls(server, http.http(), std::move(tls));
   HandlerUse handler_use;
   LiveHandlers live_handlers({.io = io,
                               .handlers = *handlers,
@@ -145,18 +162,26 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
   const std::unique_ptr<Upstream> upstream =
       or_fail(make_upstream(config, &pool, handler_use, log), kExitConfig);
   or_fail(server.batches().restore_all(), kExitUnavailable);
+  workers.begin();
+  use_tls(server, http.http(), workers, std::move(tls));
 
   // Clients. The HTTP port is opened first: a client that can connect to the other finds everything there.
   or_fail(privileges.raise(), kExitUnavailable);
   const std::string http_at =
       to_text(or_fail(in_section("http", http.listen(config.http)), kExitUnavailable));
   const std::string listen_at = to_text(or_fail(in_section("listen", server.listen()), kExitUnavailable));
+  std::string ready = fmt::format("ready listen={} http={}", listen_at, http_at);
+  if (config::serves_remote_workers(config)) {
+    const auto bound = or_fail(in_section("workers", workers.listen(config.workers)), kExitUnavailable);
+    ready += " workers=" + to_text(bound);
+  }
   or_fail(privileges.drop(), kExitUnavailable);
 
   // Jobs.
   pool.start(counts.workers, counts.reserved);
   if (store != nullptr) handlers->processes().set_store([&store] { return store->has_room(); });
   handlers->processes().start();
+  if (workers.is_open()) workers.start();
   LogLine("started")
       .with("version", kBuildVersion)
       .with("revision", kBuildRevision)
@@ -173,7 +198,11 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
     kIoThread.assert_held();
     if (upstream != nullptr) upstream->offer(offered_lanes(server.config(), *handlers, pool.workers()));
   };
-  live_handlers.on_change(offer_lanes);
+  live_handlers.on_change([&] {
+    kIoThread.assert_held();
+    workers.update();
+    offer_lanes();
+  });
   offer_lanes();
   if (upstream != nullptr) upstream->start();
 
@@ -201,23 +230,26 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                           }});
     reconfiguration.add_part([&](const config::Config& next) { return prepare_http(http, next); });
     reconfiguration.add_part(
-        [&](const config::Config& next) { return prepare_tls(server, http.http(), log, next); });
+        [&](const config::Config& next) { return prepare_tls(server, http.http(), workers, log, next); });
     reconfiguration.add_part([&](const config::Config&) -> Prepared { return offer_lanes; });
+    reconfiguration.add_part([&](const config::Config& next) { return prepare_worker_port(workers, next); });
     Service service({.io = io,
                      .pool = pool,
                      .server = server,
                      .http = http.http(),
                      .processes = handlers->processes(),
+                     .workers = workers,
                      .health = http.health(),
                      .reconfiguration = reconfiguration,
                      .upstream = upstream.get(),
                      .log = log});
-    exit_code = service.run(fmt::format("ready listen={} http={}", listen_at, http_at));
+    exit_code = service.run(ready);
   }
 
   // The end, in reverse: each worker ends the job that it runs, after which no thread calls into the server;
   // then the rings drop what is left, and the parts are destroyed.
   if (upstream != nullptr) upstream->end(std::chrono::seconds(1));
+  workers.stop();
   handlers->processes().stop();
   {
     const ForcedExit forced_exit(store.get(), exit_code, log);

@@ -21,6 +21,7 @@
 #include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
 #include "daemon/upstream/upstream.h"
+#include "daemon/worker_port/worker_port.h"
 
 namespace locksley::daemon {
 namespace {
@@ -107,6 +108,7 @@ void Service::begin_drain() {
     kIoThread.assert_held();
     if (!error) begin_close(kExitTemporary, "shutdown.drain_timeout passed");
   });
+  parts_.workers.drain();
   parts_to_drain_ = parts_.upstream == nullptr ? 1 : 2;
   if (parts_.upstream != nullptr) {
     parts_.upstream->drain([this] {

@@ -21,6 +21,7 @@ class HandlerLanes;
 class Reconfiguration;
 class Server;
 class Upstream;
+class WorkerPort;
 
 // The daemon as its operator and systemd see it. Reports that it is ready and, if systemd asks for it, that it
 // is alive; drains and ends on SIGTERM and SIGINT, reads its configuration again on SIGHUP.
@@ -39,6 +40,7 @@ class Service {
     Server& server;
     HttpServer& http;
     HandlerLanes& processes;
+    WorkerPort& workers;
     Health& health;
     Reconfiguration& reconfiguration;
     Upstream* upstream;  // null: none

@@ -155,6 +155,7 @@ std::expected<TlsContexts, std::vector<std::string>> load_tls(const config::Conf
   };
   load(config.listen.tls, TlsUse::kWire, "listen.tls", contexts.listen);
   load(config.http.tls, TlsUse::kHttp, "http.tls", contexts.http);
+  load(config.workers.tls, TlsUse::kWire, "workers.tls", contexts.workers);
   if (!problems.empty()) return std::unexpected(std::move(problems));
   return contexts;
 }

@@ -69,10 +69,11 @@ class TlsContext {
   std::vector<std::string> warnings_;
 };
 
-// The contexts of both listening sides; null: plain TCP.
+// The contexts of the listening sides; null: plain TCP.
 struct TlsContexts {
   std::shared_ptr<const TlsContext> listen;
   std::shared_ptr<const TlsContext> http;
+  std::shared_ptr<const TlsContext> workers;
 };
 
 void log_warnings(const TlsContexts& contexts, spdlog::logger& log);

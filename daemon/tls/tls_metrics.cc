@@ -5,8 +5,9 @@
 
 namespace locksley::daemon {
 
-void read_tls_metrics(const TlsContext* listen, const TlsContext* http, Families& families) {
-  if (listen == nullptr && http == nullptr) return;
+void read_tls_metrics(const TlsContext* listen, const TlsContext* http, const TlsContext* workers,
+                      Families& families) {
+  if (listen == nullptr && http == nullptr && workers == nullptr) return;
   Family family = Family::gauge("locksley_tls_certificate_expiry_timestamp_seconds",
                                 "When the first certificate of the chain of a side expires.");
   const auto add = [&](const char* side, const TlsContext* context) {
@@ -16,6 +17,7 @@ void read_tls_metrics(const TlsContext* listen, const TlsContext* http, Families
   };
   add("listen", listen);
   add("http", http);
+  add("workers", workers);
   std::move(family).move_to(families);
 }
 

@@ -192,6 +192,7 @@ class Gate(StoreTest):
         "pool": {"workers": 2},
         "store": {"max_bytes": 0},
         "limits": {"max_result_bytes": "1GiB"},
+        "lanes": {"processes": {"slots": 5}},
         "handlers": {
             "large": {"command": ["head", "-c", "16MiB", "/dev/zero"], "max_output": "16MiB", "concurrency": 2},
             "nap": {"command": ["sleep", "{}"], "input": "argument", "concurrency": 3},

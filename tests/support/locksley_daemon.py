@@ -100,7 +100,7 @@ class Daemon:
                     raise AssertionError(f"the daemon ended with {self.process.wait()} before it was ready; its log: {self.log()}")
                 line += piece
         self.ready_line = line.decode()
-        match = re.fullmatch(r"ready listen=([\d.]+|\[[0-9a-f:]+\]):(\d+) http=([\d.]+|\[[0-9a-f:]+\]):(\d+)\n", self.ready_line)
+        match = re.fullmatch(r"ready listen=([\d.]+|\[[0-9a-f:]+\]):(\d+) http=([\d.]+|\[[0-9a-f:]+\]):(\d+)(?: workers=\S+)?\n", self.ready_line)
         if not match:
             raise AssertionError(f"a strange ready line: {self.ready_line!r}")
         self.host, self.port = match[1].strip("[]"), int(match[2])

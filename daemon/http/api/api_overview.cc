@@ -151,6 +151,23 @@ HttpReply Api::session(const HttpRequest& request) const {
                      {"revision", kBuildRevision}});
 }
 
+namespace {
+
+Json machines_of(const ServerState& state) {
+  Json machines = Json::array();
+  for (const MachineView& view : state.machines().get()->machines) {
+    Json machine = Json::object();
+    visit_members(view, JsonMembers(machine));
+    machine["handlers"] = view.handlers;
+    machine["id"] = view.id;
+    machine["lost"] = view.lost;
+    machines.push_back(std::move(machine));
+  }
+  return machines;
+}
+
+}  // namespace
+
 HttpReply Api::overview(const HttpRequest& request) const {
   const auto admitted_user = admitted(request, proto::CommandGroup::kRead, "tenants");
   if (!admitted_user) return json_error(admitted_user.error());
@@ -196,6 +213,7 @@ HttpReply Api::overview(const HttpRequest& request) const {
        {"accounts", accounts_of(state_, user)},
        {"stored_bytes", has_stored ? Json(stats.stored_bytes.get()) : Json()},
        {"workers", array_of(state_.pool().snapshot())},
+       {"machines", machines_of(state_)},
        {"steals", std::move(steals)},
        {"lanes", std::move(lanes)},
        {"tenants", std::move(tenants)},

@@ -1,11 +1,12 @@
 // The first page: the current state of the daemon.
 import { api } from './api.js';
-import { bytes, count, duration, exact, percent, rate } from './format.js';
+import { ago, bytes, count, duration, exact, exactTime, percent, rate } from './format.js';
 import { h, keyed, setNumber, setText, setTitle, show, table } from './dom.js';
 import { ended, failed } from './rates.js';
 import { meter, sparkline } from './charts.js';
 import { workersChart } from './workers.js';
 
+const MOST_MACHINES = 100; // in the table
 const batchesOf = (fields) => `#/batches?${new URLSearchParams(fields)}`;
 
 function card(title, ...content) {
@@ -118,6 +119,37 @@ function tenants() {
   return { element, update };
 }
 
+// Remote workers; without any the card is not there.
+function machines() {
+  const list = table('Machines', [
+    ['name', 'Remote worker', 'name'], ['handlers', 'Handlers', 'name'], ['slots', 'Slots in use', 'wide'], ['jobs', 'Jobs', 'number'],
+    ['rtt', 'Round trip', 'number'], ['lost', 'Leases lost', 'number'], ['since', 'Joined', 'number'],
+  ]);
+  const { element, note } = card('Machines', list.element);
+  const make = () => {
+    const row = list.row();
+    const bar = meter();
+    const text = h('span', { class: 'beside' });
+    row.cells.slots.append(h('span', { class: 'with-meter' }, bar.element, text));
+    return { ...row, bar, text };
+  };
+  const update = ({ machines: rows, server }) => {
+    show(element, rows.length > 0);
+    setText(note, rows.length > MOST_MACHINES ? `${MOST_MACHINES} of ${count(rows.length)}` : '');
+    keyed(list.body, rows.slice(0, MOST_MACHINES), (row) => `${row.worker} ${row.since} ${row.id}`, make, (row, { cells, bar, text }) => {
+      setText(cells.name, row.worker);
+      setText(cells.handlers, row.handlers.join(' '));
+      setText(text, `${row.busy} of ${row.slots}`);
+      bar.update(row.busy / row.slots, `slots of ${row.worker}`, `${row.busy} of ${row.slots}`);
+      setNumber(cells.jobs, count(row.jobs), exact(row.jobs));
+      setNumber(cells.rtt, row.rtt_us ? duration(row.rtt_us / 1e6) : '–', `${exact(row.rtt_us)} us`);
+      setNumber(cells.lost, count(row.lost), exact(row.lost));
+      setNumber(cells.since, ago(row.since, server.now), exactTime(row.since));
+    });
+  };
+  return { element, update };
+}
+
 // What each user holds of what is limited, fullest first.
 const RESOURCES = [
   ['queued_jobs', 'Queued jobs', count], ['queued_bytes', 'Payloads', bytes], ['result_bytes', 'Results in memory', bytes],
@@ -209,10 +241,10 @@ export function overviewView(context) {
   const numbers = tiles();
   const chart = workersChart();
   const workers = card('Workers', chart.element);
-  const parts = [lanes(), tenants(), accounts(), handlers(context)];
-  const [laneCard, tenantCard, accountCard, handlerCard] = parts;
+  const parts = [lanes(), machines(), tenants(), accounts(), handlers(context)];
+  const [laneCard, machineCard, tenantCard, accountCard, handlerCard] = parts;
   const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'See the batches'), ' that have ended, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
-  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), tenantCard.element, accountCard.element, handlerCard.element);
+  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), machineCard.element, tenantCard.element, accountCard.element, handlerCard.element);
   return {
     element,
     title: 'Overview',

@@ -42,6 +42,8 @@ class HandlerDirectory {
     std::function<std::uint32_t()> processes = {};
     // Replaces its processes one by one, each after its jobs; returns how many. Empty: it has none.
     std::function<std::uint32_t()> restart = {};
+    // Whether remote workers may run its jobs.
+    bool is_remote = false;
     // Its jobs must not start: it is missing, or is being replaced.
     bool is_held = false;
 

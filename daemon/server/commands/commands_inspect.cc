@@ -71,11 +71,19 @@ void tenants_command(Session& session, proto::Command&) {
 
 void workers_command(Session& session, proto::Command&) {
   const std::vector<WorkerSnapshot> workers = session.state().pool().snapshot();
+  const MachinesBoard::View remote = session.state().machines().get();
   proto::ReplyWriter reply = session.reply();
-  reply.array(workers.size());
+  reply.array(workers.size() + remote->machines.size());
   for (const WorkerSnapshot& worker : workers) {
     reply.map(kWorkerMembers);
     visit_members(worker, Members(reply));
+  }
+  for (const MachineView& machine : remote->machines) {
+    reply.map(kMachineMembers + 1);
+    visit_members(machine, Members(reply));
+    reply.bulk("handlers");
+    reply.array(machine.handlers.size());
+    for (const std::string& handler : machine.handlers) reply.bulk(handler);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/server/state/inspection.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/store.h"
+#include "proto/hello.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -65,8 +66,9 @@ std::uint64_t ended_jobs(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread) 
 
 std::string groups_of(const User& user) {
   std::string text;
-  for (const auto group : {proto::CommandGroup::kSubmit, proto::CommandGroup::kRead,
-                           proto::CommandGroup::kControl, proto::CommandGroup::kAdmin}) {
+  for (const auto group :
+       {proto::CommandGroup::kSubmit, proto::CommandGroup::kRead, proto::CommandGroup::kControl,
+        proto::CommandGroup::kAdmin, proto::CommandGroup::kWork}) {
     if (user.may(group)) text += fmt::format("{}{}", text.empty() ? "" : ",", proto::to_string(group));
   }
   return text;
@@ -131,7 +133,7 @@ std::string info_text(ServerState& state, const User& user, std::span<const std:
   const bool all = user.is_admin();
   if (text.section("Server")) {
     const auto uptime = now() - state.started_at();
-    text.line("redis_version", kRedisVersion);
+    text.line("redis_version", proto::kRedisVersion);
     text.line("redis_mode", "standalone");
     text.line("locksley_version", state.version());
     text.line("process_id", ::getpid());

@@ -12,7 +12,7 @@ namespace locksley::daemon {
 namespace {
 
 std::string_view reason_of(const BatchStatus& status, const QueueView& view, bool is_over,
-                           const HandlerDirectory::Entry* entry) {
+                           const HandlerDirectory::Entry* entry, bool has_executor) {
   if (is_over) return "ended";
   if (status.running > 0) return "running";
   if (status.paused) return "paused";
@@ -24,6 +24,7 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   if (view.backs_off) return "crash-backoff";
   if (view.at_slots) return "running";
   if (view.results_at_limit) return "results-at-limit";
+  if (!has_executor) return "waiting-for-workers";
   if (entry != nullptr && entry->concurrency != 0) {
     if (entry->is_at_rate && entry->is_at_rate()) return "rate-limited";
     // The batch whose turn is next waits for nothing but a slot: one of its handler's, or one of its lane.
@@ -58,6 +59,12 @@ void add_tenants(const ServerState& state, const User& user, TenantViews& tenant
   }
 }
 
+// Whether its jobs run here, or a remote worker serves it now.
+bool has_executor(const ServerState& state, const HandlerDirectory::Entry* entry) {
+  return entry == nullptr || entry->kind != "remote" ||
+         state.machines().get()->workers.contains(entry->handler.name());
+}
+
 }  // namespace
 
 Explanation explain(const ServerState& state, BatchRecord& record, const BatchStatus& status) {
@@ -72,7 +79,7 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
   const auto until_start = has(status.holds, Hold::kDelay) ? record.due.start - now() : Instant::duration(0);
   const double start_ms = std::max(0.0, std::chrono::duration<double, std::milli>(until_start).count());
   return {.state = status.state,
-          .reason = reason_of(status, view, is_over, entry),
+          .reason = reason_of(status, view, is_over, entry, has_executor(state, entry)),
           .is_paused = !is_over && status.paused,
           .ahead = view.ahead,
           .share = view.share,

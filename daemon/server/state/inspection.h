@@ -12,6 +12,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/records/batch_record.h"
+#include "daemon/workers/machines_view.h"
 
 namespace locksley::daemon {
 
@@ -96,10 +97,11 @@ void visit_members(const TenantView& tenant, const Visit& visit) {
   visit("received", tenant.received);
 }
 
-inline constexpr std::size_t kWorkerMembers = 9;
+inline constexpr std::size_t kWorkerMembers = 10;
 template <class Visit>
 void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
   visit("worker", std::uint64_t{worker.worker});
+  visit("kind", std::string_view("pool"));
   visit("queue_depth", worker.queue_depth);
   visit("executed", worker.jobs);
   visit("steals", worker.steals);
@@ -108,6 +110,23 @@ void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
   visit("parks", worker.parks);
   visit("busy_us", worker.busy_ns / 1000);
   visit("turn_us", (worker.turn_ns + 999) / 1000);
+}
+
+// A remote worker; its handlers are the caller's to add.
+inline constexpr std::size_t kMachineMembers = 9;
+template <class Visit>
+void visit_members(const MachineView& machine, const Visit& visit) {
+  visit("worker", std::string_view(machine.name));
+  visit("kind", std::string_view("remote"));
+  visit("user", std::string_view(machine.user));
+  visit("slots", std::uint64_t{machine.slots});
+  visit("busy", std::uint64_t{machine.busy});
+  visit("leases", machine.leases);
+  visit("jobs", machine.jobs);
+  visit("since",
+        static_cast<std::int64_t>(
+            std::chrono::floor<std::chrono::milliseconds>(machine.since).time_since_epoch().count()));
+  visit("rtt_us", static_cast<std::uint64_t>(machine.round_trip.count() / 1000));
 }
 
 inline constexpr std::size_t kHandlerMembers = 6;

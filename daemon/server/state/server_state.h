@@ -26,6 +26,7 @@
 #include "daemon/server/state/held_replies.h"
 #include "daemon/server/state/warnings.h"
 #include "daemon/tls/handshake_queue.h"
+#include "daemon/workers/machines_view.h"
 #include "proto/limits.h"
 
 namespace locksley::daemon {
@@ -85,6 +86,9 @@ class ServerState {
   Turns& turns() { return turns_; }
   Warnings& warnings() { return warnings_; }
   Audit& audit() { return audit_; }
+  // Remote workers, as they were a moment ago. The WorkerPort keeps it up to date.
+  MachinesBoard& machines() { return machines_; }
+  const MachinesBoard& machines() const { return machines_; }
 
   // The port that clients connect to; 0 before Server::listen().
   std::uint16_t port() const { return port_; }
@@ -127,6 +131,7 @@ class ServerState {
   HeldReplies held_replies_;
   Warnings warnings_;
   Audit audit_;
+  MachinesBoard machines_;
   ConfigChanges config_changes_;
 };
 

@@ -1,0 +1,69 @@
+// Bounds on what workers have sent and what is no whole command yet.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace locksley::daemon {
+
+// The bytes of commands that have not arrived whole: of all connections, and of each user, which may have half of them.
+//
+// Owned by the LinkService; outlives its shares. One thread. Nothing blocks.
+class InputBudget {
+ public:
+  explicit InputBudget(std::uint64_t most) : most_(most) {}
+  InputBudget(const InputBudget&) = delete;
+  InputBudget& operator=(const InputBudget&) = delete;
+
+  // What one connection has of it. Strangers count as one user, of the empty name.
+  class Share {
+   public:
+    explicit Share(InputBudget& budget) : budget_(budget) {}
+    ~Share() { set(0); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    void set_user(const std::string& user) {
+      const std::uint64_t bytes = bytes_;
+      set(0);
+      user_ = user;
+      set(bytes);
+    }
+    // False: it is more than the user, or all, may have; the caller closes the connection.
+    bool set(std::uint64_t bytes) {
+      if (bytes == bytes_) return true;
+      const std::uint64_t of_user = budget_.add(user_, bytes - bytes_);
+      const bool grows = bytes > bytes_;
+      bytes_ = bytes;
+      return !grows || (of_user <= budget_.most_ / 2 && budget_.used_ <= budget_.most_);
+    }
+
+   private:
+    InputBudget& budget_;
+    std::string user_;
+    std::uint64_t bytes_ = 0;
+  };
+
+  std::uint64_t used() const { return used_; }
+  void set_most(std::uint64_t most) { most_ = most; }
+
+ private:
+  // Modulo 2^64: `bytes` may be a difference below zero. Returns the sum of the user.
+  std::uint64_t add(const std::string& user, std::uint64_t bytes) {
+    used_ += bytes;
+    const auto entry = by_user_.try_emplace(user).first;
+    entry->second += bytes;
+    const std::uint64_t sum = entry->second;
+    if (sum == 0) by_user_.erase(entry);
+    return sum;
+  }
+
+  std::uint64_t most_;
+  std::uint64_t used_ = 0;
+  std::map<std::string, std::uint64_t> by_user_;
+};
+
+}  // namespace locksley::daemon

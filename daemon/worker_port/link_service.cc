@@ -1,0 +1,303 @@
+#include "daemon/worker_port/link_service.h"
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/post.hpp>
+#include <random>
+#include <utility>
+
+#include "daemon/base/endpoint_text.h"
+#include "daemon/base/log_line.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/worker_port/worker_session.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+constexpr auto kRoomPeriod = std::chrono::milliseconds(10);  // guess: of a disk that is behind
+constexpr auto kViewPeriod = std::chrono::milliseconds(50);  // guess: what people and scrapers do not notice
+
+// Names this life of the daemon: leases of an earlier one are not taken for its own.
+std::uint64_t random_life() {
+  std::random_device device;
+  const std::uint64_t life = (std::uint64_t{device()} << 32) | device();
+  return life == 0 ? 1 : life;
+}
+
+}  // namespace
+
+LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, MachinesBoard& board,
+                         std::shared_ptr<const WorkerDirectory> directory)
+    : parts_(std::move(parts)),
+      board_(board),
+      work_(io_.get_executor()),
+      listener_(io_, parts_.log),
+      handshakes_(io_.get_executor()),
+      directory_(std::move(directory)),
+      link_(std::make_unique<WorkerLink>(*this, options, random_life(), boot_time())),
+      input_(options.max_leased_bytes),
+      timer_(io_),
+      room_timer_(io_),
+      view_timer_(io_) {}
+
+LinkService::~LinkService() = default;
+
+std::expected<asio::ip::tcp::endpoint, std::string> LinkService::listen(const std::string& address,
+                                                                        std::uint16_t port) {
+  return listener_.listen(address, port, [this](Socket socket) {
+    kLinkThread.assert_held();
+    accept(std::move(socket));
+  });
+}
+
+void LinkService::accept(Socket socket) {
+  asio::error_code error;
+  const auto remote = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  socket.non_blocking(true, error);
+  const auto refuse = [&](std::string_view reply) {
+    // A TLS client would not understand plain text.
+    if (!directory_->tls) socket.write_some(asio::buffer(reply.data(), reply.size()), error);
+  };
+  if (!directory_->has_users && !is_loopback(remote.address())) {
+    return refuse("-DENIED no users are configured, so only connections from this machine are served\r\n");
+  }
+  if (sessions_.size() >= directory_->max_clients) return refuse("-ERR max number of clients reached\r\n");
+  socket.set_option(asio::ip::tcp::no_delay(true), error);
+  socket.set_option(asio::socket_base::keep_alive(true), error);
+  auto session =
+      std::make_shared<WorkerSession>(*this, Transport(std::move(socket), directory_->tls), to_text(remote));
+  sessions_.emplace(session->id(), session);
+  asio::co_spawn(io_.get_executor(), WorkerSession::serve(std::move(session)), asio::detached);
+}
+
+void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory) {
+  directory_ = std::move(directory);
+  if (link_ == nullptr) return;
+  link_->handlers_changed(boot_time());
+  for (const auto& [id, session] : sessions_) session->directory_changed();
+}
+
+void LinkService::stored(Ticket ticket) {
+  if (link_ == nullptr) return;
+  note_written(ticket);
+  after_link();
+}
+
+void LinkService::note_written(Ticket ticket) {
+  const Nanoseconds now = boot_time();
+  for (; !settles_.empty() && settles_.front().first <= ticket; settles_.pop_front())
+    settle_time_.observe(now - settles_.front().second);
+  link_->written(ticket);
+}
+
+void LinkService::drain() {
+  if (link_ == nullptr) return;
+  link_->drain(boot_time());
+  after_link();
+}
+
+void LinkService::stop() {
+  if (link_ == nullptr) return;
+  listener_.close();
+  timer_.cancel();
+  room_timer_.cancel();
+  view_timer_.cancel();
+  work_.reset();
+  for (const auto& [id, session] : sessions_) session->drop("the daemon ends");
+  link_.reset();
+}
+
+void LinkService::lane_has_work() {
+  // [link-posted] acq_rel: what the caller did before is visible to the post, or to one that is on its way already.
+  if (work_is_posted_.exchange(true, std::memory_order_acq_rel)) return;
+  asio::post(io_, [this] {
+    kLinkThread.assert_held();
+    work_is_posted_.store(false, std::memory_order_seq_cst);
+    if (link_ == nullptr) return;
+    link_->wake(boot_time());
+    after_link();
+  });
+}
+
+void LinkService::lane_has_stops() {
+  // [link-posted] acq_rel: as above.
+  if (stops_are_posted_.exchange(true, std::memory_order_acq_rel)) return;
+  asio::post(io_, [this] {
+    kLinkThread.assert_held();
+    stops_are_posted_.store(false, std::memory_order_seq_cst);
+    if (link_ == nullptr) return;
+    link_->check_batches(boot_time());
+    after_link();
+  });
+}
+
+void LinkService::after_link() {
+  if (link_ == nullptr) return;
+  if (link_->awaits_store()) {
+    const Ticket last = link_->last_ticket();
+    if (settles_.empty() || settles_.back().first < last) settles_.emplace_back(last, boot_time());
+    // [link-awaits-store] seq_cst: as in awaits_store().
+    awaits_store_.store(true);
+    if (parts_.store->is_written(last)) note_written(last);
+  }
+  if (!link_->awaits_store()) awaits_store_.store(false);
+  for (const WorkerLink::Id id : link_->take_ready()) {
+    if (const auto session = sessions_.find(id); session != sessions_.end()) session->second->send();
+  }
+  arm_timer();
+  if (!has_room()) arm_room_timer();
+  publish_soon();
+}
+
+void LinkService::arm_timer() {
+  const auto next = link_->next_timer();
+  // A timer that goes off too early does no harm, so it is moved only to an earlier instant.
+  if (!next || (timer_at_ && *timer_at_ <= *next)) return;
+  timer_at_ = next;
+  timer_.expires_after(std::max(Nanoseconds{0}, *next - boot_time()));
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kLinkThread.assert_held();
+    timer_at_.reset();
+    if (link_ == nullptr) return;
+    link_->advance(boot_time());
+    after_link();
+  });
+}
+
+void LinkService::arm_room_timer() {
+  if (std::exchange(room_timer_is_armed_, true)) return;
+  room_timer_.expires_after(kRoomPeriod);
+  room_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kLinkThread.assert_held();
+    room_timer_is_armed_ = false;
+    if (link_ == nullptr) return;
+    if (has_room()) {
+      for (const auto& [id, session] : sessions_) session->wake();
+    }
+    link_->wake(boot_time());
+    after_link();
+  });
+}
+
+void LinkService::publish_soon() {
+  if (std::exchange(view_timer_is_armed_, true)) return;
+  view_timer_.expires_after(kViewPeriod);
+  view_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kLinkThread.assert_held();
+    view_timer_is_armed_ = false;
+    if (link_ != nullptr) publish();
+  });
+}
+
+void LinkService::publish() {
+  auto view = std::make_shared<MachinesView>();
+  view->is_open = true;
+  view->stats = link_->stats();
+  view->settle_time = settle_time_.snapshot();
+  for (const auto& [name, place] : directory_->handlers) {
+    view->workers[name];
+    view->lanes[place.lane->name()];
+  }
+  for (const auto& [id, worker] : link_->workers()) {
+    const auto session = sessions_.find(id);
+    if (session == sessions_.end()) continue;
+    view->machines.push_back(describe(worker, *session->second));
+    for (const ServedHandler& handler : worker.handlers) ++view->workers[handler.name];
+  }
+  for (const auto& [lane, service] : link_->lanes()) {
+    view->lanes[lane->name()] = {.slots = service.slots, .leases = service.leases, .claims = service.claims};
+  }
+  board_.set(std::move(view));
+}
+
+MachineView LinkService::describe(const RemoteWorker& worker, const WorkerSession& session) const {
+  MachineView machine;
+  machine.id = worker.connection;
+  machine.name = worker.name;
+  machine.user = worker.user;
+  machine.peer = session.peer();
+  for (const ServedHandler& handler : worker.handlers) machine.handlers.push_back(handler.name);
+  machine.slots = static_cast<std::uint32_t>(worker.slots.size());
+  machine.busy = worker.slots.size() - worker.slots.idle();
+  machine.leases = worker.leases.size();
+  machine.jobs = worker.jobs;
+  machine.lost = worker.lost;
+  machine.since =
+      std::chrono::system_clock::now() -
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(boot_time() - worker.joined);
+  machine.round_trip = worker.round_trip.mean();
+  return machine;
+}
+
+void LinkService::set_found(std::uint64_t number, std::shared_ptr<Batch> batch) {
+  found_ = {number, std::move(batch)};
+}
+
+void LinkService::ended(WorkerSession& session) {
+  const WorkerLink::Id id = session.id();
+  if (link_ != nullptr) link_->disconnect(id, boot_time());
+  sessions_.erase(id);
+  after_link();
+}
+
+// ---- What the link asks ----
+
+bool LinkService::may_work(std::string_view user) {
+  kLinkThread.assert_held();
+  const User* const found = directory_->user(user);
+  return found != nullptr && found->may(proto::CommandGroup::kWork);
+}
+
+bool LinkService::may_serve(std::string_view user, std::string_view handler) {
+  kLinkThread.assert_held();
+  const User* const found = directory_->user(user);
+  return found != nullptr && found->may_use(handler);
+}
+
+HandlerPlace LinkService::place_of(std::string_view handler) {
+  kLinkThread.assert_held();
+  const auto found = directory_->handlers.find(handler);
+  return found == directory_->handlers.end() ? HandlerPlace{} : found->second;
+}
+
+std::vector<HandlerPlace> LinkService::places() {
+  kLinkThread.assert_held();
+  std::vector<HandlerPlace> places;
+  for (const auto& [name, place] : directory_->handlers) places.push_back(place);
+  return places;
+}
+
+std::uint64_t LinkService::number_of(const Batch& batch) {
+  return static_cast<const BatchRecord&>(batch).sequence;  // the daemon has no other batches
+}
+
+std::shared_ptr<Batch> LinkService::batch_of(std::uint64_t number) {
+  kLinkThread.assert_held();
+  auto [asked, batch] = std::exchange(found_, {});
+  return asked == number ? std::move(batch) : nullptr;
+}
+
+bool LinkService::has_room() { return parts_.store == nullptr || parts_.store->has_room(); }
+
+std::uint64_t LinkService::last_write() {
+  kLinkThread.assert_held();
+  if (parts_.store == nullptr) return 0;
+  // Results by themselves are not urgent to the store; a worker that waits for its reply makes them so.
+  if (const Ticket gathering = parts_.store->gathering(); gathering > asked_for_)
+    asked_for_ = parts_.store->put(std::monostate{}, Urgency::kAwaited);
+  return asked_for_;
+}
+
+void LinkService::note(Batch&, std::uint64_t, const JobNote&) {}
+
+std::vector<std::string> LinkService::addresses() {
+  kLinkThread.assert_held();
+  return directory_->addresses;
+}
+
+}  // namespace locksley::daemon

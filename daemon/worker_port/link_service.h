@@ -1,0 +1,152 @@
+// The loop of the link thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/io.h"
+#include "daemon/base/listener.h"
+#include "daemon/store/store.h"
+#include "daemon/tls/handshake_queue.h"
+#include "daemon/worker_port/input_budget.h"
+#include "daemon/worker_port/link_thread.h"
+#include "daemon/worker_port/login_desk.h"
+#include "daemon/worker_port/worker_directory.h"
+#include "daemon/workers/machines_view.h"
+#include "daemon/workers/worker_host.h"
+#include "daemon/workers/worker_link.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class WorkerSession;
+
+// Everything of the port that belongs to the link thread: the connections, the state machine of the protocol, its
+// timer, and what the state machine asks of the daemon.
+//
+// Owned by the WorkerPort, which runs io() on the link thread and outlives it. The link thread only, except where it
+// says otherwise. Nothing blocks, but a CLAIM of a batch whose payloads are read from the store. Only listen() fails.
+class LinkService final : public WorkerHost, public RemoteExecutors {
+ public:
+  // What it asks of the I/O thread: each posts its question there, and posts the answer back to the link thread.
+  struct Questions {
+    std::function<void(LoginQuestion, std::function<void(LoginAnswer)>)> log_in;
+    // The batch of this number; null: there is none.
+    std::function<void(std::uint64_t, std::function<void(std::shared_ptr<Batch>)>)> find_batch;
+  };
+  struct Parts {
+    Questions questions;
+    Store* store;  // null: all is in memory only
+    std::shared_ptr<spdlog::logger> log;
+  };
+
+  LinkService(Parts parts, const WorkerLinkOptions& options, MachinesBoard& board,
+              std::shared_ptr<const WorkerDirectory> directory) LOCKSLEY_REQUIRES(kLinkThread);
+  ~LinkService() override;
+  LinkService(const LinkService&) = delete;
+  LinkService& operator=(const LinkService&) = delete;
+
+  asio::io_context& io() { return io_; }
+
+  // ---- For the port, by posts ----
+
+  // The error names the address and what the system said.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port)
+      LOCKSLEY_REQUIRES(kLinkThread);
+  // Connections of users that it does not have, or whose credential it has changed, are closed.
+  void set_directory(std::shared_ptr<const WorkerDirectory> directory) LOCKSLEY_REQUIRES(kLinkThread);
+  // Everything up to this ticket is on the disk.
+  void stored(Ticket ticket) LOCKSLEY_REQUIRES(kLinkThread);
+  void drain() LOCKSLEY_REQUIRES(kLinkThread);
+  // Closes everything: all leases go back, and io() runs out of work.
+  void stop() LOCKSLEY_REQUIRES(kLinkThread);
+
+  // [any thread] As RemoteExecutors.
+  void lane_has_work() override;
+  void lane_has_stops() override;
+  // [any thread] Whether a reply waits for the store, so that stored() is of use.
+  bool awaits_store() const {
+    // [link-awaits-store] seq_cst: pairs with the store's ticket: the link sets it before it asks whether the ticket is
+    // written, and the I/O thread asks it after the ticket was.
+    return awaits_store_.load();
+  }
+
+  // ---- For connections ----
+
+  WorkerLink& link() LOCKSLEY_REQUIRES(kLinkThread) { return *link_; }
+  const WorkerDirectory& directory() const LOCKSLEY_REQUIRES(kLinkThread) { return *directory_; }
+  const Questions& questions() const { return parts_.questions; }
+  HandshakeQueue& handshakes() { return handshakes_; }
+  InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }
+  spdlog::logger& log() const { return *parts_.log; }
+  // To be called after calls of the link: sends what they have written, and sets the timer.
+  void after_link() LOCKSLEY_REQUIRES(kLinkThread);
+  // The answer to a question of RECLAIM, for the next command of the link.
+  void set_found(std::uint64_t number, std::shared_ptr<Batch> batch) LOCKSLEY_REQUIRES(kLinkThread);
+  // The session's coroutine is over.
+  void ended(WorkerSession& session) LOCKSLEY_REQUIRES(kLinkThread);
+
+ private:
+  // WorkerHost
+  bool may_work(std::string_view user) override;
+  bool may_serve(std::string_view user, std::string_view handler) override;
+  HandlerPlace place_of(std::string_view handler) override;
+  std::vector<HandlerPlace> places() override;
+  std::uint64_t number_of(const Batch& batch) override;
+  std::shared_ptr<Batch> batch_of(std::uint64_t number) override;
+  bool has_room() override;
+  std::uint64_t last_write() override;
+  void note(Batch& batch, std::uint64_t index, const JobNote& note) override;
+  std::vector<std::string> addresses() override;
+
+  void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
+  void note_written(Ticket ticket) LOCKSLEY_REQUIRES(kLinkThread);
+  void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
+  // While the store has no room the link asks again soon.
+  void arm_room_timer() LOCKSLEY_REQUIRES(kLinkThread);
+  void publish_soon() LOCKSLEY_REQUIRES(kLinkThread);
+  void publish() LOCKSLEY_REQUIRES(kLinkThread);
+  MachineView describe(const RemoteWorker& worker, const WorkerSession& session) const;
+
+  const Parts parts_;
+  MachinesBoard& board_;
+  asio::io_context io_{1};  // one thread runs it: fewer locks
+  std::optional<asio::executor_work_guard<IoExecutor>> work_;
+  Listener listener_;
+  HandshakeQueue handshakes_;
+
+  std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after stop()
+  std::map<WorkerLink::Id, std::shared_ptr<WorkerSession>> sessions_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  InputBudget input_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  std::pair<std::uint64_t, std::shared_ptr<Batch>> found_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  // Tickets for which replies wait, and since when.
+  std::deque<std::pair<Ticket, Nanoseconds>> settles_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  DurationHistogram settle_time_;
+  Ticket asked_for_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // the store was asked to write soon up to this one
+  Timer timer_;
+  std::optional<Nanoseconds> timer_at_ LOCKSLEY_GUARDED_BY(kLinkThread);  // of boot_time(); none: not armed
+  Timer room_timer_;
+  bool room_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  Timer view_timer_;
+  bool view_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+
+  // Set by any thread that posts, cleared by the link thread before it acts.
+  std::atomic<bool> work_is_posted_{false};
+  std::atomic<bool> stops_are_posted_{false};
+  std::atomic<bool> awaits_store_{false};
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,61 @@
+// Who a peer of the port for workers is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/accounts/users.h"
+#include "daemon/server/state/server_state.h"
+
+namespace locksley::daemon {
+
+// How a peer says who it is.
+struct LoginQuestion {
+  enum class By : std::uint8_t {
+    kConnection,  // it has said nothing: everybody, while no users are configured
+    kCertificate,
+    kPassword,
+  };
+  By by = By::kConnection;
+  std::string name;      // of the user; of kCertificate, the certificate's common name
+  std::string password;  // wiped after the check
+  std::string address;   // of the peer, without the port
+};
+
+// A user's place among its connections: taken by the login, given back when the last copy goes, on any thread.
+using ConnectionPlace = std::shared_ptr<void>;
+
+struct LoginAnswer {
+  UserRef user;  // null: it is not logged in
+  ConnectionPlace place;
+  std::string
+      refusal;  // the error reply; empty: there is none to send (the peer has to log in by a password)
+};
+
+// Answers logins by the users, the passwords and the quotas that the client port has.
+//
+// Owned by the WorkerPort; `state` outlives it, and the posts of places that are given back. The I/O thread only,
+// where nothing blocks: passwords are checked by the Authenticator's thread.
+class LoginDesk {
+ public:
+  using Done = std::function<void(LoginAnswer)>;
+
+  explicit LoginDesk(ServerState& state) : state_(state) {}
+  LoginDesk(const LoginDesk&) = delete;
+  LoginDesk& operator=(const LoginDesk&) = delete;
+
+  // Calls `done` once, on the I/O thread, within this call or later; not if the daemon ends before.
+  void ask(LoginQuestion question, Done done) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  void check_password(LoginQuestion question, Done done) LOCKSLEY_REQUIRES(kIoThread);
+  LoginAnswer admit(const UserRef& user) LOCKSLEY_REQUIRES(kIoThread);
+  LoginAnswer refuse(const LoginQuestion& question) LOCKSLEY_REQUIRES(kIoThread);
+
+  ServerState& state_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,42 @@
+// Users, handlers and lanes, for the link thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/accounts/users.h"
+#include "daemon/server/state/server_state.h"
+#include "daemon/tls/context.h"
+#include "daemon/workers/worker_host.h"
+#include "proto/limits.h"
+
+namespace locksley::daemon {
+
+// What the link thread has to know of the configuration in force, as it was when this was made. Immutable and shared:
+// the I/O thread makes one and hands it over, and the link thread keeps it until the next one comes.
+struct WorkerDirectory {
+  // Made from what is in force. `address`: where workers connect.
+  static std::shared_ptr<const WorkerDirectory> make(const ServerState& state,
+                                                     std::shared_ptr<const TlsContext> tls,
+                                                     std::string address) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Null: there is no user of this name.
+  const User* user(std::string_view name) const;
+
+  bool has_users = false;  // else every peer is `everybody`
+  UserRef everybody;
+  std::map<std::string, UserRef, std::less<>> users;  // by name
+  std::map<std::string, HandlerPlace, std::less<>>
+      handlers;                           // for remote workers; the lanes outlive the link
+  std::shared_ptr<const TlsContext> tls;  // for new connections; null: plain
+  std::vector<std::string> addresses;
+  proto::Limits limits;  // of a peer that has logged in
+  std::uint64_t max_clients = 0;
+  std::chrono::nanoseconds login_timeout{};
+};
+
+}  // namespace locksley::daemon

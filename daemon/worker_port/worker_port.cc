@@ -1,0 +1,127 @@
+#include "daemon/worker_port/worker_port.h"
+
+#include <asio/post.hpp>
+#include <utility>
+
+#include "daemon/base/endpoint_text.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+WorkerLinkOptions link_options(const config::Config& config, bool has_recovered) {
+  WorkerLinkOptions options;
+  const auto milliseconds = [](config::Duration time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+  };
+  options.lease = milliseconds(config.workers.lease);
+  options.reclaim = milliseconds(config.workers.reclaim);
+  options.has_recovered = has_recovered;
+  options.max_losses = config.workers.max_losses;
+  options.max_leased_bytes = config.workers.max_leased_bytes.count;
+  return options;
+}
+
+}  // namespace
+
+WorkerPort::~WorkerPort() {
+  const ThreadRoleScope role(kIoThread);
+  stop();
+  // The lanes outlive it.
+  for (Lane* const lane : state_.lanes()) lane->set_remote(nullptr);
+}
+
+void WorkerPort::begin() {
+  const bool has_recovered = state_.batches().active() != 0;
+  const ThreadRoleScope role(kLinkThread);
+  service_ = std::make_unique<LinkService>(
+      LinkService::Parts{.questions = questions(), .store = store_, .log = state_.shared_log()},
+      link_options(state_.config(), has_recovered), state_.machines(),
+      WorkerDirectory::make(state_, nullptr, {}));
+}
+
+LinkService::Questions WorkerPort::questions() {
+  return {
+      .log_in =
+          [this](LoginQuestion question, std::function<void(LoginAnswer)> done) {
+            asio::post(state_.io(), [this, question = std::move(question), done = std::move(done)]() mutable {
+              kIoThread.assert_held();
+              desk_.ask(std::move(question), [this, done = std::move(done)](LoginAnswer answer) {
+                asio::post(service_->io(),
+                           [done, answer = std::move(answer)]() mutable { done(std::move(answer)); });
+              });
+            });
+          },
+      .find_batch =
+          [this](std::uint64_t number, std::function<void(std::shared_ptr<Batch>)> done) {
+            asio::post(state_.io(), [this, number, done = std::move(done)] {
+              kIoThread.assert_held();
+              const auto found = state_.batches().registry().find(number);
+              std::shared_ptr<Batch> batch;
+              if (found && *found != nullptr && !(*found)->is_over()) batch = (*found)->shared();
+              asio::post(service_->io(),
+                         [done, batch = std::move(batch)]() mutable { done(std::move(batch)); });
+            });
+          },
+  };
+}
+
+std::expected<asio::ip::tcp::endpoint, std::string> WorkerPort::listen(const config::Workers& workers) {
+  const ThreadRoleScope role(kLinkThread);
+  auto bound = service_->listen(workers.address, workers.port);
+  if (bound) address_ = to_text(*bound);
+  return bound;
+}
+
+void WorkerPort::start() {
+  update();
+  thread_ = std::thread([this] {
+    const ThreadRoleScope role(kLinkThread);
+    service_->io().run();
+  });
+}
+
+void WorkerPort::update(std::shared_ptr<const TlsContext> tls) {
+  tls_ = std::move(tls);
+  if (!is_open()) return;
+  watch_lanes();
+  asio::post(service_->io(),
+             [service = service_.get(), directory = WorkerDirectory::make(state_, tls_, address_)]() mutable {
+               kLinkThread.assert_held();
+               service->set_directory(std::move(directory));
+             });
+}
+
+void WorkerPort::watch_lanes() {
+  for (const auto& [name, entry] : state_.handlers().entries()) {
+    if (!entry.is_remote) continue;
+    entry.lane.set_remote(service_.get());
+  }
+}
+
+void WorkerPort::stored(Ticket ticket) {
+  if (service_ == nullptr || !service_->awaits_store()) return;
+  asio::post(service_->io(), [service = service_.get(), ticket] {
+    kLinkThread.assert_held();
+    service->stored(ticket);
+  });
+}
+
+void WorkerPort::drain() {
+  if (!is_open()) return;
+  asio::post(service_->io(), [service = service_.get()] {
+    kLinkThread.assert_held();
+    service->drain();
+  });
+}
+
+void WorkerPort::stop() {
+  if (!thread_.joinable()) return;
+  asio::post(service_->io(), [service = service_.get()] {
+    kLinkThread.assert_held();
+    service->stop();
+  });
+  thread_.join();
+}
+
+}  // namespace locksley::daemon

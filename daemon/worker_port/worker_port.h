@@ -1,0 +1,65 @@
+// The port for remote workers, as the rest of the daemon sees it.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/state/server_state.h"
+#include "daemon/store/store.h"
+#include "daemon/worker_port/link_service.h"
+#include "daemon/worker_port/login_desk.h"
+
+namespace locksley::daemon {
+
+// The port for remote workers, with its thread. It exists in each daemon, and is opened once a handler is `remote`.
+//
+//   WorkerPort port(…);  port.begin();  port.listen(…);  port.start();  …  port.drain();  …  port.stop();
+//
+// Owned by main(); `state`, the store and the lanes outlive it. The I/O thread. Nothing blocks but stop(), until the
+// link thread has done what it does at the moment. Only listen() fails.
+class WorkerPort {
+ public:
+  // `store`: null: all is in memory only.
+  WorkerPort(ServerState& state, Store* store) : state_(state), store_(store), desk_(state) {}
+  ~WorkerPort();
+  WorkerPort(const WorkerPort&) = delete;
+  WorkerPort& operator=(const WorkerPort&) = delete;
+
+  // After the batches of an earlier process are restored, and before all that follows.
+  void begin() LOCKSLEY_REQUIRES(kIoThread);
+  // The error names the address and what the system said.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(const config::Workers& workers)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // listen() was called.
+  bool is_open() const { return !address_.empty(); }
+  // Serves from now on. After listen(), once.
+  void start() LOCKSLEY_REQUIRES(kIoThread);
+  // The configuration has changed: users, handlers, limits; or certificates. Null: plain.
+  void update(std::shared_ptr<const TlsContext> tls) LOCKSLEY_REQUIRES(kIoThread);
+  void update() LOCKSLEY_REQUIRES(kIoThread) { update(tls_); }
+  const TlsContext* tls() const { return tls_.get(); }
+  // Everything up to this ticket is on the disk.
+  void stored(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
+  // No more claims; workers are asked to hand back what has not started.
+  void drain() LOCKSLEY_REQUIRES(kIoThread);
+  // Closes all connections, and hands back what workers hold.
+  void stop() LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // Lanes whose work workers are told of.
+  void watch_lanes() LOCKSLEY_REQUIRES(kIoThread);
+  LinkService::Questions questions();
+
+  ServerState& state_;
+  Store* const store_;
+  LoginDesk desk_;
+  std::shared_ptr<const TlsContext> tls_;
+  std::string address_;                   // empty: it is not open
+  std::unique_ptr<LinkService> service_;  // null before begin()
+  std::thread thread_;
+};
+
+}  // namespace locksley::daemon

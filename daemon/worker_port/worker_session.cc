@@ -1,0 +1,261 @@
+#include "daemon/worker_port/worker_session.h"
+
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/post.hpp>
+#include <span>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/worker_port/link_service.h"
+#include "proto/hello.h"
+
+namespace locksley::daemon {
+
+WorkerSession::WorkerSession(LinkService& service, Transport transport, std::string peer)
+    : service_(service),
+      transport_(std::move(transport)),
+      peer_(std::move(peer)),
+      id_(service.link().connect({}, proto::Protocol::kResp2)),
+      connected_at_(now()),
+      wakeup_(service.io().get_executor()),
+      timer_(service.io()),
+      reader_(proto::Limits::before_authentication()),
+      input_(service.input()) {}
+
+WorkerSession::~WorkerSession() = default;
+
+Coroutine<void> WorkerSession::serve(std::shared_ptr<WorkerSession> self) {
+  kLinkThread.assert_held();
+  try {
+    co_await self->converse();
+  } catch (const std::exception& error) {
+    LogLine("connection of a worker ended by an error")
+        .with("peer", self->peer_)
+        .with("reason", error.what())
+        .write(self->service_.log(), spdlog::level::err);
+  }
+  self->end();
+}
+
+Coroutine<void> WorkerSession::converse() {
+  kLinkThread.assert_held();
+  if (transport_.is_tls() && !co_await shake_hands()) co_return;
+  // Without users everybody is logged in; a certificate may say who it is.
+  if (!is_logged_in() && !is_closing_) {
+    LoginQuestion question;
+    question.address = transport_.address().to_string();
+    if (transport_.is_tls()) question.name = transport_.tls().peer_common_name();
+    if (!question.name.empty()) question.by = LoginQuestion::By::kCertificate;
+    if (!co_await log_in(std::move(question))) co_return;
+  }
+  while (!is_dropped_) {
+    if (!is_logged_in() && now() >= connected_at_ + service_.directory().login_timeout) co_return;
+    WorkerLink& link = service_.link();
+    const bool may_read = !is_closing_ && link.accepts_commands(id_);
+    if (may_read && transport_.can_receive() && !receive()) break;
+    Turn turn = is_closing_ ? Turn::kClose : execute();
+    if (turn == Turn::kAsk) {
+      service_.after_link();
+      co_await ask();
+      turn = is_closing_ ? Turn::kClose : Turn::kYield;
+    }
+    if (is_dropped_) co_return;
+    service_.after_link();
+    if (is_dropped_) co_return;
+    if (turn == Turn::kClose) {
+      co_await say_goodbye();
+      co_return;
+    }
+    const bool has_more = turn == Turn::kYield || transport_.can_receive();
+    if (has_more && service_.link().accepts_commands(id_)) {
+      co_await asio::post(service_.io().get_executor(), kAwait);  // the others have their turns
+      continue;
+    }
+    if (transport_.is_at_end()) co_return;
+    if (reader_.is_idle()) reader_.release();
+    input_.set(reader_.memory_bytes());
+    if (!is_logged_in()) wake_at(connected_at_ + service_.directory().login_timeout);
+    transport_.wait_readable(*this);
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+}
+
+Coroutine<bool> WorkerSession::shake_hands() {
+  kLinkThread.assert_held();
+  using Then = TlsChannel::Then;
+  const Instant deadline = connected_at_ + service_.directory().login_timeout;
+  std::optional<bool> is_tls;
+  Then then = Then::kWantRead;
+  while (then == Then::kWantRead || then == Then::kWantWrite) {
+    then == Then::kWantRead ? transport_.wait_readable(*this) : transport_.wait_writable(*this);
+    wake_at(deadline);
+    if (!wakeup_.take()) co_await wakeup_.wait();
+    if (!is_tls) is_tls = transport_.looks_like_tls();
+    if (is_tls == false) {
+      transport_.become_plain();
+      fail("ERR this port speaks TLS: use rediss:// in place of redis://");
+      is_closing_ = true;
+      co_return true;
+    }
+    if (is_tls) co_await service_.handshakes().wait_for_step(transport_.address(), kAwait);
+    if (is_dropped_ || now() >= deadline) co_return false;
+    if (is_tls) then = transport_.handshake();
+  }
+  if (then != Then::kDone) co_return false;
+  transport_.expect_more();
+  co_return true;
+}
+
+bool WorkerSession::receive() {
+  constexpr std::size_t kMostRead = 256 * 1024;  // guess
+  std::span<std::byte> space = reader_.prepare();
+  space = space.first(std::min(space.size(), kMostRead));
+  const Transport::Received received = transport_.receive(space);
+  if (received.bytes == 0) return !is_dropped_;
+  if (received.is_first && !transport_.is_tls() && space.front() == Transport::kTlsFirstByte) {
+    fail("ERR this port does not speak TLS: use redis:// in place of rediss://, or set workers.tls");
+    is_closing_ = true;
+    return true;
+  }
+  reader_.commit(received.bytes);
+  service_.link().heard(id_, boot_time());
+  if (input_.set(reader_.memory_bytes())) return true;
+  fail("TOOBIG unfinished commands of workers together pass workers.max_leased_bytes");
+  is_closing_ = true;
+  return true;
+}
+
+WorkerSession::Turn WorkerSession::execute() {
+  WorkerLink& link = service_.link();
+  const Instant began = now();
+  for (int n = 1; n <= kTurnCommands; ++n) {
+    if (!link.accepts_commands(id_)) return Turn::kYield;
+    switch (reader_.next(command_)) {
+      case proto::ReadStatus::kNeedMore:
+        return Turn::kNeedMore;
+      case proto::ReadStatus::kError:
+        if (reader_.error().kind == proto::ProtocolError::Kind::kProtocol) fail(reader_.error().message);
+        return Turn::kClose;
+      case proto::ReadStatus::kComplete:
+        break;
+    }
+    if (command_.arguments.empty()) continue;
+    if (const auto own = execute_own()) {
+      if (*own != Turn::kNeedMore) return *own;
+    } else {
+      link.execute(id_, command_.arguments, boot_time());
+    }
+    if (now() - began > kTurnTime) return Turn::kYield;
+  }
+  return Turn::kYield;
+}
+
+void WorkerSession::send() {
+  if (is_dropped_) return;
+  if (!flush()) return drop("the peer has gone");
+  if (!service_.link().output(id_).empty()) transport_.wait_writable(*this);
+  measure_round_trip();
+}
+
+bool WorkerSession::flush() {
+  proto::OutputBuffer& output = service_.link().output(id_);
+  while (!output.empty()) {
+    std::array<std::string_view, 32> views;
+    const std::size_t used = output.gather(views);
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < used; ++i) total += views[i].size();
+    const std::optional<std::size_t> sent = transport_.send(std::span(views).first(used));
+    if (!sent) return false;
+    output.consume(*sent);
+    if (*sent < total) return true;
+  }
+  output.release();
+  return true;
+}
+
+void WorkerSession::measure_round_trip() {
+  const Instant at = now();
+  if (at - measured_at_ < kRoundTripPeriod) return;
+  measured_at_ = at;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(transport_.socket().native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  service_.link().note_round_trip(id_, std::chrono::microseconds(info.tcpi_rtt));
+}
+
+void WorkerSession::directory_changed() {
+  if (!is_logged_in()) return;
+  const WorkerDirectory& directory = service_.directory();
+  reader_.set_limits(directory.limits);
+  if (user_->is_everybody()) {
+    if (directory.has_users) drop("users are configured now, and it has not logged in");
+    return;
+  }
+  const auto found = directory.users.find(user_->name());
+  if (found == directory.users.end()) return drop("its user was removed");
+  const User& current = *found->second;
+  if (logged_in_by_ == LoginQuestion::By::kPassword && current.password_hash() != user_->password_hash()) {
+    return drop("its user's password has changed");
+  }
+  if (logged_in_by_ == LoginQuestion::By::kCertificate && current.certificate() != user_->certificate()) {
+    return drop("its user's certificate has changed");
+  }
+  user_ = found->second;
+  if (!user_->may(proto::CommandGroup::kWork)) drop("its user may no longer work");
+}
+
+void WorkerSession::drop(std::string_view reason) {
+  if (std::exchange(is_dropped_, true)) return;
+  LogLine("connection of a worker dropped")
+      .with("peer", peer_)
+      .with("reason", reason)
+      .write(service_.log(), spdlog::level::debug);
+  wakeup_.wake();
+}
+
+void WorkerSession::fail(std::string_view text) { service_.link().reply(id_).error(text); }
+
+void WorkerSession::wake_at(Instant at) {
+  if (timer_at_ <= at) return;
+  timer_at_ = at;
+  timer_.expires_at(at);
+  timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (error) return;
+    self->timer_at_ = kNever;
+    self->wakeup_.wake_here();
+  });
+}
+
+Coroutine<void> WorkerSession::say_goodbye() {
+  kLinkThread.assert_held();
+  // As the client port: says that nothing more comes, and reads until the peer has seen it.
+  const Instant deadline = now() + kFarewell;
+  bool is_shut = false;
+  while (!is_dropped_ && now() < deadline) {
+    if (!flush()) co_return;
+    const bool is_sent = service_.link().output(id_).empty();
+    if (is_sent && !std::exchange(is_shut, true)) transport_.shut();
+    const Transport::Left left = transport_.discard();
+    if (left == Transport::Left::kEnd && is_sent) co_return;
+    if (left != Transport::Left::kEnd) transport_.wait_readable(*this);
+    if (!is_sent) transport_.wait_writable(*this);
+    wake_at(deadline);
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+}
+
+void WorkerSession::end() {
+  is_dropped_ = true;
+  transport_.close();
+  timer_.cancel();
+  user_.reset();
+  place_.reset();
+  service_.ended(*this);
+}
+
+}  // namespace locksley::daemon

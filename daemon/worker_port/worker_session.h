@@ -1,0 +1,115 @@
+// A connection to the port for workers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/io.h"
+#include "daemon/base/time.h"
+#include "daemon/base/wakeup.h"
+#include "daemon/tls/transport.h"
+#include "daemon/worker_port/input_budget.h"
+#include "daemon/worker_port/link_thread.h"
+#include "daemon/worker_port/login_desk.h"
+#include "daemon/workers/worker_link.h"
+#include "proto/command_reader.h"
+
+namespace locksley::daemon {
+
+class LinkService;
+
+// One connection of a worker: TLS, login, and the commands. Those of connections it answers by itself (HELLO, AUTH, PING
+// and what stock clients send at first); all others go to the link.
+//
+// One coroutine, serve(), as that of the client port (daemon/server/session/session.h): it sleeps on one Wakeup, reads
+// and writes what is possible at once, and looks at what is the case. The link answers later, too: the service then
+// calls send().
+// Owned by the service until the coroutine ends, and by pending waits. The link thread only. Nothing blocks. An error
+// of the connection ends this connection alone: what its worker holds goes back.
+class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
+ public:
+  WorkerSession(LinkService& service, Transport transport, std::string peer) LOCKSLEY_REQUIRES(kLinkThread);
+  ~WorkerSession();
+  WorkerSession(const WorkerSession&) = delete;
+  WorkerSession& operator=(const WorkerSession&) = delete;
+
+  static Coroutine<void> serve(std::shared_ptr<WorkerSession> self);
+
+  // Its number among the link's connections.
+  WorkerLink::Id id() const { return id_; }
+  const std::string& peer() const { return peer_; }
+  // Sends what the link has written for it, as much as the socket takes; the rest when it takes more.
+  void send() LOCKSLEY_REQUIRES(kLinkThread);
+  // The users in force have changed.
+  void directory_changed() LOCKSLEY_REQUIRES(kLinkThread);
+  // The connection closes, without a word; the log's line says why.
+  void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
+  // For Transport.
+  void socket_is_ready() { wakeup_.wake_here(); }
+  void wake() { wakeup_.wake(); }
+
+ private:
+  enum class Turn : std::uint8_t {
+    kNeedMore,  // all that has come is done
+    kYield,     // the others have their turns
+    kAsk,       // a command waits for the I/O thread: ask()
+    kClose,     // once what is written is out
+  };
+  // Guesses, as those of the client port.
+  static constexpr int kTurnCommands = 256;
+  static constexpr auto kTurnTime = std::chrono::microseconds(250);
+  static constexpr auto kFarewell = std::chrono::seconds(1);
+  static constexpr auto kRoundTripPeriod = std::chrono::milliseconds(100);
+
+  // worker_session.cc
+  Coroutine<void> converse();
+  Coroutine<bool> shake_hands();
+  Coroutine<void> say_goodbye();
+  bool receive() LOCKSLEY_REQUIRES(kLinkThread);
+  Turn execute() LOCKSLEY_REQUIRES(kLinkThread);
+  // False: the peer has gone.
+  bool flush() LOCKSLEY_REQUIRES(kLinkThread);
+  void measure_round_trip() LOCKSLEY_REQUIRES(kLinkThread);
+  void wake_at(Instant at);
+  void fail(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
+  void end() LOCKSLEY_REQUIRES(kLinkThread);
+
+  // worker_session_login.cc
+  // The commands that need no worker. None: the link's.
+  std::optional<Turn> execute_own() LOCKSLEY_REQUIRES(kLinkThread);
+  void client_command() LOCKSLEY_REQUIRES(kLinkThread);
+  // HELLO, AUTH and RECLAIM.
+  Coroutine<void> ask();
+  Coroutine<void> hello();
+  Coroutine<void> auth();
+  Coroutine<void> reclaim();
+  Coroutine<bool> log_in(LoginQuestion question);
+  void set_user(UserRef user, ConnectionPlace place, LoginQuestion::By by) LOCKSLEY_REQUIRES(kLinkThread);
+  bool is_logged_in() const { return user_ != nullptr; }
+
+  LinkService& service_;
+  Transport transport_;
+  const std::string peer_;
+  const WorkerLink::Id id_;
+  const Instant connected_at_;
+  Wakeup wakeup_;
+  Timer timer_;
+  Instant timer_at_ = kNever;
+  proto::CommandReader reader_;
+  proto::Command command_;
+  InputBudget::Share input_;
+  proto::Protocol protocol_ = proto::Protocol::kResp2;
+  std::string name_;  // of CLIENT SETNAME
+
+  UserRef user_;  // null: a stranger
+  ConnectionPlace place_;
+  LoginQuestion::By logged_in_by_ = LoginQuestion::By::kConnection;
+  Instant measured_at_{};
+  bool is_dropped_ = false;
+  bool is_closing_ = false;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,197 @@
+// Who a worker is, and the commands that need no worker.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "daemon/worker_port/link_service.h"
+#include "daemon/worker_port/worker_session.h"
+#include "proto/hello.h"
+#include "proto/number.h"
+#include "proto/text.h"
+
+namespace locksley::daemon {
+
+using proto::equals_ignoring_case;
+
+std::optional<WorkerSession::Turn> WorkerSession::execute_own() {
+  const proto::ArgumentList& arguments = command_.arguments;
+  const std::string_view name = arguments[0];
+  WorkerLink& link = service_.link();
+  const auto is = [&name](std::string_view word) { return equals_ignoring_case(name, word); };
+  if (is("HELLO") || is("AUTH")) {
+    link.end_claim(id_, boot_time());
+    return Turn::kAsk;
+  }
+  if (is("QUIT")) {
+    link.end_claim(id_, boot_time());
+    link.reply(id_).ok();
+    is_closing_ = true;
+    return Turn::kClose;
+  }
+  if (!is_logged_in()) {
+    fail(proto::kNoAuth);
+    return Turn::kNeedMore;
+  }
+  if (is("RECLAIM")) return Turn::kAsk;
+  if (is("PING") || is("ECHO") || is("SELECT") || is("CLIENT") || is("INFO")) {
+    link.end_claim(id_, boot_time());
+    client_command();
+    return Turn::kNeedMore;
+  }
+  return std::nullopt;
+}
+
+void WorkerSession::client_command() {
+  const proto::ArgumentList& arguments = command_.arguments;
+  const std::string_view name = arguments[0];
+  proto::ReplyWriter reply = service_.link().reply(id_);
+  const auto is = [&](std::size_t place, std::string_view word) {
+    return arguments.size() > place && equals_ignoring_case(arguments[place], word);
+  };
+  const auto wrong_number = [&](std::string_view command) {
+    reply.error(fmt::format("ERR wrong number of arguments for '{}' command", command));
+  };
+  if (is(0, "PING")) {
+    if (arguments.size() > 2) return wrong_number("ping");
+    return arguments.size() == 2 ? reply.bulk(arguments[1]) : reply.simple("PONG");
+  }
+  if (is(0, "ECHO")) return arguments.size() == 2 ? reply.bulk(arguments[1]) : wrong_number("echo");
+  if (is(0, "SELECT")) {
+    if (arguments.size() != 2) return wrong_number("select");
+    return arguments[1] == "0" ? reply.ok() : reply.error("ERR DB index is out of range");
+  }
+  if (is(0, "INFO")) {
+    return reply.verbatim(
+        fmt::format("# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\nloading:0\r\n"
+                    "role:master\r\n",
+                    proto::kRedisVersion));
+  }
+  if (is(1, "SETNAME") && arguments.size() == 3) {
+    if (!proto::is_client_name(arguments[2])) return reply.error(proto::kBadClientName);
+    name_ = arguments[2];
+    return reply.ok();
+  }
+  if (is(1, "GETNAME") && arguments.size() == 2) return name_.empty() ? reply.null() : reply.bulk(name_);
+  if (is(1, "ID") && arguments.size() == 2) return reply.integer(static_cast<std::int64_t>(id_));
+  if (is(1, "SETINFO") && arguments.size() == 4) return reply.ok();
+  reply.error(fmt::format("ERR unknown subcommand '{}'. Try CLIENT HELP.",
+                          proto::printable(arguments.size() > 1 ? arguments[1] : name)));
+}
+
+Coroutine<void> WorkerSession::ask() {
+  kLinkThread.assert_held();
+  const std::string_view name = command_.arguments[0];
+  if (equals_ignoring_case(name, "HELLO")) {
+    co_await hello();
+  } else if (equals_ignoring_case(name, "AUTH")) {
+    co_await auth();
+  } else {
+    co_await reclaim();
+  }
+}
+
+Coroutine<void> WorkerSession::hello() {
+  kLinkThread.assert_held();
+  proto::ArgumentList& arguments = command_.arguments;
+  const auto hello = proto::parse_hello(arguments, protocol_);
+  if (!hello) {
+    fail(hello.error());
+    co_return;
+  }
+  if (hello->name && !proto::is_client_name(*hello->name)) {
+    fail(proto::kBadClientName);
+    co_return;
+  }
+  if (hello->user != 0) {
+    LoginQuestion question{.by = LoginQuestion::By::kPassword,
+                           .name = std::string(arguments[hello->user]),
+                           .password = std::string(arguments[hello->user + 1]),
+                           .address = transport_.address().to_string()};
+    arguments.wipe(hello->user + 1);
+    if (!co_await log_in(std::move(question))) co_return;
+  } else if (!is_logged_in()) {
+    fail(proto::kHelloNoAuth);
+    co_return;
+  }
+  if (hello->name) name_ = *hello->name;
+  protocol_ = hello->protocol;
+  service_.link().set_protocol(id_, protocol_);
+  proto::write_hello(service_.link().reply(id_), protocol_, id_);
+}
+
+Coroutine<void> WorkerSession::auth() {
+  kLinkThread.assert_held();
+  proto::ArgumentList& arguments = command_.arguments;
+  if (arguments.size() != 2 && arguments.size() != 3) {
+    fail("ERR wrong number of arguments for 'auth' command");
+    co_return;
+  }
+  const bool names_user = arguments.size() == 3;
+  if (!names_user && !service_.directory().has_users) {
+    fail(proto::kAuthWithoutUsers);
+    co_return;
+  }
+  const std::size_t password = names_user ? 2 : 1;
+  LoginQuestion question{.by = LoginQuestion::By::kPassword,
+                         .name = names_user ? std::string(arguments[1]) : std::string("default"),
+                         .password = std::string(arguments[password]),
+                         .address = transport_.address().to_string()};
+  arguments.wipe(password);
+  if (co_await log_in(std::move(question))) service_.link().reply(id_).ok();
+}
+
+// False: the connection closes, or the answer was a refusal, which is written.
+Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
+  kLinkThread.assert_held();
+  const LoginQuestion::By by = question.by;
+  auto answer = std::make_shared<std::optional<LoginAnswer>>();
+  service_.questions().log_in(std::move(question), [self = shared_from_this(), answer](LoginAnswer result) {
+    *answer = std::move(result);
+    self->wakeup_.wake();
+  });
+  while (!answer->has_value() && !is_dropped_) {
+    if (!wakeup_.take()) co_await wakeup_.wait();
+  }
+  if (is_dropped_) co_return false;
+  LoginAnswer& got = **answer;
+  if (got.user == nullptr) {
+    // Who has not asked for a login is a stranger who may do so.
+    if (!got.refusal.empty()) fail(got.refusal);
+    co_return by != LoginQuestion::By::kPassword&& got.refusal.empty();
+  }
+  set_user(std::move(got.user), std::move(got.place), by);
+  co_return true;
+}
+
+void WorkerSession::set_user(UserRef user, ConnectionPlace place, LoginQuestion::By by) {
+  user_ = std::move(user);
+  place_ = std::move(place);
+  logged_in_by_ = by;
+  input_.set_user(user_->name());
+  reader_.set_limits(service_.directory().limits);
+  service_.link().set_user(id_, user_->name());
+}
+
+// The batch that it names is known to the I/O thread alone.
+Coroutine<void> WorkerSession::reclaim() {
+  kLinkThread.assert_held();
+  const auto number = command_.arguments.size() > 1 ? proto::parse_uint64(command_.arguments[1])
+                                                    : std::optional<std::uint64_t>();
+  if (number) {
+    auto answer = std::make_shared<std::optional<std::shared_ptr<Batch>>>();
+    service_.questions().find_batch(*number,
+                                    [self = shared_from_this(), answer](std::shared_ptr<Batch> batch) {
+                                      *answer = std::move(batch);
+                                      self->wakeup_.wake();
+                                    });
+    while (!answer->has_value() && !is_dropped_) {
+      if (!wakeup_.take()) co_await wakeup_.wait();
+    }
+    if (is_dropped_) co_return;
+    service_.set_found(*number, std::move(**answer));
+  }
+  service_.link().execute(id_, command_.arguments, boot_time());
+  service_.set_found(0, nullptr);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,278 @@
+#!/usr/bin/python3
+"""Remote workers as the port serves them: leases, results, losses, logins, the store, restarts. By connections that a test drives by hand; the
+state machine itself has unit tests, with all its orders of events."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from certificates import Authority
+from locksley_daemon import Daemon, DaemonTest, merged
+from programs import shell
+from remote_worker import RemoteWorker, port_for_workers
+from resp import Connection
+from tls_client import TlsConnection, client_context
+from users import PASSWORD, users
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "deploy/examples"
+
+
+class RemoteTest(DaemonTest):
+    SETTINGS = {"workers": {"port": 0}, "handlers": {"shout": {"remote": True}}}
+
+    def serve(self, settings=None):
+        self.daemon = self.start(merged(self.SETTINGS, settings or {}))
+        return self.connect(self.daemon)
+
+    def worker(self, *handlers, **options):
+        worker = RemoteWorker(self.daemon, *(handlers or ["shout"]), **options)
+        self.addCleanup(worker.close)
+        return worker
+
+    def folder_of_test(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return pathlib.Path(folder.name)
+
+
+class Leases(RemoteTest):
+    def test_jobs_run_elsewhere_and_their_results_are_here(self):
+        connection = self.serve()
+        worker = self.worker(slots=2)
+        batch = connection("SUBMIT", "shout", "JOBS", "a", "b", "c", "d")
+        rows = {}
+        while len(rows) < 4:
+            lease = worker.claim()
+            self.assertEqual((lease.handler, lease.id, lease.attempt), ("shout", batch, 1))
+            outputs = [payload.upper() for payload in lease.payloads]
+            recorded, left = worker.settle(lease, outputs)
+            self.assertEqual((recorded, left), (len(outputs), 0))
+            rows.update(zip(range(lease.first, lease.end), outputs))
+        self.assertEqual(connection.wait(batch)["ok"], 4)
+        self.assertEqual({index: output for index, _, output in connection.results(batch)}, rows)
+        self.assertEqual(rows, dict(enumerate("ABCD")))
+
+    def test_a_claim_waits_until_there_is_a_job(self):
+        connection = self.serve()
+        worker = self.worker()
+        self.assertIsNone(worker.claim(block=0))
+        submits = threading.Timer(0.05, lambda: connection("SUBMIT", "shout", "JOBS", "x"))
+        submits.start()
+        self.assertEqual(worker.claim().payloads, ["x"])
+        submits.join()
+
+    def test_a_run_is_answered_with_a_remote_result(self):
+        connection = self.serve()
+        worker = self.worker()
+        done = threading.Event()
+        thread = threading.Thread(target=worker.work, args=(str.upper, done.is_set))
+        thread.start()
+        try:
+            self.assertEqual(connection("RUN", "shout", "JOBS", "hello"), [["ok", "HELLO"]])
+        finally:
+            done.set()
+            thread.join()
+
+    def test_a_range_is_leased_without_payloads(self):
+        connection = self.serve()
+        worker = self.worker()
+        batch = connection("SUBMIT", "shout", "RANGE", 10, 20, "page-{}")
+        lease = worker.claim()
+        self.assertEqual((lease.payloads, lease.range), ([], [10 + lease.first, "page-{}"]))
+        worker.settle(lease, ["seen"] * lease.count)
+        self.assertGreater(connection.status(batch)["ok"], 0)
+
+    def test_statuses_of_jobs(self):
+        connection = self.serve()
+        worker = self.worker()
+        batch = connection("SUBMIT", "shout", "JOBS", *"abc")
+        seen = {}
+        while len(seen) < 3:
+            lease = worker.claim()
+            for index in range(lease.first, lease.end):
+                status = ("ok", "error", "timeout")[index]
+                worker.settle(lease, [f"it was {status}"], status, first=index)
+                seen[index] = status
+        status = connection.wait(batch)
+        self.assertEqual((status["ok"], status["failed"]), (1, 2))
+        self.assertEqual({row[0]: row[1] for row in connection.results(batch)}, seen)
+
+    def test_what_a_lost_connection_held_goes_to_others_once(self):
+        connection = self.serve()
+        first, second = self.worker(), self.worker()
+        batch = connection("SUBMIT", "shout", "JOBS", *"abcd")
+        lost = first.claim()
+        first.close()
+        rest = {}
+        while len(rest) < 4:
+            lease = second.claim()
+            second.settle(lease, lease.payloads)
+            rest.update(zip(range(lease.first, lease.end), lease.payloads))
+        self.assertEqual(connection.wait(batch)["ok"], 4)
+        self.assertGreater(lost.count, 0)
+        self.assertEqual(len(connection.results(batch)), 4)
+
+    def test_a_wrong_lease_is_lost_and_records_nothing(self):
+        connection = self.serve()
+        worker, other = self.worker(), self.worker()
+        batch = connection("SUBMIT", "shout", "JOBS", "a")
+        lease = worker.claim()
+        for name in ("1-1", "0-0", lease.name + "1"):
+            self.assert_error("LOST", worker.ask("SETTLE", name, "ok", 0, "X"))
+        self.assert_error("LOST", other.ask("SETTLE", lease.name, "ok", 0, "X"))
+        self.assert_error("ERR", worker.ask("SETTLE", lease.name, "ok", 0, "X", "too many"))
+        self.assertEqual(connection.status(batch)["ok"], 0)
+        self.assertEqual(worker.settle(lease, ["A"]), [1, 0])
+        self.assert_error("LOST", worker.ask("SETTLE", lease.name, "ok", 0, "again"))
+        self.assertEqual(connection.results(batch), [[0, "ok", "A"]])
+
+    def test_cancel_and_push(self):
+        connection = self.serve()
+        worker = self.worker(push=True)
+        batch = connection("SUBMIT", "shout", "JOBS", "a")
+        lease = worker.claim()
+        connection("CANCEL", batch)
+        self.assertEqual(worker.read(), ["STOP", lease.name])
+        self.assertEqual(worker.settle(lease, ["stopped"], "cancelled"), [1, 0])
+        self.assertEqual(connection.wait(batch)["state"], "cancelled")
+
+    def test_max_running_bounds_all_machines(self):
+        connection = self.serve({"handlers": {"shout": {"remote": True, "max_running": 2}}})
+        workers = [self.worker() for _ in range(3)]
+        connection("SUBMIT", "shout", "JOBS", *"abcdefghij")
+        leases = [worker.claim("JOBS", 1, block=0) for worker in workers]
+        self.assertEqual(sum(lease is not None for lease in leases), 2)
+        workers[0].settle(leases[0], leases[0].payloads)
+        self.assertIsNotNone(workers[2].claim("JOBS", 1))
+
+    def test_here_and_there(self):
+        """`concurrency` bounds this machine alone."""
+        with_program = {"handlers": {"here": {**shell(concurrency=1), "remote": True}}}
+        connection = self.serve(with_program)
+        worker = self.worker("here")
+        batch = connection("SUBMIT", "here", "JOBS", *["sleep 0.02; echo -n here"] * 20)
+        lease = worker.claim("JOBS", 1)
+        worker.settle(lease, ["there"])
+        self.assertEqual(connection.wait(batch)["ok"], 20)
+        outputs = [row[2] for row in connection.results(batch)]
+        self.assertEqual((outputs.count("there"), outputs.count("here")), (1, 19))
+
+
+class Doors(RemoteTest):
+    def test_before_join(self):
+        self.serve()
+        stranger = self.worker(join=False)
+        self.assertEqual(stranger("PING"), "PONG")
+        for command in (["CLAIM"], ["BEAT"], ["LEAVE"], ["SETTLE", "1-1", "ok", 0, "x"]):
+            self.assert_error("NOTJOINED", stranger.ask(*command))
+        self.assert_error("NOHANDLER", stranger.ask("JOIN", "me", "SLOTS", 1, "HANDLERS", "nobody"))
+        self.assert_error("NOHANDLER", stranger.ask("JOIN", "me", "SLOTS", 1, "HANDLERS", "echo"))
+
+    def test_only_who_may_work_joins(self):
+        self.serve(merged(users(renderer={"commands": ["work"], "handlers": ["shout"]}, alice={}), {"handlers": {"other": {"remote": True}}}))
+        self.assert_error("NOAUTH", self.worker(join=False).ask("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout"))
+        self.assert_error("WRONGPASS", self.worker(join=False).ask("AUTH", "renderer", "wrong"))
+        alice = self.worker(join=False, user="alice", password=PASSWORD.format("alice"))
+        self.assert_error("NOPERM", alice.ask("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout"))
+        renderer = self.worker(join=False, user="renderer", password=PASSWORD.format("renderer"))
+        self.assert_error("NOPERM", renderer.ask("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout", "other"))
+        self.assertEqual(renderer.map("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout")["lease_ms"], 10_000)
+        client = Connection(self.daemon.host, self.daemon.port)
+        self.addCleanup(client.close)
+        client("AUTH", "renderer", PASSWORD.format("renderer"))
+        self.assert_error("NOPERM", client.ask("SUBMIT", "shout", "JOBS", "a"))
+
+    def test_tls(self):
+        folder = self.folder_of_test()
+        authority = Authority(folder, "authority")
+        self.serve({"workers": {"tls": authority.issue("server").settings()}})
+        with TlsConnection("127.0.0.1", port_for_workers(self.daemon), client_context(str(authority.certificate))) as worker:
+            self.assertEqual(worker("PING"), "PONG")
+            self.assertEqual(worker.map("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout")["worker"], "me")
+        plain = self.worker(join=False)
+        plain.send(b"PING\r\n")
+        self.assertIn("this port speaks TLS", plain.read())
+
+    def test_a_login_that_changes_closes_what_it_opened(self):
+        settings = merged(self.SETTINGS, users(renderer={"commands": ["work"]}))
+        self.serve(settings)
+        worker = self.worker(user="renderer", password=PASSWORD.format("renderer"))
+        admin = merged(settings, users(other={"commands": ["work"]}))
+        del admin["users"]["renderer"]
+        self.daemon.configure(admin)
+        self.daemon.send_signal(1)
+        self.assertEqual(worker.socket.recv(1), b"")
+
+    def test_garbage_ends_its_own_connection_alone(self):
+        self.serve()
+        good = self.worker()
+        for bytes_ in (b"*1\r\n$-5\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"*99999999999\r\n"):
+            bad = self.worker(join=False)
+            bad.send(bytes_)
+            bad.socket.settimeout(10)
+            while bad.socket.recv(4096):
+                pass
+        self.assertEqual(good("PING"), "PONG")
+
+
+class Restarts(RemoteTest):
+    def serve(self, settings=None):
+        """A daemon that may be killed; the last one ends as any other."""
+        self.daemon = Daemon(merged(self.SETTINGS, settings or {}))
+        self.addCleanup(lambda daemon=self.daemon: daemon.process.returncode == -9 or daemon.close())
+        return self.connect(self.daemon)
+
+    def kill(self):
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self.daemon.process.stdout.close()
+        shutil.rmtree(self.daemon.folder)
+
+    def test_a_worker_reclaims_what_it_runs(self):
+        folder = self.folder_of_test()
+        connection = self.serve({"store": {"path": str(folder / "store")}, "workers": {"reclaim": "30s"}})
+        worker = self.worker()
+        batch = connection("SUBMIT", "shout", "JOBS", *"abc")
+        lease = worker.claim("JOBS", 2)
+        self.kill()
+        connection = self.serve({"store": {"path": str(folder / "store")}, "workers": {"reclaim": "30s"}})
+        again = self.worker()
+        self.assertIsNone(again.claim(block=0))
+        name, held = again("RECLAIM", lease.batch, lease.attempt, lease.first, lease.end)
+        self.assertEqual(held, [[lease.first, lease.end]])
+        self.assertEqual(again("SETTLE", name, "ok", lease.first, *[p.upper() for p in lease.payloads]), [lease.count, 0])
+        self.assertEqual(connection.status(batch)["ok"], lease.count)
+
+    def test_settled_is_on_the_disk(self):
+        folder = self.folder_of_test()
+        connection = self.serve({"store": {"path": str(folder / "store")}})
+        worker = self.worker()
+        batch = connection("SUBMIT", "shout", "JOBS", *"abc")
+        done = 0
+        while done < 3:
+            lease = worker.claim()
+            done += worker.settle(lease, [p.upper() for p in lease.payloads])[0]
+        self.kill()
+        connection = self.serve({"store": {"path": str(folder / "store")}})
+        self.assertEqual(sorted(row[2] for row in connection.results(batch)), ["A", "B", "C"])
+
+
+class Examples(RemoteTest):
+    def test_the_example_in_python_as_it_stands(self):
+        connection = self.serve()
+        url = f"redis://127.0.0.1:{port_for_workers(self.daemon)}"
+        program = subprocess.Popen([sys.executable, "-B", str(EXAMPLES / "worker/shout.py"), url])
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        batch = connection("SUBMIT", "shout", "JOBS", *[f"word-{n}" for n in range(1000)])
+        self.assertEqual(connection.wait(batch)["ok"], 1000)
+        self.assertEqual({row[0]: row[2] for row in connection.results(batch)}, {n: f"WORD-{n}" for n in range(1000)})
+
+
+if __name__ == "__main__":
+    unittest.main()

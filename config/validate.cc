@@ -166,8 +166,8 @@ class CrossChecker {
     const bool is_loopback = workers.address == "::1" || workers.address.starts_with("127.");
     if (!is_loopback && workers.tls.certificate.empty() && workers.insecure == Plain::kOnThisMachine) {
       report("workers.tls", {"workers.address", "workers.tls.certificate", "workers.insecure"},
-             "a certificate, because payloads and results pass the network; or insecure: true where nobody "
-             "else can read it",
+             "a certificate, because payloads and results pass the network; or insecure: true where no "
+             "other machine is on the way",
              "none with the address " + shown(workers.address));
     }
   }
@@ -288,7 +288,8 @@ class CrossChecker {
     const bool is_remote = handler.remote == Remote::kYes;
     if (kinds > 1 || (kinds == 0 && !is_remote)) {
       report(path, {path + ".command", path + ".worker", path + ".plugin", path + ".remote"},
-             "exactly one of command, worker and plugin, or remote: true",
+             kinds == 0 ? "exactly one of command, worker and plugin, or remote: true"
+                        : "exactly one of command, worker and plugin",
              kinds == 0 ? "none" : std::to_string(kinds));
       return;
     }

@@ -60,7 +60,7 @@ class Lane {
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
 
-  // From now on `executors` are told, too. Null: nobody, though a call of a moment ago may still be on its way. Outlive
+  // From now on `executors` are told, too. Null: no more, though a call of a moment ago may still be on its way. Outlive
   // the lane's last batch. Any time.
   void set_remote(RemoteExecutors* executors) {
     // [lane-remote] release and acquire: who finds the pointer sees the object whole.

@@ -53,7 +53,7 @@ ARROWS = {
     "daemon/tls": [*_GROUND, "daemon/tls"],
     "daemon/upstream": [*_GROUND, "daemon/upstream"],
     # The link to remote workers: it knows nothing of the server that has the batches.
-    "daemon/workers": [*_OURS, "daemon/base", "daemon/workers"],
+    "daemon/workers": [*_OURS, "daemon/base", "daemon/metrics", "daemon/workers"],
     "daemon/worker_port": [*_SERVER, "daemon/workers", "daemon/server/accounts", "daemon/server/records", "daemon/server/batches",
                            "daemon/server/state", "daemon/worker_port"],
     "daemon/server": [*_SERVER, "daemon/server"],

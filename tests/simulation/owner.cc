@@ -24,16 +24,16 @@ void Owner::make_lanes() {
   places_["a"] = {.lane = shared_.get(), .gate = shared_->add_gate({}).value()};
   places_["b"] = {.lane = shared_.get(), .gate = shared_->add_gate({}).value()};
   places_["c"] = {.lane = own_.get(), .gate = 0};
-  for (Lane* const lane : {shared_.get(), own_.get()}) {
-    lane->on_remote_work([this] {
-      if (std::exchange(wakes_soon_, true)) return;
-      clock_.after(0ns, [this, alive = alive_] {
-        if (!*alive) return;
-        wakes_soon_ = false;
-        act([this] { link_->wake(clock_.now()); });
-      });
-    });
-  }
+  for (Lane* const lane : {shared_.get(), own_.get()}) lane->set_remote(this);
+}
+
+void Owner::lane_has_work() {
+  if (std::exchange(wakes_soon_, true)) return;
+  clock_.after(0ns, [this, alive = alive_] {
+    if (!*alive) return;
+    wakes_soon_ = false;
+    act([this] { link_->wake(clock_.now()); });
+  });
 }
 
 void Owner::start() {

@@ -22,7 +22,7 @@ namespace locksley::daemon::simulation {
 
 // Serves the handlers `a` and `b`, which share a lane, and `c`, which has its own. It may be paused, as by SIGSTOP,
 // and crash, as by kill -9; then it starts again with what its disk has. One thread.
-class Owner final : public WorkerHost {
+class Owner final : public WorkerHost, public RemoteExecutors {
  public:
   Owner(Clock& clock, WorkerLinkOptions options, std::uint64_t seed);
   ~Owner() override;
@@ -49,6 +49,11 @@ class Owner final : public WorkerHost {
     std::uint64_t claims = 0, lost = 0, timed_out = 0, cuts = 0, yielded = 0, reclaimed = 0;
   };
   Totals totals() const;
+
+  // ---- RemoteExecutors ----
+
+  void lane_has_work() override;
+  void lane_has_stops() override {}  // it looks by itself
 
   // ---- WorkerHost ----
 

@@ -278,7 +278,6 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
     if (row.digest) digest = Digest{row.digest->low, row.digest->high};
     payloads = std::make_unique<UncachedPayloads>(parts_.store->payloads(sequence), history.jobs, digest);
   }
-  row.options.gate = entry.gate;
   row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
   row.options.gate = entry.gate;
   // Not make_shared: the store's weak_ptr to it would hold its memory after its end.

@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:7:1: shutdwn: unknown key; did you mean \"shutdown\"?\n"},
         BadFile{
             "ColumnsCountCharacters", "{\"h\xC3\xA9\": 1, pool: {workers: x}}\n",
-            "f:1:2: h\xC3\xA9: unknown key, expected listen, http, pool, scheduling, limits, store, lanes, "
+            "f:1:2: h\xC3\xA9: unknown key, expected listen, http, workers, pool, scheduling, limits, store, lanes, "
             "handlers, "
             "users, upstream, metrics, log, process or shutdown\n"
             "f:1:27: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},
@@ -228,7 +228,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"TimeoutFinerThanABatchCouldSay", "handlers:\n  a: {command: [cat], timeout: 1500us}\n",
                 "f:2:32: handlers.a.timeout: expected whole milliseconds, found \"1500us\"\n"},
         BadFile{"HandlerOfNoKind", "handlers:\n  a: {}\n",
-                "f:2:3: handlers.a: expected exactly one of command, worker and plugin, found none\n"},
+                "f:2:3: handlers.a: expected exactly one of command, worker and plugin, or remote: true, "
+                "found none\n"},
         BadFile{"HandlerOfTwoKinds", "handlers:\n  a: {command: [x], plugin: y}\n",
                 "f:2:3: handlers.a: expected exactly one of command, worker and plugin, found 2\n"},
         BadFile{"HandlerThatIsNothing", "handlers:\n  a:\n",
@@ -299,11 +300,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"$argon2id$v=19$m=9999999,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA\"}\n",
                 "f:2:23: users.al.password_hash: expected the argon2id hash that `locksley hash-password` "
                 "prints, found m=9999999, more than 262144\n"},
-        BadFile{
-            "UserWithUnknownCommands", "users:\n  al: {certificate: al, commands: [read, sumbit]}\n",
-            "f:2:42: users.al.commands[1]: expected submit, read, control or admin, found \"sumbit\"; did "
-            "you mean "
-            "\"submit\"?\n"}),
+        BadFile{"UserWithUnknownCommands", "users:\n  al: {certificate: al, commands: [read, sumbit]}\n",
+                "f:2:42: users.al.commands[1]: expected submit, read, control, admin or work, found "
+                "\"sumbit\"; did "
+                "you mean "
+                "\"submit\"?\n"}),
     name_of);
 
 }  // namespace

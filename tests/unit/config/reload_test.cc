@@ -15,6 +15,14 @@ Config all_changed() {
   Config config;
   config.listen = {"::1", 1, 2, {"a", "b", "c", ClientCertificates::kOptional}};
   config.http = {"::1", 2, HttpLogin::kUsers, "t", {"g"}, {"d", "e", "f", ClientCertificates::kOptional}};
+  config.workers = {.address = "::1",
+                    .port = 3,
+                    .tls = {"h", "i", "j", ClientCertificates::kOptional},
+                    .insecure = Plain::kEverywhere,
+                    .lease = 1min,
+                    .reclaim = 1s,
+                    .max_losses = 1,
+                    .max_leased_bytes = Bytes{1}};
   config.pool = {3};
   config.scheduling = {Share::kJobs, 2ms, 1};
   config.limits = {1,         2,  Bytes{3}, Bytes{4}, 5,         Limit{6}, Limit{12},
@@ -59,6 +67,10 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "http.tls.key",
                                "http.tls.client_ca",
                                "http.tls.clients",
+                               "workers.tls.certificate",
+                               "workers.tls.key",
+                               "workers.tls.client_ca",
+                               "workers.tls.clients",
                                "pool.workers",
                                "scheduling.quantum",
                                "limits.max_clients",
@@ -86,12 +98,32 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "log.format",
                                "log.audit",
                                "shutdown.drain_timeout"}));
-  EXPECT_EQ(reload.restart,
-            (Keys{"listen.address", "listen.port", "listen.threads", "http.address", "http.port",
-                  "scheduling.share", "scheduling.reserved_workers", "store.path", "store.durability",
-                  "upstream.url", "upstream.name", "upstream.password_file", "upstream.ca_file",
-                  "upstream.cert_file", "upstream.key_file", "upstream.max_leased_bytes", "upstream.insecure",
-                  "process.user", "process.core_dumps"}));
+  EXPECT_EQ(reload.restart, (Keys{"listen.address",
+                                  "listen.port",
+                                  "listen.threads",
+                                  "http.address",
+                                  "http.port",
+                                  "workers.address",
+                                  "workers.port",
+                                  "workers.insecure",
+                                  "workers.lease",
+                                  "workers.reclaim",
+                                  "workers.max_losses",
+                                  "workers.max_leased_bytes",
+                                  "scheduling.share",
+                                  "scheduling.reserved_workers",
+                                  "store.path",
+                                  "store.durability",
+                                  "upstream.url",
+                                  "upstream.name",
+                                  "upstream.password_file",
+                                  "upstream.ca_file",
+                                  "upstream.cert_file",
+                                  "upstream.key_file",
+                                  "upstream.max_leased_bytes",
+                                  "upstream.insecure",
+                                  "process.user",
+                                  "process.core_dumps"}));
   EXPECT_EQ(reload.live.size() + reload.restart.size(), all_keys().size());
 }
 
@@ -104,6 +136,7 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   expected.http.address = old_config.http.address;
   expected.http.port = old_config.http.port;
   expected.lanes = new_config.lanes;
+  expected.workers.tls = new_config.workers.tls;
   expected.handlers = new_config.handlers;
   expected.users = new_config.users;
   expected.upstream.handlers = new_config.upstream.handlers;

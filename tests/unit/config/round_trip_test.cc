@@ -117,6 +117,8 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
     max_jobs: 0
     max_memory: 0
     isolate: false
+    remote: false
+    max_running: 0
   pricing:
     plugin: "./libpricing.so"
     input: stdin
@@ -136,6 +138,8 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
     max_jobs: 0
     max_memory: 0
     isolate: false
+    remote: false
+    max_running: 0
 users:
   alice:
     password_hash: "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA"

@@ -154,10 +154,57 @@ Handler worker_handler() {
 }
 
 TEST(ValidateTest, AHandlerIsOfOneKind) {
-  EXPECT_EQ(faults_of({}), "handlers.h: expected exactly one of command, worker and plugin, found none\n");
+  EXPECT_EQ(faults_of({}),
+            "handlers.h: expected exactly one of command, worker and plugin, or remote: true, found none\n");
   Handler both = command_handler();
   both.worker = {"other"};
   EXPECT_EQ(faults_of(both), "handlers.h: expected exactly one of command, worker and plugin, found 2\n");
+}
+
+Config remote_config() {
+  Config config;
+  config.handlers["h"].remote = Remote::kYes;
+  return config;
+}
+
+TEST(ValidateTest, ARemoteHandlerNeedsNoProgram) {
+  EXPECT_EQ(shown(check(remote_config())), "");
+  EXPECT_TRUE(serves_remote_workers(remote_config()));
+  EXPECT_FALSE(serves_remote_workers(Config{}));
+  Handler here_and_there = command_handler();
+  here_and_there.remote = Remote::kYes;
+  here_and_there.max_running = 50;
+  EXPECT_EQ(faults_of(here_and_there), "");
+  Handler only_here = command_handler();
+  only_here.max_running = 50;
+  EXPECT_EQ(faults_of(only_here),
+            "handlers.h.max_running: expected max_running with remote: true only, found it without\n");
+}
+
+TEST(ValidateTest, WorkersFromOtherMachinesNeedTls) {
+  Config config = remote_config();
+  config.workers.address = "0.0.0.0";
+  EXPECT_EQ(shown(check(config)),
+            "workers.tls: expected a certificate, because payloads and results pass the network; or "
+            "insecure: true where "
+            "no other machine is on the way, found none with the address \"0.0.0.0\"\n");
+  config.workers.insecure = Plain::kEverywhere;
+  EXPECT_EQ(shown(check(config)), "");
+  config.workers.insecure = Plain::kOnThisMachine;
+  config.workers.tls = {.certificate = "c", .key = "k", .client_ca = "", .clients = {}};
+  EXPECT_EQ(shown(check(config)), "");
+  // The port is not opened.
+  Config closed;
+  closed.workers.address = "0.0.0.0";
+  EXPECT_EQ(shown(check(closed)), "");
+}
+
+TEST(ValidateTest, ThePortForWorkersIsAnotherOne) {
+  Config config = remote_config();
+  config.workers.port = config.listen.port;
+  EXPECT_EQ(shown(check(config)),
+            "workers.port: expected another port than those of listen and http, on the same address, found "
+            "\"7770\"\n");
 }
 
 TEST(ValidateTest, AHandlerNamesItsProgram) {

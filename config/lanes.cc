@@ -4,8 +4,17 @@
 
 namespace locksley::config {
 
+bool is_only_remote(const Handler& handler) {
+  return handler.remote == Remote::kYes && handler.command.empty() && handler.worker.empty() &&
+         handler.plugin.empty();
+}
+
 bool runs_processes(const Handler& handler) {
-  return handler.plugin.empty() || handler.isolate == Isolate::kYes;
+  return !is_only_remote(handler) && (handler.plugin.empty() || handler.isolate == Isolate::kYes);
+}
+
+bool is_in_lane_of_processes(const Handler& handler) {
+  return runs_processes(handler) || is_only_remote(handler);
 }
 
 std::string lane_of(const Handler& handler) {
@@ -16,9 +25,9 @@ std::map<std::string, Lane> process_lanes(const Config& config, std::uint32_t po
   std::map<std::string, Lane> lanes = config.lanes;
   if (lanes.contains(std::string(kProcessesLane))) return lanes;
   for (const auto& [name, handler] : config.handlers) {
-    if (!runs_processes(handler) || lane_of(handler) != kProcessesLane) continue;
+    if (!is_in_lane_of_processes(handler) || lane_of(handler) != kProcessesLane) continue;
     Slots& slots = lanes[std::string(kProcessesLane)].slots;
-    slots.count = std::max({slots.count, handler.concurrency, pool_workers});
+    if (runs_processes(handler)) slots.count = std::max({slots.count, handler.concurrency, pool_workers});
   }
   return lanes;
 }

@@ -20,9 +20,13 @@ inline constexpr std::string_view kProcessesLane = "processes";
 // Of one lane: the daemon's scheduler has 1,024 gates for a lane, and removed handlers with batches need some.
 inline constexpr std::size_t kMostHandlersOfLane = 1000;
 
-// Whether jobs of the handler run in other processes: commands, workers, plugins with `isolate`.
+// Whether only remote workers run the handler's jobs.
+bool is_only_remote(const Handler& handler);
+// Whether jobs of the handler run in other processes of this machine: commands, workers, plugins with `isolate`.
 bool runs_processes(const Handler& handler);
-// The lane of a handler that runs processes.
+// One of the two: its jobs wait in a lane that is not the pool's.
+bool is_in_lane_of_processes(const Handler& handler);
+// The lane of such a handler.
 std::string lane_of(const Handler& handler);
 
 // All lanes of processes, by name. If the section `lanes` does not have `processes`, that lane has as many slots

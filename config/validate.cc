@@ -265,7 +265,8 @@ class CrossChecker {
   void check_handlers_of_lanes() {
     std::map<std::string, std::size_t> handlers;
     for (const auto& [name, handler] : config_.handlers) {
-      if (!runs_processes(handler) || ++handlers[lane_of(handler)] != kMostHandlersOfLane + 1) continue;
+      if (!is_in_lane_of_processes(handler) || ++handlers[lane_of(handler)] != kMostHandlersOfLane + 1)
+        continue;
       report("handlers." + name, {"handlers"},
              "at most " + std::to_string(kMostHandlersOfLane) + " handlers in lane " + lane_of(handler),
              "one more");
@@ -296,6 +297,10 @@ class CrossChecker {
     if (!is_remote && handler.max_running != 0) {
       report(path + ".max_running", {path + ".max_running", path + ".remote"},
              "max_running with remote: true only", "it without");
+    }
+    if (has_plugin && handler.isolate == Isolate::kNo && handler.max_running != 0) {
+      report(path + ".max_running", {path + ".max_running", path + ".plugin", path + ".isolate"},
+             "max_running without a plugin, or with one that is isolated", "a plugin that is not");
     }
     // Batches count the limit in milliseconds; less than one would be no limit at all.
     if (handler.timeout % std::chrono::milliseconds(1) != Duration(0)) {

@@ -7,13 +7,17 @@
 #include <utility>
 
 #include "config/lanes.h"
+#include "core/base/check.h"
 #include "daemon/base/plugin_file.h"
 #include "daemon/handlers/builtins.h"
 
 namespace locksley::daemon {
 namespace {
 
-bool runs_in_process(const config::Handler& settings) { return !config::runs_processes(settings); }
+// In the pool: plugins that are not isolated.
+bool runs_in_process(const config::Handler& settings) { return !config::is_in_lane_of_processes(settings); }
+
+bool is_remote(const config::Handler& settings) { return settings.remote == config::Remote::kYes; }
 
 // Whether another file is to be loaded, or the same once more.
 bool is_loaded_anew(const config::Handler* before, const config::Handler& after) {
@@ -52,7 +56,7 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
     if (old != nullptr && *old == settings) continue;
     HandlerChanges::Change& change = result.changes[name];
     change.settings = settings;
-    if (runs_in_process(settings)) continue;
+    if (!config::runs_processes(settings)) continue;
     auto process = prepare(name, settings);
     if (process) {
       change.process = std::move(*process);
@@ -71,6 +75,8 @@ HandlerProblems find_missing_programs(const std::map<std::string, config::Handle
       if (const auto file = PluginFile::locate(settings.plugin); !file) {
         problems.push_back(fmt::format("handlers.{}.plugin: {}", name, file.error()));
       }
+    } else if (config::is_only_remote(settings)) {
+      continue;
     } else if (const auto process = prepare(name, settings); !process) {
       problems.push_back(process.error());
     }
@@ -104,7 +110,12 @@ std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
     }
     set->make(name, std::move(change));
   }
+  set->is_started_ = true;
   return set;
+}
+
+bool HandlerSet::is_built_in(const std::string& name) const {
+  return std::ranges::any_of(builtins_, [&name](const auto& builtin) { return builtin->name() == name; });
 }
 
 std::expected<void, HandlerProblems> HandlerSet::load(const std::map<std::string, config::Handler>& before,
@@ -115,10 +126,18 @@ std::expected<void, HandlerProblems> HandlerSet::load(const std::map<std::string
     if (!change.settings) continue;
     if (runs_in_process(*change.settings)) {
       if (is_loaded_anew(find(before, name), *change.settings)) to_load.emplace(name, *change.settings);
-    } else if (const auto* entry = directory_.find(name); entry != nullptr && entry->is_built_in()) {
+    } else if (is_built_in(name) && !config::is_only_remote(*change.settings)) {
       problems.push_back(
-          fmt::format("handlers.{}: a handler of this name is built in; give this one another", name));
+          fmt::format("handlers.{}: a handler of this name is built in; give this one another, or let remote "
+                      "workers run it: remote: true",
+                      name));
     }
+  }
+  // The jobs of such a handler are in this process, where nothing can be removed.
+  for (const auto& [name, change] : changes.changes) {
+    if (!is_built_in(name) || !is_started_) continue;
+    problems.push_back(
+        fmt::format("handlers.{}: whether a built-in handler is remote needs a restart", name));
   }
   append(problems, lanes_without_room(changes));
   auto loaded = load_plugins(to_load, builtins_);
@@ -131,7 +150,7 @@ std::expected<void, HandlerProblems> HandlerSet::load(const std::map<std::string
 HandlerProblems HandlerSet::lanes_without_room(const HandlerChanges& changes) const {
   std::map<std::string, std::size_t> added;  // handlers, by lane
   for (const auto& [name, change] : changes.changes) {
-    if (!change.process) continue;
+    if (!change.settings || !config::is_in_lane_of_processes(*change.settings)) continue;
     const std::string to = config::lane_of(*change.settings);
     const ProcessLane* const lane = processes_.find(to);
     if (lane != nullptr && lane->find(name) == nullptr) ++added[to];
@@ -150,9 +169,14 @@ HandlerProblems HandlerSet::lanes_without_room(const HandlerChanges& changes) co
 bool HandlerSet::needs_standstill(const std::string& name, const HandlerChanges::Change& change) const {
   const HandlerDirectory::Entry* const now = directory_.find_any(name);
   if (now == nullptr) return false;
-  if (plugins_.contains(name)) return !change.settings || change.process || change.plugin != nullptr;
+  const bool is_new_gate = change.settings && runs_in_process(*change.settings) &&
+                           is_remote(*change.settings) && !pool_gates_.contains(name);
+  if (is_new_gate) return true;
+  if (plugins_.contains(name)) {
+    return !change.settings || !runs_in_process(*change.settings) || change.plugin != nullptr;
+  }
   if (change.plugin != nullptr) return &now->lane != &cpu();
-  if (!change.process) return false;
+  if (!change.settings || !config::is_in_lane_of_processes(*change.settings)) return false;
   ProcessLane* const lane = processes_.find(config::lane_of(*change.settings));
   return lane == nullptr || &now->lane != &lane->lane();
 }
@@ -180,7 +204,10 @@ ProcessLane* HandlerSet::process_lane_of(const std::string& name) const {
 void HandlerSet::stop_programs(const std::string& name) {
   ProcessLane* const lane = process_lane_of(name);
   if (lane == nullptr) return;
-  if (LaneHandler* const handler = lane->find(name)) lane->set_program(*handler, nullptr);
+  LaneHandler* const handler = lane->find(name);
+  if (handler == nullptr) return;
+  lane->set_program(*handler, nullptr);
+  lane->set_remote(*handler, false, 0);
 }
 
 void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
@@ -205,12 +232,15 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
     }
     directory_.add({.handler = handler,
                     .lane = cpu(),
+                    .gate = gate_in_pool(name, is_remote(settings)),
                     .kind = "plugin",
                     .timeout = timeout,
-                    .retries = settings.retries});
+                    .retries = settings.retries,
+                    .is_remote = is_remote(settings)});
     return;
   }
-  handler.describe(std::move(change.process->description));
+  handler.describe(change.process ? std::move(change.process->description)
+                                  : "runs on remote workers (locksley(1), `work`)");
   if (plugins_.contains(name)) {
     handler.run_with(HandlerDirectory::run_elsewhere);
     plugins_.erase(name);
@@ -218,7 +248,18 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
   ProcessLane& lane = *processes_.find(config::lane_of(settings));
   if (process_lane_of(name) != &lane) stop_programs(name);
   LaneHandler& in_lane = lane.handler(name);
-  lane.set_program(in_lane, std::move(change.process->program));
+  lane.set_program(in_lane, change.process ? std::move(change.process->program) : nullptr);
+  lane.set_remote(in_lane, is_remote(settings), settings.max_running);
+  if (!change.process) {
+    directory_.add({.handler = handler,
+                    .lane = lane.lane(),
+                    .gate = in_lane.gate(),
+                    .kind = "remote",
+                    .timeout = timeout,
+                    .retries = settings.retries,
+                    .is_remote = true});
+    return;
+  }
   directory_.add({.handler = handler,
                   .lane = lane.lane(),
                   .gate = in_lane.gate(),
@@ -232,7 +273,21 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
                       [&lane, &in_lane] {
                         kIoThread.assert_held();
                         return lane.replace_processes(in_lane);
-                      }});
+                      },
+                  .is_remote = is_remote(settings)});
+}
+
+GateId HandlerSet::gate_in_pool(const std::string& name, bool is_remote) {
+  const auto known = pool_gates_.find(name);
+  if (known == pool_gates_.end() && !is_remote) return 0;
+  if (known != pool_gates_.end()) {
+    cpu().set_gate_remote(known->second, is_remote);
+    return known->second;
+  }
+  const std::optional<GateId> gate = cpu().add_gate({.is_remote = true});
+  check(gate.has_value(), "more remote plugins than gates");
+  pool_gates_.emplace(name, *gate);
+  return *gate;
 }
 
 std::vector<const Handler*> HandlerSet::handlers() const {

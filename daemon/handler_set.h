@@ -93,10 +93,15 @@ class HandlerSet {
   ProcessLane* process_lane_of(const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
   // No job of it is started there any more.
   void stop_programs(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
+  bool is_built_in(const std::string& name) const;
+  // The gate of a plugin's jobs in the pool's lane: one of its own once it was remote.
+  GateId gate_in_pool(const std::string& name, bool is_remote) LOCKSLEY_REQUIRES(kIoThread);
 
   FairRing::Options ring_;
   std::vector<std::unique_ptr<Handler>> builtins_;
   std::map<std::string, std::unique_ptr<PluginHandler>> plugins_;  // that run in this process
+  std::map<std::string, GateId> pool_gates_;
+  bool is_started_ = false;  // make() has returned
   HandlerDirectory directory_;
   HandlerLanes processes_;
   std::vector<Lane*> lanes_;

@@ -56,6 +56,9 @@ class ProcessLane {
   // Later jobs of the handler are started with this program; running ones end with the program that they began
   // with. Null, as at first: no job is started.
   void set_program(LaneHandler& handler, std::shared_ptr<const Program> program) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether remote workers may run its jobs, and how many may run here and there together (0: no limit). At once.
+  void set_remote(LaneHandler& handler, bool is_remote, std::uint32_t max_running)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Replaces the handler's processes one by one, each after its turn: it is told to end, and the next one not before
   // it has ended. Later turns start new processes. Returns how many there are.
   std::uint32_t replace_processes(LaneHandler& handler) LOCKSLEY_REQUIRES(kIoThread);

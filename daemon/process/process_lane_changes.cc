@@ -75,6 +75,13 @@ std::unique_ptr<LaneHandler> ProcessLane::take_unused() {
   return nullptr;
 }
 
+void ProcessLane::set_remote(LaneHandler& handler, bool is_remote, std::uint32_t max_running) {
+  // The configuration has it, with a program or without.
+  if (is_remote) handler.set_wanted(true);
+  lane_.set_max_running(handler.gate(), max_running);
+  lane_.set_gate_remote(handler.gate(), is_remote);
+}
+
 void ProcessLane::set_program(LaneHandler& handler, std::shared_ptr<const Program> program) {
   handler.set_wanted(program != nullptr);
   change([this, &handler, program = std::move(program)] {

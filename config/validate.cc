@@ -1,7 +1,6 @@
 #include "config/validate.h"
 
 #include <algorithm>
-#include <concepts>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -11,93 +10,12 @@
 
 #include "config/keys.h"
 #include "config/lanes.h"
-#include "config/password_hash.h"
+#include "config/rule_checker.h"
 #include "config/schema.h"
 #include "config/words.h"
 
 namespace locksley::config {
 namespace {
-
-std::string shown(std::uint64_t value) { return in_quotes(std::to_string(value)); }
-std::string shown(Duration value) { return in_quotes(to_string(value)); }
-std::string shown(Bytes value) { return in_quotes(to_string(value)); }
-std::string shown(Rate value) { return in_quotes(to_string(value)); }
-std::string shown(const std::string& value) { return in_quotes(value); }
-// Only a number can break a rule that the names do not break.
-std::string shown(const Slots& value) {
-  return value.names.empty() ? shown(std::uint64_t{value.count}) : "names that are not";
-}
-
-// Checks each value by its key's rule.
-class RuleChecker final : public PathVisitor {
- public:
-  RuleChecker(const Origins& origins, std::vector<Problem>& problems)
-      : origins_(origins), problems_(problems) {}
-
-  template <class Entry, class Walk>
-  void entries(Key key, const std::map<std::string, Entry>& entries, const TextRule& name_rule,
-               const Walk& walk) {
-    section(key.name, [&] {
-      for (const auto& [name, entry] : entries) {
-        if (const auto expected = fault(name_rule, name))
-          report(dotted(key.name, name), *expected, in_quotes(name));
-        section(name, [&] { walk(*this, entry); });
-      }
-    });
-  }
-
-  template <class T, class Rule>
-  void key(Key key, const T& value, const Rule& rule) {
-    if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));
-  }
-
-  // Absent texts and lists are empty; CrossChecker decides which of them an entry needs.
-  void key(Key key, const std::string& value, const TextRule& rule) {
-    if (value.empty() && rule.expected == kText.expected) return;
-    if (const auto expected = fault(rule, value)) report(path_to(key), *expected, shown(value));
-  }
-
-  void key(Key key, const std::vector<std::string>& value, const ListRule& rule) {
-    for (const std::string& item : value) {
-      if (const auto expected = fault(rule.item, item)) report(path_to(key), *expected, shown(item));
-    }
-  }
-
-  void key(Key key, const std::optional<Rate>& value, const Bounds<Rate>& bounds) {
-    if (value) this->key(key, *value, bounds);
-  }
-
-  void key(Key key, const std::string& value, HashRule) {
-    if (value.empty()) return;  // absent
-    if (const auto found = fault_of_hash(value))
-      report(path_to(key), std::string(HashRule::kExpected), *found);
-  }
-
-  template <class T>
-  void key(Key key, const Limit& value, const LimitRule<T>& rule) {
-    const auto expected = fault(rule, value);
-    if (!expected) return;
-    if constexpr (std::same_as<T, Bytes>) {
-      report(path_to(key), *expected, shown(Bytes{value.count}));
-    } else {
-      report(path_to(key), *expected, shown(value.count));
-    }
-  }
-
-  template <class T>
-  void key(Key, const T&, WordRule) {}
-
- private:
-  void report(const std::string& path, const std::string& expected, const std::string& found) {
-    const auto origin = origins_.find(path);
-    const Position position = origin == origins_.end() ? Position{} : origin->second.position;
-    problems_.push_back(
-        {"", position.line, position.column, path, "expected " + expected + ", found " + found, ""});
-  }
-
-  const Origins& origins_;
-  std::vector<Problem>& problems_;
-};
 
 // Checks values that must agree with each other.
 class CrossChecker {

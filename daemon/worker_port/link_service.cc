@@ -56,9 +56,9 @@ void LinkService::accept(Socket socket) {
   const auto remote = socket.remote_endpoint(error);
   if (error) return;  // gone already
   socket.non_blocking(true, error);
-  const auto refuse = [&](std::string_view reply) {
+  const auto refuse = [&, is_plain = directory_->tls == nullptr](std::string_view reply) {
     // A TLS client would not understand plain text.
-    if (!directory_->tls) socket.write_some(asio::buffer(reply.data(), reply.size()), error);
+    if (is_plain) socket.write_some(asio::buffer(reply.data(), reply.size()), error);
   };
   if (!directory_->has_users && !is_loopback(remote.address())) {
     return refuse("-DENIED no users are configured, so only connections from this machine are served\r\n");

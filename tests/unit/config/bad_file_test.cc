@@ -123,12 +123,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:4:3: pool.wrkers: unknown key; did you mean \"workers\"?\n"
                 "f:6:10: log.level: expected trace, debug, info, warn or error, found \"loud\"\n"
                 "f:7:1: shutdwn: unknown key; did you mean \"shutdown\"?\n"},
-        BadFile{
-            "ColumnsCountCharacters", "{\"h\xC3\xA9\": 1, pool: {workers: x}}\n",
-            "f:1:2: h\xC3\xA9: unknown key, expected listen, http, workers, pool, scheduling, limits, store, lanes, "
-            "handlers, "
-            "users, upstream, metrics, log, process or shutdown\n"
-            "f:1:27: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},
+        BadFile{"ColumnsCountCharacters", "{\"h\xC3\xA9\": 1, pool: {workers: x}}\n",
+                "f:1:2: h\xC3\xA9: unknown key, expected listen, http, workers, pool, scheduling, limits, "
+                "store, lanes, "
+                "handlers, "
+                "users, upstream, metrics, log, process or shutdown\n"
+                "f:1:27: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},
         BadFile{"LinesEndAsOnWindows", "pool:\r\n  workers: x\r\n",
                 "f:2:12: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},
         BadFile{"PositionsAfterAByteOrderMark", "\xEF\xBB\xBFpool: {workers: x}\n",

@@ -67,4 +67,4 @@ def machines(connection):
 
 
 def wait_for_machines(connection, count):
-    return wait_for(f"{count} machines", lambda: (found := machines(connection)) and len(found) == count and found)
+    return wait_for(f"{count} machines", lambda: found if len(found := machines(connection)) == count else None)

@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""A locksleyd whose handlers run in other daemons (`upstream:`), and by `locksley work`: real processes, and what happens when they end."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import Daemon, DaemonTest, merged, program, wait_for
+from programs import shell, worker
+from remote_worker import machines, port_for_workers, wait_for_machines
+
+# Appends its index to a ledger outside of the daemons: what ran, and how often.
+LEDGER = "echo $LOCKSLEY_INDEX >> {}; printf done"
+
+
+class RemoteDaemons(DaemonTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def own(self, settings):
+        self.owner = self.start(merged({"workers": {"port": 0}}, settings))
+        return self.connect(self.owner)
+
+    def machine(self, settings=None):
+        """Another daemon, which works for the owner."""
+        url = f"redis://127.0.0.1:{port_for_workers(self.owner)}"
+        return self.start(merged({"upstream": {"url": url}}, settings or {}))
+
+    def test_a_native_handler_of_another_daemon(self):
+        connection = self.own({"handlers": {"echo": {"remote": True}}})
+        batch = connection("SUBMIT", "echo", "JOBS", *[f"job {n}" for n in range(5000)])
+        self.assertEqual(connection.explain(batch)["reason"], "waiting-for-workers")
+        self.machine()
+        self.assertEqual(connection.wait(batch)["ok"], 5000)
+        self.assertEqual({row[0]: row[2] for row in connection.results(batch)}, {n: f"job {n}" for n in range(5000)})
+        (machine,) = wait_for_machines(connection, 1)
+        self.assertEqual((machine["handlers"], machine["slots"]), (["echo"], 2))
+        wait_for("its jobs to be counted", lambda: machines(connection)[0]["jobs"] == 5000)
+
+    def test_commands_and_workers_of_another_daemon(self):
+        connection = self.own({"handlers": {"sh": {"remote": True}, "py": {"remote": True}}})
+        self.machine({"handlers": {"sh": shell(concurrency=2), "py": worker(concurrency=2)}})
+        jobs = [f"printf 'out {n}'" for n in range(40)]
+        first = connection("SUBMIT", "sh", "JOBS", *jobs, "exit 3")
+        second = connection("SUBMIT", "py", "JOBS", *[f"answer({n})" for n in range(40)])
+        status = connection.wait(first)
+        self.assertEqual((status["ok"], status["failed"]), (40, 1))
+        outputs = {row[0]: row[2] for row in connection.results(first)}
+        self.assertEqual({n: outputs[n] for n in range(40)}, {n: f"out {n}" for n in range(40)})
+        self.assertTrue(outputs[40].startswith("exit status 3"), outputs[40])
+        self.assertEqual(connection.wait(second)["ok"], 40)
+
+    def test_what_a_killed_machine_held_runs_elsewhere(self):
+        ledger = self.folder / "ledger"
+        connection = self.own({"handlers": {"sh": {"remote": True}}})
+        with_shell = {"handlers": {"sh": shell(concurrency=2)}}
+        killed = Daemon(merged({"upstream": {"url": f"redis://127.0.0.1:{port_for_workers(self.owner)}"}}, with_shell))
+        wait_for_machines(connection, 1)
+        batch = connection("SUBMIT", "sh", "JOBS", *[f"sleep 0.05; {LEDGER.format(ledger)}"] * 30)
+        wait_for("jobs to end there", lambda: connection.status(batch)["ok"] >= 3)
+        killed.process.kill()
+        killed.process.wait()
+        killed.process.stdout.close()
+        wait_for("its connection to be gone", lambda: not machines(connection))
+        self.assertEqual(connection.status(batch)["running"], 0)
+        self.machine(with_shell)
+        self.assertEqual(connection.wait(batch)["ok"], 30)
+        self.assertEqual(len(connection.results(batch)), 30)
+        ran = [int(line) for line in ledger.read_text().split()]
+        self.assertEqual(set(ran), set(range(30)))
+        self.assertLessEqual(len(ran), 32, "of each slot the job that ran, and no other, ran twice")
+
+    def test_jobs_outlive_the_daemon_that_owns_them(self):
+        """kill -9 of the owner: the machine goes on with its job, and its result is recorded by the next owner."""
+        ledger = self.folder / "ledger"
+        store = {"store": {"path": str(self.folder / "store")}, "workers": {"reclaim": "20s"}, "handlers": {"sh": {"remote": True}}}
+        owner = Daemon(merged({"workers": {"port": 0}}, store))
+        self.owner = owner
+        port = port_for_workers(owner)
+        self.machine({"handlers": {"sh": shell(concurrency=2)}})
+        connection = owner.connect()
+        wait_for_machines(connection, 1)
+        batch = connection("SUBMIT", "sh", "JOBS", *[f"sleep 1.5; {LEDGER.format(ledger)}"] * 2)
+        wait_for("both to run", lambda: connection.status(batch)["running"] == 2)
+        connection.close()
+        owner.process.kill()
+        owner.process.wait()
+        owner.process.stdout.close()
+        self.owner = self.start(merged({"workers": {"port": port}}, store))
+        connection = self.connect(self.owner)
+        self.assertEqual(connection.wait(batch)["ok"], 2)
+        self.assertEqual(sorted(ledger.read_text().split()), ["0", "1"], "each ran once")
+
+    def test_a_program_without_a_file(self):
+        """`locksley work` runs a worker program that was written for one machine."""
+        connection = self.own({"handlers": {"py": {"remote": True}}})
+        url = f"redis://127.0.0.1:{port_for_workers(self.owner)}"
+        process = subprocess.Popen([program("LOCKSLEY"), "work", "py", "--url", url, "--slots", "2", "--", *worker()["worker"]], stdout=subprocess.DEVNULL)
+        try:
+            batch = connection("SUBMIT", "py", "JOBS", *[f"answer({n})" for n in range(100)])
+            self.assertEqual(connection.wait(batch)["ok"], 100)
+            self.assertEqual(wait_for_machines(connection, 1)[0]["slots"], 2)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            self.assertIn(process.wait(30), (0, 143))
+        wait_for("it to have left", lambda: not machines(connection))
+
+    def test_cancel_reaches_the_program_on_the_other_machine(self):
+        connection = self.own({"handlers": {"sh": {"remote": True}}})
+        self.machine({"handlers": {"sh": shell(concurrency=1)}})
+        mark = self.folder / "pid"
+        batch = connection("SUBMIT", "sh", "JOBS", f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 600")
+        wait_for("it to run", mark.exists)
+        connection("CANCEL", batch)
+        self.assertEqual(connection.wait(batch)["state"], "cancelled")
+        wait_for("the program to end", lambda: not os.path.exists(f"/proc/{mark.read_text().strip()}"))
+
+    def test_a_long_batch_is_shared_with_a_machine_that_comes_later(self):
+        """The lease of the first machine is cut, so that the second one does not stay idle."""
+        connection = self.own({"handlers": {"sleepy": {"remote": True}}})
+        with_worker = {"handlers": {"sleepy": worker(concurrency=1)}}
+        self.machine(with_worker)
+        wait_for_machines(connection, 1)
+        batch = connection("SUBMIT", "sleepy", "JOBS", *["time.sleep(0.02); answer(os.getppid())"] * 200)
+        wait_for("the first jobs to end", lambda: connection.status(batch)["ok"] > 5)
+        self.machine(with_worker)
+        self.assertEqual(connection.wait(batch)["ok"], 200)
+        by_machine = {}
+        for row in connection.results(batch):
+            by_machine[row[2]] = by_machine.get(row[2], 0) + 1
+        self.assertEqual(len(by_machine), 2, by_machine)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -207,9 +207,7 @@ class CrossChecker {
     const bool is_remote = handler.remote == Remote::kYes;
     if (kinds > 1 || (kinds == 0 && !is_remote)) {
       report(path, {path + ".command", path + ".worker", path + ".plugin", path + ".remote"},
-             kinds == 0 ? "exactly one of command, worker and plugin, or remote: true"
-                        : "exactly one of command, worker and plugin",
-             kinds == 0 ? "none" : std::to_string(kinds));
+             "exactly one of command, worker and plugin", kinds == 0 ? "none" : std::to_string(kinds));
       return;
     }
     if (!is_remote && handler.max_running != 0) {

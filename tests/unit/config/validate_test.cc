@@ -154,8 +154,7 @@ Handler worker_handler() {
 }
 
 TEST(ValidateTest, AHandlerIsOfOneKind) {
-  EXPECT_EQ(faults_of({}),
-            "handlers.h: expected exactly one of command, worker and plugin, or remote: true, found none\n");
+  EXPECT_EQ(faults_of({}), "handlers.h: expected exactly one of command, worker and plugin, found none\n");
   Handler both = command_handler();
   both.worker = {"other"};
   EXPECT_EQ(faults_of(both), "handlers.h: expected exactly one of command, worker and plugin, found 2\n");

@@ -1,6 +1,8 @@
 #include "daemon/http_port.h"
 
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "daemon/http/pages/assets.h"
 #include "daemon/http/pages/operator_pages.h"
@@ -34,6 +36,22 @@ auto count_refusals(ServerState& state) {
   };
 }
 
+// Jobs that wait, of each handler whose jobs only remote workers run.
+std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState& state)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  std::map<std::string, std::uint64_t> queued;
+  std::map<const Lane*, std::vector<GateView>> gates;
+  for (const auto& [name, entry] : state.handlers().entries()) {
+    if (entry.kind != "remote") continue;
+    const auto [lane, is_new] = gates.try_emplace(&entry.lane);
+    if (is_new) lane->second = entry.lane.snapshot(0).gates;
+    for (const GateView& view : lane->second) {
+      if (view.gate == entry.gate) queued[name] = view.queued;
+    }
+  }
+  return queued;
+}
+
 }  // namespace
 
 HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::optional<Secret> token)
@@ -61,8 +79,11 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     metrics_.add([store](Families& families) { read_store_metrics(*store, families); });
     health_.watch_store([store] { return store->failing_since(); });
   }
-  metrics_.add(
-      [&server](Families& families) { read_remote_metrics(*server.state().machines().get(), families); });
+  metrics_.add([&server](Families& families) {
+    kIoThread.assert_held();
+    const ServerState& state = server.state();
+    read_remote_metrics(*state.machines().get(), queued_for_remote_workers(state), families);
+  });
   metrics_.add([](Families& families) { read_process_metrics(families); });
   metrics_.add([](Families& families) { read_build_info(families); });
   metrics_.add([this, &server, &workers = parts.workers](Families& families) {

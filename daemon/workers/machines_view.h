@@ -46,8 +46,6 @@ struct MachinesView {
   std::map<std::string, RemoteLaneView, std::less<>> lanes;  // those that remote workers serve or have served
   // How many machines serve each handler for remote workers; 0, too.
   std::map<std::string, std::uint64_t, std::less<>> workers;
-  // Jobs that wait, by handler; of handlers whose jobs only remote workers run.
-  std::map<std::string, std::uint64_t, std::less<>> queued;
   WorkerLinkStats stats;
   DurationHistogram::Snapshot settle_time;  // from a SETTLE to its reply
   bool is_open = false;                     // the port

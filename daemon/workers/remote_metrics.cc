@@ -5,7 +5,8 @@
 
 namespace locksley::daemon {
 
-void read_remote_metrics(const MachinesView& view, Families& families) {
+void read_remote_metrics(const MachinesView& view, const std::map<std::string, std::uint64_t>& queued,
+                         Families& families) {
   if (!view.is_open) return;
   const auto add = [&families](Family family, std::uint64_t value) {
     family.add({}, value);
@@ -22,11 +23,11 @@ void read_remote_metrics(const MachinesView& view, Families& families) {
     claims.add({{"lane", lane}}, numbers.claims);
   }
   for (Family* family : {&slots, &leases, &claims}) std::move(*family).move_to(families);
-  Family queued = Family::gauge(
+  Family waiting = Family::gauge(
       "locksley_remote_handler_queued_jobs",
       "Jobs of a handler that wait for remote workers; handlers that run here, too, have none.");
-  for (const auto& [handler, jobs] : view.queued) queued.add({{"handler", handler}}, jobs);
-  std::move(queued).move_to(families);
+  for (const auto& [handler, jobs] : queued) waiting.add({{"handler", handler}}, jobs);
+  std::move(waiting).move_to(families);
   Family of_handler =
       Family::gauge("locksley_remote_handler_workers", "Remote workers that serve a handler.");
   for (const auto& [handler, workers] : view.workers) of_handler.add({{"handler", handler}}, workers);

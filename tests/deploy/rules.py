@@ -58,6 +58,17 @@ PROMISED = {
     "locksley_store_disk_size_bytes": set(),
     "locksley_store_disk_free_bytes": set(),
     "locksley_store_max_bytes": set(),
+    "locksley_remote_workers": set(),
+    "locksley_remote_slots": {"lane"},
+    "locksley_remote_leases": {"lane"},
+    "locksley_remote_leased_bytes": set(),
+    "locksley_remote_claims_total": {"lane"},
+    "locksley_remote_lost_jobs_total": {"reason"},
+    "locksley_remote_cut_jobs_total": set(),
+    "locksley_remote_reclaimed_jobs_total": set(),
+    "locksley_remote_settle_seconds_bucket": {"le"},
+    "locksley_remote_handler_workers": {"handler"},
+    "locksley_remote_handler_queued_jobs": {"handler"},
     "locksley_max_clients": set(),
     "locksley_max_queued_jobs": set(),
     "locksley_max_queued_bytes": set(),
@@ -123,7 +134,7 @@ class Names(DaemonTest):
         folder = scratch(self)
         # One side by TLS: the metrics of certificates are there, and what this test fetches is plain.
         authority = Authority(str(folder), "authority")
-        daemon = self.start({"store": {"path": f"{folder}/store"}, "listen": {"tls": authority.issue("server").settings()}})
+        daemon = self.start({"store": {"path": f"{folder}/store"}, "workers": {"port": 0}, "handlers": {"far": {"remote": True}}, "listen": {"tls": authority.issue("server").settings()}})
         connection = TlsConnection(daemon.host, daemon.port, client_context(str(authority.certificate)))
         self.addCleanup(connection.close)
         connection.wait(connection("SUBMIT", "echo", "JOBS", "a"))

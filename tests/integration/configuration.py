@@ -94,7 +94,7 @@ class Config(ReloadTest):
         for key, value in {"limits.max_payload": "1MiB", "handlers.lines.command": '[wc, "-l"]', "handlers.lines.rate": "20/s", "handlers.lines.environment": '["A=b c"]',
                            "handlers.lines.grace": "5s", "store.path": '""', "log.level": "info", "users": "{}", "save": "", "appendonly": "no", "maxclients": "10000"}.items():  # fmt: skip
             self.assertEqual(shown[key], value, key)
-        self.assertEqual(connection.map("CONFIG", "GET", "HANDLERS.LINES.R*", "log.*"), {"handlers.lines.rate": "20/s", "handlers.lines.retries": "0", "log.level": "info", "log.format": "text", "log.audit": "true"})
+        self.assertEqual(connection.map("CONFIG", "GET", "HANDLERS.LINES.R*", "log.*"), {"handlers.lines.rate": "20/s", "handlers.lines.retries": "0", "handlers.lines.remote": "false", "log.level": "info", "log.format": "text", "log.audit": "true"})
 
     def test_set_is_in_force_until_the_file_is_read_again(self):
         connection = self.serve({"sh": shell()})

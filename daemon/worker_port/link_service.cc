@@ -34,6 +34,7 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
       work_(io_.get_executor()),
       listener_(io_, parts_.log),
       handshakes_(io_.get_executor()),
+      turns_(io_.get_executor(), polls_),
       directory_(std::move(directory)),
       link_(std::make_unique<WorkerLink>(*this, options, random_life(), boot_time())),
       input_(options.max_leased_bytes),
@@ -77,6 +78,7 @@ void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory
   if (link_ == nullptr) return;
   link_->handlers_changed(boot_time());
   for (const auto& [id, session] : sessions_) session->directory_changed();
+  publish();
 }
 
 void LinkService::stored(Ticket ticket) {

@@ -15,6 +15,7 @@
 
 #include "daemon/base/io.h"
 #include "daemon/base/listener.h"
+#include "daemon/base/turns.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/handshake_queue.h"
 #include "daemon/worker_port/input_budget.h"
@@ -89,6 +90,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   const WorkerDirectory& directory() const LOCKSLEY_REQUIRES(kLinkThread) { return *directory_; }
   const Questions& questions() const { return parts_.questions; }
   HandshakeQueue& handshakes() { return handshakes_; }
+  Turns& turns() { return turns_; }
   InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }
   spdlog::logger& log() const { return *parts_.log; }
   // To be called after calls of the link: sends what they have written, and sets the timer.
@@ -126,6 +128,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::optional<asio::executor_work_guard<IoExecutor>> work_;
   Listener listener_;
   HandshakeQueue handshakes_;
+  const OwnedCounter polls_;  // not counted here: each connection that is ready comes into the line
+  Turns turns_;
 
   std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after stop()

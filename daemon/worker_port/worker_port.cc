@@ -74,7 +74,13 @@ std::expected<asio::ip::tcp::endpoint, std::string> WorkerPort::listen(const con
 }
 
 void WorkerPort::start() {
-  update();
+  watch_lanes();
+  auto directory = WorkerDirectory::make(state_, tls_, address_);
+  {
+    // Here, so that the metrics are there before the first scrape.
+    const ThreadRoleScope role(kLinkThread);
+    service_->set_directory(std::move(directory));
+  }
   thread_ = std::thread([this] {
     const ThreadRoleScope role(kLinkThread);
     service_->io().run();

@@ -22,7 +22,7 @@ WorkerSession::WorkerSession(LinkService& service, Transport transport, std::str
       peer_(std::move(peer)),
       id_(service.link().connect({}, proto::Protocol::kResp2)),
       connected_at_(now()),
-      wakeup_(service.io().get_executor()),
+      wakeup_(service.turns()),
       timer_(service.io()),
       reader_(proto::Limits::before_authentication()),
       input_(service.input()) {}

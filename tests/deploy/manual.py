@@ -117,12 +117,12 @@ class Configuration(unittest.TestCase):
         text, sample = [], False
         for line in (ROOT / "deploy" / "locksley.yaml").read_text().splitlines():
             sample = bool(re.match(r"#\S", line)) or (sample and line.startswith("#"))
-            if re.match(r"(handlers|users): \{\}", line):
+            if re.match(r"(lanes|handlers|users): \{\}", line):
                 continue
             text.append(line[1:] if sample else line)
         keys = set()
         for section, values in yaml.safe_load("\n".join(text)).items():
-            for entry in values.values() if section in ("handlers", "users") else [values]:
+            for entry in values.values() if section in ("lanes", "handlers", "users") else [values]:
                 for key, value in entry.items():
                     keys.add((section, key))
                     if isinstance(value, dict):

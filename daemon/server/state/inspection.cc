@@ -61,8 +61,10 @@ void add_tenants(const ServerState& state, const User& user, TenantViews& tenant
 
 // Whether its jobs run here, or a remote worker serves it now.
 bool has_executor(const ServerState& state, const HandlerDirectory::Entry* entry) {
-  return entry == nullptr || entry->kind != "remote" ||
-         state.machines().get()->workers.contains(entry->handler.name());
+  if (entry == nullptr || entry->kind != "remote") return true;
+  const MachinesBoard::View machines = state.machines().get();
+  const auto workers = machines->workers.find(entry->handler.name());
+  return workers != machines->workers.end() && workers->second != 0;
 }
 
 }  // namespace

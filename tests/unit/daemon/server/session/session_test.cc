@@ -198,8 +198,8 @@ TEST_F(SessionTest, InfoSaysWhoAsksAndWhatThatOneMayDo) {
   Client client(port_);
   client.send("INFO locksley\r\n");
   const std::string info = client.bulk();
-  for (const char* line : {"user:default\r\n", "groups:submit,read,control,admin,work\r\n", "ended_jobs:0\r\n",
-                           "max_queued_jobs:100000000\r\n"}) {
+  for (const char* line : {"user:default\r\n", "groups:submit,read,control,admin,work\r\n",
+                           "ended_jobs:0\r\n", "max_queued_jobs:100000000\r\n"}) {
     EXPECT_THAT(info, HasSubstr(line));
   }
   client.send("INFO persistence\r\n");

@@ -59,6 +59,10 @@ def of_locksley(name, measure, what, amount, arguments, client="locksley"):
     return Candidate(name, measure, what, amount, client, arguments, servers.locksley)
 
 
+def of_remote(name, measure, what, amount, arguments, server):
+    return Candidate(name, measure, what, amount, "locksley", arguments, server)
+
+
 def of_redis(name, measure, what, amount, arguments, client="redis_peer"):
     return Candidate(name, measure, what, amount, client, arguments, servers.redis, "redis-server")
 
@@ -79,6 +83,10 @@ def of_echo(name, measure, what, amount, arguments):
 CANDIDATES = [
     of_locksley("locksley", "jobs", "Locksley, batches of 10,000, 2 connections", 10_000_000,
                 LOCKSLEY + "--batch 10000 --connections 2"),
+    of_remote("locksley-remote", "jobs", "Locksley, jobs run in another `locksleyd` (`upstream:`)", 4_000_000,
+              LOCKSLEY + "--batch 10000 --connections 2", servers.locksley_remote),
+    of_remote("locksley-python", "jobs", "Locksley, one remote worker in Python, redis-py", 500_000,
+              LOCKSLEY + "--batch 10000 --connections 2", servers.locksley_python),
     of_redis("redis-1000", "jobs", "Redis lists, 1,000 jobs a command, 1 worker", 2_000_000,
              THROUGHPUT + "--count 1000 --window 8000"),
     of_redis("redis-1", "jobs", "Redis lists, a command a job, pipelined, 4 workers", 150_000,
@@ -89,6 +97,8 @@ CANDIDATES = [
                  THROUGHPUT + "--window 1000 --depth 64"),
 
     of_locksley("locksley-latency", "latency", "Locksley, `RUN`", 10_000, LOCKSLEY + "--latency --connections 1"),
+    of_remote("locksley-remote-latency", "latency", "Locksley, `RUN`, run in another `locksleyd`", 10_000,
+              LOCKSLEY + "--latency --connections 1", servers.locksley_remote),
     of_redis("redis-latency", "latency", "Redis lists, blocking pops", 10_000, LATENCY),
     of_gearman("gearmand-latency", "latency", "gearmand, foreground job", 10_000, LATENCY),
     of_beanstalk("beanstalkd-latency", "latency", "beanstalkd, result by a second tube", 10_000, LATENCY),
@@ -154,10 +164,13 @@ def measure(candidate, paths):
         port = server.port if server else 0
         run_client(candidate, paths, port, candidate.amount // WARM_UP)
         server_cpu = lambda: servers.cpu_seconds(server.pid) if server else 0
-        before, machine = server_cpu(), report.Machine()
+        # A worker that the server's class has started counts as those that the peers' clients start.
+        worker_cpu = lambda: servers.cpu_seconds(server.worker.pid) if getattr(server, "worker", None) else 0
+        before, worker_before, machine = server_cpu(), worker_cpu(), report.Machine()
         result = run_client(candidate, paths, port, candidate.amount)
-        used = server_cpu() - before
-        return result | {"server_cpu_seconds": used, "others": machine.others(used)}
+        used, by_worker = server_cpu() - before, worker_cpu() - worker_before
+        result["client_cpu_seconds"] += by_worker
+        return result | {"server_cpu_seconds": used, "others": machine.others(used + by_worker)}
 
 
 def measure_undisturbed(candidate, paths):

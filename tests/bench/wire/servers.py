@@ -86,8 +86,34 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class WithWorker(Server):
+    """A locksleyd whose handler `echo` runs in another process: `worker(url, folder)` gives its command line."""
+
+    def __init__(self, worker):
+        self.worker = None
+        self.port_for_workers = free_port()
+        super().__init__(lambda port, folder: locksley_words(port, folder, self.port_for_workers))
+        words = [str(word) for word in worker(f"redis://127.0.0.1:{self.port_for_workers}", self.folder)]
+        with open(self.folder / "worker.log", "wb") as log:
+            self.worker = subprocess.Popen(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare_child)
+
+    def close(self):
+        if self.worker is not None:
+            self.worker.terminate()
+            self.worker.wait(END_S)
+        super().close()
+
+
 def locksley():
     return Server(locksley_words)
+
+
+def locksley_remote():
+    return WithWorker(locksley_worker_words)
+
+
+def locksley_python():
+    return WithWorker(python_worker_words)
 
 
 def redis():
@@ -102,11 +128,24 @@ def beanstalk():
     return Server(beanstalk_words)
 
 
-def locksley_words(port, folder):
+def locksley_words(port, folder, port_for_workers=None):
     # The defaults, but for the ports.
     config = folder / "locksley.yaml"
-    config.write_text(f"listen: {{port: {port}}}\nhttp: {{port: 0}}\nstore: {{path: ''}}\n")
+    text = f"listen: {{port: {port}}}\nhttp: {{port: 0}}\nstore: {{path: ''}}\n"
+    if port_for_workers is not None:
+        text += f"workers: {{port: {port_for_workers}}}\nhandlers: {{echo: {{remote: true}}}}\n"
+    config.write_text(text)
     return [os.environ["LOCKSLEYD"], "--config", config]
+
+
+def locksley_worker_words(url, folder):
+    config = folder / "worker.yaml"
+    config.write_text(f"listen: {{port: 0}}\nhttp: {{port: 0}}\nstore: {{path: ''}}\nupstream: {{url: '{url}', handlers: [echo]}}\n")
+    return [os.environ["LOCKSLEYD"], "--config", config]
+
+
+def python_worker_words(url, _folder):
+    return [sys.executable, pathlib.Path(__file__).resolve().parent / "remote_echo.py", url]
 
 
 def redis_words(port, folder):

@@ -241,7 +241,8 @@ class Parser {
     };
     one("handlers", Command::kHandlers, "List the handlers, which run jobs");
     one("tenants", Command::kTenants, "List the tenants and their shares");
-    one("workers", Command::kWorkers, "List the workers of the pool and their counters");
+    one("workers", Command::kWorkers,
+        "List the workers of the pool, and remote workers, with their counters");
     one("ping", Command::kPing, "Measure how fast the daemon replies");
     one("info", Command::kInfo, "Print the daemon's information and counters")
         ->add_option("SECTION", section_, "Only this section");

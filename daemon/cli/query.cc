@@ -59,7 +59,26 @@ std::string table_of(const std::vector<client::TenantInfo>& tenants) {
   return table.text();
 }
 
-std::string table_of(const std::vector<client::WorkerInfo>& workers) {
+std::string table_of(const std::vector<client::MachineInfo>& machines) {
+  Table table({{"MACHINE"},
+               {"SLOTS", Align::kRight},
+               {"BUSY", Align::kRight},
+               {"LEASES", Align::kRight},
+               {"JOBS", Align::kRight},
+               {"ROUND TRIP", Align::kRight},
+               {"USER"},
+               {"HANDLERS"}});
+  for (const auto& one : machines) {
+    std::string handlers;
+    for (const std::string& handler : one.handlers) handlers += (handlers.empty() ? "" : " ") + handler;
+    table.add({one.name, with_commas(one.slots), with_commas(one.busy), with_commas(one.leases),
+               with_commas(one.jobs), one.rtt_us == 0 ? "-" : with_commas(one.rtt_us) + " us", one.user,
+               handlers});
+  }
+  return table.text();
+}
+
+std::string table_of(const client::WorkerList& workers) {
   Table table({{"WORKER", Align::kRight},
                {"QUEUED", Align::kRight},
                {"EXECUTED", Align::kRight},
@@ -68,18 +87,19 @@ std::string table_of(const std::vector<client::WorkerInfo>& workers) {
                {"STOLEN", Align::kRight},
                {"PARKS", Align::kRight},
                {"BUSY", Align::kRight}});
-  for (const auto& one : workers) {
+  for (const auto& one : workers.pool) {
     table.add({std::to_string(one.worker), with_commas(one.queue_depth), with_commas(one.executed),
                with_commas(one.steals), with_commas(one.steal_attempts), with_commas(one.stolen),
                with_commas(one.parks), short_duration(std::chrono::milliseconds(one.busy_us / 1000))});
   }
-  return table.text();
+  if (workers.machines.empty()) return table.text();
+  return table.text() + "\n" + table_of(workers.machines);
 }
 
 // A command whose reply is a list of maps.
-template <class Info>
+template <class List>
 int show_list(Context& context, Client& client, std::string_view command,
-              Expected<std::vector<Info>> (*convert)(const Reply&)) {
+              Expected<List> (*convert)(const Reply&)) {
   const auto reply = client.call({command});
   if (!reply) return context.fail(reply.error());
   if (context.json()) return print_line(json_text(*reply));

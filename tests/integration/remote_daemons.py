@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import Daemon, DaemonTest, merged, program, wait_for
 from programs import shell, worker
 from remote_worker import machines, port_for_workers, wait_for_machines
+from resp import pairs
 
 # Appends its index to a ledger outside of the daemons: what ran, and how often.
 LEDGER = "echo $LOCKSLEY_INDEX >> {}; printf done"
@@ -43,6 +44,11 @@ class RemoteDaemons(DaemonTest):
         (machine,) = wait_for_machines(connection, 1)
         self.assertEqual((machine["handlers"], machine["slots"]), (["echo"], 2))
         wait_for("its jobs to be counted", lambda: machines(connection)[0]["jobs"] == 5000)
+        shown = subprocess.run([program("LOCKSLEY"), "--server", f"{self.owner.host}:{self.owner.port}", "workers"], capture_output=True, text=True).stdout
+        self.assertRegex(shown, rf"(?m)^{machine['worker']} +2 +0 +0 +5,000 .* default +echo$")
+        self.assertEqual(shown.count("\n"), 2 + 1 + 1 + 1 + 1, shown)
+        (handler,) = (row for row in map(pairs, connection("HANDLERS")) if row["name"] == "echo")
+        self.assertEqual((handler["kind"], handler["concurrency"]), ("remote", 0))
 
     def test_commands_and_workers_of_another_daemon(self):
         connection = self.own({"handlers": {"sh": {"remote": True}, "py": {"remote": True}}})

@@ -71,8 +71,10 @@ Expected<TopSnapshot> TopReader::look(const TopDemand& demand) {
     snapshot.server = to_top_server(info.text);
     snapshot.lanes = to_top_lanes(info.text);
   }
-  if (auto taken = take_value((*replies)[1], &client::to_workers, snapshot, snapshot.workers); !taken)
+  client::WorkerList workers;
+  if (auto taken = take_value((*replies)[1], &client::to_workers, snapshot, workers); !taken)
     return std::unexpected(std::move(taken.error()));
+  snapshot.workers = std::move(workers.pool);
   if (auto taken = take_value((*replies)[2], &client::to_tenants, snapshot, snapshot.tenants); !taken)
     return std::unexpected(std::move(taken.error()));
   if (auto listed = list_batches(snapshot); !listed) return std::unexpected(std::move(listed.error()));

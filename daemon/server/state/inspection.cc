@@ -116,6 +116,7 @@ std::uint32_t slots_of(const ServerState& state, const Lane& lane) {
 }
 
 std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::Entry& entry) {
+  if (entry.kind == "remote") return 0;  // as many as the remote workers have slots
   return entry.concurrency != 0 ? entry.concurrency : state.pool().workers();
 }
 

@@ -296,7 +296,7 @@ Expected<std::vector<HandlerInfo>> Client::handlers() { return as(call({"HANDLER
 
 Expected<std::vector<TenantInfo>> Client::tenants() { return as(call({"TENANTS"}), &to_tenants); }
 
-Expected<std::vector<WorkerInfo>> Client::workers() { return as(call({"WORKERS"}), &to_workers); }
+Expected<WorkerList> Client::workers() { return as(call({"WORKERS"}), &to_workers); }
 
 Expected<void> Client::ping() { return as_nothing(call({"PING"})); }
 

@@ -108,7 +108,7 @@ class Client {
                            std::uint64_t count);
   Expected<std::vector<HandlerInfo>> handlers();
   Expected<std::vector<TenantInfo>> tenants();
-  Expected<std::vector<WorkerInfo>> workers();
+  Expected<WorkerList> workers();
   Expected<void> ping();
 
   const Address& address() const { return address_; }

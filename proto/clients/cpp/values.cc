@@ -126,20 +126,40 @@ Expected<std::vector<TenantInfo>> to_tenants(const Reply& reply) {
   });
 }
 
-Expected<std::vector<WorkerInfo>> to_workers(const Reply& reply) {
-  return to_list<WorkerInfo>(reply, [](const Reply& map) {
-    WorkerInfo info;
-    take(map, "worker", info.worker);
-    take(map, "queue_depth", info.queue_depth);
-    take(map, "executed", info.executed);
-    take(map, "steals", info.steals);
-    take(map, "steal_attempts", info.steal_attempts);
-    take(map, "stolen", info.stolen);
-    take(map, "parks", info.parks);
-    take(map, "busy_us", info.busy_us);
-    take(map, "turn_us", info.turn_us);
-    return info;
-  });
+Expected<WorkerList> to_workers(const Reply& reply) {
+  if (reply.type != Reply::Type::kArray) return unexpected_shape("a list");
+  WorkerList list;
+  for (const Reply& map : reply.elements) {
+    if (!map.is_aggregate()) return unexpected_shape("a list of maps");
+    std::string kind;
+    take(map, "kind", kind);
+    if (kind != "remote") {  // a daemon of an earlier version names no kind
+      WorkerInfo& info = list.pool.emplace_back();
+      take(map, "worker", info.worker);
+      take(map, "queue_depth", info.queue_depth);
+      take(map, "executed", info.executed);
+      take(map, "steals", info.steals);
+      take(map, "steal_attempts", info.steal_attempts);
+      take(map, "stolen", info.stolen);
+      take(map, "parks", info.parks);
+      take(map, "busy_us", info.busy_us);
+      take(map, "turn_us", info.turn_us);
+      continue;
+    }
+    MachineInfo& info = list.machines.emplace_back();
+    take(map, "worker", info.name);
+    take(map, "user", info.user);
+    take(map, "slots", info.slots);
+    take(map, "busy", info.busy);
+    take(map, "leases", info.leases);
+    take(map, "jobs", info.jobs);
+    take(map, "since", info.since);
+    take(map, "rtt_us", info.rtt_us);
+    if (const Reply* const handlers = map.find("handlers")) {
+      for (const Reply& handler : handlers->elements) info.handlers.push_back(handler.text);
+    }
+  }
+  return list;
 }
 
 Expected<std::vector<JobResult>> to_job_results(const Reply& reply) {

@@ -49,6 +49,20 @@ struct WorkerInfo {
                 turn_us = 0;  // of the work in progress, which busy_us does not include yet; 0: idle
 };
 
+// A remote worker.
+struct MachineInfo {
+  std::string name, user;
+  std::uint64_t slots = 0, busy = 0, leases = 0, jobs = 0, rtt_us = 0;
+  std::uint64_t since = 0;  // ms since 1970
+  std::vector<std::string> handlers;
+};
+
+// What WORKERS lists.
+struct WorkerList {
+  std::vector<WorkerInfo> pool;
+  std::vector<MachineInfo> machines;
+};
+
 struct BatchList {
   std::uint64_t next_cursor = 0;  // 0: there are no more
   std::vector<BatchStatus> batches;
@@ -73,7 +87,7 @@ Expected<Explanation> to_explanation(const proto::Reply& reply);
 Expected<BatchList> to_batch_list(const proto::Reply& reply);
 Expected<std::vector<HandlerInfo>> to_handlers(const proto::Reply& reply);
 Expected<std::vector<TenantInfo>> to_tenants(const proto::Reply& reply);
-Expected<std::vector<WorkerInfo>> to_workers(const proto::Reply& reply);
+Expected<WorkerList> to_workers(const proto::Reply& reply);
 Expected<std::vector<JobResult>> to_job_results(const proto::Reply& reply);
 Expected<std::uint64_t> to_count(const proto::Reply& reply);
 Expected<std::string> to_text(const proto::Reply& reply);

@@ -228,8 +228,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"TimeoutFinerThanABatchCouldSay", "handlers:\n  a: {command: [cat], timeout: 1500us}\n",
                 "f:2:32: handlers.a.timeout: expected whole milliseconds, found \"1500us\"\n"},
         BadFile{"HandlerOfNoKind", "handlers:\n  a: {}\n",
-                "f:2:3: handlers.a: expected exactly one of command, worker and plugin, or remote: true, "
-                "found none\n"},
+                "f:2:3: handlers.a: expected exactly one of command, worker and plugin, found none\n"},
         BadFile{"HandlerOfTwoKinds", "handlers:\n  a: {command: [x], plugin: y}\n",
                 "f:2:3: handlers.a: expected exactly one of command, worker and plugin, found 2\n"},
         BadFile{"HandlerThatIsNothing", "handlers:\n  a:\n",

@@ -40,7 +40,7 @@ Upstream::~Upstream() { end(std::chrono::milliseconds(0)); }
 
 template <class Function>
 void Upstream::post(Function function) {
-  asio::post(io_, [this, function = std::move(function)]() mutable {
+  asio::post(io_, [function = std::move(function)]() mutable {
     kUpstreamThread.assert_held();
     function();
   });

@@ -41,7 +41,7 @@ TEST_F(JobNotesTest, AJobWithANoteIsAlone) {
 }
 
 TEST_F(JobNotesTest, NotesOfJobsThatEndedWellAreForgotten) {
-  for (const std::uint64_t index : {1, 3, 5}) notes.set(*batch, index, "x");
+  for (const std::uint64_t index : {1U, 3U, 5U}) notes.set(*batch, index, "x");
   notes.forget(*batch, {2, 4});
   EXPECT_EQ(notes.alone(*batch, {2, 9}), (IndexRange{2, 5}));
   notes.forget(*batch, {0, 9});

@@ -23,7 +23,7 @@ using Ranges = std::vector<IndexRange>;
 template <class Member, class Value>
 BatchOptions with(Member BatchOptions::* member, Value value) {
   BatchOptions options;
-  options.*member = value;
+  options.*member = static_cast<Member>(value);
   return options;
 }
 

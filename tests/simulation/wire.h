@@ -83,7 +83,8 @@ class Wire : public std::enable_shared_from_this<Wire> {
     }
   }
   void travel(End from, Item item) {
-    const Nanoseconds jitter{static_cast<std::int64_t>(random_() % (delay_.count() / 4 + 1))};
+    const auto most = static_cast<std::uint64_t>(delay_.count() / 4);
+    const Nanoseconds jitter{static_cast<std::int64_t>(random_() % (most + 1))};
     Side& sender = side(from);
     sender.last_arrival = std::max(sender.last_arrival, clock_.now() + delay_ + jitter);
     clock_.at(sender.last_arrival, [self = shared_from_this(), from, item = std::move(item)] {

@@ -249,8 +249,7 @@ class Changes(UsersTest):
         daemon = self.start({"handlers": {"naps": {"command": ["sleep", "1000"]}}})
         wire = self.connect(daemon)
         wire("SUBMIT", "naps", "ID", "runs", "JOBS", "")
-        processes = lambda: {row["name"]: row["processes"] for row in map(pairs, wire("HANDLERS"))}
-        wait_for("its program to run", lambda: processes()["naps"] == 1)
+        wait_for("its program to run", lambda: [row["name"] for row in map(pairs, wire("HANDLERS")) if row["processes"] == 1] == ["naps"])
         restart = lambda name, body="{}", query="", headers=OURS: ask(daemon, "POST", f"/api/handlers/{name}{query}", body=body, headers=headers)[:2]
         self.assertEqual(restart("naps/restart"), (200, {"ok": True, "processes": 1}))
         for name, code in (("echo", 400), ("nosuch", 404)):

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/lanes.h"
 #include "daemon/base/log_line.h"
 #include "daemon/metrics/scheduler_metrics.h"
 #include "daemon/server/server.h"
@@ -34,7 +35,9 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
   Batches& batches = parts_.server.batches();
   HandlerDirectory& directory = parts_.handlers.directory();
   auto waits = waiting_.find(name);
-  if (waits != waiting_.end() && change.settings && !change.process && change.plugin == nullptr) {
+  const bool is_only_remote = change.settings && config::is_only_remote(*change.settings);
+  if (waits != waiting_.end() && change.settings && !change.process && change.plugin == nullptr &&
+      !is_only_remote) {
     // Only the settings of new batches have changed; how its jobs run is what still waits.
     waits->second.settings = std::move(change.settings);
     return;
@@ -48,7 +51,9 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
     directory.add({.handler = now.handler,
                    .lane = now.lane,
                    .gate = now.gate,
-                   .kind = change.process ? change.process->kind : "plugin",
+                   .kind = change.process   ? change.process->kind
+                           : is_only_remote ? "remote"
+                                            : "plugin",
                    .timeout = std::chrono::ceil<std::chrono::milliseconds>(change.settings->timeout),
                    .retries = change.settings->retries});
     parts_.server.add_handler(name);

@@ -84,9 +84,11 @@ Prepared prepare_tls(Server& server, HttpServer& http, WorkerPort& workers,
 // The port for remote workers, once a handler is `remote`: at the start, or later.
 Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) {
   kIoThread.assert_held();
-  if (!config::serves_remote_workers(config) || workers.is_open()) return [] {};
-  if (auto bound = workers.listen(config.workers); !bound)
-    return std::unexpected(std::vector{"workers: " + bound.error()});
+  if (!config::serves_remote_workers(config) || workers.is_started()) return [] {};
+  if (!workers.is_open()) {  // not yet by a configuration that was then refused
+    if (auto bound = workers.listen(config.workers); !bound)
+      return std::unexpected(std::vector{"workers: " + bound.error()});
+  }
   return [&workers] {
     kIoThread.assert_held();
     workers.start();

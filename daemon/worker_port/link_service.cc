@@ -17,6 +17,7 @@ namespace {
 
 constexpr auto kRoomPeriod = std::chrono::milliseconds(10);  // guess: of a disk that is behind
 constexpr auto kViewPeriod = std::chrono::milliseconds(50);  // guess: what people and scrapers do not notice
+constexpr int kViewCost = 100;  // the picture takes at most one part in so many of the thread
 
 // Names this life of the daemon: leases of an earlier one are not taken for its own.
 std::uint64_t random_life() {
@@ -187,7 +188,7 @@ void LinkService::arm_room_timer() {
 
 void LinkService::publish_soon() {
   if (std::exchange(view_timer_is_armed_, true)) return;
-  view_timer_.expires_after(kViewPeriod);
+  view_timer_.expires_after(std::max<Nanoseconds>(kViewPeriod, view_took_ * kViewCost));
   view_timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     kLinkThread.assert_held();
@@ -197,6 +198,7 @@ void LinkService::publish_soon() {
 }
 
 void LinkService::publish() {
+  const Instant began = now();
   auto view = std::make_shared<MachinesView>();
   view->is_open = true;
   view->stats = link_->stats();
@@ -215,6 +217,7 @@ void LinkService::publish() {
     view->lanes[lane->name()] = {.slots = service.slots, .leases = service.leases, .claims = service.claims};
   }
   board_.set(std::move(view));
+  view_took_ = now() - began;
 }
 
 MachineView LinkService::describe(const RemoteWorker& worker, const WorkerSession& session) const {

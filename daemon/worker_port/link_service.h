@@ -146,6 +146,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   bool room_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
   Timer view_timer_;
   bool view_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  Nanoseconds view_took_ LOCKSLEY_GUARDED_BY(kLinkThread){};
 
   // Set by any thread that posts, cleared by the link thread before it acts.
   std::atomic<bool> work_is_posted_{false};

@@ -33,8 +33,9 @@ class WorkerPort {
   // The error names the address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(const config::Workers& workers)
       LOCKSLEY_REQUIRES(kIoThread);
-  // listen() was called.
+  // listen() was called; start(), too.
   bool is_open() const { return !address_.empty(); }
+  bool is_started() const { return thread_.joinable(); }
   // Serves from now on. After listen(), once.
   void start() LOCKSLEY_REQUIRES(kIoThread);
   // The configuration has changed: users, handlers, limits; or certificates. Null: plain.

@@ -55,9 +55,7 @@ Coroutine<void> WorkerSession::converse() {
   }
   while (!is_dropped_) {
     if (!is_logged_in() && now() >= connected_at_ + service_.directory().login_timeout) co_return;
-    WorkerLink& link = service_.link();
-    const bool may_read = !is_closing_ && link.accepts_commands(id_);
-    if (may_read && transport_.can_receive() && !receive()) break;
+    if (!is_closing_ && may_execute() && transport_.can_receive() && !receive()) break;
     Turn turn = is_closing_ ? Turn::kClose : execute();
     if (turn == Turn::kAsk) {
       service_.after_link();
@@ -66,23 +64,32 @@ Coroutine<void> WorkerSession::converse() {
     }
     if (is_dropped_) co_return;
     service_.after_link();
+    // The link names those that got new bytes; this one may have old bytes, for which there is room now.
+    if (!is_dropped_) send();
     if (is_dropped_) co_return;
     if (turn == Turn::kClose) {
       co_await say_goodbye();
       co_return;
     }
     const bool has_more = turn == Turn::kYield || transport_.can_receive();
-    if (has_more && service_.link().accepts_commands(id_)) {
+    is_paused_ = !may_execute();
+    if (has_more && !is_paused_) {
       co_await asio::post(service_.io().get_executor(), kAwait);  // the others have their turns
       continue;
     }
     if (transport_.is_at_end()) co_return;
     if (reader_.is_idle()) reader_.release();
-    input_.set(reader_.memory_bytes());
+    input_.set(reader_.buffered_bytes());
     if (!is_logged_in()) wake_at(connected_at_ + service_.directory().login_timeout);
-    transport_.wait_readable(*this);
+    if (!is_paused_) transport_.wait_readable(*this);
     if (!wakeup_.take()) co_await wakeup_.wait();
   }
+}
+
+bool WorkerSession::may_execute() const {
+  const std::size_t pause = is_logged_in() ? kPauseOutput : kPauseStranger;
+  WorkerLink& link = service_.link();
+  return link.accepts_commands(id_) && link.output(id_).size() <= pause;
 }
 
 Coroutine<bool> WorkerSession::shake_hands() {
@@ -124,7 +131,7 @@ bool WorkerSession::receive() {
   }
   reader_.commit(received.bytes);
   service_.link().heard(id_, boot_time());
-  if (input_.set(reader_.memory_bytes())) return true;
+  if (input_.set(reader_.buffered_bytes())) return true;
   fail("TOOBIG unfinished commands of workers together pass workers.max_leased_bytes");
   is_closing_ = true;
   return true;
@@ -134,7 +141,7 @@ WorkerSession::Turn WorkerSession::execute() {
   WorkerLink& link = service_.link();
   const Instant began = now();
   for (int n = 1; n <= kTurnCommands; ++n) {
-    if (!link.accepts_commands(id_)) return Turn::kYield;
+    if (!may_execute()) return Turn::kYield;
     switch (reader_.next(command_)) {
       case proto::ReadStatus::kNeedMore:
         return Turn::kNeedMore;
@@ -159,6 +166,7 @@ void WorkerSession::send() {
   if (is_dropped_) return;
   if (!flush()) return drop("the peer has gone");
   if (!service_.link().output(id_).empty()) transport_.wait_writable(*this);
+  if (is_paused_ && may_execute()) wakeup_.wake();
   measure_round_trip();
 }
 

@@ -61,6 +61,9 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   // Guesses, as those of the client port.
   static constexpr int kTurnCommands = 256;
   static constexpr auto kTurnTime = std::chrono::microseconds(250);
+  static constexpr std::size_t kPauseOutput = 64 * 1024;    // unsent: no command is executed until it is less
+  static constexpr std::size_t kPauseStranger = 16 * 1024;  // the same before the login
+  static constexpr std::size_t kMostEcho = 16 * 1024;       // that PING and ECHO give back
   static constexpr auto kFarewell = std::chrono::seconds(1);
   static constexpr auto kRoundTripPeriod = std::chrono::milliseconds(100);
 
@@ -70,6 +73,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<void> say_goodbye();
   bool receive() LOCKSLEY_REQUIRES(kLinkThread);
   Turn execute() LOCKSLEY_REQUIRES(kLinkThread);
+  // Not while replies wait for the store in great numbers, while the store has no room, or while much is unsent.
+  bool may_execute() const LOCKSLEY_REQUIRES(kLinkThread);
   // False: the peer has gone.
   bool flush() LOCKSLEY_REQUIRES(kLinkThread);
   void measure_round_trip() LOCKSLEY_REQUIRES(kLinkThread);
@@ -110,6 +115,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Instant measured_at_{};
   bool is_dropped_ = false;
   bool is_closing_ = false;
+  bool is_paused_ = false;  // may_execute() said no; send() wakes the coroutine when it says yes
 };
 
 }  // namespace locksley::daemon

@@ -51,6 +51,10 @@ void WorkerSession::client_command() {
   const auto wrong_number = [&](std::string_view command) {
     reply.error(fmt::format("ERR wrong number of arguments for '{}' command", command));
   };
+  if ((is(0, "PING") || is(0, "ECHO")) && arguments.size() == 2 && arguments[1].size() > kMostEcho) {
+    return reply.error(
+        fmt::format("TOOBIG on the port for workers {} takes {} bytes at most", name, kMostEcho));
+  }
   if (is(0, "PING")) {
     if (arguments.size() > 2) return wrong_number("ping");
     return arguments.size() == 2 ? reply.bulk(arguments[1]) : reply.simple("PONG");

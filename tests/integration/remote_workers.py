@@ -2,8 +2,10 @@
 """Remote workers as the port serves them: leases, results, losses, logins, the store, restarts. By connections that a test drives by hand; the
 state machine itself has unit tests, with all its orders of events."""
 
+import contextlib
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -131,6 +133,17 @@ class Leases(RemoteTest):
         self.assert_error("LOST", worker.ask("SETTLE", lease.name, "ok", 0, "again"))
         self.assertEqual(connection.results(batch), [[0, "ok", "A"]])
 
+    def test_a_lease_that_no_socket_takes_at_once(self):
+        connection = self.serve()
+        worker = self.worker()
+        large = "x" * (8 << 20)
+        batch = connection("SUBMIT", "shout", "JOBS", large, large)
+        for _ in range(2):
+            lease = worker.claim("JOBS", 1)
+            self.assertEqual([len(payload) for payload in lease.payloads], [len(large)])
+            worker.settle(lease, lease.payloads)
+        self.assertEqual(connection.wait(batch)["ok"], 2)
+
     def test_cancel_and_push(self):
         connection = self.serve()
         worker = self.worker(push=True)
@@ -207,6 +220,42 @@ class Doors(RemoteTest):
         self.daemon.configure(admin)
         self.daemon.send_signal(1)
         self.assertEqual(worker.socket.recv(1), b"")
+
+    def test_who_reads_nothing_is_not_listened_to(self):
+        """Replies that are not read stay in few bytes, however many commands are sent."""
+        self.serve()
+        peers = [self.worker(join=False) for _ in range(10)]
+        before = self.daemon.resident_bytes()
+        flood = b"*2\r\n$4\r\nECHO\r\n$16000\r\n" + b"x" * 16000 + b"\r\n"
+        for peer in peers:
+            peer.socket.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                for _ in range(2000):
+                    peer.socket.sendall(flood)
+                self.fail("32 MB were taken from a peer that reads nothing")
+        # 64 KiB of replies each, and a buffer of 1 MiB for what they send.
+        self.assertLess(self.daemon.resident_bytes() - before, 20 << 20)
+        self.assertEqual(self.worker(join=False)("PING"), "PONG")
+        self.assert_error("TOOBIG", self.worker(join=False).ask("ECHO", "x" * 16385))
+
+    def test_the_first_remote_handler_of_a_reload_opens_the_port(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        closed = {"workers": {"port": port}, "handlers": {}}
+        self.daemon = self.start(closed)
+        connection = self.connect(self.daemon)
+        self.assertNotIn("workers=", self.daemon.ready_line)
+        with self.assertRaises(ConnectionRefusedError):
+            Connection("127.0.0.1", port)
+        opened = merged(closed, self.SETTINGS | {"workers": {"port": port}})
+        # Refused for another reason, after the port was bound.
+        self.daemon.configure(merged(opened, {"http": {"login": "users", "token_file": "/nowhere"}}))
+        self.assert_error("ERR", connection.ask("CONFIG", "RELOAD"))
+        self.daemon.configure(opened)
+        self.assertEqual(connection("CONFIG", "RELOAD"), "OK")
+        with Connection("127.0.0.1", port) as worker:
+            self.assertEqual(worker.map("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout")["worker"], "me")
 
     def test_garbage_ends_its_own_connection_alone(self):
         self.serve()

@@ -1,6 +1,7 @@
 #include "tests/fuzz/daemon_in_process.h"
 
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -21,10 +22,35 @@ std::shared_ptr<spdlog::logger> make_log() {
   return log;
 }
 
+// The store syncs a log while other threads may append to it (SyncWAL()), which RocksDB asks a file's leave for.
+// Files in memory can bear it (a lock each), but do not say so.
+class MemoryDisk final : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+
+  const char* Name() const override { return "MemoryDisk"; }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                    rocksdb::IODebugContext* context) override {
+    auto status = FileSystemWrapper::NewWritableFile(path, options, result, context);
+    if (status.ok()) *result = std::make_unique<MemoryFile>(std::move(*result));
+    return status;
+  }
+
+ private:
+  class MemoryFile final : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    using FSWritableFileOwnerWrapper::FSWritableFileOwnerWrapper;
+    bool IsSyncThreadSafe() const override { return true; }
+  };
+};
+
 }  // namespace
 
 std::unique_ptr<rocksdb::Env> make_disk() {
-  return std::unique_ptr<rocksdb::Env>(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  const std::unique_ptr<rocksdb::Env> memory(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  return rocksdb::NewCompositeEnv(std::make_shared<MemoryDisk>(memory->GetFileSystem()));
 }
 
 DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)

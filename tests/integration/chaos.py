@@ -10,6 +10,7 @@ The seed decides what is submitted, not how processes meet: a failure may need s
 
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -167,8 +168,8 @@ def footprint(daemon, mark):
 
     def quiet():
         workers = children(keeper)
-        # What a worker has forked is in its group, and stays while the worker does.
-        if len(workers) > 3 or not all(group_of(pid) in workers for pid in marked(mark)):
+        # What a worker has forked stays while the worker does, in its group or, with a session of its own, below it.
+        if len(workers) > 3 or not set(marked(mark)) <= below(workers):
             return None
         # One that is on its way out is there for a moment.
         seen.append((workers, descriptors(daemon.pid) - 3 * len(workers), descriptors(keeper)))
@@ -177,11 +178,15 @@ def footprint(daemon, mark):
     return *wait_for("no process to be left but idle workers", quiet), resident_kib(daemon.pid), resident_kib(keeper)
 
 
-def group_of(pid):
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return -1
+def below(pids):
+    """These processes, and all that they have started and that started since."""
+    found, ahead = set(), list(pids)
+    while ahead:
+        pid = ahead.pop()
+        found.add(pid)
+        with contextlib.suppress(OSError):  # it has ended
+            ahead += children(pid)
+    return found
 
 
 def storm(daemon, connection, mark, seconds, seed, count):

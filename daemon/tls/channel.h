@@ -61,6 +61,10 @@ class TlsChannel {
 
   // The common name of the peer's verified certificate; empty: the peer has shown none.
   std::string peer_common_name() const;
+  // Whether that certificate is one of the authorities of `context`: TlsContext::has_issued_certificate_of().
+  bool has_certificate_of(const TlsContext& context) const {
+    return context.has_issued_certificate_of(*session_);
+  }
   const std::string& error() const { return error_; }
 
   // The first byte of every TLS connection: the type of a handshake record.

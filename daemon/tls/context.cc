@@ -128,9 +128,33 @@ void TlsContext::ask_for_certificates(const config::Tls& files, std::string_view
       return;
     }
   }
+  for (const Certificate& authority : *authorities) {
+    unsigned char* der = nullptr;
+    const int bytes = i2d_X509(authority.get(), &der);
+    if (bytes > 0) authorities_.append(reinterpret_cast<const char*>(der), static_cast<std::size_t>(bytes));
+    OPENSSL_free(der);
+  }
+  authorities_ += files.clients == config::ClientCertificates::kRequired ? "required" : "optional";
   const int must =
       files.clients == config::ClientCertificates::kRequired ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
   SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | must, nullptr);
+}
+
+bool TlsContext::demands_certificates() const {
+  return (SSL_CTX_get_verify_mode(context_) & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) != 0;
+}
+
+bool TlsContext::has_issued_certificate_of(SSL& session) const {
+  const Certificate peer(SSL_get1_peer_certificate(&session));
+  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> check(X509_STORE_CTX_new(),
+                                                                              X509_STORE_CTX_free);
+  const bool is_issued = peer && check != nullptr &&
+                         X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context_), peer.get(),
+                                             SSL_get_peer_cert_chain(&session)) == 1 &&
+                         X509_STORE_CTX_set_default(check.get(), "ssl_client") == 1 &&
+                         X509_verify_cert(check.get()) == 1;
+  ERR_clear_error();
+  return is_issued;
 }
 
 void log_warnings(const TlsContexts& contexts, spdlog::logger& log) {

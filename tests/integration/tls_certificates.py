@@ -107,6 +107,26 @@ class Users(TlsTest):
         self.assertIn(" user=alice ", by_password("CLIENT", "INFO"))
         self.assert_error("NOAUTH", self.by("alice at work").ask("LIST"))
 
+    def test_an_authority_that_is_removed_closes_what_its_certificates_opened(self):
+        """A user's other connections, and those of the authority that stays, go on."""
+        second = Authority(self.folder, "second")
+        self.pairs["of the second"] = second.issue("of the second", names="DNS:second")
+        both, first = (self.folder / name for name in ("both.pem", "first.pem"))
+        first.write_text(pathlib.Path(self.authority.certificate).read_text())
+        both.write_text(first.read_text() + pathlib.Path(second.certificate).read_text())
+        users = {"alice": {"certificate": "alice at work"}, "carol": {"certificate": "of the second", "password_hash": hash_of("hers")}}
+        self.tls = {**self.tls, "client_ca": str(both)}
+        self.reload(users)
+        alice, carol, by_password = self.by("alice at work"), self.by("of the second"), self.by(None)
+        by_password("AUTH", "carol", "hers")
+        self.reload(users)
+        self.assertIn(" user=carol ", carol("CLIENT", "INFO"), "the authorities are the same")
+        self.tls = {**self.tls, "client_ca": str(first)}
+        self.reload(users)
+        self.assertEqual(carol.read_until_closed(), b"")
+        self.assertIn(" user=alice ", alice("CLIENT", "INFO"))
+        self.assertIn(" user=carol ", by_password("CLIENT", "INFO"))
+
     def test_a_changed_password_leaves_what_the_certificate_opened(self):
         alice = {"certificate": "alice at work", "password_hash": hash_of("hers")}
         self.reload({"alice": alice})

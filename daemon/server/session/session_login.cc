@@ -37,6 +37,16 @@ void Session::set_user(UserRef user, Credential credential) {
   }
 }
 
+void Session::authorities_changed(const TlsContext* context) {
+  if (!transport_.is_tls()) return;
+  if (life_.now() == Life::kHandshake) return drop("client_ca has changed during its handshake");
+  const bool needs_certificate = login_.credential() == Credential::kCertificate ||
+                                 (context != nullptr && context->demands_certificates());
+  if (!needs_certificate) return;
+  if (context != nullptr && transport_.tls().has_certificate_of(*context)) return;
+  drop("its certificate is of no authority in client_ca any more");
+}
+
 void Session::users_changed() {
   if (!is_logged_in()) {
     if (!state_.users().are_configured())

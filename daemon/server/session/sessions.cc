@@ -18,6 +18,20 @@ Sessions::Sessions(ServerState& state, const CommandExecutor& executor)
 
 Sessions::~Sessions() = default;
 
+void Sessions::use_tls(std::shared_ptr<const TlsContext> context) {
+  const auto before = std::exchange(tls_, std::move(context));
+  if (before == nullptr || (tls_ != nullptr && tls_->has_authorities_of(*before))) return;
+  const std::uint64_t change = ++authorities_changed_;
+  state_.slices().add([this, change, next = std::uint64_t{0}](Instant until) mutable {
+    for (auto at = by_id_.lower_bound(next); at != by_id_.end() && change == authorities_changed_; ++at) {
+      at->second->authorities_changed(tls_.get());
+      next = at->first + 1;
+      if (now() >= until) return false;
+    }
+    return true;
+  });
+}
+
 void Sessions::accept(Socket socket) {
   asio::error_code error;
   const auto remote = socket.remote_endpoint(error);

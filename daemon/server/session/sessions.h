@@ -33,8 +33,8 @@ class Sessions {
   Sessions& operator=(const Sessions&) = delete;
 
   // New connections speak TLS from now on, with this certificate; null: plain. Those that exist stay as they
-  // are.
-  void use_tls(std::shared_ptr<const TlsContext> context) { tls_ = std::move(context); }
+  // are, but for those that a certificate opened whose authority is not in client_ca any more: these are dropped, in slices.
+  void use_tls(std::shared_ptr<const TlsContext> context);
   const TlsContext* tls() const { return tls_.get(); }
 
   // Begins a session on a new connection, or refuses it.
@@ -78,6 +78,7 @@ class Sessions {
   const CommandExecutor& executor_;
   ClientMemory memory_;
   std::shared_ptr<const TlsContext> tls_;  // null: plain
+  std::uint64_t authorities_changed_ = 0;  // how often
   ById by_id_;
   std::uint64_t next_id_ = 1;
   bool was_congested_ = false;  // a session may wait for the end of it

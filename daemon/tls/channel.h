@@ -65,6 +65,8 @@ class TlsChannel {
   bool has_certificate_of(const TlsContext& context) const {
     return context.has_issued_certificate_of(*session_);
   }
+  // The handshake is complete.
+  bool is_established() const { return SSL_is_init_finished(session_.get()) == 1; }
   const std::string& error() const { return error_; }
 
   // The first byte of every TLS connection: the type of a handshake record.

@@ -55,8 +55,10 @@ class TlsContext {
   // Whether the certificate that the peer of this session has shown leads to one of the authorities of client_ca, and is
   // valid now. False if it has shown none, or if there are no authorities. Takes some 0.1 ms.
   bool has_issued_certificate_of(SSL& session) const;
-  // Whether both ask for certificates of the same authorities.
-  bool has_authorities_of(const TlsContext& other) const { return authorities_ == other.authorities_; }
+  // Whether both ask for certificates of the same authorities; null: TLS is off.
+  bool has_authorities_of(const TlsContext* other) const {
+    return other != nullptr && authorities_ == other->authorities_;
+  }
 
   // When the first certificate of the chain to expire does so.
   SystemTime expires_at() const { return expires_at_; }

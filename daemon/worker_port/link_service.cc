@@ -36,6 +36,7 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
       listener_(io_, parts_.log),
       handshakes_(io_.get_executor()),
       turns_(io_.get_executor(), polls_),
+      slices_(io_.get_executor()),
       directory_(std::move(directory)),
       link_(std::make_unique<WorkerLink>(*this, options, random_life(), boot_time())),
       input_(options.max_leased_bytes),
@@ -75,11 +76,26 @@ void LinkService::accept(Socket socket) {
 }
 
 void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory) {
-  directory_ = std::move(directory);
+  const auto before = std::exchange(directory_, std::move(directory));
   if (link_ == nullptr) return;
   link_->handlers_changed(boot_time());
   for (const auto& [id, session] : sessions_) session->directory_changed();
+  if (before->tls != nullptr && !before->tls->has_authorities_of(directory_->tls.get())) check_certificates();
   publish();
+}
+
+// In slices: a check takes some 0.1 ms.
+void LinkService::check_certificates() {
+  slices_.add([this, change = ++authorities_changed_, next = WorkerLink::Id{0}](Instant until) mutable {
+    kLinkThread.assert_held();
+    for (auto at = sessions_.lower_bound(next); at != sessions_.end() && change == authorities_changed_;
+         ++at) {
+      at->second->authorities_changed();
+      next = at->first + 1;
+      if (now() >= until) return false;
+    }
+    return true;
+  });
 }
 
 void LinkService::stored(Ticket ticket) {

@@ -15,6 +15,7 @@
 
 #include "daemon/base/io.h"
 #include "daemon/base/listener.h"
+#include "daemon/base/slices.h"
 #include "daemon/base/turns.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/handshake_queue.h"
@@ -114,6 +115,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::vector<std::string> addresses() override;
 
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
+  // Drops connections whose certificate is of no authority any more.
+  void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);
   void note_written(Ticket ticket) LOCKSLEY_REQUIRES(kLinkThread);
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
   // While the store has no room the link asks again soon.
@@ -130,10 +133,12 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   HandshakeQueue handshakes_;
   const OwnedCounter polls_;  // not counted here: each connection that is ready comes into the line
   Turns turns_;
+  Slices slices_;
 
   std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after stop()
   std::map<WorkerLink::Id, std::shared_ptr<WorkerSession>> sessions_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  std::uint64_t authorities_changed_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // how often
   InputBudget input_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::pair<std::uint64_t, std::shared_ptr<Batch>> found_ LOCKSLEY_GUARDED_BY(kLinkThread);
   // Tickets for which replies wait, and since when.

@@ -217,6 +217,17 @@ void WorkerSession::directory_changed() {
   if (!user_->may(proto::CommandGroup::kWork)) drop("its user may no longer work");
 }
 
+void WorkerSession::authorities_changed() {
+  if (!transport_.is_tls()) return;
+  if (!transport_.tls().is_established()) return drop("client_ca has changed during its handshake");
+  const TlsContext* context = service_.directory().tls.get();
+  const bool needs_certificate = logged_in_by_ == LoginQuestion::By::kCertificate ||
+                                 (context != nullptr && context->demands_certificates());
+  if (!needs_certificate) return;
+  if (context != nullptr && transport_.tls().has_certificate_of(*context)) return;
+  drop("its certificate is of no authority in client_ca any more");
+}
+
 void WorkerSession::drop(std::string_view reason) {
   if (std::exchange(is_dropped_, true)) return;
   LogLine("connection of a worker dropped")

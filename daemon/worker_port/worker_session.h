@@ -45,6 +45,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   void send() LOCKSLEY_REQUIRES(kLinkThread);
   // The users in force have changed.
   void directory_changed() LOCKSLEY_REQUIRES(kLinkThread);
+  // The authorities of workers' certificates have changed: as Session::authorities_changed().
+  void authorities_changed() LOCKSLEY_REQUIRES(kLinkThread);
   // The connection closes, without a word; the log's line says why.
   void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
   // For Transport.

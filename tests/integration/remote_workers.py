@@ -211,6 +211,25 @@ class Doors(RemoteTest):
         plain.send(b"PING\r\n")
         self.assertIn("this port speaks TLS", plain.read())
 
+    def test_an_authority_that_is_removed(self):
+        """What its certificates opened is closed; the workers of the other authority go on."""
+        folder = self.folder_of_test()
+        first, second = Authority(folder, "first"), Authority(folder, "second")
+        both = folder / "both.pem"
+        both.write_text(pathlib.Path(first.certificate).read_text() + pathlib.Path(second.certificate).read_text())
+        tls = first.issue("server").settings()
+        self.serve({"workers": {"tls": tls | {"client_ca": str(both)}}})
+        port, workers = port_for_workers(self.daemon), []
+        for authority in (first, second):
+            context = client_context(str(first.certificate), authority.issue("worker", names="DNS:worker"))
+            workers.append(TlsConnection("127.0.0.1", port, context))
+            self.addCleanup(workers[-1].close)
+            self.assertEqual(workers[-1]("PING"), "PONG")
+        self.daemon.configure(merged(self.SETTINGS, {"workers": {"tls": tls | {"client_ca": str(first.certificate)}}}))
+        self.daemon.send_signal(1)
+        self.assertEqual(workers[1].read_until_closed(), b"")
+        self.assertEqual(workers[0]("PING"), "PONG")
+
     def test_a_login_that_changes_closes_what_it_opened(self):
         settings = merged(self.SETTINGS, users(renderer={"commands": ["work"]}))
         self.serve(settings)

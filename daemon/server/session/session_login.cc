@@ -39,7 +39,7 @@ void Session::set_user(UserRef user, Credential credential) {
 
 void Session::authorities_changed(const TlsContext* context) {
   if (!transport_.is_tls()) return;
-  if (life_.now() == Life::kHandshake) return drop("client_ca has changed during its handshake");
+  if (!transport_.tls().is_established()) return drop("client_ca has changed during its handshake");
   const bool needs_certificate = login_.credential() == Credential::kCertificate ||
                                  (context != nullptr && context->demands_certificates());
   if (!needs_certificate) return;

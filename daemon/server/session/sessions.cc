@@ -20,7 +20,7 @@ Sessions::~Sessions() = default;
 
 void Sessions::use_tls(std::shared_ptr<const TlsContext> context) {
   const auto before = std::exchange(tls_, std::move(context));
-  if (before == nullptr || (tls_ != nullptr && tls_->has_authorities_of(*before))) return;
+  if (before == nullptr || before->has_authorities_of(tls_.get())) return;
   const std::uint64_t change = ++authorities_changed_;
   state_.slices().add([this, change, next = std::uint64_t{0}](Instant until) mutable {
     for (auto at = by_id_.lower_bound(next); at != by_id_.end() && change == authorities_changed_; ++at) {

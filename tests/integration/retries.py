@@ -207,6 +207,7 @@ class Retry(StoreTest):
             self.assertEqual(self.command.status(batch)["retried"] % 2, 0)
             self.assertEqual(self.command.wait(batch)["failed"], 2)
             self.assertEqual(sorted(self.command.results(batch)), [[0, "error", "a"], [1, "error", "b"]])
+        self.settle()
         self.kill_and_begin()
         self.assertEqual((self.command("RETRY", batch), self.command.wait(batch)["retried"]), (2, 8))
         self.assertEqual(self.command("FORGET", batch), 1)

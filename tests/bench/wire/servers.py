@@ -145,7 +145,7 @@ def locksley_worker_words(url, folder):
 
 
 def python_worker_words(url, _folder):
-    return [sys.executable, pathlib.Path(__file__).resolve().parent / "remote_echo.py", url]
+    return ["/usr/bin/python3", pathlib.Path(__file__).resolve().parent / "remote_echo.py", url]
 
 
 def redis_words(port, folder):

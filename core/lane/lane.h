@@ -227,7 +227,8 @@ class Lane {
   DurationHistogram external_wait;
 
   void wake() {
-    if (wake_) wake_();
+    // Where remote workers wait, most of what comes may be theirs alone: the others are not woken for that.
+    if (wake_ && (!remote_wanted_.load() || ring_.has_work())) wake_();
     wake_remote();
   }
 

@@ -33,7 +33,7 @@ std::optional<std::uint32_t> SlotTimes::find_run(std::uint32_t width, std::size_
 
 void SlotTimes::occupy(Occupation& lease, std::uint32_t first, std::uint32_t width, Nanoseconds now) {
   check(lease.width == 0 && width != 0 && has_room(first, width), "a lease occupies slots that have no room");
-  lease = {.first = first, .width = width, .service = {}};
+  lease = {.first = first, .width = width, .service = {}, .name = lease.name};
   for (std::uint32_t i = first; i < first + width; ++i) {
     Slot& slot = slots_[i];
     const Nanoseconds since = std::max(now, slot.since);
@@ -63,6 +63,11 @@ Nanoseconds SlotTimes::so_far(const Occupation& lease, Nanoseconds now) const {
     if (slots_[i].leases.front() == &lease) service += std::max(Nanoseconds{0}, now - slots_[i].since);
   }
   return service;
+}
+
+std::optional<std::uint64_t> SlotTimes::front(std::uint32_t slot) const {
+  const Occupation* const lease = slots_[slot].leases.front();
+  return lease == nullptr ? std::nullopt : std::optional(lease->name);
 }
 
 std::uint32_t SlotTimes::in_front(const Occupation& lease) const {

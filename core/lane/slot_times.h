@@ -29,6 +29,7 @@ class SlotTimes {
     std::uint32_t first = 0;
     std::uint32_t width = 0;  // 0: no slots
     Nanoseconds service{};    // charged so far, not counting the time since the last change on a slot
+    std::uint64_t name = 0;   // the holder's, for front()
   };
 
   explicit SlotTimes(std::uint32_t slots) : slots_(slots) {}
@@ -48,6 +49,8 @@ class SlotTimes {
   Nanoseconds release(Occupation& lease, Nanoseconds now);
   // What the lease is charged if nothing else happens until `now`.
   Nanoseconds so_far(const Occupation& lease, Nanoseconds now) const;
+  // The name of the lease that is in front on this slot. None: it has no lease.
+  std::optional<std::uint64_t> front(std::uint32_t slot) const;
   // On how many of its slots it is in front.
   std::uint32_t in_front(const Occupation& lease) const;
 

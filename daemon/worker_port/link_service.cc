@@ -1,5 +1,6 @@
 #include "daemon/worker_port/link_service.h"
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/post.hpp>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "daemon/base/endpoint_text.h"
+#include "daemon/base/io_loop.h"
 #include "daemon/base/log_line.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/worker_port/worker_session.h"
@@ -35,7 +37,7 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
       work_(io_.get_executor()),
       listener_(io_, parts_.log),
       handshakes_(io_.get_executor()),
-      turns_(io_.get_executor(), polls_),
+      turns_(io_.get_executor(), stretches_.polls),
       slices_(io_.get_executor()),
       directory_(std::move(directory)),
       link_(std::make_unique<WorkerLink>(*this, options, random_life(), boot_time())),
@@ -52,6 +54,16 @@ std::expected<asio::ip::tcp::endpoint, std::string> LinkService::listen(const st
     kLinkThread.assert_held();
     accept(std::move(socket));
   });
+}
+
+void LinkService::run(std::function<bool()> may_poll) {
+  // While a lease is out its result may come soon.
+  const auto awaits_worker = [this] {
+    kLinkThread.assert_held();
+    return link_ != nullptr &&
+           std::ranges::any_of(link_->lanes(), [](const auto& lane) { return lane.second.leases != 0; });
+  };
+  run_io_loop(io_, {.may_poll = std::move(may_poll), .awaits_worker = awaits_worker}, stretches_);
 }
 
 void LinkService::accept(Socket socket) {

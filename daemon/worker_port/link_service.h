@@ -16,6 +16,7 @@
 #include "daemon/base/io.h"
 #include "daemon/base/listener.h"
 #include "daemon/base/slices.h"
+#include "daemon/base/stretch_meter.h"
 #include "daemon/base/turns.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/handshake_queue.h"
@@ -61,6 +62,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   LinkService& operator=(const LinkService&) = delete;
 
   asio::io_context& io() { return io_; }
+  // Serves until stop(). `may_poll`: as in IoLoopQuestions.
+  void run(std::function<bool()> may_poll) LOCKSLEY_REQUIRES(kLinkThread);
 
   // ---- For the port, by posts ----
 
@@ -131,7 +134,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::optional<asio::executor_work_guard<IoExecutor>> work_;
   Listener listener_;
   HandshakeQueue handshakes_;
-  const OwnedCounter polls_;  // not counted here: each connection that is ready comes into the line
+  IoStretches stretches_;
   Turns turns_;
   Slices slices_;
 

@@ -83,7 +83,7 @@ void WorkerPort::start() {
   }
   thread_ = std::thread([this] {
     const ThreadRoleScope role(kLinkThread);
-    service_->io().run();
+    service_->run([&pool = state_.pool()] { return pool.has_free_worker(); });
   });
 }
 

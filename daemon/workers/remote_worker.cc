@@ -26,11 +26,13 @@ Nanoseconds RemoteWorker::quantum() const {
   return std::clamp(20 * round_trip.mean(), kLeast, std::max(kLeast, lease_time / 10));
 }
 
-void RemoteWorker::begin_leases(Nanoseconds now) {
-  for (const auto& [number, lease] : leases) {
-    if (lease->lease.has_begun() || slots.in_front(lease->occupation) == 0) continue;
-    lease->lease.begin();
-    lease->progress = now;
+void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now) {
+  for (std::uint32_t slot = first_slot; slot < first_slot + width; ++slot) {
+    const auto number = slots.front(slot);
+    OutLease* const out = number ? find(*number) : nullptr;
+    if (out == nullptr || out->lease.has_begun()) continue;
+    out->lease.begin();
+    out->progress = now;
   }
 }
 

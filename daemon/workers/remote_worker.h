@@ -94,8 +94,8 @@ class RemoteWorker {
   OutLease* find(std::uint64_t number);
   // How long a lease should take: long beside a round trip, short beside the time in which a lease is lost.
   Nanoseconds quantum() const;
-  // Leases whose first slot became free begin.
-  void begin_leases(Nanoseconds now);
+  // Leases begin that are in front on one of these slots.
+  void begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now);
   // Whether it will get an order soon.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // How long the lease will take, by what its jobs and those in front of it have taken so far; none: unknown.

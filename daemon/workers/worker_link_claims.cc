@@ -80,9 +80,10 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   OutLease& out = *lease;
   out.number = ++last_lease_;
   out.next = out.lease.range().low;
+  out.occupation.name = out.number;
   worker.slots.occupy(out.occupation, first_slot, out.lease.width(), now_);
   worker.leases.emplace(out.number, std::move(lease));
-  worker.begin_leases(now_);
+  worker.begin_leases(first_slot, out.lease.width(), now_);
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
   stats_.leased_bytes += out.lease.payload_bytes();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/workers/worker_link.h"
 
@@ -67,6 +68,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end) {
 }
 
 void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
+  const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   const Nanoseconds service = worker.slots.release(out.occupation, now_);
   stats_.leased_bytes -= out.lease.payload_bytes();
   --stats_.leases;
@@ -87,7 +89,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   }
   if (out.has_crashed) end_backoffs(lane, steady_now());
   worker.leases.erase(out.number);
-  worker.begin_leases(now_);
+  worker.begin_leases(first_slot, width, now_);
 }
 
 void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {

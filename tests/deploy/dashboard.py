@@ -145,7 +145,7 @@ class Queries(DaemonTest):
             except urllib.error.HTTPError as reply:
                 raise AssertionError(f"{query}: {reply.read().decode()}") from None
 
-        wait_for("a first scrape", lambda: series('locksley_build_info{job="locksley"}'))
+        wait_for("a first scrape", lambda: series('locksley_build_info{job="locksley"}') or None)
         # Some panels show only what is not 0.
         for submission in (("echo", "RANGE", 0, 100), ("fail", "JOBS", ""), ("sleep", "JOBS", 10)):
             connection.wait(connection("SUBMIT", *submission))
@@ -157,7 +157,7 @@ class Queries(DaemonTest):
                 if query in notes:
                     series(filled_in(query))  # an event that need not have been
                 else:
-                    wait_for(f"series of {query}", lambda: series(filled_in(query)))
+                    wait_for(f"series of {query}", lambda: series(filled_in(query)) or None)
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ class CancelAndForget(StoreTest):
                 if what == "paused":
                     self.command("PAUSE", batch)
                 if what == "running":
-                    wait_for("the first job to run", lambda: self.status(batch)["running"])
+                    wait_for("the first job to run", lambda: self.status(batch)["running"] > 0)
                 self.command("CANCEL", batch)
                 self.kill_and_begin()
                 status = self.command.wait(batch, 5)

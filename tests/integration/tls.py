@@ -183,10 +183,10 @@ class Bytes(TlsTest):
                 client = self.records(self.daemon)
                 client.handshake()
                 client.send(encode("RUN", "sleep", "JOBS", HOUR_MS))
-                look = self.secure(self.daemon)
-                wait_for("the job to run", lambda: look.ask("LIST")[1])
+                batches = lambda: self.daemon.metrics()['locksley_lane_active_batches{lane="cpu"}']
+                wait_for("the batch to be there", lambda: batches() == 1)
                 client.say_end() if leave == "end" else client.close()
-                wait_for("the batch to be gone", lambda: self.daemon.metrics()["locksley_active_batches"] == 0)
+                wait_for("the batch to be gone", lambda: batches() == 0)
 
     def test_events(self):
         listener = self.secure(self.daemon)

@@ -54,6 +54,20 @@ TEST_F(SlotTimesTest, AWideLeasePaysForEachOfItsSlots) {
   EXPECT_EQ(slots.release(b, seconds(6)), seconds(4 + 1 + 4));
 }
 
+TEST_F(SlotTimesTest, TheLeaseInFrontOfASlotHasItsHoldersName) {
+  EXPECT_EQ(slots.front(0), std::nullopt);
+  a.name = 7;
+  b.name = 8;
+  slots.occupy(a, 0, 1, seconds(0));
+  slots.occupy(b, 0, 2, seconds(1));
+  EXPECT_EQ(slots.front(0), 7U);
+  EXPECT_EQ(slots.front(1), 8U);
+  slots.release(a, seconds(2));
+  EXPECT_EQ(slots.front(0), 8U);
+  slots.release(b, seconds(3));
+  EXPECT_EQ(slots.front(0), std::nullopt);
+}
+
 TEST_F(SlotTimesTest, ALeaseWithoutASlotGetsTheEmptiestOnes) {
   EXPECT_EQ(slots.find(1), 0U);
   slots.occupy(a, 0, 2, seconds(0));

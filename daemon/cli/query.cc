@@ -66,14 +66,15 @@ std::string table_of(const std::vector<client::MachineInfo>& machines) {
                {"LEASES", Align::kRight},
                {"JOBS", Align::kRight},
                {"ROUND TRIP", Align::kRight},
+               {"LOST", Align::kRight},
                {"USER"},
                {"HANDLERS"}});
   for (const auto& one : machines) {
     std::string handlers;
     for (const std::string& handler : one.handlers) handlers += (handlers.empty() ? "" : " ") + handler;
     table.add({one.name, with_commas(one.slots), with_commas(one.busy), with_commas(one.leases),
-               with_commas(one.jobs), one.rtt_us == 0 ? "-" : with_commas(one.rtt_us) + " us", one.user,
-               handlers});
+               with_commas(one.jobs), one.rtt_us == 0 ? "-" : with_commas(one.rtt_us) + " us",
+               with_commas(one.lost), one.user, handlers});
   }
   return table.text();
 }

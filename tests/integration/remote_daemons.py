@@ -45,7 +45,7 @@ class RemoteDaemons(DaemonTest):
         self.assertEqual((machine["handlers"], machine["slots"]), (["echo"], 2))
         wait_for("its jobs to be counted", lambda: machines(connection)[0]["jobs"] == 5000)
         shown = subprocess.run([program("LOCKSLEY"), "--server", f"{self.owner.host}:{self.owner.port}", "workers"], capture_output=True, text=True).stdout
-        self.assertRegex(shown, rf"(?m)^{machine['worker']} +2 +0 +0 +5,000 .* default +echo$")
+        self.assertRegex(shown, rf"(?m)^{machine['worker']} +2 +0 +0 +5,000 .* +0 +default +echo$")
         self.assertEqual(shown.count("\n"), 2 + 1 + 1 + 1 + 1, shown)
         (handler,) = (row for row in map(pairs, connection("HANDLERS")) if row["name"] == "echo")
         self.assertEqual((handler["kind"], handler["concurrency"]), ("remote", 0))

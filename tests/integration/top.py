@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
+from remote_worker import RemoteWorker, machines, wait_for_machines
 from terminal import Terminal
 from users import BUILTIN, PASSWORD, UsersTest
 
@@ -173,6 +175,49 @@ class Figures(Tops, DaemonTest):
         dumb.wait_for_line("a second screen as text", r"(?s)BATCH.*\d\d:\d\d:\d\d\nlocksley .*BATCH")
         dumb.keys("C-c")
         dumb.wait_for_line("the prompt", r"prompt>$")
+
+
+class Machines(Tops, DaemonTest):
+    def setUp(self):
+        self.daemon = self.start({"workers": {"port": 0}, "handlers": {"shout": {"remote": True}}})
+        self.command = self.connect(self.daemon)
+
+    def join(self, name, **options):
+        worker = RemoteWorker(self.daemon, "shout", name=name, **options)
+        self.addCleanup(worker.close)
+        return worker
+
+    def test_without_a_machine_there_is_no_word_of_them(self):
+        terminal = self.open(self.daemon, rows=40)
+        terminal.wait_for_line("the lanes", r"^LANE ")
+        self.assertNotRegex(terminal.screen(), r"(?i)machine")
+
+    def test_what_each_machine_has_at_two_sizes(self):
+        worker = self.join("busy-one", slots=3, lease=600_000)
+        silent = self.join("silent-one", lease=1000)
+        for number in range(4):
+            self.join(f"idle-{number}")
+        wait_for_machines(self.command, 6)
+        self.command("SUBMIT", "shout", "JOBS", "a")
+        lease = worker.claim()
+        worker.settle(lease, ["A"])
+        self.command("SUBMIT", "shout", "SLOTS", 1, "JOBS", "b")
+        silent.claim()  # and not a word more of it
+        wait_for("its lease to be lost", lambda: [row["lost"] for row in machines(self.command) if row["worker"] == "silent-one"] == [1])
+        worker.claim()
+        terminal = self.open(self.daemon, columns=100, rows=50)
+        terminal.wait_for_line("the heading", r"^MACHINE +IN USE LEASES +LOST +RTT +JOBS$")
+        terminal.wait_for_line("the one that lost a lease, first", r"JOBS\nsilent-one +0/1 +0 +1 +(\d+[um]s|-) +0\n")
+        terminal.wait_for_line("the largest, next", r"\nbusy-one +1/3 +1 +0 +(\d+[um]s|-) +1\nidle-")
+        shown = [row[1] for row in re.finditer(r"(?m)^(\S+) +\d/\d ", terminal.screen())]
+        self.assertEqual(sorted(shown), sorted(row["worker"] for row in machines(self.command)))
+        self.keep(terminal, "machines-100x50")
+        terminal.resize(40, 24)
+        terminal.wait_for_line("what there is room for", r"^MACHINE +IN USE LEASES +LOST\nsilent-one +0/1 +0 +1\nbusy-one +1/3 +1 +0\nand 4 more$")
+        self.keep(terminal, "machines-40x24")
+        terminal.resize(80, 14)
+        terminal.wait_for_line("the sums", r"^6 machines  1/8 slots in use  1 lease lost$")
+        terminal.wait_for_line("and batches still", r"^BATCH ")
 
 
 class Ends(Tops, DaemonTest):

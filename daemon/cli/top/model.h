@@ -39,9 +39,10 @@ struct TopFigures {
   double steals_per_second = 0;
   std::optional<double> jobs_per_second;  // of all handlers; absent: the daemon does not say
   std::vector<TopWorker> workers;
-  std::vector<TopLane> lanes;               // those with most to do first
-  std::vector<client::TenantInfo> tenants;  // likewise
-  std::vector<TopBatch> batches;            // those that are not over first, of both the newest first
+  std::vector<client::MachineInfo> machines;  // those that lost most first, then the largest
+  std::vector<TopLane> lanes;                 // those with most to do first
+  std::vector<client::TenantInfo> tenants;    // likewise
+  std::vector<TopBatch> batches;              // those that are not over first, of both the newest first
   bool has_all_active = true;
   std::optional<TopDetail> detail;
   std::string refusal;

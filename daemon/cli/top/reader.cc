@@ -75,6 +75,7 @@ Expected<TopSnapshot> TopReader::look(const TopDemand& demand) {
   if (auto taken = take_value((*replies)[1], &client::to_workers, snapshot, workers); !taken)
     return std::unexpected(std::move(taken.error()));
   snapshot.workers = std::move(workers.pool);
+  snapshot.machines = std::move(workers.machines);
   if (auto taken = take_value((*replies)[2], &client::to_tenants, snapshot, snapshot.tenants); !taken)
     return std::unexpected(std::move(taken.error()));
   if (auto listed = list_batches(snapshot); !listed) return std::unexpected(std::move(listed.error()));

@@ -75,6 +75,7 @@ struct TopSnapshot {
   TopServer server;
   std::vector<TopLane> lanes;
   std::vector<client::WorkerInfo> workers;
+  std::vector<client::MachineInfo> machines;  // remote workers
   std::vector<client::TenantInfo> tenants;
   std::vector<client::BatchStatus> batches;                 // no two of one key
   bool has_all_active = true;                               // else the newest of those that are not over

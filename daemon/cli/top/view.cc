@@ -154,6 +154,9 @@ Layout lay_out(const TopFigures& figures, const TopScreen& screen, const TopPape
     const std::size_t tables = paper.is_paper ? rows : columns < 80 ? 2 * (rows / 8) : 1 + rows / 8;
     if (rows >= 16 && !(figures.lanes.empty() && figures.tenants.empty()))
       add(lane_and_tenant_lines(figures, tables, columns, charset));
+    // A table takes lines from the batches: a short screen has the sums alone.
+    if (rows >= 12 && !figures.machines.empty())
+      add(machine_lines(figures, paper.is_paper ? rows : rows < 20 ? 1 : 1 + rows / 8, columns, charset));
     layout.has_heading = rows >= 3;
     if (layout.has_heading) top.push_back(batch_heading(figures, screen, columns, charset));
   }

@@ -132,6 +132,8 @@ TopLines help_lines(const TopFigures& figures, std::size_t columns, Charset char
   page.text("");
   page.text("Workers: busy share, jobs in the queue, steals. Many are shown by a cell each.");
   page.text(
+      "Machines: remote workers, the slots in use, leases held, the round trip, jobs ended, leases lost.");
+  page.text(
       "Tenants: weight, the share of the workers' time that is DUE, and what it GOT while it had work.");
   page.text("What a batch waits for is what locksley explain says.");
   return std::move(page).take();

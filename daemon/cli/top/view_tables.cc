@@ -1,5 +1,6 @@
-// Workers, lanes and tenants.
+// Workers, remote workers, lanes and tenants.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -141,6 +142,57 @@ TopLines tenant_table(const TopFigures& figures, std::size_t rows, std::size_t c
                });
 }
 
+// 0: not measured.
+std::string round_trip(std::uint64_t rtt_us) {
+  if (rtt_us == 0) return "-";
+  if (rtt_us < 1000) return std::to_string(rtt_us) + "us";
+  return short_duration(std::chrono::milliseconds(rtt_us / 1000));
+}
+
+TopStyle style_of(const client::MachineInfo& machine) {
+  return machine.busy > 0 ? TopStyle::kGood : TopStyle::kPlain;
+}
+
+TopStyle style_of_lost(std::uint64_t leases) { return leases > 0 ? TopStyle::kBad : TopStyle::kPlain; }
+
+TopLine machine_sums(const TopFigures& figures, std::size_t columns, Charset charset) {
+  std::uint64_t busy = 0;
+  std::uint64_t slots = 0;
+  std::uint64_t lost = 0;
+  for (const client::MachineInfo& machine : figures.machines) {
+    busy += machine.busy;
+    slots += machine.slots;
+    lost += machine.lost;
+  }
+  const std::size_t count = figures.machines.size();
+  FrameLine line(columns, charset);
+  line.text(std::to_string(count) + (count == 1 ? " machine" : " machines"), TopStyle::kStrong);
+  line.text("  " + short_number(static_cast<double>(busy)) + "/" + short_number(static_cast<double>(slots)) +
+            " slots in use  ");
+  line.text(short_number(static_cast<double>(lost)) + (lost == 1 ? " lease lost" : " leases lost"),
+            style_of_lost(lost));
+  return std::move(line).take();
+}
+
+TopLines machine_table(const TopFigures& figures, std::size_t rows, std::size_t columns, Charset charset) {
+  static constexpr Column kNumbers[] = {{"IN USE", 9}, {"LEASES", 6}, {"LOST", 5}, {"RTT", 6}, {"JOBS", 5}};
+  constexpr std::size_t kWide = 60;  // from here on there is room for all of them
+  const std::span<const Column> numbers = std::span(kNumbers).first(columns < kWide ? 3 : 5);
+  return table("MACHINE", numbers, figures.machines.size(), rows, columns, charset,
+               [&](FrameLine& line, std::size_t i, std::size_t wide) {
+                 const client::MachineInfo& machine = figures.machines[i];
+                 line.cell(machine.name, wide);
+                 line.cell(std::to_string(machine.busy) + "/" + std::to_string(machine.slots), 9,
+                           Side::kRight, style_of(machine));
+                 line.cell(short_number(static_cast<double>(machine.leases)), 6, Side::kRight);
+                 line.cell(short_number(static_cast<double>(machine.lost)), 5, Side::kRight,
+                           style_of_lost(machine.lost));
+                 if (columns < kWide) return;
+                 line.cell(round_trip(machine.rtt_us), 6, Side::kRight);
+                 line.cell(short_number(static_cast<double>(machine.jobs)), 5, Side::kRight);
+               });
+}
+
 std::size_t cells_of(const TopLine& line) {
   std::size_t sum = 0;
   for (const TopSpan& span : line) sum += cell_count(span.text);
@@ -160,6 +212,11 @@ TopLines worker_lines(const TopFigures& figures, std::size_t rows, std::size_t c
   if (narrow > 0 && lines_of(workers.size(), narrow) <= rows)
     return grid(workers, narrow, columns, charset, put_narrow);
   return condensed(workers, rows, columns, charset);
+}
+
+TopLines machine_lines(const TopFigures& figures, std::size_t rows, std::size_t columns, Charset charset) {
+  if (rows <= 1) return {machine_sums(figures, columns, charset)};
+  return machine_table(figures, rows, columns, charset);
 }
 
 TopLines lane_and_tenant_lines(const TopFigures& figures, std::size_t rows, std::size_t columns,

@@ -160,7 +160,6 @@ Json machines_of(const ServerState& state) {
     visit_members(view, JsonMembers(machine));
     machine["handlers"] = view.handlers;
     machine["id"] = view.id;
-    machine["lost"] = view.lost;
     machines.push_back(std::move(machine));
   }
   return machines;

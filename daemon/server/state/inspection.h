@@ -113,7 +113,7 @@ void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
 }
 
 // A remote worker; its handlers are the caller's to add.
-inline constexpr std::size_t kMachineMembers = 9;
+inline constexpr std::size_t kMachineMembers = 10;
 template <class Visit>
 void visit_members(const MachineView& machine, const Visit& visit) {
   visit("worker", std::string_view(machine.name));
@@ -127,6 +127,7 @@ void visit_members(const MachineView& machine, const Visit& visit) {
         static_cast<std::int64_t>(
             std::chrono::floor<std::chrono::milliseconds>(machine.since).time_since_epoch().count()));
   visit("rtt_us", static_cast<std::uint64_t>(machine.round_trip.count() / 1000));
+  visit("lost", machine.lost);
 }
 
 inline constexpr std::size_t kHandlerMembers = 6;

@@ -155,6 +155,7 @@ Expected<WorkerList> to_workers(const Reply& reply) {
     take(map, "jobs", info.jobs);
     take(map, "since", info.since);
     take(map, "rtt_us", info.rtt_us);
+    take(map, "lost", info.lost);
     if (const Reply* const handlers = map.find("handlers")) {
       for (const Reply& handler : handlers->elements) info.handlers.push_back(handler.text);
     }

@@ -52,7 +52,8 @@ struct WorkerInfo {
 // A remote worker.
 struct MachineInfo {
   std::string name, user;
-  std::uint64_t slots = 0, busy = 0, leases = 0, jobs = 0, rtt_us = 0;
+  std::uint64_t slots = 0, busy = 0, leases = 0, jobs = 0, rtt_us = 0,
+                lost = 0;   // leases, since it joined
   std::uint64_t since = 0;  // ms since 1970
   std::vector<std::string> handlers;
 };

@@ -90,6 +90,18 @@ TEST(TopModelTest, AJobThatHasNotEndedKeepsItsWorkerBusy) {
   EXPECT_NEAR(model.figures().workers[2].busy, 0.0, 1e-9);
 }
 
+TEST(TopModelTest, MachinesThatLostMostComeFirstThenTheLargest) {
+  TopSnapshot shot = snapshot_at(0);
+  shot.machines = testing::machines_of(4);
+  shot.machines[1].slots = 128;
+  shot.machines[2].busy = 0;
+  TopModel model;
+  model.take(std::move(shot));
+  std::vector<std::string> names;
+  for (const client::MachineInfo& machine : model.figures().machines) names.push_back(machine.name);
+  EXPECT_THAT(names, ElementsAre("render-3", "render-1", "render-0", "render-2"));
+}
+
 TEST(TopModelTest, ADaemonThatStartedAnewIsNotComparedWithTheOneBefore) {
   TopModel model;
   model.take(snapshot_at(0));

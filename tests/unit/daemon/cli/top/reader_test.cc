@@ -139,6 +139,21 @@ TEST_F(TopReaderTest, FailuresAreSearchedForAPageALookAndAnewAfterARetry) {
   EXPECT_EQ(shot.detail->failures[0].text, "of the second try");
 }
 
+TEST_F(TopReaderTest, WorkersOfThePoolAndMachinesAreApart) {
+  FakeServer server([](const Words& words) {
+    if (words[0] != "WORKERS") return quiet(words);
+    return Answer::text("*2\r\n" + map({{"worker", "0"}, {"kind", "pool"}, {"steals", "3"}}) +
+                        map({{"worker", "host-7"}, {"kind", "remote"}, {"busy", "2"}, {"lost", "5"}}));
+  });
+  const TopSnapshot shot = look(server);
+  ASSERT_EQ(shot.workers.size(), 1U);
+  EXPECT_EQ(shot.workers[0].steals, 3U);
+  ASSERT_EQ(shot.machines.size(), 1U);
+  EXPECT_EQ(shot.machines[0].name, "host-7");
+  EXPECT_EQ(shot.machines[0].busy, 2U);
+  EXPECT_EQ(shot.machines[0].lost, 5U);
+}
+
 TEST_F(TopReaderTest, NonsenseIsAnErrorOfTheProtocol) {
   for (const char* nonsense : {"*1\r\n:1\r\n", ":5\r\n", "*2\r\n$1\r\nx\r\n:3\r\n"}) {
     FakeServer server(

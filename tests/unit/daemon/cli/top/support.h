@@ -103,6 +103,23 @@ inline cli::TopSnapshot snapshot_at(int second, std::size_t workers = 4) {
   return shot;
 }
 
+// So many remote workers, of which the last has lost most.
+inline std::vector<client::MachineInfo> machines_of(std::size_t count) {
+  std::vector<client::MachineInfo> machines;
+  for (std::size_t i = 0; i < count; ++i) {
+    client::MachineInfo machine;
+    machine.name = "render-" + std::to_string(i);
+    machine.slots = 64;
+    machine.busy = 5 * i;
+    machine.leases = 11 * i;
+    machine.lost = i + 1 == count ? 2 : 0;
+    machine.rtt_us = 430 * i * i;
+    machine.jobs = 12'345 * i;
+    machines.push_back(std::move(machine));
+  }
+  return machines;
+}
+
 // Of the batch `thumbs`, with a failure whose text comes from somebody else's program.
 inline cli::TopDetail detail_of_thumbs() {
   cli::TopDetail detail;
@@ -114,10 +131,12 @@ inline cli::TopDetail detail_of_thumbs() {
   return detail;
 }
 
-inline cli::TopModel model_of(std::size_t workers = 4) {
+inline cli::TopModel model_of(std::size_t workers = 4, std::size_t machines = 0) {
   cli::TopModel model;
   model.take(snapshot_at(0, workers));
-  model.take(snapshot_at(1, workers));
+  cli::TopSnapshot shot = snapshot_at(1, workers);
+  shot.machines = machines_of(machines);
+  model.take(std::move(shot));
   return model;
 }
 

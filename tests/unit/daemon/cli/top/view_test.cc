@@ -61,13 +61,14 @@ struct Golden {
   const char* name;
   std::size_t workers, columns, rows;
   Charset charset;
+  std::size_t machines = 0;
 };
 
 class TopFramesTest : public ::testing::TestWithParam<Golden> {};
 
 TEST_P(TopFramesTest, IsAsItIsInItsFile) {
   const Golden& golden = GetParam();
-  const TopModel model = model_of(golden.workers);
+  const TopModel model = model_of(golden.workers, golden.machines);
   const TopFrame frame =
       draw_top(model.figures(), screen_of(), paper_of(golden.columns, golden.rows, golden.charset));
   EXPECT_EQ(frame.lines.size(), golden.rows);
@@ -79,7 +80,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TopFramesTest,
                                            Golden{"40x10-ascii", 4, 40, 10, Charset::kAscii},
                                            Golden{"200x60", 4, 200, 60, Charset::kUtf8},
                                            Golden{"80x24-128-workers", 128, 80, 24, Charset::kUtf8},
-                                           Golden{"200x60-128-workers-ascii", 128, 200, 60, Charset::kAscii}),
+                                           Golden{"200x60-128-workers-ascii", 128, 200, 60, Charset::kAscii},
+                                           Golden{"80x24-machines", 4, 80, 24, Charset::kUtf8, 12},
+                                           Golden{"40x20-machines-ascii", 4, 40, 20, Charset::kAscii, 2},
+                                           Golden{"60x12-machines", 4, 60, 12, Charset::kUtf8, 12}),
                          [](const auto& golden) {
                            std::string name = golden.param.name;
                            std::ranges::replace(name, '-', '_');
@@ -121,6 +125,7 @@ TEST(TopViewTest, NoSizeIsTooSmallAndNoLineTooLong) {
     model.take(snapshot_at(0, workers));
     TopSnapshot shot = snapshot_at(1, workers);
     shot.detail = testing::detail_of_thumbs();
+    shot.machines = testing::machines_of(workers == 0 ? 0 : 9);
     model.take(std::move(shot));
     for (const Page page : {Page::kBatches, Page::kBatch, Page::kHelp}) {
       for (std::size_t rows = 0; rows < 70; rows += rows < 30 ? rows_apart : 13) {
@@ -154,6 +159,8 @@ TEST(TopViewTest, NothingThatSomebodyNamedCommandsTheTerminal) {
   shot.batches[0].handler = "\x1b[31m";
   shot.lanes[0].name = "\x1b[H";
   shot.tenants[0].tenant = "\x1b[J\t";
+  shot.machines = testing::machines_of(1);
+  shot.machines[0].name = "\x1b[2J\xe2\x80\xae";
   shot.server.version =
       "\x1b"
       "c";
@@ -233,8 +240,22 @@ TEST(TopViewTest, TheSelectedBatchIsOnTheScreenAmongAnyNumber) {
   }
 }
 
+TEST(TopViewTest, AScreenWithoutRoomForATableOfMachinesHasTheirSums) {
+  const TopModel model = model_of(4, 3);
+  const auto text = [&](std::size_t rows) {
+    return draw_top(model.figures(), screen_of(), paper_of(80, rows, Charset::kUtf8)).text();
+  };
+  EXPECT_THAT(text(20), HasSubstr("\nMACHINE "));
+  EXPECT_THAT(text(20), HasSubstr("\nand 2 more\n"));
+  EXPECT_THAT(text(19), Not(HasSubstr("MACHINE")));
+  EXPECT_THAT(text(19), HasSubstr("\n3 machines  15/192 slots in use  2 leases lost\n"));
+  EXPECT_THAT(text(12), HasSubstr("\n3 machines "));
+  EXPECT_THAT(text(11), Not(HasSubstr("machines")));
+}
+
 TEST(TopViewTest, PaperHasEverythingAndNoKeys) {
   TopSnapshot shot = snapshot_at(1, 128);
+  shot.machines = testing::machines_of(100);
   for (int i = 0; i < 100; ++i)
     shot.batches.push_back(batch_status("many-" + std::to_string(i), "queued", 10, 0, 10'000 + i));
   TopModel model;
@@ -242,7 +263,8 @@ TEST(TopViewTest, PaperHasEverythingAndNoKeys) {
   TopPaper paper = paper_of(120, 1000, Charset::kAscii);
   paper.is_paper = true;
   const std::string text = draw_top(model.figures(), screen_of(), paper).text();
-  for (const char* part : {"\n  0 ----", "127 ----", "many-0 ", "many-99 ", "gone ", "resize "})
+  for (const char* part :
+       {"\n  0 ----", "127 ----", "many-0 ", "many-99 ", "gone ", "resize ", "render-0 ", "render-99 "})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, Not(HasSubstr("q quit")));
   EXPECT_THAT(text, Not(HasSubstr("\n\n")));

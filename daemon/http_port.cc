@@ -13,6 +13,8 @@
 #include "daemon/server/state/account_metrics.h"
 #include "daemon/store/store_metrics.h"
 #include "daemon/tls/tls_metrics.h"
+#include "daemon/upstream/upstream.h"
+#include "daemon/upstream/upstream_metrics.h"
 #include "daemon/workers/remote_metrics.h"
 
 namespace locksley::daemon {
@@ -84,6 +86,9 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     const ServerState& state = server.state();
     read_remote_metrics(*state.machines().get(), queued_for_remote_workers(state), families);
   });
+  if (const Upstream* const upstream = parts.upstream) {
+    metrics_.add([upstream](Families& families) { read_upstream_metrics(upstream->lanes(), families); });
+  }
   metrics_.add([](Families& families) { read_process_metrics(families); });
   metrics_.add([](Families& families) { read_build_info(families); });
   metrics_.add([this, &server, &workers = parts.workers](Families& families) {

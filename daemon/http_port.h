@@ -29,6 +29,8 @@
 
 namespace locksley::daemon {
 
+class Upstream;
+
 // The HTTP port: its server, its login, and all its pages (metrics, health, JSON, dashboard).
 //
 // Owned by main(); all Parts outlive it. The I/O thread, or main's before that runs. Nothing blocks. Only
@@ -44,6 +46,7 @@ class HttpPort {
     Store* store;  // null: all is in memory only
     Server& server;
     const WorkerPort& workers;
+    const Upstream* upstream;  // null: none
   };
 
   // `token`: none is right if there is none.

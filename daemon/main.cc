@@ -145,6 +145,9 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
     kIoThread.assert_held();
     workers.stored(ticket);
   });
+  HandlerUse handler_use;
+  const std::unique_ptr<Upstream> upstream =
+      or_fail(make_upstream(config, &pool, handler_use, log), kExitConfig);
   HttpPort http({.io = io,
                  .authenticator = authenticator,
                  .handlers = *handlers,
@@ -152,17 +155,15 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                  .pool = pool,
                  .store = store.get(),
                  .server = server,
-                 .workers = workers},
+                 .workers = workers,
+                 .upstream = upstream.get()},
                 config, std::move(token));
-  HandlerUse handler_use;
   LiveHandlers live_handlers({.io = io,
                               .handlers = *handlers,
                               .server = server,
                               .metrics = http.scheduler_metrics(),
                               .use = handler_use,
                               .log = log});
-  const std::unique_ptr<Upstream> upstream =
-      or_fail(make_upstream(config, &pool, handler_use, log), kExitConfig);
   or_fail(server.batches().restore_all(), kExitUnavailable);
   workers.begin();
   use_tls(server, http.http(), workers, std::move(tls));

@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::uint16_t kDefaultPort = 7771;  // `workers.port`
 
+// Whether there is a connection for it.
+bool is_served(const OfferedLane& offered) { return offered.slots != 0 && !offered.handlers.empty(); }
+
 }  // namespace
 
 std::expected<client::Address, std::string> upstream_address(const config::Upstream& settings,
@@ -81,11 +84,28 @@ void Upstream::offer(std::vector<OfferedLane> lanes) {
     for (const OfferedLane& offered : lanes) {
       if (std::ranges::find(lanes_, offered.lane) == lanes_.end()) lanes_.push_back(offered.lane);
     }
+    set_metered(lanes);
   }
   post([this, lanes = std::move(lanes)]() mutable {
     kUpstreamThread.assert_held();
     take_offer(std::move(lanes));
   });
+}
+
+void Upstream::set_metered(const std::vector<OfferedLane>& lanes) {
+  for (auto& [name, metered] : meters_) metered.is_offered = false;
+  for (const OfferedLane& offered : lanes) {
+    if (is_served(offered)) meters_[offered.lane->name()].is_offered = true;
+  }
+}
+
+std::vector<UpstreamLaneView> Upstream::lanes() const {
+  const MutexLock lock(mutex_);
+  std::vector<UpstreamLaneView> views;
+  for (const auto& [name, metered] : meters_) {
+    if (metered.is_offered) views.push_back(UpstreamLaneView::of(name, metered.meter));
+  }
+  return views;
 }
 
 void Upstream::take_offer(std::vector<OfferedLane> lanes) {
@@ -103,7 +123,7 @@ void Upstream::take_offer(std::vector<OfferedLane> lanes) {
   }
   served_ = std::move(kept);
   for (OfferedLane& offered : lanes) {
-    if (offered.slots != 0 && !offered.handlers.empty()) add(std::move(offered));
+    if (is_served(offered)) add(std::move(offered));
   }
 }
 
@@ -116,6 +136,10 @@ void Upstream::add(OfferedLane offer) {
   options.password = parts_.address.password;
   options.max_kept_bytes = parts_.settings.max_leased_bytes.count;
   options.seed = seed_++;
+  UpstreamMeter& meter = [&]() -> UpstreamMeter& {
+    const MutexLock lock(mutex_);
+    return meters_.at(offer.lane->name()).meter;
+  }();
   auto connection =
       std::make_unique<UpstreamConnection>(UpstreamConnection::Parts{.io = io_,
                                                                      .address = parts_.address,
@@ -124,6 +148,7 @@ void Upstream::add(OfferedLane offer) {
                                                                      .handlers = offer.handlers,
                                                                      .use = parts_.use,
                                                                      .results = results_,
+                                                                     .meter = meter,
                                                                      .changed =
                                                                          [this] {
                                                                            kUpstreamThread.assert_held();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -20,6 +21,8 @@
 #include "daemon/base/stretch_meter.h"
 #include "daemon/upstream/lease_runner.h"
 #include "daemon/upstream/upstream_connection.h"
+#include "daemon/upstream/upstream_meter.h"
+#include "daemon/upstream/upstream_metrics.h"
 #include "proto/clients/cpp/url.h"
 
 namespace spdlog {
@@ -74,13 +77,23 @@ class Upstream {
   // upstream with the connections.
   void end(std::chrono::milliseconds patience);
 
+  // The lanes of the last offer, by name, for the metrics. Any thread; the mutex is held for a copy.
+  std::vector<UpstreamLaneView> lanes() const LOCKSLEY_EXCLUDES(mutex_);
+
  private:
+  struct MeteredLane {
+    UpstreamMeter meter;
+    bool is_offered = false;
+  };
+
   struct Served {
     OfferedLane offer;
     std::unique_ptr<UpstreamConnection> connection;
   };
 
   void run();
+  // Adds meters for lanes that had none, and marks those that are offered now.
+  void set_metered(const std::vector<OfferedLane>& lanes) LOCKSLEY_REQUIRES(mutex_);
   void take_offer(std::vector<OfferedLane> lanes) LOCKSLEY_REQUIRES(kUpstreamThread);
   void add(OfferedLane offer) LOCKSLEY_REQUIRES(kUpstreamThread);
   std::string name_of(const Lane& lane) const;
@@ -105,9 +118,11 @@ class Upstream {
   bool is_draining_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   std::uint64_t seed_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
 
-  // The lanes that were ever offered, for results_.
-  Mutex mutex_;
+  // The lanes that were ever offered: for results_, and by name for the metrics. No entry is removed, since connections
+  // refer to the meters; their members need no lock.
+  mutable Mutex mutex_;
   std::vector<Lane*> lanes_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::map<std::string, MeteredLane, std::less<>> meters_ LOCKSLEY_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

@@ -23,6 +23,8 @@ constexpr std::chrono::seconds kConnectTimeout{10};
 // A peer that vanished without a word is noticed after about so long: a lease lasts as long, unless the upstream says
 // otherwise.
 constexpr int kSilenceSeconds = 10;
+// Between two looks at the socket's round trip: it changes slowly. A guess.
+constexpr std::chrono::seconds kRoundTripPeriod{1};
 
 }  // namespace
 
@@ -84,11 +86,14 @@ void UpstreamConnection::take_results() {
 void UpstreamConnection::serve() {
   if (is_abandoned_) return;
   if (is_open_) {
-    link_.flush(steady_now());
+    const Nanoseconds now = steady_now();
+    link_.flush(now);
     write();
+    measure_round_trip(now);
     if (link_.is_broken()) close(link_.trouble());
   }
   kept_.set(link_.stats().kept_bytes);
+  record();
   log_state();
   if (link_.is_done()) {
     if (is_open_) close("");
@@ -137,6 +142,32 @@ void UpstreamConnection::log_state() {
       .with("name", parts_.link.name)
       .with("reason", logged_)
       .write(*parts_.log, spdlog::level::warn);
+}
+
+void UpstreamConnection::record() {
+  const auto reconnects = [](const UpstreamLinkStats& stats) {
+    return stats.connections == 0 ? 0 : stats.connections - 1;
+  };
+  const UpstreamLinkStats& stats = link_.stats();
+  UpstreamMeter& meter = parts_.meter;
+  meter.leases.add(stats.leases - recorded_.leases);
+  meter.kept_bytes.add(stats.kept_bytes - recorded_.kept_bytes);
+  meter.reconnects.add(reconnects(stats) - reconnects(recorded_));
+  meter.jobs.add(stats.settled_jobs - recorded_.settled_jobs);
+  meter.lost_leases.add(stats.lost_leases - recorded_.lost_leases);
+  recorded_ = stats;
+  const bool is_joined = link_.is_joined();
+  const bool was_joined = std::exchange(is_recorded_joined_, is_joined);
+  meter.joined.add(std::uint64_t{is_joined} - std::uint64_t{was_joined});
+}
+
+void UpstreamConnection::measure_round_trip(Nanoseconds now) {
+  if (measured_at_ != Nanoseconds{0} && now - measured_at_ < kRoundTripPeriod) return;
+  measured_at_ = now;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+    parts_.meter.round_trip_us.set(info.tcpi_rtt);
 }
 
 // ---- The socket ----

@@ -16,6 +16,7 @@
 #include "core/ring/result_account.h"
 #include "daemon/upstream/lease_runner.h"
 #include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/upstream_meter.h"
 #include "proto/clients/cpp/tls.h"
 #include "proto/clients/cpp/url.h"
 
@@ -40,6 +41,7 @@ class UpstreamConnection final : private LeaseSink {
     std::vector<LeaseHandler> handlers;
     HandlerUse& use;
     ResultAccount& results;         // memory that results take: in batches, and until they are acknowledged
+    UpstreamMeter& meter;           // of the lane
     std::function<void()> changed;  // is_done() may have changed
     std::shared_ptr<spdlog::logger> log;
   };
@@ -80,6 +82,10 @@ class UpstreamConnection final : private LeaseSink {
   void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);
   void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void log_state() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // Adds to the meter what has changed since the last call.
+  void record() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // Asks the system for the socket's round trip, once a second at most.
+  void measure_round_trip(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   void set_socket_options() LOCKSLEY_REQUIRES(kUpstreamThread);
 
   // Constant.
@@ -105,6 +111,9 @@ class UpstreamConnection final : private LeaseSink {
   std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);     // it closes
   std::string logged_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // the trouble of the last line
   bool was_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  UpstreamLinkStats recorded_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // that the meter has
+  bool is_recorded_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  Nanoseconds measured_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};  // the round trip; 0: never
 };
 
 }  // namespace locksley::daemon

@@ -20,6 +20,7 @@ PROMETHEUS = HERE.parents[1] / "deploy" / "prometheus"
 FILES = ("rules.yml", "alerts.yml")
 PROMTOOL_S = 120  # it computes for seconds, of hours of samples
 CASES = HERE / "rules_test.yml"
+NOBODY = "redis://127.0.0.1:1"  # an upstream that is never there
 
 # The names that users may rely on, and the labels of each.
 PROMISED = {
@@ -69,6 +70,13 @@ PROMISED = {
     "locksley_remote_settle_seconds_bucket": {"le"},
     "locksley_remote_handler_workers": {"handler"},
     "locksley_remote_handler_queued_jobs": {"handler"},
+    "locksley_upstream_connected": {"lane"},
+    "locksley_upstream_reconnects_total": {"lane"},
+    "locksley_upstream_round_trip_seconds": {"lane"},
+    "locksley_upstream_leases": {"lane"},
+    "locksley_upstream_jobs_total": {"lane"},
+    "locksley_upstream_unacknowledged_result_bytes": {"lane"},
+    "locksley_upstream_lost_leases_total": {"lane"},
     "locksley_max_clients": set(),
     "locksley_max_queued_jobs": set(),
     "locksley_max_queued_bytes": set(),
@@ -134,7 +142,7 @@ class Names(DaemonTest):
         folder = scratch(self)
         # One side by TLS: the metrics of certificates are there, and what this test fetches is plain.
         authority = Authority(str(folder), "authority")
-        daemon = self.start({"store": {"path": f"{folder}/store"}, "workers": {"port": 0}, "handlers": {"far": {"remote": True}}, "listen": {"tls": authority.issue("server").settings()}})
+        daemon = self.start({"store": {"path": f"{folder}/store"}, "workers": {"port": 0}, "handlers": {"far": {"remote": True}}, "upstream": {"url": NOBODY}, "listen": {"tls": authority.issue("server").settings()}})
         connection = TlsConnection(daemon.host, daemon.port, client_context(str(authority.certificate)))
         self.addCleanup(connection.close)
         connection.wait(connection("SUBMIT", "echo", "JOBS", "a"))

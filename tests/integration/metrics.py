@@ -2,13 +2,15 @@
 """Series of /metrics are bounded: whatever clients do, none comes and none goes."""
 
 import pathlib
+import signal
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import wait_for
+from locksley_daemon import DaemonTest, wait_for
 from resp import encode
 from scratch import scratch
+from scripted_upstream import ScriptedUpstream, array, bulk, number
 from users import BUILTIN, UsersTest
 
 FOR_EVER_MS = 3_600_000
@@ -86,6 +88,78 @@ class Series(UsersTest):
         self.assertIn("other", counts[-1][1])
         metrics = daemon.metrics()
         self.assertEqual(sum(value for key, value in metrics.items() if key.startswith("locksley_tenant_queued_jobs{")), 60)
+
+
+class Upstream(DaemonTest):
+    """A daemon that works for another one."""
+
+    def setUp(self):
+        self.upstream = ScriptedUpstream()
+        self.addCleanup(self.upstream.close)
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{self.upstream.port}", "handlers": ["echo", "cat"]}}
+        self.settings = {**settings, "handlers": {"cat": {"command": ["cat"]}}}
+
+    def begin(self, **settings):
+        self.settings["upstream"].update(settings)
+        self.daemon = self.start(self.settings)
+
+    def shown(self, name, lane="cpu"):
+        return self.daemon.metrics().get(f'locksley_upstream_{name}{{lane="{lane}"}}')
+
+    def wait_for(self, name, value):
+        wait_for(f"{name} to be {value}", lambda: self.shown(name) == value)
+
+    def test_what_a_lane_holds_and_has_done(self):
+        self.begin(handlers=["echo"])
+        names = ["connected", "jobs_total", "leases", "lost_leases_total", "reconnects_total", "round_trip_seconds", "unacknowledged_result_bytes"]
+        before = {key: value for key, value in self.daemon.metrics().items() if key.startswith("locksley_upstream_")}
+        self.assertEqual(sorted(before), [f'locksley_upstream_{name}{{lane="cpu"}}' for name in names])
+        self.assertEqual(before['locksley_upstream_connected{lane="cpu"}'], 0)
+        remote = self.upstream.accept()
+        remote.join(["echo"])
+        self.wait_for("connected", 1)
+        self.assertGreater(self.shown("round_trip_seconds"), 0)
+        remote.expect("CLAIM")
+        remote.lease("l-1", "echo", 0, ["x" * 1000])
+        remote.expect("SETTLE", "l-1")
+        self.wait_for("unacknowledged_result_bytes", len(bulk("x" * 1000)))
+        self.assertEqual(self.shown("jobs_total"), 0)
+        remote.send(array(number(1), number(0)))
+        self.wait_for("jobs_total", 1)
+        self.wait_for("unacknowledged_result_bytes", 0)
+        self.wait_for("leases", 0)
+        self.assertEqual(self.shown("reconnects_total"), 0)
+
+    def test_a_connection_that_is_lost_and_a_lease_that_is_gone(self):
+        self.begin(handlers=["sleep"])
+        remote = self.upstream.accept()
+        remote.join(["sleep"])
+        remote.expect("CLAIM")
+        remote.lease("l-1", "sleep", 0, [FOR_EVER_MS])
+        self.wait_for("leases", 1)
+        remote.close()
+        self.wait_for("connected", 0)
+        self.assertEqual((self.shown("leases"), self.shown("reconnects_total")), (1, 0))
+        remote = self.upstream.accept()
+        remote.join(["sleep"])
+        remote.expect("RECLAIM", "7")
+        remote.send(b"-LOST it is gone\r\n")
+        self.wait_for("lost_leases_total", 1)
+        self.wait_for("leases", 0)
+        self.assertEqual((self.shown("connected"), self.shown("reconnects_total")), (1, 1))
+
+    def test_a_lane_that_is_no_longer_offered_has_none(self):
+        self.begin(handlers=["echo", "cat"])
+        self.assertEqual((self.shown("connected"), self.shown("connected", "processes")), (0, 0))
+        self.settings["handlers"] = {}
+        self.daemon.configure(self.settings)
+        self.daemon.send_signal(signal.SIGHUP)
+        wait_for("the lane to be gone", lambda: self.shown("connected", "processes") is None)
+        self.assertEqual(self.shown("connected"), 0)
+
+    def test_a_daemon_without_an_upstream_has_none(self):
+        daemon = self.start()
+        self.assertEqual([key for key in daemon.metrics() if "upstream" in key], [])
 
 
 if __name__ == "__main__":

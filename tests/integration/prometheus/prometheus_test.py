@@ -79,7 +79,8 @@ def http_get(url, accept="*/*"):
 def start_daemon(folder):
     """The process, the address of the wire protocol, the URL of the HTTP side."""
     config = folder / "locksley.yaml"
-    config.write_text("listen: {port: 0}\nhttp: {port: 0}\npool: {workers: 2}\n")
+    # The upstream is never there; its metrics are.
+    config.write_text("listen: {port: 0}\nhttp: {port: 0}\npool: {workers: 2}\nupstream: {url: 'redis://127.0.0.1:1'}\n")
     with open(folder / "daemon.log", "w", encoding="utf-8") as log:
         process = subprocess.Popen([DAEMON, "--config", config], stdout=subprocess.PIPE, stderr=log, text=True)
     ready = process.stdout.readline()  # CTest's time limit bounds it
@@ -175,6 +176,7 @@ class PrometheusTest(unittest.TestCase):
         check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=DEADLINE_S)
         self.assertEqual((check.returncode, check.stdout, check.stderr), (0, "", ""))
         self.assertIn("locksley_build_info", text)
+        self.assertIn('locksley_upstream_connected{lane="cpu"} 0\n', text)
 
     def test_promtool_would_complain(self):
         """That silence means something."""

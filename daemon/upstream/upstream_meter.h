@@ -1,0 +1,26 @@
+// The counters of a lane's connections to the upstream daemon, for the metrics.
+#pragma once
+
+#include "core/pool/worker_stats.h"
+#include "daemon/base/time.h"
+
+namespace locksley::daemon {
+
+// All connections of one lane together: after a change of the configuration an old one may still finish beside the new
+// one, so connections add differences, below 0 too (modulo 2^64, the sum is right).
+//
+// Owned by Upstream, and lives as long as that. The upstream thread writes; any thread may read. Nothing blocks or
+// fails.
+struct UpstreamMeter {
+  // Now:
+  OwnedCounter joined;         // connections
+  OwnedCounter leases;         // that are ready or run
+  OwnedCounter kept_bytes;     // of results that the upstream has not acknowledged
+  OwnedCounter round_trip_us;  // measured last; 0: not yet
+  // Since the start:
+  OwnedCounter reconnects;   // connections that joined after their link had joined before
+  OwnedCounter jobs;         // of which the upstream has recorded the result
+  OwnedCounter lost_leases;  // that the upstream has taken back
+};
+
+}  // namespace locksley::daemon

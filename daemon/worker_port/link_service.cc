@@ -19,6 +19,8 @@ namespace {
 
 constexpr auto kRoomPeriod = std::chrono::milliseconds(10);  // guess: of a disk that is behind
 constexpr auto kViewPeriod = std::chrono::milliseconds(50);  // guess: what people and scrapers do not notice
+// A timer that is so late shows that the thread did not run, nor read. A beat of the shortest lease is 333 ms.
+constexpr auto kDeaf = std::chrono::milliseconds(300);
 constexpr int kViewCost = 100;  // the picture takes at most one part in so many of the thread
 
 // Names this life of the daemon: leases of an earlier one are not taken for its own.
@@ -191,9 +193,11 @@ void LinkService::arm_timer() {
   timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     kLinkThread.assert_held();
-    timer_at_.reset();
+    const auto due = std::exchange(timer_at_, std::nullopt);
     if (link_ == nullptr) return;
-    link_->advance(boot_time());
+    const Nanoseconds now = boot_time();
+    if (due && now - *due >= kDeaf) link_->listens_again(now);
+    link_->advance(now);
     after_link();
   });
 }

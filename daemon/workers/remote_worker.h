@@ -121,7 +121,7 @@ class RemoteWorker {
   std::optional<WaitingClaim> waiting;
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
-  Nanoseconds heard{};                // the last bytes of it
+  Nanoseconds heard{};                // the last bytes of it, or its first lease since it had none
   Nanoseconds joined{};
   std::uint64_t jobs = 0;          // that it has ended
   std::uint64_t lost = 0;          // leases that it lost

@@ -132,6 +132,10 @@ class WorkerLink {
   // Whether replies wait for written(), and for which number the last of them does.
   bool awaits_store() const { return connections_.is_holding(); }
   std::uint64_t last_ticket() const { return connections_.last_ticket(); }
+  // Before now the owner read nothing for a while: its process was stopped, or the machine was suspended. What workers
+  // said meanwhile has yet to be read, so they are not called silent, nor their jobs late, before a third of their
+  // lease, at most 1 s. While the store has no room the link does the same by itself.
+  void listens_again(Nanoseconds now);
   // The host's handlers, their places, or the permissions of users have changed: workers no longer serve what is gone
   // or is not theirs. No lease of a handler that has moved is out.
   void handlers_changed(Nanoseconds now);
@@ -225,6 +229,8 @@ class WorkerLink {
   // worker_link_timers.cc
   void charge_leases(RemoteWorker& worker);
   Nanoseconds charge_interval(const RemoteWorker& worker) const;
+  // Before this instant what the worker has not said proves nothing.
+  Nanoseconds judged_from(const RemoteWorker& worker) const;
   // Ends the back-offs of the lane that are over at `until`, of the lane's clock.
   void end_backoffs(Lane& lane, Nanoseconds until);
   void end_hold();
@@ -258,7 +264,8 @@ class WorkerLink {
   std::vector<std::string_view> outputs_;
   WorkerLinkStats stats_;
   Nanoseconds now_;
-  Nanoseconds held_until_;  // no CLAIM gets jobs before
+  Nanoseconds held_until_;       // no CLAIM gets jobs before
+  Nanoseconds listens_since_{};  // before, the owner did not read for a while
   Nanoseconds next_plan_;
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;

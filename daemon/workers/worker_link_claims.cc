@@ -82,6 +82,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   out.next = out.lease.range().low;
   out.occupation.name = out.number;
   worker.slots.occupy(out.occupation, first_slot, out.lease.width(), now_);
+  if (worker.leases.empty()) worker.heard = now_;  // before, it needed to say nothing
   worker.leases.emplace(out.number, std::move(lease));
   worker.begin_leases(first_slot, out.lease.width(), now_);
   ++stats_.leases;

@@ -17,6 +17,14 @@ Nanoseconds WorkerLink::charge_interval(const RemoteWorker& worker) const {
   return std::min(worker.lease_time / 3, kLongest);
 }
 
+Nanoseconds WorkerLink::judged_from(const RemoteWorker& worker) const {
+  // A guess: the bytes that wait to be read are read in less.
+  constexpr Nanoseconds kLongest = std::chrono::seconds(1);
+  return listens_since_ + std::min(worker.lease_time / 3, kLongest);
+}
+
+void WorkerLink::listens_again(Nanoseconds now) { listens_since_ = now_ = std::max(now_, now); }
+
 void WorkerLink::charge_leases(RemoteWorker& worker) {
   worker.charged = now_;
   for (const auto& [number, out] : worker.leases)
@@ -68,6 +76,7 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
 
 void WorkerLink::advance(Nanoseconds now) {
   now_ = std::max(now_, now);
+  if (!host_.has_room()) listens_since_ = now_;  // accepts_commands() is false
   while (!timers_.empty() && timers_.begin()->first <= now_) look_at(workers_.at(timers_.begin()->second));
   if (now_ >= held_until_) end_hold();
   std::vector<std::pair<Lane*, Nanoseconds>> over;
@@ -88,14 +97,16 @@ void WorkerLink::look_at(RemoteWorker& worker) {
     end_wait(worker);
     connections_.reply(worker.connection).null();
   }
-  if (now_ - worker.heard >= worker.lease_time) {
+  const Nanoseconds judged = judged_from(worker);
+  const Nanoseconds silent = std::max(worker.heard + worker.lease_time, judged);
+  if (now_ >= silent) {
     for (const auto& [number, out] : worker.leases) push_stop(worker, *out);
     end_all(worker, End::kSilent);
   }
   std::vector<std::uint64_t> late;
   for (const auto& [number, out] : worker.leases) {
     const auto timeout = timeout_of(*out);
-    if (timeout && *timeout <= now_) late.push_back(number);
+    if (timeout && std::max(*timeout, judged) <= now_) late.push_back(number);
   }
   for (const std::uint64_t number : late) {
     push_stop(worker, *worker.find(number));
@@ -106,9 +117,9 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   if (worker.leases.empty()) return;
   if (now_ - worker.charged >= charge_interval(worker)) charge_leases(worker);
   arm(worker, worker.charged + charge_interval(worker));
-  arm(worker, worker.heard + worker.lease_time);
+  arm(worker, silent);
   for (const auto& [number, out] : worker.leases) {
-    if (const auto timeout = timeout_of(*out)) arm(worker, *timeout);
+    if (const auto timeout = timeout_of(*out)) arm(worker, std::max(*timeout, judged));
   }
 }
 

@@ -218,7 +218,10 @@ void Owner::set_timer() {
   clock_.at(*next, [this, alive = alive_, when = *next] {
     if (!*alive || timer_ != when) return;
     timer_.reset();
-    act([this] { link_->advance(clock_.now()); });
+    act([this, when] {
+      if (clock_.now() - when >= 300ms) link_->listens_again(clock_.now());  // it was paused
+      link_->advance(clock_.now());
+    });
   });
 }
 

@@ -24,60 +24,6 @@ TEST_F(WorkerLinkEventsTest, AClosedConnectionGivesItsJobsToAWorkerThatWaits) {
   EXPECT_EQ(link->stats().workers, 1U);
 }
 
-TEST_F(WorkerLinkEventsTest, ASilentWorkerLosesItsLeases) {
-  const WorkerLink::Id id = joined();
-  host.submit("echo", 2);
-  const Granted lease = claim(id);
-  pass(9999ms);
-  EXPECT_EQ(link->next_timer(), now + 1ms);
-  EXPECT_EQ(link->stats().leases, 1U);
-  pass(1ms);
-  EXPECT_EQ(link->stats().leases, 0U);
-  EXPECT_EQ(link->stats().lost_by_silence, 1U);
-  EXPECT_EQ(ring().queued, 2U);
-  EXPECT_EQ(settle_all(id, lease), "-LOST the lease is gone; nothing was recorded");
-  EXPECT_TRUE(claim(id)) << "it has joined as before";
-}
-
-TEST_F(WorkerLinkEventsTest, AWorkerWithPushesIsToldWhatItHasLost) {
-  const WorkerLink::Id id = joined_with_pushes();
-  host.submit("echo", 1);
-  const std::string lease = reclaimed(id, "1 1 0 1");
-  pass(10s);
-  EXPECT_EQ(sent(id), ">2 $4 STOP $18 " + lease);
-}
-
-TEST_F(WorkerLinkEventsTest, AnyBytesRenewALease) {
-  const WorkerLink::Id id = joined();
-  host.submit("echo", 1);
-  ASSERT_TRUE(claim(id));
-  for (int i = 0; i < 5; ++i) {
-    pass(9s);
-    i % 2 == 0 ? link->heard(id, now) : void(say(id, "HOP"));
-  }
-  EXPECT_EQ(link->stats().leases, 1U);
-  pass(10s);
-  EXPECT_EQ(link->stats().leases, 0U);
-}
-
-TEST_F(WorkerLinkEventsTest, AWorkerWithoutALeaseNeedNotBeat) {
-  const WorkerLink::Id id = joined();
-  EXPECT_EQ(link->next_timer(), std::nullopt);
-  pass(24h);
-  host.submit("echo", 1);
-  EXPECT_TRUE(claim(id));
-}
-
-TEST_F(WorkerLinkEventsTest, AClockThatGoesBackExpiresNothing) {
-  const WorkerLink::Id id = joined();
-  host.submit("echo", 1);
-  ASSERT_TRUE(claim(id));
-  now -= 500s;
-  say(id, "BEAT");
-  pass(500s + 9s);
-  EXPECT_EQ(link->stats().leases, 1U);
-}
-
 TEST_F(WorkerLinkEventsTest, TheThirdLossEndsTheFirstJobAndNoOther) {
   BatchOptions options;
   options.retries = 5;

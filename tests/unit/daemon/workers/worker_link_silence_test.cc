@@ -1,0 +1,111 @@
+// Silence: when a worker that says nothing loses its leases, and when its silence proves nothing.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/daemon/workers/worker_link_fixture.h"
+
+namespace locksley::daemon::test {
+namespace {
+
+using WorkerLinkSilenceTest = WorkerLinkFixture;
+
+TEST_F(WorkerLinkSilenceTest, ASilentWorkerLosesItsLeases) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 2);
+  const Granted lease = claim(id);
+  pass(9999ms);
+  EXPECT_EQ(link->next_timer(), now + 1ms);
+  EXPECT_EQ(link->stats().leases, 1U);
+  pass(1ms);
+  EXPECT_EQ(link->stats().leases, 0U);
+  EXPECT_EQ(link->stats().lost_by_silence, 1U);
+  EXPECT_EQ(ring().queued, 2U);
+  EXPECT_EQ(settle_all(id, lease), "-LOST the lease is gone; nothing was recorded");
+  EXPECT_TRUE(claim(id)) << "it has joined as before";
+}
+
+TEST_F(WorkerLinkSilenceTest, AClaimThatWaitedLongerThanALeaseGetsAWholeOne) {
+  const WorkerLink::Id id = joined();
+  EXPECT_EQ(say(id, "CLAIM BLOCK 60000"), "");
+  pass(30s);
+  host.submit("echo", 1);
+  link->wake(now);
+  const Granted lease = parse(sent(id));
+  pass(9999ms);
+  EXPECT_EQ(link->stats().leases, 1U);
+  pass(1ms);
+  EXPECT_EQ(link->stats().leases, 0U);
+  EXPECT_EQ(settle_all(id, lease), "-LOST the lease is gone; nothing was recorded");
+}
+
+TEST_F(WorkerLinkSilenceTest, NoWorkerIsSilentBeforeItsOwnerListensAgain) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 2, options);
+  const WorkerLink::Id id = joined(), dead = joined();
+  const Granted lease = claim(id);
+  ASSERT_TRUE(claim(dead));
+  now += 60s;  // stopped: what came meanwhile is read after the timer goes off
+  link->listens_again(now);
+  link->advance(now);
+  EXPECT_EQ(link->stats().leases, 2U);
+  EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
+  EXPECT_EQ(batch->status().ok, 1U) << "it was not too late for its time-out";
+  pass(999ms);
+  EXPECT_EQ(link->stats().leases, 1U);
+  pass(1ms);
+  EXPECT_EQ(link->stats().leases, 0U) << "that is enough to read from those that live";
+}
+
+TEST_F(WorkerLinkSilenceTest, NoWorkerIsSilentWhileTheStoreHasNoRoom) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  const Granted lease = claim(id);
+  host.room = false;  // so nothing is read
+  for (int i = 0; i < 10; ++i) pass(3333ms);
+  host.room = true;
+  EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
+}
+
+TEST_F(WorkerLinkSilenceTest, AWorkerWithPushesIsToldWhatItHasLost) {
+  const WorkerLink::Id id = joined_with_pushes();
+  host.submit("echo", 1);
+  const std::string lease = reclaimed(id, "1 1 0 1");
+  pass(10s);
+  EXPECT_EQ(sent(id), ">2 $4 STOP $18 " + lease);
+}
+
+TEST_F(WorkerLinkSilenceTest, AnyBytesRenewALease) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  ASSERT_TRUE(claim(id));
+  for (int i = 0; i < 5; ++i) {
+    pass(9s);
+    i % 2 == 0 ? link->heard(id, now) : void(say(id, "HOP"));
+  }
+  EXPECT_EQ(link->stats().leases, 1U);
+  pass(10s);
+  EXPECT_EQ(link->stats().leases, 0U);
+}
+
+TEST_F(WorkerLinkSilenceTest, AWorkerWithoutALeaseNeedNotBeat) {
+  const WorkerLink::Id id = joined();
+  EXPECT_EQ(link->next_timer(), std::nullopt);
+  pass(24h);
+  host.submit("echo", 1);
+  EXPECT_TRUE(claim(id));
+}
+
+TEST_F(WorkerLinkSilenceTest, AClockThatGoesBackExpiresNothing) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  ASSERT_TRUE(claim(id));
+  now -= 500s;
+  say(id, "BEAT");
+  pass(500s + 9s);
+  EXPECT_EQ(link->stats().leases, 1U);
+}
+
+}  // namespace
+}  // namespace locksley::daemon::test

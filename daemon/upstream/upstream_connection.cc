@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/connect.hpp>
@@ -20,11 +21,18 @@ namespace {
 
 // Of a connection, the TLS handshake included. A guess.
 constexpr std::chrono::seconds kConnectTimeout{10};
-// A peer that vanished without a word is noticed after about so long: a lease lasts as long, unless the upstream says
-// otherwise.
-constexpr int kSilenceSeconds = 10;
+// A peer that vanished without a word is noticed after about so long, until JOIN says how long a lease lasts.
+constexpr std::chrono::seconds kSilence{10};
+// Guesses: two lost packets are sent again in less; what a person waits for an upstream that has moved to another machine.
+constexpr std::chrono::seconds kShortestSilence{1};
+constexpr std::chrono::seconds kLongestSilence{60};
 // Between two looks at the socket's round trip: it changes slowly. A guess.
 constexpr std::chrono::seconds kRoundTripPeriod{1};
+
+void set_tcp_option(asio::ip::tcp::socket& socket, int name, std::chrono::milliseconds::rep value) {
+  const int number = static_cast<int>(value);
+  ::setsockopt(socket.native_handle(), IPPROTO_TCP, name, &number, sizeof number);
+}
 
 }  // namespace
 
@@ -94,7 +102,7 @@ void UpstreamConnection::serve() {
   }
   kept_.set(link_.stats().kept_bytes);
   record();
-  log_state();
+  note_state();
   if (link_.is_done()) {
     if (is_open_) close("");
     return parts_.changed();
@@ -118,10 +126,11 @@ void UpstreamConnection::arm_timer() {
   });
 }
 
-void UpstreamConnection::log_state() {
+void UpstreamConnection::note_state() {
   if (link_.is_joined() != was_joined_) {
     was_joined_ = link_.is_joined();
     if (was_joined_) {
+      set_silence(link_.lease().count() != 0 ? link_.lease() : kSilence);
       std::string refused;
       for (const std::string& name : link_.refused()) refused += (refused.empty() ? "" : " ") + name;
       LogLine("joined the upstream daemon")
@@ -214,14 +223,18 @@ void UpstreamConnection::set_socket_options() {
   asio::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
-  const int socket = socket_.native_handle();
-  const auto set = [socket](int name, int value) {
-    ::setsockopt(socket, IPPROTO_TCP, name, &value, sizeof value);
-  };
-  set(TCP_USER_TIMEOUT, kSilenceSeconds * 1000);
-  set(TCP_KEEPIDLE, kSilenceSeconds);
-  set(TCP_KEEPINTVL, 5);
-  set(TCP_KEEPCNT, 3);
+  set_silence(kSilence);
+  set_tcp_option(socket_, TCP_KEEPIDLE, kSilence.count());
+  set_tcp_option(socket_, TCP_KEEPINTVL, 5);
+  set_tcp_option(socket_, TCP_KEEPCNT, 3);
+}
+
+// The upstream gives a silent worker's jobs to others after a lease. A connection that breaks sooner loses jobs that
+// this process could go on with; one that breaks later keeps it from new ones.
+void UpstreamConnection::set_silence(std::chrono::milliseconds lease) {
+  const std::chrono::milliseconds silence =
+      std::clamp<std::chrono::milliseconds>(lease, kShortestSilence, kLongestSilence);
+  set_tcp_option(socket_, TCP_USER_TIMEOUT, silence.count());
 }
 
 void UpstreamConnection::secure() {

@@ -81,12 +81,14 @@ class UpstreamConnection final : private LeaseSink {
   void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);
   void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);
   void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
-  void log_state() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void note_state() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Adds to the meter what has changed since the last call.
   void record() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Asks the system for the socket's round trip, once a second at most.
   void measure_round_trip(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   void set_socket_options() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // How long sent bytes may stay without an acknowledgement of TCP before the connection is broken.
+  void set_silence(std::chrono::milliseconds lease) LOCKSLEY_REQUIRES(kUpstreamThread);
 
   // Constant.
   const Parts parts_;

@@ -142,15 +142,20 @@ void UpstreamLink::say_join() {
 void UpstreamLink::on_join(ReplyCursor reply) {
   if (reply.is_error()) return on_refused_join(reply.text());
   std::uint64_t beat_ms = 0;
+  std::uint64_t lease_ms = 0;
   std::uint64_t values = reply.array();
   for (; values >= 2 && !reply.is_bad(); values -= 2) {
-    if (reply.text() == "beat_ms") {
+    const std::string_view key = reply.text();
+    if (key == "beat_ms") {
       beat_ms = reply.count();
+    } else if (key == "lease_ms") {
+      lease_ms = reply.count();
     } else {
       reply.skip();
     }
   }
   if (reply.is_bad() || beat_ms == 0) return fail("the reply of JOIN is not one");
+  lease_ = std::chrono::milliseconds(lease_ms);
   beat_every_ = std::chrono::milliseconds(beat_ms);
   beat_at_ = now_ + beat_every_;
   ++stats_.connections;

@@ -89,6 +89,9 @@ class UpstreamLink {
   // The connection is of no use: the owner closes it, and calls disconnected().
   bool is_broken() const { return !trouble_.empty() && phase_ != Phase::kDown; }
   bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
+  // How long the upstream waits for a word of this worker before it gives its jobs to others, as it said in the last
+  // reply of JOIN; 0 before.
+  std::chrono::milliseconds lease() const { return lease_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
   const std::string& trouble() const { return trouble_; }
   // Handlers that the upstream has refused, of the last JOIN.
@@ -198,6 +201,7 @@ class UpstreamLink {
   std::deque<AwaitedReply> awaited_;
   std::vector<std::string> offered_;  // handlers of the JOIN of this connection
   std::vector<std::string> refused_;
+  std::chrono::milliseconds lease_{};
   Nanoseconds beat_every_{};
   Nanoseconds beat_at_{};
 

@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """A daemon as the remote worker of another one: it joins, runs what it leases beside its own clients' jobs, and loses no result."""
 
+import contextlib
+import ctypes
+import os
 import pathlib
 import signal
 import socket
@@ -17,6 +20,23 @@ from scratch import scratch
 from scripted_upstream import ScriptedUpstream
 
 OK, CONFIG = 0, 78
+
+
+def user_timeout(pid, port):
+    """TCP_USER_TIMEOUT, in ms, of the only connection of that process to this port of loopback."""
+    PIDFD_GETFD = 438
+    process = os.pidfd_open(pid)
+    try:
+        for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # it is closed meanwhile, or has no peer
+                if not os.readlink(link).startswith("socket:"):
+                    continue
+                with socket.socket(fileno=ctypes.CDLL(None).syscall(PIDFD_GETFD, process, int(link.name), 0)) as found:
+                    if found.getpeername() == ("127.0.0.1", port):
+                        return found.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    finally:
+        os.close(process)
+    return None
 
 
 class UpstreamTest(DaemonTest):
@@ -138,6 +158,16 @@ class Faults(UpstreamTest):
         self.assertEqual(remote.expect("RECLAIM")[:5], ["RECLAIM", "7", "1", "0", "2"])
         remote.send(b"*2\r\n$3\r\nl-2\r\n*1\r\n*2\r\n:0\r\n:2\r\n")
         self.assertEqual(remote.settled("l-2", 2), {0: ("ok", "a"), 1: ("ok", "b")})
+
+    def test_a_dead_connection_breaks_when_its_leases_are_over(self):
+        """TCP says so of its own accord, if it has the length of a lease: of 1 to 60 s."""
+        upstream = self.upstream()
+        daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["echo"]}})
+        for lease_ms, expected in ((30_000, 30_000), (400, 1000), (86_400_000, 60_000)):
+            remote = upstream.accept()
+            remote.join(["echo"], lease_ms=lease_ms)
+            wait_for(f"{expected} ms to be set", lambda: user_timeout(daemon.pid, upstream.port) == expected)
+            remote.close()
 
     def test_an_upstream_that_comes_later_is_found(self):
         upstream = self.upstream()

@@ -48,15 +48,16 @@ class Worker(Connection):
             else:
                 raise AssertionError(f"expected {words}, and {command} came")
 
-    def join(self, handlers):
-        """HELLO and JOIN; the upstream has these handlers. Returns the JOIN that succeeded, and HELLO."""
+    def join(self, handlers, lease_ms=9000):
+        """HELLO and JOIN; the upstream has these handlers, and leases of that length. Returns the JOIN that succeeded, and HELLO."""
         hello = self.expect("HELLO", "3")
         self.send(b"%1\r\n" + bulk("proto") + number(3))
         while True:
             command = self.expect("JOIN")
             unknown = [name for name in command[command.index("HANDLERS") + 1 :] if name not in handlers]
             if not unknown:
-                self.send(b"%2\r\n" + bulk("worker") + bulk(command[1]) + bulk("beat_ms") + number(3000))
+                terms = bulk("lease_ms") + number(lease_ms) + bulk("beat_ms") + number(lease_ms // 3)
+                self.send(b"%3\r\n" + bulk("worker") + bulk(command[1]) + terms)
                 return command, hello
             self.send(b"-NOHANDLER no handler '%b' for remote workers\r\n" % unknown[0].encode())
 

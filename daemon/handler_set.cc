@@ -223,6 +223,7 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
   const config::Handler& settings = *change.settings;
   Handler& handler = directory_.handler_of(name);
   const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout);
+  const std::uint64_t max_output = is_remote(settings) ? settings.max_output.count : 0;
   if (runs_in_process(settings)) {
     stop_programs(name);
     if (change.plugin != nullptr) {
@@ -236,7 +237,8 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
                     .kind = "plugin",
                     .timeout = timeout,
                     .retries = settings.retries,
-                    .is_remote = is_remote(settings)});
+                    .is_remote = is_remote(settings),
+                    .max_output = max_output});
     return;
   }
   handler.describe(change.process ? std::move(change.process->description)
@@ -257,7 +259,8 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
                     .kind = "remote",
                     .timeout = timeout,
                     .retries = settings.retries,
-                    .is_remote = true});
+                    .is_remote = true,
+                    .max_output = max_output});
     return;
   }
   directory_.add({.handler = handler,
@@ -274,7 +277,8 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
                         kIoThread.assert_held();
                         return lane.replace_processes(in_lane);
                       },
-                  .is_remote = is_remote(settings)});
+                  .is_remote = is_remote(settings),
+                  .max_output = max_output});
 }
 
 GateId HandlerSet::gate_in_pool(const std::string& name, bool is_remote) {

@@ -316,6 +316,21 @@ class Restarts(RemoteTest):
         self.assertEqual(again("SETTLE", name, "ok", lease.first, *[p.upper() for p in lease.payloads]), [lease.count, 0])
         self.assertEqual(connection.status(batch)["ok"], lease.count)
 
+    def test_an_output_above_max_output_fails_its_job_before_and_after_a_restart(self):
+        settings = {"store": {"path": str(self.folder_of_test() / "store")}, "workers": {"reclaim": "0s"}, "handlers": {"shout": {"max_output": "1KiB"}}}
+        connection = self.serve(settings)
+        batch = connection("SUBMIT", "shout", "JOBS", *"abcd")
+        for index in range(4):
+            worker = self.worker()
+            lease = worker.claim("JOBS", 1)
+            worker.settle(lease, ["x" * (1024 + index % 2)])
+            worker.close()
+            if index == 1:
+                self.kill()
+                connection = self.serve(settings)
+        self.assertEqual(connection.wait(batch)["failed"], 2)
+        self.assertEqual([how for _, how, _ in sorted(connection.results(batch))], ["ok", "error"] * 2)
+
     def test_settled_is_on_the_disk(self):
         folder = self.folder_of_test()
         connection = self.serve({"store": {"path": str(folder / "store")}})

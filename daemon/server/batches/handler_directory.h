@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <expected>
@@ -42,13 +43,18 @@ class HandlerDirectory {
     std::function<std::uint32_t()> processes = {};
     // Replaces its processes one by one, each after its jobs; returns how many. Empty: it has none.
     std::function<std::uint32_t()> restart = {};
-    // Whether remote workers may run its jobs.
+    // Whether remote workers may run its jobs, and how many bytes an output of a job may then have; 0: as many as a reply.
     bool is_remote = false;
+    std::uint64_t max_output = 0;
     // Its jobs must not start: it is missing, or is being replaced.
     bool is_held = false;
 
     // A built-in handler never changes while the process lives.
     bool is_built_in() const { return kind == "builtin"; }
+    // How many bytes an output of its batches may have, where a reply has `most`; 0: no bound.
+    std::uint64_t most_output(std::uint64_t most) const {
+      return max_output == 0 ? most : most == 0 ? max_output : std::min(most, max_output);
+    }
   };
 
   // Adds a handler, or replaces the handler of this name.

@@ -78,8 +78,9 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
   // read: its job ends in an error.
   if (batch.origin == Origin::kRun) {
     options.keep = Keep::kAll;
+    options.max_output_bytes = batch.entry.most_output(0);
   } else {
-    options.max_output_bytes = parts_.config.limits.output_buffer.count;
+    options.max_output_bytes = batch.entry.most_output(parts_.config.limits.output_buffer.count);
   }
   // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
   std::shared_ptr<BatchRecord> record(

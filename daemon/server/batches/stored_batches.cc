@@ -280,6 +280,7 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   }
   row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
   row.options.gate = entry.gate;
+  row.options.max_output_bytes = entry.most_output(0);
   // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
   std::shared_ptr<BatchRecord> record(
       new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &parts_.observer,

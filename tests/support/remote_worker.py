@@ -37,8 +37,8 @@ def port_for_workers(daemon):
 class RemoteWorker(Connection):
     """A connection that has joined, unless `join` is false."""
 
-    def __init__(self, daemon, *handlers, slots=1, lease=60_000, push=False, user=None, password=None, join=True, name="by-hand"):
-        super().__init__("127.0.0.1", port_for_workers(daemon))
+    def __init__(self, daemon, *handlers, slots=1, lease=60_000, push=False, user=None, password=None, join=True, name="by-hand", host="127.0.0.1"):
+        super().__init__(host, port_for_workers(daemon))
         if push or user:
             self("HELLO", 3 if push else 2, *(["AUTH", user, password] if user else []))
         if join:

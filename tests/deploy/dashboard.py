@@ -4,16 +4,12 @@
 import json
 import pathlib
 import re
-import socket
-import subprocess
 import sys
 import unittest
-import urllib.error
-import urllib.parse
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DEADLINE_S, DaemonTest, end_with_parent, wait_for
+from locksley_daemon import DaemonTest, wait_for
+from prometheus_server import PrometheusServer
 from scratch import scratch
 from promql import Page, complaints, take_apart
 
@@ -97,34 +93,6 @@ class Queries(DaemonTest):
         daemon = self.start({"store": {"path": str(self.folder / "store"), "max_bytes": "1GiB"}})
         return daemon
 
-    def start_prometheus(self, daemon):
-        """The URL of its API. Port 0 would be better, but it does not say what it then got."""
-        config = self.folder / "prometheus.yml"
-        target = daemon.http.removeprefix("http://")
-        scrape = {"job_name": "locksley", "static_configs": [{"targets": [target]}]}
-        config.write_text(json.dumps({"global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"}, "scrape_configs": [scrape]}))
-        for _ in range(5):  # somebody may take the free port before Prometheus does
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                address = f"127.0.0.1:{free.getsockname()[1]}"
-            with open(self.folder / "prometheus.log", "ab") as log:
-                arguments = [f"--config.file={config}", f"--web.listen-address={address}", f"--storage.tsdb.path={self.folder / 'tsdb'}"]
-                process = subprocess.Popen(["prometheus", *arguments], stdout=log, stderr=log, cwd=self.folder, preexec_fn=end_with_parent)
-            self.addCleanup(process.wait)
-            self.addCleanup(process.kill)
-
-            def state():
-                if process.poll() is not None:
-                    return "ended"
-                try:
-                    with urllib.request.urlopen(f"http://{address}/-/ready", timeout=DEADLINE_S) as reply:
-                        return "ready" if reply.status == 200 else None
-                except OSError:
-                    return None
-
-            if wait_for("Prometheus to be ready", state) == "ready":
-                return f"http://{address}/api/v1/query?query="
-        raise AssertionError("Prometheus does not start: " + (self.folder / "prometheus.log").read_text())
-
     def test_each_names_what_a_daemon_shows(self):
         daemon = self.daemon()
         page = Page(daemon.metrics())
@@ -135,16 +103,8 @@ class Queries(DaemonTest):
 
     def test_a_real_server_answers_each(self):
         daemon = self.daemon()
-        api = self.start_prometheus(daemon)
+        series = PrometheusServer(self, self.folder, daemon).ask
         connection = self.connect(daemon)
-
-        def series(query):
-            try:
-                with urllib.request.urlopen(api + urllib.parse.quote(query), timeout=DEADLINE_S) as reply:
-                    return len(json.load(reply)["data"]["result"])
-            except urllib.error.HTTPError as reply:
-                raise AssertionError(f"{query}: {reply.read().decode()}") from None
-
         wait_for("a first scrape", lambda: series('locksley_build_info{job="locksley"}') or None)
         # Some panels show only what is not 0.
         for submission in (("echo", "RANGE", 0, 100), ("fail", "JOBS", ""), ("sleep", "JOBS", 10)):

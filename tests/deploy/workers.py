@@ -121,6 +121,7 @@ class OwnerAndWorker(OnThisMachine):
         self.assertEqual(alice.wait(batch)["ok"], 2)
         self.assertEqual({row[0]: row[2].strip() for row in alice.results(batch)}, {0: "2", 1: "1"})
         for worker in workers:
+            worker.wait_for_log("joined the upstream daemon")
             self.assertEqual([worker.get(page)[0] for page in self.pages], [200] * len(self.pages))
 
 

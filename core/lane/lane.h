@@ -227,8 +227,12 @@ class Lane {
   DurationHistogram external_wait;
 
   void wake() {
-    // Where remote workers wait, most of what comes may be theirs alone: the others are not woken for that.
-    if (wake_ && (!remote_wanted_.load() || ring_.has_work())) wake_();
+    if (!remote_wanted_.load()) {
+      if (wake_) wake_();
+      return;
+    }
+    // Most of what comes may be for remote workers alone: the others are not woken for that.
+    if (wake_ && ring_.has_work()) wake_();
     wake_remote();
   }
 

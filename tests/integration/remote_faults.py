@@ -186,7 +186,7 @@ class Links(FaultsTest):
             self.hosts[name].heal()
 
     def test_links_that_are_cut_for_less_than_a_lease(self):
-        connection = self.own(lease="5s")
+        connection = self.own(lease="20s")
         for name in self.CUTS:
             self.machine(name)
         wait_for_machines(connection, 3)

@@ -306,6 +306,18 @@ TEST_F(LeaseTest, ASlotThatIsFreeAgainWakesOthers) {
   EXPECT_EQ(woken, 1);
 }
 
+TEST_F(LeaseTest, LocalExecutorsAreNotWokenForWhatRemoteOnesAloneMayRun) {
+  int woken = 0;
+  lane.on_work([&woken] { ++woken; });
+  lane.set_gate_switch(0, false);
+  lane.want_remote_work(true);
+  woken = 0;
+  submit(1);
+  EXPECT_EQ(woken, 0);
+  lane.set_gate_switch(0, true);
+  EXPECT_EQ(woken, 1);
+}
+
 TEST_F(LeaseTest, TooManyFailuresCancelTheRest) {
   const auto batch = submit(10, with(&BatchOptions::max_fails, 1));
   ASSERT_TRUE(first.claim({.most_jobs = 1}));

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "daemon/base/log_line.h"
+#include "daemon/base/tcp_round_trip.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {
@@ -173,10 +174,8 @@ void UpstreamConnection::record() {
 void UpstreamConnection::measure_round_trip(Nanoseconds now) {
   if (measured_at_ != Nanoseconds{0} && now - measured_at_ < kRoundTripPeriod) return;
   measured_at_ = now;
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
-    parts_.meter.round_trip_us.set(info.tcpi_rtt);
+  if (const auto measured = tcp_round_trip(socket_.native_handle()))
+    parts_.meter.round_trip_us.set(static_cast<std::uint64_t>(measured->count()));
 }
 
 // ---- The socket ----

@@ -26,9 +26,9 @@ void read_upstream_metrics(const std::vector<UpstreamLaneView>& lanes, Families&
   add(Family::counter("locksley_upstream_reconnects_total",
                       "Times that a lane has joined the upstream again after its connection was lost."),
       [](const UpstreamLaneView& lane) { return lane.reconnects; });
-  add(Family::gauge(
-          "locksley_upstream_round_trip_seconds",
-          "Round trip to the upstream, as the system measured it last; 0 before the first connection."),
+  add(Family::gauge("locksley_upstream_round_trip_seconds",
+                    "Shortest round trip to the upstream in some minutes, by the system; 0 before the first "
+                    "connection."),
       [](const UpstreamLaneView& lane) { return seconds_of(Nanoseconds(lane.round_trip)); });
   add(Family::gauge("locksley_upstream_leases", "Leases of the upstream that are ready or run here."),
       [](const UpstreamLaneView& lane) { return lane.leases; });

@@ -1,8 +1,6 @@
 #include "daemon/worker_port/worker_session.h"
 
 #include <fmt/format.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "daemon/base/log_line.h"
+#include "daemon/base/tcp_round_trip.h"
 #include "daemon/worker_port/link_service.h"
 #include "proto/hello.h"
 
@@ -190,10 +189,8 @@ void WorkerSession::measure_round_trip() {
   const Instant at = now();
   if (at - measured_at_ < kRoundTripPeriod) return;
   measured_at_ = at;
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(transport_.socket().native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
-  service_.link().note_round_trip(id_, std::chrono::microseconds(info.tcpi_rtt));
+  if (const auto measured = tcp_round_trip(transport_.socket().native_handle()))
+    service_.link().note_round_trip(id_, *measured);
 }
 
 void WorkerSession::directory_changed() {

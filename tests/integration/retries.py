@@ -216,8 +216,8 @@ class Retry(StoreTest):
         self.begin()
         batch = self.command("SUBMIT", "fail", "RETRIES", 3, "RANGE", 0, 20)
         wait_for("two tries of each", lambda: self.command.status(batch)["retried"] >= 40)
-        self.settle()
         retried = self.command.status(batch)["retried"]
+        self.settle()
         self.kill_and_begin()
         self.assertGreaterEqual(self.command.status(batch)["retried"], retried)
         status = self.command.wait(batch)

@@ -20,7 +20,7 @@ PROMETHEUS = HERE.parents[1] / "deploy" / "prometheus"
 FILES = ("rules.yml", "alerts.yml")
 PROMTOOL_S = 120  # it computes for seconds, of hours of samples
 CASES = HERE / "rules_test.yml"
-NOBODY = "redis://127.0.0.1:1"  # an upstream that is never there
+UNREACHABLE = "redis://127.0.0.1:1"  # a port on which nothing listens
 
 # The names that users may rely on, and the labels of each.
 PROMISED = {
@@ -142,7 +142,8 @@ class Names(DaemonTest):
         folder = scratch(self)
         # One side by TLS: the metrics of certificates are there, and what this test fetches is plain.
         authority = Authority(str(folder), "authority")
-        daemon = self.start({"store": {"path": f"{folder}/store"}, "workers": {"port": 0}, "handlers": {"far": {"remote": True}}, "upstream": {"url": NOBODY}, "listen": {"tls": authority.issue("server").settings()}})
+        daemon = self.start({"store": {"path": f"{folder}/store"}, "workers": {"port": 0}, "handlers": {"far": {"remote": True}},
+                             "upstream": {"url": UNREACHABLE}, "listen": {"tls": authority.issue("server").settings()}})
         connection = TlsConnection(daemon.host, daemon.port, client_context(str(authority.certificate)))
         self.addCleanup(connection.close)
         connection.wait(connection("SUBMIT", "echo", "JOBS", "a"))

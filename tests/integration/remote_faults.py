@@ -115,7 +115,7 @@ class Processes(FaultsTest):
         wait_for_machines(connection, 2)
         batch = self.submit(connection, 60, seconds=0.2)
         self.wait_until_it_runs(batch, "killed", "dark")
-        self.hosts["dark"].cut()  # so the owner does not hear of its end
+        self.hosts["dark"].cut()  # the owner gets no FIN or RST, so it does not learn that this machine has ended
         kill(dark)
         kill(killed)
         self.machine("good", slots=8)

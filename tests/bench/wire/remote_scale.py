@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What many remote workers cost, and what becomes of their jobs: the processor time of a daemon to which 10,000 idle workers are connected, the time until
-the jobs of a killed worker are queued again, and the shares of two users over 200 remote slots. README.md says how each is measured. Prints a report in
+"""What many remote workers cost: the processor time of a daemon to which 10,000 idle workers are connected, the time until the jobs of a killed
+worker are queued again, and the shares of two users over 200 remote slots. README.md says how each is measured. Prints a report in
 Markdown."""
 
 import argparse
@@ -341,14 +341,7 @@ def main():
         parser.error(f"--only: no part is named {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     servers.unwind_on_signals()
     os.environ["LOCKSLEYD"] = str(report.programs(options.build, ["locksleyd"])["locksleyd"])
-    machine = report.Machine()
-    sections = []
-    for name in chosen:
-        title, measure = PARTS[name]
-        meanwhile = report.Machine()
-        sections += ["", f"## {title}", "", measure(options)]
-        sections += ["", f"Others used {meanwhile.others():.0%} of the CPU time."]
-    print("\n".join(["# Many remote workers", "", *machine.lines(options.build), *sections]))
+    report.print_parts("Many remote workers", options.build, [PARTS[name] for name in chosen], options)
 
 
 if __name__ == "__main__":

@@ -100,3 +100,14 @@ def programs(build, names):
         how = f"cmake --build {build} --target {' '.join(lacking)}"
         raise SystemExit(f"{build}/bin has no {', '.join(lacking)}: run `{how}`")
     return paths
+
+
+def print_parts(title, build, parts, options):
+    """Measures each part, a pair of its title and a function of `options` that returns its lines, and prints the report of all."""
+    machine = Machine()
+    sections = []
+    for part, measure in parts:
+        meanwhile = Machine()
+        sections += ["", f"## {part}", "", measure(options)]
+        sections += ["", f"Others used {meanwhile.others():.0%} of the CPU time."]
+    print("\n".join([f"# {title}", "", *machine.lines(build), *sections]))

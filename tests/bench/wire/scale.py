@@ -357,14 +357,7 @@ def main():
     servers.unwind_on_signals()
     paths = report.programs(arguments.build, ["locksleyd", "locksley"])
     os.environ["LOCKSLEYD"] = str(paths["locksleyd"])
-    machine = report.Machine()
-    sections = []
-    for name in chosen:
-        title, measure = PARTS[name]
-        meanwhile = report.Machine()
-        sections += ["", f"## {title}", "", measure(paths)]
-        sections += ["", f"Others used {meanwhile.others():.0%} of the CPU time."]
-    print("\n".join(["# What many cost", "", *machine.lines(arguments.build), *sections]))
+    report.print_parts("What many cost", arguments.build, [PARTS[name] for name in chosen], paths)
 
 
 if __name__ == "__main__":

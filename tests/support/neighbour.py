@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from resp import Connection
 from tls_client import TlsConnection, client_context
 
-PAUSE_S = 0.002  # between two commands
+PAUSE_S = 0.001  # between two commands
 LEAST_RUNS = 100  # of a stretch, and four times as many PINGs: the 99th percentile of so many is the maximum, of PINGs it is not
 WAIT_S = 120  # for a line of figures
 

@@ -8,6 +8,7 @@
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
+#include "proto/hello.h"
 
 namespace locksley::daemon {
 

@@ -68,7 +68,7 @@ class Beside(DaemonTest):
             each = socket.socket()
             if receive_buffer:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-            # connect() chooses the port. bind() would look for one that nobody has, which takes milliseconds among thousands.
+            # connect() chooses the port: bind() takes milliseconds to find a free one among thousands in use.
             each.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
             each.bind((f"127.0.0.{2 + i // 5_000}", 0))
             each.settimeout(30)

@@ -45,6 +45,7 @@ void run_io_loop(asio::io_context& io, const IoLoopQuestions& questions, IoStret
     if (rounds.run()) continue;
     AdaptiveSpin& spin = questions.awaits_worker() ? for_workers : for_clients;
     if (spin.look(questions.may_poll(), [&] { return rounds.run() || io.stopped(); })) continue;
+    if (questions.before_wait) questions.before_wait();
     io.run_one();
     spin.slept();
   }

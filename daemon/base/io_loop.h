@@ -11,6 +11,8 @@ namespace locksley::daemon {
 struct IoLoopQuestions {
   std::function<bool()> may_poll;       // whether polling takes no processor time from other threads
   std::function<bool()> awaits_worker;  // whether a client waits for the result of a worker
+  // Does what was put off until the thread has nothing else to do. May be empty.
+  std::function<void()> before_wait = nullptr;
 };
 
 // Runs `io` on the calling thread until it is stopped, as io.run() does, in rounds: what is ready runs, then the

@@ -61,6 +61,11 @@ void Upstream::run() {
                    [this] {
                      kUpstreamThread.assert_held();
                      return is_busy();
+                   },
+               .before_wait =
+                   [this] {
+                     kUpstreamThread.assert_held();
+                     claim();
                    }},
               stretches_);
 }
@@ -70,6 +75,10 @@ bool Upstream::is_busy() const {
     kUpstreamThread.assume_held();
     return served.connection->is_busy();
   });
+}
+
+void Upstream::claim() {
+  for (const Served& served : served_) served.connection->claim();
 }
 
 std::string Upstream::name_of(const Lane& lane) const {

@@ -100,6 +100,8 @@ class Upstream {
   void check_done() LOCKSLEY_REQUIRES(kUpstreamThread);
   void begin_drain() LOCKSLEY_REQUIRES(kUpstreamThread);
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread);
+  // Lets the connections claim what they have put off.
+  void claim() LOCKSLEY_REQUIRES(kUpstreamThread);
   template <class Function>
   void post(Function function);
 

@@ -112,6 +112,12 @@ void UpstreamConnection::serve() {
   arm_timer();
 }
 
+void UpstreamConnection::claim() {
+  if (!is_open_ || !link_.puts_off_claims()) return;
+  link_.claim(steady_now());
+  write();
+}
+
 void UpstreamConnection::arm_timer() {
   if (is_connecting_ || is_closing_) return;
   const std::optional<Nanoseconds> next = link_.next_timer();

@@ -55,6 +55,7 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   to_reclaim_.clear();
   reclaims_out_ = 0;
   burst_ = 1;
+  puts_off_claims_ = false;
   claim_at_ = Nanoseconds{0};
   upstream_drains_ = false;
   for (UpstreamSlot& slot : slots_) slot.claims = slot.reclaims = 0;
@@ -212,6 +213,13 @@ void UpstreamLink::on_order(ReplyCursor& order, std::uint64_t values) {
 void UpstreamLink::flush(Nanoseconds now) {
   now_ = std::max(now_, now);
   leave_if_idle();
+  if (puts_off_claims_ && output_.empty()) return;
+  claim(now_);
+}
+
+void UpstreamLink::claim(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  puts_off_claims_ = false;
   if (!may_claim()) return;
   if (!awaited_.empty() && awaited_.back().blocks) return;
   auto slot = free_slot();

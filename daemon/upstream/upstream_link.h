@@ -105,8 +105,12 @@ class UpstreamLink {
               Nanoseconds now);
   // No more will be said of the lease: what has no result goes back.
   void ended(LeaseKey lease, Nanoseconds now);
-  // After a series of calls: asks for more leases.
+  // After a series of calls: asks for more leases, unless that is put off.
   void flush(Nanoseconds now);
+  // A lease came when the upstream had had no job for a while. So more are not urgent, and the next CLAIM goes with the
+  // results of this lease, in one message. The caller calls claim() as soon as it has nothing else to do.
+  bool puts_off_claims() const { return puts_off_claims_; }
+  void claim(Nanoseconds now);
 
   // ---- The end ----
 
@@ -215,6 +219,7 @@ class UpstreamLink {
   std::uint64_t last_results_ = 0;
   std::uint32_t burst_ = 1;  // CLAIMs that are sent at once
   Nanoseconds claim_at_{};   // none before
+  bool puts_off_claims_ = false;
   bool upstream_drains_ = false;
   bool is_draining_ = false;
   bool has_left_ = false;

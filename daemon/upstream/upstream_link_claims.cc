@@ -37,6 +37,7 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   auto jobs = read_leased_jobs(bytes);
   if (!jobs) return fail(std::move(jobs.error()));
   burst_ = std::min(2 * burst_, kMostClaims);
+  puts_off_claims_ = awaited.blocks;
   stats_.leased_jobs += jobs->range.size();
 
   const LeaseKey key = ++last_key_;

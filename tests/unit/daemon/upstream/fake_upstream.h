@@ -84,6 +84,13 @@ class FakeUpstream {
     }
     out += buffer.to_string();
   }
+  // A CLAIM that waits gets them.
+  void add_jobs(std::uint64_t jobs) {
+    state_.resize(state_.size() + jobs, kQueued);
+    recorded.resize(state_.size(), 0);
+    status.resize(state_.size());
+    serve_waiting();
+  }
   // The lease is gone, as after a silence.
   void lose(const std::string& name) {
     give_back(leases.at(name), 0);

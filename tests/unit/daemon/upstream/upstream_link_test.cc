@@ -112,12 +112,36 @@ TEST_F(UpstreamLinkTest, ResultsAndTheNextClaimAreOneWrite) {
   EXPECT_NE(bytes.find("BLOCK"), std::string::npos);
 }
 
+TEST_F(UpstreamLinkTest, AfterAWaitTheNextClaimGoesWithTheResults) {
+  make(0, 2);
+  join();
+  upstream->add_jobs(1);
+  deliver(upstream->take());
+  link->flush(now);
+  EXPECT_EQ(sent(), "");
+  EXPECT_TRUE(link->puts_off_claims());
+  run(1);
+  link->flush(now);
+  const std::string bytes = sent();
+  EXPECT_GT(bytes.rfind("CLAIM"), bytes.find("SETTLE"));
+  EXPECT_FALSE(link->puts_off_claims());
+}
+
+TEST_F(UpstreamLinkTest, AJobThatTakesLongDoesNotKeepTheOtherSlotsFromClaiming) {
+  make(0, 2);
+  join();
+  upstream->add_jobs(1);
+  deliver(upstream->take());
+  link->claim(now);
+  EXPECT_NE(sent().find("CLAIM"), std::string::npos);
+}
+
 TEST_F(UpstreamLinkTest, SeveralClaimsGoOutAtOnceWhileLeasesCome) {
   make(100'000, 64);
   connect();
   int writes = 0;
   while (upstream->leases.size() < 128 && writes < 1'000) {
-    link->flush(now);
+    link->claim(now);
     upstream->feed(sent());
     deliver(upstream->take());
     ++writes;

@@ -37,15 +37,21 @@ class Rounds {
 
 }  // namespace
 
-void run_io_loop(asio::io_context& io, const IoLoopQuestions& questions, IoStretches& stretches) {
+void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& stretches) {
   Rounds rounds(io, stretches);
   AdaptiveSpin for_workers;
   AdaptiveSpin for_clients;
+  int busy_rounds = 0;
+  const auto do_put_off = [&] {
+    busy_rounds = 0;
+    if (hooks.do_put_off) hooks.do_put_off();
+  };
   while (!io.stopped()) {
+    if (++busy_rounds > IoLoopHooks::kMostBusyRounds) do_put_off();
     if (rounds.run()) continue;
-    AdaptiveSpin& spin = questions.awaits_worker() ? for_workers : for_clients;
-    if (spin.look(questions.may_poll(), [&] { return rounds.run() || io.stopped(); })) continue;
-    if (questions.before_wait) questions.before_wait();
+    AdaptiveSpin& spin = hooks.awaits_worker() ? for_workers : for_clients;
+    if (spin.look(hooks.may_poll(), [&] { return rounds.run() || io.stopped(); })) continue;
+    do_put_off();
     io.run_one();
     spin.slept();
   }

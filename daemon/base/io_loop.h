@@ -7,12 +7,15 @@
 
 namespace locksley::daemon {
 
-// The loop calls these before it waits, on the I/O thread. They must be cheap.
-struct IoLoopQuestions {
+// The loop calls these on the I/O thread, mostly before it waits. They must be cheap.
+struct IoLoopHooks {
   std::function<bool()> may_poll;       // whether polling takes no processor time from other threads
   std::function<bool()> awaits_worker;  // whether a client waits for the result of a worker
-  // Does what was put off until the thread has nothing else to do. May be empty.
-  std::function<void()> before_wait = nullptr;
+  // Does what was put off until the thread has nothing else to do: before each wait, and once in kMostBusyRounds rounds
+  // if it does not wait. May be empty.
+  std::function<void()> do_put_off = nullptr;
+
+  static constexpr int kMostBusyRounds = 32;  // rounds with work take some 10 us each; a guess
 };
 
 // Runs `io` on the calling thread until it is stopped, as io.run() does, in rounds: what is ready runs, then the
@@ -22,6 +25,6 @@ struct IoLoopQuestions {
 // Before it blocks it polls for a while, if polling has recently saved wake-ups (core/sync/adaptive_spin.h). It
 // learns that separately for waits for a worker, which are short, and for waits for clients, which may be long.
 // While the clients are silent it blocks.
-void run_io_loop(asio::io_context& io, const IoLoopQuestions& questions, IoStretches& stretches);
+void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& stretches);
 
 }  // namespace locksley::daemon

@@ -62,10 +62,10 @@ void Upstream::run() {
                      kUpstreamThread.assert_held();
                      return is_busy();
                    },
-               .before_wait =
+               .do_put_off =
                    [this] {
                      kUpstreamThread.assert_held();
-                     claim();
+                     claim_put_off();
                    }},
               stretches_);
 }
@@ -77,8 +77,8 @@ bool Upstream::is_busy() const {
   });
 }
 
-void Upstream::claim() {
-  for (const Served& served : served_) served.connection->claim();
+void Upstream::claim_put_off() {
+  for (const Served& served : served_) served.connection->claim_put_off();
 }
 
 std::string Upstream::name_of(const Lane& lane) const {

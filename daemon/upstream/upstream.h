@@ -101,7 +101,7 @@ class Upstream {
   void begin_drain() LOCKSLEY_REQUIRES(kUpstreamThread);
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread);
   // Lets the connections claim what they have put off.
-  void claim() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
   template <class Function>
   void post(Function function);
 

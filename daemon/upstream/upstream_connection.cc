@@ -112,9 +112,9 @@ void UpstreamConnection::serve() {
   arm_timer();
 }
 
-void UpstreamConnection::claim() {
+void UpstreamConnection::claim_put_off() {
   if (!is_open_ || !link_.puts_off_claims()) return;
-  link_.claim(steady_now());
+  link_.claim_put_off(steady_now());
   write();
 }
 

@@ -60,7 +60,7 @@ class UpstreamConnection final : private LeaseSink {
   // Whether a lease runs.
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread) { return runner_.running() != 0; }
   // Claims now what the link has put off.
-  void claim() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Closes the socket at once; leases are cancelled, and their results go nowhere.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
 

@@ -214,11 +214,15 @@ void UpstreamLink::flush(Nanoseconds now) {
   now_ = std::max(now_, now);
   leave_if_idle();
   if (puts_off_claims_ && output_.empty()) return;
-  claim(now_);
+  claim();
 }
 
-void UpstreamLink::claim(Nanoseconds now) {
+void UpstreamLink::claim_put_off(Nanoseconds now) {
   now_ = std::max(now_, now);
+  if (puts_off_claims_) claim();
+}
+
+void UpstreamLink::claim() {
   puts_off_claims_ = false;
   if (!may_claim()) return;
   if (!awaited_.empty() && awaited_.back().blocks) return;

@@ -108,9 +108,10 @@ class UpstreamLink {
   // After a series of calls: asks for more leases, unless that is put off.
   void flush(Nanoseconds now);
   // A lease came when the upstream had had no job for a while. So more are not urgent, and the next CLAIM goes with the
-  // results of this lease, in one message. The caller calls claim() as soon as it has nothing else to do.
+  // results of this lease, in one message; or by claim_put_off(), which the caller calls once it has nothing else to do,
+  // and soon in any case: until then other slots may be idle.
   bool puts_off_claims() const { return puts_off_claims_; }
-  void claim(Nanoseconds now);
+  void claim_put_off(Nanoseconds now);
 
   // ---- The end ----
 
@@ -153,6 +154,7 @@ class UpstreamLink {
   // upstream_link_claims.cc
   void on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
   void pause_claims(Nanoseconds until) { claim_at_ = until; }
+  void claim();
   bool may_claim() const;
   // The slot with the fewest leases that has room for one more; none: all are full.
   std::optional<std::uint32_t> free_slot() const;

@@ -62,7 +62,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   LinkService& operator=(const LinkService&) = delete;
 
   asio::io_context& io() { return io_; }
-  // Serves until stop(). `may_poll`: as in IoLoopQuestions.
+  // Serves until stop(). `may_poll`: as in IoLoopHooks.
   void run(std::function<bool()> may_poll) LOCKSLEY_REQUIRES(kLinkThread);
 
   // ---- For the port, by posts ----

@@ -128,6 +128,15 @@ class RemoteDaemons(DaemonTest):
         self.assertEqual(connection.wait(batch)["state"], "cancelled")
         wait_for("the program to end", lambda: not os.path.exists(f"/proc/{mark.read_text().strip()}"))
 
+    def test_a_second_slot_gets_a_job_while_the_first_one_runs_a_long_job(self):
+        connection = self.own({"handlers": {"sh": {"remote": True}}})
+        self.machine({"handlers": {"sh": shell(concurrency=2)}})
+        wait_for_machines(connection, 1)
+        long = connection("SUBMIT", "sh", "JOBS", "exec sleep 600")
+        wait_for("it to run", lambda: connection.status(long)["running"] == 1)
+        self.assertEqual(connection.wait(connection("SUBMIT", "sh", "JOBS", "printf short"))["ok"], 1)
+        connection("CANCEL", long)
+
     def test_a_long_batch_is_shared_with_a_machine_that_comes_later(self):
         """The lease of the first machine is cut, so that the second one does not stay idle."""
         connection = self.own({"handlers": {"sleepy": {"remote": True}}})

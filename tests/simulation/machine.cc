@@ -94,7 +94,7 @@ void Machine::pump() {
   if (wire_ == nullptr && link_->wants_connection(clock_.now())) connect();
   if (wire_ != nullptr) {
     link_->flush(clock_.now());
-    if (link_->puts_off_claims()) link_->claim(clock_.now());
+    link_->claim_put_off(clock_.now());
     if (std::string bytes = link_->output().to_string(); !bytes.empty()) {
       link_->output().consume(bytes.size());
       wire_->send(Wire::End::kMachine, std::move(bytes));

@@ -115,5 +115,35 @@ TEST(IoLoopTest, TheLongestStretchBetweenTwoPollsIsMeasured) {
   EXPECT_GE(stretches.long_ones.get(), 1u);
 }
 
+TEST(IoLoopTest, WhatWasPutOffIsDoneBeforeAWait) {
+  asio::io_context io(1);
+  const auto work = asio::make_work_guard(io);
+  IoStretches stretches;
+  run_io_loop(io,
+              {.may_poll = [] { return false; },
+               .awaits_worker = [] { return false; },
+               .do_put_off = [&io] { io.stop(); }},
+              stretches);
+  EXPECT_TRUE(io.stopped());
+}
+
+TEST(IoLoopTest, WhatWasPutOffIsDoneSoonIfTheThreadNeverWaits) {
+  asio::io_context io(1);
+  IoStretches stretches;
+  int rounds = 0;
+  std::function<void()> busy = [&] {
+    if (++rounds == 10 * IoLoopHooks::kMostBusyRounds) return io.stop();
+    asio::post(io, [&busy] { busy(); });
+  };
+  asio::post(io, [&busy] { busy(); });
+  int calls = 0;
+  run_io_loop(io,
+              {.may_poll = [] { return false; },
+               .awaits_worker = [] { return false; },
+               .do_put_off = [&calls] { ++calls; }},
+              stretches);
+  EXPECT_GE(calls, 5);
+}
+
 }  // namespace
 }  // namespace locksley::daemon

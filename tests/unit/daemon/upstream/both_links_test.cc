@@ -66,7 +66,7 @@ class BothLinksTest : public ::testing::Test {
   // The machine's bytes to the hub, which executes them.
   void up(Machine& machine) {
     machine.link.flush(now);
-    if (machine.link.puts_off_claims()) machine.link.claim(now);
+    machine.link.claim_put_off(now);
     const std::string bytes = machine.link.output().to_string();
     machine.link.output().consume(bytes.size());
     std::string_view rest = bytes;

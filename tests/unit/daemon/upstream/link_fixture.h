@@ -100,7 +100,7 @@ class LinkFixture : public ::testing::Test {
   void exchange() {
     for (int silent = 0; silent < 2 && is_connected; ++silent) {
       link->flush(now);
-      if (link->puts_off_claims()) link->claim(now);
+      link->claim_put_off(now);
       if (const std::string bytes = sent(); !bytes.empty()) {
         upstream->feed(bytes);
         silent = 0;

@@ -132,7 +132,7 @@ TEST_F(UpstreamLinkTest, AJobThatTakesLongDoesNotKeepTheOtherSlotsFromClaiming) 
   join();
   upstream->add_jobs(1);
   deliver(upstream->take());
-  link->claim(now);
+  link->claim_put_off(now);
   EXPECT_NE(sent().find("CLAIM"), std::string::npos);
 }
 
@@ -141,7 +141,8 @@ TEST_F(UpstreamLinkTest, SeveralClaimsGoOutAtOnceWhileLeasesCome) {
   connect();
   int writes = 0;
   while (upstream->leases.size() < 128 && writes < 1'000) {
-    link->claim(now);
+    link->flush(now);
+    link->claim_put_off(now);
     upstream->feed(sent());
     deliver(upstream->take());
     ++writes;

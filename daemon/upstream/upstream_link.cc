@@ -227,10 +227,15 @@ void UpstreamLink::claim() {
   if (!may_claim()) return;
   if (!awaited_.empty() && awaited_.back().blocks) return;
   auto slot = free_slot();
+  if (!slot) return;
+  // The last one waits. It is not for a second lease of one slot while another slot has none: the lease would lie behind
+  // a long job, beside an idle slot.
+  const std::size_t level = slots_[*slot].taken();
   for (std::uint32_t left = burst_; slot && left != 0;) {
     const std::uint32_t chosen = *slot;
     ++slots_[chosen].claims;
     slot = --left != 0 ? free_slot() : std::nullopt;
+    if (slot && slots_[*slot].taken() > level) slot.reset();
     const bool blocks = !slot;
     awaited_.push_back({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks, .sent = now_});
     proto::CommandWriter writer(output_);

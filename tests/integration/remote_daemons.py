@@ -129,7 +129,8 @@ class RemoteDaemons(DaemonTest):
         wait_for("the program to end", lambda: not os.path.exists(f"/proc/{mark.read_text().strip()}"))
 
     def test_a_second_slot_gets_a_job_while_the_first_one_runs_a_long_job(self):
-        connection = self.own({"handlers": {"sh": {"remote": True}}})
+        # Heartbeats, one in a third of this time, would bring a claim with them.
+        connection = self.own({"handlers": {"sh": {"remote": True}}, "workers": {"lease": "10m"}})
         self.machine({"handlers": {"sh": shell(concurrency=2)}})
         wait_for_machines(connection, 1)
         long = connection("SUBMIT", "sh", "JOBS", "exec sleep 600")

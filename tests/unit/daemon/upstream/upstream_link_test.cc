@@ -136,6 +136,17 @@ TEST_F(UpstreamLinkTest, AJobThatTakesLongDoesNotKeepTheOtherSlotsFromClaiming) 
   EXPECT_NE(sent().find("CLAIM"), std::string::npos);
 }
 
+TEST_F(UpstreamLinkTest, NoClaimIsForASlotThatRunsALeaseWhileAnotherIsIdle) {
+  make(0, 2);
+  join();
+  upstream->add_jobs(1);
+  deliver(upstream->take());
+  link->claim_put_off(now);
+  const std::string bytes = sent();
+  EXPECT_NE(bytes.find("SLOT\r\n$1\r\n1\r\n$5\r\nBLOCK"), std::string::npos) << bytes;
+  EXPECT_EQ(bytes.find("SLOT\r\n$1\r\n0\r\n"), std::string::npos) << bytes;
+}
+
 TEST_F(UpstreamLinkTest, SeveralClaimsGoOutAtOnceWhileLeasesCome) {
   make(100'000, 64);
   connect();

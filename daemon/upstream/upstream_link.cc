@@ -226,17 +226,16 @@ void UpstreamLink::claim() {
   puts_off_claims_ = false;
   if (!may_claim()) return;
   if (!awaited_.empty() && awaited_.back().blocks) return;
-  auto slot = free_slot();
-  if (!slot) return;
+  UpstreamSlot* slot = free_slot(UpstreamSlot::kMostLeases - 1);
+  if (slot == nullptr) return;
   // The last one waits. It is not for a second lease of one slot while another slot has none: the lease would lie behind
   // a long job, beside an idle slot.
-  const std::size_t level = slots_[*slot].taken();
-  for (std::uint32_t left = burst_; slot && left != 0;) {
-    const std::uint32_t chosen = *slot;
-    ++slots_[chosen].claims;
-    slot = --left != 0 ? free_slot() : std::nullopt;
-    if (slot && slots_[*slot].taken() > level) slot.reset();
-    const bool blocks = !slot;
+  const std::uint32_t most = slot->taken();
+  for (std::uint32_t left = burst_; slot != nullptr;) {
+    const auto chosen = static_cast<std::uint32_t>(slot - slots_.data());
+    ++slot->claims;
+    slot = --left != 0 ? free_slot(most) : nullptr;
+    const bool blocks = slot == nullptr;
     awaited_.push_back({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks, .sent = now_});
     proto::CommandWriter writer(output_);
     writer.begin(blocks ? 5 : 3);

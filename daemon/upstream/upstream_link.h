@@ -156,8 +156,8 @@ class UpstreamLink {
   void pause_claims(Nanoseconds until) { claim_at_ = until; }
   void claim();
   bool may_claim() const;
-  // The slot with the fewest leases that has room for one more; none: all are full.
-  std::optional<std::uint32_t> free_slot() const;
+  // The slot with the fewest leases and claims, if it has at most `most`; else null.
+  UpstreamSlot* free_slot(std::uint32_t most);
   void begin(HeldLease& lease);
   void begin_ready(std::uint32_t slot);
 

@@ -11,10 +11,9 @@ bool UpstreamLink::may_claim() const {
          stats_.kept_bytes <= options_.max_kept_bytes;
 }
 
-std::optional<std::uint32_t> UpstreamLink::free_slot() const {
+UpstreamSlot* UpstreamLink::free_slot(std::uint32_t most) {
   const auto slot = std::ranges::min_element(slots_, {}, &UpstreamSlot::taken);
-  if (slot->taken() >= UpstreamSlot::kMostLeases) return std::nullopt;
-  return static_cast<std::uint32_t>(slot - slots_.begin());
+  return slot->taken() <= most ? &*slot : nullptr;
 }
 
 void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes) {

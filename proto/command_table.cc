@@ -85,7 +85,10 @@ constexpr ArgumentDoc kAddat[] = {
 constexpr ArgumentDoc kWait[] = {{.name = "id"},
                                  {.name = "timeout-ms", .type = Type::kInteger, .optional = true}};
 constexpr ArgumentDoc kRetry[] = {
-    {.name = "id"}, {.name = "round", .type = Type::kInteger, .token = "ROUND", .optional = true}};
+    {.name = "id"},
+    {.name = "round", .type = Type::kInteger, .token = "ROUND", .optional = true},
+    {.name = "index", .type = Type::kInteger, .optional = true, .multiple = true},
+};
 constexpr ArgumentDoc kWeight[] = {{.name = "id"}, {.name = "weight", .type = Type::kInteger}};
 constexpr ArgumentDoc kResults[] = {
     {.name = "id"},
@@ -93,6 +96,7 @@ constexpr ArgumentDoc kResults[] = {
     {.name = "count", .type = Type::kInteger, .token = "COUNT", .optional = true},
     {.name = "timeout-ms", .type = Type::kInteger, .token = "BLOCK", .optional = true},
     {.name = "discard", .type = Type::kPureToken, .token = "DISCARD", .optional = true},
+    {.name = "failed", .type = Type::kPureToken, .token = "FAILED", .optional = true},
 };
 constexpr ArgumentDoc kList[] = {
     {.name = "state", .token = "STATE", .optional = true},
@@ -183,11 +187,11 @@ constexpr CommandSpec kCommands[] = {
      "Unsubscribes from patterns", kOptionalPatterns},
     {Id::kQuit, "quit", 1, kNoMaximum, kAnytime | kEndsMulti, Group::kConnection, "Closes the connection"},
     {Id::kReset, "reset", 1, 1, kAnytime | kEndsMulti, Group::kConnection, "Resets the connection to its initial state"},
-    {Id::kResults, "results", 2, 9, kBlocking, Group::kRead,
+    {Id::kResults, "results", 2, 10, kBlocking, Group::kRead,
      "Returns results of a batch in the order of completion, from a cursor on; may discard those before it", kResults},
     {Id::kResume, "resume", 2, 2, kWrite, Group::kControl, "Resumes a paused batch", kId},
-    {Id::kRetry, "retry", 2, 4, kWrite | kBlocking, Group::kControl,
-     "Queues the failed jobs of a batch again; returns their number", kRetry},
+    {Id::kRetry, "retry", 2, kNoMaximum, kWrite | kBlocking, Group::kControl,
+     "Queues the failed jobs of a batch again, or those with the given indexes; returns their number", kRetry},
     {Id::kRun, "run", 3, kNoMaximum, kWrite | kBlocking | kNotInMulti, Group::kSubmit,
      "Runs jobs, waits, and returns their results in the order of the jobs", kRun},
     {Id::kSelect, "select", 2, 2, kNoFlags, Group::kConnection, "Accepts database 0, as there is no other", kSelect},

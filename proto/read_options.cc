@@ -89,12 +89,14 @@ std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arg
       ValueOption{"COUNT", 1, ResultsCommand::kMaxCount, &result.count, nullptr},
       ValueOption{"BLOCK", 0, kMaxMilliseconds, &block, nullptr, kOfMilliseconds},
       ValueOption{"DISCARD", 0, 0, nullptr, nullptr},
+      ValueOption{"FAILED", 0, 0, nullptr, nullptr},
   };
   if (auto parsed = parse_options(arguments, 2, options); !parsed) {
     return std::unexpected(std::move(parsed.error()));
   }
   if (options[2].is_seen) result.block = milliseconds(block);
   result.discards = options[3].is_seen;
+  result.only_failed = options[4].is_seen;
   // A cursor that is left out is a mistake rather than the wish to discard nothing.
   if (result.discards && !options[0].is_seen) return std::unexpected("ERR option 'DISCARD' needs 'FROM'");
   return result;
@@ -152,13 +154,25 @@ std::expected<AddatCommand, std::string> parse_addat(const ArgumentList& argumen
 }
 
 std::expected<RetryCommand, std::string> parse_retry(const ArgumentList& arguments) {
-  RetryCommand result{arguments[1], std::nullopt};
-  std::uint64_t round = 0;
-  std::array options = {ValueOption{"ROUND", 0, kMaxCursor, &round, nullptr}};
-  if (auto parsed = parse_options(arguments, 2, options); !parsed) {
-    return std::unexpected(std::move(parsed.error()));
+  RetryCommand result{.id = arguments[1], .round = std::nullopt};
+  std::size_t at = 2;
+  if (at < arguments.size() && equals_ignoring_case(arguments[at], "ROUND")) {
+    if (at + 1 == arguments.size()) return std::unexpected("ERR option 'ROUND' needs a value");
+    const auto round = parse_number("option 'ROUND'", arguments[at + 1], 0, kMaxCursor);
+    if (!round) return std::unexpected(round.error());
+    result.round = *round;
+    at += 2;
   }
-  if (options[0].is_seen) result.round = round;
+  if (arguments.size() - at > RetryCommand::kMaxIndexes) {
+    return std::unexpected("ERR RETRY takes at most " + std::to_string(RetryCommand::kMaxIndexes) +
+                           " indexes, found " + std::to_string(arguments.size() - at) +
+                           ": use several commands, or none for all failed jobs");
+  }
+  for (; at < arguments.size(); ++at) {
+    const auto index = parse_number("the index of a job", arguments[at], 0, kMaxCursor);
+    if (!index) return std::unexpected(index.error());
+    result.indexes.push_back(*index);
+  }
   return result;
 }
 

@@ -6,12 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/argument_list.h"
 
 namespace locksley::proto {
 
-// RESULTS id [FROM cursor] [COUNT n] [BLOCK ms] [DISCARD]
+// RESULTS id [FROM cursor] [COUNT n] [BLOCK ms] [DISCARD] [FAILED]
 struct ResultsCommand {
   static constexpr std::uint64_t kDefaultCount = 1000;
   static constexpr std::uint64_t kMaxCount = 1'000'000;
@@ -21,7 +22,8 @@ struct ResultsCommand {
   std::uint64_t count = kDefaultCount;
   // Absent: reply at once. 0: wait for a result without limit, as in Redis.
   std::optional<std::chrono::milliseconds> block;
-  bool discards = false;  // the rows before `from`
+  bool discards = false;     // the rows before `from`
+  bool only_failed = false;  // only rows that are not ok
 };
 
 // LIST [STATE state] [MATCH glob] [CURSOR c] [COUNT n]
@@ -53,10 +55,13 @@ struct AddatCommand {
   std::uint64_t at;  // how many jobs the batch has before these
 };
 
-// RETRY id [ROUND n]
+// RETRY id [ROUND n] [index ...]
 struct RetryCommand {
+  static constexpr std::size_t kMaxIndexes = 1000;
+
   std::string_view id;
-  std::optional<std::uint64_t> round;  // absent: whatever `retry_rounds` is
+  std::vector<std::uint64_t> indexes = {};  // empty: all failed jobs
+  std::optional<std::uint64_t> round;       // absent: whatever `retry_rounds` is
 };
 
 // Parse a whole command, its name included. Views refer to `arguments`. The error is the text of the error

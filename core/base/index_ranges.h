@@ -50,6 +50,13 @@ inline std::vector<IndexRange> difference(std::span<const IndexRange> all,
   return result;
 }
 
+// Those of `ranges`, ascending and disjoint, that have an index in common with `range`.
+inline std::span<const IndexRange> overlapping(std::span<const IndexRange> ranges, IndexRange range) {
+  const auto first = std::ranges::upper_bound(ranges, range.low, {}, &IndexRange::high);
+  const auto last = std::ranges::lower_bound(first, ranges.end(), range.high, {}, &IndexRange::low);
+  return {first, last};
+}
+
 // Needs: ascending and disjoint.
 inline bool contains(std::span<const IndexRange> ranges, std::uint64_t index) {
   const auto after = std::ranges::upper_bound(ranges, index, {}, &IndexRange::low);

@@ -57,7 +57,7 @@ BatchStatus Batch::status() const {
   }
   result.running = std::min(executors_, jobs_ - ended - result.waiting);
   result.retried = retried_ + requeued_jobs_;
-  result.superseded = requeued_ != nullptr ? requeued_below_ : superseded_;
+  result.superseded = requeued_ != nullptr ? next_superseded_ : superseded_;
   result.retry_rounds = retry_rounds_ + (requeued_ != nullptr ? 1U : 0U);
   result.queued = jobs_ - ended - result.running;
   result.submitted_at = submitted_at_;
@@ -83,45 +83,6 @@ BatchStatus Batch::status() const {
   return result;
 }
 
-std::uint64_t Batch::read_results(std::uint64_t first, std::uint64_t max_rows,
-                                  const std::function<bool(const ResultRow&)>& visit) const {
-  std::vector<ResultLog::Segment> segments;
-  std::uint64_t elsewhere = 0;  // rows that are not in memory
-  {
-    const MutexLock lock(mutex_);
-    if (first < log_.discarded()) throw std::runtime_error("the rows were discarded");
-    elsewhere = std::min(max_rows, log_.first_row() - std::min(first, log_.first_row()));
-    segments = log_.snapshot(first + elsewhere, max_rows - elsewhere);
-  }
-  const std::uint64_t read = elsewhere != 0 ? journal_->read_rows(first, elsewhere, visit) : 0;
-  if (read < elsewhere) return read;
-  return read + ResultLog::visit(segments, first + read, max_rows - read, visit);
-}
-
-std::optional<std::vector<ResultLog::Segment>> Batch::results_in_memory(std::uint64_t first,
-                                                                        std::uint64_t max_rows) const {
-  const MutexLock lock(mutex_);
-  if (max_rows != 0 && first < log_.first_row()) return std::nullopt;
-  return log_.snapshot(first, max_rows);
-}
-
-bool Batch::drop_rows_before(std::uint64_t row, std::size_t most_chunks) {
-  const MutexLock lock(mutex_);
-  const bool is_done = log_.drop_before(row, most_chunks);
-  charge_results();
-  return is_done;
-}
-
-std::optional<ResultLog::Place> Batch::place_of_row(std::uint64_t row) const {
-  const MutexLock lock(mutex_);
-  return log_.place_of(row);
-}
-
-void Batch::discard_rows_before(std::uint64_t row, const ResultLog::Place& place) {
-  const MutexLock lock(mutex_);
-  log_.discard_before(row, place);
-}
-
 void Batch::refund_results() {
   const MutexLock lock(mutex_);
   result_charge_.set(0);
@@ -143,7 +104,10 @@ void Batch::restore(const BatchHistory& history) {
   finished_at_ = history.finished_at;
   attempt_ = history.attempt;
   retried_ = history.retried;
-  superseded_ = history.superseded;
+  superseded_.below = history.superseded;
+  if (!history.superseded_jobs.empty()) {
+    superseded_.jobs = std::make_shared<const SupersededList>(history.superseded_jobs);
+  }
   retry_rounds_ = history.retry_rounds;
   failed_ = history.failed;
   failed_unread_ = history.failed_unread;
@@ -289,7 +253,8 @@ bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std
   if (options_.keep == Keep::kNone) row_count = 0;
   bool too_many_failures = false;
   {
-    auto prepared = ResultLog::prepare(row_count == 0 ? std::span<const std::byte>() : rows, row_count);
+    auto prepared = ResultLog::prepare(row_count == 0 ? std::span<const std::byte>() : rows, row_count,
+                                       ended.count(JobStatus::kCancelled) != 0);
     const MutexLock lock(mutex_);
     too_many_failures =
         publish_locked({.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}},
@@ -368,11 +333,12 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
   step.cancelled = cancelled_;
   if (cancelled_) step.stop_reason = stop_reason_;
   step.retried = retried_;
-  step.superseded = superseded_;
+  step.superseded = superseded_.below;
   step.retry_rounds = retry_rounds_;
   // The journal drops the steps before the last one, which therefore has all that may be read
   // later.
   if (finished_at_ != 0 && !cancelled_) list_failed(step);
+  if (finished_at_ != 0 && superseded_.jobs != nullptr) step.superseded_jobs = *superseded_.jobs;
   journal_->record(std::move(step));
 }
 

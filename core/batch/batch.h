@@ -18,6 +18,7 @@
 #include "core/batch/payload.h"
 #include "core/batch/result_log.h"
 #include "core/batch/retries.h"
+#include "core/batch/superseded_rows.h"
 #include "core/ring/fair_ring.h"
 #include "core/ring/result_account.h"
 #include "core/sync/mutex.h"
@@ -81,7 +82,7 @@ struct BatchStatus {
   std::uint64_t result_bytes;      // of the rows that were not discarded; at most some steps more
   std::uint64_t discarded_bytes;   // what result_bytes leaves out
   std::uint64_t steps;             // recorded in the journal
-  std::uint64_t superseded;        // rows of failed jobs below this row no longer count: the jobs run again
+  SupersededRows superseded;       // rows of failed jobs that no longer count: the jobs run again
   std::uint64_t waiting;           // part of `queued`: jobs that failed and whose backoff has not passed
   Instant retry_at = kNever;       // when the first of these is due; kNever: none waits
   std::uint64_t retry_rounds = 0;  // how often begin_requeue() has queued jobs again
@@ -166,6 +167,14 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // discarded. Never blocks.
   std::optional<std::vector<ResultLog::Segment>> results_in_memory(std::uint64_t first,
                                                                    std::uint64_t max_rows) const;
+
+  // Of the rows from `first` on, those that are not ok and in memory, without looking at the others; at most `most`
+  // segments of them. None if row `first` is not in memory. Needs: it was not discarded. Never blocks.
+  std::optional<ResultLog::Others> others_in_memory(std::uint64_t first, std::size_t most) const;
+  // Visits the existing rows from `first` on that are not ok, each with its place, in order until `visit` returns
+  // false. Returns the row before which all were visited: it may end early, but not before one more row. Blocks and
+  // throws as read_results().
+  std::uint64_t read_others(std::uint64_t first, const BatchJournal::VisitOther& visit) const;
 
   // Frees the memory of rows below `row`, which the journal has, or which were discarded: of those that
   // share no chunk with later rows; of at most `most_chunks`. False: there are more.
@@ -268,6 +277,19 @@ class Batch : public std::enable_shared_from_this<Batch> {
     std::size_t ranges = 0;
   };
   Requeue begin_requeue();
+  // The same for some of the failed jobs, ascending and disjoint. Needs: check_requeue() allows it, and no other thread
+  // begins a requeue. O(ranges of failed jobs).
+  Requeue begin_requeue(std::span<const IndexRange> some);
+  // Whether begin_requeue() can queue these jobs again.
+  struct RequeueCheck {
+    // kTooScattered: the failed jobs, or those that were queued again one by one, lie in too many ranges
+    // (kMostScattered, kMostSuperseded).
+    enum class Answer : std::uint8_t { kYes, kNotFailed, kTooScattered } answer = Answer::kYes;
+    std::uint64_t job = 0;  // kNotFailed: the first of them
+  };
+  RequeueCheck check_requeue(std::span<const IndexRange> some) const;
+  static constexpr std::size_t kMostScattered = 100'000;  // some milliseconds
+  static constexpr std::size_t kMostSuperseded = 10'000;
   std::vector<IndexRange> requeue();
   // Takes back the last jobs_added(): the ring does not have these jobs, and they were not
   // accepted.
@@ -305,6 +327,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void drop(std::span<const IndexRange> ranges, bool are_last) LOCKSLEY_EXCLUDES(mutex_);
   // Puts all failed jobs into the last step.
   void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
+  bool may_requeue() const LOCKSLEY_REQUIRES(mutex_);
+  Requeue take_requeued(std::shared_ptr<const std::vector<IndexRange>> jobs, std::uint64_t count)
+      LOCKSLEY_REQUIRES(mutex_);
   // Bytes that remember failures.
   std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
   // Jobs are queued again: adds their next attempts to `next`.
@@ -349,10 +374,11 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Taken from these by begin_requeue(), until requeue() is done; null: no requeue.
   std::shared_ptr<const std::vector<IndexRange>> requeued_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t requeued_jobs_ LOCKSLEY_GUARDED_BY(mutex_) =
-      0;  // how many these are; still counted as failed
-  std::uint64_t requeued_below_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // becomes superseded_
-  bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;    // the batch was over
-  std::uint64_t superseded_ LOCKSLEY_GUARDED_BY(mutex_) = 0;      // BatchStatus::superseded
+      0;                                                        // how many these are; still counted as failed
+  bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the batch was over
+  bool requeues_some_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // not all failed jobs
+  SupersededRows superseded_ LOCKSLEY_GUARDED_BY(mutex_);       // BatchStatus::superseded
+  SupersededRows next_superseded_ LOCKSLEY_GUARDED_BY(mutex_);  // of begin_requeue(); becomes superseded_
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried

@@ -11,6 +11,7 @@
 #include "core/base/job.h"
 #include "core/batch/result_log.h"
 #include "core/batch/retries.h"
+#include "core/batch/superseded_rows.h"
 
 namespace locksley {
 
@@ -43,7 +44,9 @@ struct BatchStep {
   // Replaces all steps before it, and has number 0: a batch that was over goes on.
   bool is_base = false;
   std::vector<JobAttempts> job_attempts;  // of jobs that failed and will be retried
-  ResultLog::Slice rows;                  // immutable; may be read by any thread for as long as it is held
+  // SupersededRows::jobs, in a step that changes it, and in the last one; else empty.
+  SupersededList superseded_jobs;
+  ResultLog::Slice rows;       // immutable; may be read by any thread for as long as it is held
   std::weak_ptr<Batch> batch;  // for Batch::drop_rows_before(), once the rows can be read from the journal
   // State after this step:
   EndedJobs totals;
@@ -76,6 +79,12 @@ class BatchJournal {
   // it throws std::runtime_error if the rows cannot be read.
   virtual std::uint64_t read_rows(std::uint64_t first, std::uint64_t max_rows,
                                   const std::function<bool(const ResultRow&)>& visit) = 0;
+  // Visits those of the recorded rows [first, end) that are not ok, each with its place, in order until `visit` returns
+  // false. Returns the row before which all were visited. It may end early, and then returns less than `end`, but more
+  // than `first`. As read_rows() otherwise. This one reads up to kMostPassed rows.
+  using VisitOther = std::function<bool(std::uint64_t place, const ResultRow&)>;
+  static constexpr std::uint64_t kMostPassed = 10'000;
+  virtual std::uint64_t read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit);
 };
 
 // The state of a batch that an earlier process left, for Batch::restore().
@@ -95,6 +104,7 @@ struct BatchHistory {
   std::uint64_t steps = 0;
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;
+  SupersededList superseded_jobs;
   std::uint64_t retry_rounds = 0;
   std::vector<IndexRange> failed;  // disjoint
   bool failed_unread = false;      // `failed` is left out: Batch::set_failed_jobs() says them before a retry

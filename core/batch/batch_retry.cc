@@ -71,7 +71,8 @@ std::uint64_t Batch::failure_bytes() const {
   std::size_t ranges = failed_.capacity();
   if (all_failed_ != nullptr) ranges += all_failed_->capacity();
   if (requeued_ != nullptr) ranges += requeued_->capacity();
-  return ranges * sizeof(IndexRange) + (retries_ != nullptr ? retries_->memory_bytes() : 0);
+  return ranges * sizeof(IndexRange) + superseded_.memory_bytes() +
+         (retries_ != nullptr ? retries_->memory_bytes() : 0);
 }
 
 bool Batch::lacks_failed_jobs() const {
@@ -97,7 +98,7 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
   const bool has_rows = options_.keep != Keep::kNone;
   Publication publication{.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}};
   auto prepared =
-      ResultLog::prepare(has_rows ? rows : std::span<const std::byte>(), has_rows ? row_count : 0);
+      ResultLog::prepare(has_rows ? rows : std::span<const std::byte>(), has_rows ? row_count : 0, true);
   bool too_many_failures = false;
   std::vector<IndexRange> again;
   {
@@ -120,7 +121,7 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
         }
       });
       publication.indexes = difference(sorted(std::move(publication.indexes)), again);
-      prepared = ResultLog::prepare(left, left_rows);
+      prepared = ResultLog::prepare(left, left_rows, true);
     }
     too_many_failures = publish_locked(std::move(publication), std::move(prepared));
   }
@@ -182,16 +183,17 @@ std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now, std::size_t mos
   return retries_ == nullptr ? std::vector<IndexRange>() : retries_->take_due(now, most);
 }
 
-Batch::Requeue Batch::begin_requeue() {
-  const MutexLock lock(mutex_);
-  if (cancelled_ || requeued_ != nullptr || failed_jobs_ == 0 || failed_unread_) return {};
+bool Batch::may_requeue() const {
   // If an earlier process did not record which jobs had failed, they cannot be queued again.
-  if (failed_jobs_ != ended_.failed()) return {};
-  requeued_ = all_failed_ != nullptr
-                  ? std::exchange(all_failed_, nullptr)
-                  : std::make_shared<const std::vector<IndexRange>>(std::exchange(failed_, {}));
-  requeued_jobs_ = std::exchange(failed_jobs_, 0);
-  requeued_below_ = log_.rows();
+  return !cancelled_ && requeued_ == nullptr && failed_jobs_ != 0 && !failed_unread_ &&
+         failed_jobs_ == ended_.failed();
+}
+
+Batch::Requeue Batch::take_requeued(std::shared_ptr<const std::vector<IndexRange>> jobs,
+                                    std::uint64_t count) {
+  requeued_ = std::move(jobs);
+  requeued_jobs_ = count;
+  failed_jobs_ -= count;
   // [batch-over] relaxed: written under the mutex that is held.
   requeues_from_end_ = over_.load(std::memory_order_relaxed);
   if (requeues_from_end_) {
@@ -200,6 +202,55 @@ Batch::Requeue Batch::begin_requeue() {
     over_.store(false, std::memory_order_release);
   }
   return {requeued_jobs_, requeued_->size()};
+}
+
+Batch::Requeue Batch::begin_requeue() {
+  const MutexLock lock(mutex_);
+  if (!may_requeue()) return {};
+  next_superseded_.add_all(log_.rows());
+  requeues_some_ = false;
+  return take_requeued(all_failed_ != nullptr
+                           ? std::exchange(all_failed_, nullptr)
+                           : std::make_shared<const std::vector<IndexRange>>(std::exchange(failed_, {})),
+                       failed_jobs_);
+}
+
+Batch::RequeueCheck Batch::check_requeue(std::span<const IndexRange> some) const {
+  using Answer = RequeueCheck::Answer;
+  const MutexLock lock(mutex_);
+  const std::span<const IndexRange> failed = all_failed_ != nullptr ? std::span(*all_failed_) : failed_;
+  if (failed.size() > kMostScattered || superseded_.ranges() + 2 * some.size() > kMostSuperseded) {
+    return {Answer::kTooScattered};
+  }
+  std::vector<IndexRange> found;
+  for (const IndexRange& range : failed) {
+    for (const IndexRange& wanted : overlapping(some, range)) {
+      found.push_back({std::max(wanted.low, range.low), std::min(wanted.high, range.high)});
+    }
+  }
+  const std::vector<IndexRange> others = difference(some, sorted(std::move(found)));
+  if (!others.empty()) return {Answer::kNotFailed, others.front().low};
+  return {};
+}
+
+Batch::Requeue Batch::begin_requeue(std::span<const IndexRange> some) {
+  const MutexLock lock(mutex_);
+  if (!may_requeue()) return {};
+  std::vector<IndexRange> left;
+  const auto leave = [&](std::span<const IndexRange> failed) {
+    for (const IndexRange& range : failed) {
+      for (const IndexRange& rest : difference({&range, 1}, overlapping(some, range))) left.push_back(rest);
+    }
+  };
+  if (all_failed_ != nullptr) leave(*all_failed_);
+  leave(failed_);
+  all_failed_ = nullptr;
+  failed_ = std::move(left);
+  next_superseded_ = superseded_;
+  next_superseded_.add(some, log_.rows());
+  requeues_some_ = true;
+  return take_requeued(std::make_shared<const std::vector<IndexRange>>(some.begin(), some.end()),
+                       count_of(some));
 }
 
 void Batch::forgive(IndexRange jobs, std::vector<JobAttempts>& next) {
@@ -226,12 +277,14 @@ std::vector<IndexRange> Batch::requeue() {
   std::shared_ptr<const std::vector<IndexRange>> failed;
   std::uint64_t jobs = 0;
   bool is_base = false;
+  bool are_some = false;
   {
     const MutexLock lock(mutex_);
     if (requeued_ == nullptr) return {};
     failed = requeued_;
     jobs = jobs_;
     is_base = requeues_from_end_;
+    are_some = requeues_some_;
   }
   std::vector<IndexRange> again = sorted(*failed);
   step.requeued = again;
@@ -246,7 +299,7 @@ std::vector<IndexRange> Batch::requeue() {
     const Nanoseconds began = steady_now();
     {
       const MutexLock lock(mutex_);
-      if (is_base) {
+      if (is_base && !are_some) {
         // The jobs between them have ended for good, so it does not matter what is said of these: mostly this
         // is one range for all.
         forgive({again[at].low, end < again.size() ? again[end].low : again.back().high}, step.job_attempts);
@@ -269,9 +322,13 @@ std::vector<IndexRange> Batch::requeue() {
       left -= taken;
     }
     requeued_ = nullptr;  // `failed` outlives the lock
-    superseded_ = requeued_below_;
+    superseded_ = std::exchange(next_superseded_, {});
     ++retry_rounds_;
-    if (is_base) steps_ = 0;
+    if (is_base) {
+      steps_ = 0;
+      step.failed = sorted(failed_);
+    }
+    if (superseded_.jobs != nullptr) step.superseded_jobs = *superseded_.jobs;
     charge_results();
     record(std::move(step), {});
   }

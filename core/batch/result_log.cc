@@ -33,8 +33,9 @@ std::uint64_t visit_runs(const ResultLog::Chunk& chunk, std::uint64_t skip, std:
 
 }  // namespace
 
-ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::uint64_t rows) {
-  Prepared prepared{nullptr, bytes, rows};
+ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::uint64_t rows,
+                                       bool has_others) {
+  Prepared prepared{nullptr, bytes, rows, has_others};
   if (bytes.size() >= kOwnChunkBytes) {
     prepared.chunk = std::make_shared<Chunk>();
     prepared.chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
@@ -51,8 +52,8 @@ ResultLog::Slice ResultLog::append(Prepared prepared) {
       appended_bytes_, appended_bytes_ + size - prepared.rows * (sizeof(ResultHead) - kStoredHeadBytes));
   if (prepared.chunk) {
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
-    const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows, before};
-    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size, before});
+    const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows, before, prepared.has_others};
+    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size, before, prepared.has_others});
     rows_ += prepared.rows;
     return slice;
   }
@@ -66,12 +67,13 @@ ResultLog::Slice ResultLog::append(Prepared prepared) {
     chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(capacity);
     chunk->capacity = capacity;
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + capacity;
-    entries_.push_back({std::move(chunk), rows_, 0, 0, before});
+    entries_.push_back({std::move(chunk), rows_, 0, 0, before, false});
     tail = &entries_.back();
   }
   // These bytes lie beyond the end of every snapshot: no reader reads them.
   std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
-  const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows, before};
+  const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows, before, prepared.has_others};
+  tail->has_others |= prepared.has_others;
   tail->size_bytes += size;
   tail->rows += prepared.rows;
   rows_ += prepared.rows;
@@ -102,8 +104,8 @@ ResultLog::Slice ResultLog::append_runs(std::span<const IndexRange> runs, JobSta
 
 ResultLog::Slice ResultLog::append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows) {
   memory_bytes_ += memory_of(*chunk);
-  const Slice slice{chunk, 0, 0, rows_, rows, appended_bytes_};
-  entries_.push_back({std::move(chunk), rows_, rows, 0, appended_bytes_});
+  const Slice slice{chunk, 0, 0, rows_, rows, appended_bytes_, true};
+  entries_.push_back({std::move(chunk), rows_, rows, 0, appended_bytes_, true});
   rows_ += rows;
   return slice;
 }
@@ -153,9 +155,44 @@ std::vector<ResultLog::Segment> ResultLog::snapshot(std::uint64_t first, std::ui
   auto entry = std::upper_bound(entries_.begin(), entries_.end(), first,
                                 [](std::uint64_t row, const Entry& e) { return row < e.first_row; });
   for (--entry; entry != entries_.end() && entry->first_row < end; ++entry) {
-    segments.push_back({entry->chunk, entry->first_row, entry->rows, entry->size_bytes});
+    segments.push_back({entry->chunk, entry->first_row, entry->rows, entry->size_bytes, entry->has_others});
   }
   return segments;
+}
+
+ResultLog::Others ResultLog::others(std::uint64_t first, std::size_t most) const {
+  Others found{{}, std::max(first, rows_)};
+  if (first >= rows_) return found;
+  auto entry = std::upper_bound(entries_.begin(), entries_.end(), first,
+                                [](std::uint64_t row, const Entry& e) { return row < e.first_row; });
+  std::size_t passed = 0;
+  for (--entry; entry != entries_.end(); ++entry) {
+    if (found.segments.size() == most || ++passed > kMostPassed) {
+      found.end = std::max(first, entry->first_row);
+      break;
+    }
+    if (!entry->has_others) continue;
+    found.segments.push_back({entry->chunk, entry->first_row, entry->rows, entry->size_bytes, true});
+  }
+  return found;
+}
+
+std::uint64_t ResultLog::visit_others(std::span<const Segment> segments, std::uint64_t first,
+                                      std::uint64_t end,
+                                      const std::function<bool(std::uint64_t, const ResultRow&)>& visit) {
+  for (const Segment& segment : segments) {
+    std::uint64_t place = std::max(first, segment.first_row);
+    const std::uint64_t behind = segment.first_row + segment.rows;
+    if (place >= behind) continue;
+    bool goes_on = true;
+    ResultLog::visit({&segment, 1}, place, behind - place, [&](const ResultRow& row) {
+      goes_on = row.status == JobStatus::kOk || visit(place, row);
+      if (goes_on) ++place;
+      return goes_on;
+    });
+    if (!goes_on) return place;
+  }
+  return end;
 }
 
 std::uint64_t ResultLog::visit(std::span<const Segment> segments, std::uint64_t first, std::uint64_t max_rows,

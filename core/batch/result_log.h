@@ -64,6 +64,7 @@ class ResultLog {
     std::uint64_t first_row;  // its place in the log
     std::uint64_t rows;
     std::size_t size_bytes;  // used bytes of the chunk
+    bool has_others;         // rows that are not ok; false: none is so
   };
 
   // Rows that were appended together, as a journal keeps them.
@@ -74,6 +75,7 @@ class ResultLog {
     std::uint64_t first_row = 0;  // its place in the log
     std::uint64_t rows = 0;
     std::uint64_t bytes_before = 0;  // of the rows before these, as in appended_bytes()
+    bool has_others = false;         // some of them are not ok
   };
 
   // The beginning of a stretch of rows that are freed together: of a chunk in memory, or of a step in a journal.
@@ -88,8 +90,9 @@ class ResultLog {
     std::shared_ptr<Chunk> chunk;  // null: the bytes are few, and append() copies them
     std::span<const std::byte> bytes;
     std::uint64_t rows = 0;
+    bool has_others = false;  // some of them are not ok
   };
-  static Prepared prepare(std::span<const std::byte> bytes, std::uint64_t rows);
+  static Prepared prepare(std::span<const std::byte> bytes, std::uint64_t rows, bool has_others = false);
 
   // Appends rows in the form of ResultHead.
   Slice append(Prepared prepared);
@@ -100,6 +103,15 @@ class ResultLog {
   // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
   // first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
+  // Of the segments from row `first` on, those with rows that are not ok: at most `most` of them, and no more than
+  // kMostPassed segments are looked at. `end`: the rows before it that are in no segment are ok. Needs: first >=
+  // first_row().
+  struct Others {
+    std::vector<Segment> segments;
+    std::uint64_t end = 0;
+  };
+  static constexpr std::size_t kMostPassed = 10'000;  // some 50 us
+  Others others(std::uint64_t first, std::size_t most) const;
 
   // Makes an empty log one whose first `rows` rows, of `bytes` bytes, are not in memory. The first
   // `discarded` of these, of about `discarded_bytes` bytes, were discarded.
@@ -131,6 +143,11 @@ class ResultLog {
   std::uint64_t discarded() const { return discarded_; }
   std::uint64_t discarded_bytes() const { return discarded_bytes_; }
 
+  // Visits the rows of `segments` from `first` on that are not ok, each with its place, until `visit` returns false.
+  // Returns the row for which it did; else `end`.
+  static std::uint64_t visit_others(std::span<const Segment> segments, std::uint64_t first, std::uint64_t end,
+                                    const std::function<bool(std::uint64_t, const ResultRow&)>& visit);
+
   // Visits rows [first, first + max_rows) of `segments` in order until `visit` returns false; the
   // row for which it does counts as not consumed. Returns the number of rows consumed.
   static std::uint64_t visit(std::span<const Segment> segments, std::uint64_t first, std::uint64_t max_rows,
@@ -146,6 +163,7 @@ class ResultLog {
     std::uint64_t rows;
     std::size_t size_bytes;
     std::uint64_t bytes_before;
+    bool has_others;
   };
   std::vector<Entry> entries_;  // by first_row; the first dropped_ of them are empty
   std::size_t dropped_ = 0;

@@ -202,12 +202,14 @@ class Parser {
     const auto one = [this](const std::string& name, Command kind, const std::string& description) {
       auto* command = add(name, description, "locksley " + name + " $id");
       command->add_option("ID", id_, "The batch")->required();
-      command->callback([this, kind] { line_.command = BatchArguments{kind, id_}; });
+      command->callback([this, kind] { line_.command = BatchArguments{kind, id_, indexes_}; });
+      return command;
     };
     one("status", Command::kStatus, "Show the progress of a batch");
     one("explain", Command::kExplain, "Explain why a batch is not running, and when it will be over");
     one("cancel", Command::kCancel, "Cancel what has not run; prints how many jobs that are");
-    one("retry", Command::kRetry, "Queue all its failed jobs again; prints how many they are");
+    one("retry", Command::kRetry, "Queue its failed jobs again; prints how many they are")
+        ->add_option("INDEX", indexes_, "Only these jobs; default: all that failed");
     one("forget", Command::kForget, "Drop a finished batch and its results");
     one("pause", Command::kPause, "Start none of its jobs until it is resumed");
     one("resume", Command::kResume, "Undo pause");
@@ -335,6 +337,7 @@ class Parser {
   BenchArguments bench_;
   WorkArguments work_;
   std::string id_;
+  std::vector<std::uint64_t> indexes_;
   std::string section_;
   std::size_t marked_ = 0;  // words after `--`
 };

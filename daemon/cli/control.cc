@@ -101,8 +101,9 @@ std::string_view name_of(BatchArguments::Command command) {
   return {};
 }
 
-int run_retry(Context& context, Client& client, const std::string& id) {
-  const auto count = client.retry(id);
+int run_retry(Context& context, Client& client, const BatchArguments& arguments) {
+  const std::string& id = arguments.id;
+  const auto count = client.retry(id, arguments.indexes);
   if (!count) return context.fail(count.error());
   std::string text;
   if (context.json()) {
@@ -120,7 +121,7 @@ int run_retry(Context& context, Client& client, const std::string& id) {
 int run_batch(Context& context, const BatchArguments& arguments) {
   auto client = context.connect();
   if (!client) return context.fail(client.error());
-  if (arguments.command == BatchArguments::Command::kRetry) return run_retry(context, *client, arguments.id);
+  if (arguments.command == BatchArguments::Command::kRetry) return run_retry(context, *client, arguments);
   const auto reply = client->call({name_of(arguments.command), arguments.id});
   if (!reply) return context.fail(reply.error());
   const auto text = context.json()

@@ -90,6 +90,7 @@ struct BatchArguments {
   enum class Command { kStatus, kExplain, kCancel, kRetry, kForget, kPause, kResume };
   Command command;
   std::string id = {};
+  std::vector<std::uint64_t> indexes = {};  // of retry: only these jobs
 };
 
 struct WeightArguments {

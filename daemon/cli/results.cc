@@ -30,11 +30,12 @@ int run_results(Context& context, const ResultsArguments& arguments) {
   Client::ResultsPosition position;
   while (!position.at_end) {
     const auto block = arguments.follow ? kFollowSlice : std::chrono::milliseconds{0};
-    const std::uint64_t before = sink.rows();
+    const std::uint64_t before = position.cursor;
     const auto read = client->results(
         arguments.id, position, Client::kRowsAtOnce, block,
         [&](const client::ResultRow& row) { sink.add(row); },
-        arguments.discard ? Client::Passed::kDiscarded : Client::Passed::kKept);
+        arguments.discard ? Client::Passed::kDiscarded : Client::Passed::kKept,
+        arguments.failed ? Client::Rows::kFailed : Client::Rows::kAll);
     if (!read) {
       output.flush();
       return context.fail(read.error());
@@ -46,7 +47,7 @@ int run_results(Context& context, const ResultsArguments& arguments) {
           {Kind::kLocal, "", std::string("standard output: ") + std::strerror(output.error())});
     }
     // Without --follow: the results that exist now.
-    if (!arguments.follow && sink.rows() == before) break;
+    if (!arguments.follow && position.cursor == before) break;
   }
   sink.finish();
   return daemon::kExitOk;

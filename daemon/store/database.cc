@@ -198,6 +198,7 @@ std::expected<void, std::string> Database::try_open_files() {
                     "version's is '{}'): use that version, or another store.path",
                     options_.path, form, kForm));
   }
+  if (const auto marked = read_first_marked(); !marked.ok()) return std::unexpected(explain(marked));
   admit_readers();
   return {};
 }

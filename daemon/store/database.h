@@ -115,6 +115,9 @@ class Database {
   rocksdb::ColumnFamilyHandle* results() LOCKSLEY_REQUIRES(kStoreWriter) { return files_.families[2]; }
 
   const std::string& path() const { return options_.path; }
+  // Batches from this number on have marks (mark_key()) for all their results; those before it may lack some, because an
+  // earlier version wrote them. [any thread, while a Reading exists]
+  std::uint64_t first_marked() const { return first_marked_; }
   // [any thread] Bytes of all files in the database's folder. Reads the folder.
   std::uint64_t disk_bytes() const;
 
@@ -125,6 +128,7 @@ class Database {
         reserve_(options_.path, sizes_) {}
   std::expected<void, std::string> open_files() LOCKSLEY_REQUIRES(kStoreWriter);
   std::expected<void, std::string> try_open_files() LOCKSLEY_REQUIRES(kStoreWriter);
+  rocksdb::Status read_first_marked() LOCKSLEY_REQUIRES(kStoreWriter);
   void open_for_reading() LOCKSLEY_REQUIRES(kStoreWriter);
   bool has_lost_its_index() const;
   // From now on Readings are valid.
@@ -138,7 +142,8 @@ class Database {
   const StoreSizes sizes_;
   DiskReserve reserve_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
-  Files files_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // does not change while there is a Reading
+  Files files_ LOCKSLEY_GUARDED_BY(kStoreWriter);   // does not change while there is a Reading
+  std::uint64_t first_marked_ = ~std::uint64_t{0};  // changes only while there is no Reading
   bool read_only_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   // For repair(): of a damaged log, drop the records after the damage.
   bool drops_damaged_log_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;

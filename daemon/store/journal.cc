@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -49,6 +50,53 @@ std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_ro
         fmt::format("the store lacks result {} of a batch, or it is damaged", first + consumed));
   }
   return consumed;
+}
+
+std::uint64_t StoredJournal::read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit) {
+  constexpr int kMostParts = 64;  // of a few 100 KB each, or of one larger output
+  const Database::Reading reading(database_, Database::Reading::Wait::kBriefly);
+  if (!reading.is_valid()) throw std::runtime_error("cannot read the store: the disk fails; retry later");
+  if (sequence_ < database_.first_marked()) return BatchJournal::read_others(first, end, visit);
+  const std::string low = mark_key(sequence_, 0);
+  const std::string high = mark_key(sequence_, end);
+  const rocksdb::Slice lower(low);
+  const rocksdb::Slice upper(high);
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  rocksdb::ReadOptions bounded = options;
+  bounded.iterate_lower_bound = &lower;
+  bounded.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator(bounded, &reading.results()));
+  at->SeekForPrev(mark_key(sequence_, first));
+  if (!at->Valid()) at->SeekToFirst();
+  for (int parts = 0; at->Valid(); at->Next()) {
+    const std::uint64_t begin =
+        key_number(at->key().ToStringView().substr(sizeof(std::uint64_t))) & ~kMarkBit;
+    if (++parts > kMostParts) return std::max(first + 1, begin);
+    std::uint64_t place = std::max(first, begin);
+    rocksdb::PinnableSlice bytes;
+    const rocksdb::Status read =
+        reading.db().Get(options, &reading.results(), part_key(sequence_, begin), &bytes);
+    // A client has discarded it since.
+    if (read.IsNotFound()) continue;
+    bool goes_on = true;
+    const auto visited = read.ok() ? visit_rows(bytes.ToStringView(), place - begin, end - place,
+                                                [&](const ResultRow& row) {
+                                                  goes_on = row.status == JobStatus::kOk || visit(place, row);
+                                                  if (goes_on) ++place;
+                                                  return goes_on;
+                                                })
+                                   : std::nullopt;
+    if (!visited) {
+      throw std::runtime_error(
+          fmt::format("cannot read result {} of a batch from the store: {}", begin, read.ToString()));
+    }
+    if (!goes_on) return place;
+  }
+  if (!at->status().ok()) {
+    throw std::runtime_error(fmt::format("cannot read the store: {}", at->status().ToString()));
+  }
+  return end;
 }
 
 }  // namespace locksley::daemon

@@ -21,6 +21,7 @@ class StoredJournal final : public BatchJournal {
   void wait_for_room() override;
   std::uint64_t read_rows(std::uint64_t first, std::uint64_t max_rows,
                           const std::function<bool(const ResultRow&)>& visit) override;
+  std::uint64_t read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit) override;
 
  private:
   GroupCommit& group_;

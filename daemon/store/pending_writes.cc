@@ -10,6 +10,7 @@ namespace {
 void take_over(ChangeBatch& change, const ChangeBatch& before) {
   change.trims_payloads = change.trims_payloads || before.trims_payloads;
   if (before.freed_rows.empty()) return;
+  change.may_have_marks = change.may_have_marks || before.may_have_marks;
   if (change.freed_rows.empty()) {
     change.freed_rows = before.freed_rows;
   } else {

@@ -165,6 +165,25 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
   return complete(from, std::move(row));
 }
 
+void put_superseded(Encoder& to, const SupersededList& list) {
+  to.number(list.size());
+  for (const SupersededJobs& each : list) {
+    to.number(each.jobs.low);
+    to.number(each.jobs.size());
+    to.number(each.below);
+  }
+}
+
+SupersededList take_superseded(Decoder& from) {
+  SupersededList list;
+  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+    const std::uint64_t low = from.number();
+    const IndexRange jobs{low, low + from.number()};
+    list.push_back({jobs, from.number()});
+  }
+  return list;
+}
+
 std::span<const IndexRange> failed_ranges(const BatchStep& step) {
   const bool has_list = step.all_failed != nullptr && !step.all_failed->empty();
   return has_list ? std::span(*step.all_failed) : std::span(step.failed);
@@ -184,7 +203,7 @@ std::string encode(const BatchStep& step, std::uint64_t failed_apart) {
   const std::span<const IndexRange> failed =
       failed_apart != 0 ? std::span<const IndexRange>() : failed_ranges(step);
   if (!failed.empty() || !step.requeued.empty() || !step.job_attempts.empty() || step.retried != 0 ||
-      step.superseded != 0 || step.retry_rounds != 0 || failed_apart != 0) {
+      step.superseded != 0 || step.retry_rounds != 0 || failed_apart != 0 || !step.superseded_jobs.empty()) {
     put_ranges(to, failed);
     put_ranges(to, step.requeued);
     to.number(step.job_attempts.size());
@@ -196,8 +215,10 @@ std::string encode(const BatchStep& step, std::uint64_t failed_apart) {
     }
     to.number(step.retried);
     to.number(step.superseded);
-    if (step.retry_rounds != 0 || failed_apart != 0) to.number(step.retry_rounds);
-    if (failed_apart != 0) to.number(failed_apart);
+    const bool has_list = !step.superseded_jobs.empty();
+    if (step.retry_rounds != 0 || failed_apart != 0 || has_list) to.number(step.retry_rounds);
+    if (failed_apart != 0 || has_list) to.number(failed_apart);
+    if (has_list) put_superseded(to, step.superseded_jobs);
   }
   return bytes;
 }
@@ -226,9 +247,14 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
     row.superseded = from.number();
     if (from.left() != 0) {
       row.retry_rounds = from.number();
-      const bool is_last_field = from.left() == 0;
-      if (!is_last_field) row.failed_apart = from.number();
-      if ((is_last_field ? row.retry_rounds : row.failed_apart) == 0) return std::nullopt;
+      const bool has_apart = from.left() != 0;
+      if (has_apart) row.failed_apart = from.number();
+      const bool has_list = from.left() != 0;
+      if (has_list) row.superseded_jobs = take_superseded(from);
+      const bool is_last_set = has_list    ? !row.superseded_jobs.empty()
+                               : has_apart ? row.failed_apart != 0
+                                           : row.retry_rounds != 0;
+      if (!is_last_set) return std::nullopt;
       if (row.failed_apart != 0 && !row.failed.empty()) return std::nullopt;
     }
   }
@@ -305,6 +331,10 @@ std::string failed_key(std::uint64_t sequence, std::uint64_t number) {
   std::string key = row_key(kFailedKey, sequence);
   append_key_number(key, number);
   return key;
+}
+
+std::string mark_key(std::uint64_t sequence, std::uint64_t first) {
+  return part_key(sequence, first | kMarkBit);
 }
 
 std::string part_key(std::uint64_t sequence, std::uint64_t first) {

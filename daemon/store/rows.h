@@ -106,6 +106,7 @@ struct StepRow {
   std::uint64_t retried = 0;
   std::uint64_t superseded = 0;
   std::uint64_t retry_rounds = 0;
+  SupersededList superseded_jobs;
   std::uint64_t failed_apart = 0;  // the failed jobs are in rows of their own, as so many ranges
 };
 std::optional<StepRow> decode_step(std::string_view bytes);
@@ -167,5 +168,9 @@ std::string failed_key(std::uint64_t sequence, std::uint64_t number);
 // The key of a chunk of payloads, by the index of its first job; or of results, by the number of
 // their first row.
 std::string part_key(std::uint64_t sequence, std::uint64_t first);
+// Marks lie behind the results of their batch. A mark says that the results of the step which begins with this row have
+// some that are not ok. It has no value.
+std::string mark_key(std::uint64_t sequence, std::uint64_t first);
+inline constexpr std::uint64_t kMarkBit = std::uint64_t{1} << 63;
 
 }  // namespace locksley::daemon

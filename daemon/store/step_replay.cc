@@ -49,6 +49,9 @@ bool StepReplay::apply(std::uint64_t number, StepRow step) {
   }
   for (const JobAttempts& each : step.job_attempts) attempts_.set(each.jobs, each.attempts);
   has_attempts_ = has_attempts_ || !step.job_attempts.empty();
+  // All failed jobs were queued again.
+  if (step.superseded > last_.superseded) superseded_jobs_.clear();
+  if (!step.superseded_jobs.empty()) superseded_jobs_ = step.superseded_jobs;
   const bool is_good = step.requeued.empty() || requeue(step.requeued, is_first);
   last_ = std::move(step);
   return is_good;
@@ -90,6 +93,7 @@ std::optional<BatchStep> StepReplay::merged() const {
   step.stop_reason = last_.stop_reason;
   step.retried = last_.retried;
   step.superseded = last_.superseded;
+  step.superseded_jobs = superseded_jobs_;
   step.retry_rounds = last_.retry_rounds;
   return step;
 }

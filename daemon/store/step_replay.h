@@ -29,6 +29,7 @@ class StepReplay {
   std::optional<std::vector<IndexRange>> ended(std::uint64_t jobs) const;
   // The jobs that have failed, ascending, and the attempts of the jobs that may run again.
   std::vector<IndexRange> failed() const;
+  const SupersededList& superseded_jobs() const { return superseded_jobs_; }
   std::vector<JobAttempts> job_attempts() const { return attempts_.all(); }
 
   // One step, with the number of the last one, that says the same as all of them; none if they contradict one another.
@@ -53,6 +54,7 @@ class StepReplay {
   StepRow last_;
   Ranges ended_;
   Ranges failed_;
+  SupersededList superseded_jobs_;
   Retries attempts_{0};
   bool has_attempts_ = false;  // attempts_ may have some
 };

@@ -78,6 +78,7 @@ void apply(const StepRow& step, BatchHistory& history) {
   history.finished_at = step.finished_at;
   history.retried = step.retried;
   history.superseded = step.superseded;
+  history.superseded_jobs = step.superseded_jobs;
   history.retry_rounds = step.retry_rounds;
   if (step.cancelled) {
     history.cancelled = true;
@@ -101,6 +102,7 @@ BatchStep step_of(StepRow row) {
   step.stop_reason = std::move(row.stop_reason);
   step.retried = row.retried;
   step.superseded = row.superseded;
+  step.superseded_jobs = std::move(row.superseded_jobs);
   step.retry_rounds = row.retry_rounds;
   return step;
 }
@@ -277,6 +279,7 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
         return damaged(batch.sequence, "its results and its counters disagree");
       }
       if (replay.steps() != 0) apply(replay.last(), history);
+      history.superseded_jobs = replay.superseded_jobs();
       history.steps = replay.steps();
       history.failed = replay.failed();
       history.job_attempts = replay.job_attempts();

@@ -62,6 +62,10 @@ void WriteGroup::put(const ChangeBatch& change) {
   if (!change.freed_rows.empty()) {
     delete_between(*database_.results(), part_key(change.sequence, change.freed_rows.low),
                    part_key(change.sequence, change.freed_rows.high), change.sequence);
+    if (change.may_have_marks) {
+      delete_between(*database_.results(), mark_key(change.sequence, change.freed_rows.low),
+                     mark_key(change.sequence, change.freed_rows.high), change.sequence);
+    }
   }
   put_changes(change.sequence, change.changes);
 }
@@ -76,6 +80,9 @@ void WriteGroup::put(const RecordStep& record) {
   }
   if (step.rows.rows != 0) {
     last_.Put(database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
+    if (step.rows.has_others) {
+      last_.Put(database_.results(), mark_key(record.sequence, step.rows.first_row), {});
+    }
   }
   if (is_last) {
     put_end(record);
@@ -85,8 +92,8 @@ void WriteGroup::put(const RecordStep& record) {
   }
   if (step.is_base) {
     last_.Delete(database_.index(), row_key(kEndKey, record.sequence));
-    // All that had failed is queued again.
-    if (count_of(step.requeued) > failed_ranges_) delete_failed(record.sequence);
+    // All that had failed is queued again, or listed in this step.
+    if (count_of(step.requeued) + count_of(step.failed) > failed_ranges_) delete_failed(record.sequence);
   }
   if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
   touched_.insert(record.sequence);
@@ -114,6 +121,7 @@ void WriteGroup::put(const ForgetBatch& forget) {
   if (forget.may_have_failed_rows) delete_failed(forget.sequence);
   if (forget.has_one_step) {
     last_.Delete(database_.results(), part_key(forget.sequence, 0));
+    if (forget.may_have_marks) last_.Delete(database_.results(), mark_key(forget.sequence, 0));
   } else {
     delete_prefix(*database_.index(), row_key(kStepKey, forget.sequence), forget.sequence);
     delete_parts(*database_.results(), forget.sequence);

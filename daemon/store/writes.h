@@ -32,6 +32,7 @@ struct ChangeBatch {
   ChangesRow changes;
   bool trims_payloads = false;  // deletes the payloads from changes.jobs on
   IndexRange freed_rows{0, 0};  // of results: deletes the steps' results that begin in it
+  bool may_have_marks = true;   // some of its jobs were not ok
 };
 struct RecordStep {
   std::uint64_t sequence;
@@ -44,6 +45,7 @@ struct ForgetBatch {
   bool has_one_step = false;  // its first step was also its last
   bool may_have_failed_rows =
       true;  // it has ended, and jobs of more than kFailedRangesInRow ranges may have failed
+  bool may_have_marks = true;  // as in ChangeBatch
 };
 // kAwaited: a client waits, so the group is written at once and its outcome is reported. kWithNext:
 // the write goes with the next group, at most GroupCommit::kDelay later, and no outcome is reported

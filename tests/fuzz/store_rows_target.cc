@@ -15,8 +15,9 @@ using fuzz::require;
 // A record that came from any bytes, and has been written: it reads, and would be written the same again.
 // Bytes may be longer than what is written for them: what says nothing is left out, and numbers have one
 // form.
+// `has_optional_end`: a record without its last fields is one, too, as an earlier version wrote it.
 template <class Decode, class Encode>
-void check_record(std::string_view bytes, Decode decode, Encode encode_row) {
+void check_record(std::string_view bytes, Decode decode, Encode encode_row, bool has_optional_end = false) {
   const auto row = decode(bytes);
   if (!row) return;
   const std::string written = encode_row(*row);
@@ -24,7 +25,7 @@ void check_record(std::string_view bytes, Decode decode, Encode encode_row) {
   const auto again = decode(written);
   require(again.has_value(), "what is written can be read");
   require(encode_row(*again) == written, "what was read again is the same");
-  if (!written.empty())
+  if (!written.empty() && !has_optional_end)
     require(!decode(written.substr(0, written.size() - 1)), "a record that is cut is refused");
 }
 
@@ -44,6 +45,8 @@ std::string encode_step(const StepRow& row) {
   step.stop_reason = row.stop_reason;
   step.retried = row.retried;
   step.superseded = row.superseded;
+  step.retry_rounds = row.retry_rounds;
+  step.superseded_jobs = row.superseded_jobs;
   return encode(step, row.failed_apart);
 }
 
@@ -123,7 +126,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check_record(bytes, decode_changes, [](const ChangesRow& row) { return encode(row); });
       break;
     case 2:
-      check_record(bytes, decode_step, encode_step);
+      check_record(bytes, decode_step, encode_step, true);
       check_record(bytes, decode_failed, encode_failed);
       break;
     case 3:

@@ -328,7 +328,9 @@ ResultLog::Slice append_rows(ResultLog& log, const std::vector<StoredRow>& rows)
     std::memcpy(bytes.data() + at, &head, sizeof head);
     std::memcpy(bytes.data() + at + sizeof head, row.output.data(), row.output.size());
   }
-  return log.append(ResultLog::prepare(bytes, rows.size()));
+  const bool has_others =
+      std::ranges::any_of(rows, [](const StoredRow& row) { return row.status != JobStatus::kOk; });
+  return log.append(ResultLog::prepare(bytes, rows.size(), has_others));
 }
 
 std::shared_ptr<const proto::ArgumentList> payloads_of(const std::vector<std::string>& payloads) {

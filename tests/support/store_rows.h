@@ -123,6 +123,7 @@ class RandomRows {
     if (flag()) step.retried = number();
     if (flag()) step.superseded = number();
     if (flag()) step.retry_rounds = number();
+    if (flag()) step.superseded_jobs = {{ranges(1).front(), number()}};
     return step;
   }
   std::vector<IndexRange> ranges(std::uint64_t count = 3) {

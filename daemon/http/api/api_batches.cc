@@ -190,7 +190,8 @@ HttpReply Api::failures(const HttpRequest& request, const std::string& id) const
   BatchRecord& record = **found;
   const BatchStatus status = record.status();
   if (status.failed == 0) return failures_of({}, 0, *count);
-  const ResultsDemand demand{.cursor = *cursor, .count = kMaxRows, .max_bytes = kMaxBytes};
+  const ResultsDemand demand{
+      .cursor = *cursor, .count = kMaxRows, .max_bytes = kMaxBytes, .only_others = true};
   if (const auto page = results_in_memory(record, demand)) return failures_of(*page, status.rows, *count);
   const auto held = std::static_pointer_cast<BatchRecord>(record.shared_from_this());
   const auto later = [this, held, demand, rows = status.rows,

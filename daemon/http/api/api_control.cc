@@ -28,20 +28,32 @@ std::string_view command_of(Control control) {
   return "weight";
 }
 
+// Of `retry`: {"round": n, "indexes": [n, …]}, both optional.
+std::optional<ControlArguments> retry_arguments_of(const Json& json) {
+  ControlArguments arguments;
+  for (const auto& [name, value] : json.items()) {
+    if (name == "round" && value.is_number_unsigned()) {
+      arguments.round = value.get<std::uint64_t>();
+    } else if (name == "indexes" && value.is_array() && !value.empty() &&
+               std::ranges::all_of(value, [](const Json& one) { return one.is_number_unsigned(); })) {
+      arguments.indexes = value.get<std::vector<std::uint64_t>>();
+    } else {
+      return std::nullopt;
+    }
+  }
+  return arguments;
+}
+
 // The parameters in the body; none if it is malformed.
 std::optional<ControlArguments> arguments_of(Control control, std::string_view body) {
   const Json json = body.empty() ? Json::object() : Json::parse(body, nullptr, false);
-  if (!json.is_object() || json.size() > 1) return std::nullopt;
+  if (!json.is_object() || json.size() > 2) return std::nullopt;
   ControlArguments arguments;
+  if (control == Control::kRetry) return retry_arguments_of(json);
   if (json.empty()) return control == Control::kWeight ? std::nullopt : std::optional(arguments);
-  const std::string_view name = control == Control::kWeight ? "weight" : "round";
-  if (control != Control::kWeight && control != Control::kRetry) return std::nullopt;
-  if (!json.contains(name) || !json[name].is_number_unsigned()) return std::nullopt;
-  const auto number = json[name].get<std::uint64_t>();
-  if (control == Control::kRetry) {
-    arguments.round = number;
-    return arguments;
-  }
+  if (control != Control::kWeight || json.size() != 1) return std::nullopt;
+  if (!json.contains("weight") || !json["weight"].is_number_unsigned()) return std::nullopt;
+  const auto number = json["weight"].get<std::uint64_t>();
   if (number < 1 || number > proto::BatchOptions::kMaxWeight) return std::nullopt;
   arguments.weight = static_cast<std::uint32_t>(number);
   return arguments;
@@ -52,7 +64,8 @@ std::string expected_body(Control control) {
     return "ERR the body must be {\"weight\": n}, n from 1 to " +
            std::to_string(proto::BatchOptions::kMaxWeight);
   }
-  return control == Control::kRetry ? "ERR the body must be {} or {\"round\": n}" : "ERR the body must be {}";
+  return control == Control::kRetry ? "ERR the body must be {}, or have \"round\": n, or \"indexes\": [n, …]"
+                                    : "ERR the body must be {}";
 }
 
 }  // namespace

@@ -107,13 +107,13 @@ class Batches {
 
   // cancel(), close(), set_weight(), pause(), resume().
   BatchChanges& changes() { return changes_; }
-  // All its failed jobs are queued again; returns how many. A batch that is over goes on by it. 0 if it was
-  // cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if `round` is given and is
-  // not its BatchStatus::retry_rounds. Where must_read_failures(), these are read first.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round = {},
+  // All its failed jobs, or those that are asked for, are queued again; returns how many. A batch that is over goes on by
+  // it. 0 if it was cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if a round is given
+  // and is not its BatchStatus::retry_rounds. Where must_read_failures(), these are read first.
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand = {},
                                               const ReadFailures* failures = nullptr)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.retry(record, round, failures);
+    return intake_.retry(record, demand, failures);
   }
   // Only the store knows which jobs failed, and `failures` does not say it: null, or of an earlier round.
   static bool must_read_failures(const BatchRecord& record, const ReadFailures* failures) {

@@ -93,11 +93,11 @@ class Intake {
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many failed jobs were queued again. `round`: only if BatchStatus::retry_rounds is this; else 0.
+  // Returns how many failed jobs were queued again.
   // `failures`: which these are, if the record lacks_failed_jobs(); null, or of another round: 0.
   // Very many failures that lie scattered are queued again by another thread and in slices:
   // BatchRecord::is_requeueing until then; afterwards record.stored.ticket is that of the retry.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, std::optional<std::uint64_t> round,
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand,
                                               const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
   // The record lacks_failed_jobs(), and these are not those of its round.
   static bool must_read_failures(const BatchRecord& record, const ReadFailures* failures);
@@ -105,6 +105,11 @@ class Intake {
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
+  std::expected<std::uint64_t, Refusal> retry_some(BatchRecord& record,
+                                                   std::span<const std::uint64_t> indexes)
+      LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<std::uint64_t, Refusal> queue_again(BatchRecord& record, Batch::Requeue requeue)
+      LOCKSLEY_REQUIRES(kIoThread);
   Accepted refuse(const std::string& handler, Refusal why);
   // The connection streams the batch in from now on.
   void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);

@@ -7,7 +7,9 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "core/base/index_ranges.h"
 #include "daemon/base/log_line.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
@@ -21,14 +23,15 @@ bool Intake::must_read_failures(const BatchRecord& record, const ReadFailures* f
   return failures == nullptr || failures->round != record.status().retry_rounds;
 }
 
-std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record,
-                                                            std::optional<std::uint64_t> round,
+std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record, const RetryDemand& demand,
                                                             const ReadFailures* failures) {
   // A RETRY that was executed already, and whose reply was lost.
-  if (round && *round != record.status().retry_rounds) return 0;
+  if (demand.round && *demand.round != record.status().retry_rounds) return 0;
   // It may be over for less time than this thread has taken to learn of it.
   if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
-  const auto reservation = parts_.admission.reserve_retry(record, record.status().failed);
+  const bool are_some = !demand.indexes.empty();
+  const auto reservation =
+      parts_.admission.reserve_retry(record, are_some ? demand.indexes.size() : record.status().failed);
   if (!reservation) return std::unexpected(reservation.error());
   if (must_read_failures(record, failures)) return 0;
   if (record.lacks_failed_jobs()) {
@@ -37,8 +40,40 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record,
       return std::unexpected("STORE the list of the failed jobs of the batch is damaged");
     }
   }
+  if (are_some) return retry_some(record, demand.indexes);
   if (!record.is_active) parts_.handler_batches.follow_handler(record);
-  const auto [count, ranges] = record.begin_requeue();
+  return queue_again(record, record.begin_requeue());
+}
+
+std::expected<std::uint64_t, Intake::Refusal> Intake::retry_some(BatchRecord& record,
+                                                                 std::span<const std::uint64_t> indexes) {
+  using Answer = Batch::RequeueCheck::Answer;
+  std::vector<std::uint64_t> ascending(indexes.begin(), indexes.end());
+  std::ranges::sort(ascending);
+  const auto twice = std::ranges::unique(ascending);
+  ascending.erase(twice.begin(), twice.end());
+  std::vector<IndexRange> jobs;
+  for (const std::uint64_t index : ascending) append_range(jobs, {index, index + 1});
+  const Batch::RequeueCheck checked = record.check_requeue(jobs);
+  switch (checked.answer) {
+    case Answer::kNotFailed:
+      return std::unexpected(fmt::format(
+          "ERR job {} of the batch '{}' has not failed: nothing was queued again", checked.job, record.id()));
+    case Answer::kTooScattered:
+      return std::unexpected(fmt::format(
+          "ERR the failed jobs of the batch '{}' lie in more than {} ranges, or more than {} were "
+          "queued again one by one: use RETRY without indexes, for all of them",
+          record.id(), Batch::kMostScattered, Batch::kMostSuperseded / 2));
+    case Answer::kYes:
+      break;
+  }
+  if (!record.is_active) parts_.handler_batches.follow_handler(record);
+  return queue_again(record, record.begin_requeue(jobs));
+}
+
+std::expected<std::uint64_t, Intake::Refusal> Intake::queue_again(BatchRecord& record,
+                                                                  Batch::Requeue requeue) {
+  const auto [count, ranges] = requeue;
   if (count == 0) return 0;
   constexpr std::size_t kFewRanges = 256;  // some 100 us
   if (ranges <= kFewRanges) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "daemon/store/failed_jobs.h"
@@ -16,6 +18,13 @@ struct ReadFailures {
       0;  // BatchStatus::retry_rounds when it was asked for; of no use if it is another one now
   std::expected<FailedJobList, std::string>
       failed;  // once it is done; the error says why they cannot be read
+};
+
+// What RETRY asks for.
+struct RetryDemand {
+  std::optional<std::uint64_t> round = {};  // only if BatchStatus::retry_rounds is this
+  std::span<const std::uint64_t> indexes =
+      {};  // only these jobs, which must have failed; empty: all that have
 };
 
 }  // namespace locksley::daemon

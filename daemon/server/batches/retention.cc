@@ -336,7 +336,8 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
   const ForgetBatch forgotten{.sequence = sequence,
                               .parts = record.stored.parts,
                               .has_one_step = status.steps == 1,
-                              .may_have_failed_rows = status.failed > kFailedRangesInRow};
+                              .may_have_failed_rows = status.failed > kFailedRangesInRow,
+                              .may_have_marks = may_have_marks(status)};
   const std::uint64_t memory = record.memory_bytes();
   record.refund_results();
   free_aside(aside_, std::move(held), memory);
@@ -351,7 +352,8 @@ std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency 
   return store_->put(ForgetBatch{.sequence = sequence,
                                  .parts = forgotten->parts,
                                  .has_one_step = forgotten->has_one_step,
-                                 .may_have_failed_rows = forgotten->may_have_failed_rows},
+                                 .may_have_failed_rows = forgotten->may_have_failed_rows,
+                                 .may_have_marks = forgotten->may_have_marks},
                      urgency);
 }
 

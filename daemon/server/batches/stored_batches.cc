@@ -116,9 +116,11 @@ void StoredBatches::write_changes(BatchRecord& record) {
 }
 
 void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
-  const Ticket ticket = parts_.store->put(
-      ChangeBatch{.sequence = record.sequence, .changes = changes_of(record), .freed_rows = freed},
-      Urgency::kWithNext);
+  const Ticket ticket = parts_.store->put(ChangeBatch{.sequence = record.sequence,
+                                                      .changes = changes_of(record),
+                                                      .freed_rows = freed,
+                                                      .may_have_marks = may_have_marks(record.status())},
+                                          Urgency::kWithNext);
   // It is not retired before the store has this; if it was retired already, load() adds it.
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
@@ -250,7 +252,8 @@ void StoredBatches::index_finished(const StoredBatch& stored) {
        .tenant = tenant.number,
        .parts = PayloadParts::kUnknown,
        .has_one_step = false,
-       .may_have_failed_rows = stored.history.totals.failed() > kFailedRangesInRow});
+       .may_have_failed_rows = stored.history.totals.failed() > kFailedRangesInRow,
+       .may_have_marks = true});
 }
 
 const HandlerDirectory::Entry& StoredBatches::entry_for(const std::string& handler) {

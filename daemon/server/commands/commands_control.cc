@@ -75,8 +75,9 @@ Coroutine<void> retry_command(Session& session, proto::Command command) {
     record = batch_of(session, command.arguments[1]);
   }
   if (record == nullptr) co_return;
-  const Changed changed = change(session, command.arguments[1], Control::kRetry,
-                                 {.round = parsed->round, .failures = failures.get()});
+  const Changed changed =
+      change(session, command.arguments[1], Control::kRetry,
+             {.round = parsed->round, .indexes = parsed->indexes, .failures = failures.get()});
   if (changed.record == nullptr) co_return;
   const std::shared_ptr<BatchRecord> retried = changed.record->shared();
   if (retried->is_requeueing && !co_await session.await_rows(retried, is_done)) co_return;

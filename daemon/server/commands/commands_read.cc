@@ -100,6 +100,35 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
   co_return record;
 }
 
+// The page, from memory or from the store. None after an error reply, or if the connection is to close. `record`: another
+// one may replace it.
+Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<BatchRecord>& record,
+                                              const ResultsDemand& demand) LOCKSLEY_REQUIRES(kIoThread) {
+  Slices& slices = session.state().slices();
+  if (!slices.has_time()) co_await session.wait_for_slice();
+  if (session.is_dropped()) co_return std::nullopt;
+  std::optional<ResultsPage> page = results_in_memory(*record, demand);
+  while (!page) {
+    const std::uint64_t first = std::max(row_of_cursor(demand.cursor), record->status().discarded);
+    Batches& batches = session.state().batches();
+    const auto read = batches.read_rows(record, demand);
+    const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
+    if (!co_await session.await_rows(record, is_read)) co_return std::nullopt;
+    if (!slices.has_time()) co_await session.wait_for_slice();
+    if (read->page) co_return *read->page;
+    const auto still_there = batches.registry().find(record->sequence);
+    const bool is_forgotten = still_there && *still_there == nullptr;
+    if (is_forgotten || !still_there || (*still_there)->status().discarded <= first) {
+      session.fail(is_forgotten ? no_such_batch(record->id()) : fmt::format("STORE {}", read->page.error()));
+      co_return std::nullopt;
+    }
+    // Another client has discarded them meanwhile: on from the first that is left.
+    record = shared(**still_there);
+    page = results_in_memory(*record, demand);
+  }
+  co_return page;
+}
+
 }  // namespace
 
 BatchRecord* batch_of(Session& session, std::string_view id) {
@@ -147,47 +176,35 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
   if (parsed->discards) record = co_await discard(session, record, row_of_cursor(parsed->from));
   if (record == nullptr) co_return;
   command = {};  // as in wait_command()
-  if (parsed->block) {
-    const bool for_ever = parsed->block->count() == 0;
-    const Instant deadline = deadline_of(session, for_ever ? std::nullopt : parsed->block);
-    const std::uint64_t first = row_of_cursor(parsed->from);
-    const auto has_row = [first](const BatchRecord& batch) {
-      return batch.is_over() || batch.status().rows > first;
-    };
-    ++record->waiters.for_rows;
-    const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
-    --record->waiters.for_rows;
-    if (awaited == Session::Awaited::kGone) co_return;
-  }
-  Slices& slices = session.state().slices();
-  if (!slices.has_time()) co_await session.wait_for_slice();
-  if (session.is_dropped()) co_return;
-  const std::uint64_t most =
-      std::min(kMostPageBytes, session.state().config().limits.output_buffer.count / 2);
-  const ResultsDemand demand{.cursor = parsed->from, .count = parsed->count, .max_bytes = most};
-  std::optional<ResultsPage> page = results_in_memory(*record, demand);
-  while (!page) {
-    const std::uint64_t first = std::max(row_of_cursor(parsed->from), record->status().discarded);
-    Batches& batches = session.state().batches();
-    const auto read = batches.read_rows(record, demand);
-    const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
-    if (!co_await session.await_rows(record, is_read)) co_return;
-    if (!slices.has_time()) co_await session.wait_for_slice();
-    if (read->page) {
-      page = *read->page;
-      break;
+  const bool for_ever = parsed->block && parsed->block->count() == 0;
+  const Instant deadline = deadline_of(session, for_ever ? std::nullopt : parsed->block);
+  ResultsDemand demand{
+      .cursor = parsed->from,
+      .count = parsed->count,
+      .max_bytes = std::min(kMostPageBytes, session.state().config().limits.output_buffer.count / 2),
+      .only_others = parsed->only_failed};
+  while (true) {
+    if (parsed->block) {
+      const std::uint64_t first = row_of_cursor(demand.cursor);
+      const auto has_row = [first](const BatchRecord& batch) {
+        return batch.is_over() || batch.status().rows > first;
+      };
+      ++record->waiters.for_rows;
+      const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
+      --record->waiters.for_rows;
+      if (awaited == Session::Awaited::kGone) co_return;
     }
-    const auto still_there = batches.registry().find(record->sequence);
-    const bool is_forgotten = still_there && *still_there == nullptr;
-    if (is_forgotten || !still_there || (*still_there)->status().discarded <= first) {
-      session.fail(is_forgotten ? no_such_batch(record->id()) : fmt::format("STORE {}", read->page.error()));
+    const std::optional<ResultsPage> page = co_await page_of(session, record, demand);
+    if (!page) co_return;
+    // Rows came, and all of them were ok.
+    const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&
+                         page->rows != 0 && now() < deadline;
+    if (!goes_on) {
+      write_page(session, *page);
       co_return;
     }
-    // Another client has discarded them meanwhile: on from the first that is left.
-    record = shared(**still_there);
-    page = results_in_memory(*record, demand);
+    demand.cursor = page->first + page->rows + 1;
   }
-  write_page(session, *page);
 }
 
 void list_command(Session& session, proto::Command& command) {

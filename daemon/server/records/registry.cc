@@ -111,7 +111,8 @@ void Registry::retire(BatchRecord& record) {
                  .tenant = tenant_of(record).number,
                  .parts = record.stored.parts,
                  .has_one_step = status.steps == 1,
-                 .may_have_failed_rows = status.failed > kFailedRangesInRow});
+                 .may_have_failed_rows = status.failed > kFailedRangesInRow,
+                 .may_have_marks = may_have_marks(status)});
   forget(record);
 }
 

@@ -24,20 +24,24 @@ class PageRows {
 
   // So many rows may be looked at.
   std::uint64_t most() const {
-    const std::uint64_t superseded = page_.superseded - std::min(page_.superseded, page_.first);
-    return demand_.count + std::min(kMostPassedOver, superseded);
+    const std::uint64_t below = page_.superseded.below;
+    const std::uint64_t superseded = below - std::min(below, page_.first);
+    const bool has_list = page_.superseded.jobs != nullptr;
+    return demand_.count + (has_list ? kMostPassedOver : std::min(kMostPassedOver, superseded));
   }
   // The next row; false if it is not of this page.
   bool take(const ResultRow& row) {
-    if (is_superseded(page_.first + page_.rows, row, page_.superseded)) {
-      if (++passed_over_ > kMostPassedOver) return false;
-    } else {
-      if (page_.shown == demand_.count) return false;
-      bytes_ += row.output.size() + kRowHead;
-      if (page_.shown != 0 && bytes_ > demand_.max_bytes) return false;
-      ++page_.shown;
-    }
+    if (!fits(page_.first + page_.rows, row)) return false;
     ++page_.rows;
+    return true;
+  }
+  // The same of the row at `place`, where rows between were left out.
+  bool fits(std::uint64_t place, const ResultRow& row) {
+    if (is_superseded(place, row, page_.superseded)) return ++passed_over_ <= kMostPassedOver;
+    if (page_.shown == demand_.count) return false;
+    bytes_ += row.output.size() + kRowHead;
+    if (page_.shown != 0 && bytes_ > demand_.max_bytes) return false;
+    ++page_.shown;
     return true;
   }
 
@@ -52,11 +56,75 @@ void begin(ResultsPage& page, const BatchRecord& record, const ResultsDemand& de
   const BatchStatus status = record.status();
   page.first = std::max(row_of_cursor(demand.cursor), status.discarded);
   page.superseded = status.superseded;
+  page.only_others = demand.only_others;
+}
+
+std::optional<ResultsPage> others_in_memory(const BatchRecord& record, const ResultsDemand& demand) {
+  constexpr std::size_t kSegments = 1000;
+  ResultsPage page;
+  begin(page, record, demand);
+  const bool is_over = record.is_over();
+  auto others = record.others_in_memory(page.first, kSegments);
+  if (!others) return std::nullopt;
+  PageRows rows(page, demand);
+  const std::uint64_t end = ResultLog::visit_others(
+      others->segments, page.first, others->end,
+      [&](std::uint64_t place, const ResultRow& row) { return rows.fits(place, row); });
+  page.rows = end - page.first;
+  page.segments = std::move(others->segments);
+  page.is_end = is_over && end >= record.status().rows;
+  return page;
+}
+
+// Rows that were copied one after another, as they lie in memory.
+class CopiedRows {
+ public:
+  void add(const ResultRow& row, std::string_view output) {
+    const ResultHead head{row.index, static_cast<std::uint32_t>(output.size()), row.status, {}};
+    const std::size_t begin = bytes_.size();
+    bytes_.resize(begin + ResultHead::bytes_of(output.size()));
+    std::memcpy(bytes_.data() + begin, &head, sizeof head);
+    if (!output.empty()) std::memcpy(bytes_.data() + begin + sizeof head, output.data(), output.size());
+  }
+  // None if there are no rows. The first one lies at `first`. The rows are gone then.
+  void put_into(std::vector<ResultLog::Segment>& segments, std::uint64_t first, std::uint64_t rows) {
+    if (bytes_.empty()) return;
+    auto chunk = std::make_shared<ResultLog::Chunk>();
+    chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes_.size());
+    chunk->capacity = bytes_.size();
+    std::memcpy(chunk->bytes.get(), bytes_.data(), bytes_.size());
+    segments.push_back({std::move(chunk), first, rows, bytes_.size(), true});
+    bytes_.clear();
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+ResultsPage read_others(const BatchRecord& record, const ResultsDemand& demand) {
+  ResultsPage page;
+  begin(page, record, demand);
+  const bool is_over = record.is_over();
+  PageRows taken(page, demand);
+  CopiedRows copied;
+  const std::uint64_t end = record.read_others(page.first, [&](std::uint64_t place, const ResultRow& row) {
+    const std::uint64_t shown = page.shown;
+    if (!taken.fits(place, row)) return false;
+    if (page.shown != shown) {
+      copied.add(row, row.output);
+      copied.put_into(page.segments, place, 1);
+    }
+    return true;
+  });
+  page.rows = end - page.first;
+  page.is_end = is_over && end >= record.status().rows;
+  return page;
 }
 
 }  // namespace
 
 std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand) {
+  if (demand.only_others) return others_in_memory(record, demand);
   ResultsPage page;
   begin(page, record, demand);
   // Asked before the rows: what is over has them all.
@@ -72,32 +140,20 @@ std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const Re
 }
 
 ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand) {
+  if (demand.only_others) return read_others(record, demand);
   ResultsPage page;
   begin(page, record, demand);
   const bool is_over = record.is_over();
   PageRows taken(page, demand);
-  // Copied into a piece of their own, as they would lie in memory.
-  std::vector<std::byte> rows;
+  CopiedRows copied;
   record.read_results(page.first, taken.most(), [&](const ResultRow& row) {
     const std::uint64_t place = page.first + page.rows;
     if (!taken.take(row)) return false;
     // A superseded row is not shown, but it has its place.
-    const std::string_view output =
-        is_superseded(place, row, page.superseded) ? std::string_view() : row.output;
-    const ResultHead head{row.index, static_cast<std::uint32_t>(output.size()), row.status, {}};
-    const std::size_t begin = rows.size();
-    rows.resize(begin + ResultHead::bytes_of(output.size()));
-    std::memcpy(rows.data() + begin, &head, sizeof head);
-    if (!output.empty()) std::memcpy(rows.data() + begin + sizeof head, output.data(), output.size());
+    copied.add(row, is_superseded(place, row, page.superseded) ? std::string_view() : row.output);
     return true;
   });
-  if (!rows.empty()) {
-    auto chunk = std::make_shared<ResultLog::Chunk>();
-    chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(rows.size());
-    chunk->capacity = rows.size();
-    std::memcpy(chunk->bytes.get(), rows.data(), rows.size());
-    page.segments.push_back({std::move(chunk), page.first, page.rows, rows.size()});
-  }
+  copied.put_into(page.segments, page.first, page.rows);
   page.is_end = is_over && page.first + page.rows >= record.status().rows;
   return page;
 }

@@ -20,19 +20,28 @@ constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0
 struct ResultsPage {
   std::uint64_t first = 0;
   std::uint64_t rows = 0;
-  std::uint64_t shown = 0;       // how many of these are not superseded
-  std::uint64_t superseded = 0;  // BatchStatus::superseded when the page was made
-  bool is_end = false;           // the batch is over, and there are no more
+  std::uint64_t shown = 0;    // how many of these are shown: not superseded, and of only_others
+  SupersededRows superseded;  // BatchStatus::superseded when the page was made
+  bool only_others = false;   // only rows that are not ok are shown; those are in `segments`
+  bool is_end = false;        // the batch is over, and there are no more
   std::vector<ResultLog::Segment> segments;
 };
 // Whether the row at `place` is superseded: its job failed and was queued again since. A later row has the
 // outcome of that attempt.
-inline bool is_superseded(std::uint64_t place, const ResultRow& row, std::uint64_t superseded) {
-  return place < superseded && row.status != JobStatus::kOk && row.status != JobStatus::kCancelled;
+inline bool is_superseded(std::uint64_t place, const ResultRow& row, const SupersededRows& superseded) {
+  return row.status != JobStatus::kOk && row.status != JobStatus::kCancelled &&
+         superseded.covers(place, row.index);
 }
 // Calls visit(place, row) for each row that is shown, until it returns false.
 template <class Visit>
 void visit_results(const ResultsPage& page, const Visit& visit) {
+  const std::uint64_t end = page.first + page.rows;
+  if (page.only_others) {
+    ResultLog::visit_others(page.segments, page.first, end, [&](std::uint64_t place, const ResultRow& row) {
+      return place < end && (is_superseded(place, row, page.superseded) || visit(place, row));
+    });
+    return;
+  }
   std::uint64_t place = page.first;
   ResultLog::visit(page.segments, page.first, page.rows, [&](const ResultRow& row) {
     const std::uint64_t here = place++;
@@ -43,6 +52,7 @@ struct ResultsDemand {
   std::uint64_t cursor = 0;
   std::uint64_t count = 0;
   std::uint64_t max_bytes = 0;
+  bool only_others = false;  // only rows that are not ok
 };
 // None if some of the rows are not in memory.
 std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand);

@@ -24,6 +24,7 @@ struct RetainedBatch {
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_one_step = false;
   bool may_have_failed_rows = true;  // ForgetBatch
+  bool may_have_marks = true;        // likewise
 };
 static_assert(sizeof(RetainedBatch) == 40);
 

@@ -13,7 +13,7 @@ std::expected<std::uint64_t, std::string> control(Batches& batches, const User& 
     if (const std::string& handler = record.handler().name(); !by.may_use(handler)) {
       return std::unexpected(no_handler_permission_error(by, handler));
     }
-    return batches.retry(record, arguments.round, arguments.failures);
+    return batches.retry(record, {arguments.round, arguments.indexes}, arguments.failures);
   }
   if (record.is_over()) return 0;
   switch (what) {

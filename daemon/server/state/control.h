@@ -5,6 +5,7 @@
 #include <expected>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/base/io_thread.h"
 #include "daemon/server/records/batch_record.h"
@@ -22,6 +23,7 @@ enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight };
 struct ControlArguments {
   std::uint32_t weight = 0;                 // for kWeight
   std::optional<std::uint64_t> round = {};  // for kRetry: as in Batches::retry()
+  std::vector<std::uint64_t> indexes = {};  // likewise
   const ReadFailures* failures = nullptr;   // likewise
 };
 

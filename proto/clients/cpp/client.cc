@@ -181,7 +181,8 @@ Expected<BatchStatus> Client::wait(std::string_view id, Deadline deadline) {
 }
 
 Expected<void> Client::results(std::string_view id, ResultsPosition& position, std::uint64_t count,
-                               std::chrono::milliseconds block, const RowVisitor& visit, Passed passed) {
+                               std::chrono::milliseconds block, const RowVisitor& visit, Passed passed,
+                               Rows which) {
   const std::string from = std::to_string(position.cursor);
   // At least the rows that are only passed over, and one more.
   const std::string rows = std::to_string(std::max(count, position.shown + 1));
@@ -189,6 +190,7 @@ Expected<void> Client::results(std::string_view id, ResultsPosition& position, s
   std::vector<std::string_view> command{"RESULTS", id, "FROM", from, "COUNT", rows};
   if (block.count() > 0) add(command, "BLOCK", milliseconds);
   if (passed == Passed::kDiscarded) command.push_back("DISCARD");
+  if (which == Rows::kFailed) command.push_back("FAILED");
   OutputBuffer out;
   CommandWriter writer(out);
   writer.begin(command.size());
@@ -237,23 +239,35 @@ Expected<Explanation> Client::explain(std::string_view id) {
 
 Expected<std::uint64_t> Client::cancel(std::string_view id) { return as(call({"CANCEL", id}), &to_count); }
 
-Expected<std::optional<std::uint64_t>> Client::retry(std::string_view id) {
+Expected<std::optional<std::uint64_t>> Client::retry(std::string_view id,
+                                                     std::span<const std::uint64_t> indexes) {
+  std::vector<std::string> words;
+  for (const std::uint64_t index : indexes) words.push_back(std::to_string(index));
+  const auto command_of = [&](std::string_view round) {
+    OutputBuffer out;
+    CommandWriter writer(out);
+    writer.begin(2 + (round.empty() ? 0 : 2) + words.size());
+    writer.argument("RETRY");
+    writer.argument(id);
+    if (!round.empty()) {
+      writer.argument("ROUND");
+      writer.argument(round);
+    }
+    for (const std::string& word : words) writer.argument(word);
+    return out;
+  };
   const auto before = status(id);
   if (!before) {
     if (before.error().code != "NOPERM") return std::unexpected(before.error());
     // A user who may change batches and not read them.
-    const auto count = as(call({"RETRY", id}, Repeat::kNever), &to_count);
+    const OutputBuffer out = command_of({});
+    const auto sent = send(buffers_of(out), Repeat::kNever, reply_deadline());
+    if (!sent) return std::unexpected(sent.error());
+    const auto count = to_count(sent->reply);
     if (!count) return std::unexpected(count.error());
     return *count;
   }
-  const std::string round = std::to_string(before->retry_rounds);
-  OutputBuffer out;
-  CommandWriter writer(out);
-  writer.begin(4);
-  for (const std::string_view word :
-       {std::string_view("RETRY"), id, std::string_view("ROUND"), std::string_view(round)}) {
-    writer.argument(word);
-  }
+  const OutputBuffer out = command_of(std::to_string(before->retry_rounds));
   const auto sent = send(buffers_of(out), Repeat::kSafe, reply_deadline());
   if (!sent) return std::unexpected(sent.error());
   const auto count = to_count(sent->reply);

@@ -86,9 +86,11 @@ class Client {
   static constexpr std::uint64_t kRowsAtOnce = 10'000;
   // kDiscarded: the daemon discards the rows before the position, for good.
   enum class Passed : std::uint8_t { kKept, kDiscarded };
+  // kFailed: only the rows that are not ok.
+  enum class Rows : std::uint8_t { kAll, kFailed };
   Expected<void> results(std::string_view id, ResultsPosition& position, std::uint64_t count,
                          std::chrono::milliseconds block, const RowVisitor& visit,
-                         Passed passed = Passed::kKept);
+                         Passed passed = Passed::kKept, Rows which = Rows::kAll);
   // Every row of the batch in the order of completion, until it is over or the deadline is passed (kTimeout).
   Expected<void> for_each_result(std::string_view id, const RowVisitor& visit,
                                  Deadline deadline = kNoDeadline);
@@ -97,8 +99,9 @@ class Client {
   Expected<std::uint64_t> cancel(std::string_view id);
   // RETRY with the ROUND of a STATUS before it, so that it is executed once though it may be sent again.
   // Returns how many jobs are queued again; nothing, if they are and the reply with their number was lost. For a user
-  // who may not ask for STATUS, a RETRY that is not repeated.
-  Expected<std::optional<std::uint64_t>> retry(std::string_view id);
+  // who may not ask for STATUS, a RETRY that is not repeated. `indexes`: only these jobs; empty: all that have failed.
+  Expected<std::optional<std::uint64_t>> retry(std::string_view id,
+                                               std::span<const std::uint64_t> indexes = {});
   Expected<bool> forget(std::string_view id);
   Expected<void> set_weight(std::string_view id, std::uint32_t weight);
   Expected<void> pause(std::string_view id);

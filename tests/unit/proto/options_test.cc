@@ -1,6 +1,6 @@
 // The options of SUBMIT, OPEN and RUN, and those of the commands that read.
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <sstream>
@@ -293,7 +293,15 @@ TEST(ReadOptionsTest, RetryAndItsRound) {
   EXPECT_EQ(parse_retry(words("RETRY x round 0"))->round, 0u);
   EXPECT_EQ(parse_retry(words("RETRY x ROUND 7"))->round, 7u);
   EXPECT_EQ(parse_retry(words("RETRY x ROUND")).error(), "ERR option 'ROUND' needs a value");
-  EXPECT_EQ(parse_retry(words("RETRY x 7")).error(), "ERR unknown option '7'");
+  EXPECT_THAT(parse_retry(words("RETRY x 7"))->indexes, ::testing::ElementsAre(7u));
+  EXPECT_THAT(parse_retry(words("RETRY x ROUND 2 7 0 7"))->indexes, ::testing::ElementsAre(7u, 0u, 7u));
+  EXPECT_EQ(parse_retry(words("RETRY x 7 y")).error(),
+            "ERR the index of a job needs an integer from 0 to 9223372036854775807, found 'y'");
+  EXPECT_FALSE(parse_retry(words("RETRY x 7 ROUND 2"))) << "the round comes first";
+  std::string many = "RETRY x";
+  for (std::size_t i = 0; i < RetryCommand::kMaxIndexes; ++i) many += " 1";
+  EXPECT_TRUE(parse_retry(words(many)));
+  EXPECT_FALSE(parse_retry(words(many + " 1")));
   EXPECT_FALSE(parse_retry(words("RETRY x ROUND -1")));
 }
 

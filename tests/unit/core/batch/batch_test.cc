@@ -296,7 +296,7 @@ TEST_F(BatchTest, BetweenTheHalvesOfARetryItsJobsCountAsQueuedAndTheBatchIsNotOv
   EXPECT_EQ(status.failed, 0u);
   EXPECT_EQ(status.queued, kFailed);
   EXPECT_EQ(status.retried, kFailed);
-  EXPECT_EQ(status.superseded, 2 * kFailed);
+  EXPECT_EQ(status.superseded.below, 2 * kFailed);
   batch->close();
   EXPECT_FALSE(batch->is_over()) << "it ends after the second half";
   const std::vector<IndexRange> again = batch->requeue();

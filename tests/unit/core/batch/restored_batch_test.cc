@@ -89,7 +89,7 @@ TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
   EXPECT_EQ(status.state, BatchState::kOpen);
   EXPECT_EQ(status.weight, 7u);
   EXPECT_EQ(status.retried, 3u);
-  EXPECT_EQ(status.superseded, 2u);
+  EXPECT_EQ(status.superseded.below, 2u);
   EXPECT_EQ(status.steps, 9u);
   EXPECT_TRUE(status.paused);
   EXPECT_FALSE(batch->is_over());

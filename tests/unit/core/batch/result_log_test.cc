@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/support/seed.h"
@@ -30,7 +31,9 @@ std::vector<std::byte> encode(const std::vector<Row>& rows) {
 
 void append(ResultLog& log, const std::vector<Row>& rows) {
   const auto bytes = encode(rows);
-  log.append(ResultLog::prepare(bytes, rows.size()));
+  const bool has_others =
+      std::ranges::any_of(rows, [](const Row& row) { return row.status != JobStatus::kOk; });
+  log.append(ResultLog::prepare(bytes, rows.size(), has_others));
 }
 
 std::vector<Row> read(const ResultLog& log, std::uint64_t first, std::uint64_t count) {
@@ -67,6 +70,61 @@ TEST(ResultLogTest, HoldsARunOfJobsThatNeverRanInConstantMemory) {
               ::testing::ElementsAre(Row{999'999'999'999, JobStatus::kCancelled, "why"},
                                      Row{1'000'000'000'000, JobStatus::kCancelled, "why"},
                                      Row{9, JobStatus::kOk, "y"}));
+}
+
+// The rows that are not ok, with their places, and where the look ended.
+struct Others {
+  std::vector<std::pair<std::uint64_t, Row>> rows;
+  std::uint64_t end = 0;
+  std::size_t segments = 0;
+};
+Others others(const ResultLog& log, std::uint64_t first, std::size_t most = 1000,
+              std::size_t most_rows = 1000) {
+  Others found;
+  const ResultLog::Others in_log = log.others(first, most);
+  found.segments = in_log.segments.size();
+  found.end = ResultLog::visit_others(
+      in_log.segments, first, in_log.end, [&](std::uint64_t place, const ResultRow& row) {
+        if (found.rows.size() == most_rows) return false;
+        found.rows.push_back({place, {row.index, row.status, std::string(row.output)}});
+        return true;
+      });
+  return found;
+}
+
+TEST(ResultLogTest, FindsTheRowsThatAreNotOkWithoutALookAtChunksOfOthers) {
+  const std::string large(8192, 'x');  // such a row has a chunk of its own
+  ResultLog log;
+  for (std::uint64_t i = 0; i < 1000; ++i) append(log, {{i, JobStatus::kOk, large}});
+  append(log,
+         {{1000, JobStatus::kOk, "small"}, {1001, JobStatus::kError, "bad"}, {1002, JobStatus::kOk, ""}});
+  for (std::uint64_t i = 1003; i < 2000; ++i) append(log, {{i, JobStatus::kOk, large}});
+  log.append_run(2000, 2, JobStatus::kCancelled, "why");
+  const Row bad{1001, JobStatus::kError, "bad"};
+  const Row first{2000, JobStatus::kCancelled, "why"};
+  const Row second{2001, JobStatus::kCancelled, "why"};
+  const Others all = others(log, 0);
+  EXPECT_THAT(all.rows,
+              ::testing::ElementsAre(std::pair{1001, bad}, std::pair{2000, first}, std::pair{2001, second}));
+  EXPECT_EQ(all.segments, 2U) << "of some 2,000";
+  EXPECT_EQ(all.end, 2002U);
+  EXPECT_THAT(others(log, 1002).rows,
+              ::testing::ElementsAre(std::pair{2000, first}, std::pair{2001, second}));
+  EXPECT_THAT(others(log, 2001).rows, ::testing::ElementsAre(std::pair{2001, second}));
+  EXPECT_EQ(others(log, 2002).end, 2002U);
+  EXPECT_EQ(others(log, 0, 1).end, 1003U) << "it ends behind the first segment that has some";
+  const Others one = others(log, 0, 1000, 1);
+  EXPECT_EQ(one.rows.size(), 1U);
+  EXPECT_EQ(one.end, 2000U) << "the first row that was refused";
+}
+
+TEST(ResultLogTest, ALookForOthersEndsAfterSoManySegments) {
+  const std::string large(4096, 'x');
+  ResultLog log;
+  for (std::uint64_t i = 0; i < ResultLog::kMostPassed + 5; ++i) append(log, {{i, JobStatus::kOk, large}});
+  const Others found = others(log, 0);
+  EXPECT_EQ(found.end, ResultLog::kMostPassed);
+  EXPECT_EQ(others(log, found.end).end, ResultLog::kMostPassed + 5);
 }
 
 TEST(ResultLogTest, ARefusedRowIsNotConsumed) {

@@ -1,0 +1,103 @@
+// The failures of a batch: reading them alone, and queueing some of them again.
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/index_ranges.h"
+#include "core/batch/batch.h"
+#include "tests/support/batch_fixture.h"
+
+namespace locksley {
+namespace {
+
+using ::testing::ElementsAre;
+
+using BatchFailuresTest = testing::BatchFixture;
+
+// RETRY with indexes.
+TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
+  using Answer = Batch::RequeueCheck::Answer;
+  const auto batch = make();
+  batch->jobs_added(6);
+  batch->close();
+  publish(*batch, {{0, JobStatus::kError, "a"},
+                   {1, JobStatus::kError, "b"},
+                   {2, JobStatus::kOk, ""},
+                   {3, JobStatus::kCrashed, "c"},
+                   {4, JobStatus::kOk, ""},
+                   {5, JobStatus::kTimeout, "d"}});
+  ASSERT_TRUE(batch->is_over());
+  const std::vector<IndexRange> wrong{{1, 3}, {4, 5}};
+  EXPECT_EQ(batch->check_requeue(wrong).answer, Answer::kNotFailed);
+  EXPECT_EQ(batch->check_requeue(wrong).job, 2U) << "the first of them";
+  const std::vector<IndexRange> some{{1, 2}, {5, 6}};
+  EXPECT_EQ(batch->check_requeue(some).answer, Answer::kYes);
+  const auto begun = batch->begin_requeue(some);
+  EXPECT_EQ(begun.jobs, 2U);
+  EXPECT_FALSE(batch->is_over());
+  EXPECT_EQ(batch->status().failed, 2U);
+  EXPECT_EQ(batch->status().queued, 2U);
+  EXPECT_TRUE(batch->status().superseded.covers(1, 1));
+  EXPECT_FALSE(batch->status().superseded.covers(0, 0)) << "its failure counts";
+  EXPECT_EQ(batch->requeue(), some);
+  const BatchStep& step = journal.steps.back();
+  EXPECT_TRUE(step.is_base);
+  EXPECT_EQ(step.requeued, some);
+  EXPECT_THAT(step.failed, ElementsAre(IndexRange{0, 1}, IndexRange{3, 4}));
+  EXPECT_EQ(count_of(step.ended), 4U);
+  EXPECT_EQ(step.superseded, 0U);
+  EXPECT_THAT(step.superseded_jobs, ElementsAre(SupersededJobs{{1, 2}, 6}, SupersededJobs{{5, 6}, 6}));
+  EXPECT_EQ(batch->attempt(1), 2U);
+  EXPECT_EQ(batch->attempt(0), 1U);
+  EXPECT_EQ(batch->check_requeue(some).answer, Answer::kNotFailed) << "they are queued";
+  publish(*batch, {{1, JobStatus::kOk, "good"}, {5, JobStatus::kTimeout, "again"}});
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(batch->status().failed, 3U);
+  EXPECT_EQ(batch->failed_jobs(), (std::vector<IndexRange>{{0, 1}, {3, 4}, {5, 6}}));
+  EXPECT_THAT(journal.steps.back().superseded_jobs, ::testing::SizeIs(2)) << "the last step has all";
+  EXPECT_FALSE(batch->status().superseded.covers(7, 5)) << "its later failure counts";
+  // All that have failed: the list is not needed any more.
+  EXPECT_EQ(batch->begin_requeue().jobs, 3U);
+  batch->requeue();
+  EXPECT_EQ(batch->status().superseded.below, 8U);
+  EXPECT_EQ(batch->status().superseded.ranges(), 0U);
+}
+
+TEST_F(BatchFailuresTest, ARetryOfSomeJobsWhileTheBatchRunsIsNoNewBeginning) {
+  const auto batch = make();
+  batch->jobs_added(4);
+  publish(*batch, {{0, JobStatus::kError, ""}, {1, JobStatus::kError, ""}});
+  const std::vector<IndexRange> some{{0, 1}};
+  EXPECT_EQ(batch->begin_requeue(some).jobs, 1U);
+  EXPECT_EQ(batch->begin_requeue(some).jobs, 0U) << "one at a time";
+  publish(*batch, {{2, JobStatus::kError, ""}});
+  EXPECT_EQ(journal.steps.back().superseded_jobs.size(), 0U)
+      << "nothing is queued again before the second half";
+  EXPECT_EQ(batch->requeue(), some);
+  EXPECT_FALSE(journal.steps.back().is_base);
+  EXPECT_TRUE(journal.steps.back().failed.empty());
+  EXPECT_EQ(batch->failed_jobs(), (std::vector<IndexRange>{{1, 3}}));
+  EXPECT_EQ(batch->status().failed, 2U);
+}
+
+TEST_F(BatchFailuresTest, RowsThatAreNotOkAreReadWithTheirPlaces) {
+  const auto batch = make();
+  batch->jobs_added(4);
+  publish(*batch, {{0, JobStatus::kOk, "a"}, {1, JobStatus::kOk, "b"}});
+  publish(*batch, {{2, JobStatus::kError, "c"}, {3, JobStatus::kCancelled, "d"}});
+  std::vector<std::pair<std::uint64_t, std::string>> found;
+  const auto take = [&](std::uint64_t place, const ResultRow& row) {
+    found.emplace_back(place, row.output);
+    return true;
+  };
+  EXPECT_EQ(batch->read_others(0, take), 4U);
+  EXPECT_THAT(found, ElementsAre(std::pair(2, "c"), std::pair(3, "d")));
+  ASSERT_TRUE(batch->others_in_memory(0, 10).has_value());
+  EXPECT_EQ(batch->others_in_memory(0, 10)->end, 4U);
+}
+
+}  // namespace
+}  // namespace locksley

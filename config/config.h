@@ -101,6 +101,7 @@ struct Limits {
   Bytes max_payload = mebibytes(64);
   Bytes max_command = gibibytes(1);
   std::uint64_t max_queued_jobs = 100'000'000;
+  std::uint64_t max_customers = 100'000;                    // of a user, that have settings of their own
   Limit max_queued_bytes = auto_limit(gibibytes(8).count);  // payloads in memory
   Limit max_result_bytes = auto_limit(gibibytes(4).count);  // results in memory
   Limit max_record_bytes = auto_limit(gibibytes(2).count);  // what is known of batches besides these
@@ -109,6 +110,7 @@ struct Limits {
   Duration open_timeout = std::chrono::hours{1};            // of an open batch without its client
   Bytes output_buffer = mebibytes(64);                      // unread replies of one connection
   Limit client_memory = auto_limit(gibibytes(2).count);     // replies and subscriptions of all connections
+  Bytes max_log_bytes = mebibytes(64);                      // standard error of running jobs
   bool operator==(const Limits&) const = default;
 };
 
@@ -118,11 +120,27 @@ enum class Durability {
   kNone,   // accepted means passed to the operating system
 };
 
+// What holds the rows of the store.
+enum class StoreEngine {
+  kRocksdb,     // part of the daemon, in a folder
+  kPostgresql,  // a server, which another daemon can take over
+};
+
+// What makes sure that a row of a server is not lost with one machine.
+enum class Replication {
+  kRequired,  // a synchronous standby: the daemon refuses a server without one
+  kProvider,  // the storage below the server
+  kNone,      // nothing: one machine's disk
+};
+
 struct Store {
   std::string path = "./locksley-data";  // "": memory only
   Durability durability = Durability::kFsync;
   Duration retention = std::chrono::hours{24};  // of finished batches
   Limit max_bytes = auto_limit();               // 0: limited only by age
+  StoreEngine engine = StoreEngine::kRocksdb;
+  std::string url = {};  // of the server, for kPostgresql, which needs no path; may have a password
+  Replication replication = Replication::kRequired;
   bool operator==(const Store&) const = default;
 };
 
@@ -176,6 +194,8 @@ struct Lane {
 // A handler outside the daemon. Exactly one of command, worker and plugin is set; none of them: only remote workers run
 // its jobs.
 struct Handler {
+  // Its payloads are commands: the handler of `exec: true` (lanes.h), which is none of the file's.
+  bool runs_payloads = false;
   std::vector<std::string> command;  // program and arguments: one process for each job
   std::vector<std::string> worker;   // program and arguments: long-lived processes
   std::string plugin;                // shared object
@@ -196,6 +216,7 @@ struct Handler {
   // Only for workers and plugins with `isolate`: a process is replaced after this many jobs, or when it uses
   // more memory than this; 0: never.
   std::uint64_t max_jobs = 0;
+  std::uint32_t worker_protocol = 1;  // only for workers; 2: messages with names, answers in any order
   Bytes max_memory{0};
   Isolate isolate = Isolate::kNo;  // only for plugins
   Remote remote = Remote::kNo;
@@ -210,6 +231,24 @@ enum class CommandGroup {
   kControl,
   kAdmin,  // all batches, other clients, the configuration
   kWork,   // to run other users' jobs, as a remote worker
+};
+
+// What a customer has that CUSTOMER SET has said nothing of.
+struct Customers {
+  std::uint32_t weight = 1;           // share compared with the user's other customers
+  std::uint32_t slots = 0;            // jobs at once; 0: no limit of its own
+  Rate rate{0};                       // of starts; a count of 0: no limit
+  std::uint64_t max_queued_jobs = 0;  // 0: only the limits of the user and of all
+  bool operator==(const Customers&) const = default;
+};
+
+// The same of the customers of one user; what is absent is as Config::customers says.
+struct UserCustomers {
+  std::optional<std::uint32_t> weight = {};
+  std::optional<std::uint32_t> slots = {};
+  std::optional<Rate> rate = {};
+  std::optional<std::uint64_t> max_queued_jobs = {};
+  bool operator==(const UserCustomers&) const = default;
 };
 
 // A user who may log in; the name is also that of the tenant to which the user's batches belong. At least one
@@ -229,6 +268,9 @@ struct User {
   Limit client_memory = auto_limit();
   std::uint64_t max_batches = 0;  // unfinished ones
   Limit max_clients = auto_limit();
+  std::uint32_t slots = 0;  // jobs of the user at once; 0: no limit
+  Rate rate{0};             // of starts; a count of 0: no limit
+  UserCustomers customers;
   bool operator==(const User&) const = default;
 };
 
@@ -261,6 +303,9 @@ struct Process {
   bool operator==(const Process&) const = default;
 };
 
+// Whether clients may bring the commands that they want to have run.
+enum class Exec { kNo, kYes };
+
 struct Shutdown {
   Duration drain_timeout = std::chrono::seconds{30};  // then running jobs are stopped
   bool operator==(const Shutdown&) const = default;
@@ -292,8 +337,10 @@ struct Config {
   Limits limits;
   Store store;
   std::map<std::string, Lane> lanes;        // by name; lanes.h has the lane that is always there
-  std::map<std::string, Handler> handlers;  // by name
-  std::map<std::string, User> users;        // by name; empty: no authentication, clients on loopback only
+  std::map<std::string, Handler> handlers;  // by name; lanes.h has that of `exec`
+  Exec exec = Exec::kNo;
+  Customers customers;
+  std::map<std::string, User> users;  // by name; empty: no authentication, clients on loopback only
   Upstream upstream;
   Metrics metrics;
   Log log;

@@ -123,14 +123,14 @@ class ValueVisitor {
   bool is_in_entry_ = false;
 };
 
-// Lines of YAML.
+// Lines of YAML. A section without a value has none.
 class YamlLines {
  public:
-  void begin_section(std::string_view name) {
-    line(written(name) + ":");
-    ++depth_;
+  void begin_section(std::string_view name) { sections_.push_back(written(name) + ":"); }
+  void end_section() {
+    sections_.pop_back();
+    begun_ = std::min(begun_, sections_.size());
   }
-  void end_section() { --depth_; }
   void value(std::string_view name, const std::string& text) { line(std::string(name) + ": " + text); }
   void derived(std::string_view name, const std::string& text) {
     line(std::string(name) + ": " + std::string(kAuto) + "  # " + text);
@@ -138,10 +138,17 @@ class YamlLines {
   std::string take() { return std::move(text_); }
 
  private:
-  void line(const std::string& content) { text_.append(2 * depth_, ' ').append(content) += '\n'; }
+  void line(const std::string& content) {
+    for (; begun_ < sections_.size(); ++begun_) write(begun_, sections_[begun_]);
+    write(begun_, content);
+  }
+  void write(std::size_t depth, const std::string& content) {
+    text_.append(2 * depth, ' ').append(content) += '\n';
+  }
 
   std::string text_;
-  std::size_t depth_ = 0;
+  std::vector<std::string> sections_;
+  std::size_t begun_ = 0;  // so many of these have their line
 };
 
 // Dotted keys.
@@ -170,12 +177,35 @@ auto walked(const Config& config) {
   return line.take();
 }
 
+// Of `user:password@host` and of `password=…` in the query.
+std::string without_password(std::string url) {
+  constexpr std::string_view kHidden = "***";
+  const std::size_t begin = url.find("://");
+  if (begin == std::string::npos) return url;
+  constexpr std::string_view kQuery = "password=";
+  for (std::size_t at = url.find(kQuery); at != std::string::npos;
+       at = url.find(kQuery, at + kQuery.size())) {
+    if (url[at - 1] != '?' && url[at - 1] != '&' && url[at - 1] != 'l') continue;  // sslpassword, too
+    const std::size_t value = at + kQuery.size();
+    url.replace(value, std::min(url.find('&', value), url.size()) - value, kHidden);
+  }
+  const std::size_t at = url.find('@', begin);
+  const std::size_t colon = url.find(':', begin + 3);
+  if (at != std::string::npos && colon < at) url.replace(colon + 1, at - colon - 1, kHidden);
+  return url;
+}
+
 }  // namespace
+
+Config without_password(Config config) {
+  config.store.url = without_password(std::move(config.store.url));
+  return config;
+}
 
 std::string dump(const Config& config) { return walked<YamlLines>(config); }
 
 std::vector<std::pair<std::string, std::string>> list_values(const Config& config) {
-  return walked<DottedPairs>(config);
+  return walked<DottedPairs>(without_password(config));
 }
 
 }  // namespace locksley::config

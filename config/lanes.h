@@ -29,6 +29,11 @@ bool is_in_lane_of_processes(const Handler& handler);
 // The lane of such a handler.
 std::string lane_of(const Handler& handler);
 
+// The handler that `exec: true` makes.
+inline constexpr std::string_view kExecHandler = "exec";
+// The handlers of the file, and that of `exec: true`, which may use all slots of its lane.
+std::map<std::string, Handler> all_handlers(const Config& config, std::uint32_t pool_workers);
+
 // All lanes of processes, by name. If the section `lanes` does not have `processes`, that lane has as many slots
 // as the pool has workers, or as the largest `concurrency` of its handlers, whichever is more; without handlers it
 // is not there.

@@ -1,3 +1,4 @@
+// Length: one visitor of the schema, with a function for each type of value.
 #include "config/reader.h"
 
 #include <algorithm>
@@ -91,6 +92,13 @@ Parsed<std::string> parse(const Node& node, const TextRule& rule) {
 Parsed<std::string> parse(const Node& node, HashRule) {
   if (auto found = fault_of_hash(node.text)) {
     return std::unexpected(Mismatch{std::string(HashRule::kExpected), "", *std::move(found)});
+  }
+  return node.text;
+}
+
+Parsed<std::string> parse(const Node& node, DatabaseRule) {
+  if (auto found = fault_of_database(node.text)) {
+    return std::unexpected(Mismatch{std::string(DatabaseRule::kExpected), "", *std::move(found)});
   }
   return node.text;
 }
@@ -201,8 +209,24 @@ class Reader {
     if (value.is_auto) value.count = before;
   }
 
+  void key(Key key, Rate& value, const Bounds<Rate>& bounds) {
+    scalar(key, value, describe(bounds), [&](const Node& node) { return parse(node, bounds); });
+  }
+
   void key(Key key, std::optional<Rate>& value, const Bounds<Rate>& bounds) {
     scalar(key, value, describe(bounds), [&](const Node& node) { return parse(node, bounds); });
+  }
+
+  template <std::unsigned_integral T>
+  void key(Key key, std::optional<T>& value, const Bounds<std::uint64_t>& bounds) {
+    std::uint64_t number = 0;
+    bool is_read = false;
+    scalar(key, number, describe(bounds), [&](const Node& node) {
+      const auto parsed = parse(node, bounds);
+      is_read = parsed.has_value();
+      return parsed;
+    });
+    if (is_read) value = static_cast<T>(number);  // the bounds fit the type
   }
 
   void key(Key key, std::string& value, const TextRule& rule) {
@@ -211,6 +235,10 @@ class Reader {
 
   void key(Key key, std::string& value, HashRule rule) {
     scalar(key, value, HashRule::kExpected, [&](const Node& node) { return parse(node, rule); });
+  }
+
+  void key(Key key, std::string& value, DatabaseRule rule) {
+    scalar(key, value, DatabaseRule::kExpected, [&](const Node& node) { return parse(node, rule); });
   }
 
   void key(Key key, Slots& value, const SlotsRule& rule) {

@@ -61,14 +61,20 @@ class RuleChecker final : public PathVisitor {
     }
   }
 
-  void key(Key key, const std::optional<Rate>& value, const Bounds<Rate>& bounds) {
-    if (value) this->key(key, *value, bounds);
+  template <class T, class Rule>
+  void key(Key key, const std::optional<T>& value, const Rule& rule) {
+    if (value) this->key(key, *value, rule);
   }
 
   void key(Key key, const std::string& value, HashRule) {
     if (value.empty()) return;  // absent
     if (const auto found = fault_of_hash(value))
       report(path_to(key), std::string(HashRule::kExpected), *found);
+  }
+
+  void key(Key key, const std::string& value, DatabaseRule) {
+    if (const auto found = fault_of_database(value))
+      report(path_to(key), std::string(DatabaseRule::kExpected), *found);
   }
 
   template <class T>

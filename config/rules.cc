@@ -66,6 +66,21 @@ bool is_url(std::string_view text) {
   return !host.empty() && !has_password && std::ranges::all_of(text, is_printable);
 }
 
+bool is_database(std::string_view text) {
+  std::string_view rest = text;
+  if (rest.starts_with("postgresql://")) {
+    rest.remove_prefix(13);
+  } else if (rest.starts_with("postgres://")) {
+    rest.remove_prefix(11);
+  } else {
+    return false;
+  }
+  const std::string_view authority = rest.substr(0, rest.find_first_of("/?"));
+  const auto is_printable = [](char c) { return c > ' ' && c <= '~'; };
+  // A second @ would be part of the name of a host, which messages show.
+  return std::ranges::count(authority, '@') <= 1 && std::ranges::all_of(text, is_printable);
+}
+
 // The name of a lane may follow it.
 constexpr std::size_t kLongestWorkerName = 128;
 
@@ -92,6 +107,11 @@ std::optional<std::string> outside(const Bounds<T>& bounds, const T& value) {
 }
 
 }  // namespace
+
+std::optional<std::string> fault_of_database(std::string_view text) {
+  if (text.empty() || is_database(text)) return std::nullopt;
+  return "another text, which is not shown because it may have a password";
+}
 
 const TextRule kAddress{"an IPv4 or IPv6 address such as 127.0.0.1", is_address};
 const TextRule kName{"a name of at most 64 letters, digits, - and _", is_name};

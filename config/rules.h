@@ -50,6 +50,14 @@ struct HashRule {
   static constexpr std::string_view kExpected = "the argon2id hash that `locksley hash-password` prints";
 };
 
+// The address of a database, or empty. It may have a password, so it is not shown.
+struct DatabaseRule {
+  static constexpr std::string_view kExpected =
+      "a URL such as postgresql://locksley@db1:5432/locksley; in a password, @ : and / are %40, %3A and %2F";
+};
+// What is wrong with the text, to follow "found"; none if it is such an address.
+std::optional<std::string> fault_of_database(std::string_view text);
+
 // The only rule of an enumeration is its table of words.
 struct WordRule {};
 

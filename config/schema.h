@@ -66,10 +66,25 @@ void visit_handler(Visitor& v, HandlerT& handler) {
     v.key(Key{"network", Change::kFile}, handler.confine.network, WordRule{});
   });
   v.key(Key{"max_jobs", Change::kLive}, handler.max_jobs, Bounds<std::uint64_t>{0, kMostJobs});
+  v.key(Key{"worker_protocol", Change::kLive}, handler.worker_protocol, Bounds<std::uint64_t>{1, 2});
   v.key(Key{"max_memory", Change::kLive}, handler.max_memory, Bounds<Bytes>{Bytes{0}, kMostMemory});
   v.key(Key{"isolate", Change::kFile}, handler.isolate, WordRule{});
   v.key(Key{"remote", Change::kFile}, handler.remote, WordRule{});
   v.key(Key{"max_running", Change::kLive}, handler.max_running, Bounds<std::uint64_t>{0, 1'000'000});
+}
+
+constexpr Bounds<std::uint64_t> kWeight{1, 1'000};
+constexpr Bounds<std::uint64_t> kMostSlots{0, 4'294'967'295};
+constexpr Bounds<Rate> kStarts{Rate{0}, Rate{1'000'000}};
+
+template <class Visitor, class CustomersT>
+void visit_customers(Visitor& v, CustomersT& customers, Change change) {
+  v.section("customers", [&] {
+    v.key(Key{"weight", change}, customers.weight, kWeight);
+    v.key(Key{"slots", change}, customers.slots, kMostSlots);
+    v.key(Key{"rate", change}, customers.rate, kStarts);
+    v.key(Key{"max_queued_jobs", change}, customers.max_queued_jobs, Bounds<std::uint64_t>{0, kMostJobs});
+  });
 }
 
 template <class Visitor, class UserT>
@@ -77,7 +92,7 @@ void visit_user(Visitor& v, UserT& user) {
   using Count = Bounds<std::uint64_t>;
   v.key(Key{"password_hash", Change::kFile}, user.password_hash, HashRule{});
   v.key(Key{"certificate", Change::kFile}, user.certificate, kText);
-  v.key(Key{"weight", Change::kFile}, user.weight, Count{1, 1'000});
+  v.key(Key{"weight", Change::kFile}, user.weight, kWeight);
   v.key(Key{"handlers", Change::kFile}, user.handlers, kNames);
   v.key(Key{"commands", Change::kFile}, user.commands, WordRule{});
   const LimitRule<Bytes> memory{{Bytes{0}, kMostMemory}};
@@ -91,6 +106,9 @@ void visit_user(Visitor& v, UserT& user) {
   v.key(Key{"client_memory", Change::kFile}, user.client_memory, memory);
   v.key(Key{"max_batches", Change::kFile}, user.max_batches, Count{0, kMostJobs});
   v.key(Key{"max_clients", Change::kFile}, user.max_clients, LimitRule<std::uint64_t>{{0, 1'000'000}});
+  v.key(Key{"slots", Change::kFile}, user.slots, kMostSlots);
+  v.key(Key{"rate", Change::kFile}, user.rate, kStarts);
+  visit_customers(v, user.customers, Change::kFile);
 }
 
 template <class Visitor, class TlsT>
@@ -167,6 +185,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"max_payload", Change::kLive}, config.limits.max_payload, Size{Bytes{1}, gibibytes(1)});
     v.key(Key{"max_command", Change::kLive}, config.limits.max_command, Size{kibibytes(1), gibibytes(64)});
     v.key(Key{"max_queued_jobs", Change::kLive}, config.limits.max_queued_jobs, Count{1, kMostJobs});
+    v.key(Key{"max_customers", Change::kLive}, config.limits.max_customers, Count{0, 100'000'000});
     v.key(Key{"max_queued_bytes", Change::kLive}, config.limits.max_queued_bytes,
           LimitRule<Bytes>{{kibibytes(1), kMostMemory}});
     v.key(Key{"max_result_bytes", Change::kLive}, config.limits.max_result_bytes,
@@ -182,8 +201,12 @@ void visit_keys(Visitor& v, ConfigT& config) {
           Size{kibibytes(1), gibibytes(64)});
     v.key(Key{"client_memory", Change::kLive}, config.limits.client_memory,
           LimitRule<Bytes>{{mebibytes(1), kMostMemory}});
+    v.key(Key{"max_log_bytes", Change::kLive}, config.limits.max_log_bytes, Size{kibibytes(4), kMostMemory});
   });
   v.section("store", [&] {
+    v.key(Key{"engine", Change::kRestart}, config.store.engine, WordRule{});
+    v.key(Key{"url", Change::kRestart}, config.store.url, DatabaseRule{});
+    v.key(Key{"replication", Change::kRestart}, config.store.replication, WordRule{});
     v.key(Key{"path", Change::kRestart}, config.store.path, kFileName);
     v.key(Key{"durability", Change::kRestart}, config.store.durability, WordRule{});
     v.key(Key{"retention", Change::kLive}, config.store.retention, Time{Duration{0}, kLongestTime});
@@ -195,6 +218,8 @@ void visit_keys(Visitor& v, ConfigT& config) {
   });
   v.entries(Key{"handlers", Change::kFile}, config.handlers, kName,
             [](auto& inner, auto& handler) { visit_handler(inner, handler); });
+  visit_customers(v, config.customers, Change::kLive);
+  v.key(Key{"exec", Change::kFile}, config.exec, WordRule{});
   v.entries(Key{"users", Change::kFile}, config.users, kName,
             [](auto& inner, auto& user) { visit_user(inner, user); });
   v.section("upstream", [&] {

@@ -27,6 +27,7 @@ class CrossChecker {
     check_sockets();
     check_workers();
     check_limits();
+    check_store();
     for (const auto& [name, lane] : config_.lanes) check_lane("lanes." + name, name, lane);
     check_handlers_of_lanes();
     for (const auto& [name, handler] : config_.handlers) check_handler("handlers." + name, handler);
@@ -36,12 +37,28 @@ class CrossChecker {
                "a password_hash or a certificate", "none");
       }
     }
+    check_exec();
     check_certificates();
     check_http_login();
     check_upstream();
   }
 
  private:
+  void check_exec() {
+    if (config_.exec == Exec::kNo) return;
+    if (!config_.users.empty()) {
+      report("exec", {"exec", "users"},
+             "exec: false where there are users, because each of them could run any command as the daemon's "
+             "user",
+             "true");
+    }
+    const std::string path = "handlers." + std::string(kExecHandler);
+    if (config_.handlers.contains(std::string(kExecHandler))) {
+      report(path, {path, "exec"}, "another name, because exec: true makes a handler of this one",
+             in_quotes(kExecHandler));
+    }
+  }
+
   // A certificate that belongs to two users would log in one of them only.
   void check_certificates() {
     std::map<std::string_view, std::string> paths;  // by common name
@@ -87,6 +104,23 @@ class CrossChecker {
              "a certificate, because payloads and results pass the network; or insecure: true where no "
              "other machine is on the way",
              "none with the address " + shown(workers.address));
+    }
+  }
+
+  void check_store() {
+    const Store& store = config_.store;
+    if (store.engine == StoreEngine::kPostgresql && store.url.empty()) {
+      report("store.url", {"store.url", "store.engine"}, "the URL of the database, with engine: postgresql",
+             "none");
+    }
+    if (store.engine == StoreEngine::kPostgresql) return;
+    if (!store.url.empty()) {
+      report("store.url", {"store.url", "store.engine"}, "engine: postgresql together with a URL",
+             "engine: rocksdb, which is in a folder");
+    }
+    if (store.replication != Replication::kRequired) {
+      report("store.replication", {"store.replication", "store.engine"},
+             "engine: postgresql together with replication", "engine: rocksdb, which is in a folder");
     }
   }
 
@@ -252,6 +286,7 @@ class CrossChecker {
     refuse("limits", handler.limits == usual.limits, runs_processes, processes);
     const bool runs_workers = runs_processes && !has_command;
     refuse("max_jobs", handler.max_jobs == usual.max_jobs, runs_workers, "a worker or an isolated plugin");
+    refuse("worker_protocol", handler.worker_protocol == usual.worker_protocol, has_worker, "a worker");
     refuse("max_memory", handler.max_memory == usual.max_memory, runs_workers,
            "a worker or an isolated plugin");
     refuse("isolate", handler.isolate == usual.isolate, has_plugin, "a plugin");
@@ -342,6 +377,8 @@ void settle_users(Config& config) {
     if (runs_processes(handler) && handler.user.empty()) handler.user = config.process.user;
   }
 }
+
+bool has_store(const Store& store) { return store.engine == StoreEngine::kPostgresql || !store.path.empty(); }
 
 bool serves_remote_workers(const Config& config) {
   return std::ranges::any_of(config.handlers,

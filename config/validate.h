@@ -21,6 +21,9 @@ void settle_users(Config& config);
 // was built in code. The problems name no file.
 std::vector<Problem> check(const Config& config, const Origins& origins = {});
 
+// Whether batches are stored anywhere but in memory.
+bool has_store(const Store& store);
+
 // Whether the port for remote workers is to be opened: a handler is `remote`.
 bool serves_remote_workers(const Config& config);
 

@@ -21,6 +21,15 @@ constexpr auto words(Durability) {
                     Word{"none", Durability::kNone}};
 }
 
+constexpr auto words(StoreEngine) {
+  return std::array{Word{"rocksdb", StoreEngine::kRocksdb}, Word{"postgresql", StoreEngine::kPostgresql}};
+}
+
+constexpr auto words(Replication) {
+  return std::array{Word{"required", Replication::kRequired}, Word{"provider", Replication::kProvider},
+                    Word{"none", Replication::kNone}};
+}
+
 constexpr auto words(Input) {
   return std::array{Word{"stdin", Input::kStdin}, Word{"argument", Input::kArgument},
                     Word{"file", Input::kFile}};
@@ -41,6 +50,8 @@ constexpr auto words(Plain) {
 }
 
 constexpr auto words(Remote) { return std::array{Word{"false", Remote::kNo}, Word{"true", Remote::kYes}}; }
+
+constexpr auto words(Exec) { return std::array{Word{"false", Exec::kNo}, Word{"true", Exec::kYes}}; }
 
 constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, Word{"false", Network::kNo}}; }
 

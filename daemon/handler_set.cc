@@ -92,9 +92,10 @@ std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
   for (const auto& handler : set->builtins_) {
     set->directory_.add({.handler = *handler, .lane = cpu, .kind = "builtin"});
   }
-  auto changes = prepare_handlers({}, config.handlers);
+  const std::map<std::string, config::Handler> handlers = config::all_handlers(config, ring.parallelism);
+  auto changes = prepare_handlers({}, handlers);
   HandlerChanges only_plugins;
-  for (const auto& [name, settings] : config.handlers) {
+  for (const auto& [name, settings] : handlers) {
     if (runs_in_process(settings)) only_plugins.changes[name].settings = settings;
   }
   auto loaded = set->load({}, changes ? *changes : only_plugins);

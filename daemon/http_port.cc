@@ -77,6 +77,11 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     read_account_metrics(server.state().batches().registry().tenants(), scheduler_metrics_.labelled_tenants(),
                          families);
   });
+  metrics_.add([&server](Families& families) {
+    Family logs = Family::gauge("locksley_log_bytes", "Standard error of running jobs, in memory.");
+    logs.add({}, server.state().log_bytes());
+    std::move(logs).move_to(families);
+  });
   if (const Store* const store = parts.store) {
     metrics_.add([store](Families& families) { read_store_metrics(*store, families); });
     health_.watch_store([store] { return store->failing_since(); });

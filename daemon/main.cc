@@ -40,6 +40,7 @@
 #include "daemon/server/server.h"
 #include "daemon/service.h"
 #include "daemon/startup.h"
+#include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/context.h"
 #include "daemon/upstream_part.h"
@@ -193,7 +194,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
       .with("workers", counts.workers)
       .with("handlers", handlers->directory().entries().size())
       .with("config", config_file.empty() ? "(defaults)" : config_file)
-      .with("store", store == nullptr ? "memory" : config.store.path)
+      .with("store", store == nullptr ? "memory" : store->place())
       .with("durability", store == nullptr ? "none" : config::word_of(config.store.durability))
       .write(*log, spdlog::level::info);
 
@@ -289,6 +290,10 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
 }
 
 int repair(const config::Config& config) {
+  if (config.store.engine != config::StoreEngine::kRocksdb) {
+    std::fputs("--repair: the store is a database on a server, which has tools of its own\n", stderr);
+    return kExitConfig;
+  }
   if (config.store.path.empty()) {
     std::fputs("--repair: store.path is empty, so there is nothing to repair\n", stderr);
     return kExitConfig;
@@ -299,7 +304,7 @@ int repair(const config::Config& config) {
     std::fprintf(stderr, "%s\n", dropped.error().c_str());
     return kExitConfig;
   }
-  if (auto repaired = Store::repair(store_options(config)); !repaired) {
+  if (auto repaired = repair_embedded({config.store.path, config.store.durability, nullptr}); !repaired) {
     std::fprintf(stderr, "%s\n", repaired.error().c_str());
     return kExitUnavailable;
   }
@@ -339,7 +344,7 @@ int run(int argc, char** argv) {
     for (const std::string& warning : config::lane_warnings(config)) {
       std::fprintf(stderr, "warning: %s\n", warning.c_str());
     }
-    std::fputs(config::dump(config).c_str(), stdout);
+    std::fputs(config::dump(config::without_password(config)).c_str(), stdout);
     return kExitOk;
   }
   if (parsed.command_line->repair) return repair(config);

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/lanes.h"
 #include "config/load.h"
 #include "core/sync/mutex.h"
 #include "core/sync/thread_annotations.h"
@@ -106,11 +107,12 @@ void Reconfiguration::begin_next() {
   auto reload = requests_.front().read();
   if (!reload) return end(std::unexpected(std::move(reload.error())));
   config::derive_limits(reload->effective, parts_.machine);
-  const std::map<std::string, config::Handler>& before = parts_.server.config().handlers;
-  if (reload->effective.handlers == before) return prepared(std::move(*reload), HandlerChanges{});
+  const std::map<std::string, config::Handler> before = handlers_of(parts_.server.config());
+  std::map<std::string, config::Handler> after = handlers_of(reload->effective);
+  if (after == before) return prepared(std::move(*reload), HandlerChanges{});
   // Not joined: it may wait for a plugin that hangs, and that must not keep the process from ending.
-  std::thread([mailbox = mailbox_, before, reload = std::move(*reload)]() mutable {
-    auto changes = prepare_handlers(before, reload.effective.handlers);
+  std::thread([mailbox = mailbox_, before, after = std::move(after), reload = std::move(*reload)]() mutable {
+    auto changes = prepare_handlers(before, after);
     mailbox->post(std::move(reload), std::move(changes));
   }).detach();
 }
@@ -130,7 +132,7 @@ void Reconfiguration::prepared(config::Reload reload,
   if (!changes) std::ranges::move(changes.error(), std::back_inserter(problems));
   // Last, because loading a plugin runs its code.
   if (problems.empty()) {
-    if (auto loaded = parts_.handlers.load(parts_.server.config().handlers, *changes); !loaded) {
+    if (auto loaded = parts_.handlers.load(handlers_of(parts_.server.config()), *changes); !loaded) {
       problems = std::move(loaded.error());
     }
   }
@@ -166,6 +168,10 @@ void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
 
 std::uint32_t Reconfiguration::workers_of(const config::Config& config) const {
   return std::max(config.pool.workers != 0 ? config.pool.workers : usable_cpus(), parts_.pool.reserved() + 1);
+}
+
+std::map<std::string, config::Handler> Reconfiguration::handlers_of(const config::Config& config) const {
+  return config::all_handlers(config, workers_of(config));
 }
 
 void Reconfiguration::set_workers(const config::Config& config) {

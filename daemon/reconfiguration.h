@@ -4,6 +4,7 @@
 #include <deque>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -86,6 +87,8 @@ class Reconfiguration {
   void take(const config::Reload& reload, HandlerChanges changes, std::vector<Commit> commits)
       LOCKSLEY_REQUIRES(kIoThread);
   std::uint32_t workers_of(const config::Config& config) const;
+  // With that of `exec`.
+  std::map<std::string, config::Handler> handlers_of(const config::Config& config) const;
   void set_workers(const config::Config& config);
   void end(const Result& result);
 

@@ -7,19 +7,21 @@
 #include <filesystem>
 #include <system_error>
 
+#include "config/validate.h"
 #include "daemon/base/cpu_count.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/memory_size.h"
 #include "daemon/handler_set.h"
 #include "daemon/privileges.h"
 #include "daemon/store/disk_space.h"
+#include "daemon/store/embedded/embedded_engine.h"
 
 namespace locksley::daemon {
 
 config::Machine this_machine(const config::Config& config) {
   namespace fs = std::filesystem;
   config::Machine machine{.memory = {usable_memory_bytes()}, .disk = {0}};
-  if (config.store.path.empty()) return machine;
+  if (config.store.path.empty() || config.store.engine != config::StoreEngine::kRocksdb) return machine;
   std::error_code failed;
   // The folder is made later: its space is that of the one above it that exists.
   fs::path place = fs::absolute(config.store.path, failed);
@@ -74,20 +76,20 @@ std::expected<void, std::string> lower_privileges(const Privileges& privileges, 
   if (!privileges.will_drop()) return {};
   auto kept = handlers.processes().keep_root_for_others(privileges.user(), handlers.program_users());
   if (!kept) return kept;
-  if (!config.store.path.empty()) {
+  if (!config.store.path.empty() && config.store.engine == config::StoreEngine::kRocksdb) {
     if (auto made = privileges.make_folder(config.store.path); !made) return made;
   }
   return privileges.lower();
 }
 
-Store::Options store_options(const config::Config& config) {
-  return {.path = config.store.path, .durability = config.store.durability};
+Store::Options store_options(const config::Config& config, const std::shared_ptr<spdlog::logger>& /*log*/) {
+  return {.path = config.store.path, .durability = config.store.durability, .engine = embedded_engine()};
 }
 
 std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
                                                               const std::shared_ptr<spdlog::logger>& log) {
-  if (config.store.path.empty()) return nullptr;
-  return Store::open(store_options(config), log);
+  if (!config::has_store(config.store)) return nullptr;
+  return Store::open(store_options(config, log), log);
 }
 
 }  // namespace locksley::daemon

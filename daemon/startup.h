@@ -84,7 +84,8 @@ void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log);
 std::expected<void, std::string> lower_privileges(const Privileges& privileges, HandlerSet& handlers,
                                                   const config::Config& config);
 
-Store::Options store_options(const config::Config& config);
+// The one place that knows which engine the store has.
+Store::Options store_options(const config::Config& config, const std::shared_ptr<spdlog::logger>& log);
 // Null: the configuration names no store.
 std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
                                                               const std::shared_ptr<spdlog::logger>& log);

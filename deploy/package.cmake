@@ -6,7 +6,8 @@
 install(TARGETS locksley_asio locksley_proto locksley_client EXPORT locksley-client COMPONENT client
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY proto/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/locksley/proto COMPONENT client
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h"
+  PATTERN python EXCLUDE PATTERN node EXCLUDE)
 install(EXPORT locksley-client NAMESPACE locksley:: FILE locksley-client-targets.cmake DESTINATION ${config_folder}
   COMPONENT client)
 

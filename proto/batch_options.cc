@@ -13,6 +13,10 @@ bool is_lower_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
+bool is_printable_word(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c > 32 && c < 127; });
+}
+
 // Appends the words of one option, if it differs from its default.
 class WordWriter {
  public:
@@ -78,8 +82,17 @@ std::string_view to_string(Keep keep) {
 }
 
 bool is_valid_batch_id(std::string_view id) {
-  return !id.empty() && id.size() <= BatchOptions::kMaxIdBytes &&
-         std::ranges::all_of(id, [](char c) { return c > 32 && c < 127; });
+  return !id.empty() && id.size() <= BatchOptions::kMaxIdBytes && is_printable_word(id);
+}
+
+bool is_valid_customer(std::string_view name) {
+  return !name.empty() && name.size() <= BatchOptions::kMaxCustomerBytes && is_printable_word(name);
+}
+
+bool is_valid_customer_text(std::string_view text) {
+  constexpr std::size_t kUserAndSlash = 65;
+  return !text.empty() && text.size() <= kUserAndSlash + BatchOptions::kMaxCustomerBytes &&
+         is_printable_word(text);
 }
 
 bool is_valid_batch_name(std::string_view name) {

@@ -33,6 +33,7 @@ struct AfterBatch {
 struct BatchOptions {
   static constexpr std::size_t kMaxIdBytes = 128;
   static constexpr std::size_t kMaxNameBytes = 256;
+  static constexpr std::size_t kMaxCustomerBytes = 128;
   static constexpr std::uint32_t kMaxWeight = 1000;
   // Ten years: far longer than any use, far below any overflow.
   static constexpr std::chrono::milliseconds kMaxDuration = std::chrono::hours(24 * 3650);
@@ -43,6 +44,7 @@ struct BatchOptions {
 
   std::string id;  // empty: the daemon chooses
   std::string name;
+  std::string customer;  // as the client says it: of an admin user/name; empty: the one of the empty name
   std::uint32_t weight = 1;
   std::optional<std::chrono::milliseconds> timeout;   // of one job; absent: the handler's
   std::optional<std::chrono::milliseconds> deadline;  // of the batch, from its acceptance
@@ -63,6 +65,10 @@ struct BatchOptions {
 bool is_valid_batch_id(std::string_view id);
 // True for at most 256 bytes without control characters.
 bool is_valid_batch_name(std::string_view name);
+// True for 1 to 128 printable ASCII characters without a space.
+bool is_valid_customer(std::string_view name);
+// True for what may name a customer: the name, or user/name with a user of at most 64 characters.
+bool is_valid_customer_text(std::string_view text);
 // True for version 00 of https://www.w3.org/TR/trace-context/.
 bool is_valid_traceparent(std::string_view text);
 
@@ -124,6 +130,7 @@ namespace internal {
 inline constexpr std::uint64_t kMaxMilliseconds = BatchOptions::kMaxDuration.count();
 inline constexpr std::uint64_t kMaxSeconds = kMaxMilliseconds / 1000;
 inline constexpr std::string_view kIdExpected = "1 to 128 printable ASCII characters without spaces";
+inline constexpr std::string_view kCustomerExpected = kIdExpected;
 
 }  // namespace internal
 
@@ -134,7 +141,9 @@ inline constexpr auto kBatchOptions = std::to_array<BatchOption>({
      TextValue{&BatchOptions::id, is_valid_batch_id, internal::kIdExpected}},
     {"NAME", "text", "name", "Name of the batch for people",
      TextValue{&BatchOptions::name, is_valid_batch_name, "at most 256 bytes without control characters"}},
-    {"WEIGHT", "weight", "weight", "Share compared with the tenant's other batches, 1 to 1000",
+    {"FOR", "customer", "for", "The customer for whom the jobs are: customers of a user share worker time by their weights",
+     TextValue{&BatchOptions::customer, is_valid_customer_text, internal::kCustomerExpected}},
+    {"WEIGHT", "weight", "weight", "Share compared with the customer's other batches, 1 to 1000",
      NumberValue{&BatchOptions::weight, 1, BatchOptions::kMaxWeight}},
     {"TIMEOUT", "timeout-ms", "timeout", "Longest time for one job; default: the handler's",
      DurationValue{&BatchOptions::timeout, 1, internal::kMaxMilliseconds}},

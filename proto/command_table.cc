@@ -90,6 +90,20 @@ constexpr ArgumentDoc kRetry[] = {
     {.name = "index", .type = Type::kInteger, .optional = true, .multiple = true},
 };
 constexpr ArgumentDoc kWeight[] = {{.name = "id"}, {.name = "weight", .type = Type::kInteger}};
+constexpr ArgumentDoc kSlots[] = {{.name = "id"}, {.name = "slots", .type = Type::kInteger}};
+constexpr ArgumentDoc kCustomerName[] = {{.name = "customer"}};
+constexpr ArgumentDoc kCustomerSet[] = {
+    {.name = "customer"},
+    {.name = "weight", .type = Type::kInteger, .token = "WEIGHT", .optional = true},
+    {.name = "slots", .type = Type::kInteger, .token = "SLOTS", .optional = true},
+    {.name = "rate", .token = "RATE", .optional = true},
+    {.name = "max-jobs", .type = Type::kInteger, .token = "MAXJOBS", .optional = true},
+};
+constexpr ArgumentDoc kCustomerList[] = {
+    {.name = "pattern", .token = "MATCH", .optional = true},
+    {.name = "cursor", .type = Type::kInteger, .token = "CURSOR", .optional = true},
+    {.name = "count", .type = Type::kInteger, .token = "COUNT", .optional = true},
+};
 constexpr ArgumentDoc kResults[] = {
     {.name = "id"},
     {.name = "cursor", .type = Type::kInteger, .token = "FROM", .optional = true},
@@ -98,9 +112,22 @@ constexpr ArgumentDoc kResults[] = {
     {.name = "discard", .type = Type::kPureToken, .token = "DISCARD", .optional = true},
     {.name = "failed", .type = Type::kPureToken, .token = "FAILED", .optional = true},
 };
+constexpr ArgumentDoc kJob[] = {{.name = "id"}, {.name = "index", .type = Type::kInteger}};
+constexpr ArgumentDoc kLog[] = {
+    {.name = "id"},
+    {.name = "index", .type = Type::kInteger},
+    {.name = "offset", .type = Type::kInteger, .token = "FROM", .optional = true},
+    {.name = "timeout-ms", .type = Type::kInteger, .token = "BLOCK", .optional = true},
+};
+constexpr ArgumentDoc kRunning[] = {
+    {.name = "id", .optional = true},
+    {.name = "count", .type = Type::kInteger, .token = "COUNT", .optional = true},
+};
 constexpr ArgumentDoc kList[] = {
     {.name = "state", .token = "STATE", .optional = true},
     {.name = "pattern", .token = "MATCH", .optional = true},
+    {.name = "customer", .token = "FOR", .optional = true},
+    {.name = "handler", .token = "HANDLER", .optional = true},
     {.name = "cursor", .type = Type::kInteger, .token = "CURSOR", .optional = true},
     {.name = "count", .type = Type::kInteger, .token = "COUNT", .optional = true},
 };
@@ -162,6 +189,7 @@ constexpr CommandSpec kCommands[] = {
      "Closes an open batch, so that no jobs can be added; returns its number of jobs", kId},
     {Id::kCommand, "command", 1, kNoMaximum, kNoFlags, Group::kConnection, "Describes the commands"},
     {Id::kConfig, "config", 2, kNoMaximum, kBlocking, Group::kConnection, "Commands about the configuration"},
+    {Id::kCustomer, "customer", 2, kNoMaximum, kNoFlags, Group::kConnection, "Commands about customers"},
     {Id::kDiscard, "discard", 1, 1, kEndsMulti, Group::kConnection, "Drops the commands queued since MULTI"},
     {Id::kEcho, "echo", 2, 2, kNoFlags, Group::kConnection, "Returns the given string", kMessage},
     {Id::kExec, "exec", 1, 1, kBlocking | kEndsMulti, Group::kConnection,
@@ -175,7 +203,11 @@ constexpr CommandSpec kCommands[] = {
      "Chooses the protocol version; may also authenticate and name the connection", kHello},
     {Id::kInfo, "info", 1, kMaxNames, kNoFlags, Group::kConnection,
      "Returns information and counters of the daemon, as text", kInfo},
-    {Id::kList, "list", 1, 9, kNoFlags, Group::kRead, "Lists batches, newest first", kList},
+    {Id::kJob, "job", 3, 3, kBlocking, Group::kRead,
+     "Returns what is known of one job: its payload, its output, where it ran, when and for how long", kJob},
+    {Id::kList, "list", 1, 13, kNoFlags, Group::kRead, "Lists batches, newest first", kList},
+    {Id::kLog, "log", 3, 7, kBlocking, Group::kRead,
+     "Returns what a job has written to standard error, from an offset on", kLog},
     {Id::kMulti, "multi", 1, 1, kNotInMulti, Group::kConnection, "Queues the commands that follow until EXEC"},
     {Id::kOpen, "open", 2, kNoMaximum, kWrite, Group::kSubmit, "Opens a batch that jobs are added to", kOpen},
     {Id::kPause, "pause", 2, 2, kWrite, Group::kControl, "Pauses a batch: no more of its jobs start until RESUME", kId},
@@ -194,7 +226,11 @@ constexpr CommandSpec kCommands[] = {
      "Queues the failed jobs of a batch again, or those with the given indexes; returns their number", kRetry},
     {Id::kRun, "run", 3, kNoMaximum, kWrite | kBlocking | kNotInMulti, Group::kSubmit,
      "Runs jobs, waits, and returns their results in the order of the jobs", kRun},
+    {Id::kRunning, "running", 1, 4, kBlocking, Group::kRead, "Lists the jobs that run, those that have run for longest first",
+     kRunning},
     {Id::kSelect, "select", 2, 2, kNoFlags, Group::kConnection, "Accepts database 0, as there is no other", kSelect},
+    {Id::kSlots, "slots", 3, 3, kWrite, Group::kControl,
+     "Changes how many jobs of a batch may run at once; 0: no bound", kSlots},
     {Id::kStatus, "status", 2, 2, kNoFlags, Group::kRead, "Returns the state and the counts of a batch", kId},
     {Id::kSubmit, "submit", 3, kNoMaximum, kWrite, Group::kSubmit,
      "Submits a batch of jobs for a handler; returns its id", kSubmit},
@@ -238,6 +274,14 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kConfigReload, Id::kConfig, "reload", 2, 2, Group::kAdmin, "Reads the configuration file again"},
     {Sub::kConfigSet, Id::kConfig, "set", 4, kNoMaximum, Group::kAdmin,
      "Changes values until the configuration file is read again", kSettings},
+    {Sub::kCustomerDel, Id::kCustomer, "del", 3, 3, Group::kControl,
+     "Drops the settings of a customer; returns whether it had any", kCustomerName},
+    {Sub::kCustomerGet, Id::kCustomer, "get", 3, 3, Group::kRead,
+     "Returns the settings, the counts and the share of a customer", kCustomerName},
+    {Sub::kCustomerList, Id::kCustomer, "list", 2, 8, Group::kRead,
+     "Lists the customers that have settings or unfinished batches, newest first", kCustomerList},
+    {Sub::kCustomerSet, Id::kCustomer, "set", 3, 11, Group::kControl,
+     "Sets the weight and the caps of a customer; what is not named stays", kCustomerSet},
     {Sub::kHandlerRestart, Id::kHandler, "restart", 3, 3, Group::kAdmin,
      "Replaces the processes of a handler one by one, each after its jobs; returns their number", kHandlerName},
 };

@@ -27,6 +27,10 @@ std::string needs(std::string_view what, std::string_view expected, std::string_
   return text + ", found '" + printable(found) + "'";
 }
 
+std::string glob_is_too_long(std::string_view found) {
+  return needs("option 'MATCH'", "at most " + std::to_string(kMaxGlobBytes) + " bytes", found);
+}
+
 // `kind`: what the integer counts, such as " of milliseconds"; empty: nothing that needs a word.
 std::expected<std::uint64_t, std::string> parse_number(std::string_view what, std::string_view found,
                                                        std::uint64_t least, std::uint64_t most,
@@ -106,9 +110,13 @@ std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments
   ListCommand result;
   std::string_view state;
   std::string_view match;
+  std::string_view customer;
+  std::string_view handler;
   std::array options = {
       ValueOption{"STATE", 0, 0, nullptr, &state},
       ValueOption{"MATCH", 0, 0, nullptr, &match},
+      ValueOption{"FOR", 0, 0, nullptr, &customer},
+      ValueOption{"HANDLER", 0, 0, nullptr, &handler},
       ValueOption{"CURSOR", 0, kMaxCursor, &result.cursor, nullptr},
       ValueOption{"COUNT", 1, ListCommand::kMaxCount, &result.count, nullptr},
   };
@@ -123,11 +131,13 @@ std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments
     }
     result.state = *found;
   }
-  if (match.size() > kMaxGlobBytes) {
-    return std::unexpected(
-        needs("option 'MATCH'", "at most " + std::to_string(kMaxGlobBytes) + " bytes", match));
-  }
+  if (match.size() > kMaxGlobBytes) return std::unexpected(glob_is_too_long(match));
   if (options[1].is_seen) result.match = match;
+  if (!customer.empty() && !is_valid_customer_text(customer)) {
+    return std::unexpected(needs("option 'FOR'", internal::kCustomerExpected, customer));
+  }
+  if (options[2].is_seen) result.customer = customer;
+  if (options[3].is_seen) result.handler = handler;
   return result;
 }
 
@@ -145,6 +155,59 @@ std::expected<WeightCommand, std::string> parse_weight(const ArgumentList& argum
   const auto weight = parse_number("weight", arguments[2], 1, BatchOptions::kMaxWeight);
   if (!weight) return std::unexpected(weight.error());
   return WeightCommand{arguments[1], static_cast<std::uint32_t>(*weight)};
+}
+
+std::expected<SlotsCommand, std::string> parse_slots(const ArgumentList& arguments) {
+  const auto slots = parse_number("slots", arguments[2], 0, BatchOptions::kMaxCount);
+  if (!slots) return std::unexpected(slots.error());
+  return SlotsCommand{arguments[1], static_cast<std::uint32_t>(*slots)};
+}
+
+std::expected<CustomerSetCommand, std::string> parse_customer_set(const ArgumentList& arguments) {
+  CustomerSetCommand result{arguments[2], {}};
+  std::uint64_t weight = 0;
+  std::uint64_t slots = 0;
+  std::uint64_t max_jobs = 0;
+  std::string_view rate;
+  std::array options = {
+      ValueOption{"WEIGHT", 1, BatchOptions::kMaxWeight, &weight, nullptr},
+      ValueOption{"SLOTS", 0, BatchOptions::kMaxCount, &slots, nullptr},
+      ValueOption{"RATE", 0, 0, nullptr, &rate},
+      ValueOption{"MAXJOBS", 0, CustomerSettings::kMaxJobs, &max_jobs, nullptr},
+  };
+  if (auto parsed = parse_options(arguments, 3, options); !parsed) {
+    return std::unexpected(std::move(parsed.error()));
+  }
+  CustomerSettings& changes = result.changes;
+  if (options[0].is_seen) changes.weight = static_cast<std::uint32_t>(weight);
+  if (options[1].is_seen) changes.slots = static_cast<std::uint32_t>(slots);
+  if (options[2].is_seen) {
+    changes.rate = parse_customer_rate(rate);
+    if (!changes.rate) {
+      return std::unexpected(needs("option 'RATE'",
+                                   "a rate such as 20/s, 300/m or 5/h, with a count of at most " +
+                                       std::to_string(CustomerSettings::kMaxRate) + ", or 0",
+                                   rate));
+    }
+  }
+  if (options[3].is_seen) changes.max_jobs = max_jobs;
+  return result;
+}
+
+std::expected<CustomerListCommand, std::string> parse_customer_list(const ArgumentList& arguments) {
+  CustomerListCommand result;
+  std::string_view match;
+  std::array options = {
+      ValueOption{"MATCH", 0, 0, nullptr, &match},
+      ValueOption{"CURSOR", 0, kMaxCursor, &result.cursor, nullptr},
+      ValueOption{"COUNT", 1, ListCommand::kMaxCount, &result.count, nullptr},
+  };
+  if (auto parsed = parse_options(arguments, 2, options); !parsed) {
+    return std::unexpected(std::move(parsed.error()));
+  }
+  if (match.size() > kMaxGlobBytes) return std::unexpected(glob_is_too_long(match));
+  if (options[0].is_seen) result.match = match;
+  return result;
 }
 
 std::expected<AddatCommand, std::string> parse_addat(const ArgumentList& arguments) {
@@ -172,6 +235,40 @@ std::expected<RetryCommand, std::string> parse_retry(const ArgumentList& argumen
     const auto index = parse_number("the index of a job", arguments[at], 0, kMaxCursor);
     if (!index) return std::unexpected(index.error());
     result.indexes.push_back(*index);
+  }
+  return result;
+}
+
+std::expected<JobCommand, std::string> parse_job(const ArgumentList& arguments) {
+  const auto index = parse_number("the index of a job", arguments[2], 0, kMaxCursor);
+  if (!index) return std::unexpected(index.error());
+  return JobCommand{arguments[1], *index};
+}
+
+std::expected<LogCommand, std::string> parse_log(const ArgumentList& arguments) {
+  const auto job = parse_job(arguments);
+  if (!job) return std::unexpected(job.error());
+  LogCommand result{.id = job->id, .index = job->index};
+  std::uint64_t block = 0;
+  std::array options = {
+      ValueOption{"FROM", 0, kMaxCursor, &result.from, nullptr},
+      ValueOption{"BLOCK", 0, kMaxMilliseconds, &block, nullptr, kOfMilliseconds},
+  };
+  if (auto parsed = parse_options(arguments, 3, options); !parsed) {
+    return std::unexpected(std::move(parsed.error()));
+  }
+  if (options[1].is_seen) result.block = milliseconds(block);
+  return result;
+}
+
+std::expected<RunningCommand, std::string> parse_running(const ArgumentList& arguments) {
+  RunningCommand result;
+  // With an even number of words there is an id before the option.
+  const bool has_id = arguments.size() % 2 == 0;
+  if (has_id) result.id = arguments[1];
+  std::array options = {ValueOption{"COUNT", 1, RunningCommand::kMaxCount, &result.count, nullptr}};
+  if (auto parsed = parse_options(arguments, has_id ? 2 : 1, options); !parsed) {
+    return std::unexpected(std::move(parsed.error()));
   }
   return result;
 }

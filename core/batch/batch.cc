@@ -40,6 +40,7 @@ Batch::Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSour
       journal_(std::move(journal)),
       result_charge_(options_.results),
       weight_(options_.weight),
+      slots_(options_.slots),
       submitted_at_(unix_milliseconds()) {}
 
 BatchStatus Batch::status() const {
@@ -64,6 +65,7 @@ BatchStatus Batch::status() const {
   result.started_at = started_at_;
   result.finished_at = finished_at_;
   result.weight = weight_;
+  result.slots = slots_;
   // [batch-hold] relaxed: written under the mutex that is held.
   result.holds = holds_.load(std::memory_order_relaxed);
   result.paused = has(result.holds, Hold::kCommand);
@@ -99,6 +101,7 @@ void Batch::restore(const BatchHistory& history) {
   cancelled_ = history.cancelled;
   stop_reason_ = history.stop_reason;
   weight_ = history.weight;
+  if (history.slots) slots_ = *history.slots;
   submitted_at_ = history.submitted_at;
   started_at_ = history.started_at;
   finished_at_ = history.finished_at;
@@ -113,6 +116,7 @@ void Batch::restore(const BatchHistory& history) {
   failed_unread_ = history.failed_unread;
   failed_jobs_ = failed_unread_ ? ended_.failed() : count_of(failed_);
   for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
+  for (const NotedJob& each : history.notes) notes().set(each.index, each.text);
   log_.begin_at(history.rows, history.result_bytes, history.discarded, history.discarded_bytes);
   // [batch-stop] relaxed: no other thread has the batch yet.
   stopping_.store(cancelled_, std::memory_order_relaxed);
@@ -157,6 +161,11 @@ void Batch::jobs_withdrawn(std::uint64_t count) {
 void Batch::set_weight(std::uint32_t weight) {
   const MutexLock lock(mutex_);
   weight_ = weight;
+}
+
+void Batch::set_slots(std::uint32_t slots) {
+  const MutexLock lock(mutex_);
+  slots_ = slots;
 }
 
 void Batch::set_hold(Hold hold) {
@@ -248,8 +257,9 @@ void Batch::executor_left(std::uint32_t executors) {
 }
 
 bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                    std::vector<IndexRange> indexes, OnFailure on_failure) {
-  if (ended.failed() != 0) return publish_failures(ended, rows, row_count, std::move(indexes), on_failure);
+                    std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
+  if (ended.failed() != 0)
+    return publish_failures(ended, rows, row_count, std::move(indexes), on_failure, ran);
   if (options_.keep == Keep::kNone) row_count = 0;
   bool too_many_failures = false;
   {
@@ -274,7 +284,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     append_range(failed_, range);
     failed_jobs_ += range.size();
   }
-  if (retries_ != nullptr) forget_attempts(publication);
+  if (retries_ != nullptr || notes_ != nullptr) forget_attempts(publication);
   ResultLog::Slice slice = log_.append(std::move(prepared));
   charge_results();
   const bool too_many_failures =
@@ -285,6 +295,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     step.ended = std::move(publication.indexes);
     step.failed = std::move(publication.failed);
     step.job_attempts = std::move(publication.job_attempts);
+    step.notes = std::move(publication.notes);
     record(std::move(step), std::move(slice));
   }
   if (over) announce_end();
@@ -339,6 +350,11 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
   // later.
   if (finished_at_ != 0 && !cancelled_) list_failed(step);
   if (finished_at_ != 0 && superseded_.jobs != nullptr) step.superseded_jobs = *superseded_.jobs;
+  if (notes_ != nullptr && (finished_at_ != 0 || step.is_base)) {
+    // Those of jobs that may run again.
+    const bool are_none = !step.is_base && (cancelled_ || failed_jobs_ == 0);
+    step.notes = are_none ? std::vector<NotedJob>() : notes_->all();
+  }
   journal_->record(std::move(step));
 }
 

@@ -15,6 +15,7 @@
 
 #include "core/base/job.h"
 #include "core/batch/batch_journal.h"
+#include "core/batch/job_notes.h"
 #include "core/batch/payload.h"
 #include "core/batch/result_log.h"
 #include "core/batch/retries.h"
@@ -55,10 +56,11 @@ struct BatchOptions {
   std::string id;    // unique among live batches; the caller guarantees that
   std::string name;  // for people
   std::string tenant = "default";
+  std::string customer = {};      // of the tenant; empty: the one of all batches that name none
   std::string queue_tenant = {};  // whose share of worker time it takes, where that is not the tenant's
   std::string trace;              // W3C traceparent, passed to handlers unchanged
   std::uint32_t weight = 1;       // relative to the tenant's other batches
-  std::uint32_t slots = 0;        // most jobs at once; 0: no limit
+  std::uint32_t slots = 0;        // most jobs at once, at first; 0: no limit
   std::uint64_t max_fails = 0;    // cancel the rest after so many failed jobs; 0: never
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;             // of a failed job, before its failure becomes its result
@@ -75,6 +77,7 @@ struct BatchStatus {
   std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
   std::int64_t submitted_at, started_at, finished_at;  // Unix milliseconds, 0 = not yet
   std::uint32_t weight;
+  std::uint32_t slots;             // most jobs at once; 0: no limit
   bool paused;                     // by a command
   Holds holds;                     // all reasons why it is held
   std::uint64_t rows;              // of results
@@ -104,6 +107,8 @@ class BatchObserver {
 };
 
 // The record of a batch, and the only place that counts its jobs.
+//
+// Length: one record under one mutex, most of which is what its callers must know; its parts have files of their own.
 //
 // Owned by shared_ptr: the registry of batches holds one, and the ring holds one while the batch
 // has jobs to run or running jobs. The last holder destroys it, never under a lock.
@@ -199,6 +204,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The jobs that have failed for good, ascending. If these are very many ranges, or if the batch
   // lacks_failed_jobs(), one range that has them all: sorting them would take milliseconds.
   std::vector<IndexRange> failed_jobs() const;
+  // What a job has said of itself last, in this attempt or the one before; empty: nothing. One load, unless a job of the
+  // batch has made a note: then a lock and a look-up.
+  std::string note(std::uint64_t index) const;
+  // The job, which runs, has made this note. The journal gets it at once, so the caller does not set very many. False:
+  // JobNotes has no room for it.
+  bool set_note(std::uint64_t index, std::string_view text);
+  // As JobNotes::alone().
+  IndexRange alone_with_note(IndexRange jobs) const;
+  // Whether the job has failed for good. None if that is not known without looking for long.
+  std::optional<bool> has_failed(std::uint64_t index) const;
   // Whether it was restored without the list of its failed jobs (BatchHistory::failed_unread). Then begin_requeue()
   // queues no job before set_failed_jobs() has brought the list: disjoint ranges in any order, and how many jobs they
   // have. Returns false, without effect, if that is not as many as have failed, or if the list is there already.
@@ -228,6 +243,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // No more jobs will come. Ends the batch if all its jobs have ended.
   void close();
   void set_weight(std::uint32_t weight);
+  void set_slots(std::uint32_t slots);
   // The gate of its lane to which it belongs: BatchOptions::gate, or as Lane::hand_over() has changed it.
   GateId gate() const {
     const MutexLock lock(mutex_);
@@ -259,9 +275,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // says that none is kept. Failed jobs that have retries left do not end: they wait for their next
   // attempt. Returns true if this publication made the number of failures reach max_fails: the
   // caller then cancels the rest. kNoRetries: failed jobs end, whatever retries they have left.
+  // Rows of failed jobs that have no facts get those of `ran`, where it is not null. The notes in rows of failed jobs are
+  // kept for the next attempts.
   enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
+  struct Ran {
+    std::string_view worker;
+    Nanoseconds began;  // not later than the jobs
+  };
   [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                             std::vector<IndexRange> indexes, OnFailure on_failure = OnFailure::kRetry);
+                             std::vector<IndexRange> indexes, OnFailure on_failure = OnFailure::kRetry,
+                             const Ran* ran = nullptr);
   // Returns jobs whose next attempt is due, of about `most` failures. The caller puts them into the ring, or
   // records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
@@ -314,10 +337,15 @@ class Batch : public std::enable_shared_from_this<Batch> {
     std::vector<IndexRange> indexes;        // of jobs that ended, for the journal
     std::vector<IndexRange> failed;         // part of these
     std::vector<JobAttempts> job_attempts;  // of jobs that will be retried
+    std::vector<NotedJob> notes = {};       // of failed jobs
   };
   // publish() where at least one job failed.
   bool publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                        std::vector<IndexRange> indexes, OnFailure on_failure) LOCKSLEY_EXCLUDES(mutex_);
+                        std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran)
+      LOCKSLEY_EXCLUDES(mutex_);
+  // The same rows, in which failed jobs have facts.
+  std::vector<std::byte> with_facts(std::span<const std::byte> rows, std::uint64_t row_count,
+                                    const Ran& ran) const;
   // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
   // The others go into publication.failed.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
@@ -337,6 +365,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Returns the same as publish().
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   Retries& retries() LOCKSLEY_REQUIRES(mutex_);
+  JobNotes& notes() LOCKSLEY_REQUIRES(mutex_);
   // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue these again.
   void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);
 
@@ -359,6 +388,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool cancelled_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   ResultAccount::Charge result_charge_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint32_t weight_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint32_t slots_ LOCKSLEY_GUARDED_BY(mutex_);
   GateId gate_ LOCKSLEY_GUARDED_BY(mutex_) = options_.gate;
   std::string stop_reason_ LOCKSLEY_GUARDED_BY(mutex_);
   std::int64_t submitted_at_ LOCKSLEY_GUARDED_BY(mutex_);
@@ -382,6 +412,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried
+  std::unique_ptr<JobNotes> notes_ LOCKSLEY_GUARDED_BY(mutex_);   // null until a job makes a note
 
   // Written under mutex_, read by any thread: see the functions that read them.
   std::atomic<bool> over_{false};
@@ -389,6 +420,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::atomic<bool> aborting_{false};
   std::atomic<Holds> holds_{0};
   std::atomic<bool> has_retries_{false};  // retries_ is not null
+  std::atomic<bool> has_notes_{false};    // notes_ is not null
   // Set by the thread that queues a notification, cleared by the one that takes it from the queue.
   std::atomic<bool> changed_{false};
 };

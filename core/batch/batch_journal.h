@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
+#include "core/batch/job_notes.h"
 #include "core/batch/result_log.h"
 #include "core/batch/retries.h"
 #include "core/batch/superseded_rows.h"
@@ -46,6 +48,8 @@ struct BatchStep {
   std::vector<JobAttempts> job_attempts;  // of jobs that failed and will be retried
   // SupersededRows::jobs, in a step that changes it, and in the last one; else empty.
   SupersededList superseded_jobs;
+  // Notes that jobs have made since the last step; in the last step, and in one that is_base: all notes.
+  std::vector<NotedJob> notes;
   ResultLog::Slice rows;       // immutable; may be read by any thread for as long as it is held
   std::weak_ptr<Batch> batch;  // for Batch::drop_rows_before(), once the rows can be read from the journal
   // State after this step:
@@ -95,7 +99,8 @@ struct BatchHistory {
   bool paused = false;
   std::string stop_reason;  // of a cancelled batch
   std::uint32_t weight = 1;
-  std::uint32_t attempt = 1;  // attempt number of the jobs that have not ended
+  std::optional<std::uint32_t> slots = {};  // none: those of its options
+  std::uint32_t attempt = 1;                // attempt number of the jobs that have not ended
   EndedJobs totals;
   std::uint64_t rows = 0;
   std::uint64_t result_bytes = 0;     // of all rows, discarded ones included
@@ -109,6 +114,7 @@ struct BatchHistory {
   std::vector<IndexRange> failed;  // disjoint
   bool failed_unread = false;      // `failed` is left out: Batch::set_failed_jobs() says them before a retry
   std::vector<JobAttempts> job_attempts;  // of jobs that may run again; disjoint
+  std::vector<NotedJob> notes;            // of jobs that may run again
   std::int64_t submitted_at = 0;
   std::int64_t started_at = 0;
   std::int64_t finished_at = 0;

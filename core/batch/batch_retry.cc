@@ -8,6 +8,7 @@
 #include "core/base/index_ranges.h"
 #include "core/batch/batch.h"
 #include "core/batch/handler.h"
+#include "core/batch/job_facts.h"
 
 namespace locksley {
 namespace {
@@ -67,12 +68,24 @@ std::vector<IndexRange> Batch::failed_jobs() const {
   return sorted(std::move(all));
 }
 
+std::optional<bool> Batch::has_failed(std::uint64_t index) const {
+  const auto is_in = [index](std::span<const IndexRange> ranges) {
+    return std::ranges::any_of(
+        ranges, [index](const IndexRange& range) { return index >= range.low && index < range.high; });
+  };
+  const MutexLock lock(mutex_);
+  const std::span<const IndexRange> more =
+      all_failed_ != nullptr ? std::span(*all_failed_) : std::span<IndexRange>();
+  if (failed_unread_ || failed_.size() + more.size() > kMostScattered) return std::nullopt;
+  return is_in(failed_) || is_in(more);
+}
+
 std::uint64_t Batch::failure_bytes() const {
   std::size_t ranges = failed_.capacity();
   if (all_failed_ != nullptr) ranges += all_failed_->capacity();
   if (requeued_ != nullptr) ranges += requeued_->capacity();
   return ranges * sizeof(IndexRange) + superseded_.memory_bytes() +
-         (retries_ != nullptr ? retries_->memory_bytes() : 0);
+         (retries_ != nullptr ? retries_->memory_bytes() : 0) + (notes_ != nullptr ? notes_->bytes() : 0);
 }
 
 bool Batch::lacks_failed_jobs() const {
@@ -90,10 +103,18 @@ bool Batch::set_failed_jobs(std::shared_ptr<const std::vector<IndexRange>> range
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                             std::vector<IndexRange> indexes, OnFailure on_failure) {
+                             std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
   std::vector<IndexRange> failed;  // in the order of completion
-  for_each_row(rows, row_count, [&](const ResultHead& head, std::size_t) {
-    if (is_failure(head.status)) append_range(failed, {head.index, head.index + 1});
+  std::vector<NotedJob> noted;
+  std::vector<std::byte> more;
+  if (ran != nullptr) rows = more = with_facts(rows, row_count, *ran);
+  for_each_row(rows, row_count, [&](const ResultHead& head, std::size_t at) {
+    if (!is_failure(head.status)) return;
+    append_range(failed, {head.index, head.index + 1});
+    if (head.has_facts == 0) return;
+    const auto* text = reinterpret_cast<const char*>(rows.data() + at + sizeof head);
+    const auto facts = decode_facts(head.row({text, head.length}).facts);
+    if (facts && !facts->note.empty()) noted.push_back({head.index, std::string(facts->note)});
   });
   const bool has_rows = options_.keep != Keep::kNone;
   Publication publication{.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}};
@@ -103,6 +124,9 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
   std::vector<IndexRange> again;
   {
     const MutexLock lock(mutex_);
+    for (NotedJob& each : noted) {
+      if (notes().set(each.index, each.text)) publication.notes.push_back(std::move(each));
+    }
     if (options_.retries == 0 || cancelled_ || on_failure == OnFailure::kNoRetries) {
       publication.failed = std::move(failed);
     } else {
@@ -129,7 +153,7 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
     for_each_row(rows, row_count, [&](const ResultHead& head, std::size_t at) {
       if (!is_failure(head.status) || !contains(again, head.index)) return;
       const auto* text = reinterpret_cast<const char*>(rows.data() + at + sizeof head);
-      observer_->attempt_failed(*this, head.index, head.status, {text, head.length});
+      observer_->attempt_failed(*this, head.index, head.status, head.row({text, head.length}).output);
     });
   }
   notify_observer();
@@ -169,13 +193,14 @@ std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> fail
 }
 
 void Batch::forget_attempts(const Publication& publication) {
-  if (publication.failed.empty()) {
-    for (const IndexRange& range : publication.indexes) retries_->forget(range);
-    return;
-  }
-  for (const IndexRange& range : difference(sorted(publication.indexes), sorted(publication.failed))) {
-    retries_->forget(range);
-  }
+  const auto forget = [this](std::span<const IndexRange> jobs) LOCKSLEY_REQUIRES(mutex_) {
+    for (const IndexRange& range : jobs) {
+      if (retries_ != nullptr) retries_->forget(range);
+      if (notes_ != nullptr) notes_->forget(range);
+    }
+  };
+  if (publication.failed.empty()) return forget(publication.indexes);
+  forget(difference(sorted(publication.indexes), sorted(publication.failed)));
 }
 
 std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now, std::size_t most) {

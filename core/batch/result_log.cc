@@ -33,6 +33,15 @@ std::uint64_t visit_runs(const ResultLog::Chunk& chunk, std::uint64_t skip, std:
 
 }  // namespace
 
+ResultRow ResultHead::with_facts(std::uint64_t index, JobStatus status, std::string_view bytes) {
+  std::uint32_t length = 0;
+  if (bytes.size() < kFactsLength) return {index, status, bytes};
+  std::memcpy(&length, bytes.data() + bytes.size() - kFactsLength, kFactsLength);
+  const std::size_t before = bytes.size() - kFactsLength;
+  if (length > before) return {index, status, bytes};
+  return {index, status, bytes.substr(0, before - length), bytes.substr(before - length, length)};
+}
+
 ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::uint64_t rows,
                                        bool has_others) {
   Prepared prepared{nullptr, bytes, rows, has_others};
@@ -227,7 +236,7 @@ std::uint64_t ResultLog::visit(std::span<const Segment> segments, std::uint64_t 
       if (row >= first) {
         if (consumed == max_rows) return consumed;
         const auto* text = reinterpret_cast<const char*>(at + sizeof head);
-        if (!visit({head.index, head.status, {text, head.length}})) return consumed;
+        if (!visit(head.row({text, head.length}))) return consumed;
         ++consumed;
       }
       at += ResultHead::bytes_of(head.length);

@@ -17,22 +17,36 @@
 
 namespace locksley {
 
-// One row: the job's index, its status, and its output or the text of its error. `output` is valid
-// during the visit only.
+// One row: the job's index, its status, its output or the text of its error, and what is known of how it ran
+// (core/batch/job_facts.h; empty: nothing). The views are valid during the visit only.
 struct ResultRow {
   std::uint64_t index;
   JobStatus status;
   std::string_view output;
+  std::string_view facts = {};
 };
 
-// A row in memory: this head, then `length` bytes of output, padded so that the next head is
-// aligned. Workers write rows in this form, so that a publication is one copy of bytes, without
-// work for each row.
+// A row in memory: this head, then `length` bytes, padded so that the next head is aligned. The bytes are the output;
+// with `has_facts`, then the facts, then how many bytes the facts have, in kFactsLength bytes. Workers write rows in this
+// form, so that a publication is one copy of bytes, without work for each row.
 struct ResultHead {
   std::uint64_t index;
   std::uint32_t length;
   JobStatus status;
-  std::uint8_t unused[3];
+  std::uint8_t has_facts;  // 0 or 1
+  std::uint8_t unused[2] = {};
+
+  static constexpr std::size_t kFactsLength = sizeof(std::uint32_t);
+  static constexpr std::size_t kLongest = ~std::uint32_t{0};  // of `length`
+  static void append_facts_length(std::string& facts) {
+    const auto length = static_cast<std::uint32_t>(facts.size());
+    facts.append(reinterpret_cast<const char*>(&length), sizeof length);
+  }
+  // Splits the bytes of a row with facts. They are its output where they are damaged.
+  static ResultRow with_facts(std::uint64_t index, JobStatus status, std::string_view bytes);
+  ResultRow row(std::string_view bytes) const {
+    return has_facts != 0 ? with_facts(index, status, bytes) : ResultRow{index, status, bytes};
+  }
 
   static constexpr std::size_t bytes_of(std::size_t length) {
     return (sizeof(ResultHead) + length + alignof(ResultHead) - 1) & ~(alignof(ResultHead) - 1);

@@ -14,6 +14,7 @@ ExternalExecutor::~ExternalExecutor() {
 
 bool ExternalExecutor::begin_turn(std::uint64_t most, std::size_t most_bytes, const GateSet* gates) {
   check(!has_turn(), "an executor begins a turn in the middle of another");
+  in_any_order_ = false;
   while (turn_.try_claim(ClaimFilter::kAny, most, gates)) {
     first_ = turn_.left().low;
     fetched_ = started_ = ended_ = 0;
@@ -49,30 +50,109 @@ std::optional<ExternalJob> ExternalExecutor::start_job() {
   if (started_ >= fetched_ || batch().is_stopping() || batch().is_held() || batch().is_at_result_limit()) {
     return std::nullopt;
   }
-  if (started_ == ended_) job_began_ = steady_now();
+  const bool is_oldest = started_ == ended_;
+  if (is_oldest) job_began_ = steady_now();
   const ExternalJob job{first_ + started_, payloads_[started_]};
   ++started_;
+  if (in_any_order_) {
+    auto& shown = shown_[job.index];
+    shown = std::make_unique<ShownJob>(lane_.running());
+    shown->begin(batch(), job.index, batch().attempt(job.index), steady_now(), worker_, has_line_notes_);
+  } else if (is_oldest) {
+    show(job_began_);
+  }
   return job;
 }
 
-void ExternalExecutor::end_job(JobStatus status, std::string_view output) {
+void ExternalExecutor::allow_any_order() {
+  check(started_ == 0, "a turn is in any order from its first job on");
+  in_any_order_ = true;
+  not_ended_ = {};
+  not_ended_.add(turn_.left());
+  turn_.set_left({});
+}
+
+ShownJob* ExternalExecutor::running(std::uint64_t index) const {
+  const auto found = shown_.find(index);
+  return found == shown_.end() ? nullptr : found->second.get();
+}
+
+std::vector<std::uint64_t> ExternalExecutor::running_indexes() const {
+  std::vector<std::uint64_t> indexes;
+  indexes.reserve(shown_.size());
+  for (const auto& [index, job] : shown_) indexes.push_back(index);
+  return indexes;
+}
+
+void ExternalExecutor::end_job(std::uint64_t index, JobStatus status, std::string_view output) {
+  end_in_any_order(index, status, output, std::nullopt);
+}
+
+void ExternalExecutor::end_in_any_order(std::uint64_t index, JobStatus status, std::string_view output,
+                                        std::optional<std::int32_t> exit_status) {
+  const auto shown = shown_.find(index);
+  check(shown != shown_.end(), "a job ends that does not run");
+  const Nanoseconds now = steady_now();
+  writer_.begin_burst(index);
+  writer_.begin_job(index);
+  writer_.write(output);
+  facts_.clear();
+  shown->second->append_facts(now, exit_status, facts_);
+  writer_.end_job(status, facts_);
+  published_.push_back(std::move(shown->second));
+  shown_.erase(shown);
+  ++ended_;
+  (void)not_ended_.take({index, index + 1});
+  turn_.count_executed(1);
+  if (status == JobStatus::kOk) turn_.note_ended_well();
+  batch().handler().stats.job_duration.observe(now - job_began_);
+  job_began_ = now;
+}
+
+void ExternalExecutor::show(Nanoseconds since) {
+  const std::uint64_t index = first_ + ended_;
+  running_.begin(batch(), index, batch().attempt(index), since, worker_, has_line_notes_);
+}
+
+void ExternalExecutor::end_job(JobStatus status, std::string_view output,
+                               std::optional<std::int32_t> exit_status) {
   check(ended_ < started_, "a job ends that was not started");
+  if (in_any_order_) return end_in_any_order(shown_.begin()->first, status, output, exit_status);
+  const Nanoseconds now = steady_now();
   writer_.begin_job(first_ + ended_);
   writer_.write(output);
-  writer_.end_job(status);
+  if (running_.is_begun()) {
+    facts_.clear();
+    running_.append_facts(now, exit_status, facts_);
+    writer_.end_job(status, facts_);
+  } else {  // its payload could not be read
+    writer_.end_job(status);
+  }
   ++ended_;
   turn_.count_ended(1);
   if (status == JobStatus::kOk) turn_.note_ended_well();
-  const Nanoseconds now = steady_now();
   batch().handler().stats.job_duration.observe(now - job_began_);
   job_began_ = now;
+  if (ended_ < started_) show(now);
 }
 
 void ExternalExecutor::end_turn() {
   const Nanoseconds now = steady_now();
   turn_.set_started(started_);
+  if (ended_ < started_ && running_.is_begun()) running_.save_note();
+  bool hands_back_some = false;
+  if (in_any_order_) {
+    for (const auto& [index, job] : shown_) job->save_note();
+    const std::vector<IndexRange> rest = not_ended_.take_all();
+    hands_back_some = !rest.empty();
+    if (hands_back_some) turn_.give_back(rest);
+  }
   turn_.leave();
-  const bool hands_back = !turn_.left().empty();
+  running_.clear();
+  shown_.clear();
+  published_.clear();
+  if (facts_.capacity() > 2 * JobLog::kMost) std::string().swap(facts_);
+  const bool hands_back = hands_back_some || !turn_.left().empty();
   turn_.settle(now);
   // As in a worker's turn.
   if (scratch_.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(scratch_);

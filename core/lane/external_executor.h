@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/index_set.h"
 #include "core/batch/batch.h"
 #include "core/lane/lane.h"
 #include "core/lane/result_writer.h"
+#include "core/lane/shown_jobs.h"
 #include "core/lane/turn.h"
 
 namespace locksley {
@@ -27,7 +31,7 @@ struct ExternalJob {
 //   ... later, in the order of the starts ...   executor.end_job(JobStatus::kOk, output); executor.publish();
 //   ... when nothing is out ...                 executor.end_turn();
 //
-// Jobs end in the order in which they were started. Jobs that have started, but have not ended at
+// Jobs end in the order in which they were started, unless allow_any_order() was called. Jobs that have started, but have not ended at
 // the end of the turn, go back to the ring with those that have not started: they will run again.
 //
 // Owned by the program that runs the jobs; the lane outlives it. Destroyed between two turns.
@@ -39,7 +43,8 @@ struct ExternalJob {
 // abort.
 class ExternalExecutor {
  public:
-  explicit ExternalExecutor(Lane& lane) : lane_(lane), turn_(lane, writer_, Turn::NoRoom::kGoOn) {}
+  explicit ExternalExecutor(Lane& lane)
+      : lane_(lane), running_(lane.running()), turn_(lane, writer_, Turn::NoRoom::kGoOn) {}
   ~ExternalExecutor();
   ExternalExecutor(const ExternalExecutor&) = delete;
   ExternalExecutor& operator=(const ExternalExecutor&) = delete;
@@ -53,28 +58,63 @@ class ExternalExecutor {
   // The gate of the turn's batch.
   GateId gate() const { return turn_.gate(); }
 
+  // Where the turn's jobs run, as is shown and kept with their results; lives as long as the turn. `has_line_notes`: as
+  // in ShownJob::begin(). Before the first start_job().
+  void set_worker(std::string_view worker, bool has_line_notes) {
+    worker_ = worker;
+    has_line_notes_ = has_line_notes;
+  }
+  // What others can see of the oldest running job, if there is one; in any order, of the one with the lowest index.
+  ShownJob& running() { return in_any_order_ && !shown_.empty() ? *shown_.begin()->second : running_; }
+  // The same of a running job; null: it does not run. In any order only.
+  ShownJob* running(std::uint64_t index) const;
+
+  // The jobs of this turn may end in any order. Before the first start_job().
+  void allow_any_order();
+  // Ascending. In any order only.
+  std::vector<std::uint64_t> running_indexes() const;
+  // A running job has ended. In any order only.
+  void end_job(std::uint64_t index, JobStatus status, std::string_view output);
+
   // The next job, which is running from now on. None: all jobs of the turn have been started, or
   // the batch is to stop or is held.
   std::optional<ExternalJob> start_job();
   // Jobs that have started and not ended.
   std::uint64_t running_jobs() const { return started_ - ended_; }
-  // The oldest running job has ended.
-  void end_job(JobStatus status, std::string_view output);
+  // The oldest running job has ended. What is known of how it ran is kept with its result.
+  void end_job(JobStatus status, std::string_view output,
+               std::optional<std::int32_t> exit_status = std::nullopt);
   // Makes the results of the jobs that have ended visible to all threads.
-  void publish() { turn_.publish(); }
+  void publish() {
+    turn_.publish();
+    published_.clear();
+  }
   // The last job that ended broke the program that runs the jobs: after the turn, no job of the batch
-  // is started until its back-off ends (FairRing::end_backoffs()).
+  // is started until its back-off ends (Lane::end_waits()).
   void note_broken() { turn_.note_broken(); }
   // Ends the turn. All jobs that have not ended go back.
   void end_turn();
 
  private:
   void fetch(std::uint64_t most, std::size_t most_bytes);
+  // The oldest job that has started and not ended runs since then.
+  void show(Nanoseconds since);
+  void end_in_any_order(std::uint64_t index, JobStatus status, std::string_view output,
+                        std::optional<std::int32_t> exit_status);
 
   // Constant.
   Lane& lane_;
 
   // One thread at a time.
+  std::string_view worker_;
+  bool has_line_notes_ = false;
+  ShownJob running_;
+  std::string facts_;
+  // In any order: the jobs of the turn that have not ended, those that run, and those that have ended since publish().
+  bool in_any_order_ = false;
+  IndexSet not_ended_;
+  std::map<std::uint64_t, std::unique_ptr<ShownJob>> shown_;
+  std::vector<std::unique_ptr<ShownJob>> published_;
   ResultWriter writer_;
   Turn turn_;
   // When the oldest running job began: at its start, or at the end of the job before it.

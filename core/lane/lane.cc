@@ -30,10 +30,12 @@ void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRan
 
 void Lane::attach(const std::shared_ptr<Batch>& batch) {
   const BatchOptions& options = batch->options();
+  const BatchStatus status = batch->status();
   ring_.attach(batch->ring_queue(),
                {.tenant = options.queue_tenant.empty() ? options.tenant : options.queue_tenant,
-                .weight = batch->status().weight,
-                .slots = options.slots,
+                .customer = options.customer,
+                .weight = status.weight,
+                .slots = status.slots,
                 .owner = batch.get(),
                 .results = options.results,
                 .is_internal = options.is_internal,
@@ -125,6 +127,23 @@ void Lane::enqueue_close(Batch& batch) { ring_.close(batch.ring_queue(), steady_
 void Lane::set_weight(Batch& batch, std::uint32_t weight) {
   batch.set_weight(weight);
   ring_.set_weight(batch.ring_queue(), weight);
+}
+
+void Lane::set_slots(Batch& batch, std::uint32_t slots) {
+  batch.set_slots(slots);
+  ring_.set_slots(batch.ring_queue(), slots, steady_now());
+  wake();
+}
+
+void Lane::set_tenant_limits(std::string_view tenant, const GroupLimits& limits) {
+  ring_.set_tenant_limits(tenant, limits, steady_now());
+  wake();
+}
+
+void Lane::set_customer_limits(std::string_view tenant, std::string_view customer,
+                               const GroupLimits& limits) {
+  ring_.set_customer_limits(tenant, customer, limits, steady_now());
+  wake();
 }
 
 void Lane::hold(Batch& batch, Hold reason) {
@@ -225,6 +244,7 @@ std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Na
   if (!settled.dropped.empty()) batch.jobs_dropped({&settled.dropped, 1});
   // A place of the batch, or of its gate, may be free, which only a remote executor can use.
   wake_remote();
+  tell_of_wait();
   return settled.claim;
 }
 

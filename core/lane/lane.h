@@ -14,6 +14,7 @@
 
 #include "core/base/histogram.h"
 #include "core/batch/batch.h"
+#include "core/lane/shown_jobs.h"
 #include "core/ring/fair_ring.h"
 #include "core/sync/mutex.h"
 
@@ -59,6 +60,12 @@ class Lane {
   // Called after a batch was told to stop, for executors that do not check Batch::is_stopping() and
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
+
+  // Called by any thread after a wait has begun that ends before all others: the owner of the executors then calls
+  // end_waits() soon, always from one and the same thread, and again at the time that this returns. The pool does so.
+  void on_wait(Wake wait) { wait_ = std::move(wait); }
+  // As FairRing::on_customer().
+  void on_customer(LimitsOfCustomer limits_of) { ring_.on_customer(std::move(limits_of)); }
 
   // From now on `executors` are told, too. Null: no more, though a call of a moment ago may still be on its way. Outlive
   // the lane's last batch. Any time.
@@ -133,6 +140,9 @@ class Lane {
   // ---- Changes, effective at once ----
 
   void set_weight(Batch& batch, std::uint32_t weight);
+  // The batch's cap, queued or running; 0: none. What runs goes on. A claim that others may steal from was made before
+  // the cap, and ends within about a quantum. Calls wake().
+  void set_slots(Batch& batch, std::uint32_t slots);
   // No new jobs of the batch are started while it has at least one reason for a hold. Releasing a
   // reason that the batch does not have has no effect.
   void hold(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
@@ -143,6 +153,10 @@ class Lane {
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
     ring_.set_tenant_weight(tenant, weight);
   }
+  // As FairRing's calls: of a tenant, kept also while it has no batches; and of a customer, without effect on one that is
+  // not in the lane. They count in this lane by itself, and call wake().
+  void set_tenant_limits(std::string_view tenant, const GroupLimits& limits);
+  void set_customer_limits(std::string_view tenant, std::string_view customer, const GroupLimits& limits);
   // Batches whose account of results (BatchOptions::results) was full are served again if it has room
   // now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
   void reopen_tenants() {
@@ -158,13 +172,18 @@ class Lane {
     // [lane-parallelism] relaxed: for display only; nothing follows from a stale value.
     return parallelism_.load(std::memory_order_relaxed);
   }
-  // Batches whose jobs broke an executor are served again if their back-off has ended by now, or, with
-  // Nanoseconds::max(), whenever it would. Returns when the next one ends. Does not call wake(), but tells remote
-  // executors.
-  std::optional<Nanoseconds> end_backoffs(Nanoseconds until) {
-    const auto next = ring_.end_backoffs(until);
+  // Batches whose jobs broke an executor are served again if their back-off has ended by `until`, and those of tenants
+  // and customers whose rate admits a start by then. Returns when the next such wait ends; none: nothing waits so. Does
+  // not call wake(), but tells remote executors.
+  std::optional<Nanoseconds> end_waits(Nanoseconds until) {
+    const auto next = ring_.end_waits(until);
     wake_remote();
     return next;
+  }
+  // All back-offs end at once. As end_waits().
+  void end_backoffs() {
+    ring_.end_backoffs(steady_now());
+    wake_remote();
   }
   void set_quantum(Nanoseconds quantum);
   // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
@@ -216,9 +235,24 @@ class Lane {
   // As FairRing::snapshot() and FairRing::view(), for this moment.
   RingSnapshot snapshot(std::size_t deepest) const { return ring_.snapshot(deepest, steady_now()); }
   QueueView view(const Batch& batch) const { return ring_.view(batch.ring_queue(), steady_now()); }
+  std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer) const {
+    return ring_.customer(tenant, customer, steady_now());
+  }
+  std::vector<CustomerView> customers(std::string_view tenant, const std::string* after,
+                                      std::size_t most) const {
+    return ring_.customers(tenant, after, most, steady_now());
+  }
   // Whether an executor holds jobs of the batch, or is about to. False stays false while the batch
   // is held.
   bool has_claims(const Batch& batch) const { return ring_.has_claims(batch.ring_queue()); }
+
+  // What can be seen of the jobs that run in the lane, outside the pool.
+  ShownJobs& running() { return running_; }
+  const ShownJobs& running() const { return running_; }
+  // Whether the job waits in the lane. None: its queue is in so many parts that looking would take long.
+  std::optional<bool> is_queued(const Batch& batch, std::uint64_t index) const {
+    return ring_.is_queued(batch.ring_queue(), index);
+  }
 
   // ---- For executors ----
 
@@ -227,6 +261,7 @@ class Lane {
   DurationHistogram external_wait;
 
   void wake() {
+    tell_of_wait();
     if (!remote_wanted_.load()) {
       if (wake_) wake_();
       return;
@@ -237,6 +272,10 @@ class Lane {
   }
 
  private:
+  void tell_of_wait() {
+    if (ring_.has_new_wait() && wait_) [[unlikely]]
+      wait_();
+  }
   void tell_to_stop() {
     if (stop_) stop_();
     // [lane-remote] acquire: as in set_remote().
@@ -253,15 +292,21 @@ class Lane {
   // As the ring's calls of these names.
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t max_jobs,
                                  const GateSet* gates) {
-    return ring_.try_claim(now, filter, max_jobs, gates);
+    std::optional<Claim> claim = ring_.try_claim(now, filter, max_jobs, gates);
+    tell_of_wait();
+    return claim;
   }
   std::optional<Claim> try_claim(Nanoseconds now, const ClaimRequest& request) {
-    return ring_.try_claim(now, request);
+    std::optional<Claim> claim = ring_.try_claim(now, request);
+    tell_of_wait();
+    return claim;
   }
   Charge join(Batch& batch, Nanoseconds now) { return ring_.join(batch.ring_queue(), now); }
   std::optional<FairRing::Reclaimed> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width,
                                              Nanoseconds now) {
-    return ring_.reclaim(batch.ring_queue(), wanted, width, now);
+    auto reclaimed = ring_.reclaim(batch.ring_queue(), wanted, width, now);
+    tell_of_wait();
+    return reclaimed;
   }
   void charge_so_far(Batch& batch, Charge& charged, Nanoseconds service, Nanoseconds now) {
     ring_.charge_so_far(batch.ring_queue(), charged, service, now);
@@ -282,14 +327,16 @@ class Lane {
   // Constant.
   const std::string name_;
 
-  // Constant after on_work() and on_stop().
+  // Constant after on_work(), on_stop() and on_wait().
   Wake wake_;
   Wake stop_;
+  Wake wait_;
 
   // Null: no remote workers serve the lane.
   std::atomic<RemoteExecutors*> remote_{nullptr};
 
   // Guards itself.
+  ShownJobs running_;
   FairRing ring_;
 
   // Guards nothing by itself: it makes the two steps of hold() and of release() (record, then ring)

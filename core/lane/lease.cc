@@ -26,8 +26,7 @@ bool Lease::claim(const LeaseRequest& request) {
     lane_.external_wait.observe(turn_.waited());
     const IndexRange claimed = turn_.left();
     turn_.set_left({});
-    IndexRange alike = batch().same_attempt(claimed);
-    if (request.notes != nullptr) alike = request.notes->alone(batch(), alike);
+    const IndexRange alike = batch().alone_with_note(batch().same_attempt(claimed));
     attempt_ = batch().attempt(alike.low);
     hold({claimed});
     give_back(alike.high);
@@ -115,16 +114,14 @@ std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
   const std::vector<IndexRange> ended = held_.take({first, first + outputs.size()});
   if (ended.empty()) return 0;
   begin();
+  begin_results();
   ResultWriter& writer = buffers_.writer;
-  writer.begin_batch(batch());
+  const Nanoseconds now = steady_now();
   for (const IndexRange& jobs : ended) {
     losses.forget(batch(), jobs);
     writer.begin_burst(jobs.low);
-    for (std::uint64_t index = jobs.low; index < jobs.high; ++index) {
-      writer.begin_job(index);
-      writer.write(outputs[index - first]);
-      writer.end_job(status);
-    }
+    for (std::uint64_t index = jobs.low; index < jobs.high; ++index)
+      end_job(status, index, outputs[index - first], now);
   }
   const std::uint64_t count = count_of(ended);
   turn_.count_executed(count);
@@ -134,15 +131,29 @@ std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
   return count;
 }
 
-void Lease::record(JobStatus status, IndexRange jobs, std::string_view output) {
+void Lease::begin_results() {
+  buffers_.writer.set_worker(std::string(worker_));
+  buffers_.writer.begin_batch(batch(), turn_.began());
+}
+
+void Lease::end_job(JobStatus status, std::uint64_t index, std::string_view output, Nanoseconds now) {
   ResultWriter& writer = buffers_.writer;
-  writer.begin_batch(batch());
+  writer.begin_job(index);
+  writer.write(output);
+  if (shown_ == nullptr) return writer.end_job(status);
+  const auto found = shown_->find(index);
+  if (found == shown_->end()) return writer.end_job(status);
+  buffers_.facts.clear();
+  found->second->append_facts(now, std::nullopt, buffers_.facts);
+  writer.end_job(status, buffers_.facts);
+}
+
+void Lease::record(JobStatus status, IndexRange jobs, std::string_view output) {
+  begin_results();
+  ResultWriter& writer = buffers_.writer;
+  const Nanoseconds now = steady_now();
   writer.begin_burst(jobs.low);
-  for (std::uint64_t index = jobs.low; index < jobs.high; ++index) {
-    writer.begin_job(index);
-    writer.write(output);
-    writer.end_job(status);
-  }
+  for (std::uint64_t index = jobs.low; index < jobs.high; ++index) end_job(status, index, output, now);
   turn_.count_executed(jobs.size());
   turn_.follow_up(writer.end_batch());
 }
@@ -216,8 +227,9 @@ void Lease::end_crashed(std::span<const std::uint64_t> jobs, std::string_view te
     if (!output.empty()) std::memcpy(rows.data() + at + sizeof head, output.data(), output.size());
     append_range(indexes, {index, index + 1});
   }
-  const bool too_many =
-      batch().publish(counts, rows, jobs.size(), std::move(indexes), Batch::OnFailure::kNoRetries);
+  const Batch::Ran ran{worker_, turn_.began()};
+  const bool too_many = batch().publish(counts, rows, jobs.size(), std::move(indexes),
+                                        Batch::OnFailure::kNoRetries, worker_.empty() ? nullptr : &ran);
   turn_.count_executed(jobs.size());
   turn_.follow_up(too_many ? ResultWriter::Outcome::kTooManyFailures : ResultWriter::Outcome::kPublished);
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,10 +12,10 @@
 
 #include "core/base/index_set.h"
 #include "core/batch/batch.h"
-#include "core/lane/job_notes.h"
 #include "core/lane/lane.h"
 #include "core/lane/loss_counts.h"
 #include "core/lane/result_writer.h"
+#include "core/lane/shown_jobs.h"
 #include "core/lane/turn.h"
 
 namespace locksley {
@@ -28,8 +29,6 @@ struct LeaseRequest {
   Nanoseconds quantum{0};   // how long it should take; 0: the lane's
   // Of the lane, which admit remote executors: Lane::set_gate_remote(). Null: all of these.
   const GateSet* gates = nullptr;
-  // A job that has a note is leased alone. Null: there are no notes.
-  const JobNotes* notes = nullptr;
 };
 
 // What the leases of one thread share. None of it is used after a lease's call, except for the payloads.
@@ -37,6 +36,7 @@ struct LeaseBuffers {
   ResultWriter writer;
   std::vector<std::string_view> payloads;
   std::string scratch;
+  std::string facts;
 };
 
 // A turn whose jobs run elsewhere, in any order: the sibling of ExternalExecutor. Any number of leases of one
@@ -62,15 +62,25 @@ struct LeaseBuffers {
 // error of its job. Calls in a wrong order abort.
 class Lease {
  public:
+  // By index.
+  using Shown = std::map<std::uint64_t, std::unique_ptr<ShownJob>>;
+
   Lease(Lane& lane, LeaseBuffers& buffers) : lane_(lane), buffers_(buffers), turn_(lane) {}
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
+  // Where the jobs run, as is kept with the results of some: of failed jobs, and of those in `shown`. Both live as long as
+  // this; any time.
+  void set_worker(std::string_view worker, const Shown* shown) {
+    worker_ = worker;
+    shown_ = shown;
+  }
+
   // ---- Not out ----
 
   // Takes jobs of the batch that is owed most. False: there is nothing to claim. All jobs of a lease have the
-  // same attempt number.
+  // same attempt number; a job that has a note (Batch::note()) is leased alone.
   bool claim(const LeaseRequest& request);
   // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that runs them
   // already: it has lost its connection, or this process is new. At most the ranges that lie within kMostParts
@@ -106,7 +116,7 @@ class Lease {
   // Jobs first, first + 1, … have ended with this status, one for each output. Records those that the lease
   // holds, visible to all threads at once, and returns how many these are. An output that is longer than the batch
   // allows ends its job as an error. Begins the lease. If the last jobs that were recorded have crashed, their batch
-  // backs off from the settlement on (Lane::end_backoffs()).
+  // backs off from the settlement on (Lane::end_waits()).
   std::uint64_t end_jobs(JobStatus status, std::uint64_t first, std::span<const std::string_view> outputs,
                          LossCounts& losses);
   // Jobs that the lease holds, from index `from` on, go back. Returns how many.
@@ -135,6 +145,8 @@ class Lease {
   // False: the payload of the first job cannot be read, and the lease is over.
   bool fetch(std::size_t most_bytes);
   void record(JobStatus status, IndexRange jobs, std::string_view output);
+  void begin_results();
+  void end_job(JobStatus status, std::uint64_t index, std::string_view output, Nanoseconds now);
   // Ends jobs as crashed, without a retry.
   void end_crashed(std::span<const std::uint64_t> jobs, std::string_view text);
   // The first `most` jobs that it holds.
@@ -145,6 +157,8 @@ class Lease {
   LeaseBuffers& buffers_;
 
   // One thread at a time.
+  std::string_view worker_;
+  const Shown* shown_ = nullptr;
   Turn turn_;
   IndexRange range_;
   IndexSet held_;

@@ -13,9 +13,12 @@ ResultWriter::ResultWriter()
 
 ResultWriter::~ResultWriter() = default;
 
-void ResultWriter::begin_batch(Batch& batch) {
+void ResultWriter::begin_batch(Batch& batch, Nanoseconds began) {
   const MutexLock lock(mutex_);
   batch_ = &batch;
+  began_ = began;
+  // [running-index] relaxed: the mutex orders it with the batch.
+  index_.store(kNoJob, std::memory_order_relaxed);
   keep_ = batch.options().keep;
   const std::uint64_t most = batch.options().max_output_bytes;
   most_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
@@ -71,17 +74,15 @@ void ResultWriter::refuse_output() {
         std::to_string(most_output_));
 }
 
-void ResultWriter::end_job(JobStatus status) {
-  if (output_bytes() > most_output_) [[unlikely]] {
-    refuse_output();
-    status = JobStatus::kError;
-  }
+[[gnu::always_inline]] inline void ResultWriter::commit(JobStatus status, bool has_facts) {
   ++ended_;
   if (status != JobStatus::kOk) ++failed_;
   if (keep_ == Keep::kAll || status != JobStatus::kOk) {
-    if (keep_ == Keep::kNone) clear_output();
+    if (keep_ == Keep::kNone && !has_facts) clear_output();
     const auto length = static_cast<std::uint32_t>(output_bytes());
-    ::new (buffer_.get() + row_) ResultHead{index_, length, status, {}};
+    // [running-index] relaxed: this thread writes it.
+    const std::uint64_t index = index_.load(std::memory_order_relaxed);
+    ::new (buffer_.get() + row_) ResultHead{index, length, status, static_cast<std::uint8_t>(has_facts)};
     row_ += ResultHead::bytes_of(length);
     // Room for the next head, so that begin_job() need not check.
     if (row_ + 2 * sizeof(ResultHead) > capacity_) [[unlikely]] {
@@ -93,6 +94,26 @@ void ResultWriter::end_job(JobStatus status) {
   committed_.store(std::uint64_t{ended_} << 32 | failed_, std::memory_order_release);
 }
 
+void ResultWriter::end_job(JobStatus status) {
+  if (output_bytes() > most_output_) [[unlikely]] {
+    refuse_output();
+    status = JobStatus::kError;
+  }
+  commit(status, false);
+}
+
+void ResultWriter::end_job(JobStatus status, std::string& facts) {
+  if (output_bytes() > most_output_) [[unlikely]] {
+    refuse_output();
+    status = JobStatus::kError;
+  }
+  if (keep_ == Keep::kNone) clear_output();
+  ResultHead::append_facts_length(facts);
+  const bool fits = facts.size() <= kLargestOutput - output_bytes();
+  if (fits) write(facts);
+  commit(status, fits);
+}
+
 void ResultWriter::grow(std::size_t size) {
   if (size > kLargestOutput) throw std::length_error("an output of more than 4 GiB");
   // Under the mutex, because a publisher reads the buffer.
@@ -102,6 +123,14 @@ void ResultWriter::grow(std::size_t size) {
   std::memcpy(larger.get(), buffer_.get(), std::min(cursor_, capacity_));
   buffer_ = std::move(larger);
   capacity_ = wanted;
+}
+
+std::optional<ResultWriter::Running> ResultWriter::running() {
+  const MutexLock lock(mutex_);
+  // [running-index] relaxed: that of this batch, since begin_batch() has reset it under the mutex.
+  const std::uint64_t index = index_.load(std::memory_order_relaxed);
+  if (batch_ == nullptr || index == kNoJob) return std::nullopt;
+  return Running{batch_->shared_from_this(), index, began_};
 }
 
 ResultWriter::Outcome ResultWriter::publish() {
@@ -143,7 +172,9 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
         (ended - published_ended_) - (failed - published_failed_);
   }
   const std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
-  const bool too_many = batch_->publish(counts, bytes, rows, take_indexes(ended));
+  const Batch::Ran ran{worker_, began_};
+  const bool too_many = batch_->publish(counts, bytes, rows, take_indexes(ended), Batch::OnFailure::kRetry,
+                                        worker_.empty() ? nullptr : &ran);
   published_ended_ = ended;
   published_failed_ = failed;
   published_row_ = end;

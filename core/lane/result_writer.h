@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/job.h"
@@ -48,7 +51,8 @@ class ResultWriter {
 
   // ---- The executor's thread: batches ----
 
-  void begin_batch(Batch& batch) LOCKSLEY_EXCLUDES(mutex_);
+  // `began`: when the turn did.
+  void begin_batch(Batch& batch, Nanoseconds began = {}) LOCKSLEY_EXCLUDES(mutex_);
   // Jobs low, low + 1, … are run from here on, until the next burst begins. Needed for a batch with
   // a journal, which must know which jobs have ended.
   void begin_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_) {
@@ -62,7 +66,8 @@ class ResultWriter {
   // ---- The executor's thread: jobs ----
 
   void begin_job(std::uint64_t index) {
-    index_ = index;
+    // [running-index] relaxed: for display; the mutex orders it with the batch.
+    index_.store(index, std::memory_order_relaxed);
     cursor_ = row_ + sizeof(ResultHead);
   }
   void write(std::string_view bytes) {
@@ -80,6 +85,20 @@ class ResultWriter {
   // Drops the job's output so far.
   void clear_output() { cursor_ = row_ + sizeof(ResultHead); }
   void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
+  // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with its row. Changes
+  // `facts`.
+  void end_job(JobStatus status, std::string& facts) LOCKSLEY_EXCLUDES(mutex_);
+
+  // Failed jobs without facts get this as the place where they ran. Between batches.
+  void set_worker(std::string name) { worker_ = std::move(name); }
+
+  // [any thread] The job that runs, or ran last in this turn; none between turns.
+  struct Running {
+    std::shared_ptr<Batch> batch;
+    std::uint64_t index = 0;
+    Nanoseconds since{};  // the turn's begin
+  };
+  std::optional<Running> running() LOCKSLEY_EXCLUDES(mutex_);
 
   // Jobs that have ended, but whose results no other thread can see yet.
   std::uint64_t unpublished_jobs() const { return ended_ - published_hint_; }
@@ -110,6 +129,7 @@ class ResultWriter {
   // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
   std::vector<IndexRange> take_indexes(std::uint32_t ended) LOCKSLEY_REQUIRES(mutex_);
   Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
+  void commit(JobStatus status, bool has_facts) LOCKSLEY_EXCLUDES(mutex_);
 
   // The executor's thread. It changes these under mutex_ too, since a publisher reads them under
   // mutex_.
@@ -120,12 +140,17 @@ class ResultWriter {
   bool journaled_ = false;
 
   // The executor's thread alone.
-  std::size_t row_ = 0;     // where the next row begins
-  std::size_t cursor_ = 0;  // where the output of the running job continues
-  std::uint64_t index_ = 0;
+  std::size_t row_ = 0;               // where the next row begins
+  std::size_t cursor_ = 0;            // where the output of the running job continues
   std::uint32_t ended_ = 0;           // jobs since begin_batch()
   std::uint32_t failed_ = 0;          // of those
   std::uint32_t published_hint_ = 0;  // of ended_, published by this thread
+
+  std::string worker_;  // constant during a batch; empty: not known
+
+  // The running job's. Written by the executor's thread, read by any for display. kNoJob: none since begin_batch().
+  static constexpr std::uint64_t kNoJob = ~std::uint64_t{0};
+  std::atomic<std::uint64_t> index_{kNoJob};
 
   // Written by the executor's thread after each job: ended << 32 | not ok. A publisher, who reads
   // it under mutex_, may then read the rows of those jobs.
@@ -133,6 +158,7 @@ class ResultWriter {
 
   Mutex mutex_;
   Batch* batch_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
+  Nanoseconds began_ LOCKSLEY_GUARDED_BY(mutex_){};
   std::uint32_t published_ended_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint32_t published_failed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::size_t published_row_ LOCKSLEY_GUARDED_BY(mutex_) = 0;

@@ -57,7 +57,7 @@ void Turn::begin() {
   step_ = Step::kBegun;
   began_ = steady_now();
   batch_->executor_joined(charged_.width());
-  if (ends_jobs_) writer_->begin_batch(*batch_);
+  if (ends_jobs_) writer_->begin_batch(*batch_, began_);
 }
 
 void Turn::leave() {

@@ -81,7 +81,7 @@ class Turn {
   // So many jobs have begun, where starts are scarce: GateOptions::start_cost.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
   // A job ended with status ok; the last job broke the executor. The ring is told when the turn is
-  // settled: FairRing::end_backoffs().
+  // settled: Lane::end_waits().
   void note_ended_well() { has_ended_well_ = true; }
   void note_broken(bool has_broken = true) { has_broken_ = has_broken; }
   // For an executor from whom jobs are stolen: these are left.
@@ -109,7 +109,9 @@ class Turn {
   bool is_held() const { return batch_ != nullptr; }
   // While it is held:
   Batch& batch() const { return *batch_; }
-  GateId gate() const { return charged_.gate; }
+  GateId gate() const { return charged_.gate(); }
+  // No part of it may be stolen: Charge::is_capped().
+  bool is_capped() const { return charged_.is_capped(); }
   IndexRange left() const { return left_; }
   std::uint64_t executed() const { return executed_; }
   // As how many executors it counts.

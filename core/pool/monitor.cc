@@ -1,6 +1,8 @@
 #include "core/pool/monitor.h"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "core/pool/pool.h"
 #include "core/pool/worker.h"
@@ -23,6 +25,7 @@ void Monitor::run() {
   std::vector<std::uint64_t> last_bursts(Pool::kMaxWorkers, ~std::uint64_t{0});
   unsigned quiet = 0;
   while (!stopping_.load()) {
+    check_waits();
     if (check_workers(last_bursts)) {
       quiet = 0;
     } else if (++quiet >= kQuietPeriodsBeforeSleep) {
@@ -31,12 +34,27 @@ void Monitor::run() {
       AsymmetricBarrier::heavy();
       // A worker that marked itself before the barrier is seen now; one that does later sees that
       // the monitor is asleep.
-      if (!check_workers(last_bursts) && !stopping_.load()) parker_.park();
+      if (!check_workers(last_bursts) && !stopping_.load()) park(std::nullopt);
       asleep_.store(false);
       continue;
     }
-    (void)parker_.park_for(kPeriod);
+    park(kPeriod);
   }
+}
+
+void Monitor::check_waits() {
+  if (!waits_changed_.exchange(false) && (!next_wait_ || steady_now() < *next_wait_)) return;
+  next_wait_ = pool_.lane_.end_waits(steady_now());
+  if (pool_.lane_.has_work()) pool_.lane_.wake();
+}
+
+void Monitor::park(std::optional<Nanoseconds> timeout) {
+  if (next_wait_) {
+    const Nanoseconds wait = std::max(Nanoseconds{0}, *next_wait_ - steady_now());
+    timeout = timeout ? std::min(*timeout, wait) : wait;
+  }
+  // A token that was there already, from need() or waits_changed(), ends this at once.
+  timeout ? (void)parker_.park_for(*timeout) : parker_.park();
 }
 
 // Whether any worker has marked itself. Publishes for those that have not moved since the last

@@ -1,8 +1,9 @@
-// A thread that publishes results for workers that are held up in a long job.
+// A thread that publishes results for workers that are held up in a long job, and keeps the lane's timer.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -19,10 +20,11 @@ class Pool;
 // jobs that have not started. Within two periods the monitor then publishes in the worker's place,
 // and has the rest of the burst handed back. It runs only while some worker has marked itself as
 // having results that might be delayed so, and is parked otherwise. Go's sysmon is the model.
+// It also ends the lane's waits (Lane::end_waits()): while there is one, it is parked until the first ends.
 //
-// Owned by the pool. start() and stop() are called under the pool's mutex, need() by any worker.
-// stop() blocks until the thread has ended, need() never. start() throws std::system_error if the
-// thread cannot be started.
+// Owned by the pool. start() and stop() are called under the pool's mutex, need() by any worker, and
+// waits_changed() by any thread. stop() blocks until the thread has ended, the others never. start() throws
+// std::system_error if the thread cannot be started.
 class Monitor {
  public:
   explicit Monitor(Pool& pool) : pool_(pool) {}
@@ -42,6 +44,12 @@ class Monitor {
       parker_.unpark();
   }
 
+  // Lane::on_wait().
+  void waits_changed() {
+    waits_changed_.store(true);
+    parker_.unpark();
+  }
+
  private:
   // The results of a job are delayed by another job for at most two periods. A guess: short beside
   // what a person notices, long beside the cost of a check.
@@ -50,6 +58,10 @@ class Monitor {
 
   void run();
   bool check_workers(std::vector<std::uint64_t>& last_bursts);
+  // Ends the lane's waits, if they have changed or if the first has ended.
+  void check_waits();
+  // Parks until there is something to do, or for `timeout`; none: without one.
+  void park(std::optional<Nanoseconds> timeout);
 
   // Constant.
   Pool& pool_;
@@ -59,6 +71,11 @@ class Monitor {
   std::atomic<bool> asleep_{false};
   // Written by start() and stop(), read by the monitor.
   std::atomic<bool> stopping_{false};
+  // Set by any thread, before it unparks the monitor, which clears it before it looks at the waits.
+  std::atomic<bool> waits_changed_{false};
+
+  // The monitor's thread only: when the first of the lane's waits ends; none: there is none.
+  std::optional<Nanoseconds> next_wait_;
 
   // Guarded by the pool's mutex.
   std::thread thread_;

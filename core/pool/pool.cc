@@ -112,6 +112,7 @@ Pool::Pool(Lane& lane)
     idle_->notify();
     wake_reserved();
   });
+  lane_.on_wait([this] { monitor_->waits_changed(); });
   default_queue_ = std::make_unique<DefaultQueue>(lane_);
 }
 
@@ -119,6 +120,7 @@ Pool::~Pool() {
   stop();
   default_queue_.reset();
   lane_.on_work(nullptr);
+  lane_.on_wait(nullptr);
 }
 
 void Pool::start(std::uint32_t workers, std::uint32_t reserved) {
@@ -214,6 +216,16 @@ std::vector<WorkerSnapshot> Pool::snapshot() const {
   std::vector<WorkerSnapshot> result;
   for (std::uint32_t i = 0, count = workers_.load(); i < count; ++i) {
     result.push_back(worker(i).snapshot());
+  }
+  return result;
+}
+
+std::vector<Pool::RunningJob> Pool::running(const std::function<bool(const Batch&)>& is_wanted) const {
+  std::vector<RunningJob> result;
+  for (std::uint32_t i = 0, count = made_.load(); i < count; ++i) {
+    auto job = worker(i).writer().running();
+    if (job && !job->batch->options().is_internal && is_wanted(*job->batch))
+      result.push_back({i, *std::move(job)});
   }
   return result;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/lane/lane.h"
+#include "core/lane/result_writer.h"
 #include "core/pool/worker_stats.h"
 #include "core/sync/mutex.h"
 
@@ -85,6 +86,14 @@ class Pool {
     std::uint64_t steals;
   };
   std::vector<StealPair> steal_pairs() const;
+
+  // The jobs that run, each with the number of its worker: those of batches for which `is_wanted` is true. `since` is when
+  // the worker's turn began. A worker between two jobs shows the last one. Takes the mutex of each worker's results.
+  struct RunningJob {
+    std::uint32_t worker = 0;
+    ResultWriter::Running job;
+  };
+  std::vector<RunningJob> running(const std::function<bool(const Batch&)>& is_wanted) const;
 
   // For a health check: a pool that has work while `last_progress` stands still is stuck, or runs
   // long jobs.

@@ -59,7 +59,9 @@ Worker::Worker(Pool& pool, std::uint32_t number)
       own_range_(range_.owner()),
       turn_(lane_, writer_),
       views_(std::make_unique<std::string_view[]>(kLargestBurst)),
-      random_state_(0x9E3779B97F4A7C15u * (number + 1)) {}
+      random_state_(0x9E3779B97F4A7C15u * (number + 1)) {
+  writer_.set_worker("pool/" + std::to_string(number));
+}
 
 Worker::~Worker() { check(!thread_.joinable(), "a worker is destroyed while its thread runs"); }
 
@@ -216,9 +218,9 @@ void Worker::run_turn() {
   std::uint64_t taken = range.low;  // [range.low, taken) was taken to be run
   std::uint64_t largest_burst = kLargestBurst;
 
-  // Thieves would be executors that the ring has not counted against a limit of SLOTS, so the
-  // claims of such a batch are not published.
-  const bool shared = range.size() > 1 && batch.options().slots == 0;
+  // Thieves would be executors that the ring has not counted against a cap in slots, so such claims
+  // are not published.
+  const bool shared = range.size() > 1 && !turn_.is_capped();
   if (shared) {
     own_range_.publish(range, {&batch});
     // Also a range that a thief has just stolen, since its length in time is unknown.

@@ -1,4 +1,4 @@
-// What a tenant received, beside what was due to it, over the recent time in which it had something
+// What a tenant or customer received, beside what was due to it, over the recent time in which it had something
 // to run.
 #pragma once
 
@@ -13,26 +13,29 @@ namespace locksley {
 // The service of a lane at one moment, as sums that decay (DecayingSum).
 struct ServiceReading {
   double lane = 0;        // all service
+  double shared = 0;      // the part of it that is shared out: all, or what is due to one tenant
   double per_weight = 0;  // the same, each part divided by the weights that competed for it
   Nanoseconds at{};
 };
 
-// Divides the service of a lane among the weights that compete for it. A member of the ring, which
-// synchronises the calls and calls advance() before each change of the weights. O(1); nothing fails.
+// Divides the service of a lane among the tenants that compete for it, or what is due to a tenant among its customers.
+// A member of the ring, or of the tenant's customers; the ring synchronises the calls, and calls advance() before each
+// change of the weights. O(1); nothing fails.
 class ServiceClock {
  public:
   // The sums at `now`, if weights with the sum `weight` have competed since the last advance().
-  // `lane`: Usage::recent() of the lane.
-  ServiceReading read(double lane, std::uint64_t weight, Nanoseconds now) const {
-    ServiceReading reading{.lane = lane, .per_weight = per_weight_.at(now), .at = std::max(now, last_.at)};
+  // `lane`: Usage::recent() of the lane. `shared`: as in ServiceReading.
+  ServiceReading read(double lane, double shared, std::uint64_t weight, Nanoseconds now) const {
+    ServiceReading reading{
+        .lane = lane, .shared = shared, .per_weight = per_weight_.at(now), .at = std::max(now, last_.at)};
     if (weight != 0) {
-      reading.per_weight += std::max(0.0, lane - last_.lane * DecayingSum::left_of_one(last_.at, now)) /
+      reading.per_weight += std::max(0.0, shared - last_.shared * DecayingSum::left_of_one(last_.at, now)) /
                             static_cast<double>(weight);
     }
     return reading;
   }
-  const ServiceReading& advance(double lane, std::uint64_t weight, Nanoseconds now) {
-    const ServiceReading reading = read(lane, weight, now);
+  const ServiceReading& advance(double lane, double shared, std::uint64_t weight, Nanoseconds now) {
+    const ServiceReading reading = read(lane, shared, weight, now);
     per_weight_.add(reading.per_weight - per_weight_.at(now), now);
     return last_ = reading;
   }
@@ -42,13 +45,13 @@ class ServiceClock {
   ServiceReading last_;
 };
 
-// The service of the lane, and the part of it that was due to one tenant, while the tenant had
-// something to run. A member of the tenant, guarded as the tenant is. O(1); nothing fails.
+// The service of the lane, and the part of it that was due to one tenant or customer, while it had
+// something to run. A member of the group, guarded as the group is. O(1); nothing fails.
 class DueService {
  public:
   struct Sums {
     double lane = 0;  // nanoseconds of service
-    double due = 0;   // the part of these that is due to the tenant
+    double due = 0;   // the part of these that is due to the group
   };
 
   void begin(const ServiceReading& reading) {
@@ -61,6 +64,10 @@ class DueService {
     due_.add(last.due, reading.at);
     since_ = reading;
     is_due_ = false;
+  }
+  // What was due, however long ago the last of it was: a sum that only decays between two changes.
+  double due_at(const ServiceReading& reading, std::uint32_t weight) const {
+    return due_.at(reading.at) + (is_due_ ? since_begin(reading, weight).due : 0);
   }
   // Both 0 if nothing was due for a time constant.
   Sums at(const ServiceReading& reading, std::uint32_t weight) const {

@@ -20,8 +20,8 @@ using VirtualTime = std::int64_t;
 // In which heap a node waits: workers that are reserved for brief jobs search one of the two only.
 enum class JobLength : std::uint8_t { kBrief, kLengthy };
 
-// A competitor: a tenant among tenants, or a queue among the queues of its tenant. A member of the
-// tenant, seat or queue, and guarded there by the ring's mutex.
+// A competitor: a tenant among tenants, a customer among those of its tenant, or a queue among those of
+// its customer. A member of the group, seat or queue, and guarded there by the ring's mutex.
 struct FairNode {
   static constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
 
@@ -108,8 +108,8 @@ struct FairClock {
 // a level, plus its offset, are times of that clock. The offset is 0 until follow() or pull() shifts
 // all nodes of the level together.
 //
-// Owned by a gate of the ring (tenants' seats) or by a seat (its queues); borrows its nodes and its
-// clock. Every call needs the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
+// Owned by a gate of the ring (tenants' seats) or by a seat (its customers' seats, or its queues); borrows
+// its nodes and its clock. Every call needs the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
 template <class Node>
 class FairLevel {
  public:
@@ -228,6 +228,10 @@ class FairLevel {
     node.fair.length = length;
     heap(length).push(node, FairKey(node.fair));
   }
+  // `by`, which is on no level, takes the place of `node`, with the same key. The caller has copied FairNode.
+  void replace(Node& node, Node& by) LOCKSLEY_REQUIRES(kRingNodes) {
+    heap(node.fair.length).replace(node, by);
+  }
   // After another change of its key, if the node is ready.
   void update(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
     if (node.fair.is_ready()) heap(node.fair.length).update(node, FairKey(node.fair));
@@ -252,6 +256,18 @@ class FairLevel {
     ++shifts_;
     return ahead;
   }
+
+  // Virtual time that start costs have added to the nodes here beyond the time that was used. Start costs order those
+  // who wait at one gate, and beside other gates they count for nothing: the level as a whole has received the time
+  // that was used. So where its first node is ahead of the clock, as much is taken back from all alike.
+  void note_excess(std::int64_t service) {
+    const auto weight = static_cast<std::int64_t>(std::max<std::uint64_t>(active_weight_, 1));
+    excess_ = std::min(VirtualTime{kMostService}, excess_ + service / weight);
+  }
+  void forgive_excess() LOCKSLEY_REQUIRES(kRingNodes) {
+    if (excess_ != 0) excess_ -= pull(excess_);
+  }
+  void clear_excess() { excess_ = 0; }
 
   // Sum of the weights of the nodes that are ready or have executors, as their owners count it
   // (FairOwner). Modulo 2^64: adding -n takes n away.
@@ -314,6 +330,7 @@ class FairLevel {
   VirtualTime offset_ = 0;  // key + offset = time of the clock
   std::uint64_t shifts_ = 0;
   std::uint64_t active_weight_ = 0;
+  VirtualTime excess_ = 0;
   VirtualTime set_back_by_ = 0;  // the last set_back()
 };
 

@@ -1,4 +1,4 @@
-// One competitor that waits at several levels of a clock: a tenant whose batches belong to several
+// One competitor that waits at several levels of a clock: a tenant, or a customer, whose batches belong to several
 // gates. core/FAIRNESS.md, "Gates", says why it is done so.
 #pragma once
 
@@ -29,11 +29,13 @@ struct FairCharge {
 // part is charged to all that are active, so the service that the owner gets at one level counts at the
 // others. With one part this is a FairNode and no more.
 //
-// Part has the members `fair` (FairNode) and `own` (FairPart), and home(), the level on which it competes.
-// A base of the tenant; guarded as FairLevel is. Nothing blocks or fails.
-template <class Part>
+// Part is a Node, and has the members `fair` (FairNode) and `own` (FairPart), and home(), the level on which it competes.
+// A base of the group; guarded as FairLevel is. Nothing blocks or fails.
+template <class Part, class Node = Part>
 class FairOwner {
  public:
+  using Level = FairLevel<Node>;
+
   // Weight, executors and usage are of all parts. Key, slack, entry, turn and remainder are those of a single
   // node on the clock that is charged with everything. They are kept while several parts are active or none;
   // while one is, that part's are those of the owner.
@@ -94,13 +96,12 @@ class FairOwner {
   // set_ready().
   void charge_so_far(Part& part, FairCharge& charged, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime before = charged.amount;
-    charged.amount =
-        FairLevel<Part>::charge_so_far(part.fair, before, charged.turn < part.fair.entry, service);
+    charged.amount = Level::charge_so_far(part.fair, before, charged.turn < part.fair.entry, service);
     const VirtualTime by = charged.amount - before;
     if (by == 0 || active_ <= 1) return;
-    FairLevel<Part>::move(fair, by, charged.turn < fair.entry);
+    Level::move(fair, by, charged.turn < fair.entry);
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
-      FairLevel<Part>::move(other.fair, by, charged.turn < other.fair.entry);
+      Level::move(other.fair, by, charged.turn < other.fair.entry);
     });
     limit_others(part, charged.amount, by);
   }
@@ -141,6 +142,43 @@ class FairOwner {
       Part& last = *parts[0];
       last.fair.key = std::max(last.fair.key, last.home().key_of(fair.key));
     }
+  }
+
+  // This owner, which is new, competes in the place of `below` from now on. It has as many parts, on the levels of
+  // those, in the same order.
+  void take_place_of(FairOwner& below) LOCKSLEY_REQUIRES(kRingNodes) {
+    fair = below.fair;
+    active_ = below.active_;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      Part& part = *parts[i];
+      part.fair = below.parts[i]->fair;
+      part.own = below.parts[i]->own;
+      if (part.fair.is_ready()) part.home().replace(*below.parts[i], part);
+    }
+  }
+  // Another owner has taken this one's place, and the parts belong to levels of another clock by now. There it starts
+  // at the virtual time, with the executors that it has: their turns count as older than its entry, and as not charged
+  // yet. `is_ready(part)`: whether the part is.
+  template <class IsReady>
+  void start_in(FairClock& clock, std::uint32_t weight, IsReady is_ready) LOCKSLEY_REQUIRES(kRingNodes) {
+    FairNode start;
+    start.key = clock.now;
+    start.entry = start.turn = ++clock.turns;
+    start.weight = weight;
+    for (const auto& part : parts) {
+      const JobLength length = part->fair.length;
+      part->fair = start;
+      part->fair.key = part->home().now();
+      part->own.shifts = part->home().shifts();
+      if (part->own.is_active) {
+        part->fair.executors = fair.executors;
+        part->home().change_weight(weight);
+      }
+      if (is_ready(*part)) part->home().admit(*part, length);
+    }
+    start.executors = fair.executors;
+    start.usage = fair.usage;
+    fair = start;
   }
 
   // The owner is not further than `part`, which was moved back.
@@ -250,11 +288,11 @@ class FairOwner {
 
   void settle_others(Part& part, const FairCharge& charged, std::int64_t shared)
       LOCKSLEY_REQUIRES(kRingNodes) {
-    FairLevel<Part>::correct(fair, charged.amount, charged.turn < fair.entry, shared);
+    Level::correct(fair, charged.amount, charged.turn < fair.entry, shared);
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
       other.home().settle(other, charged.amount, charged.turn < other.fair.entry, shared);
     });
-    const VirtualTime turn = FairLevel<Part>::charge_of(fair, shared);
+    const VirtualTime turn = Level::charge_of(fair, shared);
     limit_others(part, turn, turn);
   }
 

@@ -1,7 +1,6 @@
 #include "core/ring/fair_ring.h"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -16,159 +15,6 @@ FairRing::FairRing(Options options) : options_(options) {
 }
 
 FairRing::~FairRing() { detach_all(); }
-
-// ---- A queue's life ----
-
-void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive) {
-  const RingLock lock(mutex_);
-  check(queue.seat_ == nullptr, "a queue is attached twice");
-  RingTenant& tenant = tenant_of(options.tenant);
-  RingSeat& seat = seat_of(tenant, options.gate);
-  queue.seat_ = &seat;
-  queue.owner_ = options.owner;
-  queue.keepalive_ = std::move(keepalive);
-  queue.next_ = std::exchange(tenant.first, &queue);
-  queue.previous_ = nullptr;
-  if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
-  ++tenant.queues;
-  ++seat.gate.queues;
-  if (options.results != nullptr) tenant.results = options.results;
-  queue.internal_ = options.is_internal;
-  if (queue.internal_) ++tenant.internal_queues;
-
-  queue.fair.key = seat.level.now();
-  queue.fair.entry = 0;
-  queue.fair.weight = std::max(options.weight, 1U);
-  queue.fair.remainder = 0;
-  queue.slots_ = options.slots;
-  queue.closed_ = queue.cancelled_ = queue.paused_ = false;
-  queue.cost_without_jobs_ = Nanoseconds{0};
-  if (options.cost_hint.count() > 0) {
-    queue.job_cost_ = static_cast<double>(options.cost_hint.count());
-    queue.largest_claim_ = std::numeric_limits<std::uint64_t>::max();
-  }
-}
-
-bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
-  const RingLock lock(mutex_);
-  if (queue.seat_ == nullptr || queue.closed_) return false;
-  queue.end_ += n;
-  change_queued(queue, n);
-  arrive(queue, now);
-  publish();
-  return true;
-}
-
-bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
-  const RingLock lock(mutex_);
-  if (queue.seat_ == nullptr || queue.closed_) return false;
-  if (range.high > queue.end_) {
-    check(range.low >= queue.end_, "a range overlaps the indexes added before");
-    if (range.low != queue.end_) {
-      if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
-      queue.cursor_ = range.low;
-    }
-    queue.end_ = range.high;
-    change_queued(queue, range.size());
-  } else if (!range.empty()) {
-    hand_back(queue, range);
-  }
-  arrive(queue, now);
-  publish();
-  return true;
-}
-
-bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
-                        std::size_t more) {
-  const RingLock lock(mutex_);
-  if (queue.seat_ == nullptr) return false;
-  if (more != 0) queue.returned_.reserve(queue.returned_.size() + ranges.size() + more);
-  // From the top, so that the lowest are served first.
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
-  arrive(queue, now);
-  publish();
-  return true;
-}
-
-void FairRing::arrive(RingQueue& queue, Nanoseconds now) {
-  const bool was_ready = queue.fair.is_ready();
-  refresh(queue, now);
-  // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
-  if (!was_ready && queue.fair.is_ready()) arrivals_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void FairRing::close(RingQueue& queue, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
-  const RingLock lock(mutex_);
-  if (queue.seat_ == nullptr) return;
-  queue.closed_ = true;
-  refresh(queue, now);
-  released = leave_if_over(queue);
-  publish();
-}
-
-std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
-  const RingLock lock(mutex_);
-  if (queue.seat_ == nullptr) return {};
-  std::vector<IndexRange> dropped = std::exchange(queue.returned_, {});
-  if (queue.cursor_ < queue.end_) dropped.push_back({queue.cursor_, queue.end_});
-  queue.cursor_ = queue.end_;
-  change_queued(queue, -queue.queued_);
-  queue.closed_ = queue.cancelled_ = true;
-  queue.paused_ = false;
-  end_backoff(queue);
-  refresh(queue, now);
-  released = leave_if_over(queue);
-  publish();
-  return dropped;
-}
-
-std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
-  const RingLock lock(mutex_);
-  TakenOut taken;
-  if (queue.seat_ == nullptr) return taken;
-  if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
-  taken.was_attached = true;
-  taken.is_closed = queue.closed_;
-  taken.ranges = std::exchange(queue.returned_, {});
-  if (queue.cursor_ < queue.end_) taken.ranges.push_back({queue.cursor_, queue.end_});
-  std::ranges::sort(taken.ranges, {}, &IndexRange::low);
-  queue.cursor_ = queue.end_;
-  change_queued(queue, -queue.queued_);
-  queue.closed_ = true;
-  queue.paused_ = false;
-  end_backoff(queue);
-  queue.breaks_ = 0;
-  refresh(queue, now);
-  released = leave_if_over(queue);
-  publish();
-  return taken;
-}
-
-void FairRing::detach_all() {
-  std::vector<std::shared_ptr<void>> released;  // outlives the lock
-  const RingLock lock(mutex_);
-  check(executors_ == 0, "a ring is given up while it has executors");
-  while (!tenants_.empty()) {
-    RingTenant& tenant = *tenants_.begin()->second;
-    if (tenant.queues == 0) {
-      idle_.remove(tenant);
-      tenants_.erase(tenants_.begin());
-      continue;
-    }
-    // The next round removes the tenant, once its last queue has left.
-    RingQueue& queue = *tenant.first;
-    check(queue.claimed_ == 0, "a ring is given up while a thief holds jobs of it");
-    queue.returned_.clear();
-    queue.cursor_ = queue.end_;
-    change_queued(queue, -queue.queued_);
-    refresh(queue, Nanoseconds{0});
-    released.push_back(leave(queue));
-  }
-  publish();
-}
 
 // ---- Turns ----
 
@@ -198,22 +44,26 @@ std::optional<Claim> FairRing::try_claim(Nanoseconds now, const ClaimRequest& re
 Charge FairRing::join(RingQueue& queue, Nanoseconds now) {
   const RingLock lock(mutex_);
   check(queue.seat_ != nullptr && queue.claimed_ > 0, "a thief joins a queue of which nothing is claimed");
-  const FairCharge charge = join_locked(queue);
-  Charge charged = begin_turn(queue, now);
-  charged.tenant = charge;
+  const Charge charged = join_locked(queue, 0, now);
   refresh(queue, now);
   publish();
   return charged;
 }
 
-FairCharge FairRing::join_locked(RingQueue& queue) {
+Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now) {
   RingSeat& seat = *queue.seat_;
-  const FairCharge charge = seat.tenant.join(seat);
+  const bool nothing_is_open = gates_.open().empty();
+  const FairCharge charge = seat.group.join(seat);
   // As by a claim, if none could be claimed: this takes nothing from other nodes, and newcomers start there.
-  if (open_.empty()) pass(seat.home().time_of(seat.fair.key));
-  if (least_start(seat.tenant) == kNever) pass(seat, seat.level.time_of(queue.fair.key));
+  if (least_start(seat.group) == kNever) pass(seat, seat.level.time_of(queue.fair.key));
   ++queue.fair.executors;
-  return charge;
+  Charge charged = begin_turn(queue, now);
+  charged.group = charge;
+  if (!seat.is_plain) [[unlikely]]
+    begin_above(seat, charged, jobs, std::nullopt, now);
+  const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
+  if (nothing_is_open) pass(top.home().time_of(top.fair.key));
+  return charged;
 }
 
 Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
@@ -230,10 +80,11 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
                                    ClaimFilter filter, const GateSet* gates) {
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
-  Settled settled;
-  settled.dropped = settle_locked(queue, settlement, now);
+  const IndexRange dropped = settle_locked(queue, settlement, now);
   released = leave_if_over(queue);
-  settled.claim = claim_locked(now, PlainRequest{.filter = filter, .gates = gates});
+  // Built where the caller gets it: a claim is copied by a dozen instructions.
+  Settled settled{.dropped = dropped,
+                  .claim = claim_locked(now, PlainRequest{.filter = filter, .gates = gates})};
   publish();
   return settled;
 }
@@ -243,21 +94,25 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   constexpr bool kIsPlain = std::is_same_v<Request, PlainRequest>;
   Look look;
   RingSeat* const next = next_seat(request.filter, request.gates, request.site, look);
-  if (next == nullptr) return std::nullopt;
+  std::optional<Claim> result;
+  if (next == nullptr) return result;
   RingSeat& seat = *next;
-  RingTenant& tenant = seat.tenant;
+  RingGroup& group = seat.group;
   RingQueue& queue = first_queue(seat, request.filter);
 
-  Claim claim;
+  Claim& claim = result.emplace();
   claim.queue = &queue;
   Nanoseconds time = options_.quantum;  // of jobs of unknown cost
   std::uint32_t width = 1;
+  std::uint64_t most = request.most;
+  if (!seat.is_plain) [[unlikely]]
+    most = std::min(most, prepare_above(seat, queue, now));
   if constexpr (kIsPlain) {
-    claim.range = take(queue, std::min({request.most, seat.gate.largest_claim, claim_size(queue, time)}));
+    claim.range = take(queue, std::min({most, seat.gate.largest_claim, claim_size(queue, time)}));
   } else {
     if (request.quantum.count() > 0) time = request.quantum;
     width = admitted(queue, request);
-    claim.range = take(queue, lease_size(queue, request, time, width));
+    claim.range = take(queue, std::min(most, lease_size(queue, request, time, width)));
     width = static_cast<std::uint32_t>(std::min<std::uint64_t>(width, claim.range.size()));
     time *= width;
   }
@@ -270,26 +125,28 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   }
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(look.least);
-  pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(tenant));
+  pass_to_least(seat);
   if (look.is_restricted) [[unlikely]] {
     const bool passes =
         request.gates != nullptr && request.gates->restriction() == GateSet::Restriction::kPassing;
     if (!passes) limit_lead(seat, queue, service / width);
   }
-  const FairCharge tenant_charge = tenant.charge(seat, service);
+  const FairCharge group_charge = group.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);
+  if (!seat.is_plain) [[unlikely]]
+    begin_above(seat, claim.charged, claim.range.size(), service, now);
   if constexpr (!kIsPlain) begin_lease(queue, claim.charged, width, request.site);
   claim.charged.time = time;
   claim.charged.queue = queue_charge;
-  claim.charged.tenant = tenant_charge;
+  claim.charged.group = group_charge;
   claim.waited = std::max(Nanoseconds{0}, now - queue.waiting_since_);
   queue.waiting_since_ = now;
   ++claims_;
   refresh(queue, now);
-  if (clock_.now >= options_.set_back_at || tenant.clock.now >= options_.set_back_at) set_back_clocks(tenant);
+  if (clock_.now >= options_.set_back_at || group.clock.now >= options_.set_back_at) set_back_clocks(group);
   if (idle_.size() > options_.most_idle_tenants) remove_idle_tenants();
-  return claim;
+  return result;
 }
 
 IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
@@ -300,7 +157,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   queue.claimed_ -= settlement.executed + settlement.left.size();
   claimed_ -= settlement.executed + settlement.left.size();
   RingSeat& seat = *queue.seat_;
-  RingTenant& tenant = seat.tenant;
+  RingGroup& group = seat.group;
   const Charge& charged = settlement.charged;
   const Service service = service_of(seat.gate, settlement);
   // What a queue received is shown as it is shared out: with a start cost, that is more than time.
@@ -308,16 +165,19 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   if (charged.lease != 0) [[unlikely]]
     received = end_lease(queue, charged, received, now);
   seat.level.settle(queue, charged.queue, charged.queue_epoch != epoch_of(queue), service.at_gate);
-  tenant.settle(seat, charged.tenant, service.at_gate, service.in_lane);
+  FairCharge of_group = charged.group;
+  if (!seat.is_plain) [[unlikely]]
+    of_group = end_above(seat, settlement, service, received, now);
+  group.settle(seat, of_group, service.at_gate, service.in_lane);
   if (service.at_gate != service.in_lane) [[unlikely]]
-    note_excess(seat.gate, service);
+    note_excess(seat, service);
   --executors_;
-  change_executors(seat.gate, -1U);
+  gates_.change_executors(seat.gate, -1U);
   const EndedService ended(charged.began, received, now);
   queue.fair.usage.end(ended);
-  tenant.fair.usage.end(ended);
+  group.fair.usage.end(ended);
   usage_.end(ended);
-  tenant.busy += settlement.actual;
+  group.busy += settlement.actual;
   learn_cost(queue, settlement);
 
   IndexRange dropped;
@@ -328,7 +188,9 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
       hand_back(queue, settlement.left);
     }
   }
-  begin_backoff(queue, settlement, now);
+  if (settlement.has_ended_well) queue.breaks_ = 0;
+  if (settlement.has_broken) [[unlikely]]
+    begin_backoff(queue, now);
   refresh(queue, now);
   return dropped;
 }
@@ -336,14 +198,14 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
 Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
   RingSeat& seat = *queue.seat_;
   ++executors_;
-  change_executors(seat.gate, 1);
+  gates_.change_executors(seat.gate, 1);
   queue.fair.usage.begin(now);
-  seat.tenant.fair.usage.begin(now);
+  seat.group.fair.usage.begin(now);
   usage_.begin(now);
   Charge charged;
   charged.began = now;
   charged.queue_epoch = epoch_of(queue);
-  charged.gate = static_cast<std::uint16_t>(seat.gate.id);
+  charged.place = static_cast<std::uint16_t>(seat.gate.id | queue.capped_);
   return charged;
 }
 
@@ -355,32 +217,60 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   const bool runnable = queue.queued_ > 0 && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !at_slots(queue);
   const JobLength length = length_of(queue);
-  if (ready && queue.fair.is_ready() && length == queue.fair.length && !seat.tenant.is_shut) {
-    // Only keys have changed.
-    seat.level.update(queue);
-    seat.home().update(seat);
-    return;
+  if (ready && queue.fair.is_ready() && length == queue.fair.length) {
+    // If no group opens or closes, only keys have changed.
+    if (seat.is_plain) [[likely]] {
+      seat.level.update(queue);
+      seat.home().update(seat);
+      return;
+    }
+    if (stays_open(seat)) {
+      seat.level.update(queue);
+      for (RingSeat* each = &seat; each != nullptr; each = each->parent) each->home().update(*each);
+      return;
+    }
   }
   if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
   set_active(queue, queue.queued_ > 0 || queue.fair.executors > 0);
   seat.level.set_ready(queue, ready, length);
-  seat.tenant.clock.set_competes(queue.fair, runnable || queue.fair.executors > 0);
+  seat.group.clock.set_competes(queue.fair, runnable || queue.fair.executors > 0);
   refresh(seat);
 }
 
-void FairRing::refresh(RingSeat& seat) {
-  RingTenant& tenant = seat.tenant;
-  const bool has_waiting = !seat.level.empty();
-  tenant.set_ready(seat, has_waiting && !tenant.is_shut,
-                   seat.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
-  set_competes(tenant, tenant.is_shut ? tenant.fair.executors > 0 : tenant.clock.competing_weight > 0);
-  list(seat.gate);
-  if (!has_waiting && tenant.fair.executors == 0 &&
-      std::ranges::all_of(
-          tenant.parts, [](const auto& each) LOCKSLEY_REQUIRES(kRingNodes) { return each->level.empty(); })) {
-    tenant.clock.end_busy_period();
+bool FairRing::stays_open(const RingSeat& seat) const {
+  for (const RingGroup* group = &seat.group; group != nullptr; group = group->tenant) {
+    if (group->blocks != 0 || blocks_now(*group) != 0) return false;
   }
-  if (executors_ == 0 && open_.empty() && closed_.empty()) {
+  return true;
+}
+
+void FairRing::refresh(RingGroup& group) {
+  set_blocks(group, blocks_now(group));
+  for (const auto& seat : group.parts) refresh_place(*seat);
+  update_wait(group);
+}
+
+void FairRing::refresh(RingSeat& seat) {
+  RingGroup& group = seat.group;
+  if (seat.is_plain) return refresh_place(seat);
+  if (blocks_now(group) != group.blocks) return refresh(group);
+  refresh_place(seat);
+  update_wait(group);
+}
+
+void FairRing::refresh_place(RingSeat& seat) {
+  RingGroup& group = seat.group;
+  const bool has_waiting = !seat.level.empty();
+  group.set_ready(seat, has_waiting && group.blocks == 0,
+                  seat.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
+  set_competes(group, group.blocks != 0 ? group.fair.executors > 0 : group.clock.competing_weight > 0);
+  if (!has_waiting && group.fair.executors == 0 && !group.has_waiting()) {
+    group.clock.end_busy_period();
+    if (group.customers != nullptr) forget_customers(group);
+  }
+  if (seat.parent != nullptr) return refresh(*seat.parent);
+  gates_.list(seat.gate);
+  if (executors_ == 0 && gates_.nothing_waits()) {
     clock_.end_busy_period();
     remove_idle_tenants();
   }

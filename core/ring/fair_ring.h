@@ -3,32 +3,32 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
+#include "core/ring/depth_lists.h"
 #include "core/ring/due_service.h"
 #include "core/ring/fair_level.h"
+#include "core/ring/group_limits.h"
+#include "core/ring/ready_hints.h"
 #include "core/ring/ring_claim.h"
 #include "core/ring/ring_gate.h"
+#include "core/ring/ring_gates.h"
+#include "core/ring/ring_group.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_queue.h"
-#include "core/ring/ring_tenant.h"
 #include "core/ring/ring_view.h"
-#include "core/sync/atomics.h"
+#include "core/ring/ring_waits.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {
@@ -36,17 +36,17 @@ namespace locksley {
 // Length: one class under one mutex, most of which is what its callers must know; its parts have files
 // of their own (fair_ring_*.cc).
 
-// Two levels of start-time fair queueing over measured time: tenants, and the queues of each
-// tenant; and gates, which limit queues of all tenants together. It knows nothing of handlers,
-// payloads or threads.
+// Three levels of start-time fair queueing over measured time: tenants, the customers of each tenant, and
+// the queues of each customer; limits of each; and gates, which limit queues of all tenants together. It
+// knows nothing of handlers, payloads or threads.
 //
 // Owned by its lane; outlives all executors. Its destruction removes the queues that are still
 // attached.
 // Every call may be made from any thread. `now` is any steady clock, the same for all calls; a
 // value that is a little older than one already seen does no harm.
-// Each call takes the one mutex once, for O(log(queues of the tenant) + log(tenants)), times the
-// number of gates at which the tenant has jobs, + O(gates where something waits), unless it says
-// otherwise. A keepalive is never released while the mutex is held.
+// Each call takes the one mutex once, for O(log(queues of the customer) + log(customers of the tenant) +
+// log(tenants)), times the number of gates at which the tenant has jobs, + O(gates where something waits),
+// unless it says otherwise. A keepalive is never released while the mutex is held.
 // Misuse (a settlement without a turn, or for more jobs than are claimed) ends the process.
 class FairRing {
  public:
@@ -63,6 +63,10 @@ class FairRing {
     // Tenants without queues are kept with their counters. Of more than so many, the ring removes those
     // that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
+    // A customer without queues is forgotten once the virtual time has passed what it received. Of more than so many
+    // that are ahead of it, the ring forgets those that are the least ahead. Each has been given away nothing: under
+    // another name, it would start anew as well. The default is a guess: 3 MB.
+    std::size_t most_idle_customers = 4096;
   };
 
   explicit FairRing(Options options);
@@ -98,6 +102,8 @@ class FairRing {
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
   // The lowest index that no executor has ever claimed; all that were added are below it if there is none.
   std::uint64_t first_unclaimed(const RingQueue& queue) const;
+  // Whether the job waits in the queue. None: very many ranges were handed back, so that looking would take long.
+  std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
   // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
   // while it has claimed jobs or executors.
   struct TakenOut {
@@ -135,10 +141,13 @@ class FairRing {
   // person waits, and longer than most programs need to start.
   static constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
   static constexpr Nanoseconds kLongestBackoff = std::chrono::seconds(5);
-  // Queues whose back-off has ended by `now` are served again. Returns when the next one ends; none
-  // if no queue backs off. The owner of executors that can break calls this after each settlement,
-  // and at the time that was returned. O(1) if no back-off has ended.
-  std::optional<Nanoseconds> end_backoffs(Nanoseconds now);
+  // Waits that end with time: queues whose back-off has ended by `now`, and tenants and customers whose rate
+  // (GroupLimits::start_interval) admits a start by `now`, are served again. Returns when the next one ends; none if
+  // nothing waits so. The owner of the executors calls this when has_new_wait() was true, and at the time that was
+  // returned. O(1) if no wait has ended.
+  std::optional<Nanoseconds> end_waits(Nanoseconds now);
+  // All back-offs end at once: what broke the executors was replaced.
+  void end_backoffs(Nanoseconds now);
   // settle() and try_claim() under one lock.
   Settled settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
                            ClaimFilter filter = ClaimFilter::kAny, const GateSet* gates = nullptr);
@@ -190,8 +199,15 @@ class FairRing {
   void set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now);
   void pause(RingQueue& queue, Nanoseconds now);
   void resume(RingQueue& queue, Nanoseconds now);
-  // Also for a tenant without queues: it will have that weight once it has one.
+  // Also for a tenant without queues: it will have that weight, or these limits, once it has one.
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight);
+  void set_tenant_limits(std::string_view tenant, const GroupLimits& limits, Nanoseconds now);
+  // No effect on a customer that is not in the ring: when it comes, its limits are asked of `limits_of`. Without such
+  // a function it has none, and the weight 1.
+  void set_customer_limits(std::string_view tenant, std::string_view customer, const GroupLimits& limits,
+                           Nanoseconds now);
+  // Set once, before the first queue.
+  void on_customer(LimitsOfCustomer limits_of);
   // Tenants that were shut, and whose account of results has room again, are served again. Whether
   // there was one. O(tenants) if one is shut.
   bool reopen_tenants();
@@ -207,22 +223,21 @@ class FairRing {
   // Whether there is something to claim; what waits at a closed gate cannot be claimed. Once a call that
   // made a job claimable has returned, this is true (seq_cst) until that job is claimed or becomes
   // unclaimable.
-  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const {
-    return (ready_.load() & (filter == ClaimFilter::kAny ? kReadyAny : kReadyBrief)) != 0;
-  }
+  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return hints_.has(bit_of(filter)); }
   // The same of some gates only.
-  bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const;
+  bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
+    return hints_.has_at(gates, bit_of(filter));
+  }
   // The same for remote executors, at any gate or at some.
-  bool has_remote_work() const { return (ready_.load() & kReadyRemote) != 0; }
-  bool has_remote_work(const GateSet& gates) const;
+  bool has_remote_work() const { return hints_.has(ReadyHints::kRemote); }
+  bool has_remote_work(const GateSet& gates) const { return hints_.has_at(gates, ReadyHints::kRemote); }
   // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
   // add_range(), put_back(), resume(), or by its gate's owner. A change means that a newcomer waits, and an executor
   // should end its turn early; its batch loses nothing by that, since it is charged for the time
   // that the turn took.
-  std::uint64_t arrivals() const {
-    // [ring-arrivals] relaxed: a stale value ends a turn one job later.
-    return arrivals_.load(std::memory_order_relaxed);
-  }
+  std::uint64_t arrivals() const { return hints_.arrivals(); }
+  // Whether a wait has begun, since this was last true, that ends before all others: end_waits(). One load, if not.
+  bool has_new_wait() { return waits_.has_new(); }
 
   // ---- Inspection, under the mutex ----
 
@@ -230,9 +245,16 @@ class FairRing {
   // 1,024 queues: where more queues than that have about the same depth (within a factor of two),
   // it lists some of them, not exactly the deepest.
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
-  // O(queues of the tenant), at a nanosecond each, for at most 65,536 queues: with more, `ahead` is
-  // estimated from a sample.
+  // O(queues of the customer + customers of the tenant + tenants), at a nanosecond each, for at most 65,536 queues:
+  // with more, `ahead` is estimated from a sample.
   QueueView view(const RingQueue& queue, Nanoseconds now) const;
+  // None: the ring does not know the customer now, so it has nothing there. O(log(customers)).
+  std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,
+                                       Nanoseconds now) const;
+  // Those that the ring knows, by name, from the first one above `after` on, at most so many. O(log(customers) + most).
+  // `after`: null: from the first one on.
+  std::vector<CustomerView> customers(std::string_view tenant, const std::string* after, std::size_t most,
+                                      Nanoseconds now) const;
   // Whether the queue's slots, its gate and its state admit one more remote executor.
   bool has_place(const RingQueue& queue) const;
   // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
@@ -240,19 +262,22 @@ class FairRing {
   bool has_claims(const RingQueue& queue) const;
 
  private:
-  static constexpr std::uint32_t kReadyAny = 1;
-  static constexpr std::uint32_t kReadyBrief = 2;
-  static constexpr std::uint32_t kReadyRemote = 4;
-  // RingGate::state, beside RingGate::admits. They are the same as the first two.
-  static constexpr std::uint32_t kWaits = kReadyAny;
-  static constexpr std::uint32_t kWaitsBrief = kReadyBrief;
-
+  static constexpr std::uint32_t bit_of(ClaimFilter filter) {
+    return filter == ClaimFilter::kAny ? ReadyHints::kAny : ReadyHints::kBrief;
+  }
   static constexpr VirtualTime kNever = std::numeric_limits<VirtualTime>::max();
 
   // With Share::kJobs, the service of one job: the greatest weight, so that one job moves the key
   // of any queue.
   static constexpr std::int64_t kJobService = 1000;
 
+  // ---- Turns ----
+
+  // At a gate, and in the lane as a whole: start costs are the gate's own.
+  struct Service {
+    std::int64_t at_gate = 0;
+    std::int64_t in_lane = 0;
+  };
   // A ClaimRequest of one local executor. It is a type of its own, so that such claims cost nothing for leases.
   struct PlainRequest;
   // `Request`: PlainRequest or ClaimRequest.
@@ -261,8 +286,9 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // An executor joins a queue of which something is claimed; begin_turn() follows.
-  FairCharge join_locked(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // An executor joins a queue of which something is claimed, or claims these jobs without a charge.
+  Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The turn, which begin_turn() has begun as a local one of one executor, is this one.
   void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
@@ -272,41 +298,39 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // A turn of the queue counts as so many executors more, modulo 2^32.
   void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-
+  // What a turn means for a group with limits, and for the tenant of a customer (fair_ring_groups.cc). Before a claim is
+  // charged: returns how many jobs the limits allow, at least one. As it begins: `jobs` are claimed; `service` is
+  // expected; none: the executor joins. As it ends: returns what the group itself was charged.
+  std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
+                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static FairCharge end_above(RingSeat& seat, const Settlement& settlement, Service service,
+                              Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kRingNodes);
   // The queue's present entry.
   static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     return static_cast<std::uint32_t>(queue.fair.entry);
   }
 
+  // ---- The jobs of a queue (fair_ring_jobs.cc) ----
+
   // Modulo 2^64: adding -n takes n away.
   void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_depth_class(RingQueue& queue, std::uint8_t depth_class) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     if (active != queue.is_active_) change_active(queue, active);
   }
   void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Moves what `returned` has of `wanted` to `taken`, and the rest to `left`.
-  static void split(IndexRange returned, IndexRange wanted, std::vector<IndexRange>& taken,
-                    std::vector<IndexRange>& left);
   // For one executor.
   std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // How many executors of `width` the queue's slots and its gate admit: at least one.
+  // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
   static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
       LOCKSLEY_REQUIRES(kRingNodes);
   // For `width` executors together.
   std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
                            std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The least service of so many starts.
-  static std::int64_t service_of_starts(const RingGate& gate, std::uint64_t starts)
-      LOCKSLEY_REQUIRES(kRingNodes);
-  // At a gate, and in the lane as a whole: start costs are the gate's own.
-  struct Service {
-    std::int64_t at_gate = 0;
-    std::int64_t in_lane = 0;
-  };
   Service service_of(const RingGate& gate, const Settlement& settlement) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
@@ -315,49 +339,102 @@ class FairRing {
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
-
-  void begin_backoff(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Without effect on a queue that backs off, or was cancelled.
+  void begin_backoff(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Without effect on a queue that does not back off. The caller then calls refresh().
   void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
-  RingTenant& tenant_of(const std::string& name) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  RingSeat& seat_of(RingTenant& tenant, GateId gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  RingGate& gate_of(GateId id) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // ---- Groups (fair_ring_groups.cc) ----
+
+  // The group that has the queues of this tenant and customer. Makes it.
+  RingGroup& group_of(const std::string& tenant, const std::string& customer)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Null if it has nothing in the ring, and is settled.
+  RingGroup* find_group(std::string_view tenant, std::string_view customer) const
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Makes customers the members of a tenant whose members are queues: these become those of customer "". Returns the
+  // tenant, which is another object then.
+  RingGroup& split(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  GroupLimits limits_of(std::string_view tenant, std::string_view customer) const
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_limits(RingGroup& group, const GroupLimits& limits) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void change_limits(RingGroup& group, const GroupLimits& limits, Nanoseconds now)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The group is a tenant without limits and blocks: RingSeat::is_plain.
+  static bool is_plain(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
+  std::uint8_t blocks_now(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Sums of a group and of its tenant, modulo 2^64.
+  static void change_queues(RingGroup& group, const RingQueue& queue, std::uint64_t by)
+      LOCKSLEY_REQUIRES(kRingNodes);
+  // The group has no queues any more, and the tenant perhaps none either.
+  void note_idle(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The tenant is a leaf again once it has no customers.
+  void forget_customers(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Calls visit() for each group, a customer before its tenant; and for each queue.
+  template <class Visit>
+  void for_each_group(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    for (const auto& [name, tenant] : tenants_) {
+      if (tenant->customers != nullptr) {
+        for (const auto& [customer_name, customer] : tenant->customers->by_name) visit(*customer);
+      }
+      visit(*tenant);
+    }
+  }
+  template <class Visit>
+  void for_each_queue(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+      for (RingQueue* queue = group.first; queue != nullptr; queue = queue->next_) visit(*queue);
+    });
+  }
+
+  // ---- Who is next (fair_ring_order.cc) ----
+
+  RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Of the open gates, as a claim finds them.
   struct Look {
     VirtualTime least = 0;       // start of all that could be served, whatever the request
     bool is_restricted = false;  // the request excludes an open gate
   };
-  // The seat that the claim serves; null: none.
+  // Whom the claim may serve, at which gates.
+  struct Choice {
+    ClaimFilter filter;
+    const GateSet* gates;
+    Site site;
+    bool excludes(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
+      return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
+    }
+  };
+  // The seat whose queue the claim serves; null: none.
   RingSeat* next_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Of the first seats of all open gates.
-  RingSeat* first_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  static bool is_excluded(const RingGate& gate, const GateSet* gates, Site site)
-      LOCKSLEY_REQUIRES(kRingNodes) {
-    return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
+  RingSeat* first_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Of a tenant's first seat: the customer's seat that is next.
+  RingSeat& first_customer(RingSeat& seat, const Choice& choice) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Null: nothing that the filter admits.
+  static RingNode* first_on(const RingLevel& level, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (filter == ClaimFilter::kAny) return &level.top();
+    return level.has_brief() ? &level.top_brief() : nullptr;
   }
-  static RingSeat* first_at(const RingGate& gate, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes);
-  static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes);
+  static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes) {
+    return static_cast<RingQueue&>(filter == ClaimFilter::kAny ? seat.level.top() : seat.level.top_brief());
+  }
   // Of a ready node, on the clock of its level.
-  template <class Node>
-  static FairKey start_of(const FairLevel<Node>& level, const Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
+  static FairKey start_of(const RingLevel& level, const RingNode& node) LOCKSLEY_REQUIRES(kRingNodes) {
     FairKey key(node.fair);
     key.start = level.time_of(key.start);
     return key;
   }
-  void note_excess(RingGate& gate, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void forgive_starts(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The clock of the tenants, or of a tenant's queues, is at least `at`. What waits at closed gates follows.
+  // The clock of the tenants, or of a group's members, is at least `at`. What waits at closed gates follows.
   void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     const VirtualTime by = at - clock_.now;
     if (by <= 0) return;
     clock_.now = at;
-    for (RingGate* const gate : closed_) gate->level.follow(by);
+    for (RingGate* const gate : gates_.closed()) gate->level.follow(by);
   }
   static void pass(RingSeat& seat, VirtualTime at) LOCKSLEY_REQUIRES(kRingNodes) {
     FairClock& clock = seat.level.clock();
@@ -365,47 +442,45 @@ class FairRing {
     if (by <= 0) return;
     clock.now = at;
     if (!is_alone(seat)) [[unlikely]]
-      follow(seat.tenant, by);
+      follow(seat.group, by);
   }
-  static void follow(RingTenant& tenant, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes);
-  // No other seat of the tenant is active, and the gate is open.
+  // To the least start of those members of its group that could be served.
+  static void pass_to_least(RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
+    pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(seat.group));
+  }
+  static void follow(RingGroup& group, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes);
+  // No other seat of the group is active, and the gate is open.
   static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
-    return seat.tenant.active() <= 1 && seat.gate.is_open();
+    return seat.group.active() <= 1 && seat.gate.is_open();
   }
-  // Of those queues of the tenant that could be served; kNever: none.
-  static VirtualTime least_start(const RingTenant& tenant) LOCKSLEY_REQUIRES(kRingNodes);
-  void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    gate.executors += by;
-    if (gate.is_limited) [[unlikely]]
-      set_open(gate);
-  }
-  // After any change of what opens and closes the gate.
-  void set_open(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    const std::uint32_t admits = gate.admitted_now();
-    if (admits == gate.admits) return;
-    gate.admits = admits;
-    list(gate);
-  }
-  // The owner changes an option.
+  // Of those members of the group that could be served; kNever: none.
+  static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
+  void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
+
+  // The owner changes an option of a gate.
   template <class Change>
   void change_gate(GateId id, Change change) LOCKSLEY_EXCLUDES(mutex_);
-  // Updates lists and hints after any change of the gate.
-  void list(RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    const std::uint32_t state =
-        (gate.level.empty() ? 0 : kWaits) | (gate.level.has_brief() ? kWaitsBrief : 0) | gate.admits;
-    if (state != gate.state) change_state(gate, state);
-  }
-  void change_state(RingGate& gate, std::uint32_t state) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void move(RingGate& gate, RingGate::Standing standing) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  std::vector<RingGate*>& list_of(RingGate::Standing standing) LOCKSLEY_REQUIRES(mutex_);
-  // Updates heaps and sums after any change of the tenant, and of a queue.
-  void refresh(RingTenant& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+
+  // ---- After a change ----
+
+  // Updates heaps and sums after any change of the group, of a seat, and of a queue.
+  void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    if (tenant.fair.competes != competes) change_competes(tenant, competes);
-  }
-  void change_competes(RingTenant& tenant, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Of a seat, when its group's blocks are right.
+  void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Whether the groups of the seat and above have no blocks, and will have none.
+  bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Sets RingGroup::blocks, and what follows from it but for the heaps.
+  void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Whether and until when the group waits for its rate.
+  void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    if (group.fair.competes != competes) change_competes(group, competes);
+  }
+  void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // If the queue left, its keepalive: the caller releases it after the mutex.
   [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     const bool is_over =
@@ -413,60 +488,45 @@ class FairRing {
     return is_over ? leave(queue) : nullptr;
   }
   [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_back_clocks(RingTenant& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    if (!unpublished_.empty()) publish_gates();
-  }
-  void publish_gates() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes) { hints_.publish(gates_.open()); }
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
+  // ---- Views (fair_ring_view.cc) ----
+
+  // Of the lane, and of what is due to a tenant with customers.
   ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  double share_of(const RingTenant& tenant) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static ServiceReading read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now)
+      LOCKSLEY_REQUIRES(kRingNodes);
+  double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  CustomerView view_of(const RingGroup& customer, const ServiceReading& lane, Nanoseconds now) const
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
   mutable Mutex mutex_;
   Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism`: with the remote executors
   std::uint32_t remote_parallelism_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   FairClock clock_ LOCKSLEY_GUARDED_BY(mutex_);  // of the tenants, at whatever gates
-  // By id; null: none.
-  std::vector<std::unique_ptr<RingGate>> gates_ LOCKSLEY_GUARDED_BY(mutex_);
-  // Those where something waits, by whether it may be claimed.
-  std::vector<RingGate*> open_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::vector<RingGate*> closed_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::vector<RingGate*> unpublished_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, std::unique_ptr<RingTenant>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
+  ReadyHints hints_;                             // written under mutex_
+  RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
+  std::unordered_map<std::string, std::unique_ptr<RingGroup>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
   // As configured, also for tenants that are not in the ring.
-  std::unordered_map<std::string, std::uint32_t> tenant_weights_ LOCKSLEY_GUARDED_BY(mutex_);
-  IdleTenants idle_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);
+  LimitsOfCustomer limits_of_ LOCKSLEY_GUARDED_BY(mutex_);
+  IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);                 // tenants
+  std::size_t idle_customers_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all tenants
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  // Queues that are not served after their jobs broke an executor, by the end of that. At most as
-  // many as executors can break within kLongestBackoff.
-  std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(mutex_);
+  RingWaits waits_;  // guarded by mutex_, but for RingWaits::has_new()
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);
-  Nanoseconds latest_ LOCKSLEY_GUARDED_BY(mutex_){};      // `now` of the last call that passed one
-  std::uint64_t queued_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // jobs
+  Nanoseconds latest_ LOCKSLEY_GUARDED_BY(mutex_){};  // `now` of the last call that passed one
   // Jobs that executors hold, or that are on their way to a thief that has yet to join.
   std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint32_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t claims_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   // With jobs queued, or with executors.
   std::uint64_t active_queues_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  // The heads of the lists of queues by RingQueue::depth_class_: snapshot() finds the deepest there
-  // without a search.
-  std::array<RingQueue*, 65> by_depth_ LOCKSLEY_GUARDED_BY(mutex_){};
-  std::uint32_t published_ready_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-
-  // Hints, written under mutex_ and read by any thread: see has_work() and arrivals(). On a cache
-  // line of their own, since idle workers read them often.
-  alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};
-  std::atomic<std::uint64_t> arrivals_{0};
-  // The same as ready_, a bit for each gate.
-  alignas(kCacheLine) std::array<std::atomic<std::uint64_t>, GateSet::kWords> ready_gates_{};
-  std::array<std::atomic<std::uint64_t>, GateSet::kWords> brief_gates_{};
-  std::array<std::atomic<std::uint64_t>, GateSet::kWords> remote_gates_{};
+  DepthLists depths_ LOCKSLEY_GUARDED_BY(mutex_);
 };
 
 }  // namespace locksley

@@ -1,6 +1,5 @@
-// Changes of queues, tenants and the ring that are effective at once for all queued jobs.
+// Changes of queues and of the ring that are effective at once for all queued jobs.
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "core/ring/fair_ring.h"
@@ -9,14 +8,15 @@ namespace locksley {
 
 void FairRing::set_weight(RingQueue& queue, std::uint32_t weight) {
   const RingLock lock(mutex_);
-  if (queue.seat_ != nullptr) queue.seat_->tenant.clock.set_weight(queue.fair, std::max(weight, 1U));
+  if (queue.seat_ != nullptr) queue.seat_->group.clock.set_weight(queue.fair, std::max(weight, 1U));
 }
 
 void FairRing::set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now) {
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return;
   queue.slots_ = slots;
-  refresh(queue, now);
+  queue.capped_ = slots != 0 ? Charge::kCapped : std::uint16_t{0};
+  arrive(queue, now);
   publish();
 }
 
@@ -54,53 +54,54 @@ std::uint64_t FairRing::first_unclaimed(const RingQueue& queue) const {
   return queue.cursor_;
 }
 
-void FairRing::begin_backoff(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
-  if (settlement.has_ended_well) queue.breaks_ = 0;
-  if (!settlement.has_broken || queue.cancelled_ || queue.backoff_end_.count() != 0) return;
+std::optional<bool> FairRing::is_queued(const RingQueue& queue, std::uint64_t index) const {
+  constexpr std::size_t kMostRanges = 10'000;  // some 10 us with the mutex
+  const RingLock lock(mutex_);
+  if (index >= queue.cursor_ && index < queue.end_) return true;
+  if (queue.returned_.size() > kMostRanges) return std::nullopt;
+  return std::ranges::any_of(
+      queue.returned_, [index](const IndexRange& range) { return index >= range.low && index < range.high; });
+}
+
+void FairRing::begin_backoff(RingQueue& queue, Nanoseconds now) {
+  if (queue.cancelled_ || queue.backoff_end_.count() != 0) return;
   constexpr std::uint32_t kMostDoublings = 10;  // beyond kLongestBackoff
   queue.backoff_end_ =
       now +
       std::min(kLongestBackoff, kFirstBackoff * (std::int64_t{1} << std::min(queue.breaks_, kMostDoublings)));
   ++queue.breaks_;
-  backoffs_.emplace(queue.backoff_end_, &queue);
+  waits_.add_backoff(queue.backoff_end_, queue);
 }
 
 void FairRing::end_backoff(RingQueue& queue) {
   if (queue.backoff_end_.count() == 0) return;
-  backoffs_.erase({queue.backoff_end_, &queue});
+  waits_.remove_backoff(queue.backoff_end_, queue);
   queue.backoff_end_ = Nanoseconds{0};
 }
 
-std::optional<Nanoseconds> FairRing::end_backoffs(Nanoseconds now) {
+std::optional<Nanoseconds> FairRing::end_waits(Nanoseconds now) {
   const RingLock lock(mutex_);
-  while (!backoffs_.empty() && backoffs_.begin()->first <= now) {
-    RingQueue& queue = *backoffs_.begin()->second;
-    end_backoff(queue);
-    arrive(queue, now);
+  latest_ = std::max(latest_, now);
+  while (RingQueue* const queue = waits_.ended_backoff(now)) {
+    end_backoff(*queue);
+    arrive(*queue, now);
+  }
+  while (RingGroup* const group = waits_.ended_rate(now)) {
+    waits_.set_rate(*group, std::nullopt);
+    refresh(*group);
+    if (!group->at_limit()) hints_.count_arrival();
   }
   publish();
-  return backoffs_.empty() ? std::nullopt : std::optional(backoffs_.begin()->first);
+  return waits_.next();
 }
 
-void FairRing::set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
+void FairRing::end_backoffs(Nanoseconds now) {
   const RingLock lock(mutex_);
-  const std::string name(tenant);
-  tenant_weights_[name] = std::max(weight, 1U);
-  if (const auto found = tenants_.find(name); found != tenants_.end()) {
-    RingTenant& changed = *found->second;
-    const bool competes = changed.fair.competes;
-    set_competes(changed, false);
-    changed.set_weight(clock_, std::max(weight, 1U));
-    set_competes(changed, competes);
+  while (RingQueue* const queue = waits_.ended_backoff(Nanoseconds::max())) {
+    end_backoff(*queue);
+    arrive(*queue, now);
   }
-}
-
-// The service of the lane until now belongs to the weights that competed for it.
-void FairRing::change_competes(RingTenant& tenant, bool competes) {
-  const ServiceReading& reading =
-      service_.advance(usage_.recent(executors_, latest_), clock_.competing_weight, latest_);
-  competes ? tenant.due.begin(reading) : tenant.due.end(reading, tenant.fair.weight);
-  clock_.set_competes(tenant.fair, competes);
+  publish();
 }
 
 bool FairRing::reopen_tenants() {
@@ -108,14 +109,13 @@ bool FairRing::reopen_tenants() {
   if (shut_tenants_ == 0) return false;
   bool has_opened = false;
   for (const auto& [name, tenant] : tenants_) {
-    if (!tenant->is_shut || tenant->results->is_full_and_awaited()) continue;
-    tenant->is_shut = false;
+    if ((tenant->blocks & RingGroup::kFull) == 0 || tenant->results->is_full_and_awaited()) continue;
+    set_blocks(*tenant, tenant->blocks & ~RingGroup::kFull);
     --shut_tenants_;
     has_opened = true;
     refresh(*tenant);
   }
-  // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
-  if (has_opened) arrivals_.fetch_add(1, std::memory_order_relaxed);
+  if (has_opened) hints_.count_arrival();
   publish();
   return has_opened;
 }
@@ -138,9 +138,7 @@ void FairRing::set_quantum(Nanoseconds quantum) {
 void FairRing::set_brief_job(Nanoseconds brief_job, Nanoseconds now) {
   const RingLock lock(mutex_);
   options_.brief_job = brief_job;
-  for (const auto& [name, tenant] : tenants_) {
-    for (RingQueue* queue = tenant->first; queue != nullptr; queue = queue->next_) refresh(*queue, now);
-  }
+  for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) { refresh(queue, now); });
   publish();
 }
 

@@ -1,6 +1,5 @@
 // The jobs of a queue: which are left to claim, how many a claim takes, and what they have cost.
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "core/ring/fair_ring.h"
@@ -18,14 +17,24 @@ constexpr double kCostGain = 0.25;
 // reach the right size (1,000 jobs in five claims).
 constexpr std::uint64_t kClaimGrowth = 4;
 
+// The least service of so many starts.
+std::int64_t service_of_starts(const GateOptions& options, std::uint64_t starts) {
+  const auto cost = static_cast<std::uint64_t>(options.start_cost.count());
+  if (cost == 0) return 0;
+  constexpr auto kMost = static_cast<std::uint64_t>(RingLevel::kMostService);
+  return static_cast<std::int64_t>(starts > kMost / cost ? kMost : starts * cost);
+}
+
 }  // namespace
 
 void FairRing::change_queued(RingQueue& queue, std::uint64_t by) {
+  RingGroup& group = queue.seat_->group;
   queue.queued_ += by;
-  queue.seat_->tenant.queued += by;
+  group.queued += by;
+  if (group.tenant != nullptr) [[unlikely]]
+    group.tenant->queued += by;
   queue.seat_->gate.queued += by;
-  queued_ += by;
-  set_depth_class(queue, static_cast<std::uint8_t>(std::bit_width(queue.queued_)));
+  depths_.update(queue);
 }
 
 void FairRing::change_active(RingQueue& queue, bool active) {
@@ -33,19 +42,6 @@ void FairRing::change_active(RingQueue& queue, bool active) {
   const std::uint64_t by = active ? 1 : -std::uint64_t{1};
   active_queues_ += by;
   queue.seat_->gate.active_queues += by;
-}
-
-void FairRing::set_depth_class(RingQueue& queue, std::uint8_t depth_class) {
-  if (depth_class == queue.depth_class_) return;
-  if (queue.depth_class_ != 0) {
-    (queue.previous_as_deep_ != nullptr ? queue.previous_as_deep_->next_as_deep_
-                                        : by_depth_[queue.depth_class_]) = queue.next_as_deep_;
-    if (queue.next_as_deep_ != nullptr) queue.next_as_deep_->previous_as_deep_ = queue.previous_as_deep_;
-  }
-  queue.depth_class_ = depth_class;
-  queue.previous_as_deep_ = nullptr;
-  queue.next_as_deep_ = depth_class == 0 ? nullptr : std::exchange(by_depth_[depth_class], &queue);
-  if (queue.next_as_deep_ != nullptr) queue.next_as_deep_->previous_as_deep_ = &queue;
 }
 
 void FairRing::hand_back(RingQueue& queue, IndexRange range) {
@@ -101,23 +97,16 @@ void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
   queue.job_cost_ = queue.job_cost_ == 0 ? cost : queue.job_cost_ + (cost - queue.job_cost_) * kCostGain;
 }
 
-std::int64_t FairRing::service_of_starts(const RingGate& gate, std::uint64_t starts) {
-  const auto cost = static_cast<std::uint64_t>(gate.options.start_cost.count());
-  if (cost == 0) return 0;
-  constexpr auto kMost = static_cast<std::uint64_t>(FairLevel<RingQueue>::kMostService);
-  return static_cast<std::int64_t>(starts > kMost / cost ? kMost : starts * cost);
-}
-
 std::int64_t FairRing::expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const {
   if (options_.share == Share::kJobs) return static_cast<std::int64_t>(jobs) * kJobService;
-  return std::max(std::int64_t{time.count()}, service_of_starts(gate, jobs));
+  return std::max(std::int64_t{time.count()}, service_of_starts(gate.options, jobs));
 }
 
 FairRing::Service FairRing::service_of(const RingGate& gate, const Settlement& settlement) const {
   if (options_.share == Share::kTime) {
     const std::int64_t in_lane = settlement.actual.count();
     const std::uint64_t starts = std::max(settlement.executed, settlement.started);
-    return {.at_gate = std::max(in_lane, service_of_starts(gate, starts)), .in_lane = in_lane};
+    return {.at_gate = std::max(in_lane, service_of_starts(gate.options, starts)), .in_lane = in_lane};
   }
   // A turn that ran sub-jobs only counts as one job: else a queue of such turns would stay at the
   // top forever.

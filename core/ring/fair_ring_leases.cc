@@ -9,14 +9,35 @@
 
 namespace locksley {
 
+namespace {
+
+// Moves what `returned` has of `wanted` to `taken`, and the rest to `left`.
+void take_common(IndexRange returned, IndexRange wanted, std::vector<IndexRange>& taken,
+                 std::vector<IndexRange>& left) {
+  const IndexRange both{std::max(returned.low, wanted.low), std::min(returned.high, wanted.high)};
+  if (both.low >= both.high) {
+    left.push_back(returned);
+    return;
+  }
+  taken.push_back(both);
+  if (returned.low < both.low) left.push_back({returned.low, both.low});
+  if (both.high < returned.high) left.push_back({both.high, returned.high});
+}
+
+}  // namespace
+
 void FairRing::charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now) {
   const RingLock lock(mutex_);
   check(queue.seat_ != nullptr && queue.fair.executors > 0, "a charge without a turn");
   if (options_.share != Share::kTime) return;
   RingSeat& seat = *queue.seat_;
   const bool is_old = charged.queue_epoch != epoch_of(queue);
-  charged.queue = FairLevel<RingQueue>::charge_so_far(queue.fair, charged.queue, is_old, service.count());
-  seat.tenant.charge_so_far(seat, charged.tenant, service.count());
+  charged.queue = RingLevel::charge_so_far(queue.fair, charged.queue, is_old, service.count());
+  // A turn that began when the group was the tenant stays charged to that one alone, until it settles.
+  FairCharge& of_tenant = charged.is_of_customer() ? charged.tenant : charged.group;
+  if (seat.parent == nullptr || charged.is_of_customer())
+    seat.group.charge_so_far(seat, charged.group, service.count());
+  if (seat.parent != nullptr) seat.parent->group.charge_so_far(*seat.parent, of_tenant, service.count());
   refresh(queue, now);
   publish();
 }
@@ -29,6 +50,8 @@ std::vector<IndexRange> FairRing::give_back(RingQueue& queue, std::span<const In
         "jobs are handed back that were not claimed");
   queue.claimed_ -= jobs;
   claimed_ -= jobs;
+  for (RingGroup* group = &queue.seat_->group; group != nullptr; group = group->tenant)
+    group->rate.give_back(jobs);
   if (queue.cancelled_) return {ranges.begin(), ranges.end()};
   // From the top, so that the lowest are served first.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
@@ -46,9 +69,10 @@ std::optional<FairRing::Reclaimed> FairRing::reclaim(RingQueue& queue, IndexRang
   const std::size_t searched = std::min(queue.returned_.size(), kMostSearched);
   const auto first = queue.returned_.end() - static_cast<std::ptrdiff_t>(searched);
   for (auto range = first; range != queue.returned_.end(); ++range)
-    split(*range, wanted, reclaimed.ranges, left);
+    take_common(*range, wanted, reclaimed.ranges, left);
   std::vector<IndexRange> unclaimed;
-  if (queue.cursor_ < queue.end_) split({queue.cursor_, queue.end_}, wanted, reclaimed.ranges, unclaimed);
+  if (queue.cursor_ < queue.end_)
+    take_common({queue.cursor_, queue.end_}, wanted, reclaimed.ranges, unclaimed);
   if (reclaimed.ranges.empty()) return std::nullopt;
   queue.returned_.erase(first, queue.returned_.end());
   queue.cursor_ = unclaimed.empty() ? queue.end_ : unclaimed.back().low;
@@ -64,9 +88,7 @@ std::optional<FairRing::Reclaimed> FairRing::reclaim(RingQueue& queue, IndexRang
   change_queued(queue, -jobs);
   queue.claimed_ += jobs;
   claimed_ += jobs;
-  const FairCharge charge = join_locked(queue);
-  reclaimed.charged = begin_turn(queue, now);
-  reclaimed.charged.tenant = charge;
+  reclaimed.charged = join_locked(queue, jobs, now);
   begin_lease(queue, reclaimed.charged, static_cast<std::uint32_t>(std::min<std::uint64_t>(width, jobs)),
               Site::kRemote);
   refresh(queue, now);
@@ -74,22 +96,11 @@ std::optional<FairRing::Reclaimed> FairRing::reclaim(RingQueue& queue, IndexRang
   return reclaimed;
 }
 
-void FairRing::split(IndexRange returned, IndexRange wanted, std::vector<IndexRange>& taken,
-                     std::vector<IndexRange>& left) {
-  const IndexRange both{std::max(returned.low, wanted.low), std::min(returned.high, wanted.high)};
-  if (both.low >= both.high) {
-    left.push_back(returned);
-    return;
-  }
-  taken.push_back(both);
-  if (returned.low < both.low) left.push_back({returned.low, both.low});
-  if (both.high < returned.high) left.push_back({both.high, returned.high});
-}
-
 bool FairRing::has_place(const RingQueue& queue) const {
   const RingLock lock(mutex_);
   return queue.seat_ != nullptr && !queue.paused_ && !queue.cancelled_ && queue.backoff_end_.count() == 0 &&
-         !at_slots(queue) && (queue.seat_->gate.admits & RingGate::admitting(Site::kRemote)) != 0;
+         !at_slots(queue) && stays_open(*queue.seat_) &&
+         (queue.seat_->gate.admits & RingGate::admitting(Site::kRemote)) != 0;
 }
 
 void FairRing::begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site) {
@@ -100,8 +111,9 @@ void FairRing::begin_lease(RingQueue& queue, Charge& charged, std::uint32_t widt
   RingSeat& seat = *queue.seat_;
   if (is_remote) seat.gate.remote += width;
   change_width(queue, width - 1);
-  for (Usage* const usage : {&queue.fair.usage, &seat.tenant.fair.usage, &usage_})
+  for (Usage* const usage : {&queue.fair.usage, &seat.group.fair.usage, &usage_})
     usage->begin(charged.began, width - 1);
+  if (seat.parent != nullptr) seat.parent->group.fair.usage.begin(charged.began, width - 1);
 }
 
 Nanoseconds FairRing::end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received,
@@ -111,16 +123,18 @@ Nanoseconds FairRing::end_lease(RingQueue& queue, const Charge& charged, Nanosec
   if (charged.site() == Site::kRemote) seat.gate.remote -= width;
   change_width(queue, 1 - width);
   const EndedService others(charged.began, received / width, now, width - 1);
-  for (Usage* const usage : {&queue.fair.usage, &seat.tenant.fair.usage, &usage_}) usage->end(others);
+  for (Usage* const usage : {&queue.fair.usage, &seat.group.fair.usage, &usage_}) usage->end(others);
+  if (seat.parent != nullptr) seat.parent->group.fair.usage.end(others);
   return received / width;
 }
 
 void FairRing::change_width(RingQueue& queue, std::uint32_t by) {
   RingSeat& seat = *queue.seat_;
   executors_ += by;
-  change_executors(seat.gate, by);
+  gates_.change_executors(seat.gate, by);
   queue.fair.executors += by;
-  seat.tenant.change_executors(seat, by);
+  seat.group.change_executors(seat, by);
+  if (seat.parent != nullptr) seat.parent->group.change_executors(*seat.parent, by);
 }
 
 std::uint32_t FairRing::admitted(const RingQueue& queue, const ClaimRequest& request) {
@@ -131,6 +145,9 @@ std::uint32_t FairRing::admitted(const RingQueue& queue, const ClaimRequest& req
   if (options.max_running != 0) width = std::min(width, options.max_running - gate.executors);
   if (request.site == Site::kLocal && options.concurrency != 0)
     width = std::min(width, options.concurrency - (gate.executors - gate.remote));
+  for (const RingGroup* group = &queue.seat_->group; group != nullptr; group = group->tenant) {
+    if (group->limits.slots != 0) width = std::min(width, group->limits.slots - group->fair.executors);
+  }
   return width;
 }
 

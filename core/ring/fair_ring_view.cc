@@ -9,15 +9,24 @@ namespace locksley {
 namespace {
 constexpr std::size_t kMostLooked = 65'536;  // keys in a heap: 0.1 ms under the mutex; guess
 constexpr std::size_t kMostDepths = 1024;    // queues anywhere in memory: the same
+constexpr std::size_t kMostVisited = 4096;   // the same, of groups on one level
 }  // namespace
 
 ServiceReading FairRing::read_service(Nanoseconds now) const {
-  return service_.read(usage_.recent(executors_, now), clock_.competing_weight, now);
+  const double lane = usage_.recent(executors_, now);
+  return service_.read(lane, lane, clock_.competing_weight, now);
 }
 
-double FairRing::share_of(const RingTenant& tenant) const {
-  if (!tenant.fair.competes) return 0;
-  return tenant.fair.weight / static_cast<double>(clock_.competing_weight);
+ServiceReading FairRing::read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now) {
+  return tenant.customers->service.read(lane.lane, tenant.due.due_at(lane, tenant.fair.weight),
+                                        tenant.clock.competing_weight, now);
+}
+
+double FairRing::share_of(const RingGroup& group) const {
+  if (!group.fair.competes) return 0;
+  if (group.tenant == nullptr) return group.fair.weight / static_cast<double>(clock_.competing_weight);
+  return share_of(*group.tenant) * group.fair.weight /
+         static_cast<double>(group.tenant->clock.competing_weight);
 }
 
 std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
@@ -35,36 +44,51 @@ std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
   std::uint64_t ahead = 0;
   // The keys lie side by side in the heap, so one costs a nanosecond; of very many, a sample is
   // read.
-  for (const auto& seat : own.tenant.parts) {
+  for (const auto& seat : own.group.parts) {
     if (!counts(seat->gate)) continue;
     const std::size_t stride = 1 + seat->level.size() / kMostLooked;
     seat->level.for_each_ready(stride,
-                               [&](const RingQueue&, const FairKey& key) LOCKSLEY_REQUIRES(kRingNodes) {
+                               [&](const RingNode&, const FairKey& key) LOCKSLEY_REQUIRES(kRingNodes) {
                                  ahead += start_of(seat->level, key) < queue_key ? stride : 0U;
                                });
   }
 
-  // The turns of other tenants until the queue's own tenant has served those before it; a turn
-  // takes about one quantum, or costs as much as a start.
+  // The turns of other groups on this level until `mine` has served those before; a turn takes about one quantum, or
+  // costs as much as a start.
   const auto turn = static_cast<double>(
       options_.share == Share::kTime ? std::max(options_.quantum.count(), own.gate.options.start_cost.count())
                                      : kJobService);
-  const FairKey own_key = start_of(own.gate.level, FairKey(own.fair));
-  const double start =
-      static_cast<double>(own_key.start) + static_cast<double>(ahead) * turn / own.fair.weight;
-  for (const auto& gate : gates_) {
-    if (gate == nullptr || !counts(*gate)) continue;
-    gate->level.for_each_ready(
-        1, [&](const RingSeat& other, const FairKey& key) LOCKSLEY_REQUIRES(kRingNodes) {
-          if (&other.tenant == &own.tenant) return;
-          const FairKey other_key = start_of(gate->level, key);
-          const double before = (start - static_cast<double>(other_key.start)) * other.fair.weight / turn;
-          double turns = std::clamp(before, 0.0, static_cast<double>(other.level.size()));
-          if (turns < 1 && other_key < own_key) turns = 1;
-          ahead += static_cast<std::uint64_t>(turns);
-        });
+  const auto add_others = [&](const RingSeat& mine, const RingLevel& level) LOCKSLEY_REQUIRES(kRingNodes) {
+    const FairKey own_key = start_of(mine.home(), FairKey(mine.fair));
+    const double start =
+        static_cast<double>(own_key.start) + static_cast<double>(ahead) * turn / mine.fair.weight;
+    const std::size_t stride = 1 + level.size() / kMostVisited;
+    std::uint64_t others = 0;
+    level.for_each_ready(stride, [&](const RingNode& node, const FairKey& key) LOCKSLEY_REQUIRES(kRingNodes) {
+      const auto& other = static_cast<const RingSeat&>(node);
+      if (&other.group == &mine.group) return;
+      const FairKey other_key = start_of(level, key);
+      const double before = (start - static_cast<double>(other_key.start)) * other.fair.weight / turn;
+      const std::uint64_t most = other.group.customers == nullptr ? other.level.size() : other.group.queues;
+      double turns = std::clamp(before, 0.0, static_cast<double>(most));
+      if (turns < 1 && other_key < own_key) turns = 1;
+      others += static_cast<std::uint64_t>(turns) * stride;
+    });
+    return others;
+  };
+  if (own.parent != nullptr) {
+    std::uint64_t others = 0;
+    for (const auto& seat : own.parent->group.parts) {
+      if (counts(seat->gate)) others += add_others(own, seat->level);
+    }
+    ahead += others;
   }
-  return ahead;
+  std::uint64_t others = 0;
+  for (const auto& gate : gates_.all()) {
+    if (gate != nullptr && counts(*gate))
+      others += add_others(own.parent == nullptr ? own : *own.parent, gate->level);
+  }
+  return ahead + others;
 }
 
 bool FairRing::has_claims(const RingQueue& queue) const {
@@ -76,7 +100,8 @@ QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   const RingLock lock(mutex_);
   QueueView view;
   if (queue.seat_ == nullptr) return view;
-  const RingTenant& tenant = queue.seat_->tenant;
+  const RingGroup& group = queue.seat_->group;
+  const RingGroup& tenant = group.tenant == nullptr ? group : *group.tenant;
   const RingGate& gate = queue.seat_->gate;
   view.attached = true;
   view.gate = gate.id;
@@ -85,7 +110,7 @@ QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   view.executors = queue.fair.executors;
   view.ahead = queues_ahead(queue);
   if (queue.fair.competes) {
-    view.share = share_of(tenant) * queue.fair.weight / static_cast<double>(tenant.clock.competing_weight);
+    view.share = share_of(group) * queue.fair.weight / static_cast<double>(group.clock.competing_weight);
   }
   if (const double lane = usage_.recent(executors_, now); lane > 0)
     view.received = queue.fair.usage.recent(queue.fair.executors, now) / lane;
@@ -97,36 +122,78 @@ QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   view.at_slots = at_slots(queue);
   view.backs_off = queue.backoff_end_.count() != 0;
   view.results_at_limit = tenant.results != nullptr && tenant.results->is_full();
-  view.waiting = queue.fair.is_ready() && gate.is_open() && !view.results_at_limit;
+  view.tenant_at_limit = tenant.at_limit();
+  view.customer_at_limit = &group != &tenant && group.at_limit();
+  view.waiting = queue.fair.is_ready() && gate.is_open() && !view.results_at_limit && !view.tenant_at_limit &&
+                 !view.customer_at_limit;
   return view;
+}
+
+CustomerView FairRing::view_of(const RingGroup& group, const ServiceReading& lane, Nanoseconds now) const {
+  const ServiceReading reading = group.tenant == nullptr ? lane : read_service(*group.tenant, lane, now);
+  const DueService::Sums sums = group.due.at(reading, group.fair.weight);
+  const double received = group.fair.usage.recent(group.fair.executors, now);
+  CustomerView view;
+  view.queues = group.queues - group.internal_queues;
+  view.queued = group.queued;
+  view.executors = group.fair.executors;
+  view.share = share_of(group);
+  view.received = sums.lane > 0 ? std::min(1.0, received / sums.lane) : 0;
+  view.due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0;
+  if (group.tenant == nullptr) return view;  // all of the tenant is the customer without a name
+  view.customer = group.name;
+  view.weight = group.fair.weight;
+  view.slots = group.limits.slots;
+  view.start_interval = group.limits.start_interval;
+  view.at_limit = group.at_limit() && group.has_waiting();
+  return view;
+}
+
+std::optional<CustomerView> FairRing::customer(std::string_view tenant, std::string_view customer,
+                                               Nanoseconds now) const {
+  const RingLock lock(mutex_);
+  const RingGroup* const found = find_group(tenant, customer);
+  if (found == nullptr) return std::nullopt;
+  return view_of(*found, read_service(now), now);
+}
+
+std::vector<CustomerView> FairRing::customers(std::string_view tenant_name, const std::string* after,
+                                              std::size_t most, Nanoseconds now) const {
+  const RingLock lock(mutex_);
+  std::vector<CustomerView> views;
+  const auto tenant = tenants_.find(std::string(tenant_name));
+  if (tenant == tenants_.end() || most == 0) return views;
+  const ServiceReading reading = read_service(now);
+  if (tenant->second->customers == nullptr) {
+    if (after == nullptr && tenant->second->queues != 0)
+      views.push_back(view_of(*tenant->second, reading, now));
+    return views;
+  }
+  const auto& by_name = tenant->second->customers->by_name;
+  for (auto each = after == nullptr ? by_name.begin() : by_name.upper_bound(*after);
+       each != by_name.end() && views.size() < most; ++each) {
+    views.push_back(view_of(*each->second, reading, now));
+  }
+  return views;
 }
 
 RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
   const RingLock lock(mutex_);
   RingSnapshot result;
-  result.queued = queued_;
   result.claimed = claimed_;
   result.executors = executors_;
   result.claims_total = claims_;
   const ServiceReading reading = read_service(now);
-  std::vector<std::uint64_t> depths;
+  std::vector<std::uint64_t> depths = depths_.deepest(deepest, kMostDepths);
   result.active_queues = active_queues_;
-  std::size_t looked = 0;
-  // A queue of a deeper class is deeper: once there are enough of them, the other classes are not
-  // visited.
-  for (std::size_t depth_class = by_depth_.size() - 1; depth_class > 0 && depths.size() < deepest;
-       --depth_class) {
-    for (const RingQueue* queue = by_depth_[depth_class]; queue != nullptr && looked < kMostDepths;
-         queue = queue->next_as_deep_, ++looked) {
-      depths.push_back(queue->queued_);
-    }
-  }
   for (const auto& [name, tenant] : tenants_) {
     result.queues += tenant->queues - tenant->internal_queues;
     const DueService::Sums sums = tenant->due.at(reading, tenant->fair.weight);
     const double received = tenant->fair.usage.recent(tenant->fair.executors, now);
     result.tenants.push_back({.tenant = name,
                               .weight = tenant->fair.weight,
+                              .slots = tenant->limits.slots,
+                              .start_interval = tenant->limits.start_interval,
                               .queues = tenant->queues - tenant->internal_queues,
                               .queued = tenant->queued,
                               .executors = tenant->fair.executors,
@@ -136,8 +203,9 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
                               .due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0,
                               .is_idle = tenant->queues == 0});
   }
-  for (const auto& gate : gates_) {
+  for (const auto& gate : gates_.all()) {
     if (gate == nullptr) continue;
+    result.queued += gate->queued;
     result.gates.push_back({.gate = gate->id,
                             .concurrency = gate->options.concurrency,
                             .is_on = gate->options.is_on,

@@ -42,6 +42,13 @@ class IndexedHeap {
 
   void update(Element& element, const Key& key) { put(place(element), {key, &element}); }
 
+  // `by`, which is in no heap, takes the place of `element`, with the same key.
+  void replace(Element& element, Element& by) {
+    place(by) = place(element);
+    entries_[place(by)].element = &by;
+    place(element) = kNotInHeap;
+  }
+
   void remove(Element& element) {
     const std::size_t hole = place(element);
     place(element) = kNotInHeap;

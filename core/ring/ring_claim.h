@@ -35,10 +35,11 @@ struct ClaimRequest {
 
 struct QueueOptions {
   std::string tenant = "default";
-  std::uint32_t weight = 1;  // 0 counts as 1
-  std::uint32_t slots = 0;   // executors at once; 0: no cap
-  Nanoseconds cost_hint{0};  // expected cost of a job; 0: unknown
-  void* owner = nullptr;     // RingQueue::owner()
+  std::string customer = {};  // of the tenant; empty: the one of all batches that name none
+  std::uint32_t weight = 1;   // 0 counts as 1
+  std::uint32_t slots = 0;    // executors at once; 0: no cap
+  Nanoseconds cost_hint{0};   // expected cost of a job; 0: unknown
+  void* owner = nullptr;      // RingQueue::owner()
   // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
   ResultAccount* results = nullptr;
   bool is_internal = false;  // not a batch of a user: views do not count it
@@ -51,11 +52,21 @@ struct Charge {
   Nanoseconds time{};   // the estimate; 0 for a thief
   Nanoseconds began{};  // when the turn began
   VirtualTime queue = 0;
-  FairCharge tenant;
+  FairCharge group;   // of the queue's group
+  FairCharge tenant;  // of the tenant, if that group is a customer
   std::uint32_t queue_epoch = 0;
-  std::uint16_t gate = 0;  // the queue's: a GateId
+  std::uint16_t place = 0;  // the queue's GateId, and the two flags below
   // 0 for a local turn of one executor, as nearly all are, so that the ring has one thing to look at.
   std::uint16_t lease = 0;
+
+  static constexpr std::uint16_t kCapped = 0x8000;
+  static constexpr std::uint16_t kOfCustomer = 0x4000;
+  static_assert(kMostGates <= kOfCustomer);
+  GateId gate() const { return place & (kOfCustomer - 1U); }
+  // The queue, its customer or its tenant has a cap in slots: no part of the claim may be stolen, since a thief would be
+  // one executor more.
+  bool is_capped() const { return (place & kCapped) != 0; }
+  bool is_of_customer() const { return (place & kOfCustomer) != 0; }
 
   static constexpr std::uint16_t kRemote = 0x8000;
   static constexpr std::uint32_t kMostWidth = kRemote - 1;

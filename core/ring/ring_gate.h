@@ -7,10 +7,8 @@
 #include <cstdint>
 
 #include "core/base/job.h"
-#include "core/ring/fair_level.h"
-#include "core/ring/fair_owner.h"
 #include "core/ring/ring_lock.h"
-#include "core/ring/ring_queue.h"
+#include "core/ring/ring_node.h"
 
 namespace locksley {
 
@@ -62,9 +60,6 @@ struct GateOptions {
   bool is_held = false;           // nothing of it may be claimed; it may be reclaimed
 };
 
-struct RingSeat;
-struct RingTenant;
-
 // A gate, and the level of the tenants that have queues there. Owned by the ring. Guarded by the ring's mutex
 // (core/ring/ring_lock.h). Nothing blocks or fails.
 struct RingGate {
@@ -98,7 +93,7 @@ struct RingGate {
 
   const GateId id;
   GateOptions options LOCKSLEY_GUARDED_BY(kRingNodes);
-  FairLevel<RingSeat> level LOCKSLEY_GUARDED_BY(kRingNodes);
+  RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);  // of tenants' seats
   std::uint32_t executors LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint32_t remote LOCKSLEY_GUARDED_BY(kRingNodes) = 0;         // of these
   std::uint32_t most LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // that can be at once; 0: no limit
@@ -115,24 +110,6 @@ struct RingGate {
   std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t active_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // jobs
-  // Virtual time that start costs have added here beyond the time that was used: FairRing::forgive_starts().
-  VirtualTime excess LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-};
-
-// A tenant at a gate: a node among the tenants there, and the level of the tenant's queues of that gate. Owned
-// by its tenant, made with the first such queue, and kept until tenant or gate cease to be. Guarded as the gate
-// is.
-struct RingSeat {
-  RingSeat(RingTenant& whose, FairClock& queues, RingGate& where)
-      : tenant(whose), gate(where), level(queues) {}
-
-  RingTenant& tenant;
-  RingGate& gate;
-  FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
-  FairPart own LOCKSLEY_GUARDED_BY(kRingNodes);
-  FairLevel<RingQueue> level LOCKSLEY_GUARDED_BY(kRingNodes);
-
-  FairLevel<RingSeat>& home() LOCKSLEY_REQUIRES(kRingNodes) { return gate.level; }
 };
 
 }  // namespace locksley

@@ -6,7 +6,7 @@
 
 namespace locksley {
 
-// The state of queues and tenants (core/ring/ring_queue.h, core/ring/ring_tenant.h), as a
+// The state of queues and groups (core/ring/ring_queue.h, core/ring/ring_group.h), as a
 // capability. A queue cannot name the mutex that guards it: that is the mutex of the ring which it
 // is in, and another one after Lane::hand_over(). So its members are guarded by kRingNodes, which
 // only a RingLock acquires, together with a ring's mutex. clang then checks that a ring's mutex is

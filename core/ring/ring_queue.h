@@ -9,36 +9,32 @@
 #include "core/base/check.h"
 #include "core/base/index_range.h"
 #include "core/base/job.h"
-#include "core/ring/fair_level.h"
 #include "core/ring/ring_lock.h"
+#include "core/ring/ring_node.h"
 
 namespace locksley {
 
 class FairRing;
 struct RingSeat;
 
-// A cursor over the indexes that were not claimed yet, the ranges that were handed back, and a
-// FairNode. Only its ring reads and changes it.
+// A cursor over the indexes that were not claimed yet, and the ranges that were handed back. Only its ring
+// reads and changes it.
 //
 // Owned by its batch, and outlives its membership in the ring: attach() hands the ring a reference
 // that keeps the batch alive. Threads: owner() may be called by any while the queue is attached;
 // all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, but
 // that its destruction while it is attached ends the process. About 250 bytes.
-class RingQueue {
+class RingQueue final : public RingNode {
  public:
   RingQueue() = default;
-  RingQueue(const RingQueue&) = delete;
-  RingQueue& operator=(const RingQueue&) = delete;
   ~RingQueue() { check(seat_ == nullptr, "a queue is destroyed while it is in its ring"); }
 
   // QueueOptions::owner: the batch.
   void* owner() const { return owner_; }
 
-  // For FairLevel, and for the ring.
-  FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
-
  private:
   friend class FairRing;
+  friend class DepthLists;
 
   // Written by attach(), constant while the queue is attached: executors read it without the mutex.
   void* owner_ = nullptr;
@@ -46,12 +42,10 @@ class RingQueue {
   // Set by attach(), cleared when the queue leaves.
   RingSeat* seat_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   std::shared_ptr<void> keepalive_ LOCKSLEY_GUARDED_BY(kRingNodes);
-  // The list of all queues of the tenant, ready or not.
+  // The list of all queues of the group, ready or not.
   RingQueue* previous_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   RingQueue* next_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  // The list of queues of about the same depth, of all tenants: those with
-  // 2^(depth_class_ - 1) <= queued_ < 2^depth_class_. Class 0 has nothing queued, and is in no
-  // list.
+  // The list of queues of about the same depth, of all tenants: DepthLists.
   RingQueue* previous_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   RingQueue* next_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
@@ -76,8 +70,9 @@ class RingQueue {
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // executors at once; 0: no cap
   // Settlements in a row whose turn broke its executor, with no job that ended well between them.
   std::uint32_t breaks_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  // Nothing of it is served before; 0: no back-off. Then it is in FairRing::backoffs_.
+  // Nothing of it is served before; 0: no back-off. Then it is in RingWaits.
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
+  std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // Charge::kCapped, if slots_ is not 0
   bool closed_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool cancelled_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool paused_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;

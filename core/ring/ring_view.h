@@ -12,8 +12,10 @@ namespace locksley {
 struct TenantView {
   std::string tenant;
   std::uint32_t weight = 1;
-  std::uint64_t queues = 0;  // attached, without internal ones
-  std::uint64_t queued = 0;  // jobs
+  std::uint32_t slots = 0;        // GroupLimits
+  Nanoseconds start_interval{0};  // GroupLimits
+  std::uint64_t queues = 0;       // attached, without internal ones
+  std::uint64_t queued = 0;       // jobs
   std::uint32_t executors = 0;
   Nanoseconds busy{};  // worker time settled since the tenant first came
   double share = 0;    // the fraction of the lane that is due to it now; 0 if it has nothing to run
@@ -22,6 +24,22 @@ struct TenantView {
   double received = 0;
   double due = 0;
   bool is_idle = true;  // without queues: kept for its counters
+};
+
+// A customer of a tenant, while it has batches in the ring or was served a moment ago.
+struct CustomerView {
+  std::string customer;
+  std::uint32_t weight = 1;
+  std::uint32_t slots = 0;        // GroupLimits
+  Nanoseconds start_interval{0};  // GroupLimits
+  std::uint64_t queues = 0;       // attached, without internal ones
+  std::uint64_t queued = 0;       // jobs
+  std::uint32_t executors = 0;
+  double share = 0;  // the fraction of the lane that is due to it now; 0 if it has nothing to run
+  // As in TenantView: fractions of the lane's service in the recent time in which the customer had something to run.
+  double received = 0;
+  double due = 0;
+  bool at_limit = false;  // has something to run, and as many slots or starts as it may
 };
 
 struct GateView {
@@ -61,7 +79,10 @@ struct QueueView {
   Nanoseconds job_cost{};  // expected cost of a job, at least of its start; 0: unknown
   bool paused = false;
   bool at_slots = false;
-  bool backs_off = false;         // its jobs broke an executor: FairRing::end_backoffs()
+  bool backs_off = false;  // its jobs broke an executor: FairRing::end_waits()
+  // The tenant, or the customer, has as many slots as it may, or its rate admits no start now.
+  bool tenant_at_limit = false;
+  bool customer_at_limit = false;
   bool results_at_limit = false;  // the tenant's account of results is full: nothing of it starts
   bool gate_is_closed = false;    // its gate is off, or at its concurrency
   bool waiting = false;           // has jobs that may be claimed now

@@ -52,7 +52,9 @@ LogLine& LogLine::with_number(std::string_view name, std::string_view number) {
 
 LogLine& LogLine::about(const Batch& batch) {
   const BatchOptions& options = batch.options();
-  with("batch", options.id).with("tenant", options.tenant).with("handler", batch.handler().name());
+  with("batch", options.id).with("tenant", options.tenant);
+  if (!options.customer.empty()) with("customer", options.customer);
+  with("handler", batch.handler().name());
   if (options.trace.size() >= kTraceAt + kTraceDigits) {
     with("trace", std::string_view(options.trace).substr(kTraceAt, kTraceDigits));
   }

@@ -10,6 +10,7 @@
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/batch_flags.h"
+#include "daemon/cli/names/path_template.h"
 #include "daemon/cli/payload_words.h"
 
 namespace locksley::cli {
@@ -19,6 +20,9 @@ using std::chrono::milliseconds;
 
 const std::map<std::string, WhenProgress> kWhenProgress{
     {"auto", WhenProgress::kAuto}, {"always", WhenProgress::kAlways}, {"never", WhenProgress::kNever}};
+
+// Without it -1 would be read as a very large number.
+const CLI::Range kIndexes(std::uint64_t{0}, std::uint64_t{std::numeric_limits<std::int64_t>::max()});
 
 void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
   auto* group = command.add_option_group("Payloads", "Where the jobs come from");
@@ -63,7 +67,11 @@ class Parser {
     add_wait();
     add_list();
     add_batch_commands();
+    add_job_commands();
     add_weight();
+    add_slots();
+    add_customers();
+    add_customer_commands();
     add_handler_commands();
     add_server_commands();
     add_top();
@@ -78,7 +86,7 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       std::ostringstream out, problem;
       const int code = app_.exit(error, out, problem);
-      return std::unexpected(CommandLineEnd{code == 0 ? daemon::kExitOk : daemon::kExitUsage,
+      return std::unexpected(CommandLineEnd{code == 0 ? int{daemon::kExitOk} : daemon::kExitUsage,
                                             code == 0 ? out.str() : problem.str()});
     }
     return std::move(line_);
@@ -119,6 +127,14 @@ class Parser {
     app_.set_version_flag("--version", "locksley " LOCKSLEY_VERSION);
   }
 
+  static CLI::Option* add_results_option(CLI::App& command, std::string& results) {
+    return command
+        .add_option("--results", results,
+                    "Write each job's output to a file: in the folder DIR, named by the job's index; or with "
+                    "a path in which {} {.} {/} {//} {/.} {#} are replaced as by GNU parallel")
+        ->type_name("DIR|TEMPLATE");
+  }
+
   void add_submit() {
     auto* command =
         add("submit", "Submit a batch and print its id", "id=$(seq 1000 | locksley submit fib --weight 3)");
@@ -139,10 +155,7 @@ class Parser {
     command->add_option("HANDLER", run_.submit.handler, "Handler that runs the jobs; see `locksley handlers`")
         ->required();
     command->add_flag("--ordered", run_.ordered, "Print outputs in the order of the input");
-    command
-        ->add_option("--results", run_.results_directory,
-                     "Write each job's output to a file in DIR, named by the job's index")
-        ->type_name("DIR");
+    add_results_option(*command, run_.results);
     command
         ->add_option_function<std::string>(
             "--progress", [this](const std::string& when) { run_.progress = kWhenProgress.at(when); },
@@ -154,7 +167,7 @@ class Parser {
     command->callback([this] {
       unmark_payload_words(run_.submit, marked_);
       check_payloads(run_.submit.payloads);
-      if (run_.ordered && !run_.results_directory.empty()) {
+      if (run_.ordered && !run_.results.empty()) {
         throw CLI::ValidationError("--ordered", "cannot be combined with --results");
       }
       line_.command = run_;
@@ -165,16 +178,40 @@ class Parser {
     auto* command = add("results", "Print the outputs of a batch; failures go to standard error",
                         "locksley results $id --follow");
     command->add_option("ID", results_.id, "The batch")->required();
+    auto* inputs = command->add_option(
+        "INPUT", results_.inputs,
+        "With --files: the inputs of the jobs, in the order in which they were submitted");
+    command->add_flag(
+        "--files", results_.files,
+        "Name the jobs by their inputs: the INPUTs, or the lines of standard input, as they were "
+        "given to submit");
+    command->add_flag("-0,--null", results_.nul_separated,
+                      "What is printed, and INPUTs on standard input, end with NUL, not with newline");
     command->add_flag("--follow", results_.follow, "Wait for more outputs until the batch is over");
     auto* ordered =
         command->add_flag("--ordered", results_.ordered, "Print in the order of the jobs, not of completion");
     auto* failed = command->add_flag("--failed", results_.failed,
                                      "Print only the jobs that did not end ok, to standard output");
+    command
+        ->add_flag("--payloads", results_.payloads,
+                   "With --failed: print the payloads of these jobs, for the standard input of submit")
+        ->needs(failed)
+        ->excludes(ordered);
+    auto* results = add_results_option(*command, results_.results);
+    results->excludes(ordered)->excludes(failed);
     // What is kept back or left out would be lost.
     command->add_flag("--discard", results_.discard, "Let the daemon drop the outputs that were printed")
         ->excludes(ordered)
         ->excludes(failed);
-    command->callback([this] { line_.command = results_; });
+    command->callback([this, inputs] {
+      unmark_payload_words(results_.inputs, results_.id, marked_);
+      if (inputs->count() > 0 && !results_.files) throw CLI::ValidationError("INPUT", "needs --files");
+      if (!results_.files && PathTemplate::parse(results_.results).needs_names()) {
+        throw CLI::ValidationError("--results",
+                                   "needs the names of the inputs: repeat them after --files, or use {#}");
+      }
+      line_.command = results_;
+    });
   }
 
   void add_wait() {
@@ -193,8 +230,55 @@ class Parser {
                      "Only batches in this state: open, queued, running, done or cancelled")
         ->check(CLI::IsMember({"open", "queued", "running", "done", "cancelled"}));
     command->add_option("--match", list_.match, "Only batches whose id or name matches this glob pattern");
+    command->add_option("--for", list_.customer,
+                        "Only batches for this customer; an admin says USER/CUSTOMER");
+    command->add_option("--handler", list_.handler, "Only batches of this handler");
     command->add_option("--limit", list_.limit, "List at most this many");
     command->callback([this] { line_.command = list_; });
+  }
+
+  void add_customers() {
+    auto* command =
+        add("customers", "List the customers that have settings or unfinished batches, and their shares",
+            "locksley customers --match 'eu-*'");
+    command->add_option("--match", customers_.match,
+                        "Only customers whose name matches this glob pattern; of an admin, USER/CUSTOMER");
+    command->add_option("--limit", customers_.limit, "List at most this many");
+    command->callback([this] { line_.command = customers_; });
+  }
+
+  void add_customer_commands() {
+    using Command = CustomerArguments::Command;
+    auto* command =
+        add("customer", "Show or change a customer", "locksley customer set acme --weight 3 --slots 8");
+    command->require_subcommand(1);
+    const auto one = [this, command](const std::string& name, Command kind, const std::string& description) {
+      auto* sub = command->add_subcommand(name, description);
+      sub->fallthrough();
+      sub->add_option("NAME", customer_.name, "The customer; an admin says USER/CUSTOMER")->required();
+      sub->callback([this, kind] {
+        customer_.command = kind;
+        line_.command = customer_;
+      });
+      return sub;
+    };
+    one("get", Command::kGet, "Show its weight, its caps, what it has queued, and its share");
+    one("del", Command::kDelete, "Drop its settings: it has the default's again");
+    auto* set = one("set", Command::kSet, "Change its weight and its caps, at once; what is not given stays");
+    proto::CustomerSettings& changes = customer_.changes;
+    set->add_option("--weight", changes.weight, "Share compared with the user's other customers, 1 to 1000")
+        ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
+    set->add_option("--slots", changes.slots, "Jobs at once, in each lane; 0: no limit");
+    set->add_option_function<std::string>(
+           "--rate",
+           [&changes](const std::string& text) {
+             changes.rate = proto::parse_customer_rate(text);
+             if (!changes.rate)
+               throw CLI::ValidationError("--rate", "'" + text + "' is not a rate such as 20/s");
+           },
+           "Starts of jobs, at most, in each lane, such as 20/s, 300/m or 5/h; 0: no limit")
+        ->type_name("RATE");
+    set->add_option("--max-jobs", changes.max_jobs, "Jobs that have not ended, at most; 0: no limit");
   }
 
   void add_batch_commands() {
@@ -209,10 +293,37 @@ class Parser {
     one("explain", Command::kExplain, "Explain why a batch is not running, and when it will be over");
     one("cancel", Command::kCancel, "Cancel what has not run; prints how many jobs that are");
     one("retry", Command::kRetry, "Queue its failed jobs again; prints how many they are")
-        ->add_option("INDEX", indexes_, "Only these jobs; default: all that failed");
+        ->add_option("INDEX", indexes_, "Only these jobs; default: all that failed")
+        ->check(kIndexes);
     one("forget", Command::kForget, "Drop a finished batch and its results");
     one("pause", Command::kPause, "Start none of its jobs until it is resumed");
     one("resume", Command::kResume, "Undo pause");
+  }
+
+  void add_job_commands() {
+    const auto one = [this](const std::string& name, const std::string& description, std::string& id,
+                            std::uint64_t& index) {
+      auto* command = add(name, description, "locksley " + name + " $id 17");
+      command->add_option("ID", id, "The batch")->required();
+      command->add_option("INDEX", index, "The job, from 0")->required()->check(kIndexes);
+      return command;
+    };
+    auto* job = one("job", "Show one job: how it ended, where and how often it ran, its payload and output",
+                    job_.id, job_.index);
+    using Part = JobArguments::Part;
+    auto* payload = job->add_flag_callback(
+        "--payload", [this] { job_.part = Part::kPayload; }, "Print its payload alone, as it is");
+    job->add_flag_callback(
+           "--output", [this] { job_.part = Part::kOutput; }, "Print its output or error alone, as it is")
+        ->excludes(payload);
+    job->callback([this] { line_.command = job_; });
+    auto* log = one("log", "Print what a job wrote to standard error, the last 64 KiB", log_.id, log_.index);
+    log->add_flag("--follow", log_.follow, "Print more as it is written, until the job has ended");
+    log->callback([this] { line_.command = log_; });
+    auto* running =
+        add("running", "List the jobs that run, those that have run longest first", "locksley running");
+    running->add_option("ID", running_.id, "Only jobs of this batch");
+    running->callback([this] { line_.command = running_; });
   }
 
   void add_weight() {
@@ -222,6 +333,14 @@ class Parser {
         ->required()
         ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
     command->callback([this] { line_.command = weight_; });
+  }
+
+  void add_slots() {
+    auto* command =
+        add("slots", "Change how many jobs of a batch run at once, at once", "locksley slots $id 4");
+    command->add_option("ID", slots_.id, "The batch")->required();
+    command->add_option("N", slots_.slots, "Jobs at once; 0: no bound")->required();
+    command->callback([this] { line_.command = slots_; });
   }
 
   void add_handler_commands() {
@@ -331,7 +450,13 @@ class Parser {
   ResultsArguments results_;
   WaitArguments wait_;
   ListArguments list_;
+  JobArguments job_;
+  RunningArguments running_;
+  LogArguments log_;
   WeightArguments weight_;
+  SlotsArguments slots_;
+  CustomersArguments customers_;
+  CustomerArguments customer_;
   HandlerArguments handler_;
   TopArguments top_;
   BenchArguments bench_;

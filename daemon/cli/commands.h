@@ -5,16 +5,22 @@
 
 namespace locksley::cli {
 
-// One function for each command, in the file of its name; the short ones are in query.cc and control.cc. Each
+// One function for each command, in the file of its name; the short ones are in query.cc, control.cc, customers.cc and job/. Each
 // blocks until the command is done, prints its output and its errors, and returns the exit status.
 
 int run_submit(Context& context, SubmitArguments arguments);
 int run_run(Context& context, RunArguments arguments);
-int run_results(Context& context, const ResultsArguments& arguments);
+int run_results(Context& context, ResultsArguments arguments);
 int run_wait(Context& context, const WaitArguments& arguments);
 int run_list(Context& context, const ListArguments& arguments);
 int run_batch(Context& context, const BatchArguments& arguments);
+int run_job(Context& context, const JobArguments& arguments);
+int run_running(Context& context, const RunningArguments& arguments);
+int run_log(Context& context, const LogArguments& arguments);
 int run_weight(Context& context, const WeightArguments& arguments);
+int run_slots(Context& context, const SlotsArguments& arguments);
+int run_customers(Context& context, const CustomersArguments& arguments);
+int run_customer(Context& context, const CustomerArguments& arguments);
 int run_handler(Context& context, const HandlerArguments& arguments);
 int run_server(Context& context, const ServerArguments& arguments);
 int run_top(Context& context, const TopArguments& arguments);

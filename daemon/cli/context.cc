@@ -65,6 +65,10 @@ bool is_temporary(const ClientError& error) {
          error.code == "QUEUEFULL";
 }
 
+void say_it_was_there(const std::string& id) {
+  std::fprintf(stderr, "locksley: batch %s was there already: nothing was started\n", printable(id).c_str());
+}
+
 void say_how_to_go_on(const std::string& id) {
   std::fprintf(stderr,
                "locksley: batch %s is left open; the same command and input with --id %s goes on with it\n",

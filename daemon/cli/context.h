@@ -50,6 +50,8 @@ int exit_code_of(const client::ClientError& error);
 
 // Whether the same command may succeed later.
 bool is_temporary(const client::ClientError& error);
+// Says on standard error that a batch was submitted before, with the same jobs.
+void say_it_was_there(const std::string& id);
 // Says on standard error how a stream that was interrupted is gone on with.
 void say_how_to_go_on(const std::string& id);
 

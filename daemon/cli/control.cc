@@ -1,4 +1,4 @@
-// status, explain, cancel, retry, forget, pause, resume, weight, handler: the commands for one batch or handler.
+// status, explain, cancel, retry, forget, pause, resume, weight, slots, handler: the commands for one batch or handler.
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
@@ -139,6 +139,15 @@ int run_weight(Context& context, const WeightArguments& arguments) {
   if (auto set = client->set_weight(arguments.id, arguments.weight); !set) return context.fail(set.error());
   if (!context.json()) return daemon::kExitOk;
   const std::string line = json_object({{"id", arguments.id}, {"weight", std::uint64_t{arguments.weight}}});
+  return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+}
+
+int run_slots(Context& context, const SlotsArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  if (auto set = client->set_slots(arguments.id, arguments.slots); !set) return context.fail(set.error());
+  if (!context.json()) return daemon::kExitOk;
+  const std::string line = json_object({{"id", arguments.id}, {"slots", std::uint64_t{arguments.slots}}});
   return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
 }
 

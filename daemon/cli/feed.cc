@@ -26,13 +26,31 @@ constexpr std::chrono::milliseconds kFullPatience = std::chrono::hours(24 * 365)
 
 }  // namespace
 
-Feed::Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd,
-           std::function<void(std::uint64_t)> on_jobs, std::function<void(bool)> on_idle)
+Feed::Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd, Events events,
+           Payloads payloads)
     : client_(client),
       arguments_(arguments),
       source_(arguments.payloads, input_fd, stop_fd),
-      on_jobs_(std::move(on_jobs)),
-      on_idle_(std::move(on_idle)) {}
+      payloads_(std::move(payloads)),
+      events_(std::move(events)) {}
+
+Expected<void> Feed::look_whether_it_is_there() {
+  if (arguments_.has_new_id) return {};
+  const auto status = client_.status(arguments_.batch.id);
+  // Whatever the daemon refuses, SUBMIT is refused, too, or says more about it.
+  if (!status && status.error().kind != client::ClientError::Kind::kRefused)
+    return std::unexpected(status.error());
+  was_there_ = status.has_value();
+  return {};
+}
+
+Expected<Outcome> Feed::next_payload(std::string& payload) {
+  if (payloads_) return payloads_(payload, kPause);
+  auto outcome = source_.next(payload, kPause);
+  if (outcome && *outcome == Outcome::kRecord && arguments_.payloads.files && events_.on_file)
+    events_.on_file(source_.file());
+  return outcome;
+}
 
 Expected<void> Feed::run() {
   if (arguments_.payloads.range) return submit_range();
@@ -40,19 +58,21 @@ Expected<void> Feed::run() {
   std::size_t bytes = 0;
   std::string payload;
   while (chunk.size() < BatchStream::kChunkJobs && bytes < BatchStream::kChunkBytes) {
-    const auto outcome = source_.next(payload, kPause);
+    const auto outcome = next_payload(payload);
     if (!outcome) return std::unexpected(outcome.error());
     if (*outcome == Outcome::kIdle && !chunk.empty()) break;
     if (*outcome == Outcome::kIdle) continue;
     // SUBMIT needs a job; a stream may stay empty, and an empty input is an empty batch.
     if (*outcome == Outcome::kEnd && chunk.empty()) break;
     if (*outcome == Outcome::kEnd) {
+      if (auto looked = look_whether_it_is_there(); !looked) return looked;
       const std::vector<std::string_view> views(chunk.begin(), chunk.end());
       const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
       // Perhaps a stream that this input had begun.
+      was_there_ = was_there_ && id;
       if (!id && id.error().code == "EXISTS") break;
       if (!id) return std::unexpected(id.error());
-      on_jobs_(chunk.size());
+      events_.on_jobs(chunk.size());
       return {};
     }
     bytes += payload.size();
@@ -63,25 +83,26 @@ Expected<void> Feed::run() {
 }
 
 Expected<void> Feed::submit_range() {
+  if (auto looked = look_whether_it_is_there(); !looked) return looked;
   const auto [low, high] = *arguments_.payloads.range;
   const auto& words = arguments_.payloads.arguments;
   const auto pattern = words.empty() ? std::nullopt : std::optional<std::string_view>(words[0]);
   auto id = client_.submit_range(arguments_.handler, arguments_.batch, low, high, pattern);
   if (!id) return std::unexpected(std::move(id.error()));
-  on_jobs_(static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low));
+  events_.on_jobs(static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low));
   return {};
 }
 
 void Feed::on_resumed(std::uint64_t jobs) {
   std::fprintf(stderr, "locksley: batch %s has %s jobs already: they are not sent again\n",
                arguments_.batch.id.c_str(), with_commas(jobs).c_str());
-  on_jobs_(jobs);
+  events_.on_jobs(jobs);
 }
 
 Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
   auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
   if (!stream) return std::unexpected(std::move(stream.error()));
-  if (stream->resumed_at() == 0) on_jobs_(0);
+  if (stream->resumed_at() == 0) events_.on_jobs(0);
   for (const std::string& job : first_chunk) {
     if (auto added = stream->add(job); !added) return added;
     // Not before the first job: only then it is known whether the batch is a stream to go on with.
@@ -90,26 +111,33 @@ Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
   if (auto sent = stream->flush(); !sent) return sent;
   std::string payload;
   for (;;) {
-    if (stream->acknowledged() >= stream->resumed_at()) on_jobs_(stream->acknowledged());
-    const auto outcome = source_.next(payload, kPause);
+    if (stream->acknowledged() >= stream->resumed_at()) events_.on_jobs(stream->acknowledged());
+    const auto outcome = next_payload(payload);
     if (!outcome) return std::unexpected(outcome.error());
     if (*outcome == Outcome::kEnd) break;
     const bool is_idle = *outcome == Outcome::kIdle;
-    if (on_idle_ && !is_idle) on_idle_(false);
+    if (events_.on_idle && !is_idle) events_.on_idle(false);
     const auto sent = is_idle ? stream->flush() : stream->add(payload);
     if (!sent) return sent;
-    if (on_idle_ && is_idle) on_idle_(true);
+    if (events_.on_idle && is_idle) events_.on_idle(true);
   }
   const auto total = stream->close();
   if (!total) return std::unexpected(total.error());
-  on_jobs_(*total);
+  was_there_ = stream->resumed_at() != 0 && stream->resumed_at() == *total;
+  events_.on_jobs(*total);
   return {};
 }
 
-FeedThread::FeedThread(const Context& context, const SubmitArguments& arguments)
-    : thread_([this, &context, &arguments] { run(context, arguments); }) {}
+FeedThread::FeedThread(const Context& context, const SubmitArguments& arguments, PassingNames* names)
+    : thread_([this, &context, &arguments, names] { run(context, arguments, names, {}); }) {}
 
-void FeedThread::run(const Context& context, const SubmitArguments& arguments) {
+FeedThread::FeedThread(const Context& context, const SubmitArguments& arguments, MakePayloads make_payloads)
+    : thread_([this, &context, &arguments, make = std::move(make_payloads)] {
+        run(context, arguments, nullptr, make);
+      }) {}
+
+void FeedThread::run(const Context& context, const SubmitArguments& arguments, PassingNames* names,
+                     const MakePayloads& make_payloads) {
   auto client = context.connect(stop_.fd(), Context::kFeedPatience);
   if (client) {
     const auto on_jobs = [this](std::uint64_t jobs) {
@@ -117,9 +145,12 @@ void FeedThread::run(const Context& context, const SubmitArguments& arguments) {
       begun_ = true;
       settled_.raise();
     };
-    Feed feed(*client, arguments, STDIN_FILENO, stop_.fd(), on_jobs,
-              [this](bool is_idle) { awaits_input_ = is_idle; });
+    Feed::Events events{.on_jobs = on_jobs, .on_idle = [this](bool is_idle) { awaits_input_ = is_idle; }};
+    if (names != nullptr) events.on_file = [names](const std::string& name) { names->add(name); };
+    Feed feed(*client, arguments, STDIN_FILENO, stop_.fd(), std::move(events),
+              make_payloads ? make_payloads(stop_.fd()) : Payloads());
     if (auto fed = feed.run(); !fed) error_ = std::move(fed.error());
+    was_there_ = feed.was_there();
   } else {
     error_ = std::move(client.error());
   }

@@ -10,12 +10,17 @@
 
 #include "daemon/cli/context.h"
 #include "daemon/cli/event.h"
+#include "daemon/cli/names/passing_names.h"
 #include "daemon/cli/options.h"
 #include "daemon/cli/payload_source.h"
 #include "proto/clients/cpp/batch_stream.h"
 #include "proto/clients/cpp/client.h"
 
 namespace locksley::cli {
+
+// Where the payloads come from, if not from the command line; as PayloadSource::next().
+using Payloads = std::function<client::Expected<PayloadSource::Outcome>(std::string& payload,
+                                                                        std::chrono::milliseconds patience)>;
 
 // Sends the payloads of a command line to the daemon as one batch. Input that fits one chunk goes by SUBMIT,
 // and a range by SUBMIT RANGE. Input that is longer, or pauses, goes as a stream, whose jobs run while the
@@ -28,15 +33,30 @@ namespace locksley::cli {
 // queues. It fails as BatchStream and PayloadSource do, and then leaves the batch as it is.
 class Feed {
  public:
+  // What run() tells its caller; only `on_jobs` is needed.
+  struct Events {
+    // The number of jobs, as soon as the daemon has the batch, and each time the number grows.
+    std::function<void(std::uint64_t)> on_jobs;
+    // Whether a stream waits for input.
+    std::function<void(bool)> on_idle = {};
+    // With --files: the name of each job's file, in their order, before the job is sent.
+    std::function<void(const std::string&)> on_file = {};
+  };
+
   // Borrows all arguments. arguments.batch.id must not be empty, so that the caller can cancel the batch
-  // after any failure. run() calls `on_jobs` with the number of jobs as soon as the daemon has the batch,
-  // and each time the number grows; and `on_idle`, if there is one, with whether a stream waits for input.
-  Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd,
-       std::function<void(std::uint64_t)> on_jobs, std::function<void(bool)> on_idle = {});
+  // after any failure.
+  Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd, Events events,
+       Payloads payloads = {});
 
   client::Expected<void> run();
+  // After run(): the daemon had the whole batch before, so nothing was started. False if that is not known: the daemon
+  // says so only to those who may ask for STATUS.
+  bool was_there() const { return was_there_; }
 
  private:
+  // Asks whether there is a batch of this id, unless the id is new: the reply to SUBMIT does not say so.
+  client::Expected<void> look_whether_it_is_there();
+  client::Expected<PayloadSource::Outcome> next_payload(std::string& payload);
   client::Expected<void> submit_range();
   // The batch, which is gone on with, has so many jobs: says so on standard error, too.
   void on_resumed(std::uint64_t jobs);
@@ -45,8 +65,9 @@ class Feed {
   client::Client& client_;
   const SubmitArguments& arguments_;
   PayloadSource source_;
-  std::function<void(std::uint64_t)> on_jobs_;
-  std::function<void(bool)> on_idle_;
+  const Payloads payloads_;  // empty: source_
+  const Events events_;
+  bool was_there_ = false;
 };
 
 // A Feed on a thread and a connection of its own, so that `run` can read results while it submits: on one
@@ -56,8 +77,12 @@ class Feed {
 // stop.
 class FeedThread {
  public:
-  // Borrows both. Starts at once.
-  FeedThread(const Context& context, const SubmitArguments& arguments);
+  // Borrows all. Starts at once. With --files the names of the files go into `names`, unless it is null.
+  FeedThread(const Context& context, const SubmitArguments& arguments, PassingNames* names);
+  // The payloads come from what `make_payloads` returns; it is called on the feed's thread, with the descriptor that
+  // becomes readable at a stop.
+  using MakePayloads = std::function<Payloads(int stop_fd)>;
+  FeedThread(const Context& context, const SubmitArguments& arguments, MakePayloads make_payloads);
   ~FeedThread() { stop(); }
   FeedThread(const FeedThread&) = delete;
   FeedThread& operator=(const FeedThread&) = delete;
@@ -71,17 +96,22 @@ class FeedThread {
   // Jobs that the daemon has confirmed.
   std::uint64_t jobs() const { return jobs_; }
 
+  // See Feed. Call it only after is_over().
+  bool was_there() const { return was_there_; }
+
   // Ends the input at its current position, and joins the thread.
   void stop();
   // Why the input ended early. Call it only after is_over().
   const std::optional<client::ClientError>& error() const { return error_; }
 
  private:
-  void run(const Context& context, const SubmitArguments& arguments);
+  void run(const Context& context, const SubmitArguments& arguments, PassingNames* names,
+           const MakePayloads& make_payloads);
 
   Event stop_;
   Event settled_;
-  // Written by the feed's thread, read by the other; each true is final, and over_ publishes error_.
+  // Written by the feed's thread, read by the other; each true is final, and over_ publishes error_ and
+  // was_there_.
   std::atomic<bool> begun_{false};
   std::atomic<bool> over_{false};
   // Written by the feed's thread through Feed. A reader that sees it true may be late: input may just have come.
@@ -89,6 +119,7 @@ class FeedThread {
   // Written by the feed's thread through Feed; only the progress reads it.
   std::atomic<std::uint64_t> jobs_{0};
   std::optional<client::ClientError> error_;
+  bool was_there_ = false;
   std::thread thread_;  // the last member: it uses all the others
 };
 

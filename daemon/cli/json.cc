@@ -70,18 +70,40 @@ Json to_json(const Reply& reply) {
   return array;
 }
 
+void add_bytes(Json& object, const std::string& key, std::string_view bytes) {
+  if (is_utf8(bytes)) {
+    object[key] = bytes;
+  } else {
+    object[key + "_base64"] = base64(bytes);
+  }
+}
+
 }  // namespace
 
 std::string json_text(const Reply& reply) { return text_of(to_json(reply)); }
 
-std::string json_text(const client::ResultRow& row, std::string_view file) {
-  Json object{{"index", row.index}, {"status", row.status}};
-  if (!file.empty()) {
-    object["file"] = file;
-  } else if (is_utf8(row.output)) {
-    object["output"] = row.output;
+std::string json_text(const client::ResultRow& row, const RowNames& names) {
+  Json object{{"index", row.index}};
+  if (names.input) add_bytes(object, "input", *names.input);
+  object["status"] = row.status;
+  if (!names.file.empty()) {
+    add_bytes(object, "file", names.file);
   } else {
-    object["output_base64"] = base64(row.output);
+    add_bytes(object, "output", row.output);
+  }
+  if (names.payload) add_bytes(object, "payload", *names.payload);
+  return text_of(object);
+}
+
+std::string json_of_job(const Reply& reply) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
+    const Reply& value = reply.elements[i + 1];
+    if (value.is_string()) {
+      add_bytes(object, reply.elements[i].text, value.text);
+    } else {
+      object[reply.elements[i].text] = to_json(value);
+    }
   }
   return text_of(object);
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,8 +21,17 @@ namespace locksley::cli {
 // Maps become objects with the daemon's order of keys, [key, value, ...] only where the daemon sends a map.
 std::string json_text(const proto::Reply& reply);
 
-// {"index":17,"status":"ok","output":"..."}; with `file`, which has the output, "file" instead of "output".
-std::string json_text(const client::ResultRow& row, std::string_view file = {});
+// {"index":17,"status":"ok","output":"..."}; with `file`, which has the output, "file" instead of "output"; with
+// `input`, the name of the job's input, "input" before "status"; with `payload`, "payload" at the end.
+struct RowNames {
+  std::optional<std::string> input = {};
+  std::string file = {};
+  std::optional<std::string> payload = {};
+};
+std::string json_text(const client::ResultRow& row, const RowNames& names = {});
+
+// The map of JOB. Its strings may be any bytes: one that is not UTF-8 is "KEY_base64" instead of "KEY".
+std::string json_of_job(const proto::Reply& reply);
 
 // An object of the given members, in their order.
 using JsonValue = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string>;

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "proto/customer_settings.h"
 #include "proto/submit_options.h"
 
 namespace locksley::cli {
@@ -37,6 +38,8 @@ struct PayloadOptions {
 
 struct SubmitArguments {
   std::string handler = {};
+  // The id is a new random one, so there is no batch of it.
+  bool has_new_id = false;
   proto::BatchOptions batch = {};
   PayloadOptions payloads = {};
 };
@@ -45,15 +48,20 @@ struct RunArguments {
   SubmitArguments submit = {};
   WhenProgress progress = WhenProgress::kAuto;
   bool ordered = false;
-  std::string results_directory = {};  // empty: outputs go to standard output
+  std::string results = {};  // a folder or a template of paths; empty: outputs go to standard output
 };
 
 struct ResultsArguments {
   std::string id = {};
+  std::vector<std::string> inputs = {};  // with `files`; empty: the records of standard input
+  bool files = false;
+  bool nul_separated = false;  // what is read and what is printed
   bool follow = false;
   bool ordered = false;
   bool failed = false;
+  bool payloads = false;
   bool discard = false;
+  std::string results = {};  // as in RunArguments
 };
 
 struct WaitArguments {
@@ -65,7 +73,22 @@ struct WaitArguments {
 struct ListArguments {
   std::string state = {};
   std::string match = {};
+  std::optional<std::string> customer = {};  // empty: batches for no customer
+  std::string handler = {};
   std::uint64_t limit = 0;  // 0: all
+};
+
+// Lists the customers.
+struct CustomersArguments {
+  std::string match = {};
+  std::uint64_t limit = 0;  // 0: all
+};
+
+struct CustomerArguments {
+  enum class Command { kGet, kSet, kDelete };
+  Command command = Command::kGet;
+  std::string name = {};
+  proto::CustomerSettings changes = {};  // of kSet
 };
 
 struct BenchArguments {
@@ -93,9 +116,32 @@ struct BatchArguments {
   std::vector<std::uint64_t> indexes = {};  // of retry: only these jobs
 };
 
+// One job.
+struct JobArguments {
+  enum class Part { kAll, kPayload, kOutput };
+  std::string id = {};
+  std::uint64_t index = 0;
+  Part part = Part::kAll;
+};
+
+struct RunningArguments {
+  std::string id = {};  // empty: of all batches
+};
+
+struct LogArguments {
+  std::string id = {};
+  std::uint64_t index = 0;
+  bool follow = false;
+};
+
 struct WeightArguments {
   std::string id = {};
   std::uint32_t weight = 1;
+};
+
+struct SlotsArguments {
+  std::string id = {};
+  std::uint32_t slots = 0;
 };
 
 // Restarts the handler.
@@ -119,9 +165,11 @@ struct WorkArguments {
   bool insecure = false;
 };
 
-using Arguments = std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
-                               BatchArguments, WeightArguments, HandlerArguments, ServerArguments,
-                               TopArguments, BenchArguments, HashPasswordArguments, WorkArguments>;
+using Arguments =
+    std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
+                 BatchArguments, JobArguments, RunningArguments, LogArguments, WeightArguments,
+                 SlotsArguments, HandlerArguments, CustomersArguments, CustomerArguments, ServerArguments,
+                 TopArguments, BenchArguments, HashPasswordArguments, WorkArguments>;
 
 struct CommandLine {
   GlobalOptions global;

@@ -106,10 +106,36 @@ Expected<PayloadSource::Outcome> PayloadSource::next(std::string& payload,
     if (!outcome || *outcome != Outcome::kRecord) return outcome;
   }
   if (files_) {
-    const std::string name = payload;
-    if (auto read = read_file(name, payload); !read) return std::unexpected(std::move(read.error()));
+    file_ = payload;
+    if (auto read = read_file(file_, payload); !read) return std::unexpected(std::move(read.error()));
   }
   return Outcome::kRecord;
+}
+
+Expected<std::vector<std::string>> read_records(char separator, int stop_fd) {
+  RecordReader reader(STDIN_FILENO, separator, stop_fd);
+  std::vector<std::string> records;
+  std::string record;
+  for (;;) {
+    const auto outcome = reader.next(record, std::chrono::hours(24));
+    if (!outcome) return std::unexpected(outcome.error());
+    if (*outcome == RecordReader::Outcome::kEnd) return records;
+    if (*outcome == RecordReader::Outcome::kRecord) records.push_back(record);
+  }
+}
+
+std::string range_payload(const PayloadOptions& options, std::uint64_t index) {
+  // As the daemon has it; unsigned, because a range may be wider than the signed numbers below 0 or above.
+  const auto value =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(options.range.value().first) + index);
+  const std::string number = std::to_string(value);
+  if (options.arguments.empty()) return number;
+  std::string payload = options.arguments[0];
+  for (std::size_t at = payload.find("{}"); at != std::string::npos;
+       at = payload.find("{}", at + number.size())) {
+    payload.replace(at, 2, number);
+  }
+  return payload;
 }
 
 }  // namespace locksley::cli

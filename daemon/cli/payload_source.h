@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,17 +46,26 @@ class PayloadSource {
  public:
   using Outcome = RecordReader::Outcome;
 
-  // Not for --range, which has no payloads. Borrows the descriptors.
+  // Not for --range, which has no payloads. Borrows `options` and the descriptors.
   PayloadSource(const PayloadOptions& options, int input_fd, int stop_fd);
 
   client::Expected<Outcome> next(std::string& payload, std::chrono::milliseconds patience);
+  // The name of the file of the last payload; empty: it is not from a file.
+  const std::string& file() const { return file_; }
 
  private:
-  std::vector<std::string> arguments_;
+  const std::span<const std::string> arguments_;
   std::size_t next_argument_ = 0;
   const bool from_arguments_;
   const bool files_;
+  std::string file_;
   RecordReader records_;
 };
+
+// All records of standard input. Fails as RecordReader does.
+client::Expected<std::vector<std::string>> read_records(char separator, int stop_fd);
+
+// The payload of one job of --range; `index` is one of its jobs.
+std::string range_payload(const PayloadOptions& options, std::uint64_t index);
 
 }  // namespace locksley::cli

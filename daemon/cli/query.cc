@@ -157,9 +157,11 @@ int run_list(Context& context, const ListArguments& arguments) {
     const std::string from = std::to_string(cursor);
     const std::string count = std::to_string(std::min(room, kPage));
     std::vector<std::string_view> command{"LIST", "CURSOR", from, "COUNT", count};
+    if (arguments.customer) command.insert(command.end(), {"FOR", *arguments.customer});
     for (const auto& [option, value] :
          {std::pair<std::string_view, std::string_view>{"STATE", arguments.state},
-          {"MATCH", arguments.match}}) {
+          {"MATCH", arguments.match},
+          {"HANDLER", arguments.handler}}) {
       if (value.empty()) continue;
       command.push_back(option);
       command.push_back(value);

@@ -1,8 +1,6 @@
 #include "daemon/cli/row_sink.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "daemon/cli/json.h"
 #include "daemon/cli/table.h"
@@ -16,11 +14,12 @@ constexpr std::size_t kOrderedMemoryBytes = std::size_t{64} << 20;
 
 }  // namespace
 
-std::string failure_line(const client::ResultRow& row) {
+std::string failure_line(const client::ResultRow& row, const std::optional<std::string>& name) {
   std::string text(row.output);
   text.erase(text.find_last_not_of("\r\n") + 1);
-  return "job " + std::to_string(row.index) + ": " + printable(std::string(row.status)) + ": " +
-         printable(text);
+  const std::string job = "job " + std::to_string(row.index);
+  return (name ? printable(*name) + " (" + job + ")" : job) + ": " + printable(std::string(row.status)) +
+         ": " + printable(text);
 }
 
 RowSink::RowSink(Options options, Output& output, std::function<void()> before_message)
@@ -47,35 +46,39 @@ void RowSink::finish() {
 
 void RowSink::show(const client::ResultRow& row) {
   const bool is_ok = row.status == "ok";
+  const std::optional<std::string> name = options_.name_of ? options_.name_of(row.index) : std::nullopt;
   if (is_ok && options_.failed_only) return;
-  const bool has_file = is_ok && !options_.directory.empty();
-  const std::string file = has_file ? options_.directory + "/" + std::to_string(row.index) : std::string();
-  if (has_file) write_file(row, file);
+  const bool has_file = is_ok && options_.files != nullptr;
+  const std::string file = has_file ? write_file(row, name) : std::string();
+  const std::optional<std::string> shown = options_.shows_names ? name : std::nullopt;
   if (options_.json) {
-    output_.append(json_text(row, file));
+    output_.append(json_text(row, {.input = shown, .file = file}));
     output_.append("\n");
   } else if (has_file) {
     // That is all.
   } else if (is_ok) {
+    if (row.output.empty()) return;
     output_.append(row.output);
     // An output that ends with a line end, as programs' outputs do, gets no second one.
-    if (!row.output.ends_with('\n')) output_.append("\n");
+    if (!row.output.ends_with(options_.separator)) output_.append({&options_.separator, 1});
   } else if (options_.failed_only) {
-    output_.append(failure_line(row) + "\n");
+    output_.append(failure_line(row, shown) + options_.separator);
   } else {
     before_message_();
-    std::fprintf(stderr, "%s\n", failure_line(row).c_str());
+    std::fprintf(stderr, "%s\n", failure_line(row, shown).c_str());
   }
 }
 
-void RowSink::write_file(const client::ResultRow& row, const std::string& name) {
-  if (!problem_.empty()) return;
-  std::FILE* file = std::fopen(name.c_str(), "wb");
-  const bool written =
-      file != nullptr && std::fwrite(row.output.data(), 1, row.output.size(), file) == row.output.size();
-  const int write_error = errno;
-  if (file != nullptr && std::fclose(file) == 0 && written) return;
-  problem_ = name + ": " + std::strerror(written ? errno : write_error);
+std::string RowSink::write_file(const client::ResultRow& row, const std::optional<std::string>& name) {
+  if (!problem_.empty()) return {};
+  if (!name && options_.files->paths().needs_names()) {
+    problem_ = "--results: the name of the input of job " + std::to_string(row.index) + " is not known";
+    return {};
+  }
+  auto path = options_.files->write(row.index, name.value_or(std::string()), row.output);
+  if (path) return *std::move(path);
+  problem_ = path.error().message;
+  return {};
 }
 
 }  // namespace locksley::cli

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "daemon/cli/names/path_check.h"
+#include "daemon/cli/names/result_files.h"
 #include "daemon/cli/ordered_outputs.h"
 #include "daemon/cli/output.h"
 #include "proto/clients/cpp/values.h"
@@ -12,19 +15,22 @@
 namespace locksley::cli {
 
 // Writes the results of `run` and `results`: outputs to standard output, one on each line, or each to a file;
-// failures to standard error as `job 17: error: text`; or every row as a line of JSON.
+// failures to standard error as `job 17: error: text`; or every row as a line of JSON. A job without output has no line.
 //
-// Used by one thread. Blocks like Output, and for the files of `directory`.
+// Used by one thread. Blocks like Output, and for `files`.
 class RowSink {
  public:
   struct Options {
     bool json = false;
     bool ordered = false;
-    bool failed_only = false;    // only the failures, and to standard output
-    std::string directory = {};  // for files of outputs, named by the job's index; empty: standard output
+    bool failed_only = false;      // only the failures, and to standard output
+    char separator = '\n';         // after each output
+    ResultFiles* files = nullptr;  // for outputs; null: standard output
+    NameOf name_of = {};           // is called once for each row; none: no job has a name
+    bool shows_names = false;      // in messages and JSON
   };
 
-  // Borrows `output`. Calls `before_message` before each write to standard error, to remove a progress bar.
+  // Borrows `output` and `options.files`. Calls `before_message` before each write to standard error, to remove a progress bar.
   RowSink(Options options, Output& output, std::function<void()> before_message);
 
   void add(const client::ResultRow& row);
@@ -38,7 +44,8 @@ class RowSink {
 
  private:
   void show(const client::ResultRow& row);
-  void write_file(const client::ResultRow& row, const std::string& name);
+  // The path of its file; empty: there is a problem().
+  std::string write_file(const client::ResultRow& row, const std::optional<std::string>& name);
 
   const Options options_;
   Output& output_;
@@ -49,7 +56,7 @@ class RowSink {
   std::string problem_;
 };
 
-// `job 17: error: text`, on one line that a terminal can show.
-std::string failure_line(const client::ResultRow& row);
+// `job 17: error: text`, or `photo.jpg (job 17): error: text`, on one line that a terminal can show.
+std::string failure_line(const client::ResultRow& row, const std::optional<std::string>& name = std::nullopt);
 
 }  // namespace locksley::cli

@@ -7,13 +7,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
+#include <optional>
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/feed.h"
 #include "daemon/cli/json.h"
+#include "daemon/cli/names/passing_names.h"
+#include "daemon/cli/names/path_check.h"
+#include "daemon/cli/names/result_files.h"
 #include "daemon/cli/number_text.h"
+#include "daemon/cli/payload_source.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/row_sink.h"
 #include "proto/clients/cpp/batch_id.h"
@@ -34,6 +38,39 @@ constexpr std::chrono::milliseconds kFeedLook{1};
 
 // For how long results that the daemon cannot read from its disk are asked for again.
 constexpr std::chrono::milliseconds kStorePatience = client::BatchStream::kRestartPatience;
+
+// Jobs of --range whose paths are checked, which takes about ten seconds. Guess: more files are not made so.
+constexpr std::uint64_t kMostRangePaths = 10'000'000;
+
+// The names of inputs that are all known.
+NameOf input_names(const PayloadOptions& payloads) {
+  if (payloads.range) return [&payloads](std::uint64_t index) { return range_payload(payloads, index); };
+  if (payloads.arguments.empty()) return {};
+  return [&payloads](std::uint64_t index) {
+    return index < payloads.arguments.size() ? std::optional(payloads.arguments[index]) : std::nullopt;
+  };
+}
+
+// Reads the names of all inputs, and sees whether all outputs can be written before any job is submitted. Names that
+// were on standard input are then `payloads.arguments`.
+client::Expected<void> check_all_inputs(const Context& context, PayloadOptions& payloads,
+                                        const PathTemplate& paths) {
+  if (payloads.arguments.empty() && !payloads.range) {
+    auto records = read_records(payloads.nul_separated ? '\0' : '\n', context.signals().fd());
+    if (!records) return std::unexpected(std::move(records.error()));
+    payloads.arguments = *std::move(records);
+  }
+  std::uint64_t jobs = payloads.arguments.size();
+  if (payloads.range) {
+    jobs = static_cast<std::uint64_t>(payloads.range->second) -
+           static_cast<std::uint64_t>(payloads.range->first);
+    if (jobs > kMostRangePaths) {
+      return client::client_error(Kind::kLocal, "--results: a range of " + with_commas(jobs) +
+                                                    " jobs has too many names to be checked: use {#}");
+    }
+  }
+  return check_paths(paths, jobs, input_names(payloads), payloads.files ? NamesAre::kFiles : NamesAre::kText);
+}
 
 enum class Answer { kCancel, kLeave, kGoOn };
 
@@ -82,31 +119,27 @@ Answer ask_after_interrupt(Signals& signals, const std::string& batch) {
 // One `locksley run`: the steps in the order in which they happen.
 class Run {
  public:
-  Run(Context& context, const RunArguments& arguments)
+  // `files`: for the outputs; null: standard output. Borrows all.
+  Run(Context& context, const RunArguments& arguments, ResultFiles* files)
       : context_(context),
         arguments_(arguments),
         id_(arguments.submit.batch.id),
+        has_stream_of_names_(arguments.submit.payloads.files && arguments.submit.payloads.arguments.empty()),
         progress_(arguments.progress, arguments.submit.batch.name),
         output_(STDOUT_FILENO, context.signals().fd()),
         sink_({.json = context.json(),
                .ordered = arguments.ordered,
-               .failed_only = false,
-               .directory = arguments.results_directory},
+               .files = files,
+               .name_of = has_stream_of_names_ ? [this](std::uint64_t index) { return names_.take(index); }
+                                               : input_names(arguments.submit.payloads),
+               .shows_names = arguments.submit.payloads.files},
               output_, [this] { progress_.clear(); }) {}
 
   int run() {
-    if (!arguments_.results_directory.empty()) {
-      std::error_code problem;
-      std::filesystem::create_directories(arguments_.results_directory, problem);
-      if (problem) {
-        return context_.fail(
-            {Kind::kLocal, "", arguments_.results_directory + ": cannot be made: " + problem.message()});
-      }
-    }
     auto client = context_.connect();
     if (!client) return context_.fail(client.error());
     client_ = &*client;
-    feed_.emplace(context_, arguments_.submit);
+    feed_.emplace(context_, arguments_.submit, has_stream_of_names_ ? &names_ : nullptr);
     while (!feed_->has_begun() && !feed_->is_over()) {
       wait_for_the_feed();
       if (const auto code = interruption()) return *code;
@@ -155,6 +188,10 @@ class Run {
     }
     if (has_feed_failed()) return after_failed_feed();
     feed_->stop();
+    if (feed_->was_there()) {
+      progress_.clear();
+      say_it_was_there(id_);
+    }
     return summary();
   }
 
@@ -304,6 +341,8 @@ class Run {
   const std::string id_;
   const steady_clock::time_point started_ = steady_clock::now();
   const bool shares_the_screen_ = ::isatty(STDOUT_FILENO) == 1;
+  const bool has_stream_of_names_;
+  PassingNames names_;  // of the stream
   Progress progress_;
   Output output_;
   RowSink sink_;
@@ -316,8 +355,19 @@ class Run {
 }  // namespace
 
 int run_run(Context& context, RunArguments arguments) {
-  if (arguments.submit.batch.id.empty()) arguments.submit.batch.id = client::random_batch_id();
-  return Run(context, arguments).run();
+  SubmitArguments& submit = arguments.submit;
+  if (submit.batch.id.empty()) {
+    submit.batch.id = client::random_batch_id();
+    submit.has_new_id = true;
+  }
+  if (arguments.results.empty()) return Run(context, arguments, nullptr).run();
+  ResultFiles files(PathTemplate::parse(arguments.results));
+  if (files.paths().needs_names()) {
+    if (auto checked = check_all_inputs(context, submit.payloads, files.paths()); !checked)
+      return context.fail(checked.error());
+  }
+  if (auto begun = files.begin(); !begun) return context.fail(begun.error());
+  return Run(context, arguments, &files).run();
 }
 
 }  // namespace locksley::cli

@@ -15,7 +15,9 @@ std::string status_text(const BatchStatus& status) {
   table.add({"state", status.state});
   table.add({"handler", status.handler});
   table.add({"tenant", status.tenant});
+  if (!status.customer.empty()) table.add({"customer", status.customer});
   table.add({"weight", std::to_string(status.weight)});
+  if (status.slots > 0) table.add({"slots", with_commas(status.slots)});
   table.add({"jobs", with_commas(status.jobs)});
   table.add({"queued", with_commas(status.queued)});
   table.add({"running", with_commas(status.running)});
@@ -35,8 +37,10 @@ std::string status_json(const BatchStatus& status) {
                       {"name", status.name},
                       {"handler", status.handler},
                       {"tenant", status.tenant},
+                      {"customer", status.customer},
                       {"state", status.state},
                       {"weight", status.weight},
+                      {"slots", status.slots},
                       {"jobs", status.jobs},
                       {"queued", status.queued},
                       {"running", status.running},

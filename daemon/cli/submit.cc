@@ -12,13 +12,16 @@
 namespace locksley::cli {
 
 int run_submit(Context& context, SubmitArguments arguments) {
-  if (arguments.batch.id.empty()) arguments.batch.id = client::random_batch_id();
+  if (arguments.batch.id.empty()) {
+    arguments.batch.id = client::random_batch_id();
+    arguments.has_new_id = true;
+  }
   const std::string& id = arguments.batch.id;
   auto client = context.connect(context.signals().fd(), Context::kFeedPatience);
   if (!client) return context.fail(client.error());
   std::optional<std::uint64_t> jobs;  // once the daemon knows the batch
   Feed feed(*client, arguments, STDIN_FILENO, context.signals().fd(),
-            [&](std::uint64_t count) { jobs = count; });
+            {.on_jobs = [&](std::uint64_t count) { jobs = count; }});
   if (auto fed = feed.run(); !fed) {
     const int code = context.fail(fed.error());
     if (jobs && is_temporary(fed.error())) {
@@ -33,7 +36,10 @@ int run_submit(Context& context, SubmitArguments arguments) {
     }
     return code;
   }
-  const std::string line = context.json() ? json_object({{"id", id}, {"jobs", jobs.value_or(0)}}) : id;
+  if (feed.was_there() && !context.json()) say_it_was_there(id);
+  const std::string line =
+      context.json() ? json_object({{"id", id}, {"jobs", jobs.value_or(0)}, {"was_there", feed.was_there()}})
+                     : id;
   return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
 }
 

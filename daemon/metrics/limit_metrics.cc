@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "config/validate.h"
+
 namespace locksley::daemon {
 
 void read_limit_metrics(const config::Config& config, Families& families) {
@@ -15,7 +17,9 @@ void read_limit_metrics(const config::Config& config, Families& families) {
       config.limits.max_queued_jobs);
   add("locksley_max_queued_bytes", "Payload bytes that may be queued: limits.max_queued_bytes.",
       config.limits.max_queued_bytes.count);
-  if (config.store.path.empty()) return;
+  add("locksley_max_log_bytes", "The most that locksley_log_bytes may be: limits.max_log_bytes.",
+      config.limits.max_log_bytes.count);
+  if (!config::has_store(config.store)) return;
   add("locksley_store_max_bytes", "The most that locksley_stored_bytes may be: store.max_bytes; 0: no limit.",
       config.store.max_bytes.count);
 }

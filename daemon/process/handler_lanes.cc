@@ -29,6 +29,9 @@ std::expected<ProcessHandler, std::string> prepare_process_handler(const std::st
   }
   auto program = Program::make(name, settings);
   if (!program) return std::unexpected(std::move(program.error()));
+  if (settings.runs_payloads)
+    return ProcessHandler{"exec", "runs the command that is the payload (locksley(1), `exec`)",
+                          std::make_shared<const Program>(std::move(*program))};
   return ProcessHandler{settings.command.empty() ? "worker" : "command", joined(program->request().arguments),
                         std::make_shared<const Program>(std::move(*program))};
 }

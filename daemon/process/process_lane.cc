@@ -21,10 +21,11 @@ ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Op
     : loop_(loop),
       lane_(std::move(name), options),
       idle_timer_(loop.executor()),
-      backoff_timer_(loop.executor()),
+      wait_timer_(loop.executor()),
       room_timer_(loop.executor()) {
   lane_.set_gate_switch(0, false);  // no handler's
   lane_.on_work([this] { post_pump(); });
+  lane_.on_wait([this] { post_pump(); });
   lane_.on_stop([this] { wake(check_is_posted_, &ProcessLane::check_cancelled); });
   asio::post(loop.executor(), [this] {
     kProcessThread.assert_held();
@@ -34,6 +35,7 @@ ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Op
 
 ProcessLane::~ProcessLane() {
   lane_.on_work(nullptr);
+  lane_.on_wait(nullptr);
   lane_.on_stop(nullptr);
 }
 
@@ -57,7 +59,7 @@ void ProcessLane::pump() {
 }
 
 void ProcessLane::begin_turns() {
-  end_backoffs(steady_now());
+  end_waits();
   // Bounds the turns of one call, so that jobs which end at once do not hold up the other lanes.
   constexpr int kMost = 64;
   for (int turns = 0;; ++turns) {
@@ -195,15 +197,15 @@ void ProcessLane::end_idle_processes() {
   }
 }
 
-void ProcessLane::end_backoffs(Nanoseconds until) {
-  const std::optional<Nanoseconds> next = lane_.end_backoffs(until);
-  if (!next || next == backoff_timer_at_) return;
-  backoff_timer_at_ = next;
-  backoff_timer_.expires_at(Instant(*next));
-  backoff_timer_.async_wait([this](const asio::error_code& error) {
+void ProcessLane::end_waits() {
+  const std::optional<Nanoseconds> next = lane_.end_waits(steady_now());
+  if (!next || next == wait_timer_at_) return;
+  wait_timer_at_ = next;
+  wait_timer_.expires_at(Instant(*next));
+  wait_timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     kProcessThread.assert_held();
-    backoff_timer_at_.reset();
+    wait_timer_at_.reset();
     pump();
   });
 }

@@ -119,8 +119,9 @@ class ProcessLane {
   void arm_idle_timer(Nanoseconds at) LOCKSLEY_REQUIRES(kProcessThread);
   void end_idle_processes() LOCKSLEY_REQUIRES(kProcessThread);
   void check_cancelled() LOCKSLEY_REQUIRES(kProcessThread);
-  // Batches whose back-off has ended are served again; the timer pumps when the next one ends.
-  void end_backoffs(Nanoseconds until) LOCKSLEY_REQUIRES(kProcessThread);
+  // Batches whose back-off has ended, or whose user and customer may start jobs again, are served again; the timer
+  // pumps when the next such wait ends.
+  void end_waits() LOCKSLEY_REQUIRES(kProcessThread);
   // While the store has no room: pumps again soon.
   void arm_room_timer() LOCKSLEY_REQUIRES(kProcessThread);
 
@@ -137,8 +138,8 @@ class ProcessLane {
   Nanoseconds idle_timeout_ LOCKSLEY_GUARDED_BY(kProcessThread){};  // 0: none
   ProcessTimer idle_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
   bool idle_timer_is_armed_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;
-  ProcessTimer backoff_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
-  std::optional<Nanoseconds> backoff_timer_at_ LOCKSLEY_GUARDED_BY(kProcessThread);  // none: not armed
+  ProcessTimer wait_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  std::optional<Nanoseconds> wait_timer_at_ LOCKSLEY_GUARDED_BY(kProcessThread);  // none: not armed
   ProcessTimer room_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
   bool room_timer_is_armed_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;
   bool is_pumping_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;

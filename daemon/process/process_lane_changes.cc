@@ -153,7 +153,8 @@ void ProcessLane::take_program(LaneHandler& handler, std::shared_ptr<const Progr
         if (runner->handler() == &handler) runner->reset_failures();
       }
     }
-    end_backoffs(Nanoseconds::max());
+    lane_.end_backoffs();
+    end_waits();
   }
 }
 

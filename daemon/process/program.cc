@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "daemon/process/keeper/child.h"
+#include "proto/exec_payload.h"
 
 namespace locksley::daemon {
 namespace {
@@ -70,6 +71,12 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
     home = account->home;
   } else if (const char* const own = std::getenv("HOME")) {
     home = own;
+  }
+  if (settings.runs_payloads && (base.changes_user ? base.user : ::geteuid()) == 0) {
+    return std::unexpected(
+        "exec: as root every command of every local user would run as root: set process.user to another "
+        "user, or "
+        "start the daemon as one");
   }
   base.environment = {"PATH=" + base.path, "HOME=" + home, "LOCKSLEY_HANDLER=" + handler};
   for (const std::string& variable : settings.environment) {
@@ -146,6 +153,22 @@ SpawnRequest Program::request_for_slot(std::string_view lane, std::string_view s
   return request;
 }
 
+std::expected<SpawnRequest, std::string> Program::request_for_command(const JobVariables& job,
+                                                                      std::string_view payload) const {
+  const auto command = proto::decode_exec_payload(payload);
+  if (!command) return std::unexpected(command.error());
+  SpawnRequest request = request_for(job, {});
+  request.arguments.assign(command->words.begin(), command->words.end());
+  request.directory = command->directory;
+  for (const std::string_view variable : command->variables) {
+    const std::string_view name = variable.substr(0, variable.find('=') + 1);
+    std::erase_if(request.environment, [name](const std::string& other) { return other.starts_with(name); });
+    request.environment.emplace_back(variable);
+    if (name == "PATH=") request.path = variable.substr(name.size());
+  }
+  return request;
+}
+
 SpawnRequest Program::request_for(const JobVariables& job, std::string_view replacement) const {
   SpawnRequest request = request_for_slot(job.lane, job.slot);
   if (settings_.input != config::Input::kStdin) {
@@ -157,6 +180,9 @@ SpawnRequest Program::request_for(const JobVariables& job, std::string_view repl
   request.environment.push_back(fmt::format("LOCKSLEY_INDEX={}", job.index));
   request.environment.push_back(fmt::format("LOCKSLEY_ATTEMPT={}", job.attempt));
   request.environment.push_back(fmt::format("LOCKSLEY_TENANT={}", job.tenant));
+  // A variable cannot have a NUL byte.
+  if (!job.note.empty())
+    request.environment.push_back(fmt::format("LOCKSLEY_NOTE={}", job.note.substr(0, job.note.find('\0'))));
   if (!job.trace.empty()) request.environment.push_back(fmt::format("TRACEPARENT={}", job.trace));
   return request;
 }

@@ -19,7 +19,8 @@ struct JobVariables {
   std::uint64_t index = 0;
   std::uint32_t attempt = 1;
   std::string_view tenant;
-  std::string_view trace;  // empty: there is none
+  std::string_view trace;      // empty: there is none
+  std::string_view note = {};  // of the last attempt; empty: there is none
   std::string_view lane;
   std::string_view slot;  // its name
 };
@@ -44,6 +45,9 @@ class Program {
   SpawnRequest request_for_slot(std::string_view lane, std::string_view slot) const;
   // The request to start a process for this job. `replacement` replaces {} in the arguments.
   SpawnRequest request_for(const JobVariables& job, std::string_view replacement) const;
+  // The same for the handler `exec`, whose payload is the command. The error is that of the job.
+  std::expected<SpawnRequest, std::string> request_for_command(const JobVariables& job,
+                                                               std::string_view payload) const;
 
   const config::Handler& settings() const { return settings_; }
   Kind kind() const { return settings_.command.empty() ? Kind::kWorker : Kind::kCommand; }

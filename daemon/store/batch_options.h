@@ -41,10 +41,16 @@ inline constexpr std::tuple kLaterOptionFields{
     OptionField{&proto::BatchOptions::retries, &BatchOptions::retries},
 };
 
+// Since customers are a level of fairness: after all other fields of the row.
+inline constexpr std::tuple kCustomerOptionFields{
+    OptionField{&proto::BatchOptions::customer, &BatchOptions::customer},
+};
+
 constexpr void for_each_option_field(const auto& visit) {
   const auto visit_all = [&](const auto&... field) { (visit(field), ...); };
   std::apply(visit_all, kOptionFields);
   std::apply(visit_all, kLaterOptionFields);
+  std::apply(visit_all, kCustomerOptionFields);
 }
 
 namespace internal {

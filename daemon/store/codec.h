@@ -113,14 +113,4 @@ inline std::vector<IndexRange> take_ranges(Decoder& from) {
   return ranges;
 }
 
-// Numbers in keys: 64 bits, big-endian, so that keys sort as their numbers do.
-inline void append_key_number(std::string& key, std::uint64_t number) {
-  for (int shift = 56; shift >= 0; shift -= 8) key.push_back(static_cast<char>(number >> shift));
-}
-inline std::uint64_t key_number(std::string_view eight_bytes) {
-  std::uint64_t number = 0;
-  for (const char byte : eight_bytes) number = number << 8 | static_cast<unsigned char>(byte);
-  return number;
-}
-
 }  // namespace locksley::daemon

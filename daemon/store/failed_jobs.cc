@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/base/index_ranges.h"
-#include "daemon/store/database.h"
+#include "daemon/store/engine.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
 
@@ -13,22 +13,22 @@ namespace locksley::daemon {
 
 std::expected<bool, std::string> FailedJobsReading::read_part() {
   constexpr int kRows = 64;  // with 1,024 ranges each, of some 20 ns
-  const Database::Reading reading(database_, Database::Reading::Wait::kBriefly);
+  const EngineReading reading(engine_, ReadingWait::kBriefly);
   if (!reading.is_valid()) return std::unexpected("cannot read the store: the disk fails; retry later");
   int rows = 0;
   bool is_whole = true;
-  const auto visited =
-      visit_between(reading, reading.index(), failed_key(sequence_, next_row_), failed_key(sequence_ + 1, 0),
-                    [&](std::string_view, std::string_view value) {
-                      const auto row = decode_failed(value);
-                      is_whole = row.has_value();
-                      if (!is_whole) return false;
-                      ranges_->insert(ranges_->end(), row->begin(), row->end());
-                      jobs_ += count_of(*row);
-                      ++next_row_;
-                      return ++rows < kRows;
-                    });
-  if (!visited) return std::unexpected(fmt::format("cannot read the store: {}", visited.error()));
+  const auto visited = reading.visit(
+      {.table = Table::kIndex, .low = failed_key(sequence_, next_row_), .high = failed_key(sequence_ + 1, 0)},
+      [&](std::string_view, std::string_view value) {
+        const auto row = decode_failed(value);
+        is_whole = row.has_value();
+        if (!is_whole) return false;
+        ranges_->insert(ranges_->end(), row->begin(), row->end());
+        jobs_ += count_of(*row);
+        ++next_row_;
+        return ++rows < kRows;
+      });
+  if (!visited) return std::unexpected(fmt::format("cannot read the store: {}", visited.error().what));
   if (!is_whole) return std::unexpected("the list of the failed jobs of a batch is damaged");
   return rows < kRows;
 }

@@ -11,7 +11,7 @@
 
 namespace locksley::daemon {
 
-class Database;
+class Engine;
 class Reader;
 
 // The row of a batch's end has at most so many ranges of failed jobs. More are in rows of their own, with so many each,
@@ -36,8 +36,8 @@ struct FailedJobList {
 // BatchStatus::retry_rounds.
 class FailedJobsReading {
  public:
-  FailedJobsReading(Database& database, Reader& reader, std::uint64_t sequence)
-      : database_(database), reader_(reader), sequence_(sequence) {}
+  FailedJobsReading(Engine& engine, Reader& reader, std::uint64_t sequence)
+      : engine_(engine), reader_(reader), sequence_(sequence) {}
 
   // Reads the next part, for a millisecond or two. True: that was the last. The error is for the client.
   std::expected<bool, std::string> read_part();
@@ -45,7 +45,7 @@ class FailedJobsReading {
   FailedJobList take();
 
  private:
-  Database& database_;
+  Engine& engine_;
   Reader& reader_;
   const std::uint64_t sequence_;
   std::uint64_t next_row_ = 0;

@@ -9,7 +9,7 @@
 #include "core/batch/batch.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/store/database.h"
+#include "daemon/store/engine.h"
 #include "daemon/store/write_group.h"
 
 namespace locksley::daemon {
@@ -25,13 +25,13 @@ constexpr std::size_t kRecentBytes = 96;
 
 }  // namespace
 
-GroupCommit::GroupCommit(Database& database, config::Durability durability,
-                         std::shared_ptr<spdlog::logger> log, RowSizes sizes)
-    : database_(database),
+GroupCommit::GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
+                         RowSizes sizes)
+    : engine_(engine),
       durability_(durability),
       log_(std::move(log)),
       pause_(kFirstPause),
-      step_compactor_(database, sizes.steps),
+      step_compactor_(engine, sizes.steps),
       failed_ranges_(sizes.failed_ranges) {}
 
 void GroupCommit::start(std::function<void(Outcome)> on_outcome) {
@@ -52,7 +52,7 @@ void GroupCommit::stop() {
   thread_.join();
 }
 
-Ticket GroupCommit::put(StoreWrite write, Urgency urgency) {
+Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
   const bool is_urgent = urgency == Urgency::kAwaited;
   bool wakes = false;
   Ticket ticket = 0;
@@ -107,7 +107,7 @@ void GroupCommit::run() {
     lost_ = kept_.size();
     LogLine("store: changes and results could not be written and are lost: their jobs will run again")
         .with("lost", kept_.size())
-        .with("store", database_.path())
+        .with("store", engine_.place())
         .with("error", error_)
         .write(*log_, spdlog::level::err);
   }
@@ -137,10 +137,10 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     if (unsynced_ && error_.empty()) {
       if (now >= next_sync_) {
         mutex_.unlock();
-        auto synced = database_.sync();
+        auto synced = engine_.sync();
         mutex_.lock();
         unsynced_ = false;
-        if (!synced) fail(std::move(synced.error()), {});
+        if (!synced) fail(std::move(synced.error().what), {});
         continue;
       }
       until = std::min(until, next_sync_);
@@ -183,7 +183,7 @@ void GroupCommit::commit() {
     is_failing = is_full_;
     if (!is_failing) {
       if (auto written = write(writes); !written) {
-        error = std::move(written.error());
+        error = std::move(written.error().what);
         is_failing = true;
       }
     }
@@ -211,13 +211,14 @@ void GroupCommit::commit() {
   mutex_.lock();
 }
 
-std::expected<void, std::string> GroupCommit::write(const Writes& writes) {
-  WriteGroup group(database_, step_compactor_, failed_ranges_);
-  for (const StoreWrite& each : writes) group.add(each);
+EngineDone GroupCommit::write(const Writes& writes) {
+  WriteGroup group(engine_, step_compactor_, failed_ranges_);
+  group.add_new(writes);
   if (durability_ == config::Durability::kAsync && !std::exchange(unsynced_, true)) {
     next_sync_ = steady_now() + kSyncPeriod;
   }
-  return group.finish(durability_ == config::Durability::kFsync);
+  return group.finish(durability_ == config::Durability::kFsync ? Engine::Sync::kSynced
+                                                                : Engine::Sync::kWritten);
 }
 
 void GroupCommit::fail(std::string error, Writes writes) {
@@ -231,7 +232,7 @@ void GroupCommit::fail(std::string error, Writes writes) {
     ++errors_;
     failing_since_ = steady_now();
     LogLine("store: cannot write: new batches are refused, accepted ones run on; the write is retried")
-        .with("store", database_.path())
+        .with("store", engine_.place())
         .with("error", error)
         .write(*log_, spdlog::level::err);
     next_retry_ = steady_now() + pause_;
@@ -243,7 +244,7 @@ void GroupCommit::fail(std::string error, Writes writes) {
 void GroupCommit::retry() {
   mutex_.unlock();
   std::size_t weight = 0;
-  std::expected<void, std::string> done = write_kept(weight);
+  EngineDone done = write_kept(weight);
   if (done) {
     keep_in_memory(kept_.all());
     for (const StoreWrite& each : kept_.take()) weight += weight_of(each);
@@ -253,7 +254,7 @@ void GroupCommit::retry() {
   pending_bytes_ -= weight;
   if (done) {
     LogLine("store: can be written again: new batches are accepted")
-        .with("store", database_.path())
+        .with("store", engine_.place())
         .write(*log_, spdlog::level::info);
     error_.clear();
     never_written_.clear();
@@ -262,11 +263,11 @@ void GroupCommit::retry() {
     return;
   }
   ++errors_;
-  error_ = std::move(done.error());
+  error_ = std::move(done.error().what);
   pause_ = std::min(2 * pause_, kLongestPause);
   next_retry_ = steady_now() + pause_;
   LogLine("store: still cannot be written")
-      .with("store", database_.path())
+      .with("store", engine_.place())
       .with("next_attempt_s", std::chrono::duration_cast<std::chrono::seconds>(pause_).count())
       .with("error", error_)
       .write(*log_, spdlog::level::warn);

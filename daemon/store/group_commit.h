@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <expected>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "core/sync/adaptive_spin.h"
 #include "core/sync/mutex.h"
 #include "daemon/base/rate_gate.h"
+#include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
 #include "daemon/store/pending_writes.h"
 #include "daemon/store/step_compactor.h"
@@ -34,8 +34,6 @@ class logger;
 
 namespace locksley::daemon {
 
-class Database;
-
 // How many steps, and ranges of failed jobs, the store puts into one row; fewer in tests.
 struct RowSizes {
   std::uint64_t steps = StepCompactor::kSteps;
@@ -46,23 +44,23 @@ struct RowSizes {
 // clients that wait at the same time share one sync. Writes for which no client waits, mainly steps
 // of batches, go with the next group, at most kDelay after their put().
 //
-// Owned by the Store; the Database outlives it. start() and stop(): one thread. All other members:
+// Owned by the Store; the Engine outlives it. start() and stop(): one thread. All other members:
 // any thread. put() never blocks on the disk; wait_for_room() blocks, for workers; stop() waits for
 // the last sync.
 //
 // When a write or a sync fails, the group's acceptances are refused, and its other writes are kept.
-// The writer then reopens the database, which makes sure that everything acknowledged before is on
-// the disk (Database), and writes what is kept, synced. It makes the first attempt after 1 s, later
+// The writer then reopens the engine, which makes sure that everything acknowledged before is on
+// the disk (Engine::reopen), and writes what is kept, synced. It makes the first attempt after 1 s, later
 // ones after up to 5 s. Until one succeeds, error() says why. What is kept is bounded: results by
 // wait_for_room(), changes by the number of batches, of which only the newest change is kept
 // (PendingWrites).
 //
-// Jobs for which the disk has no room (DiskReserve) are refused before anything is written. If there is no
+// Jobs for which the disk has no room (Engine::check_room) are refused before anything is written. If there is no
 // room for anything else either, the outcome is that of a failure; only deletions of batches are written then,
 // and their room is given back soon.
 class GroupCommit {
  public:
-  GroupCommit(Database& database, config::Durability durability, std::shared_ptr<spdlog::logger> log,
+  GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
               RowSizes sizes = {});
   ~GroupCommit();
   GroupCommit(const GroupCommit&) = delete;
@@ -74,7 +72,7 @@ class GroupCommit {
 
   // Adds a write to the group that gathers, and returns that group's ticket. Does nothing after
   // stop(). Acceptances and ADDs must be awaited: their outcome is reported only then.
-  Ticket put(StoreWrite write, Urgency urgency) LOCKSLEY_EXCLUDES(mutex_);
+  Ticket put(StoreWrite&& write, Urgency urgency) LOCKSLEY_EXCLUDES(mutex_);
   // Half of the promised 10 ms; the other half is for the sync.
   static constexpr auto kDelay = std::chrono::milliseconds(5);
 
@@ -129,7 +127,7 @@ class GroupCommit {
   // is_full_ if there is no room for the rest either.
   std::string refuse_without_room(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; if not, is_full_ is set.
-  std::expected<void, std::string> check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of batches that are deleted
   // is dropped; returns how much of pending_bytes_ that was.
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -139,15 +137,15 @@ class GroupCommit {
   void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Writes what is kept. Reopens the database first, unless the disk was only full.
   // `dropped`: as write_deletions() returns it, if only deletions could be written.
-  std::expected<void, std::string> write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
+  EngineDone write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the end, when no deletion will need the room that is left free.
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
   bool has_room() const LOCKSLEY_REQUIRES(mutex_);
-  std::expected<void, std::string> write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  EngineDone write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
   void free_recent(std::size_t down_to_bytes) LOCKSLEY_REQUIRES(kStoreWriter);
 
-  Database& database_;
+  Engine& engine_;
   const config::Durability durability_;
   std::function<void(Outcome)> on_outcome_;  // constant after start()
   const std::shared_ptr<spdlog::logger> log_;

@@ -8,7 +8,7 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/store/database.h"
+#include "daemon/store/engine.h"
 #include "daemon/store/group_commit.h"
 #include "daemon/store/write_group.h"
 
@@ -49,23 +49,23 @@ std::string GroupCommit::refuse_without_room(Writes& writes) {
   // The rest may have room: a batch that is too large for the disk concerns nothing else.
   if (!check_room(writes)) {
     never_written_.insert(refused.begin(), refused.end());
-    return room.error();
+    return room.error().what;
   }
   ++errors_;
   if (refusals_.open(now())) {
     LogLine("store: new jobs are refused: there is no room for them")
-        .with("store", database_.path())
-        .with("error", room.error())
+        .with("store", engine_.place())
+        .with("error", room.error().what)
         .with("unlogged", refusals_.held_back())
         .write(*log_, spdlog::level::err);
   }
-  return room.error();
+  return room.error().what;
 }
 
-std::expected<void, std::string> GroupCommit::check_room(const Writes& writes) {
+EngineDone GroupCommit::check_room(const Writes& writes) {
   std::uint64_t bytes = 0;
   for (const StoreWrite& each : writes) bytes += bytes_of(each);
-  auto room = database_.reserve().check(bytes);
+  auto room = engine_.check_room(bytes);
   is_full_ = !room;
   return room;
 }
@@ -90,7 +90,7 @@ std::size_t GroupCommit::write_deletions(Writes& writes) {
     kStoreWriter.assert_held();
     return is_deletion(write) && never_written_.erase(sequence_of(write)) != 0;
   });
-  WriteGroup group(database_, step_compactor_, failed_ranges_);
+  WriteGroup group(engine_, step_compactor_, failed_ranges_);
   const std::unordered_set<std::uint64_t> discarding = batches_with_discards_only(writes);
   std::unordered_set<std::uint64_t> deleted;
   for (const StoreWrite& each : writes) {
@@ -100,8 +100,8 @@ std::size_t GroupCommit::write_deletions(Writes& writes) {
     if (is_deletion(each)) deleted.insert(sequence);
   }
   if (deleted.empty() && discarding.empty()) return 0;
-  database_.reserve().release();
-  if (!group.finish(true)) {
+  engine_.use_reserve();
+  if (!group.finish(Engine::Sync::kSynced)) {
     is_full_ = false;  // not only that: the next attempt reopens the database
     return 0;
   }
@@ -135,24 +135,23 @@ void GroupCommit::keep(Writes writes) {
 void GroupCommit::write_with_reserve() {
   std::uint64_t bytes = 0;
   for (const StoreWrite& each : kept_.all()) bytes += bytes_of(each);
-  database_.reserve().release();
-  if (!database_.reserve().has_last_room(bytes)) return;
-  WriteGroup group(database_, step_compactor_, failed_ranges_);
+  engine_.use_reserve();
+  if (!engine_.has_last_room(bytes)) return;
+  WriteGroup group(engine_, step_compactor_, failed_ranges_);
   for (const StoreWrite& each : kept_.all()) group.add(each);
-  if (group.finish(true)) kept_.take();
+  if (group.finish(Engine::Sync::kSynced)) kept_.take();
 }
 
-std::expected<void, std::string> GroupCommit::write_kept(std::size_t& dropped) {
+EngineDone GroupCommit::write_kept(std::size_t& dropped) {
   if (!is_full_) {
-    if (auto opened = database_.reopen(); !opened) return opened;
-  } else if (database_.reserve().has_last_room(0) && database_.disk_bytes() <= kMostCompacted &&
-             reclaim_.open(now())) {
+    if (auto opened = engine_.reopen(); !opened) return opened;
+  } else if (engine_.has_last_room(0) && engine_.usage().bytes <= kMostCompacted && reclaim_.open(now())) {
     // Once in a while all that was deleted before: too little for the Compactor, as long as there was room.
     deleted_first_ = 0;
     deleted_last_ = kHighest;
   }
   if (is_full_ && deleted_first_ <= deleted_last_) {
-    if (auto reclaimed = database_.reclaim(deleted_first_, deleted_last_); !reclaimed) {
+    if (auto reclaimed = engine_.reclaim(deleted_first_, deleted_last_); !reclaimed) {
       is_full_ = false;
       return reclaimed;
     }
@@ -166,9 +165,9 @@ std::expected<void, std::string> GroupCommit::write_kept(std::size_t& dropped) {
     return room;
   }
   // Synced whatever store.durability says: no later write may hide a second failure.
-  WriteGroup group(database_, step_compactor_, failed_ranges_);
+  WriteGroup group(engine_, step_compactor_, failed_ranges_);
   for (const StoreWrite& each : kept_.all()) group.add(each);
-  return group.finish(true);
+  return group.finish(Engine::Sync::kSynced);
 }
 
 }  // namespace locksley::daemon

@@ -11,6 +11,7 @@ void take_over(ChangeBatch& change, const ChangeBatch& before) {
   change.trims_payloads = change.trims_payloads || before.trims_payloads;
   if (before.freed_rows.empty()) return;
   change.may_have_marks = change.may_have_marks || before.may_have_marks;
+  change.may_have_results_inside = change.may_have_results_inside || before.may_have_results_inside;
   if (change.freed_rows.empty()) {
     change.freed_rows = before.freed_rows;
   } else {
@@ -21,7 +22,12 @@ void take_over(ChangeBatch& change, const ChangeBatch& before) {
 
 }  // namespace
 
-void PendingWrites::add(StoreWrite write) {
+void PendingWrites::add(StoreWrite&& write) {
+  if (const auto* const customer = std::get_if<SetCustomer>(&write)) {
+    const auto [known, is_first] =
+        customers_.try_emplace(customer_key(customer->row.user, customer->row.customer), writes_.size());
+    return append(std::move(write), known->second, is_first);
+  }
   auto* const change = std::get_if<ChangeBatch>(&write);
   if (change == nullptr) {
     // A change before the jobs stays before them: it may delete payloads that are in their way.
@@ -30,10 +36,14 @@ void PendingWrites::add(StoreWrite write) {
     return;
   }
   const auto [known, is_first] = changes_.try_emplace(change->sequence, writes_.size());
+  if (!is_first) take_over(*change, std::get<ChangeBatch>(writes_[known->second]));
+  append(std::move(write), known->second, is_first);
+}
+
+void PendingWrites::append(StoreWrite&& write, std::size_t& known, bool is_first) {
   if (!is_first) {
-    take_over(*change, std::get<ChangeBatch>(writes_[known->second]));
-    writes_[known->second] = std::monostate();
-    known->second = writes_.size();
+    writes_[known] = std::monostate();
+    known = writes_.size();
     ++replaced_;
   }
   writes_.push_back(std::move(write));
@@ -43,13 +53,20 @@ void PendingWrites::add(StoreWrite write) {
 PendingWrites::Writes PendingWrites::take() {
   replaced_ = 0;
   changes_.clear();
-  return std::exchange(writes_, {});
+  customers_.clear();
+  Writes taken = std::exchange(writes_, {});
+  writes_.reserve(std::min(taken.size(), kMostReserved));
+  return taken;
 }
 
 void PendingWrites::compact() {
   std::erase_if(writes_, [](const StoreWrite& each) { return std::holds_alternative<std::monostate>(each); });
   replaced_ = 0;
   for (std::size_t i = 0; i < writes_.size(); ++i) {
+    if (const auto* const customer = std::get_if<SetCustomer>(&writes_[i])) {
+      customers_[customer_key(customer->row.user, customer->row.customer)] = i;
+      continue;
+    }
     const auto* const change = std::get_if<ChangeBatch>(&writes_[i]);
     if (change == nullptr) continue;
     // Changes before an AddJobs of the batch are not in the index.

@@ -15,6 +15,8 @@ namespace {
 // called later begin with ResultLog::Slice::bytes_before, which is 0 in the first two.
 enum class ResultForm : std::uint8_t { kRows, kRun, kLaterRows, kLaterRun, kLaterRuns };
 constexpr std::uint64_t kResultForms = 5;
+// Added to the status of a row with facts.
+constexpr std::uint64_t kHasFacts = 256;
 
 bool is_later(ResultForm form) { return form >= ResultForm::kLaterRows; }
 bool is_run(ResultForm form) { return form == ResultForm::kRun || form == ResultForm::kLaterRun; }
@@ -57,7 +59,7 @@ std::string encode(const ResultLog::Slice& rows) {
     ResultHead head;
     std::memcpy(&head, at, sizeof head);
     to.signed_number(static_cast<std::int64_t>(head.index - expected));
-    to.number(static_cast<std::uint64_t>(head.status));
+    to.number(static_cast<std::uint64_t>(head.status) | std::uint64_t{head.has_facts} * kHasFacts);
     to.text({reinterpret_cast<const char*>(at + sizeof head), head.length});
     expected = head.index + 1;
     at += ResultHead::bytes_of(head.length);
@@ -106,12 +108,15 @@ std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip
   for (std::uint64_t i = 0; i < visited.rows; ++i) {
     if (visited.consumed == most) return visited;
     const std::uint64_t index = expected + static_cast<std::uint64_t>(from.signed_number());
-    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
+    const std::uint64_t how = from.number_below(kHasFacts + kJobStatuses);
+    const auto status = static_cast<JobStatus>(how & (kHasFacts - 1));
     const std::string_view output = from.text();
-    if (from.is_damaged()) return std::nullopt;
+    if (from.is_damaged() || (how & (kHasFacts - 1)) >= kJobStatuses) return std::nullopt;
     expected = index + 1;
     if (i < skip) continue;
-    if (!visit({index, status, output})) return visited;
+    if (!visit(how >= kHasFacts ? ResultHead::with_facts(index, status, output)
+                                : ResultRow{index, status, output}))
+      return visited;
     ++visited.consumed;
   }
   if (!from.is_at_end()) return std::nullopt;

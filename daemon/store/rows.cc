@@ -1,8 +1,10 @@
+// Length: each row's encoder beside its decoder, since the two must agree.
 #include "daemon/store/rows.h"
 
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -50,7 +52,9 @@ std::optional<Row> complete(const Decoder& from, Row row) {
 }  // namespace
 
 std::string encode(const AcceptedRow& row) {
+  constexpr std::size_t kUsual = 160;
   std::string bytes;
+  bytes.reserve(kUsual + row.handler.size());
   Encoder to(bytes);
   to.text(row.handler);
   put(to, row.options, kOptionFields);
@@ -72,7 +76,8 @@ std::string encode(const AcceptedRow& row) {
     to.number(row.digest->low);
     to.number(row.digest->high);
   }
-  if (row.options.retries != 0 || row.start_at != 0 || !row.after.empty()) {
+  const bool has_customer = !row.options.customer.empty();
+  if (row.options.retries != 0 || row.start_at != 0 || !row.after.empty() || has_customer) {
     put(to, row.options, kLaterOptionFields);
     to.signed_number(row.start_at);
     to.number(row.after.size());
@@ -82,6 +87,7 @@ std::string encode(const AcceptedRow& row) {
       to.flag(after.only_if_ok);
     }
   }
+  if (has_customer) put(to, row.options, kCustomerOptionFields);
   return bytes;
 }
 
@@ -114,6 +120,13 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
       std::string id(from.text());
       row.after.push_back({sequence, std::move(id), from.flag()});
     }
+    const bool has_any = row.options.retries != 0 || row.start_at != 0 || !row.after.empty();
+    if (from.left() != 0) {
+      take(from, row.options, kCustomerOptionFields);
+      if (row.options.customer.empty()) return std::nullopt;
+    } else if (!has_any) {
+      return std::nullopt;
+    }
   }
   return complete(from, std::move(row));
 }
@@ -129,7 +142,7 @@ std::string encode(const ChangesRow& row) {
   to.text(row.stop_reason);
   to.number(row.weight);
   to.number(row.attempt);
-  const bool has_discarded = row.discarded_rows != 0;
+  const bool has_discarded = row.discarded_rows != 0 || row.slots;
   if (row.has_no_deadline || row.is_released || !row.satisfied.empty() || has_discarded) {
     to.flag(row.has_no_deadline);
     to.flag(row.is_released);
@@ -138,6 +151,11 @@ std::string encode(const ChangesRow& row) {
   if (has_discarded) {
     to.number(row.discarded_rows);
     to.number(row.discarded_bytes);
+  }
+  // Two bytes at least: a row that has lost its last byte is not one of an earlier version.
+  if (row.slots) {
+    to.flag(true);
+    to.number(*row.slots);
   }
   return bytes;
 }
@@ -161,8 +179,50 @@ std::optional<ChangesRow> decode_changes(std::string_view bytes) {
   if (from.left() != 0) {
     row.discarded_rows = from.number();
     row.discarded_bytes = from.number();
+    if (from.left() != 0) {
+      const bool has_slots = from.flag();
+      const std::uint64_t slots = from.number();
+      if (!has_slots || slots > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
+      row.slots = static_cast<std::uint32_t>(slots);
+    } else if (row.discarded_rows == 0) {
+      return std::nullopt;
+    }
   }
   return complete(from, std::move(row));
+}
+
+std::string encode(const proto::CustomerSettings& settings) {
+  std::string bytes;
+  Encoder to(bytes);
+  const auto put_if_there = [&to](const auto& value) {
+    to.flag(value.has_value());
+    if (value) to.number(*value);
+  };
+  put_if_there(settings.weight);
+  put_if_there(settings.slots);
+  put_if_there(settings.max_jobs);
+  to.flag(settings.rate.has_value());
+  if (settings.rate) {
+    to.number(settings.rate->count);
+    to.number(static_cast<std::uint64_t>(settings.rate->period.count()));
+  }
+  return bytes;
+}
+
+std::optional<proto::CustomerSettings> decode_settings(std::string_view bytes) {
+  Decoder from(bytes);
+  proto::CustomerSettings settings;
+  if (from.flag()) settings.weight = static_cast<std::uint32_t>(from.number());
+  if (from.flag()) settings.slots = static_cast<std::uint32_t>(from.number());
+  if (from.flag()) settings.max_jobs = from.number();
+  if (from.flag()) {
+    const auto count = static_cast<std::uint32_t>(from.number());
+    settings.rate = proto::CustomerRate{count, std::chrono::seconds(from.number())};
+    // Division by it must be possible.
+    if (settings.rate->period < std::chrono::seconds(1) || settings.rate->period > std::chrono::hours(1))
+      return std::nullopt;
+  }
+  return complete(from, settings);
 }
 
 void put_superseded(Encoder& to, const SupersededList& list) {
@@ -184,13 +244,32 @@ SupersededList take_superseded(Decoder& from) {
   return list;
 }
 
+void put_notes(Encoder& to, std::span<const NotedJob> notes) {
+  to.number(notes.size());
+  for (const NotedJob& each : notes) {
+    to.number(each.index);
+    to.text(each.text);
+  }
+}
+
+std::vector<NotedJob> take_notes(Decoder& from) {
+  std::vector<NotedJob> notes;
+  for (std::uint64_t left = from.number(); left > 0 && !from.is_damaged(); --left) {
+    const std::uint64_t index = from.number();
+    notes.push_back({index, std::string(from.text())});
+  }
+  return notes;
+}
+
 std::span<const IndexRange> failed_ranges(const BatchStep& step) {
   const bool has_list = step.all_failed != nullptr && !step.all_failed->empty();
   return has_list ? std::span(*step.all_failed) : std::span(step.failed);
 }
 
 std::string encode(const BatchStep& step, std::uint64_t failed_apart) {
+  constexpr std::size_t kUsual = 64;
   std::string bytes;
+  bytes.reserve(kUsual);
   Encoder to(bytes);
   put_ranges(to, step.ended);
   put(to, step.totals);
@@ -203,7 +282,8 @@ std::string encode(const BatchStep& step, std::uint64_t failed_apart) {
   const std::span<const IndexRange> failed =
       failed_apart != 0 ? std::span<const IndexRange>() : failed_ranges(step);
   if (!failed.empty() || !step.requeued.empty() || !step.job_attempts.empty() || step.retried != 0 ||
-      step.superseded != 0 || step.retry_rounds != 0 || failed_apart != 0 || !step.superseded_jobs.empty()) {
+      step.superseded != 0 || step.retry_rounds != 0 || failed_apart != 0 || !step.superseded_jobs.empty() ||
+      !step.notes.empty()) {
     put_ranges(to, failed);
     put_ranges(to, step.requeued);
     to.number(step.job_attempts.size());
@@ -215,10 +295,12 @@ std::string encode(const BatchStep& step, std::uint64_t failed_apart) {
     }
     to.number(step.retried);
     to.number(step.superseded);
-    const bool has_list = !step.superseded_jobs.empty();
+    const bool has_notes = !step.notes.empty();
+    const bool has_list = !step.superseded_jobs.empty() || has_notes;
     if (step.retry_rounds != 0 || failed_apart != 0 || has_list) to.number(step.retry_rounds);
     if (failed_apart != 0 || has_list) to.number(failed_apart);
     if (has_list) put_superseded(to, step.superseded_jobs);
+    if (has_notes) put_notes(to, step.notes);
   }
   return bytes;
 }
@@ -251,14 +333,57 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
       if (has_apart) row.failed_apart = from.number();
       const bool has_list = from.left() != 0;
       if (has_list) row.superseded_jobs = take_superseded(from);
-      const bool is_last_set = has_list    ? !row.superseded_jobs.empty()
+      const bool has_notes = from.left() != 0;
+      if (has_notes) row.notes = take_notes(from);
+      const bool is_last_set = has_notes   ? !row.notes.empty()
+                               : has_list  ? !row.superseded_jobs.empty()
                                : has_apart ? row.failed_apart != 0
                                            : row.retry_rounds != 0;
       if (!is_last_set) return std::nullopt;
       if (row.failed_apart != 0 && !row.failed.empty()) return std::nullopt;
+    } else if (row.failed.empty() && row.requeued.empty() && row.job_attempts.empty() && row.retried == 0 &&
+               row.superseded == 0) {
+      return std::nullopt;
     }
   }
   return complete(from, std::move(row));
+}
+
+namespace {
+
+// 0, not in its shortest form. All other rows begin with a number in its shortest form.
+constexpr std::string_view kJoined{"\x80\0", 2};
+
+}  // namespace
+
+std::optional<SplitRow> split_row(std::string_view bytes) {
+  if (!bytes.starts_with(kJoined)) return SplitRow{bytes, {}};
+  Decoder from(bytes.substr(kJoined.size()));
+  const std::string_view inside = from.text();
+  if (from.is_damaged() || inside.empty()) return std::nullopt;
+  return SplitRow{bytes.substr(bytes.size() - from.left()), inside};
+}
+
+std::string join_rows(std::string_view row, std::string_view inside) {
+  std::string bytes;
+  bytes.reserve(kJoined.size() + 2 + inside.size() + row.size());
+  bytes.append(kJoined);
+  Encoder(bytes).text(inside);
+  bytes.append(row);
+  return bytes;
+}
+
+bool has_results_inside(const BatchStep& step) {
+  const ResultLog::Slice& rows = step.rows;
+  return step.finished_at != 0 && step.number == 0 && !step.is_base && rows.rows != 0 &&
+         rows.first_row == 0 && !rows.has_others &&
+         step.totals.failed() + step.totals.count(JobStatus::kCancelled) + step.retried == 0 &&
+         step.result_bytes <= kMostInside;
+}
+
+bool has_results_inside(const BatchStatus& status) {
+  return status.steps == 1 && status.rows != 0 && status.failed + status.cancelled + status.retried == 0 &&
+         status.result_bytes + status.discarded_bytes <= kMostInside;
 }
 
 std::string encode_failed(std::span<const IndexRange> ranges) {
@@ -315,33 +440,15 @@ std::size_t PayloadChunk::end_of(std::uint64_t i) const {
   return end;
 }
 
-std::string row_key(char kind, std::uint64_t sequence) {
-  std::string key(1, kind);
-  append_key_number(key, sequence);
-  return key;
+std::string customer_key(std::string_view user, std::string_view customer) {
+  std::string key(1, kCustomerKey);
+  return key.append(user).append("/").append(customer);
 }
 
-std::string step_key(std::uint64_t sequence, std::uint64_t number) {
-  std::string key = row_key(kStepKey, sequence);
-  append_key_number(key, number);
-  return key;
-}
-
-std::string failed_key(std::uint64_t sequence, std::uint64_t number) {
-  std::string key = row_key(kFailedKey, sequence);
-  append_key_number(key, number);
-  return key;
-}
-
-std::string mark_key(std::uint64_t sequence, std::uint64_t first) {
-  return part_key(sequence, first | kMarkBit);
-}
-
-std::string part_key(std::uint64_t sequence, std::uint64_t first) {
-  std::string key;
-  append_key_number(key, sequence);
-  append_key_number(key, first);
-  return key;
+std::optional<CustomerNames> names_in(std::string_view customer_key) {
+  const std::size_t slash = customer_key.find('/');
+  if (!customer_key.starts_with(kCustomerKey) || slash == std::string_view::npos) return std::nullopt;
+  return CustomerNames{customer_key.substr(1, slash - 1), customer_key.substr(slash + 1)};
 }
 
 }  // namespace locksley::daemon

@@ -13,6 +13,8 @@
 #include "core/batch/batch.h"
 #include "core/batch/batch_journal.h"
 #include "core/batch/result_log.h"
+#include "daemon/store/key.h"
+#include "proto/customer_settings.h"
 
 namespace locksley::daemon {
 
@@ -66,6 +68,7 @@ struct ChangesRow {
   // BatchStatus::discarded and discarded_bytes: results that a client has discarded.
   std::uint64_t discarded_rows = 0;
   std::uint64_t discarded_bytes = 0;
+  std::optional<std::uint32_t> slots;  // as a command has set it; absent: as it was accepted
 
   bool is_satisfied(std::size_t i) const {
     return i / 8 < satisfied.size() && (static_cast<unsigned char>(satisfied[i / 8]) >> (i % 8) & 1) != 0;
@@ -76,6 +79,13 @@ struct ChangesRow {
   }
 };
 
+// What CUSTOMER SET has said of a customer of a user.
+struct CustomerRow {
+  std::string user;
+  std::string customer;
+  proto::CustomerSettings settings;
+};
+
 // New fields are added at the end of rows, and written only if they differ from their default. So
 // rows of an earlier version can be read, and a row that uses no new field is written as before.
 
@@ -84,6 +94,10 @@ std::string encode(const AcceptedRow& row);
 std::optional<AcceptedRow> decode_accepted(std::string_view bytes);
 std::string encode(const ChangesRow& row);
 std::optional<ChangesRow> decode_changes(std::string_view bytes);
+
+// Its settings alone: the names are in the key.
+std::string encode(const proto::CustomerSettings& settings);
+std::optional<proto::CustomerSettings> decode_settings(std::string_view bytes);
 
 // The failed jobs of a step, of BatchStep::failed or BatchStep::all_failed.
 std::span<const IndexRange> failed_ranges(const BatchStep& step);
@@ -107,6 +121,7 @@ struct StepRow {
   std::uint64_t superseded = 0;
   std::uint64_t retry_rounds = 0;
   SupersededList superseded_jobs;
+  std::vector<NotedJob> notes;
   std::uint64_t failed_apart = 0;  // the failed jobs are in rows of their own, as so many ranges
 };
 std::optional<StepRow> decode_step(std::string_view bytes);
@@ -114,6 +129,23 @@ std::optional<StepRow> decode_step(std::string_view bytes);
 // A part of the failed jobs of a batch that is over.
 std::string encode_failed(std::span<const IndexRange> ranges);
 std::optional<std::vector<IndexRange>> decode_failed(std::string_view bytes);
+
+// A small batch has two rows in its life: the row of its acceptance has its payloads inside, and, if all its jobs end in
+// one step and none fails, the row of its end has its results inside. Such a row begins with two bytes with which no other
+// row begins.
+struct SplitRow {
+  std::string_view row;     // as decode_accepted() or decode_step() takes it
+  std::string_view inside;  // an encoded chunk of payloads, or encoded results; empty: none
+};
+// None for bytes that no encoder wrote. Views of `bytes`.
+std::optional<SplitRow> split_row(std::string_view bytes);
+std::string join_rows(std::string_view row, std::string_view inside);
+// Most bytes of payloads, or of results, inside a row. Guess: the index, which each start reads as a whole, stays small.
+inline constexpr std::size_t kMostInside = 512;
+// Whether the row of this step has its results inside: of the last step of a batch, if it is its only one.
+bool has_results_inside(const BatchStep& step);
+// Whether a batch that is over, since this process accepted it, has had such a step. It then has no row of results.
+bool has_results_inside(const BatchStatus& status);
 
 // The results of a step. The key holds their place in the log. A row takes 2 or 3 bytes more than
 // its output.
@@ -155,22 +187,45 @@ class PayloadChunk {
 // `payloads` must have less than 4 GiB in total.
 std::string encode_payload_chunk(std::span<const std::string_view> payloads);
 
-// Keys: a letter, which is the kind of the row, and then 64-bit numbers (append_key_number).
+// Kinds of rows of the index.
 inline constexpr char kAcceptedKey = 'b';
 inline constexpr char kChangesKey = 'c';
 inline constexpr char kEndKey = 'e';     // the last step
 inline constexpr char kFailedKey = 'f';  // failed jobs, in rows of their own
 inline constexpr char kStepKey = 's';    // all other steps
-std::string row_key(char kind, std::uint64_t sequence);
-std::string step_key(std::uint64_t sequence, std::uint64_t number);
+// kCustomerKey (key.h): the user's name, '/', and the customer's.
+std::string customer_key(std::string_view user, std::string_view customer);
+// The names in such a key; none if it is damaged.
+struct CustomerNames {
+  std::string_view user;
+  std::string_view customer;
+};
+std::optional<CustomerNames> names_in(std::string_view customer_key);
+// Rows that there are once, without a batch.
+inline constexpr char kFormKey = 'm';         // the format of the rows
+inline constexpr char kFirstMarkedKey = 'n';  // the first batch whose results that are not ok all have marks
+inline Key row_key(char kind, std::uint64_t sequence) { return Key(kind).append(sequence); }
+inline Key step_key(std::uint64_t sequence, std::uint64_t number) {
+  return row_key(kStepKey, sequence).append(number);
+}
 // The key of the `number`th row of failed jobs.
-std::string failed_key(std::uint64_t sequence, std::uint64_t number);
+inline Key failed_key(std::uint64_t sequence, std::uint64_t number) {
+  return row_key(kFailedKey, sequence).append(number);
+}
 // The key of a chunk of payloads, by the index of its first job; or of results, by the number of
 // their first row.
-std::string part_key(std::uint64_t sequence, std::uint64_t first);
+inline Key part_key(std::uint64_t sequence, std::uint64_t first) {
+  return Key().append(sequence).append(first);
+}
 // Marks lie behind the results of their batch. A mark says that the results of the step which begins with this row have
 // some that are not ok. It has no value.
-std::string mark_key(std::uint64_t sequence, std::uint64_t first);
 inline constexpr std::uint64_t kMarkBit = std::uint64_t{1} << 63;
+inline Key mark_key(std::uint64_t sequence, std::uint64_t first) {
+  return part_key(sequence, first | kMarkBit);
+}
+// The number at the end of a key of payloads, results or steps.
+inline std::uint64_t last_number(std::string_view key) {
+  return key_number(key.substr(key.size() - sizeof(std::uint64_t)));
+}
 
 }  // namespace locksley::daemon

@@ -45,10 +45,14 @@ bool StepReplay::apply(std::uint64_t number, StepRow step) {
     const auto ended = checked(kAnyJobs, step.ended);
     const auto failed = checked(kAnyJobs, step.failed);
     if (!ended || !failed) return false;
-    for (const IndexRange& range : difference(*ended, *failed)) attempts_.forget(range);
+    for (const IndexRange& range : difference(*ended, *failed)) {
+      attempts_.forget(range);
+      notes_.forget(range);
+    }
   }
   for (const JobAttempts& each : step.job_attempts) attempts_.set(each.jobs, each.attempts);
-  has_attempts_ = has_attempts_ || !step.job_attempts.empty();
+  for (const NotedJob& each : step.notes) notes_.set(each.index, each.text);
+  has_attempts_ = has_attempts_ || !step.job_attempts.empty() || !step.notes.empty();
   // All failed jobs were queued again.
   if (step.superseded > last_.superseded) superseded_jobs_.clear();
   if (!step.superseded_jobs.empty()) superseded_jobs_ = step.superseded_jobs;
@@ -84,6 +88,7 @@ std::optional<BatchStep> StepReplay::merged() const {
   step.ended = std::move(*ended);
   step.failed = std::move(*failed);
   step.job_attempts = job_attempts();
+  step.notes = notes();
   step.totals = last_.totals;
   step.row_count = last_.rows;
   step.result_bytes = last_.result_bytes;

@@ -31,6 +31,8 @@ class StepReplay {
   std::vector<IndexRange> failed() const;
   const SupersededList& superseded_jobs() const { return superseded_jobs_; }
   std::vector<JobAttempts> job_attempts() const { return attempts_.all(); }
+  // Those of jobs that may run again.
+  std::vector<NotedJob> notes() const { return notes_.all(); }
 
   // One step, with the number of the last one, that says the same as all of them; none if they contradict one another.
   std::optional<BatchStep> merged() const;
@@ -56,7 +58,8 @@ class StepReplay {
   Ranges failed_;
   SupersededList superseded_jobs_;
   Retries attempts_{0};
-  bool has_attempts_ = false;  // attempts_ may have some
+  JobNotes notes_;
+  bool has_attempts_ = false;  // attempts_ or notes_ may have some
 };
 
 }  // namespace locksley::daemon

@@ -9,9 +9,7 @@
 
 #include "core/base/index_ranges.h"
 #include "daemon/base/log_line.h"
-#include "daemon/store/codec.h"
-#include "daemon/store/compactor.h"
-#include "daemon/store/database.h"
+#include "daemon/store/engine.h"
 #include "daemon/store/journal.h"
 #include "daemon/store/step_replay.h"
 #include "daemon/store/stored_payloads.h"
@@ -20,53 +18,44 @@ namespace locksley::daemon {
 namespace {
 
 // Iterates over all rows of one kind that has one row a batch, in the order of the batches.
-class RowCursor {
+class KindCursor {
  public:
-  RowCursor(const Database::Reading& reading, char kind)
-      : prefix_(1, kind), end_(1, static_cast<char>(kind + 1)), bound_(end_) {
-    rocksdb::ReadOptions options;
-    options.verify_checksums = true;
-    options.iterate_upper_bound = &bound_;
-    at_.reset(reading.db().NewIterator(options, &reading.index()));
-    at_->Seek(prefix_);
-  }
+  KindCursor(const EngineReading& reading, char kind)
+      : at_(reading.scan(
+            {.table = Table::kIndex, .low = Key(kind), .high = Key(static_cast<char>(kind + 1))})) {}
 
   // The row of this batch, if there is one. Call it with ascending batches.
   std::optional<std::string_view> of(std::uint64_t sequence) {
-    while (at_->Valid() && this->sequence() < sequence) at_->Next();
-    if (!at_->Valid() || this->sequence() != sequence) return std::nullopt;
+    while (at_->is_valid() && this->sequence() < sequence) at_->next();
+    if (!at_->is_valid() || this->sequence() != sequence) return std::nullopt;
     return value();
   }
 
-  bool is_valid() const { return at_->Valid(); }
-  void next() { at_->Next(); }
-  std::uint64_t sequence() const { return key_number(at_->key().ToStringView().substr(1)); }
-  std::string_view value() const { return at_->value().ToStringView(); }
-  rocksdb::Status status() const { return at_->status(); }
+  bool is_valid() const { return at_->is_valid(); }
+  void next() { at_->next(); }
+  std::uint64_t sequence() const { return key_number(at_->key().substr(1)); }
+  std::string_view value() const { return at_->value(); }
+  EngineDone status() const { return at_->status(); }
 
  private:
-  const std::string prefix_;
-  const std::string end_;
-  const rocksdb::Slice bound_;
-  std::unique_ptr<rocksdb::Iterator> at_;
+  const std::unique_ptr<RowCursor> at_;
 };
 
 // The highest batch number of any row; 0: there are no rows.
-std::uint64_t highest_sequence(const Database::Reading& reading) {
+std::uint64_t highest_sequence(const EngineReading& reading) {
   std::uint64_t highest = 0;
-  const auto scan = [&](rocksdb::ColumnFamilyHandle& family, std::string_view prefix) {
-    const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator({}, &family));
+  const auto scan = [&](Table table, std::string_view prefix, std::string_view end) {
     std::string behind(prefix);
     behind.append(sizeof(std::uint64_t) * 2 + 1, '\xFF');
-    at->SeekForPrev(behind);
-    if (!at->Valid() || !at->key().ToStringView().starts_with(prefix)) return;
-    highest =
-        std::max(highest, key_number(at->key().ToStringView().substr(prefix.size(), sizeof(std::uint64_t))));
+    const auto at = reading.scan({.table = table, .low = prefix, .high = end, .from_at_most = behind});
+    if (!at->is_valid()) return;
+    highest = std::max(highest, key_number(at->key().substr(prefix.size(), sizeof(std::uint64_t))));
   };
-  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey})
-    scan(reading.index(), {&kind, 1});
-  scan(reading.payloads(), "");
-  scan(reading.results(), "");
+  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey}) {
+    scan(Table::kIndex, Key(kind), Key(static_cast<char>(kind + 1)));
+  }
+  scan(Table::kPayloads, {}, {});
+  scan(Table::kResults, {}, {});
   return highest;
 }
 
@@ -103,6 +92,7 @@ BatchStep step_of(StepRow row) {
   step.retried = row.retried;
   step.superseded = row.superseded;
   step.superseded_jobs = std::move(row.superseded_jobs);
+  step.notes = std::move(row.notes);
   step.retry_rounds = row.retry_rounds;
   return step;
 }
@@ -116,19 +106,24 @@ struct BatchRows {
 
 // Fills in what the rows say about the batch. The error says which row is damaged.
 std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& batch) {
-  auto row = decode_accepted(rows.accepted);
+  const auto accepted = split_row(rows.accepted);
+  auto row = accepted ? decode_accepted(accepted->row) : std::nullopt;
   if (!row) return std::unexpected("its first row is damaged");
   batch.accepted = std::move(*row);
+  if (!accepted->inside.empty()) batch.parts = PayloadParts::kInRow;
+  batch.has_changes = rows.changes.has_value();
   BatchHistory& history = batch.history;
   history.jobs = batch.accepted.jobs;
   history.closed = !batch.accepted.is_streamed;
   history.weight = batch.accepted.options.weight;
+  history.slots = batch.accepted.options.slots;
   history.submitted_at = batch.accepted.submitted_at;
   batch.payload_bytes = batch.accepted.payload_bytes;
   if (rows.changes) {
     auto changed = decode_changes(*rows.changes);
     if (!changed) return std::unexpected("its changes are damaged");
     history.weight = changed->weight;
+    if (changed->slots) history.slots = *changed->slots;
     history.paused = changed->is_paused;
     history.cancelled = changed->is_cancelled;
     history.stop_reason = changed->stop_reason;
@@ -143,56 +138,56 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
     batch.changes = std::move(*changed);
   }
   if (rows.end) {
-    auto end = decode_step(*rows.end);
+    const auto split = split_row(*rows.end);
+    auto end = split ? decode_step(split->row) : std::nullopt;
     if (!end || end->finished_at == 0) return std::unexpected("the row of its end is damaged");
     apply(*end, history);
     history.failed = std::move(end->failed);
     history.failed_unread = end->failed_apart != 0;
+    history.notes = std::move(end->notes);
     history.closed = true;
     history.jobs = history.totals.total();
-    if (history.totals.failed() == 0) batch.payload_bytes = 0;
+    batch.has_results_inside = !split->inside.empty();
+    // Payloads inside the first row stay there.
+    if (history.totals.failed() == 0 && batch.parts != PayloadParts::kInRow) batch.payload_bytes = 0;
   }
   return {};
 }
 
 }  // namespace
 
-Store::Store(std::unique_ptr<Database> database, const Options& options, std::shared_ptr<spdlog::logger> log)
-    : database_(std::move(database)),
+Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared_ptr<spdlog::logger> log)
+    : engine_(std::move(engine)),
       failed_ranges_(options.rows.failed_ranges),
       log_(log),
-      group_(std::make_unique<GroupCommit>(*database_, options.durability, log, options.rows)),
-      compactor_(std::make_unique<Compactor>(*database_, log)),
+      group_(std::make_unique<GroupCommit>(*engine_, options.durability, log, options.rows)),
       reader_(std::make_unique<Reader>()) {}
 
 Store::~Store() = default;
 
 std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& options,
                                                                std::shared_ptr<spdlog::logger> log) {
-  auto database = Database::open({options.path, options.durability, options.env, log});
-  if (!database) return std::unexpected(std::move(database.error()));
-  return std::unique_ptr<Store>(new Store(std::move(*database), options, std::move(log)));
-}
-
-std::expected<void, std::string> Store::repair(const Options& options) {
-  return Database::repair({options.path, options.durability, options.env, nullptr});
+  auto engine = options.engine({options.path, options.durability, log});
+  if (!engine) return std::unexpected(std::move(engine.error()));
+  std::unique_ptr<Store> store(new Store(std::move(*engine), options, std::move(log)));
+  if (auto checked = store->check_form(); !checked) return std::unexpected(std::move(checked.error()));
+  if (auto read = store->read_first_marked(); !read) return std::unexpected(std::move(read.error()));
+  return store;
 }
 
 std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) const {
-  const Database::Reading reading(*database_, Database::Reading::Wait::kBriefly);
+  const EngineReading reading(*engine_, ReadingWait::kBriefly);
   if (!reading.is_valid()) return std::unexpected("the disk fails");
-  rocksdb::ReadOptions options;
-  options.verify_checksums = true;
   std::string error;
-  const auto row = [&](char kind, rocksdb::PinnableSlice& bytes) -> std::optional<std::string_view> {
-    const auto status = reading.db().Get(options, &reading.index(), row_key(kind, sequence), &bytes);
-    if (status.ok()) return bytes.ToStringView();
-    if (!status.IsNotFound()) error = status.ToString();
-    return std::nullopt;
+  const auto row = [&](char kind, std::string& bytes) -> std::optional<std::string_view> {
+    const auto found = reading.get(Table::kIndex, row_key(kind, sequence), bytes);
+    if (!found) error = found.error().what;
+    if (!found || !*found) return std::nullopt;
+    return bytes;
   };
-  rocksdb::PinnableSlice accepted_bytes;
-  rocksdb::PinnableSlice changes_bytes;
-  rocksdb::PinnableSlice end_bytes;
+  std::string accepted_bytes;
+  std::string changes_bytes;
+  std::string end_bytes;
   const auto accepted = row(kAcceptedKey, accepted_bytes);
   const auto changes = row(kChangesKey, changes_bytes);
   const auto end = row(kEndKey, end_bytes);
@@ -207,7 +202,7 @@ std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) cons
 }
 
 void Store::read_failed_jobs(std::uint64_t sequence, Reader::User user, OnFailedJobs on_read) {
-  read_failed_part(std::make_unique<FailedJobsReading>(*database_, *reader_, sequence), user,
+  read_failed_part(std::make_unique<FailedJobsReading>(*engine_, *reader_, sequence), user,
                    std::move(on_read));
 }
 
@@ -225,34 +220,53 @@ void Store::read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader:
 
 std::expected<ResultLog::Place, std::string> Store::place_of_result(std::uint64_t sequence,
                                                                     std::uint64_t row) const {
-  const Database::Reading reading(*database_, Database::Reading::Wait::kBriefly);
+  const EngineReading reading(*engine_, ReadingWait::kBriefly);
   if (!reading.is_valid()) return std::unexpected("cannot read the store: the disk fails; retry later");
-  const std::string low = part_key(sequence, 0);
-  const rocksdb::Slice lower(low);
-  rocksdb::ReadOptions options;
-  options.verify_checksums = true;
-  options.iterate_lower_bound = &lower;
-  const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator(options, &reading.results()));
-  at->SeekForPrev(part_key(sequence, row));
-  if (!at->status().ok()) {
-    return std::unexpected(fmt::format("cannot read the store: {}", at->status().ToString()));
+  const Key wanted = part_key(sequence, row);
+  const auto at = reading.scan({.table = Table::kResults,
+                                .low = part_key(sequence, 0),
+                                .high = part_key(sequence + 1, 0),
+                                .from_at_most = wanted});
+  if (const auto status = at->status(); !status) {
+    return std::unexpected(fmt::format("cannot read the store: {}", status.error().what));
   }
-  if (!at->Valid()) return std::unexpected(fmt::format("the store lacks result {} of a batch", row));
-  return ResultLog::Place{key_number(at->key().ToStringView().substr(sizeof(std::uint64_t))),
-                          bytes_before(at->value().ToStringView())};
+  if (!at->is_valid() || at->key() > std::string_view(wanted)) {
+    std::string end;
+    const auto found = reading.get(Table::kIndex, row_key(kEndKey, sequence), end);
+    const auto split = found && *found ? split_row(end) : std::nullopt;
+    if (split && !split->inside.empty()) return ResultLog::Place{0, 0};
+    return std::unexpected(fmt::format("the store lacks result {} of a batch", row));
+  }
+  return ResultLog::Place{last_number(at->key()), bytes_before(at->value())};
+}
+
+std::expected<void, std::string> Store::read_customers(const std::function<void(CustomerRow)>& visit) {
+  const EngineReading reading(*engine_);
+  std::string problem;
+  const auto visited = reading.visit_prefix(
+      Table::kIndex, Key(kCustomerKey), [&](std::string_view key, std::string_view value) {
+        const auto names = names_in(key);
+        const auto settings = decode_settings(value);
+        if (!names || !settings) {
+          problem = "the settings of a customer are damaged";
+          return false;
+        }
+        visit({std::string(names->user), std::string(names->customer), *settings});
+        return true;
+      });
+  if (!visited) problem = visited.error().what;
+  if (problem.empty()) return {};
+  return std::unexpected(damaged(problem));
 }
 
 std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch)>& visit) {
   const auto damaged = [this](std::uint64_t sequence, std::string_view what) {
-    return std::unexpected(fmt::format(
-        "the store {} is damaged, so nothing was started: batch number {}: {}. Restore it from a copy, or "
-        "set store.path to another folder to begin anew",
-        database_->path(), sequence, what));
+    return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what)));
   };
-  const Database::Reading reading(*database_);
-  RowCursor accepted(reading, kAcceptedKey);
-  RowCursor changes(reading, kChangesKey);
-  RowCursor ends(reading, kEndKey);
+  const EngineReading reading(*engine_);
+  KindCursor accepted(reading, kAcceptedKey);
+  KindCursor changes(reading, kChangesKey);
+  KindCursor ends(reading, kEndKey);
   for (; accepted.is_valid(); accepted.next()) {
     StoredBatch batch;
     batch.sequence = accepted.sequence();
@@ -265,15 +279,14 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     if (!rows.end) {
       StepReplay replay;
       bool is_whole = true;
-      const auto visited = visit_prefix(reading, reading.index(), row_key(kStepKey, batch.sequence),
-                                        [&](std::string_view key, std::string_view value) {
-                                          auto step = decode_step(value);
-                                          const std::uint64_t number =
-                                              key_number(key.substr(1 + sizeof(std::uint64_t)));
-                                          is_whole = step && replay.apply(number, std::move(*step));
-                                          return is_whole;
-                                        });
-      if (!visited) return damaged(batch.sequence, visited.error());
+      const auto visited =
+          reading.visit_prefix(Table::kIndex, row_key(kStepKey, batch.sequence),
+                               [&](std::string_view key, std::string_view value) {
+                                 auto step = decode_step(value);
+                                 is_whole = step && replay.apply(last_number(key), std::move(*step));
+                                 return is_whole;
+                               });
+      if (!visited) return damaged(batch.sequence, visited.error().what);
       const auto ended = replay.ended(history.jobs);
       if (!is_whole || !ended || count_of(*ended) != replay.last().totals.total()) {
         return damaged(batch.sequence, "its results and its counters disagree");
@@ -283,6 +296,7 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
       history.steps = replay.steps();
       history.failed = replay.failed();
       history.job_attempts = replay.job_attempts();
+      history.notes = replay.notes();
       const IndexRange whole{0, history.jobs};
       batch.left = difference({&whole, 1}, *ended);
     }
@@ -293,15 +307,15 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   // evicted. No new batch gets such a number, and start() deletes the payloads.
   first_orphan_ = next_sequence_;
   next_sequence_ = std::max(next_sequence_, highest_sequence(reading) + 1);
-  for (const RowCursor* cursor : {&accepted, &changes, &ends}) {
-    if (!cursor->status().ok()) return damaged(next_sequence_, cursor->status().ToString());
+  for (const KindCursor* cursor : {&accepted, &changes, &ends}) {
+    if (const auto status = cursor->status(); !status) return damaged(next_sequence_, status.error().what);
   }
   return {};
 }
 
 void Store::start(std::function<void(Outcome)> on_outcome) {
   group_->start(std::move(on_outcome));
-  compactor_->start();
+  engine_->start_upkeep();
   for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan)
     put(ForgetBatch{orphan}, Urgency::kWithNext);
   move_failed_apart();
@@ -313,10 +327,11 @@ void Store::move_failed_apart() {
     // A few megabytes at a time.
     group_->wait_for_room();
     if (!group_->error().empty()) break;
-    const Database::Reading reading(*database_, Database::Reading::Wait::kBriefly);
+    const EngineReading reading(*engine_, ReadingWait::kBriefly);
     std::string bytes;
     if (!reading.is_valid()) break;
-    if (!reading.db().Get({}, &reading.index(), row_key(kEndKey, sequence), &bytes).ok()) continue;
+    if (!reading.get(Table::kIndex, row_key(kEndKey, sequence), bytes).value_or(false)) continue;
+    // Its jobs failed, so its results are not inside.
     if (auto end = decode_step(bytes)) {
       put(RecordStep{sequence, step_of(std::move(*end))}, Urgency::kWithNext);
       ++moved;
@@ -330,36 +345,37 @@ void Store::move_failed_apart() {
 
 void Store::stop() {
   reader_->stop();
-  compactor_->stop();
+  engine_->stop_upkeep();
   group_->stop();
-  database_->abandon();
+  engine_->abandon();
 }
 
-void Store::set_live_bytes(std::uint64_t bytes) { compactor_->set_live_bytes(bytes); }
+void Store::set_live_bytes(std::uint64_t bytes) { engine_->set_live_bytes(bytes); }
 
 std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadParts parts) {
-  return std::make_unique<StoredJournal>(*group_, *database_, sequence, parts);
+  return std::make_unique<StoredJournal>(*group_, *engine_, sequence, first_marked_, parts);
 }
 
 std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence) {
-  return std::make_unique<StoredPayloads>(*database_, sequence);
+  return std::make_unique<StoredPayloads>(*engine_, sequence);
 }
 
-std::uint64_t Store::disk_bytes() const {
+Engine::Usage Store::usage() const {
   const MutexLock lock(measuring_);
   const Nanoseconds now = steady_now();
   if (now - measured_at_ >= kMeasurePeriod) {
-    disk_bytes_ = database_->disk_bytes();
+    usage_ = engine_->usage();
     measured_at_ = now;
   }
-  return disk_bytes_;
+  return usage_;
 }
 
 Store::Stats Store::stats() const {
+  const Engine::Usage usage = this->usage();
   return {.commit_time = group_->commit_time(),
-          .disk_bytes = disk_bytes(),
+          .disk_bytes = usage.bytes,
           .errors = group_->errors(),
-          .disk = disk_space(database_->path())};
+          .disk = usage.space};
 }
 
 }  // namespace locksley::daemon

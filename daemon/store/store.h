@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,22 +16,17 @@
 #include "core/batch/payload.h"
 #include "core/sync/mutex.h"
 #include "daemon/store/disk_space.h"
+#include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
 #include "daemon/store/group_commit.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
 
-namespace rocksdb {
-class Env;
-}
 namespace spdlog {
 class logger;
 }
 
 namespace locksley::daemon {
-
-class Compactor;
-class Database;
 
 // A batch as the store holds it.
 struct StoredBatch {
@@ -38,7 +34,11 @@ struct StoredBatch {
   AcceptedRow accepted;
   ChangesRow changes;  // of default values if there is no such row
   BatchHistory history;
-  std::uint64_t payload_bytes = 0;
+  std::uint64_t payload_bytes = 0;  // that the store has
+  // What is known of its rows, as in ForgetBatch.
+  PayloadParts parts = PayloadParts::kUnknown;
+  bool has_changes = false;
+  bool has_results_inside = false;
   // The jobs that have not ended, ascending; empty if the batch has ended.
   std::vector<IndexRange> left;
 };
@@ -58,14 +58,13 @@ class Store {
   struct Options {
     std::string path;
     config::Durability durability = config::Durability::kFsync;
-    rocksdb::Env* env = nullptr;  // for tests that make the disk fail; null: the system's
+    OpenEngine engine;
     RowSizes rows = {};
   };
 
   // The errors are for the operator: they name the path, say what is wrong and what to do.
   static std::expected<std::unique_ptr<Store>, std::string> open(const Options& options,
                                                                  std::shared_ptr<spdlog::logger> log);
-  static std::expected<void, std::string> repair(const Options& options);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -73,8 +72,10 @@ class Store {
   // Visits all batches, in the order of their acceptance. The error is as in open(): a row is
   // damaged.
   std::expected<void, std::string> recover(const std::function<void(StoredBatch)>& visit);
+  // Visits what is set of customers, in the order of the names of users and customers. The error is as in open().
+  std::expected<void, std::string> read_customers(const std::function<void(CustomerRow)>& visit);
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its jobs failed, these
-  // are left out. While the database is being reopened, waits up to 200 ms. The error says why the batch cannot be read.
+  // are left out. While the engine is being reopened, waits up to 200 ms. The error says why the batch cannot be read.
   std::expected<StoredBatch, std::string> load(std::uint64_t sequence) const;
   // Where the step begins that has this row among its results. Needs: the row is on the disk, and was not
   // discarded. As load().
@@ -108,7 +109,9 @@ class Store {
   std::string error() const { return group_->error(); }
   // Since when it has been so; none: the disk can be written.
   std::optional<Nanoseconds> failing_since() const { return group_->failing_since(); }
-  // The bytes of all batches in the store; the Compactor compares them with the size of the files.
+  // For messages: its folder, or the address of its database.
+  const std::string& place() const { return engine_->place(); }
+  // The bytes of all batches in the store; the engine compares them with what its rows take.
   void set_live_bytes(std::uint64_t bytes);
 
   // The journal of a batch; and its payloads in the store.
@@ -125,35 +128,44 @@ class Store {
 
   struct Stats {
     const DurationHistogram& commit_time;
-    std::uint64_t disk_bytes;  // of the store's files, measured at most a second ago
+    std::uint64_t disk_bytes;  // of the engine's rows, measured at most a second ago
     std::uint64_t errors;
-    std::optional<DiskSpace> disk;  // nothing: the system call failed
+    std::optional<DiskSpace> disk;  // likewise; nothing: it is not known
   };
   Stats stats() const;
 
  private:
-  Store(std::unique_ptr<Database> database, const Options& options, std::shared_ptr<spdlog::logger> log);
+  Store(std::unique_ptr<Engine> engine, const Options& options, std::shared_ptr<spdlog::logger> log);
+
+  // Refuses a store of another format, and writes what a new one must have.
+  std::expected<void, std::string> check_form();
+  std::expected<void, std::string> read_first_marked();
+  // Writes a row that there is once.
+  std::expected<void, std::string> write_once(char key, std::string_view value, Engine::Sync sync);
+  // The errors of open() and recover().
+  std::string cannot_open(const EngineError& error) const;
+  std::string damaged(std::string_view what) const;
 
   void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
   // Ends of an earlier version get their failed jobs in rows of their own. While the disk fails, the rest stay as they are.
   void move_failed_apart();
 
-  const std::unique_ptr<Database> database_;
+  const std::unique_ptr<Engine> engine_;
   const std::uint64_t failed_ranges_;  // RowSizes
   const std::shared_ptr<spdlog::logger> log_;
   std::vector<std::uint64_t> long_ends_;  // recover() has found them, for move_failed_apart()
+  std::uint64_t first_marked_ = 0;  // the first batch that has marks for all its results that are not ok
   std::uint64_t next_sequence_ = 1;
   // From here to next_sequence_ there may be payloads that belong to no batch.
   std::uint64_t first_orphan_ = 1;
   const std::unique_ptr<GroupCommit> group_;
-  const std::unique_ptr<Compactor> compactor_;
   const std::unique_ptr<Reader> reader_;
 
-  // Measured when they are asked for: background work of the database changes the files at any time.
+  // Measured when they are asked for: background work of the engine changes the files at any time.
   static constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);
-  std::uint64_t disk_bytes() const LOCKSLEY_EXCLUDES(measuring_);
+  Engine::Usage usage() const LOCKSLEY_EXCLUDES(measuring_);
   mutable Mutex measuring_;
-  mutable std::uint64_t disk_bytes_ LOCKSLEY_GUARDED_BY(measuring_) = 0;
+  mutable Engine::Usage usage_ LOCKSLEY_GUARDED_BY(measuring_);
   mutable Nanoseconds measured_at_ LOCKSLEY_GUARDED_BY(measuring_) = -kMeasurePeriod;
 };
 

@@ -6,15 +6,14 @@
 #include <stdexcept>
 #include <utility>
 
-#include "daemon/store/codec.h"
-#include "daemon/store/database.h"
+#include "daemon/store/engine.h"
 #include "daemon/store/rows.h"
 
 namespace locksley::daemon {
 
 struct StoredPayloads::Chunk {
   std::uint64_t first = 0;
-  rocksdb::PinnableSlice bytes;  // `payloads` are views into it
+  std::string bytes;  // `payloads` are views into it
   std::optional<PayloadChunk> payloads;
 
   bool has(std::uint64_t index) const { return index >= first && index - first < payloads->size(); }
@@ -68,25 +67,29 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint6
 }
 
 std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t index) const {
-  const Database::Reading reading(database_);
+  const EngineReading reading(engine_);
   if (!reading.is_valid()) throw std::runtime_error("the store is closed");
-  const std::string lowest = part_key(sequence_, 0);
-  const rocksdb::Slice bound(lowest);
-  rocksdb::ReadOptions options;
-  options.verify_checksums = true;
-  options.iterate_lower_bound = &bound;
-  const std::unique_ptr<rocksdb::Iterator> at(reading.db().NewIterator(options, &reading.payloads()));
-  at->SeekForPrev(part_key(sequence_, index));
-  if (!at->status().ok()) {
-    throw std::runtime_error(fmt::format("cannot read the store: {}", at->status().ToString()));
+  const auto at = reading.scan({.table = Table::kPayloads,
+                                .low = part_key(sequence_, 0),
+                                .high = part_key(sequence_ + 1, 0),
+                                .from_at_most = part_key(sequence_, index)});
+  if (const auto status = at->status(); !status) {
+    throw std::runtime_error(fmt::format("cannot read the store: {}", status.error().what));
   }
-  if (at->Valid()) {
-    auto chunk = std::make_shared<Chunk>();
-    chunk->first = key_number(at->key().ToStringView().substr(sizeof(std::uint64_t)));
-    chunk->bytes.PinSelf(at->value());
-    chunk->payloads = PayloadChunk::of(chunk->bytes.ToStringView());
-    if (chunk->payloads && chunk->has(index)) return chunk;
+  auto chunk = std::make_shared<Chunk>();
+  if (at->is_valid()) {
+    chunk->first = last_number(at->key());
+    chunk->bytes = at->value();
+  } else {
+    // Those of a small batch are inside its first row.
+    std::string row;
+    const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, sequence_), row);
+    if (!found) throw std::runtime_error(fmt::format("cannot read the store: {}", found.error().what));
+    const auto split = *found ? split_row(row) : std::nullopt;
+    if (split) chunk->bytes = split->inside;
   }
+  chunk->payloads = PayloadChunk::of(chunk->bytes);
+  if (chunk->payloads && chunk->has(index)) return chunk;
   throw std::runtime_error(fmt::format("the store lacks the payload of job {}, or it is damaged", index));
 }
 

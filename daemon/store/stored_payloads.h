@@ -12,18 +12,18 @@
 
 namespace locksley::daemon {
 
-class Database;
+class Engine;
 
 // The payloads of one batch in the store, read when workers need them: one chunk at a time, which
 // holds some thousands of payloads. Keeps the chunks used last, so that several workers at
 // different places of the batch do not read the same chunk again and again.
 //
-// Owned by its batch; the Database outlives it. Any thread may fetch, several at once. A fetch
-// blocks on the disk, and while the database is being reopened. Throws std::runtime_error if a
+// Owned by its batch; the Engine outlives it. Any thread may fetch, several at once. A fetch
+// blocks on the disk, and while the engine is being reopened. Throws std::runtime_error if a
 // payload cannot be read.
 class StoredPayloads final : public PayloadSource {
  public:
-  StoredPayloads(Database& database, std::uint64_t sequence) : database_(database), sequence_(sequence) {}
+  StoredPayloads(Engine& engine, std::uint64_t sequence) : engine_(engine), sequence_(sequence) {}
 
   // Copies the payloads into `scratch`: the views are valid until it changes.
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override
@@ -41,7 +41,7 @@ class StoredPayloads final : public PayloadSource {
   std::shared_ptr<const Chunk> chunk_of(std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
   std::shared_ptr<const Chunk> read(std::uint64_t index) const;
 
-  Database& database_;
+  Engine& engine_;
   const std::uint64_t sequence_;
   mutable Mutex mutex_;
   // Least recently used first.

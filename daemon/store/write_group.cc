@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/base/index_ranges.h"
-#include "daemon/store/codec.h"
-#include "daemon/store/database.h"
 #include "daemon/store/step_compactor.h"
 
 namespace locksley::daemon {
@@ -16,15 +15,24 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 128U << 10;  // guess: read in 50 us, a hundredth of the time of its jobs
 constexpr std::uint64_t kChunkPayloads = 4096;
-// Rows deleted one by one. More of them are deleted as a range, which slows down later reads.
-constexpr int kMostDeletes = 16;
+// Steps deleted one by one, without a look at what there is.
+constexpr std::uint64_t kMostDeletes = 16;
 
-rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+// As one chunk.
+std::string encode_all_payloads(const proto::ArgumentList& payloads) {
+  std::vector<std::string_view> views(payloads.size());
+  std::size_t fetched = 0;
+  while (fetched < views.size()) fetched += payloads.fetch(fetched, std::span(views).subspan(fetched));
+  return encode_payload_chunk(views);
+}
 
 }  // namespace
 
 PayloadParts parts_of(const proto::ArgumentList& payloads) {
   if (payloads.empty()) return PayloadParts::kNone;
+  if (payloads.payload_bytes() + (payloads.size() + 1) * sizeof(std::uint32_t) <= kMostInside) {
+    return PayloadParts::kInRow;
+  }
   const bool fits =
       payloads.size() == 1 || (payloads.size() <= kChunkPayloads && payloads.payload_bytes() <= kChunkBytes);
   return fits ? PayloadParts::kOne : PayloadParts::kUnknown;
@@ -39,31 +47,59 @@ void WriteGroup::add(const StoreWrite& write) {
       write);
 }
 
+void WriteGroup::add_new(std::span<const StoreWrite> writes) {
+  touched_.reserve(writes.size());
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    if (const auto* forget = std::get_if<ForgetBatch>(&writes[i]))
+      forgotten_.push_back({forget->sequence, i});
+  }
+  std::ranges::sort(forgotten_, {}, &Forgotten::sequence);
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    Forgotten* const forgotten = forgotten_.empty() ? nullptr : find_forgotten(sequence_of(writes[i]));
+    if (forgotten == nullptr || i >= forgotten->place) {
+      add(writes[i]);
+    } else if (const auto* record = std::get_if<RecordStep>(&writes[i])) {
+      const BatchStep& step = record->step;
+      forgotten->has_no_end = step.finished_at != 0 && step.number == 0 && !step.is_base;
+    }
+  }
+}
+
+WriteGroup::Forgotten* WriteGroup::find_forgotten(std::uint64_t sequence) {
+  const auto found = std::ranges::lower_bound(forgotten_, sequence, {}, &Forgotten::sequence);
+  return found != forgotten_.end() && found->sequence == sequence ? &*found : nullptr;
+}
+
 void WriteGroup::put(const AcceptBatch& accept) {
-  touched_.insert(accept.sequence);
+  touched_[accept.sequence] = nullptr;
+  const Key key = row_key(kAcceptedKey, accept.sequence);
+  if (accept.payloads != nullptr && parts_of(*accept.payloads) == PayloadParts::kInRow) {
+    last_->put(Table::kIndex, key, join_rows(encode(accept.row), encode_all_payloads(*accept.payloads)));
+    return;
+  }
   if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads);
-  last_.Put(database_.index(), row_key(kAcceptedKey, accept.sequence), encode(accept.row));
+  last_->put(Table::kIndex, key, encode(accept.row));
 }
 
 void WriteGroup::put(const AddJobs& add) {
-  touched_.insert(add.sequence);
+  touched_.try_emplace(add.sequence, nullptr);
   put_payloads(add.sequence, add.first, *add.payloads);
   put_changes(add.sequence, add.changes);
 }
 
 void WriteGroup::put(const ChangeBatch& change) {
-  touched_.insert(change.sequence);
+  if (!change.freed_rows.empty() && change.may_have_results_inside) free_results_inside(change.sequence);
+  touched_.try_emplace(change.sequence, nullptr);
   if (change.trims_payloads) {
-    // RocksDB applies this before the payloads that the same group adds, in whichever write these
-    // are.
-    payloads_.DeleteRange(database_.payloads(), part_key(change.sequence, change.changes.jobs),
-                          part_key(change.sequence + 1, 0));
+    // Before the payloads that the same group adds, whether these go ahead or not.
+    large_payloads().erase_range(Table::kPayloads, part_key(change.sequence, change.changes.jobs),
+                                 part_key(change.sequence + 1, 0), Engine::Group::Rows::kSomeOfThisGroup);
   }
   if (!change.freed_rows.empty()) {
-    delete_between(*database_.results(), part_key(change.sequence, change.freed_rows.low),
+    delete_between(Table::kResults, part_key(change.sequence, change.freed_rows.low),
                    part_key(change.sequence, change.freed_rows.high), change.sequence);
     if (change.may_have_marks) {
-      delete_between(*database_.results(), mark_key(change.sequence, change.freed_rows.low),
+      delete_between(Table::kResults, mark_key(change.sequence, change.freed_rows.low),
                      mark_key(change.sequence, change.freed_rows.high), change.sequence);
     }
   }
@@ -76,73 +112,102 @@ void WriteGroup::put(const RecordStep& record) {
   if (is_last || step.is_base) {
     compactor_.forget(record.sequence);
   } else if (!touched_.contains(record.sequence)) {
-    compactor_.compact_if_due(record.sequence, step.number, last_);
+    compactor_.compact_if_due(record.sequence, step.number, *last_);
   }
-  if (step.rows.rows != 0) {
-    last_.Put(database_.results(), part_key(record.sequence, step.rows.first_row), encode(step.rows));
+  const bool are_inside = has_results_inside(step);
+  if (step.rows.rows != 0 && !are_inside) {
+    last_->put(Table::kResults, part_key(record.sequence, step.rows.first_row), encode(step.rows));
     if (step.rows.has_others) {
-      last_.Put(database_.results(), mark_key(record.sequence, step.rows.first_row), {});
+      last_->put(Table::kResults, mark_key(record.sequence, step.rows.first_row), {});
     }
   }
   if (is_last) {
     put_end(record);
     delete_steps(record.sequence, step.number);
   } else {
-    last_.Put(database_.index(), step_key(record.sequence, step.number), encode(step));
+    last_->put(Table::kIndex, step_key(record.sequence, step.number), encode(step));
   }
   if (step.is_base) {
-    last_.Delete(database_.index(), row_key(kEndKey, record.sequence));
+    last_->erase(Table::kIndex, row_key(kEndKey, record.sequence));
     // All that had failed is queued again, or listed in this step.
     if (count_of(step.requeued) + count_of(step.failed) > failed_ranges_) delete_failed(record.sequence);
   }
   if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
-  touched_.insert(record.sequence);
+  touched_[record.sequence] = are_inside ? &step : nullptr;
 }
 
 void WriteGroup::put_end(const RecordStep& end) {
   std::span<const IndexRange> failed = failed_ranges(end.step);
   const bool is_apart = failed.size() > failed_ranges_;
-  last_.Put(database_.index(), row_key(kEndKey, end.sequence),
-            encode(end.step, is_apart ? failed.size() : 0));
+  const std::string row = encode(end.step, is_apart ? failed.size() : 0);
+  last_->put(Table::kIndex, row_key(kEndKey, end.sequence),
+             has_results_inside(end.step) ? join_rows(row, encode(end.step.rows)) : row);
   if (!is_apart) return;
   for (std::uint64_t number = 0; !failed.empty(); ++number) {
     const auto some = failed.first(std::min<std::size_t>(failed_ranges_, failed.size()));
-    last_.Put(database_.index(), failed_key(end.sequence, number), encode_failed(some));
+    last_->put(Table::kIndex, failed_key(end.sequence, number), encode_failed(some));
     failed = failed.subspan(some.size());
   }
 }
 
-void WriteGroup::put(const ForgetBatch& forget) {
-  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey}) {
-    last_.Delete(database_.index(), row_key(kind, forget.sequence));
+void WriteGroup::free_results_inside(std::uint64_t sequence) {
+  const Key key = row_key(kEndKey, sequence);
+  if (const auto found = touched_.find(sequence); found != touched_.end() && found->second != nullptr) {
+    last_->put(Table::kIndex, key, encode(*found->second));
+    return;
   }
+  const EngineReading reading(engine_, ReadingWait::kNot);
+  std::string end;
+  if (!reading.is_valid() || !reading.get(Table::kIndex, key, end).value_or(false)) return;
+  const auto split = split_row(end);
+  if (split && !split->inside.empty()) last_->put(Table::kIndex, key, split->row);
+}
+
+void WriteGroup::put(const ForgetBatch& forget) {
+  const Forgotten* const forgotten = find_forgotten(forget.sequence);
+  const bool has_no_end = forget.has_one_step && forgotten != nullptr && forgotten->has_no_end;
+  last_->erase(Table::kIndex, row_key(kAcceptedKey, forget.sequence));
+  if (!has_no_end) last_->erase(Table::kIndex, row_key(kEndKey, forget.sequence));
+  if (forget.may_have_changes) last_->erase(Table::kIndex, row_key(kChangesKey, forget.sequence));
   compactor_.forget(forget.sequence);
   delete_payloads(forget.sequence, forget.parts);
   if (forget.may_have_failed_rows) delete_failed(forget.sequence);
-  if (forget.has_one_step) {
-    last_.Delete(database_.results(), part_key(forget.sequence, 0));
-    if (forget.may_have_marks) last_.Delete(database_.results(), mark_key(forget.sequence, 0));
+  if (has_no_end) {
+    // No results either.
+  } else if (forget.has_one_step) {
+    if (!forget.has_results_inside) last_->erase(Table::kResults, part_key(forget.sequence, 0));
+    if (forget.may_have_marks) last_->erase(Table::kResults, mark_key(forget.sequence, 0));
   } else {
-    delete_prefix(*database_.index(), row_key(kStepKey, forget.sequence), forget.sequence);
-    delete_parts(*database_.results(), forget.sequence);
+    delete_prefix(Table::kIndex, row_key(kStepKey, forget.sequence), forget.sequence);
+    delete_parts(Table::kResults, forget.sequence);
   }
-  touched_.insert(forget.sequence);
+  touched_[forget.sequence] = nullptr;
 }
 
-std::expected<void, std::string> WriteGroup::finish(bool sync) {
+void WriteGroup::put(const SetCustomer& set) {
+  const std::string key = customer_key(set.row.user, set.row.customer);
+  if (set.row.settings.is_empty()) {
+    last_->erase(Table::kIndex, key);
+  } else {
+    last_->put(Table::kIndex, key, encode(set.row.settings));
+  }
+}
+
+EngineDone WriteGroup::finish(Engine::Sync sync) {
   flush_payloads();
-  if (!failure_.empty()) return std::unexpected(failure_);
-  return database_.write(last_, sync);
+  if (!ahead_) return ahead_;
+  return engine_.commit(*last_, sync);
 }
 
 void WriteGroup::put_changes(std::uint64_t sequence, const ChangesRow& changes) {
-  last_.Put(database_.index(), row_key(kChangesKey, sequence), encode(changes));
+  last_->put(Table::kIndex, row_key(kChangesKey, sequence), encode(changes));
 }
 
 void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
                               const proto::ArgumentList& payloads) {
   // The payloads of a small batch go into the last write: that saves a write.
-  rocksdb::WriteBatch& into = parts_of(payloads) == PayloadParts::kOne ? last_ : payloads_;
+  const bool is_small = parts_of(payloads) != PayloadParts::kUnknown;
+  Engine::Group& into = is_small ? *last_ : large_payloads();
   std::vector<std::string_view> views(std::min<std::uint64_t>(kChunkPayloads, payloads.size()));
   for (std::uint64_t done = 0; done < payloads.size();) {
     const std::span<const std::string_view> fetched(views.data(), payloads.fetch(done, views));
@@ -151,75 +216,60 @@ void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
     while (take < fetched.size() && (take == 0 || bytes + fetched[take].size() <= kChunkBytes)) {
       bytes += fetched[take++].size();
     }
-    into.Put(database_.payloads(), part_key(sequence, first + done),
-             encode_payload_chunk(fetched.first(take)));
+    into.put(Table::kPayloads, part_key(sequence, first + done), encode_payload_chunk(fetched.first(take)));
     done += take;
-    if (payloads_.GetDataSize() >= database_.sizes().write_bytes) flush_payloads();
+    if (!is_small && into.size_bytes() >= engine_.write_ahead_bytes()) flush_payloads();
   }
 }
 
+Engine::Group& WriteGroup::large_payloads() {
+  if (payloads_ == nullptr) payloads_ = engine_.new_group();
+  return *payloads_;
+}
+
 void WriteGroup::flush_payloads() {
-  if (failure_.empty() && payloads_.Count() != 0) {
-    if (auto written = database_.write(payloads_, false); !written) failure_ = std::move(written.error());
+  if (payloads_ == nullptr || payloads_->empty()) return;
+  if (ahead_) {
+    ahead_ = engine_.write_ahead(*payloads_);
+  } else {
+    payloads_->clear();
   }
-  payloads_.Clear();
 }
 
 void WriteGroup::delete_steps(std::uint64_t sequence, std::uint64_t count) {
   if (count <= kMostDeletes) {
-    for (std::uint64_t i = 0; i < count; ++i) last_.Delete(database_.index(), step_key(sequence, i));
+    for (std::uint64_t i = 0; i < count; ++i) last_->erase(Table::kIndex, step_key(sequence, i));
   } else {
-    last_.DeleteRange(database_.index(), step_key(sequence, 0), step_key(sequence, count));
+    last_->erase_range(Table::kIndex, step_key(sequence, 0), step_key(sequence, count),
+                       Engine::Group::Rows::kSomeOfThisGroup);
   }
 }
 
 void WriteGroup::delete_failed(std::uint64_t sequence) {
-  delete_prefix(*database_.index(), row_key(kFailedKey, sequence), sequence);
+  delete_prefix(Table::kIndex, row_key(kFailedKey, sequence), sequence);
 }
 
 void WriteGroup::delete_payloads(std::uint64_t sequence, PayloadParts parts) {
-  if (parts == PayloadParts::kOne) last_.Delete(database_.payloads(), part_key(sequence, 0));
-  if (parts == PayloadParts::kUnknown) delete_parts(*database_.payloads(), sequence);
+  if (parts == PayloadParts::kOne) last_->erase(Table::kPayloads, part_key(sequence, 0));
+  if (parts == PayloadParts::kUnknown) delete_parts(Table::kPayloads, sequence);
 }
 
-void WriteGroup::delete_parts(rocksdb::ColumnFamilyHandle& family, std::uint64_t sequence) {
-  std::string prefix;
-  append_key_number(prefix, sequence);
-  delete_prefix(family, prefix, sequence);
+void WriteGroup::delete_parts(Table table, std::uint64_t sequence) {
+  delete_prefix(table, Key().append(sequence), sequence);
 }
 
-void WriteGroup::delete_prefix(rocksdb::ColumnFamilyHandle& family, const std::string& prefix,
-                               std::uint64_t sequence) {
-  std::string end = prefix;
+void WriteGroup::delete_prefix(Table table, std::string_view prefix, std::uint64_t sequence) {
+  std::string end(prefix);
   end.append(9, '\xFF');  // after all keys of the prefix, which have 8 bytes more
-  delete_between(family, prefix, end, sequence);
+  delete_between(table, prefix, end, sequence);
 }
 
-void WriteGroup::delete_between(rocksdb::ColumnFamilyHandle& family, const std::string& low,
-                                const std::string& high, std::uint64_t sequence) {
-  if (!failure_.empty()) return;
-  std::vector<std::string> keys;
-  // The rows that this group has put are not in the database yet.
-  bool is_known = !touched_.contains(sequence);
-  if (is_known) {
-    const Database::Reading reading(database_);
-    if (!reading.is_valid()) return;
-    const auto visited =
-        visit_between(reading, family, low, high, [&](std::string_view key, std::string_view) {
-          keys.emplace_back(key);
-          return keys.size() <= kMostDeletes;
-        });
-    if (!visited) {
-      failure_ = visited.error();
-      return;
-    }
-    is_known = keys.size() <= kMostDeletes;
-  }
-  if (is_known) {
-    for (const std::string& key : keys) last_.Delete(&family, key);
-  } else {
-    last_.DeleteRange(&family, slice(low), slice(high));
-  }
+void WriteGroup::delete_between(Table table, std::string_view low, std::string_view high,
+                                std::uint64_t sequence) {
+  if (!ahead_) return;
+  last_->erase_range(table, low, high,
+                     touched_.contains(sequence) ? Engine::Group::Rows::kSomeOfThisGroup
+                                                 : Engine::Group::Rows::kAllCommitted);
 }
 
 }  // namespace locksley::daemon

@@ -4,8 +4,8 @@
 
 namespace locksley::daemon {
 
-// The role of the one thread that writes to a database: GroupCommit's, and before that thread
-// starts and after it has ended the thread that opens, repairs or destroys the Database.
+// The role of the one thread that writes to an engine: GroupCommit's, and before that thread
+// starts and after it has ended the thread that opens, repairs or destroys the Engine.
 inline constexpr ThreadRole kStoreWriter;
 
 }  // namespace locksley::daemon

@@ -30,9 +30,10 @@ struct AddJobs {
 struct ChangeBatch {
   std::uint64_t sequence;
   ChangesRow changes;
-  bool trims_payloads = false;  // deletes the payloads from changes.jobs on
-  IndexRange freed_rows{0, 0};  // of results: deletes the steps' results that begin in it
-  bool may_have_marks = true;   // some of its jobs were not ok
+  bool trims_payloads = false;          // deletes the payloads from changes.jobs on
+  IndexRange freed_rows{0, 0};          // of results: deletes the steps' results that begin in it
+  bool may_have_marks = true;           // some of its jobs were not ok
+  bool may_have_results_inside = true;  // the row of its end may have its results
 };
 struct RecordStep {
   std::uint64_t sequence;
@@ -45,7 +46,13 @@ struct ForgetBatch {
   bool has_one_step = false;  // its first step was also its last
   bool may_have_failed_rows =
       true;  // it has ended, and jobs of more than kFailedRangesInRow ranges may have failed
-  bool may_have_marks = true;  // as in ChangeBatch
+  bool may_have_marks = true;       // as in ChangeBatch
+  bool may_have_changes = true;     // it has been changed, or jobs have been added
+  bool has_results_inside = false;  // in the row of its end: it has one step, and no row of results
+};
+// CUSTOMER SET, and DEL. The whole row; without settings it is deleted.
+struct SetCustomer {
+  CustomerRow row;
 };
 // kAwaited: a client waits, so the group is written at once and its outcome is reported. kWithNext:
 // the write goes with the next group, at most GroupCommit::kDelay later, and no outcome is reported
@@ -53,7 +60,8 @@ struct ForgetBatch {
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
 // std::monostate: a write that a later one has replaced (PendingWrites).
-using StoreWrite = std::variant<std::monostate, AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch>;
+using StoreWrite =
+    std::variant<std::monostate, AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch, SetCustomer>;
 
 inline std::uint64_t sequence_of(const StoreWrite& write) {
   return std::visit(
@@ -77,7 +85,9 @@ inline std::size_t weight_of(const StoreWrite& write) {
   const auto* step = std::get_if<RecordStep>(&write);
   if (step == nullptr) return 0;
   const BatchStep& each = step->step;
-  return sizeof(StoreWrite) + each.rows.size_bytes +
+  std::size_t notes = 0;
+  for (const NotedJob& note : each.notes) notes += sizeof(NotedJob) + note.text.size();
+  return sizeof(StoreWrite) + each.rows.size_bytes + notes +
          (each.ended.size() + each.failed.size() + each.requeued.size()) * sizeof(IndexRange) +
          each.job_attempts.size() * sizeof(JobAttempts);
 }

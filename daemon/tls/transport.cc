@@ -52,11 +52,25 @@ Transport::Received Transport::receive(std::span<std::byte> space) {
   return {got.bytes, got.bytes != 0 && !std::exchange(has_received_, true)};
 }
 
+std::optional<Transport::Read> Transport::take_ahead(std::span<std::byte> space) {
+  if (ahead_end_) return Read{0, Left::kEnd};
+  if (ahead_.empty()) return {};
+  const bool was_full = ahead_.data() + ahead_.size() == ahead_space_.data() + kAhead;
+  const auto taken = ahead_.first(std::min(space.size(), ahead_.size()));
+  std::ranges::copy(taken, space.begin());
+  ahead_ = ahead_.subspan(taken.size());
+  // It sends more at a time than fits.
+  if (was_full) reads_ahead_ = false;
+  return Read{taken.size(), was_full || !ahead_.empty() ? Left::kMore : Left::kNone};
+}
+
 Transport::Read Transport::read(std::span<std::byte> space) {
   if (tls_) return read_by_tls(space);
+  if (const auto ahead = take_ahead(space)) return *ahead;
   const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
   if (got > 0) {
     const auto n = static_cast<std::size_t>(got);
+    reads_ahead_ = n < std::min(kAhead, space.size());
     // Less than there was room for: that was all, and what comes now the socket will tell.
     return {n, n == space.size() ? Left::kMore : Left::kNone};
   }
@@ -110,6 +124,8 @@ void Transport::shut() {
 
 Transport::Left Transport::discard() {
   constexpr int kMostReads = 64;
+  ahead_ = {};
+  if (ahead_end_) return Left::kEnd;
   std::array<char, 16 * 1024> rubbish;
   for (int reads = 0; reads < kMostReads; ++reads) {
     const ssize_t got = ::recv(socket_.native_handle(), rubbish.data(), rubbish.size(), MSG_DONTWAIT);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +21,9 @@ namespace locksley::daemon {
 // once; wait_readable() and wait_writable() have Asio say when there is more to do. (With TLS a read may have
 // to wait until the socket is writable, and the other way round.) The plain way costs one test more than the
 // system call.
+//
+// A plain peer that sends little at a time is read by the wait itself, into kAhead bytes of the Transport: to wait, Asio
+// changes what epoll watches; to read, it tries once, mostly to find nothing there, which is cheaper.
 //
 // A member of a connection, which lives for as long as a wait is pending. One thread: that of the socket's
 // executor. Nothing blocks. A
@@ -85,10 +91,14 @@ class Transport {
   static constexpr std::byte kTlsFirstByte{TlsChannel::kFirstByte};
 
  private:
+  static constexpr std::size_t kAhead = 256;  // guess: a command with a small payload
+
   struct Read {
     std::size_t bytes;
     Left left;
   };
+  // What a wait has read, if it has.
+  std::optional<Read> take_ahead(std::span<std::byte> space);
   Read read(std::span<std::byte> space);
   Read read_by_tls(std::span<std::byte> space);
   std::optional<std::size_t> send_by_tls(std::span<const std::string_view> views);
@@ -102,11 +112,28 @@ class Transport {
   bool has_received_ = false;
   bool read_pending_ = false;  // a wait
   bool write_pending_ = false;
+  bool reads_ahead_ = false;          // the next wait reads, since the last read was small
+  bool ahead_end_ = false;            // a wait found that the peer has closed its side, or gone
+  std::span<const std::byte> ahead_;  // in ahead_space_: what a wait has read and receive() has not returned
+  std::array<std::byte, kAhead> ahead_space_{};
 };
 
 template <class Owner>
 void Transport::wait_readable(Owner& owner) {
   if (std::exchange(read_pending_, true)) return;
+  if (reads_ahead_) {
+    const auto on_read = [this, self = owner.shared_from_this()](const asio::error_code& error,
+                                                                 std::size_t bytes) {
+      read_pending_ = false;
+      if (error == asio::error::operation_aborted) return;
+      ahead_ = std::span(ahead_space_).first(bytes);
+      ahead_end_ = static_cast<bool>(error);
+      readable_ = true;
+      self->socket_is_ready();
+    };
+    socket_.async_receive(asio::buffer(ahead_space_), on_read);
+    return;
+  }
   socket_.async_wait(read_wait_, [this, self = owner.shared_from_this()](const asio::error_code& error) {
     read_pending_ = false;
     if (error) return;

@@ -31,6 +31,8 @@ struct HeldLease {
   bool is_lost = false;       // the upstream has taken it back: no result of it counts
   bool is_stopping = false;   // the host was told to stop it
   bool must_yield = false;    // it has ended, and jobs without a result are to be handed back
+  // What is to be said of a job together with its result: words of NOTE after the lease's name.
+  std::vector<std::string> last_words;
   // Its results that are not acknowledged: keys of UpstreamLink's map, ascending.
   std::vector<std::uint64_t> results;
 };
@@ -41,8 +43,9 @@ struct KeptResults {
   JobStatus status = JobStatus::kOk;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
-  std::string outputs;   // encoded: bulk strings, one after the other
-  bool is_sent = false;  // on this connection
+  std::string outputs;            // encoded: bulk strings, one after the other
+  std::vector<std::string> said;  // sent before them, with NOTE; empty: nothing
+  bool is_sent = false;           // on this connection
 };
 
 // A place where one lease runs and one is ready.
@@ -55,12 +58,13 @@ struct UpstreamSlot {
   // Leases that have ended here before, and which are being reclaimed to hand in their results.
   std::uint32_t reclaims = 0;
 
-  std::uint32_t taken() const { return (running != 0 ? 1U : 0U) + (ready != 0 ? 1U : 0U) + claims; }
+  std::uint32_t leases() const { return (running != 0 ? 1U : 0U) + (ready != 0 ? 1U : 0U); }
+  std::uint32_t taken() const { return leases() + claims; }
 };
 
 // A command whose reply has not come.
 struct AwaitedReply {
-  enum class Kind : std::uint8_t { kHello, kJoin, kClaim, kSettle, kYield, kBeat, kReclaim, kLeave };
+  enum class Kind : std::uint8_t { kHello, kJoin, kClaim, kSettle, kYield, kBeat, kReclaim, kLeave, kNote };
 
   Kind kind = Kind::kHello;
   std::uint32_t slot = 0;     // kClaim, kReclaim

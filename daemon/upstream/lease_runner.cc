@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/batch/job_facts.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
 #include "proto/decimal.h"
@@ -101,6 +102,7 @@ bool LeaseRunner::begin(LeaseKey lease, LeasedJobs jobs) {
   history.attempt = jobs.attempt;
   history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = jobs.range.low;
   history.submitted_at = unix_milliseconds();
+  if (!jobs.note.empty()) history.notes.push_back({jobs.range.low, jobs.note});
   batch->restore(history);
   leases_.emplace(lease, batch);
   lane_.enqueue(batch, {&jobs.range, 1}, /*open=*/false);
@@ -197,13 +199,63 @@ void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
   Run run(batch.key, sink);
   batch.taken += ResultLog::visit(*segments, batch.taken, kAll, [&](const ResultRow& row) {
     // It did not run, or not to its end: it goes back.
-    if (row.status != JobStatus::kCancelled) run.add(row);
+    if (row.status == JobStatus::kCancelled) return true;
+    if (!row.facts.empty()) {
+      if (const SaidOfJob said = last_words(batch, row); !said.empty()) {
+        run.end();
+        sink.say_last(batch.key, row.index, said);
+      }
+    }
+    run.add(row);
     return true;
   });
   run.end();
   if (const auto place = batch.place_of_row(batch.taken)) {
     batch.discard_rows_before(batch.taken, *place);
     batch.drop_rows_before(batch.taken);
+  }
+}
+
+SaidOfJob LeaseRunner::last_words(LeaseBatch& batch, const ResultRow& row) {
+  SaidOfJob said;
+  const auto facts = decode_facts(row.facts);
+  if (!facts) return said;
+  const LeaseBatch::Told told = batch.told.contains(row.index) ? batch.told[row.index] : LeaseBatch::Told{};
+  batch.told.erase(row.index);
+  if (facts->progress != told.progress) said.progress = facts->progress;
+  if (!facts->note.empty() && facts->note != told.note) said.note = std::string(facts->note);
+  const std::uint64_t begin = facts->log_end - facts->log.size();
+  said.log = facts->log.substr(std::min(std::max(told.log_end, begin), facts->log_end) - begin);
+  // That a good job's is 0 is not worth a command.
+  if (row.status != JobStatus::kOk || !said.empty()) said.exit_status = facts->exit_status;
+  return said;
+}
+
+void LeaseRunner::take_words(LeaseSink& sink) {
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  std::vector<ShownJobs::View> running;
+  // The lane has no other leases of an upstream than those of this runner.
+  lane_.running().visit(
+      0, kAll, JobNotes::kMostText,
+      [](const Batch& batch) { return batch.options().queue_tenant == kTenant; },
+      [&](ShownJobs::View view) { running.push_back(std::move(view)); });
+  for (const ShownJobs::View& view : running) {
+    auto& batch = static_cast<LeaseBatch&>(*view.batch);
+    if (find(batch.key) != &batch) continue;
+    const LeaseBatch::Told told =
+        batch.told.contains(view.index) ? batch.told[view.index] : LeaseBatch::Told{};
+    SaidOfJob said;
+    if (view.progress != told.progress) said.progress = view.progress;
+    if (!view.note.empty() && view.note != told.note) said.note = view.note;
+    LeaseBatch::Told now_told{.progress = view.progress, .note = view.note, .log_end = told.log_end};
+    if (view.log_end > told.log_end) {
+      auto log = lane_.running().read_log(batch, view.index, told.log_end);
+      if (log) {
+        said.log = std::move(log->bytes);
+        now_told.log_end = log->end;
+      }
+    }
+    if (!said.empty() && sink.say(batch.key, view.index, said)) batch.told[view.index] = std::move(now_told);
   }
 }
 

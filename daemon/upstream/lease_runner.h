@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +20,7 @@
 #include "core/sync/thread_role.h"
 #include "daemon/base/rate_gate.h"
 #include "daemon/upstream/handler_use.h"
+#include "daemon/upstream/said_of_job.h"
 #include "daemon/upstream/upstream_host.h"
 
 namespace spdlog {
@@ -44,6 +47,10 @@ class LeaseSink {
   virtual void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
                       std::string outputs) = 0;
   virtual void ended(LeaseKey lease) = 0;
+  // Of a job that runs. False: it cannot be told now, and is to be said again.
+  virtual bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) = 0;
+  // The same of the job with which the next settle() of the lease begins.
+  virtual void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) = 0;
 };
 
 // Each lease is a batch with the indexes of the upstream's batch, and one slot. The executors of the lane run it as they
@@ -74,6 +81,9 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   bool take(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
   // How long results of a lease that goes on may wait, so that they are settled in large runs.
   static constexpr std::chrono::milliseconds kHoldOff{2};
+  // Passes on what running jobs of programs have said since the last call. To be called every kSayAgain while leases run.
+  void take_words(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
+  static constexpr std::chrono::milliseconds kSayAgain{1000};  // guess: a person follows a log
   std::size_t running() const LOCKSLEY_REQUIRES(kUpstreamThread) { return leases_.size(); }
   // All leases are cancelled, and their results go nowhere. The batches end as their executors end them.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -91,6 +101,13 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
     LeaseKey key = 0;
     IndexRange range;
     std::uint64_t taken = 0;  // rows that were passed on
+    // What the upstream was told of jobs that run.
+    struct Told {
+      std::optional<std::uint32_t> progress;
+      std::string note;
+      std::uint64_t log_end = 0;
+    };
+    std::map<std::uint64_t, Told> told;
   };
 
   void batch_changed(const std::shared_ptr<Batch>& batch) override LOCKSLEY_EXCLUDES(mutex_);
@@ -98,6 +115,8 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   void attempt_failed(const Batch&, std::uint64_t, JobStatus, std::string_view) override {}
   LeaseBatch* find(LeaseKey lease) const LOCKSLEY_REQUIRES(kUpstreamThread);
   static void pass_on(LeaseBatch& batch, LeaseSink& sink);
+  // What is new of this job, which has ended; empty: nothing.
+  static SaidOfJob last_words(LeaseBatch& batch, const ResultRow& row);
 
   // Constant.
   Lane& lane_;

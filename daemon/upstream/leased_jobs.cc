@@ -68,7 +68,8 @@ std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply) 
     return std::unexpected("the reply of CLAIM: " + std::string(what));
   };
   ReplyCursor cursor(reply);
-  if (cursor.array() < kElements) return bad("too few elements");
+  const std::uint64_t elements = cursor.array();
+  if (elements < kElements) return bad("too few elements");
   LeasedJobs jobs;
   jobs.lease = cursor.text();
   jobs.batch = cursor.count();
@@ -90,7 +91,12 @@ std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply) 
   jobs.id = cursor.text();
   jobs.tenant = cursor.text();
   cursor.skip();  // names of slots
-  if (payloads == 0 && !cursor.is_null()) jobs.payloads = read_range(cursor, jobs);
+  if (payloads == 0 && !cursor.is_null()) {
+    jobs.payloads = read_range(cursor, jobs);
+  } else {
+    cursor.skip();
+  }
+  if (elements > kElements && !cursor.is_null()) jobs.note = cursor.text();
   if (cursor.is_bad() || jobs.payloads == nullptr) return bad("its elements are not those of a lease");
   return jobs;
 }

@@ -27,6 +27,7 @@ struct LeasedJobs {
   std::string trace;
   std::string id;  // of the batch, for people and programs
   std::string tenant;
+  std::string note;  // of the last attempt of its job, which is alone then; empty: none
   std::unique_ptr<PayloadSource> payloads;  // by index of the batch
 };
 

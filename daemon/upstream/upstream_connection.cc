@@ -54,7 +54,8 @@ UpstreamConnection::UpstreamConnection(Parts parts)
       socket_(parts_.io),
       timer_(parts_.io),
       connect_timer_(parts_.io),
-      hold_off_timer_(parts_.io) {}
+      hold_off_timer_(parts_.io),
+      words_timer_(parts_.io) {}
 
 UpstreamConnection::~UpstreamConnection() = default;
 
@@ -79,6 +80,28 @@ void UpstreamConnection::settle(LeaseKey lease, JobStatus status, std::uint64_t 
 void UpstreamConnection::ended(LeaseKey lease) {
   kUpstreamThread.assert_held();
   link_.ended(lease, steady_now());
+}
+
+bool UpstreamConnection::say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) {
+  kUpstreamThread.assert_held();
+  return link_.say(lease, index, said, steady_now());
+}
+
+void UpstreamConnection::say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) {
+  kUpstreamThread.assert_held();
+  link_.say_last(lease, index, said);
+}
+
+void UpstreamConnection::arm_words_timer() {
+  if (runner_.running() == 0 || std::exchange(words_timer_is_armed_, true)) return;
+  words_timer_.expires_after(LeaseRunner::kSayAgain);
+  words_timer_.async_wait([this](const asio::error_code& error) {
+    kUpstreamThread.assert_held();
+    if (error || is_abandoned_) return;
+    words_timer_is_armed_ = false;
+    runner_.take_words(*this);
+    serve();
+  });
 }
 
 void UpstreamConnection::take_results() {
@@ -110,6 +133,7 @@ void UpstreamConnection::serve() {
   }
   if (!is_connecting_ && !is_open_ && !is_closing_ && link_.wants_connection(steady_now())) connect();
   arm_timer();
+  arm_words_timer();
 }
 
 void UpstreamConnection::claim_put_off() {

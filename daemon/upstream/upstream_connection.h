@@ -69,10 +69,14 @@ class UpstreamConnection final : private LeaseSink {
   void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
               std::string outputs) override;
   void ended(LeaseKey lease) override;
+  bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) override;
+  void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) override;
 
   // After each event: what the link has to say, when it wants to be called, whether the socket is to be closed.
   void serve() LOCKSLEY_REQUIRES(kUpstreamThread);
   void take_results() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // While leases run, the upstream is told now and then what their jobs have said.
+  void arm_words_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void connect() LOCKSLEY_REQUIRES(kUpstreamThread);
   void on_connected(const asio::error_code& error) LOCKSLEY_REQUIRES(kUpstreamThread);
   void secure() LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -104,6 +108,8 @@ class UpstreamConnection final : private LeaseSink {
   asio::steady_timer timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   asio::steady_timer connect_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   asio::steady_timer hold_off_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  asio::steady_timer words_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  bool words_timer_is_armed_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   Nanoseconds timer_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};      // 0: not armed
   std::size_t operations_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = 0;  // on the socket, that have not ended
   bool is_connecting_ LOCKSLEY_GUARDED_BY(kUpstreamThread) =

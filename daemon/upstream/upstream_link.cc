@@ -118,6 +118,8 @@ void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
     case Kind::kLeave:
       has_left_ = true;
       return;
+    case Kind::kNote:
+      return;  // of a job that the upstream has taken back, at worst
   }
 }
 
@@ -225,7 +227,11 @@ void UpstreamLink::claim_put_off(Nanoseconds now) {
 void UpstreamLink::claim() {
   puts_off_claims_ = false;
   if (!may_claim()) return;
-  if (!awaited_.empty() && awaited_.back().blocks) return;
+  if (!awaited_.empty() && awaited_.back().blocks) {
+    // It goes on waiting, unless it is for a slot that has a lease and another has none by now: the next CLAIM ends it.
+    const bool is_early = slots_[awaited_.back().slot].leases() != 0;
+    if (!is_early || free_slot(0) == nullptr) return;
+  }
   UpstreamSlot* slot = free_slot(UpstreamSlot::kMostLeases - 1);
   if (slot == nullptr) return;
   // The last one waits. It is not for a second lease of one slot while another slot has none: the lease would lie behind

@@ -17,6 +17,7 @@
 #include "daemon/upstream/held_lease.h"
 #include "daemon/upstream/reply_cursor.h"
 #include "daemon/upstream/reply_scanner.h"
+#include "daemon/upstream/said_of_job.h"
 #include "daemon/upstream/upstream_host.h"
 #include "proto/clients/cpp/backoff.h"
 #include "proto/output_buffer.h"
@@ -103,6 +104,9 @@ class UpstreamLink {
   // each index, and none that was withdrawn. Ignored if the lease is lost.
   void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count, std::string outputs,
               Nanoseconds now);
+  // As the functions of LeaseSink.
+  bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said, Nanoseconds now);
+  void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said);
   // No more will be said of the lease: what has no result goes back.
   void ended(LeaseKey lease, Nanoseconds now);
   // After a series of calls: asks for more leases, unless that is put off.
@@ -166,6 +170,7 @@ class UpstreamLink {
   HeldLease* find(std::string_view name);
   void set_name(HeldLease& lease, std::string name);
   void send(std::uint64_t results);
+  void say(const HeldLease& lease, const std::vector<std::string>& words);
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
   // Hands back what is left of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);

@@ -35,15 +35,19 @@ void UpstreamLink::settle(LeaseKey key, JobStatus status, std::uint64_t first, s
   stats_.kept_bytes += outputs.size();
   lease->settled += count;
   lease->results.push_back(id);
-  kept_.emplace(
-      id, KeptResults{
-              .lease = key, .status = status, .first = first, .count = count, .outputs = std::move(outputs)});
+  kept_.emplace(id, KeptResults{.lease = key,
+                                .status = status,
+                                .first = first,
+                                .count = count,
+                                .outputs = std::move(outputs),
+                                .said = std::exchange(lease->last_words, {})});
   if (!lease->name.empty()) send(id);
 }
 
 void UpstreamLink::send(std::uint64_t id) {
   KeptResults& results = kept_.at(id);
   if (std::exchange(results.is_sent, true)) return;
+  if (!results.said.empty()) say(leases_.at(results.lease), results.said);
   awaited_.push_back({.kind = Kind::kSettle, .lease = results.lease, .results = id, .sent = now_});
   proto::CommandWriter writer(output_);
   writer.begin(4 + results.count);
@@ -52,6 +56,27 @@ void UpstreamLink::send(std::uint64_t id) {
   writer.argument(to_string(results.status));
   writer.argument(results.first);
   output_.append(results.outputs);
+}
+
+bool UpstreamLink::say(LeaseKey key, std::uint64_t index, const SaidOfJob& said, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  const HeldLease* const lease = find(key);
+  if (lease == nullptr || lease->name.empty()) return false;
+  say(*lease, said.words(index));
+  return true;
+}
+
+void UpstreamLink::say_last(LeaseKey key, std::uint64_t index, const SaidOfJob& said) {
+  if (HeldLease* const lease = find(key)) lease->last_words = said.words(index);
+}
+
+void UpstreamLink::say(const HeldLease& lease, const std::vector<std::string>& words) {
+  awaited_.push_back({.kind = Kind::kNote, .sent = now_});
+  proto::CommandWriter writer(output_);
+  writer.begin(2 + words.size());
+  writer.argument("NOTE");
+  writer.argument(lease.name);
+  for (const std::string& word : words) writer.argument(word);
 }
 
 void UpstreamLink::on_settle(const AwaitedReply& awaited, ReplyCursor reply) {

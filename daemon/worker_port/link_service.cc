@@ -330,8 +330,6 @@ std::uint64_t LinkService::last_write() {
   return asked_for_;
 }
 
-void LinkService::note(Batch&, std::uint64_t, const JobNote&) {}
-
 std::vector<std::string> LinkService::addresses() {
   kLinkThread.assert_held();
   return directory_->addresses;

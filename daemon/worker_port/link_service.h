@@ -114,7 +114,6 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::shared_ptr<Batch> batch_of(std::uint64_t number) override;
   bool has_room() override;
   std::uint64_t last_write() override;
-  void note(Batch& batch, std::uint64_t index, const JobNote& note) override;
   std::vector<std::string> addresses() override;
 
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);

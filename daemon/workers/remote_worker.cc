@@ -33,7 +33,39 @@ void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, N
     if (out == nullptr || out->lease.has_begun()) continue;
     out->lease.begin();
     out->progress = now;
+    show_running(*out);
   }
+}
+
+ShownJob& OutLease::shown_job(std::uint64_t index, std::string_view worker) {
+  std::unique_ptr<ShownJob>& job = shown[index];
+  if (job == nullptr) {
+    job = std::make_unique<ShownJob>(lease.lane().running());
+    job->begin(lease.batch(), index, lease.attempt(), steady_now(), worker, /*has_line_notes=*/false);
+  }
+  return *job;
+}
+
+void OutLease::save_notes() {
+  for (const auto& [index, job] : shown) {
+    if (lease.held().contains(index)) job->save_note();
+  }
+}
+
+void RemoteWorker::show_running(OutLease& out) const {
+  const IndexSet& held = out.lease.held();
+  std::uint64_t most = slots.in_front(out.occupation);
+  // Those that the worker has begun, where it says so.
+  if (out.said_next) most = std::min(most, held.count_below(out.next));
+  std::vector<std::uint64_t> begun;
+  for (const IndexRange& range : held.ranges(most)) {
+    for (std::uint64_t index = range.low; index < range.high; ++index) begun.push_back(index);
+  }
+  std::erase_if(out.shown, [&](const auto& job) {
+    if (!held.contains(job.first)) return true;
+    return !job.second->has_said() && !std::ranges::binary_search(begun, job.first);
+  });
+  for (const std::uint64_t index : begun) (void)out.shown_job(index, name);
 }
 
 std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {

@@ -52,7 +52,14 @@ class RoundTrip {
 struct OutLease {
   OutLease(Lane& lane, LeaseBuffers& buffers) : lease(lane, buffers) {}
 
+  // What others can see of a job that the lease holds: from now on, if it was not yet.
+  ShownJob& shown_job(std::uint64_t index, std::string_view worker);
+
+  // The attempts of the jobs that it holds are over: their batch gets their last notes.
+  void save_notes();
+
   Lease lease;
+  Lease::Shown shown;  // of the jobs that may run, and those of which the worker has said something
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
   std::uint64_t next = 0;    // the lowest index that the worker has not started, as it said; else the first
@@ -96,6 +103,9 @@ class RemoteWorker {
   Nanoseconds quantum() const;
   // Leases begin that are in front on one of these slots.
   void begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now);
+  // The jobs of the lease that may run are visible in its lane (Lane::running()): as many as it has slots on which it is in
+  // front, and no others but those of which the worker has said something.
+  void show_running(OutLease& out) const;
   // Whether it will get an order soon.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // How long the lease will take, by what its jobs and those in front of it have taken so far; none: unknown.

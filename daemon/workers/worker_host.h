@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,14 +11,6 @@
 #include "core/lane/lane.h"
 
 namespace locksley::daemon {
-
-// What a worker said of a running job with NOTE.
-struct JobNote {
-  std::optional<std::uint32_t> progress;  // per cent
-  std::optional<std::string_view> text;
-  std::string_view log;  // more of its standard error
-  std::optional<std::int32_t> exit_status;
-};
 
 // Where the jobs of a handler wait: a gate of a lane (core/ring/ring_gate.h).
 struct HandlerPlace {
@@ -53,7 +44,6 @@ class WorkerHost {
   // WorkerLink::written() was told that number or a higher one. 0: results are not written.
   virtual std::uint64_t last_write() = 0;
 
-  virtual void note(Batch& batch, std::uint64_t index, const JobNote& note) = 0;
   // Where workers may connect: of all daemons.
   virtual std::vector<std::string> addresses() = 0;
 };

@@ -18,7 +18,6 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
       options_(options),
       life_(life),
       losses_(options.max_losses),
-      notes_(options.max_note_bytes),
       now_(now),
       held_until_(options.has_recovered ? now + options.reclaim : now),
       next_plan_(now) {
@@ -233,6 +232,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     }
     out->next = std::max(out->next, std::min(next, out->lease.range().high));
     out->said_next = true;
+    worker.show_running(*out);
   }
   charge_leases(worker);
   if (worker.wants_pushes) {
@@ -255,15 +255,11 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (out == nullptr) return;
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
-  if (command->text && !notes_.set(out->lease.batch(), command->index, *command->text)) {
-    return error(worker.connection,
-                 fmt::format("TOOBIG all notes together have at most {} bytes", options_.max_note_bytes));
-  }
-  host_.note(out->lease.batch(), command->index,
-             {.progress = command->progress,
-              .text = command->text,
-              .log = command->log,
-              .exit_status = command->exit_status});
+  ShownJob& job = out->shown_job(command->index, worker.name);
+  if (command->text) job.set_note(*command->text);
+  if (command->progress) job.set_progress(*command->progress);
+  if (command->exit_status) job.set_exit_status(*command->exit_status);
+  if (!command->log.empty()) job.add_log(command->log);
   connections_.reply(worker.connection).ok();
 }
 

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "core/base/job.h"
-#include "core/lane/job_notes.h"
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
 #include "daemon/workers/remote_worker.h"
@@ -43,7 +42,6 @@ struct WorkerLinkOptions {
   // Of all workers. Guesses: 20 MB and 10 MB.
   std::size_t max_workers = 16'384;
   std::uint64_t max_slots = 262'144;
-  std::size_t max_note_bytes = 16 * 1024 * 1024;  // of all notes; guess
   // The worker enforces the time-out of a job; so much later, the link does.
   std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
   WorkerLimits limits = {};
@@ -185,6 +183,9 @@ class WorkerLink {
   // Ends a CLAIM that waits, without a reply.
   void end_wait(RemoteWorker& worker);
   void serve_waiting();
+  void serve_waiting(Lane& lane, bool idle);
+  // Whether the CLAIM of `worker`, which waits, is for a slot that has no lease. Others only want to be early.
+  static bool waits_idle(const RemoteWorker& worker);
   void reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments);
 
   // worker_link_leases.cc
@@ -247,7 +248,6 @@ class WorkerLink {
 
   LeaseBuffers buffers_;
   LossCounts losses_;
-  JobNotes notes_;
   WorkerConnections connections_;
   std::map<Id, RemoteWorker> workers_;  // by connection
   // CLAIMs that wait, by lane, in the order of their arrival.

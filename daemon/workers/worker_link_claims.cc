@@ -65,8 +65,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, co
                              .most_bytes = std::min(command.bytes, options_.max_bytes),
                              .width = command.width,
                              .quantum = worker.quantum(),
-                             .gates = &served.gates,
-                             .notes = &notes_};
+                             .gates = &served.gates};
   if (!out->lease.claim(request)) return false;
   OutLease& added = *out;
   add_lease(worker, std::move(out), *slot);
@@ -78,6 +77,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, co
 
 void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot) {
   OutLease& out = *lease;
+  out.lease.set_worker(worker.name, &out.shown);
   out.number = ++last_lease_;
   out.next = out.lease.range().low;
   out.occupation.name = out.number;
@@ -120,8 +120,8 @@ void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
   } else {
     reply.null();
   }
-  const std::string* const note = notes_.find(batch, lease.range().low);
-  note != nullptr ? reply.bulk(*note) : reply.null();
+  const std::string note = batch.note(lease.range().low);
+  note.empty() ? reply.null() : reply.bulk(note);
 }
 
 void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes) {
@@ -155,19 +155,31 @@ void WorkerLink::serve_waiting() {
   std::vector<Lane*> lanes;
   for (const auto& [lane, workers] : waiting_) lanes.push_back(lane);
   for (Lane* const lane : lanes) {
-    std::uint64_t last = 0;
-    while (lane->has_remote_work() && may_claim()) {
-      const auto waiting = waiting_.find(lane);
-      if (waiting == waiting_.end()) break;
-      const auto next = waiting->second.upper_bound(last);
-      if (next == waiting->second.end()) break;
-      last = next->first;
-      RemoteWorker& worker = *next->second;
-      const WaitingClaim& claim = *worker.waiting;
-      const auto served = std::ranges::find(claim.lanes, lane, &ServedLane::lane);
-      if (try_claim(worker, claim.claim, *served)) end_wait(worker);
-    }
+    // Who has nothing to do comes before those that only want to be early.
+    serve_waiting(*lane, /*idle=*/true);
+    serve_waiting(*lane, /*idle=*/false);
   }
+}
+
+void WorkerLink::serve_waiting(Lane& lane, bool idle) {
+  std::uint64_t last = 0;
+  while (lane.has_remote_work() && may_claim()) {
+    const auto waiting = waiting_.find(&lane);
+    if (waiting == waiting_.end()) return;
+    const auto next = waiting->second.upper_bound(last);
+    if (next == waiting->second.end()) return;
+    last = next->first;
+    RemoteWorker& worker = *next->second;
+    if (waits_idle(worker) != idle) continue;
+    const WaitingClaim& claim = *worker.waiting;
+    const auto served = std::ranges::find(claim.lanes, &lane, &ServedLane::lane);
+    if (try_claim(worker, claim.claim, *served)) end_wait(worker);
+  }
+}
+
+bool WorkerLink::waits_idle(const RemoteWorker& worker) {
+  const auto slot = worker.waiting->claim.slot;
+  return slot ? worker.slots.leases(*slot) == 0 : worker.slots.idle() != 0;
 }
 
 void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments) {

@@ -31,9 +31,9 @@ void WorkerLink::plan_cuts() {
 WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const Waiting& waiting) {
   Idle idle;
   for (const auto& [order, worker] : waiting) {
-    // The others only want to be early.
-    const auto slot = worker->waiting->claim.slot;
-    if (slot ? worker->slots.leases(*slot) != 0 : worker->slots.idle() == 0) continue;
+    // A slot that has become idle may not be the one that the CLAIM names: the worker names it soon, and the cut takes as
+    // long.
+    if (worker->slots.idle() == 0 || (!worker->wants_pushes && !waits_idle(*worker))) continue;
     const auto served = std::ranges::find(worker->waiting->lanes, &lane, &ServedLane::lane);
     if (lane.has_remote_work(served->gates)) continue;
     ++idle.workers;

@@ -41,9 +41,12 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   if (recorded != 0) {
     out->progress = now_;
     out->has_crashed = command->status == JobStatus::kCrashed;
-    if (command->status == JobStatus::kOk) notes_.forget(out->lease.batch(), command->jobs);
   }
-  if (left == 0) end(worker, *out, End::kSettled);
+  if (left == 0) {
+    end(worker, *out, End::kSettled);
+  } else if (recorded != 0) {
+    worker.show_running(*out);
+  }
   proto::ReplyWriter reply = connections_.reply(worker.connection, host_.last_write());
   reply.array(2);
   reply.integer(static_cast<std::int64_t>(recorded));
@@ -55,11 +58,16 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   if (!command) return error(worker.connection, command.error());
   OutLease* const out = find_lease(worker, command->lease);
   if (out == nullptr) return;
+  out->save_notes();
   const std::uint64_t returned = out->lease.give_back(command->from);
   stats_.yielded_jobs += returned;
   out->cut.reset();
   out->cut_pushed.reset();
-  if (out->lease.held().empty()) end(worker, *out, End::kSettled);
+  if (out->lease.held().empty()) {
+    end(worker, *out, End::kSettled);
+  } else {
+    worker.show_running(*out);
+  }
   connections_.reply(worker.connection).integer(static_cast<std::int64_t>(returned));
 }
 
@@ -69,10 +77,12 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end) {
 
 void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
+  out.save_notes();
   const Nanoseconds service = worker.slots.release(out.occupation, now_);
   stats_.leased_bytes -= out.lease.payload_bytes();
   --stats_.leases;
   Lane& lane = out.lease.lane();
+  const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
   --lanes_[&lane].leases;
   if (end == End::kSettled) {
     out.lease.settle(service);
@@ -87,6 +97,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
     (end == End::kSilent ? stats_.lost_by_silence : stats_.lost_by_disconnect) += lost.counted;
     ++worker.lost;
   }
+  out.shown.clear();
   if (out.has_crashed) end_backoffs(lane, steady_now());
   worker.leases.erase(out.number);
   worker.begin_leases(first_slot, width, now_);

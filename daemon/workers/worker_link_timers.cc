@@ -32,7 +32,7 @@ void WorkerLink::charge_leases(RemoteWorker& worker) {
 }
 
 void WorkerLink::end_backoffs(Lane& lane, Nanoseconds until) {
-  const auto next = lane.end_backoffs(until);
+  const auto next = lane.end_waits(until);
   if (next) {
     const Nanoseconds wait = std::max(Nanoseconds{0}, *next - steady_now());
     backoffs_[&lane] = {.due = now_ + wait, .until = *next};

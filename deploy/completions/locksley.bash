@@ -10,6 +10,12 @@ _locksley_words() { sed -nE "s/^ *${1} .*\{([a-z,]+)\}.*/\1/p" | tr ',' '\n'; }
 # The first column of a table that locksley prints.
 _locksley_column() { "$@" 2> /dev/null < /dev/null | sed -nE '2,$s/^([^ ]+).*/\1/p'; }
 
+# _locksley_jobs PROGRAM …: the indexes of the jobs of the batch $handler that failed, and of those that run unless they are to be retried.
+_locksley_jobs() {
+  "$@" results "$handler" --failed 2> /dev/null < /dev/null | sed -nE 's/^job ([0-9]+): .*/\1/p' | head -100
+  if [[ $command != retry ]]; then "$@" running "$handler" 2> /dev/null < /dev/null | sed -nE '2,$s/^[^ ]+ +([0-9]+) .*/\1/p' | head -100; fi
+}
+
 _locksley() {
   local program=$1 current=$2 previous=$3 server=() command='' handler='' i words=''
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -43,7 +49,11 @@ _locksley() {
       handler)
         if [[ -z $handler ]]; then words=restart; elif [[ $handler == restart ]]; then words=$(_locksley_column "$program" "${server[@]}" handlers); fi
         ;;
-      list | handlers | tenants | workers | ping | info | bench | top) ;;
+      job | log | retry)
+        if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); else words=$(_locksley_jobs "$program" "${server[@]}"); fi
+        ;;
+      customer) if [[ -z $handler ]]; then words='get set del'; else words=$(_locksley_column "$program" "${server[@]}" customers); fi ;;
+      exec | list | customers | handlers | tenants | workers | ping | info | bench | top) ;;
       *) if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); fi ;;
     esac
   fi

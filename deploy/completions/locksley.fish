@@ -9,6 +9,14 @@ function __locksley_column
     $argv 2>/dev/null </dev/null | tail -n +2 | string match -rg '^(\S+)'
 end
 
+# The indexes of the jobs of a batch that failed, and of those that run unless they are to be retried.
+function __locksley_jobs --argument-names command batch
+    $argv[3..] results $batch --failed 2>/dev/null </dev/null | string match -rg '^job (\d+): ' | head -100
+    if test $command != retry
+        $argv[3..] running $batch 2>/dev/null </dev/null | tail -n +2 | string match -rg '^\S+ +(\d+) ' | head -100
+    end
+end
+
 function __locksley
     set -l words (commandline -opc)
     set -l program $words[1]
@@ -52,13 +60,19 @@ function __locksley
         $program --help | sed -n '/^Subcommands:/,/^$/p' | string match -rg '^  ([a-z-]+) '
     else if test "$command $handler" = "handler restart"
         __locksley_column $program $server handlers
+    else if contains -- $command job log retry; and test -n "$handler"
+        __locksley_jobs $command $handler $program $server
+    else if test "$command" = customer; and test -n "$handler"
+        __locksley_column $program $server customers
     else if test -z "$handler"
         switch $command
             case submit run
                 __locksley_column $program $server handlers
             case handler
                 echo restart
-            case list handlers tenants workers ping info bench top
+            case customer
+                printf '%s\n' get set del
+            case exec list customers handlers tenants workers ping info bench top
             case '*'
                 __locksley_column $program $server list
         end

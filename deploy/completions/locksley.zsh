@@ -18,6 +18,11 @@ _locksley() {
   done
   _locksley_column() { "$@" 2> /dev/null < /dev/null | sed -nE '2,$s/^([^ ]+).*/\1/p' }
   _locksley_options() { grep -oE '^ {2,4}(-[[:alnum:]-]+,?)+' | tr ', ' '\n' | grep -e '^-' }
+  # The indexes of the jobs that failed, and of those that run unless they are to be retried.
+  _locksley_jobs() {
+    "$@" results $handler --failed 2> /dev/null < /dev/null | sed -nE 's/^job ([0-9]+): .*/\1/p' | head -100
+    if [[ $command != retry ]]; then "$@" running $handler 2> /dev/null < /dev/null | sed -nE '2,$s/^[^ ]+ +([0-9]+) .*/\1/p' | head -100; fi
+  }
   local -a help
   help=($program ${command:+$command} --help)
   if [[ $program == *locksleyd ]]; then
@@ -38,7 +43,15 @@ _locksley() {
       handler)
         if [[ -z $handler ]]; then found=(restart); elif [[ $handler == restart ]]; then found=(${(f)"$(_locksley_column $program $server handlers)"}); fi
         ;;
-      list | handlers | tenants | workers | ping | info | bench | top) ;;
+      job | log | retry)
+        if [[ -z $handler ]]; then
+          found=(${(f)"$(_locksley_column $program $server list)"})
+        else
+          found=(${(f)"$(_locksley_jobs $program $server)"})
+        fi
+        ;;
+      customer) if [[ -z $handler ]]; then found=(get set del); else found=(${(f)"$(_locksley_column $program $server customers)"}); fi ;;
+      exec | list | customers | handlers | tenants | workers | ping | info | bench | top) ;;
       *) [[ -z $handler ]] && found=(${(f)"$(_locksley_column $program $server list)"}) ;;
     esac
   fi

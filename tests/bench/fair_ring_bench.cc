@@ -1,5 +1,5 @@
 // What one turn costs: claim and settle, by number of waiting queues, one thread. Queues of one tenant, of a
-// thousand tenants; and with a second thread that does the same. Not measured: jobs, wake-ups, the clock
+// thousand tenants, of customers of these, with limits and without; and with a second thread that does the same. Not measured: jobs, wake-ups, the clock
 // (time is simulated and free). Baseline: a ring that looks at each queue in turn under a mutex, as Toub's
 // pool does, where one queue in all has work.
 #include <benchmark/benchmark.h>
@@ -17,10 +17,16 @@ namespace {
 constexpr std::uint64_t kManyJobs = std::uint64_t{1} << 50;
 
 struct Lane {
-  Lane(std::size_t queue_count, std::size_t tenants) : ring({.parallelism = 2}), queues(queue_count) {
+  // `customers`: of all tenants together; 0: no queue names one.
+  Lane(std::size_t queue_count, std::size_t tenants, std::size_t customers = 0, GroupLimits limits = {})
+      : ring({.parallelism = 2}), queues(queue_count) {
+    ring.on_customer([limits](std::string_view, std::string_view) { return limits; });
     for (std::size_t i = 0; i < queue_count; ++i) {
+      const std::string customer = customers == 0 ? "" : std::to_string(i % customers);
       ring.attach(queues[i],
-                  {.tenant = std::to_string(i % tenants), .weight = static_cast<std::uint32_t>(1 + i % 3)},
+                  {.tenant = std::to_string(i % tenants),
+                   .customer = customer,
+                   .weight = static_cast<std::uint32_t>(1 + i % 3)},
                   nullptr);
       ring.add_jobs(queues[i], kManyJobs, Nanoseconds{0});
     }
@@ -57,6 +63,32 @@ BENCHMARK(BM_FairRing_SettleAndClaim)
     ->Args({1'000, 1'000})
     ->Args({100'000, 1'000})
     ->Args({100'000, 100'000});
+
+// Three levels: queues, tenants, customers of all tenants; and whether each customer has a cap and a rate, neither of
+// which binds.
+void BM_FairRing_SettleAndClaimOfCustomers(benchmark::State& state) {
+  GroupLimits limits;
+  if (state.range(3) != 0) limits = {.slots = 64, .start_interval = Nanoseconds(1)};
+  Lane lane(static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
+            static_cast<std::size_t>(state.range(2)), limits);
+  std::uint64_t random = 1;
+  Nanoseconds now{0};
+  std::optional<Claim> claim = lane.ring.try_claim(now);
+  for (auto _ : state) {
+    now += std::chrono::milliseconds(1);
+    claim = lane.ring.settle_and_claim(*claim->queue, settlement(*claim, random), now).claim;
+  }
+  (void)lane.ring.settle(*claim->queue, settlement(*claim, random), now);
+}
+BENCHMARK(BM_FairRing_SettleAndClaimOfCustomers)
+    ->Args({10, 1, 1, 0})
+    ->Args({10, 1, 10, 0})
+    ->Args({1'000, 1, 100, 0})
+    ->Args({1'000, 10, 1'000, 0})
+    ->Args({100'000, 1, 10'000, 0})
+    ->Args({100'000, 100, 100'000, 0})
+    ->Args({1'000, 1, 100, 1})
+    ->Args({100'000, 1, 10'000, 1});
 
 void BM_FairRing_ClaimThenSettle(benchmark::State& state) {
   Lane lane(static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1)));

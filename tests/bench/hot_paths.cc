@@ -79,15 +79,16 @@ void jobs(std::uint64_t n, Keep keep) {
   pool.stop();
 }
 
-// A turn: a claim and its settlement, with a thousand batches waiting, at gates in turn.
-void turns(std::uint64_t n, std::initializer_list<GateOptions> gates) {
+// A turn: a claim and its settlement, with a thousand batches waiting, at gates in turn; of so many customers in turn.
+void turns(std::uint64_t n, std::initializer_list<GateOptions> gates, std::size_t customers = 1) {
   FairRing ring({.parallelism = 2});
   for (const GateOptions& gate : gates) ring.add_gate(gate);
   std::vector<RingQueue> queues(1'000);
   for (RingQueue& queue : queues) {
-    const auto gate =
-        static_cast<GateId>(static_cast<std::size_t>(&queue - queues.data()) % (gates.size() + 1));
-    ring.attach(queue, {.tenant = "default", .weight = 1, .gate = gate}, nullptr);
+    const auto number = static_cast<std::size_t>(&queue - queues.data());
+    const std::string customer = customers == 1 ? "" : std::to_string(number % customers);
+    const auto gate = static_cast<GateId>(number % (gates.size() + 1));
+    ring.attach(queue, {.tenant = "default", .customer = customer, .weight = 1, .gate = gate}, nullptr);
     ring.add_jobs(queue, std::uint64_t{1} << 50, Nanoseconds{0});
   }
   Nanoseconds now{0};
@@ -171,6 +172,7 @@ int run(int count, char** words) {
       {"job", [](std::uint64_t n) { jobs(n, Keep::kNone); }},
       {"job_with_result", [](std::uint64_t n) { jobs(n, Keep::kAll); }},
       {"turn", [](std::uint64_t n) { turns(n, {}); }},
+      {"turn_of_customers", [](std::uint64_t n) { turns(n, {}, 100); }},
       {"turn_at_gates", [](std::uint64_t n) { turns(n, {{.concurrency = 1}, {}}); }},
       {"parse", parse},
       {"options", options},

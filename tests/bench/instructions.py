@@ -17,8 +17,9 @@ BOUNDS = {
     "join": 195,  # 165
     "job": 230,  # 191
     "job_with_result": 304,  # 253
-    "turn": 1670,  # 1426
-    "turn_at_gates": 2950,  # 2452
+    "turn": 1670,  # 1444
+    "turn_of_customers": 2500,  # 2081
+    "turn_at_gates": 2950,  # 2468
     "parse": 147,  # 122
     "options": 2820,  # 2349
     "ping": 494,  # 412

@@ -37,7 +37,10 @@ exit 0
 class Completions(DaemonTest):
     def setUp(self):
         daemon = self.start()
-        self.batch = self.connect(daemon)("SUBMIT", "echo", "ID", "monday", "JOBS", "a")
+        connection = self.connect(daemon)
+        connection("SUBMIT", "echo", "ID", "monday", "JOBS", "a")
+        connection("SUBMIT", "sleep", "ID", "tuesday", "JOBS", "0", "x", "0", "y")
+        connection.wait("tuesday")
         self.url = f"redis://{daemon.host}:{daemon.port}"
 
     def offered(self, shell, *words):
@@ -69,6 +72,9 @@ class Completions(DaemonTest):
             (("locksley", "submit", "echo", "--after", ""), {"monday"}, {"echo"}),
             (("locksley", "list", "--state", "r"), {"running"}, {"open"}),
             (("locksley", "wait", ""), {"monday"}, {"echo"}),
+            (("locksley", "retry", ""), {"monday", "tuesday"}, {"1"}),
+            (("locksley", "retry", "tuesday", ""), {"1", "3"}, {"0", "2", "tuesday"}),
+            (("locksley", "results", "monday", "--"), {"--results", "--files"}, {"monday"}),
             (("locksley", "bench", "--handler", "s"), {"sleep", "spin", "sha256"}, {"echo"}),
             (("locksleyd", "--c"), {"--config", "--check-config"}, {"--version"}),
         ):

@@ -101,7 +101,10 @@ class Programs(unittest.TestCase):
         self.assertEqual(commands - written, set(), "commands that the page does not have")
         options = options_of_help(shown)
         for command in commands:
-            options |= options_of_help(run(program("LOCKSLEY"), command, "--help").stdout)
+            shown = run(program("LOCKSLEY"), command, "--help").stdout
+            options |= options_of_help(shown)
+            for inner in commands_of_help(shown) if "Subcommands:" in shown else ():
+                options |= options_of_help(run(program("LOCKSLEY"), command, inner, "--help").stdout)
         self.assertGreater(len(options), 30)
         self.assertEqual(options_of_page(page), options)
 
@@ -122,12 +125,15 @@ class Configuration(unittest.TestCase):
             text.append(line[1:] if sample else line)
         keys = set()
         for section, values in yaml.safe_load("\n".join(text)).items():
+            if not isinstance(values, dict):
+                keys.add((section, section))
+                continue
             for entry in values.values() if section in ("lanes", "handlers", "users") else [values]:
                 for key, value in entry.items():
                     keys.add((section, key))
                     if isinstance(value, dict):
                         keys |= {("tls", inner) if key == "tls" else (section, f"{key}.{inner}") for inner in value}
-        return keys - {("handlers", "limits"), ("handlers", "confine")}
+        return keys - {("handlers", "limits"), ("handlers", "confine"), ("users", "customers")}
 
     def written(self):
         sections = items(text_of("locksley.yaml.5"), "Cm")
@@ -154,7 +160,8 @@ class Configuration(unittest.TestCase):
         dumped["tls"] = dumped["listen"]["tls"]
         checked = 0
         for (section, name), text in self.written().items():
-            value = dumped.get(section, {}).get(name)
+            values = dumped.get(section, {})
+            value = values.get(name) if isinstance(values, dict) else values
             said = re.search(r"Default: (?:\.Cm )?(\S+?)[.,]?(?:\s|$)", text)
             if isinstance(value, dict) or value in (None, "") or not said:
                 continue

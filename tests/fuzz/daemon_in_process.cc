@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/handlers/builtins.h"
+#include "daemon/store/embedded/embedded_engine.h"
 #include "tests/fuzz/target.h"
 
 namespace locksley::fuzz {
@@ -62,7 +63,8 @@ DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)
     handlers_.add({.handler = *handler, .lane = lane_, .kind = "builtin"});
   const auto log = make_log();
   if (disk != nullptr) {
-    auto opened = daemon::Store::open({"/store", config::Durability::kFsync, disk}, log);
+    auto opened =
+        daemon::Store::open({"/store", config::Durability::kFsync, daemon::embedded_engine(disk)}, log);
     if (!opened) fail("the store opens", opened.error());
     store_ = std::move(*opened);
   }

@@ -47,6 +47,7 @@ std::string encode_step(const StepRow& row) {
   step.superseded = row.superseded;
   step.retry_rounds = row.retry_rounds;
   step.superseded_jobs = row.superseded_jobs;
+  step.notes = row.notes;
   return encode(step, row.failed_apart);
 }
 
@@ -109,6 +110,18 @@ void check_payloads(std::string_view bytes) {
   require(encode_payload_chunk(payloads) == bytes, "payloads have one form");
 }
 
+// Any bytes are a row with another inside, or a plain one, or are refused.
+void check_split(std::string_view bytes) {
+  const auto split = split_row(bytes);
+  if (!split) return;
+  if (split->inside.empty()) return require(split->row == bytes, "a plain row is all there is");
+  const std::string written = join_rows(split->row, split->inside);
+  require(written.size() <= bytes.size(), "what is written is the short form");
+  const auto again = split_row(written);
+  require(again && again->row == split->row && again->inside == split->inside,
+          "what is written is split into the same");
+}
+
 }  // namespace
 }  // namespace locksley::daemon
 
@@ -134,6 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     default:
       check_payloads(bytes);
+      check_split(bytes);
       break;
   }
   return 0;

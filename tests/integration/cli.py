@@ -14,55 +14,10 @@ import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
+from cli_program import BROKEN_PIPE, DATA_ERROR, INTERRUPTED, IO_ERROR, JOBS_FAILED, NO_INPUT, OK, TEMPORARY, TERMINATED, UNAVAILABLE, USAGE, CliTest
+from locksley_daemon import wait_for
 
 HOUR_MS = 3_600_000
-# daemon/base/exit_codes.h
-OK, JOBS_FAILED, USAGE, DATA_ERROR, NO_INPUT, UNAVAILABLE, IO_ERROR, TEMPORARY = 0, 1, 2, 65, 66, 69, 74, 75
-INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
-
-
-class CliTest(DaemonTest):
-    settings = None
-
-    def setUp(self):
-        self.daemon = self.start(self.settings)
-        self.command = self.connect(self.daemon)
-        self.environment = {**os.environ, "LOCKSLEY_URL": f"redis://{self.daemon.host}:{self.daemon.port}"}
-
-    def popen(self, *arguments, **more):
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-        process = subprocess.Popen([program("LOCKSLEY"), *map(str, arguments)], env=self.environment, **pipes)
-        self.addCleanup(self.reap, process)
-        return process
-
-    def reap(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe:
-                pipe.close()
-
-    def end_of(self, process, what):
-        try:
-            return process.wait(DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"waited {DEADLINE_S} s for {what} to end") from None
-
-    def run_cli(self, *arguments, stdin=b"", code=OK, **more):
-        words = [program("LOCKSLEY"), *map(str, arguments)]
-        done = subprocess.run(words, input=stdin, capture_output=True, timeout=DEADLINE_S, env=self.environment, **more)
-        self.assertEqual(done.returncode, code, (words, done.stdout[-500:], done.stderr[-1000:]))
-        return done
-
-    def out(self, *arguments, **more):
-        done = self.run_cli(*arguments, **more)
-        self.assertEqual(done.stderr, b"")
-        return done.stdout.decode()
-
-    def json(self, *arguments, **more):
-        return json.loads(self.out("--json", *arguments, **more))
 
 
 class Batches(CliTest):
@@ -147,8 +102,10 @@ class Input(CliTest):
         self.assertRegex(done.stderr.decode(), r"^1,000 jobs in .*: 1,000 ok")
 
     def test_lines_that_end_or_not_and_empty_ones(self):
-        for text, lines in ((b"a\nb", "a\nb\n"), (b"a\n\nb\n", "a\n\nb\n"), (b"", ""), (b"\n", "\n")):
-            self.assertEqual(self.run_cli("run", "echo", "--ordered", stdin=text).stdout.decode(), lines, text)
+        for text, jobs, lines in ((b"a\nb", 2, "a\nb\n"), (b"a\n\nb\n", 3, "a\nb\n"), (b"", 0, ""), (b"\n", 1, "")):
+            done = self.run_cli("run", "echo", "--ordered", stdin=text)
+            self.assertEqual(done.stdout.decode(), lines, "a job without output has no line")
+            self.assertRegex(done.stderr.decode(), rf"^{jobs} jobs? in", "and is a job")
 
     def test_separated_by_nul(self):
         self.assertEqual(self.run_cli("run", "echo", "--ordered", "-0", stdin=b"a\nb\0c\0").stdout, b"a\nb\nc\n")
@@ -200,6 +157,28 @@ class Input(CliTest):
         self.assertEqual(self.json("retry", batch), {"id": batch, "retried": 2})
         self.run_cli("wait", batch, code=JOBS_FAILED)
         self.assertEqual(self.json("status", batch)["retry_rounds"], 2)
+
+    def test_an_id_that_is_submitted_again_was_there_already(self):
+        said = b"locksley: batch again was there already: nothing was started\n"
+        self.assertEqual(self.json("submit", "echo", "--id", "again", "a", "b"), {"id": "again", "jobs": 2, "was_there": False})
+        self.assertEqual(self.json("submit", "echo", "--id", "again", "a", "b"), {"id": "again", "jobs": 2, "was_there": True})
+        done = self.run_cli("submit", "echo", "--id", "again", "a", "b")
+        self.assertEqual((done.stdout, done.stderr), (b"again\n", said))
+        self.assertEqual(self.out("submit", "echo", "--id", "range", "--range", 0, 3), "range\n")
+        self.assertIn(b"batch range was there already", self.run_cli("submit", "echo", "--id", "range", "--range", 0, 3).stderr)
+        self.assertEqual(self.run_cli("submit", "echo", "--id", "again", "c", code=DATA_ERROR).stdout, b"")
+        done = self.run_cli("run", "echo", "--id", "again", "--ordered", "a", "b")
+        self.assertEqual(done.stdout, b"a\nb\n")
+        self.assertIn(said, done.stderr)
+        # A stream that is complete, and one of which a part was there.
+        lines = "".join(f"{i}\n" for i in range(20_000)).encode()
+        self.run_cli("submit", "echo", "--id", "long", stdin=lines)
+        self.assertIn(b"batch long was there already", self.run_cli("submit", "echo", "--id", "long", stdin=lines).stderr)
+        self.command("OPEN", "echo", "ID", "part")
+        self.command("ADD", "part", *range(10))
+        done = self.run_cli("submit", "echo", "--id", "part", stdin=lines)
+        self.assertNotIn(b"was there already", done.stderr)
+        self.assertIn(b"has 10 jobs already", done.stderr)
 
     def test_input_of_any_length_is_streamed(self):
         count = 300_000

@@ -278,7 +278,7 @@ class LargeCommands(Beside):
 
 
 class Floods(Beside):
-    """Commands whose cost is out of proportion to their size, while very many batches are there."""
+    """Commands whose cost is out of proportion to their size, while very many batches are there, each second one of another customer."""
 
     batches = 50_000
     # A lane of its own, so that they wait for a turn, which never comes, and the neighbour does not.
@@ -286,9 +286,8 @@ class Floods(Beside):
 
     def setUp(self):
         super().setUp()
-        data = encode("SUBMIT", "never", "NAME", "a" * 256, "JOBS", "") * 1000
-        for _ in range(self.batches // 1000):
-            self.command.send(data)
+        for first in range(0, self.batches, 1000):
+            self.command.send(b"".join(encode("SUBMIT", "never", "NAME", "a" * 256, *(("FOR", f"c{i}") if i % 2 else ()), "JOBS", "") for i in range(first, first + 1000)))
             for _ in range(1000):
                 self.last = self.command.read()
         self.rss = self.most_rss = self.daemon.resident_bytes()
@@ -299,6 +298,10 @@ class Floods(Beside):
             "LIST MATCH with stars": encode("LIST", "MATCH", "*a*a*a*a*b"),
             "LIST MATCH with a set": encode("LIST", "MATCH", "*[^" + "b" * 200 + "]z"),
             "LIST COUNT 10000": encode("LIST", "COUNT", 10_000),
+            "LIST FOR": encode("LIST", "FOR", "nobody"),
+            "CUSTOMER LIST COUNT 10000": encode("CUSTOMER", "LIST", "COUNT", 10_000),
+            "CUSTOMER LIST MATCH": encode("CUSTOMER", "LIST", "MATCH", "*a*a*a*a*b"),
+            "CUSTOMER SET": encode("CUSTOMER", "SET", "c1", "WEIGHT", 2),
             "TENANTS": encode("TENANTS"),
             "HANDLERS": encode("HANDLERS"),
             "COMMAND DOCS": encode("COMMAND", "DOCS"),

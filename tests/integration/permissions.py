@@ -39,6 +39,11 @@ COMMANDS = {
     "config|get": (CONNECTION, "CONFIG GET save"),
     "config|reload": (ADMIN, "CONFIG RELOAD"),
     "config|set": (ADMIN, "CONFIG SET log.level info"),
+    "customer": (CONNECTION, "CUSTOMER NOSUCH"),
+    "customer|del": (CONTROL, "CUSTOMER DEL nosuch"),
+    "customer|get": (READ, "CUSTOMER GET nosuch"),
+    "customer|list": (READ, "CUSTOMER LIST"),
+    "customer|set": (CONTROL, "CUSTOMER SET nosuch WEIGHT 2"),
     "discard": (CONNECTION, "DISCARD"),
     "echo": (CONNECTION, "ECHO x"),
     "exec": (CONNECTION, "EXEC"),
@@ -49,7 +54,9 @@ COMMANDS = {
     "handlers": (READ, "HANDLERS"),
     "hello": (CONNECTION, "HELLO 3"),
     "info": (CONNECTION, "INFO"),
+    "job": (READ, "JOB nosuch 0"),
     "list": (READ, "LIST"),
+    "log": (READ, "LOG nosuch 0"),
     "multi": (CONNECTION, "MULTI"),
     "open": (SUBMIT, "OPEN echo"),
     "pause": (CONTROL, "PAUSE nosuch"),
@@ -62,7 +69,9 @@ COMMANDS = {
     "resume": (CONTROL, "RESUME nosuch"),
     "retry": (CONTROL, "RETRY nosuch"),
     "run": (SUBMIT, "RUN echo JOBS x"),
+    "running": (READ, "RUNNING nosuch"),
     "select": (CONNECTION, "SELECT 0"),
+    "slots": (CONTROL, "SLOTS nosuch 1"),
     "status": (READ, "STATUS nosuch"),
     "submit": (SUBMIT, "SUBMIT echo JOBS x"),
     "subscribe": (READ, "SUBSCRIBE x"),
@@ -77,7 +86,7 @@ COMMANDS = {
 BEFORE_LOGIN = {"auth", "hello", "quit", "reset"}
 # Every command that takes the id of a batch, with an id in the place of {}.
 WITH_ID = [
-    "STATUS {}", "WAIT {}", "RESULTS {}", "RESULTS {} BLOCK 1", "EXPLAIN {}", "WEIGHT {} 2", "PAUSE {}", "RESUME {}", "CANCEL {}", "RETRY {}",
+    "STATUS {}", "WAIT {}", "RESULTS {}", "RESULTS {} BLOCK 1", "EXPLAIN {}", "JOB {} 0", "LOG {} 0", "RUNNING {}", "WEIGHT {} 2", "SLOTS {} 2", "PAUSE {}", "RESUME {}", "CANCEL {}", "RETRY {}",
     "FORGET {}", "ADD {} x", "ADDAT {} 0 x", "CLOSE {}", "SUBMIT echo AFTER {} JOBS x", "RUN echo AFTEROK {} JOBS x", "OPEN echo AFTER {}",
 ]  # fmt: skip
 

@@ -96,6 +96,7 @@ class Jobs(UpstreamTest):
         results = remote.settled("l-1", 2)
         self.assertEqual(results[41], ("ok", "b7 41 5 alice\n"))
         self.assertEqual(results[42][0], "error")
+        self.assertEqual(remote.notes, [["l-1", "42", "EXIT", "3"]])
 
     def test_the_time_out_of_a_leased_job_is_enforced_here(self):
         upstream = self.upstream()

@@ -50,6 +50,8 @@ ARROWS = {
     # The keeper knows nothing of lanes and slots.
     "daemon/process/keeper": [*_GROUND, "daemon/process/keeper", "daemon/process/process_io.h", "daemon/process/process_pipes.h"],
     "daemon/store": _STORE,
+    "daemon/store/embedded": [*_STORE, "daemon/store/embedded"],
+    "daemon/store/postgres": [*_STORE, "daemon/store/postgres"],
     "daemon/tls": [*_GROUND, "daemon/tls"],
     "daemon/upstream": [*_GROUND, "daemon/upstream"],
     # The link to remote workers: it knows nothing of the server that has the batches.
@@ -75,6 +77,10 @@ ARROWS = {
 FORBIDDEN = {
     "proto": ["proto/clients/cpp"],
     "proto/clients/cpp": [],
+    # The store knows no engine, and engines do not know each other.
+    "daemon/store": ["daemon/store/embedded", "daemon/store/postgres"],
+    "daemon/store/embedded": ["daemon/store/postgres"],
+    "daemon/store/postgres": ["daemon/store/embedded"],
 }
 
 # Pattern of an included file -> where it may be included.
@@ -85,7 +91,8 @@ LIBRARIES = [
     (r"prometheus/", ["daemon", "tests"]),
     (r"openssl/", ["daemon", "proto/clients/cpp", "tests"]),
     (r"sodium\.h$", ["daemon/auth", "tests"]),
-    (r"rocksdb/", ["daemon/store", "tests"]),
+    (r"rocksdb/", ["daemon/store/embedded", "tests"]),
+    (r"libpq-fe\.h$", ["daemon/store/postgres", "tests"]),
     (r"fmt/", ["config", "proto", "daemon", "tests"]),
     (r"(gtest|gmock|benchmark|hiredis|tbb|oneapi)/", ["tests"]),
     # core does no I/O: no sockets, no streams.
@@ -192,7 +199,11 @@ SAMPLES = [
     Sample("yaml in its place", {"config/load.cc": "#include <yaml-cpp/yaml.h>\n"}, None),
     Sample("yaml elsewhere", {"config/validate.cc": "#include <yaml-cpp/yaml.h>\n"}, "belongs in config/load.cc"),
     Sample("log in core", {"core/pool/worker.cc": "#include <spdlog/spdlog.h>\n"}, "belongs in daemon"),
-    Sample("rocksdb outside the store", {"daemon/main.cc": "#include <rocksdb/db.h>\n"}, "belongs in daemon/store"),
+    Sample("rocksdb outside the store", {"daemon/main.cc": "#include <rocksdb/db.h>\n"}, "belongs in daemon/store/embedded"),
+    Sample("rocksdb above the seam", {"daemon/store/store.cc": "#include <rocksdb/db.h>\n"}, "belongs in daemon/store/embedded"),
+    Sample("the store on an engine", {"daemon/store/store.cc": '#include "daemon/store/embedded/embedded_engine.h"\n'}, "daemon/store must not know daemon/store/embedded"),
+    Sample("an engine on another", {"daemon/store/postgres/schema.cc": '#include "daemon/store/embedded/rocks_options.h"\n'}, "must not know daemon/store/embedded"),
+    Sample("an engine on the seam", {"daemon/store/embedded/rocks_engine.h": '#include "daemon/store/engine.h"\n'}, None),
     Sample("sockets in core", {"core/sync/idle.cc": "#include <sys/socket.h>\n"}, "belongs in"),
     Sample("relative", {"core/pool/pool.cc": '#include "pool.h"\n'}, "written from the root"),
     Sample("library in quotes", {"daemon/asio.cc": '#include "asio/impl/src.hpp"\n'}, "included with <>"),

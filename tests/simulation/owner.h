@@ -65,7 +65,6 @@ class Owner final : public WorkerHost, public RemoteExecutors {
   std::shared_ptr<Batch> batch_of(std::uint64_t number) override;
   bool has_room() override { return true; }
   std::uint64_t last_write() override { return disk_.last_write(); }
-  void note(Batch&, std::uint64_t, const JobNote&) override {}
   std::vector<std::string> addresses() override { return {}; }
 
  private:

@@ -75,6 +75,9 @@ class RingUnderThreads {
       if (random() % 2 == 0) mine.push_back(std::move(batch));
       ring_.set_gate_switch(static_cast<GateId>(random() % kGates), random() % 4 != 0);
       ring_.set_gate_concurrency(kGates - 1, static_cast<std::uint32_t>(random() % 3));
+      const GroupLimits limits{.weight = 2, .slots = static_cast<std::uint32_t>(random() % 3)};
+      ring_.set_tenant_limits(std::to_string(random() % 5), limits, now());
+      ring_.set_customer_limits(std::to_string(random() % 5), "a", limits, now());
     }
     for (GateId gate = 0; gate < kGates; ++gate) ring_.set_gate_switch(gate, true);
     --submitters_left_;
@@ -136,6 +139,7 @@ class RingUnderThreads {
 
   void attach(const std::shared_ptr<Batch>& batch, std::mt19937_64& random) {
     QueueOptions options{.tenant = std::to_string(random() % 5),
+                         .customer = std::string(random() % 2, static_cast<char>('a' + random() % 3)),
                          .weight = static_cast<std::uint32_t>(1 + random() % 10)};
     options.slots = static_cast<std::uint32_t>(random() % 3);
     options.cost_hint = Nanoseconds(random() % 100'000);

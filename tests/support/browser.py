@@ -92,6 +92,10 @@ class Page:
         """The value of a JavaScript function, as text, called in the page."""
         return self("evaluate", f"({script})({json.dumps(argument)})")
 
+    def axe(self):
+        """What axe-core finds in the page as it is now."""
+        return self.browser.ask(do="axe", page=self.number)
+
     def wait_for(self, what, selector):
         """Until there is such an element, and it can be seen."""
         try:

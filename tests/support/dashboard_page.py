@@ -96,6 +96,10 @@ class DashboardTest(UsersTest):
     def assert_fits(self, page):
         self.assertEqual(page.run("() => [document.documentElement.scrollWidth, innerWidth]"), [360, 360], "the page scrolls sideways")
 
+    def assert_accessible(self, page):
+        self.assertEqual(page.run(FAINT), [])
+        self.assertEqual(page.axe(), [])
+
     def shows(self, what, look, expected):
         """`look()` comes to be `expected()`. Both are asked again and again: the page is up to a second old."""
         last = []

@@ -167,6 +167,7 @@ class RingSimulator {
   }
 
   void dispatch() {
+    if (ring.has_new_wait()) look_at_waits();
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].claim) continue;
       if (std::optional<Claim> claim = try_claim(i)) {
@@ -176,6 +177,18 @@ class RingSimulator {
         steal(i);
       }
     }
+    if (ring.has_new_wait()) look_at_waits();
+  }
+
+  // As the owner of the ring's timer: now, and when the next wait ends.
+  void look_at_waits() {
+    const std::optional<Nanoseconds> next = ring.end_waits(now_);
+    step();
+    if (!next || (next_wait_ > now_ && next_wait_ <= *next)) return;
+    next_wait_ = *next;
+    at(*next, [this, when = *next] {
+      if (next_wait_ == when) look_at_waits();
+    });
   }
 
   std::optional<Claim> try_claim(std::size_t index) {
@@ -279,6 +292,20 @@ class RingSimulator {
   std::priority_queue<Event> events_;
   std::uint64_t events_made_ = 0;
   Nanoseconds now_{0};
+  Nanoseconds next_wait_{0};  // the last one of which the timer was told
 };
+
+// More jobs than any test runs.
+inline constexpr std::uint64_t kEndless = std::uint64_t{1} << 40;
+
+// Jobs of one length; and jobs of 0 to `most`, of half of it on average, in no order.
+inline RingSimulator::Cost always(Nanoseconds cost) {
+  return [cost](std::uint64_t) { return cost; };
+}
+inline RingSimulator::Cost uneven(Nanoseconds most) {
+  return [most](std::uint64_t i) {
+    return Nanoseconds{most.count() * static_cast<std::int64_t>(i * 2654435761U % 1000 + 1) / 1000};
+  };
+}
 
 }  // namespace locksley::test

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <rocksdb/env.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/null_sink.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@
 
 #include "core/base/index_ranges.h"
 #include "daemon/store/store.h"
-#include "tests/support/faulty_file_system.h"
+#include "tests/support/store_disk.h"
 #include "tests/support/store_model.h"
 
 namespace locksley::testing {
@@ -110,12 +109,10 @@ inline daemon::Urgency urgency_of(const daemon::StoreWrite& write) {
 class StoreBench {
  public:
   explicit StoreBench(std::uint64_t seed = 1, config::Durability durability = config::Durability::kFsync)
-      : disk(std::make_shared<FaultyFileSystem>(folder.path(), seed)),
-        durability_(durability),
-        env_(rocksdb::NewCompositeEnv(disk)) {}
+      : disk(make_store_disk(folder.path(), seed)), durability_(durability) {}
 
   daemon::Store::Options options() const {
-    return {folder.path().string(), durability_, env_.get(), {compact_steps, failed_ranges}};
+    return {folder.path().string(), durability_, disk->engine(), {compact_steps, failed_ranges}};
   }
 
   // Opens and recovers: what is in it, or the error of either.
@@ -167,16 +164,25 @@ class StoreBench {
     const daemon::Ticket ticket = store->put(daemon::ForgetBatch{1ULL << 60}, daemon::Urgency::kAwaited);
     EXPECT_EQ(outcomes->await(ticket).error, "");
   }
-  std::vector<RawRow> raw() const { return raw_rows(folder.path()); }
+  std::string place() const { return disk->place(folder.path()); }
+  std::vector<RawRow> raw() const { return disk->rows(); }
+  // Changes rows of the closed store beside the store.
+  void edit(const std::function<void(daemon::Engine::Group&)>& change) const {
+    const ThreadRoleScope role(daemon::kStoreWriter);
+    auto engine = disk->engine()({folder.path().string(), durability_, silent_log()});
+    if (!engine) throw std::runtime_error("the engine does not open: " + engine.error());
+    const auto group = (*engine)->new_group();
+    change(*group);
+    EXPECT_TRUE((*engine)->commit(*group, daemon::Engine::Sync::kSynced).has_value());
+  }
 
   const TemporaryFolder folder;
-  const std::shared_ptr<FaultyFileSystem> disk;
+  const std::unique_ptr<StoreDisk> disk;
   std::uint64_t compact_steps = 4;  // far fewer than in the daemon, so that steps are merged in all tests
   std::uint64_t failed_ranges = 1;  // likewise, so that failed jobs lie in rows of their own
 
  private:
   const config::Durability durability_;
-  const std::unique_ptr<rocksdb::Env> env_;
 
  public:
   std::unique_ptr<Outcomes> outcomes;
@@ -272,6 +278,14 @@ class StepMaker {
   BatchStep step_;  // the next one, as far as it is known
 };
 
+// So many jobs ended well, and so many in an error.
+inline EndedJobs ended(std::uint64_t ok, std::uint64_t error) {
+  EndedJobs jobs;
+  jobs.by_status[static_cast<std::size_t>(JobStatus::kOk)] = ok;
+  jobs.by_status[static_cast<std::size_t>(JobStatus::kError)] = error;
+  return jobs;
+}
+
 // A batch of this many payloads, "payload 0" and so on.
 inline daemon::AcceptBatch accept_batch(std::uint64_t sequence, std::uint64_t jobs) {
   std::vector<std::string> payloads;
@@ -301,7 +315,7 @@ inline daemon::AddJobs add_jobs(std::uint64_t sequence, std::uint64_t first,
   return add;
 }
 
-// So many payloads that they go to RocksDB in several writes.
+// So many payloads that they go to the engine in several writes.
 inline std::vector<std::string> large_payloads() {
   std::vector<std::string> payloads;
   for (int i = 0; i < 6; ++i) payloads.emplace_back(std::size_t{1} << 20, static_cast<char>('a' + i));

@@ -137,7 +137,7 @@ StoredBatch as_stored(std::uint64_t sequence, const StoreModel::Batch& batch) {
     history.job_attempts.push_back({{job, job + 1}, attempts});
   if (batch.is_over()) {
     history.closed = true;
-    if (history.totals.failed() == 0) stored.payload_bytes = 0;
+    if (history.totals.failed() == 0 && !batch.has_payloads_inside) stored.payload_bytes = 0;
     return stored;
   }
   history.steps = batch.steps;
@@ -202,7 +202,11 @@ void StoreModel::apply(const daemon::StoreWrite& write) {
                         [&](const daemon::AcceptBatch& accept) {
                           Batch& batch = batches[accept.sequence];
                           batch.accepted = accept.row;
-                          if (accept.payloads != nullptr) batch.payloads = copy_of(*accept.payloads);
+                          if (accept.payloads != nullptr) {
+                            batch.payloads = copy_of(*accept.payloads);
+                            batch.has_payloads_inside =
+                                daemon::parts_of(*accept.payloads) == daemon::PayloadParts::kInRow;
+                          }
                         },
                         [&](const daemon::AddJobs& add) {
                           Batch& batch = batches[add.sequence];
@@ -247,7 +251,8 @@ void StoreModel::apply(const daemon::StoreWrite& write) {
                             batch.rows.push_back(std::move(row));
                           drop_if_not_needed(batch);
                         },
-                        [&](const daemon::ForgetBatch& forget) { batches.erase(forget.sequence); }},
+                        [&](const daemon::ForgetBatch& forget) { batches.erase(forget.sequence); },
+                        [](const daemon::SetCustomer&) {}},  // of no batch
              write);
 }
 
@@ -287,7 +292,9 @@ std::expected<Picture, std::string> picture_of(daemon::Store& store) {
     }
     const bool has_no_use_for_them = batch.history.finished_at != 0 && batch.history.totals.failed() == 0;
     std::string payloads(kGone);
-    if (has_payloads(batch.accepted) && batch.history.jobs != 0) {
+    // Those inside its first row stay there.
+    const bool stay = has_no_use_for_them && batch.parts == daemon::PayloadParts::kInRow;
+    if (has_payloads(batch.accepted) && batch.history.jobs != 0 && !stay) {
       const std::unique_ptr<PayloadSource> source = store.payloads(batch.sequence);
       std::vector<std::string_view> views(batch.history.jobs);
       std::string scratch;

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <expected>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +38,7 @@ struct StoreModel {
     daemon::AcceptedRow accepted;
     std::optional<daemon::ChangesRow> changes;
     std::vector<std::string> payloads;
+    bool has_payloads_inside = false;  // the row of its acceptance
     std::set<std::uint64_t> ended;
     std::set<std::uint64_t> failed;                  // of these
     std::map<std::uint64_t, Attempts> job_attempts;  // by job
@@ -59,14 +59,13 @@ struct StoreModel {
 // said in the picture; the error is recover()'s.
 std::expected<Picture, std::string> picture_of(daemon::Store& store);
 
-// All rows of a store that nobody has open, as they lie in RocksDB.
+// A row of a store that nobody has open, as it lies there (StoreDisk::rows()).
 struct RawRow {
   std::string family;
   std::uint64_t sequence;
   char kind;            // of the index: its letter; else 0
   std::uint64_t first;  // of payloads: the index of the first
 };
-std::vector<RawRow> raw_rows(const std::filesystem::path& folder);
 // How many of one batch.
 std::size_t count_rows(const std::vector<RawRow>& rows, std::uint64_t sequence);
 std::size_t count_rows(const std::vector<RawRow>& rows, std::uint64_t sequence, std::string_view family);

@@ -86,6 +86,7 @@ class RandomRows {
     for (std::uint64_t left = flag() ? below(20) : 0; left > 0; --left) {
       row.after.push_back({number(), text(), flag()});
     }
+    if (flag()) row.options.customer = text();
     return row;
   }
   daemon::ChangesRow changes() {
@@ -103,6 +104,7 @@ class RandomRows {
     if (flag()) row.satisfied = text();
     if (flag()) row.discarded_rows = 1 + number() / 2;
     if (row.discarded_rows != 0) row.discarded_bytes = number();
+    if (flag()) row.slots = flag() ? 0 : number32();
     return row;
   }
   BatchStep step() {
@@ -124,6 +126,7 @@ class RandomRows {
     if (flag()) step.superseded = number();
     if (flag()) step.retry_rounds = number();
     if (flag()) step.superseded_jobs = {{ranges(1).front(), number()}};
+    if (flag()) step.notes = {{number(), text()}};
     return step;
   }
   std::vector<IndexRange> ranges(std::uint64_t count = 3) {

@@ -165,7 +165,21 @@ StoreWrite StoreWorkload::step(std::uint64_t sequence) {
 
 ForgetBatch StoreWorkload::forget(std::uint64_t sequence) {
   const Plan& plan = plans_.at(sequence);
-  const ForgetBatch write{sequence, plan.parts, plan.is_ours && state_.batches[sequence].steps == 1};
+  const StoreModel::Batch& batch = state_.batches[sequence];
+  ForgetBatch write{.sequence = sequence, .parts = plan.parts};
+  if (plan.is_ours) {
+    BatchStatus status{};
+    status.steps = batch.steps;
+    status.rows = batch.last.row_count;
+    status.failed = batch.last.totals.failed();
+    status.cancelled = batch.last.totals.count(JobStatus::kCancelled);
+    status.retried = batch.last.retried;
+    status.result_bytes = batch.last.result_bytes;
+    write.has_one_step = status.steps == 1;
+    write.may_have_marks = daemon::may_have_marks(status);
+    write.may_have_changes = batch.changes.has_value();
+    write.has_results_inside = daemon::has_results_inside(status);
+  }
   plans_.erase(sequence);
   return write;
 }

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kRoot = "/api/";
 constexpr std::string_view kBatches = "/api/batches/";
 constexpr std::string_view kHandlers = "/api/handlers/";
+constexpr std::string_view kCustomers = "/api/customers/";
 
 HttpReply not_found() { return json_error("ERR there is nothing here: see API.md", HttpStatus::kNotFound); }
 
@@ -31,6 +32,7 @@ std::optional<Control> control_of(std::string_view name) {
   if (name == "cancel") return Control::kCancel;
   if (name == "retry") return Control::kRetry;
   if (name == "weight") return Control::kWeight;
+  if (name == "slots") return Control::kSlots;
   return std::nullopt;
 }
 
@@ -85,7 +87,8 @@ Api::Result<Api::Target> Api::target_of(std::string_view path, std::string_view 
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   auto id = percent_decoded(rest.substr(0, slash));
   if (!id || id->empty()) {
-    return std::unexpected("ERR the batch's id or the handler's name is empty, or has a broken %");
+    return std::unexpected(
+        "ERR the batch's id, or the name of the handler or the customer, is empty, or has a broken %");
   }
   return Target{*std::move(id), rest.substr(std::min(slash + 1, rest.size()))};
 }
@@ -111,20 +114,34 @@ HttpReply Api::get(const HttpRequest& request) {
   if (request.path == "/api/session") return session(request);
   if (request.path == "/api/overview") return overview(request);
   if (request.path == "/api/batches") return batches(request);
+  if (request.path == "/api/running") return running(request);
+  if (request.path == "/api/customers") return customers(request);
+  if (request.path.starts_with(kCustomers)) {
+    const auto target = target_of(request.path, kCustomers);
+    if (!target) return json_error(target.error());
+    return target->what.empty() && !request.path.ends_with('/') ? customer(request, target->id) : not_found();
+  }
   if (!request.path.starts_with(kBatches)) return not_found();
   const auto target = target_of(request.path, kBatches);
   if (!target) return json_error(target.error());
   if (target->what.empty() && !request.path.ends_with('/')) return batch(request, target->id);
   if (target->what == "failures") return failures(request, target->id);
+  constexpr std::string_view kJobs = "jobs/";
+  if (target->what.starts_with(kJobs)) return job(request, target->id, target->what.substr(kJobs.size()));
   return not_found();
 }
 
 HttpReply Api::post(const HttpRequest& request) {
   if (const auto refused = refuse_foreign(request)) return json_error(refused->error, refused->status);
   const bool is_handler = request.path.starts_with(kHandlers);
-  if (!is_handler && !request.path.starts_with(kBatches)) return not_found();
-  const auto target = target_of(request.path, is_handler ? kHandlers : kBatches);
+  const bool is_customer = request.path.starts_with(kCustomers);
+  if (!is_handler && !is_customer && !request.path.starts_with(kBatches)) return not_found();
+  const auto target = target_of(request.path, is_handler ? kHandlers : is_customer ? kCustomers : kBatches);
   if (!target) return json_error(target.error());
+  if (is_customer) {
+    const bool is_known = target->what == "set" || target->what == "del";
+    return is_known ? change_customer(request, *target) : not_found();
+  }
   if (is_handler) return target->what == "restart" ? restart(request, target->id) : not_found();
   const auto control = control_of(target->what);
   return control ? change(request, *target, *control) : not_found();

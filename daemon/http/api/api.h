@@ -40,7 +40,7 @@ class Api {
   // names the corresponding command of the wire, for the error.
   Result<UserRef> admitted(const HttpRequest& request, proto::CommandGroup group,
                            std::string_view command) const LOCKSLEY_REQUIRES(kIoThread);
-  // What follows `root` in a path: a batch's id or a handler's name, and a part of it or a change.
+  // What follows `root` in a path: a batch's id, or the name of a handler or a customer, and a part of it or a change.
   struct Target {
     std::string id;
     std::string_view what;  // empty: the batch itself
@@ -59,6 +59,18 @@ class Api {
   HttpReply batches(const HttpRequest& request) const LOCKSLEY_REQUIRES(kIoThread);
   HttpReply batch(const HttpRequest& request, const std::string& id) const LOCKSLEY_REQUIRES(kIoThread);
   HttpReply failures(const HttpRequest& request, const std::string& id) const LOCKSLEY_REQUIRES(kIoThread);
+  // api_jobs.cc
+  // `what`: an index, or an index and "/log".
+  HttpReply job(const HttpRequest& request, const std::string& id, std::string_view what)
+      LOCKSLEY_REQUIRES(kIoThread);
+  HttpReply running(const HttpRequest& request) LOCKSLEY_REQUIRES(kIoThread);
+  // api_customers.cc
+  HttpReply customers(const HttpRequest& request) const LOCKSLEY_REQUIRES(kIoThread);
+  HttpReply customer(const HttpRequest& request, const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
+  HttpReply change_customer(const HttpRequest& request, const Target& target) LOCKSLEY_REQUIRES(kIoThread);
+  // A reply that goes out once the ticket is settled; with the error, if the store refused what was accepted.
+  HttpReply when_stored(const HttpRequest& request, const UserRef& user, Ticket ticket,
+                        const HttpReply& reply) LOCKSLEY_REQUIRES(kIoThread);
   // api_control.cc
   // `failures`: as in Batches::retry().
   HttpReply change(const HttpRequest& request, const Target& target, Control control,

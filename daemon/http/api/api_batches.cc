@@ -109,7 +109,7 @@ HttpReply failures_of(const ResultsPage& page, std::uint64_t rows, std::uint64_t
 HttpReply Api::batches(const HttpRequest& request) const {
   const auto user = admitted(request, proto::CommandGroup::kRead, "list");
   if (!user) return json_error(user.error());
-  static constexpr std::array<std::string_view, 6> kParameters = {"state", "handler", "tenant",
+  static constexpr std::array<std::string_view, 7> kParameters = {"state", "handler", "tenant", "customer",
                                                                   "match", "cursor",  "count"};
   const auto query = Query::parse(request.query, kParameters);
   if (!query) return json_error("ERR " + query.error());
@@ -133,9 +133,11 @@ HttpReply Api::batches(const HttpRequest& request) const {
   const std::string* const handler = query->find("handler");
   const std::string* const match = query->find("match");
   if (match != nullptr && match->size() > proto::kMaxGlobBytes) return json_error("ERR match is too long");
-  if (handler != nullptr || match != nullptr) {
-    demand.is_named = [handler, match](const BatchRecord& record) {
+  const std::string* const customer = query->find("customer");
+  if (handler != nullptr || match != nullptr || customer != nullptr) {
+    demand.is_named = [handler, match, customer](const BatchRecord& record) {
       return (handler == nullptr || record.handler().name() == *handler) &&
+             (customer == nullptr || record.options().customer == *customer) &&
              (match == nullptr || is_named_like(record, *match));
     };
   }

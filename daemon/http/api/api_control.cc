@@ -22,10 +22,17 @@ std::string_view command_of(Control control) {
       return "cancel";
     case Control::kRetry:
       return "retry";
+    case Control::kSlots:
+      return "slots";
     case Control::kWeight:
       break;
   }
   return "weight";
+}
+
+// Of the number in the body.
+std::uint64_t most_of(Control control) {
+  return control == Control::kWeight ? proto::BatchOptions::kMaxWeight : proto::BatchOptions::kMaxCount;
 }
 
 // Of `retry`: {"round": n, "indexes": [n, …]}, both optional.
@@ -50,19 +57,24 @@ std::optional<ControlArguments> arguments_of(Control control, std::string_view b
   if (!json.is_object() || json.size() > 2) return std::nullopt;
   ControlArguments arguments;
   if (control == Control::kRetry) return retry_arguments_of(json);
-  if (json.empty()) return control == Control::kWeight ? std::nullopt : std::optional(arguments);
-  if (control != Control::kWeight || json.size() != 1) return std::nullopt;
-  if (!json.contains("weight") || !json["weight"].is_number_unsigned()) return std::nullopt;
-  const auto number = json["weight"].get<std::uint64_t>();
-  if (number < 1 || number > proto::BatchOptions::kMaxWeight) return std::nullopt;
-  arguments.weight = static_cast<std::uint32_t>(number);
+  if (control != Control::kWeight && control != Control::kSlots) {
+    return json.empty() ? std::optional(arguments) : std::nullopt;
+  }
+  const bool is_weight = control == Control::kWeight;
+  const auto number = json.find(is_weight ? "weight" : "slots");
+  if (json.size() != 1 || number == json.end() || !number->is_number_unsigned()) return std::nullopt;
+  const auto value = number->get<std::uint64_t>();
+  if (value < (is_weight ? 1 : 0) || value > most_of(control)) return std::nullopt;
+  (is_weight ? arguments.weight : arguments.slots) = static_cast<std::uint32_t>(value);
   return arguments;
 }
 
 std::string expected_body(Control control) {
   if (control == Control::kWeight) {
-    return "ERR the body must be {\"weight\": n}, n from 1 to " +
-           std::to_string(proto::BatchOptions::kMaxWeight);
+    return "ERR the body must be {\"weight\": n}, n from 1 to " + std::to_string(most_of(control));
+  }
+  if (control == Control::kSlots) {
+    return "ERR the body must be {\"slots\": n}, n from 0 to " + std::to_string(most_of(control));
   }
   return control == Control::kRetry ? "ERR the body must be {}, or have \"round\": n, or \"indexes\": [n, …]"
                                     : "ERR the body must be {}";
@@ -90,8 +102,12 @@ HttpReply Api::change(const HttpRequest& request, const Target& target, Control 
 
   Json body = {{"ok", true}};
   if (done->jobs) body["jobs"] = *done->jobs;
-  const auto later = [this, user = *user, peer = request.peer, ticket = done->ticket,
-                      reply = json_reply(body)](const HttpReply::Answer& answer) {
+  return when_stored(request, *user, done->ticket, json_reply(body));
+}
+
+HttpReply Api::when_stored(const HttpRequest& request, const UserRef& user, Ticket ticket,
+                           const HttpReply& reply) {
+  const auto later = [this, user, peer = request.peer, ticket, reply](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
     state_.when_stored(ticket, [this, user, peer, answer, reply](const std::string& error) {
       if (!error.empty()) state_.audit().refused_by_store(user.get(), peer.to_string(), 1);

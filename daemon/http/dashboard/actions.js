@@ -5,7 +5,7 @@ import { count } from './format.js';
 import { h, setAttribute, show } from './dom.js';
 
 const SHOWN_FOR_MS = 8000;
-const jobs = (number) => (number === 1 ? '1 job' : `${count(number)} jobs`);
+export const jobs = (number) => (number === 1 ? '1 job' : `${count(number)} jobs`);
 
 export function announcer(region) {
   let timer = null;
@@ -21,7 +21,7 @@ export function announcer(region) {
 }
 
 // Asks for confirmation; resolves to true or false. The browser's dialog keeps the focus and restores it, and Escape means no.
-function confirmed(text, yes, no) {
+export function confirmed(text, yes, no) {
   return new Promise((resolve) => {
     const dialog = h('dialog', { 'aria-labelledby': 'question' },
       h('form', { method: 'dialog' },

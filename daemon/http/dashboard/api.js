@@ -54,7 +54,11 @@ export const api = {
   batches: (fields, signal) => ask(`api/batches${query(fields)}`, {}, signal),
   batch: (batch, signal) => ask(pathOf(batch), {}, signal),
   failures: (batch, fields, signal) => ask(pathOf(batch, '/failures', fields), {}, signal),
+  job: (batch, index, signal) => ask(pathOf(batch, `/jobs/${index}`), {}, signal),
+  log: (batch, index, fields, signal) => ask(pathOf(batch, `/jobs/${index}/log`, fields), {}, signal),
+  running: (fields, signal) => ask(`api/running${query(fields)}`, {}, signal),
   act: (batch, what, body = {}) => post(pathOf(batch, `/${what}`), body),
+  customers: (fields, signal) => ask(`api/customers${query(fields)}`, {}, signal),
   restart: (handler) => post(`api/handlers/${encodeURIComponent(handler)}/restart`, {}),
 };
 

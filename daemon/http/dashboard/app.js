@@ -3,7 +3,9 @@ import { announcer } from './actions.js';
 import { api, Poller, Refused } from './api.js';
 import { batchesView } from './batches.js';
 import { batchView } from './batch.js';
+import { customersView } from './customers.js';
 import { duration } from './format.js';
+import { jobView } from './job.js';
 import { setAttribute, setText, setTitle, show } from './dom.js';
 import { overviewView } from './overview.js';
 import { Recent, restarted } from './rates.js';
@@ -26,27 +28,32 @@ const context = { clock: () => Date.now() + skew_ms, session: () => session, say
 function parse(hash) {
   const [path, fields = ''] = hash.replace(/^#/, '').split(/\?(.*)/s);
   const parameters = Object.fromEntries(new URLSearchParams(fields));
-  const one = /^\/batches\/(.+)$/.exec(path);
+  const job = /^\/batches\/([^/]+)\/jobs\/(\d+)$/.exec(path);
+  const one = job ?? /^\/batches\/(.+)$/.exec(path);
   if (one) {
     try {
+      if (job) return { page: 'job', job: { id: decodeURIComponent(job[1]), tenant: parameters.tenant, index: job[2] } };
       return { page: 'batch', batch: { id: decodeURIComponent(one[1]), tenant: parameters.tenant } };
     } catch {
       return { page: 'batches', fields: {} }; // malformed percent-encoding: not one of our links
     }
   }
+  if (path === '/customers') return { page: 'customers', fields: parameters };
   return path === '/batches' ? { page: 'batches', fields: parameters } : { page: 'overview' };
 }
 
 function make(route) {
   if (route.page === 'batch') return batchView(route.batch, context);
+  if (route.page === 'job') return jobView(route.job, context);
   if (route.page === 'batches') return batchesView(route.fields, context);
+  if (route.page === 'customers') return customersView(route.fields, context);
   return overviewView(context);
 }
 
 function navigate(event) {
   const route = parse(location.hash);
   for (const link of document.querySelectorAll('nav.main a')) {
-    const here = link.dataset.page === (route.page === 'batch' ? 'batches' : route.page);
+    const here = link.dataset.page === (['batch', 'job'].includes(route.page) ? 'batches' : route.page);
     setAttribute(link, 'aria-current', here ? 'page' : null);
   }
   if (view?.page === route.page && view.go) {

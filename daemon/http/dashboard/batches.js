@@ -4,6 +4,7 @@ import { count, duration, exact, NONE, percent, rate, words } from './format.js'
 import { h, keyed, setAttribute, setNumber, setText, setTime, setTitle, show, table } from './dom.js';
 import { explanation, timeLeft } from './explain.js';
 import { fractionOver, progress } from './charts.js';
+import { selection } from './selection.js';
 
 const PAGE = 50;
 const MOST_LOOKS = 8; // requests for one page, because the daemon's pages may be short
@@ -41,11 +42,11 @@ const globOf = (text) => (text && !/[*?[\]\\]/.test(text) ? `*${text}*` : text);
 function filters(fields, changed) {
   const state = h('select', { id: 'filter-state' }, STATES.map(([value, text]) => h('option', { value }, text)));
   const input = (id, more = {}) => h('input', { id, type: 'text', autocomplete: 'off', spellcheck: 'false', maxlength: 254, ...more });
-  const inputs = { state, tenant: input('filter-tenant', { list: 'tenants' }), handler: input('filter-handler', { list: 'handlers' }), match: input('filter-match', { type: 'search', placeholder: 'part of it, or a glob' }) };
+  const inputs = { state, tenant: input('filter-tenant', { list: 'tenants' }), customer: input('filter-customer'), handler: input('filter-handler', { list: 'handlers' }), match: input('filter-match', { type: 'search', placeholder: 'part of it, or a glob' }) };
   const field = (name, text) => h('label', { 'for': inputs[name].id, 'class': 'field' }, text, inputs[name]);
   const lists = { tenants: h('datalist', { id: 'tenants' }), handlers: h('datalist', { id: 'handlers' }) };
   const tenantField = field('tenant', 'Tenant');
-  const element = h('form', { 'class': 'filters', 'role': 'search', 'aria-label': 'Filter' }, field('match', 'Name or id'), field('state', 'State'), tenantField, field('handler', 'Handler'), Object.values(lists));
+  const element = h('form', { 'class': 'filters', 'role': 'search', 'aria-label': 'Filter' }, field('match', 'Name or id'), field('state', 'State'), tenantField, field('customer', 'Customer'), field('handler', 'Handler'), Object.values(lists));
   let timer = null;
   const read = () => Object.fromEntries(Object.entries(inputs).map(([name, one]) => [name, one.value.trim()]));
   element.addEventListener('input', (event) => {
@@ -70,17 +71,19 @@ function filters(fields, changed) {
   return { element, set, known };
 }
 
-function rowMaker(list, toggle) {
+function rowMaker(list, toggle, select) {
   return (item) => {
     if (item.why) {
       const why = explanation();
-      const element = h('tr', { class: 'why' }, h('td', { colspan: 11 }, why.element));
+      const element = h('tr', { class: 'why' }, h('td', { colspan: 12 }, why.element));
       return { element, why };
     }
     const row = list.row();
     const { cells } = row;
     const part = { ...row, state: statePill(), bar: progress(), link: h('a', { class: 'name' }), id: h('span', { class: 'id' }), about: h('span', { class: 'beside' }), reason: h('span', { class: 'note' }), time: h('time') };
     part.button = h('button', { type: 'button', class: 'small', onclick: () => toggle(part.key) }, 'Why?');
+    part.box = h('input', { type: 'checkbox', onchange: () => select(part.key, part.box.checked) });
+    cells.pick.append(h('label', { class: 'box' }, part.box));
     cells.state.append(part.state.element, part.reason);
     cells.batch.append(part.link, part.id);
     cells.progress.append(part.bar.element, part.about);
@@ -90,10 +93,13 @@ function rowMaker(list, toggle) {
   };
 }
 
-function fillRow(batch, part, now, opened) {
+function fillRow(batch, part, now, opened, selected) {
   const { cells } = part;
   const over = batch.finished_at > 0;
   part.key = keyOf(batch);
+  part.box.checked = selected;
+  part.element.classList.toggle('selected', selected);
+  setAttribute(part.box, 'aria-label', `Select ${batch.name || batch.id}`);
   part.state.update(batch);
   setText(part.reason, over || batch.reason === 'running' || batch.paused ? '' : words(batch.reason));
   setText(part.link, batch.name || batch.id);
@@ -116,13 +122,15 @@ function fillRow(batch, part, now, opened) {
   setAttribute(part.button, 'aria-label', `Why? ${batch.name || batch.id}`);
 }
 
-export function batchesView(fields, { clock, session, again }) {
+export function batchesView(fields, { clock, session, say, again }) {
   const list = table('Batches, newest first', [
-    ['state', 'State'], ['batch', 'Batch', 'name'], ['tenant', 'Tenant', 'tenant'], ['handler', 'Handler'], ['progress', 'Progress', 'wide'], ['rate', 'Rate', 'number'],
-    ['left', 'Time left', 'number'], ['failed', 'Failed', 'number'], ['weight', 'Weight', 'number'], ['submitted', 'Submitted', 'number'], ['why', '', 'number'],
+    ['pick', 'Select', 'pick bare'], ['state', 'State'], ['batch', 'Batch', 'name'], ['tenant', 'Tenant', 'tenant'], ['handler', 'Handler'], ['progress', 'Progress', 'wide'], ['rate', 'Rate', 'number'],
+    ['left', 'Time left', 'number'], ['failed', 'Failed', 'number'], ['weight', 'Weight', 'number'], ['submitted', 'Submitted', 'number'], ['why', 'Reason', 'number bare'],
   ]);
   list.element.classList.add('batches');
   const heading = h('h1', { tabindex: -1 }, 'Batches');
+  const picked = selection(keyOf, say, again);
+  picked.onChange(() => draw());
   const form = filters(fields, changed);
   const nothing = h('p', { class: 'quiet', hidden: '' });
   const first = h('button', { type: 'button', onclick: () => turn(() => cursors.splice(1)) }, 'Newest');
@@ -130,7 +138,7 @@ export function batchesView(fields, { clock, session, again }) {
   const on = h('button', { type: 'button', onclick: () => turn(() => cursors.push(next)) }, 'Older');
   const where = h('span', { class: 'note' });
   const pages = h('nav', { 'class': 'pages', 'aria-label': 'Pages' }, first, back, on, where);
-  const element = h('div', { class: 'view' }, heading, form.element, h('section', { class: 'card' }, list.element, nothing, pages));
+  const element = h('div', { class: 'view' }, heading, form.element, h('section', { class: 'card' }, picked.element, list.element, nothing, pages));
   let cursors = [null]; // the cursors of the pages up to this one
   let next = null;
   let rows = [];
@@ -139,7 +147,7 @@ export function batchesView(fields, { clock, session, again }) {
     if (!opened.delete(key)) opened.set(key, rows.find((row) => keyOf(row) === key));
     draw();
     again();
-  });
+  }, (key, on) => picked.toggle(rows.find((row) => keyOf(row) === key), on));
 
   function changed(wanted) {
     fields = wanted;
@@ -158,10 +166,12 @@ export function batchesView(fields, { clock, session, again }) {
     const now = clock();
     const admin = session()?.may.admin ?? false;
     list.element.classList.toggle('one-tenant', !admin);
+    const control = session()?.may.control ?? false;
+    list.element.classList.toggle('no-control', !control);
     const items = rows.flatMap((batch) => (opened.has(keyOf(batch)) ? [{ batch }, { batch, why: true }] : [{ batch }]));
     keyed(list.body, items, ({ batch, why }) => (why ? 'why ' : 'row ') + keyOf(batch), make, ({ batch, why }, part) => {
       if (why) part.why.update({ ...opened.get(keyOf(batch)), ...batch });
-      else fillRow(batch, part, now, opened.has(keyOf(batch)));
+      else fillRow(batch, part, now, opened.has(keyOf(batch)), picked.has(batch));
     });
     show(list.element, rows.length > 0);
     const filtered = Object.values(fields).some(Boolean);
@@ -174,8 +184,8 @@ export function batchesView(fields, { clock, session, again }) {
   }
 
   async function load(signal) {
-    const { state, tenant, handler, match } = fields;
-    const asked = { state, tenant, handler, match: globOf(match) };
+    const { state, tenant, customer, handler, match } = fields;
+    const asked = { state, tenant, customer, handler, match: globOf(match) };
     let found = [];
     let cursor = cursors.at(-1);
     for (let look = 0; look < MOST_LOOKS; look += 1) {
@@ -192,6 +202,7 @@ export function batchesView(fields, { clock, session, again }) {
     }
     rows = found;
     next = cursor;
+    picked.update(rows, session()?.may.control ?? false);
     draw();
   }
 

@@ -73,14 +73,16 @@ export function keyed(parent, items, keyOf, make, update) {
   }
 }
 
-// A table whose cells carry the name of their column, for narrow screens. `columns`: [key, title, classes].
+// A table whose cells carry the name of their column, for narrow screens. `columns`: [key, title, classes]. With the class `bare` the
+// title is for screen readers alone, because the cells speak for themselves.
 export function table(caption, columns) {
   const body = h('tbody');
-  const head = columns.map(([, title, classes]) => h('th', { scope: 'col', class: classes }, title));
+  const bare = (classes) => classes?.split(' ').includes('bare');
+  const head = columns.map(([, title, classes]) => h('th', { scope: 'col', class: classes }, bare(classes) ? h('span', { class: 'unseen' }, title) : title));
   const element = h('table', {}, h('caption', { class: 'unseen' }, caption), h('thead', {}, h('tr', {}, head)), body);
   const row = () => {
     const cells = {};
-    for (const [key, title, classes] of columns) cells[key] = h('td', { 'class': classes, 'data-title': title });
+    for (const [key, title, classes] of columns) cells[key] = h('td', { 'class': classes, 'data-title': bare(classes) ? '' : title });
     return { element: h('tr', {}, Object.values(cells)), cells };
   };
   return { element, body, row };

@@ -99,7 +99,8 @@ const REASONS = {
   'waiting-for-workers': 'Only remote workers run its jobs, and none serves its handler now.',
   'rate-limited': 'The rate limit of its handler is used up for the moment.',
   'handler-missing': 'Its handler is not configured, or is being replaced. The batch continues when the handler is available.',
-  'tenant-at-limit': 'Its tenant already runs as many jobs at a time as it may.',
+  'tenant-at-limit': 'Its tenant already runs as many jobs at a time, or starts as many in a while, as it may.',
+  'customer-at-limit': 'Its customer already runs as many jobs at a time, or starts as many in a while, as it may.',
   'ended': 'It has ended.',
 };
 export const reason = (word) => REASONS[word] ?? (word ? `${word}.` : NONE);

@@ -4,6 +4,7 @@ import { ago, bytes, count, duration, exact, exactTime, percent, rate } from './
 import { h, keyed, setNumber, setText, setTitle, show, table } from './dom.js';
 import { ended, failed } from './rates.js';
 import { meter, sparkline } from './charts.js';
+import { runningCard } from './jobs.js';
 import { workersChart } from './workers.js';
 
 const MOST_MACHINES = 100; // in the table
@@ -241,16 +242,19 @@ export function overviewView(context) {
   const numbers = tiles();
   const chart = workersChart();
   const workers = card('Workers', chart.element);
+  const running = runningCard();
+  let runs = false; // whether a job runs, as of the last poll
   const parts = [lanes(), machines(), tenants(), accounts(), handlers(context)];
   const [laneCard, machineCard, tenantCard, accountCard, handlerCard] = parts;
   const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'See the batches'), ' that have ended, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
-  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), machineCard.element, tenantCard.element, accountCard.element, handlerCard.element);
+  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), running.element, machineCard.element, tenantCard.element, accountCard.element, handlerCard.element);
   return {
     element,
     title: 'Overview',
     wantsOverview: true,
-    async load() {},
+    load: (signal) => running.load(runs, signal),
     overview(overview, recent) {
+      runs = overview.totals.running_jobs > 0;
       numbers.update(overview, recent);
       show(workers.element, overview.workers.length > 0);
       if (overview.workers.length) chart.update(overview, recent);

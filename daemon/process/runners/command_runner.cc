@@ -16,6 +16,7 @@ namespace locksley::daemon {
 CommandRunner::CommandRunner(ProcessLane& lane, LaneSlot& slot)
     : lane_(lane),
       slot_(slot),
+      where_(lane.name() + "/" + slot.name),
       output_reader_(lane.loop().executor()),
       error_reader_(lane.loop().executor()),
       timeout_(lane.loop().executor()),
@@ -39,6 +40,7 @@ std::uint64_t CommandRunner::begin(LaneHandler& handler, std::unique_ptr<Externa
                                    std::uint64_t most) {
   handler_ = &handler;
   turn_ = std::move(turn);
+  turn_->set_worker(where_, /*has_line_notes=*/true);
   const auto job = most == 0 ? std::nullopt : turn_->start_job();
   if (!job) {
     end_turn();
@@ -60,14 +62,21 @@ std::expected<void, std::string> CommandRunner::start(const ExternalJob& job) {
   const Program& program = *program_;
   const config::Input input = program.settings().input;
   const Batch& batch = turn_->batch();
+  const std::string note = batch.note(job.index);
   const JobVariables variables{.batch = batch.id(),
                                .index = job.index,
                                .attempt = batch.attempt(job.index),
                                .tenant = batch.options().tenant,
                                .trace = batch.options().trace,
+                               .note = note,
                                .lane = lane_.name(),
                                .slot = slot_.name};
-  if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
+  std::expected<SpawnRequest, std::string> command;
+  const bool is_command = program.settings().runs_payloads;
+  if (is_command) {
+    command = program.request_for_command(variables, job.payload);
+    if (!command) return std::unexpected(command.error());
+  } else if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
     return std::unexpected(
         "the payload has a NUL byte, which an argument cannot have: use input: stdin, or file");
   }
@@ -92,8 +101,10 @@ std::expected<void, std::string> CommandRunner::start(const ExternalJob& job) {
       input == config::Input::kStdin && has_bytes ? payload->get() : null->get(), output->write.get(),
       errors->write.get(), payload ? payload->get() : -1};
   const std::size_t count = input == config::Input::kFile ? 4 : 3;
-  const SpawnRequest request = program.request_for(
-      variables, input == config::Input::kFile ? std::string_view("/dev/fd/3") : job.payload);
+  const SpawnRequest request = is_command ? *std::move(command)
+                                          : program.request_for(variables, input == config::Input::kFile
+                                                                               ? std::string_view("/dev/fd/3")
+                                                                               : job.payload);
   process_ = lane_.loop().keeper().start(request, std::span(descriptors).first(count),
                                          {.on_start = {}, .on_end = [this](const ProcessEnd& end) {
                                             kProcessThread.assert_held();
@@ -109,6 +120,7 @@ std::expected<void, std::string> CommandRunner::start(const ExternalJob& job) {
   });
   error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
     error_tail_.add(bytes);
+    if (has_turn()) turn_->running().add_log(bytes);
     return true;
   });
   if (const Nanoseconds timeout = Nanoseconds(batch.options().timeout); timeout.count() != 0) {
@@ -147,8 +159,8 @@ void CommandRunner::process_ended(const ProcessEnd& end) {
   error_reader_.finish();
   if (verdict_ != Verdict::kHandedBack) {
     const auto [status, output] = result_of(end);
-    if (status == JobStatus::kCrashed) log_crash(output);
-    turn_->end_job(status, output);
+    if (status == JobStatus::kCrashed) log_crash(output.substr(0, output.find('\0')));
+    turn_->end_job(status, output, end.has_exited ? std::optional(end.status) : std::nullopt);
   }
   end_turn();
   lane_.runner_changed(*this);
@@ -170,7 +182,7 @@ std::pair<JobStatus, std::string> CommandRunner::result_of(const ProcessEnd& end
   const std::string errors = error_tail_.take();
   switch (verdict_) {
     case Verdict::kTimeout:
-      return {JobStatus::kTimeout, timed_out(Nanoseconds(turn_->batch().options().timeout), errors)};
+      return {JobStatus::kTimeout, failed(timed_out(Nanoseconds(turn_->batch().options().timeout), errors))};
     case Verdict::kCancelled:
       return {JobStatus::kCancelled, "cancelled"};
     case Verdict::kTooMuchOutput:
@@ -180,12 +192,18 @@ std::pair<JobStatus, std::string> CommandRunner::result_of(const ProcessEnd& end
       break;
   }
   if (!end.has_started) return {JobStatus::kError, end.why};
-  if (!end.has_exited) return {JobStatus::kCrashed, with_errors(killed_by(end.status), errors)};
+  if (!end.has_exited) return {JobStatus::kCrashed, failed(with_errors(killed_by(end.status), errors))};
   if (end.status != 0)
-    return {JobStatus::kError, with_errors(fmt::format("exit status {}", end.status), errors)};
+    return {JobStatus::kError, failed(with_errors(fmt::format("exit status {}", end.status), errors))};
   // The last bytes, read after the process had ended, count as well.
   if (output_.size() > settings.max_output.count) return {JobStatus::kError, too_much_output(settings)};
   return {JobStatus::kOk, std::exchange(output_, {})};
+}
+
+std::string CommandRunner::failed(std::string text) {
+  if (!program_->settings().runs_payloads || output_.empty()) return text;
+  std::ranges::replace(text, '\0', '?');
+  return text.append(1, '\0').append(std::exchange(output_, {}));
 }
 
 }  // namespace locksley::daemon

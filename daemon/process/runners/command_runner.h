@@ -54,10 +54,13 @@ class CommandRunner final : public ProcessRunner {
   void process_ended(const ProcessEnd& end) LOCKSLEY_REQUIRES(kProcessThread);
   // The job's status and output.
   std::pair<JobStatus, std::string> result_of(const ProcessEnd& end);
+  // The text of a job that is not ok. Of `exec` with the job's output after a NUL, if it has any.
+  std::string failed(std::string text);
   void log_crash(std::string_view why) LOCKSLEY_REQUIRES(kProcessThread);
 
   ProcessLane& lane_;
   LaneSlot& slot_;
+  const std::string where_;  // the jobs' worker, as is shown
   LaneHandler* handler_ = nullptr;
   std::unique_ptr<ExternalExecutor> turn_;  // null: no job runs
   std::shared_ptr<const Program> program_;  // of the running job

@@ -31,6 +31,7 @@ constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
 WorkerRunner::WorkerRunner(ProcessLane& lane, LaneSlot& slot)
     : lane_(lane),
       slot_(slot),
+      where_(lane.name() + "/" + slot.name),
       input_(lane.loop().executor(),
              [this] {
                kProcessThread.assert_held();
@@ -65,7 +66,9 @@ std::uint64_t WorkerRunner::begin(LaneHandler& handler, std::unique_ptr<External
                                   std::uint64_t most) {
   handler_ = &handler;
   turn_ = std::move(turn);
+  turn_->set_worker(where_, /*has_line_notes=*/false);
   program_ = handler.program();
+  if (is_version_2()) turn_->allow_any_order();
   const std::uint64_t max_jobs = program_->settings().max_jobs;
   const std::uint64_t answered = process_ == 0 ? 0 : answered_;
   if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered));
@@ -137,6 +140,7 @@ std::expected<void, std::string> WorkerRunner::start_process() {
   error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
     error_tail_.add(bytes);
     error_log_.add(bytes, has_turn() ? &turn_->batch() : nullptr);
+    if (has_turn() && turn_->running_jobs() != 0) turn_->running().add_log(bytes);
     return true;
   });
   return {};
@@ -144,63 +148,23 @@ std::expected<void, std::string> WorkerRunner::start_process() {
 
 void WorkerRunner::send(const ExternalJob& job) {
   proto::CommandWriter writer(input_.buffer());
+  if (is_version_2()) {
+    const Batch& batch = turn_->batch();
+    writer.begin(8);
+    writer.argument("job");
+    writer.argument(job.payload);
+    writer.argument(job.index);
+    writer.argument(std::string_view(batch.id()));
+    writer.argument(std::uint64_t{batch.attempt(job.index)});
+    writer.argument(std::string_view(batch.options().trace));
+    writer.argument(std::string_view(batch.note(job.index)));
+    writer.argument(static_cast<std::uint64_t>(batch.options().timeout.count()));
+    return;
+  }
   writer.begin(3);
   writer.argument(job.payload);
   writer.argument(job.index);
   writer.argument(std::string_view(turn_->batch().id()));
-}
-
-bool WorkerRunner::take_answers(std::string_view bytes) {
-  // Once the slot ends the process, its answers no longer count; while the daemon ends they do.
-  if (verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack) return true;
-  const std::span<std::byte> space = answers_->prepare(bytes.size());
-  std::memcpy(space.data(), bytes.data(), bytes.size());
-  answers_->commit(bytes.size());
-  for (bool has_answered = false;;) {
-    proto::Reply reply;
-    switch (answers_->next(reply)) {
-      case proto::ReadStatus::kComplete:
-        if (!take_answer(reply)) return false;
-        has_answered = true;
-        break;
-      case proto::ReadStatus::kError:
-        refuse_answer(fmt::format(
-            "wrote what is no answer ({}): an answer is a RESP2 bulk string of at most max_output ({}) or an "
-            "error, and only answers may go to standard output",
-            answers_->error_message(), config::to_string(program_->settings().max_output)));
-        return false;
-      case proto::ReadStatus::kNeedMore:
-        answers_taken(has_answered);
-        return true;
-    }
-  }
-}
-
-void WorkerRunner::answers_taken(bool has_answered) {
-  if (process_ == 0 || !has_turn()) return;  // process_ended() does the rest
-  if (verdict_ == Verdict::kNone) return turn_->running_jobs() == 0 ? turn_ended() : turn_->publish();
-  // The daemon ends. The process has finished its job, and must not begin another from its own buffer.
-  if (has_answered) lane_.loop().keeper().signal(process_, SIGKILL);
-}
-
-bool WorkerRunner::take_answer(const proto::Reply& reply) {
-  if (!has_turn() || turn_->running_jobs() == 0) {
-    refuse_answer("answered though it was not asked");
-    return false;
-  }
-  if (reply.is_string()) {
-    turn_->end_job(JobStatus::kOk, reply.text);
-  } else if (reply.is_error()) {
-    turn_->end_job(JobStatus::kError, reply.text);
-  } else {
-    refuse_answer("answered with something else than a bulk string or an error");
-    return false;
-  }
-  failures_ = 0;
-  oldest_since_ = steady_now();
-  if (answered_++ == 0) stays_until_ = oldest_since_ + stay_after(oldest_since_ - began_);
-  error_tail_.take();
-  return true;
 }
 
 void WorkerRunner::turn_ended() {
@@ -265,7 +229,12 @@ void WorkerRunner::check_timeout() {
 void WorkerRunner::check_cancelled() {
   if (!has_turn() || verdict_ != Verdict::kNone || !turn_->batch().is_aborting()) return;
   if (std::exchange(cancel_timer_is_armed_, true)) return;
-  cancel_timer_.expires_after(kCancelGrace);
+  Nanoseconds grace = kCancelGrace;
+  if (is_version_2()) {
+    send_stops();
+    grace = std::max<Nanoseconds>(grace, program_->settings().grace);
+  }
+  cancel_timer_.expires_after(grace);
   cancel_timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     kProcessThread.assert_held();

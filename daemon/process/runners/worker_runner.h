@@ -68,6 +68,18 @@ class WorkerRunner final : public ProcessRunner {
   // These return false if nothing more is to be read from this process.
   bool take_answers(std::string_view bytes) LOCKSLEY_REQUIRES(kProcessThread);
   bool take_answer(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
+  // Of the oldest running job: its progress, or its note.
+  bool take_word(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
+  // worker_protocol: 2.
+  bool is_version_2() const LOCKSLEY_REQUIRES(kProcessThread) {
+    return program_->settings().worker_protocol == 2;
+  }
+  // A job has been answered.
+  void note_answer() LOCKSLEY_REQUIRES(kProcessThread);
+  // [job, status, output], or a word.
+  bool take_array(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
+  // Tells the process to stop its jobs.
+  void send_stops() LOCKSLEY_REQUIRES(kProcessThread);
   // All answers that have come are taken.
   void answers_taken(bool has_answered) LOCKSLEY_REQUIRES(kProcessThread);
   void turn_ended() LOCKSLEY_REQUIRES(kProcessThread);
@@ -99,6 +111,7 @@ class WorkerRunner final : public ProcessRunner {
 
   ProcessLane& lane_;
   LaneSlot& slot_;
+  const std::string where_;  // the jobs' worker, as is shown
   LaneHandler* handler_ = nullptr;
   std::unique_ptr<ExternalExecutor> turn_;  // null: no jobs
   Nanoseconds idle_since_{};

@@ -8,8 +8,11 @@
 #include <unordered_map>
 
 #include "daemon/server/accounts/account.h"
+#include "daemon/server/accounts/customer_terms.h"
 
 namespace locksley::daemon {
+
+struct Customer;
 
 // A user's side of the accounts: the owner of its batches and connections. There is a tenant for each name of a
 // user that was configured since the daemon started, or that a batch in the store has. It stays when the user
@@ -22,6 +25,10 @@ struct Tenant {
   const std::string name;
   std::uint32_t weight = 1;
   Account account;
+  // Of its customers (Customers).
+  CustomerTerms customer_terms;               // what one has of which nothing is said
+  std::uint64_t customers_with_settings = 0;  // how many
+  Customer* nameless = nullptr;               // the one of the empty name, once a batch has come
 };
 
 // All tenants, and the account of all together. Owned by the Registry; the I/O thread only. Nothing blocks. A
@@ -40,9 +47,12 @@ class Tenants {
   Tenant& of(std::string_view name) {
     if (Tenant* known = find(name)) return *known;
     Tenant& made = all_.emplace_back(static_cast<std::uint32_t>(all_.size()), name, account_of_all_);
+    made.customer_terms = customer_terms_;
     by_name_.emplace(made.name, &made);
     return made;
   }
+  // Of the customers of users that come from now on.
+  void set_customer_terms(const CustomerTerms& terms) { customer_terms_ = terms; }
   // Null if there is none of this name.
   Tenant* find(std::string_view name) const {
     const auto found = by_name_.find(name);
@@ -54,6 +64,7 @@ class Tenants {
 
  private:
   Account account_of_all_;
+  CustomerTerms customer_terms_;
   std::deque<Tenant> all_;  // never moves what is in it
   std::unordered_map<std::string_view, Tenant*> by_name_;
 };

@@ -42,6 +42,12 @@ void set_limit(Account& account, Resource resource, const config::Limit& limit) 
                     leaves_room ? Account::Kind::kLeavesRoom : Account::Kind::kFixed);
 }
 
+GroupLimits limits_of(const config::User& user) {
+  return {.weight = user.weight,
+          .slots = user.slots,
+          .start_interval = start_interval(user.rate.count, user.rate.period)};
+}
+
 void set_limits(Account& account, const config::User& user) {
   set_limit(account, Resource::kQueuedJobs, user.max_queued_jobs);
   set_limit(account, Resource::kQueuedBytes, user.max_queued_bytes);
@@ -110,7 +116,7 @@ std::string no_handler_permission_error(const User& user, std::string_view handl
 Users::Users(Tenants& tenants)
     : tenants_(tenants), everybody_(std::make_shared<const User>(tenants.of(BatchOptions{}.tenant))) {}
 
-std::vector<std::pair<std::string, std::uint32_t>> Users::replace(
+std::vector<std::pair<std::string, GroupLimits>> Users::replace(
     const std::map<std::string, config::User>& users) {
   by_name_.clear();
   by_certificate_.clear();
@@ -120,7 +126,7 @@ std::vector<std::pair<std::string, std::uint32_t>> Users::replace(
     set_limits(tenant.account, config::User{});
     tenant.account.results().set_limit(Account::kNoLimit);
   }
-  std::map<std::string, std::uint32_t> weights;
+  std::map<std::string, GroupLimits> limits;
   for (const auto& [name, user] : users) {
     Tenant& tenant = tenants_.of(name);
     tenant.weight = user.weight;
@@ -129,17 +135,18 @@ std::vector<std::pair<std::string, std::uint32_t>> Users::replace(
     const auto made = std::make_shared<const User>(tenant, user);
     by_name_.emplace(name, made);
     if (!user.certificate.empty()) by_certificate_.emplace(user.certificate, made);
-    if (user.weight != 1) weights.emplace(name, user.weight);
+    const GroupLimits own = limits_of(user);
+    if (own != GroupLimits{}) limits.emplace(name, own);
   }
-  std::vector<std::pair<std::string, std::uint32_t>> changed;
-  for (const auto& [name, weight] : weights_) {
-    if (!weights.contains(name)) changed.emplace_back(name, 1);
+  std::vector<std::pair<std::string, GroupLimits>> changed;
+  for (const auto& [name, before] : limits_) {
+    if (!limits.contains(name)) changed.emplace_back(name, GroupLimits{});
   }
-  for (const auto& [name, weight] : weights) {
-    const auto before = weights_.find(name);
-    if (before == weights_.end() || before->second != weight) changed.emplace_back(name, weight);
+  for (const auto& [name, own] : limits) {
+    const auto before = limits_.find(name);
+    if (before == limits_.end() || before->second != own) changed.emplace_back(name, own);
   }
-  weights_ = std::move(weights);
+  limits_ = std::move(limits);
   return changed;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "core/ring/group_limits.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/server/accounts/tenants.h"
 #include "proto/command_table.h"
@@ -78,9 +79,9 @@ class Users {
   Users(const Users&) = delete;
   Users& operator=(const Users&) = delete;
 
-  // Puts these users and their quotas in force. Returns the tenants whose weight has changed, with the new
-  // weight.
-  std::vector<std::pair<std::string, std::uint32_t>> replace(const std::map<std::string, config::User>& users)
+  // Puts these users and their quotas in force. Returns the tenants whose weight, slots or rate have changed, with
+  // what they have now.
+  std::vector<std::pair<std::string, GroupLimits>> replace(const std::map<std::string, config::User>& users)
       LOCKSLEY_REQUIRES(kIoThread);
 
   // If not, no client has to log in, and the user of every connection is everybody().
@@ -94,17 +95,15 @@ class Users {
   // The same user as it is now; null if it was removed.
   UserRef as_it_is_now(const User& user) const LOCKSLEY_REQUIRES(kIoThread);
 
-  // The weights of the tenants whose weight is not 1.
-  const std::map<std::string, std::uint32_t>& weights() const LOCKSLEY_REQUIRES(kIoThread) {
-    return weights_;
-  }
+  // Of the tenants that have not the weight 1 and no limits.
+  const std::map<std::string, GroupLimits>& limits() const LOCKSLEY_REQUIRES(kIoThread) { return limits_; }
 
  private:
   Tenants& tenants_;
   const UserRef everybody_;
   std::map<std::string, UserRef, std::less<>> by_name_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::map<std::string, UserRef, std::less<>> by_certificate_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::map<std::string, std::uint32_t> weights_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::map<std::string, GroupLimits> limits_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

@@ -44,27 +44,30 @@ bool is_evictable(Resource resource) {
 
 }  // namespace
 
-Admission::Reservation::Reservation(Admission& admission, Tenant& tenant, const Registry::Charge& charge,
+Admission::Reservation::Reservation(Admission& admission, Customer& customer, const Registry::Charge& charge,
                                     std::uint64_t stored_bytes, bool keeps_payloads_in_memory)
     : admission_(&admission),
-      tenant_(&tenant),
+      customer_(&admission.registry_.customers().use_again(customer)),
       charge_(charge),
       stored_bytes_(stored_bytes),
       keeps_payloads_in_memory_(keeps_payloads_in_memory) {
-  admission_->registry_.charge(*tenant_, charge_);
-  admission_->retention_.reserve(*tenant_, stored_bytes_);
+  admission_->registry_.charge(*customer_, charge_);
+  admission_->retention_.reserve(*customer_->tenant, stored_bytes_);
 }
 
 void Admission::Reservation::commit(BatchRecord& record) {
   Admission& admission = *std::exchange(admission_, nullptr);
   admission.registry_.assign(record, charge_);
   admission.retention_.assign(record, stored_bytes_);
-  admission.retention_.evict(tenant_);
+  Tenant* const tenant = customer_->tenant;
+  admission.registry_.customers().drop(*customer_);
+  admission.retention_.evict(tenant);
 }
 
 void Admission::refund(Reservation& reservation) {
-  registry_.refund(*reservation.tenant_, reservation.charge_);
-  retention_.release(*reservation.tenant_, reservation.stored_bytes_);
+  registry_.refund(*reservation.customer_, reservation.charge_);
+  retention_.release(*reservation.customer_->tenant, reservation.stored_bytes_);
+  registry_.customers().drop(*reservation.customer_);
 }
 
 Admission::Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
@@ -78,12 +81,14 @@ Admission::Admission(const config::Config& config, Registry& registry, Retention
 
 std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, const Account& full,
                                                           Resource resource) {
-  const std::string limit = full.key(resource);
+  const bool is_customers = &full == demand.customer.account.get();
+  const std::string limit = is_customers ? demand.customer.key_of_max_jobs() : full.key(resource);
   const std::uint64_t most =
       is_evictable(resource) ? retention_.most_now(full, resource) : full.most_now(resource);
   if (full_lines_.open(now())) {
     LogLine("queue full")
-        .with("tenant", demand.tenant.name)
+        .with("tenant", demand.tenant().name)
+        .with("customer", demand.customer.name)
         .with("handler", demand.handler)
         .with("limit", limit)
         .with("most", most)
@@ -94,8 +99,9 @@ std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, 
   if (most < full.limit(resource)) {
     text += fmt::format(" now, as much as all others have left of {}", full.parent()->key(resource));
   }
-  return std::unexpected(
-      fmt::format("{}, and {} are in use: nothing was accepted, try again", text, full.used(resource)));
+  return std::unexpected(fmt::format(
+      "{}, and {} are in use: nothing was accepted, try again{}", text, full.used(resource),
+      is_customers ? " when jobs of the customer have ended, or raise the limit (CUSTOMER SET)" : ""));
 }
 
 Admission::Admitted Admission::reserve(const Demand& demand) {
@@ -107,9 +113,9 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
   if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
   const std::uint64_t bytes = bytes_of(demand);
   // A pattern is always in memory.
-  const bool keeps_in_memory = demand.range != nullptr || demand.tenant.account.first_without_room(
+  const bool keeps_in_memory = demand.range != nullptr || demand.tenant().account.first_without_room(
                                                               Resource::kQueuedBytes, bytes) == nullptr;
-  return Reservation(*this, demand.tenant,
+  return Reservation(*this, demand.customer,
                      {.jobs = demand.new_jobs,
                       .batches = demand.new_batches,
                       .payload_bytes = bytes,
@@ -120,7 +126,8 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
 
 Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t jobs) {
   if (is_draining_) return std::unexpected("DRAINING the daemon is shutting down: no job was queued again");
-  const Demand demand{.tenant = registry_.tenant_of(record),
+  const CustomerUse customer(registry_.customers(), registry_.tenant_of(record), record.options().customer);
+  const Demand demand{.customer = *customer,
                       .handler = record.handler().name(),
                       .new_batches = jobs == 0 || record.is_active ? 0U : 1U,
                       .batch_jobs = 0,
@@ -133,7 +140,7 @@ Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t 
   if (auto fit = check(demand, Resource::kBatches, demand.new_batches, "batches:"); !fit) {
     return std::unexpected(std::move(fit.error()));
   }
-  return Reservation(*this, demand.tenant, {.jobs = jobs, .batches = demand.new_batches}, 0, true);
+  return Reservation(*this, demand.customer, {.jobs = jobs, .batches = demand.new_batches}, 0, true);
 }
 
 Admission::Checked Admission::check_sizes(const Demand& demand) const {
@@ -177,7 +184,7 @@ Admission::Checked Admission::check_room(const Demand& demand) {
     if (auto fit = check(demand, rule.resource, rule.more, rule.what); !fit) return fit;
   }
   if (!demand.awaits_results) return {};
-  const Account& account = demand.tenant.account;
+  const Account& account = demand.tenant().account;
   if (account.results().is_full()) return std::unexpected(results_at_limit(account));
   return {};
 }
@@ -187,7 +194,11 @@ Admission::Checked Admission::check(const Demand& demand, Resource resource, std
   if (more == 0) return {};
   const Account* full = first_without_room(demand, resource, more);
   if (full == nullptr) return {};
-  if (more > full->limit(resource)) return too_big(what, more, full->key(resource), full->limit(resource));
+  if (more > full->limit(resource)) {
+    const bool is_customers = full == demand.customer.account.get();
+    return too_big(what, more, is_customers ? demand.customer.key_of_max_jobs() : full->key(resource),
+                   full->limit(resource));
+  }
   // What STATUS shows as ended may be in the queue of news yet.
   news_.apply_pending();
   full = first_without_room(demand, resource, more);
@@ -198,9 +209,9 @@ Admission::Checked Admission::check(const Demand& demand, Resource resource, std
 const Account* Admission::first_without_room(const Demand& demand, Resource resource,
                                              std::uint64_t more) const {
   if (is_evictable(resource)) {
-    return retention_.first_without_room(demand.tenant, resource, more);
+    return retention_.first_without_room(demand.tenant(), resource, more);
   }
-  return demand.tenant.account.first_without_room(resource, more);
+  return demand.customer.account->first_without_room(resource, more);
 }
 
 }  // namespace locksley::daemon

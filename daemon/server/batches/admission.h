@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/rate_gate.h"
+#include "daemon/server/accounts/customers.h"
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
@@ -46,7 +47,7 @@ class Admission {
    public:
     Reservation(Reservation&& other) noexcept
         : admission_(std::exchange(other.admission_, nullptr)),
-          tenant_(other.tenant_),
+          customer_(other.customer_),
           charge_(other.charge_),
           stored_bytes_(other.stored_bytes_),
           keeps_payloads_in_memory_(other.keeps_payloads_in_memory_) {}
@@ -63,11 +64,11 @@ class Admission {
 
    private:
     friend class Admission;
-    Reservation(Admission& admission, Tenant& tenant, const Registry::Charge& charge,
+    Reservation(Admission& admission, Customer& customer, const Registry::Charge& charge,
                 std::uint64_t stored_bytes, bool keeps_payloads_in_memory);
 
     Admission* admission_;  // null: committed, or moved from
-    Tenant* tenant_;
+    Customer* customer_;    // which it uses
     Registry::Charge charge_;
     std::uint64_t stored_bytes_;
     bool keeps_payloads_in_memory_;
@@ -79,9 +80,9 @@ class Admission {
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  // What is to be admitted.
+  // What is to be admitted. The caller uses the customer.
   struct Demand {
-    Tenant& tenant;
+    Customer& customer;
     std::string_view handler;
     std::uint64_t new_batches;  // 0 for ADD and RETRY
     std::uint64_t batch_jobs;   // of the batch, with those that are new
@@ -91,6 +92,8 @@ class Admission {
     const proto::RangeSource* range = nullptr;  // whose numbers are the payloads; null: none
     std::uint64_t record_bytes = 0;             // of the batch, if it is new
     bool awaits_results = false;                // RUN: its results stay until all its jobs have ended
+
+    Tenant& tenant() const { return *customer.tenant; }
   };
   // For SUBMIT, RUN, OPEN and ADD.
   Admitted reserve(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);

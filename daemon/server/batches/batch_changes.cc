@@ -55,6 +55,11 @@ void BatchChanges::set_weight(BatchRecord& record, std::uint32_t weight) {
   stored_.write_changes(record);
 }
 
+void BatchChanges::set_slots(BatchRecord& record, std::uint32_t slots) {
+  record.lane->set_slots(record, slots);
+  stored_.write_changes(record);
+}
+
 void BatchChanges::pause(BatchRecord& record) {
   record.lane->pause(record);
   stored_.write_changes(record);

@@ -39,6 +39,8 @@ class BatchChanges {
     cancel(record, "deadline passed", RunningJobs::kGoOn);
   }
   void set_weight(BatchRecord& record, std::uint32_t weight) LOCKSLEY_REQUIRES(kIoThread);
+  // 0: no bound.
+  void set_slots(BatchRecord& record, std::uint32_t slots) LOCKSLEY_REQUIRES(kIoThread);
   void pause(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void resume(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // No more jobs will be added. Returns how many there are.

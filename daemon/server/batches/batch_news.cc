@@ -34,9 +34,9 @@ void tell_read(asio::io_context& io, std::shared_ptr<BatchRecord> record, std::s
 
 BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
 
-void BatchRecord::wake_readers() {
+void BatchRecord::wake_all(std::uint64_t row) {
   for (const Waiter& waiter : waiters.all) {
-    if (waiter.row == kReadRows) waiter.who->wakeup.wake();
+    if (waiter.row == row) waiter.who->wakeup.wake();
   }
 }
 
@@ -81,7 +81,8 @@ void BatchNews::take_changes() {
 void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at) {
   const bool is_over = status.finished_at != 0;
   if (record.is_stored() && record.is_active) {
-    if (is_over && status.failed == 0) record.stored.payload_bytes = 0;
+    const bool frees_payloads = status.failed == 0 && record.stored.parts != PayloadParts::kInRow;
+    if (is_over && frees_payloads) record.stored.payload_bytes = 0;
     parts_.retention.update(record, status.result_bytes);
     if (is_over) {
       // Its last step was put before its status said so.
@@ -100,6 +101,11 @@ void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at
 
 void BatchNews::publish(BatchRecord& record, const BatchStatus& status, Instant at) {
   const bool is_over = status.finished_at != 0;
+  if (status.started_at != 0) {
+    const bool has_work = !status.paused && status.queued + status.running != 0;
+    record.rate.update(at, status.ok + status.failed,
+                       has_work ? RateMeter::Work::kSome : RateMeter::Work::kNone);
+  }
   if (status.started_at != 0 && !std::exchange(record.published.started, true)) {
     parts_.events.publish(record, EventKind::kStarted, status);
     record.published.progress = at;

@@ -61,6 +61,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
       changes_(stored_, aside_, log_),
       streams_(registry_),
       dependencies_(registry_, stored_, changes_, slices),
+      customers_(config, registry_, retention_, store),
       handler_batches_(registry_, handlers),
       timer_(io, slices, registry_,
              {.act =
@@ -171,6 +172,7 @@ void Batches::limits_changed() {
 
 std::expected<void, std::string> Batches::restore_all() {
   if (store_ == nullptr) return {};
+  if (auto customers = customers_.restore(); !customers) return customers;
   auto restored = stored_.restore(
       [this](StoredBatch stored) {
         kIoThread.assert_held();
@@ -187,6 +189,20 @@ std::expected<void, std::string> Batches::restore_all() {
   if (restored) retention_.limits_changed();
   timer_.arm();
   return restored;
+}
+
+std::shared_ptr<const FoundJob> Batches::find_job(const std::shared_ptr<BatchRecord>& record,
+                                                  std::uint64_t index, std::uint64_t most_rows,
+                                                  std::function<void(const FoundJob&)> on_found) {
+  const Reader::User owner = registry_.tenant_of(*record).number;
+  const bool is_in_store = record->is_stored() && !record->stored.is_rejected;
+  JobDemand demand{.index = index, .most_rows = most_rows};
+  if (is_in_store && !record->payloads().in_memory(index))
+    demand.payloads = store_->payloads(record->sequence);
+  const auto post = [this, owner](Reader::Task task) {
+    store_ != nullptr ? store_->read(std::move(task), owner) : aside_.post(std::move(task), owner);
+  };
+  return JobSearch::begin(io_, post, record, demand, std::move(on_found));
 }
 
 BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {

@@ -16,9 +16,11 @@
 #include "daemon/server/batches/admission.h"
 #include "daemon/server/batches/batch_changes.h"
 #include "daemon/server/batches/batch_news.h"
+#include "daemon/server/batches/customer_changes.h"
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/server/batches/handler_batches.h"
 #include "daemon/server/batches/intake.h"
+#include "daemon/server/batches/job_search.h"
 #include "daemon/server/batches/restored_times.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/records/lookup.h"
@@ -105,8 +107,10 @@ class Batches {
 
   // ---- Batches change, and leave ----
 
-  // cancel(), close(), set_weight(), pause(), resume().
+  // cancel(), close(), set_weight(), set_slots(), pause(), resume().
   BatchChanges& changes() { return changes_; }
+  // CUSTOMER SET, CUSTOMER DEL.
+  CustomerChanges& customers() { return customers_; }
   // All its failed jobs, or those that are asked for, are queued again; returns how many. A batch that is over goes on by
   // it. 0 if it was cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if a round is given
   // and is not its BatchStatus::retry_rounds. Where must_read_failures(), these are read first.
@@ -159,6 +163,14 @@ class Batches {
     return news_.read_rows(std::move(record), demand, std::move(on_read));
   }
 
+  // Looks for the result of one job, and for its payload if that is not in memory and may be wanted. `most_rows`: as in
+  // JobDemand.
+  // `on_found` is called when it is done, if it is not empty.
+  std::shared_ptr<const FoundJob> find_job(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
+                                           std::uint64_t most_rows,
+                                           std::function<void(const FoundJob&)> on_found = {})
+      LOCKSLEY_REQUIRES(kIoThread);
+
   // ---- Results are discarded ----
 
   // Where the row lies, if it is in the store alone: for discard_rows().
@@ -203,6 +215,7 @@ class Batches {
   BatchChanges changes_;
   Streams streams_;
   Dependencies dependencies_;
+  CustomerChanges customers_;
   HandlerBatches handler_batches_;
   DueTimer timer_;
   BatchNews news_;

@@ -17,14 +17,19 @@ void DueTimer::arm() {
     timer_.cancel();
     return;
   }
+  if (next <= now()) return take_soon();
   timer_.expires_at(next);
   timer_.async_wait([this](const asio::error_code& error) {
     kIoThread.assert_held();
-    if (error || std::exchange(is_taking_, true)) return;
-    slices_.add([this](Instant until) {
-      kIoThread.assert_held();
-      return take_due(until);
-    });
+    if (!error) take_soon();
+  });
+}
+
+void DueTimer::take_soon() {
+  if (std::exchange(is_taking_, true)) return;
+  slices_.add([this](Instant until) {
+    kIoThread.assert_held();
+    return take_due(until);
   });
 }
 

@@ -34,6 +34,7 @@ class DueTimer {
 
  private:
   Instant next_due() LOCKSLEY_REQUIRES(kIoThread);
+  void take_soon() LOCKSLEY_REQUIRES(kIoThread);
   // Does what is due until about `until`. True if nothing is due any more.
   bool take_due(Instant until) LOCKSLEY_REQUIRES(kIoThread);
 

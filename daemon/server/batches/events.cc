@@ -34,6 +34,7 @@ std::string event_json(const BatchRecord& record, EventKind kind, const BatchSta
       {"name", record.options().name},
       {"handler", record.handler().name()},
       {"tenant", record.options().tenant},
+      {"customer", record.options().customer},
       {"state", to_string(status.state)},
       {"jobs", status.jobs},
       {"queued", status.queued},

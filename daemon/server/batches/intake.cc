@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/base/log_line.h"
+#include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/restored_times.h"
@@ -24,22 +25,24 @@ namespace {
 using Origin = BatchRecord::Origin;
 
 // The handler's values where the command gives none.
-BatchOptions options_of(const User& by, const proto::BatchOptions& options,
+BatchOptions options_of(const Customer& customer, const proto::BatchOptions& options,
                         const HandlerDirectory::Entry& entry, std::string id) {
   BatchOptions result;
-  result.tenant = by.name();
+  result.tenant = customer.tenant->name;
   result.timeout = entry.timeout;
   result.retries = entry.retries;
   result.gate = entry.gate;
   assign_options(options, result);
   result.id = std::move(id);
-  result.results = &by.tenant().account.results();
+  result.customer = customer.name;  // the option may say whose it is
+  result.results = &customer.tenant->account.results();
   return result;
 }
 
 std::uint64_t record_bytes(const proto::BatchOptions& options) {
-  return Registry::record_bytes(options.id.size() + options.name.size() + options.trace.size(),
-                                options.after.size());
+  return Registry::record_bytes(
+      options.id.size() + options.name.size() + options.customer.size() + options.trace.size(),
+      options.after.size());
 }
 
 std::unexpected<std::string> closed(const BatchRecord& record) {
@@ -71,8 +74,8 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
                                                  std::unique_ptr<BatchPayloads> payloads,
                                                  PayloadParts parts) {
   const bool id_is_chosen = !batch.options.id.empty();
-  BatchOptions options = options_of(batch.by, batch.options, batch.entry,
-                                    id_is_chosen ? batch.options.id : new_id(batch.by.tenant()));
+  BatchOptions options = options_of(batch.customer, batch.options, batch.entry,
+                                    id_is_chosen ? batch.options.id : new_id(*batch.customer.tenant));
   // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
   // A reply that is too large is TOOBIG. Of other batches an output that no reply has room for could never be
   // read: its job ends in an error.
@@ -118,12 +121,14 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   const auto entry = usable_handler(parts_.handlers, by, command.handler);
   if (!entry) return std::unexpected(entry.error());
   const auto* range = std::get_if<proto::RangeSource>(&command.source);
+  const auto named = customer_named(parts_.registry.tenants(), by, command.options.customer);
+  if (!named) return refuse(command.handler, named.error());
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
 
   if (!command.options.id.empty()) {
     // Before anything that may have changed since the first time: a repetition finds what it made.
-    const auto found = find_own_batch(parts_.registry, by.tenant(), command.options.id);
+    const auto found = find_own_batch(parts_.registry, *named->tenant, command.options.id);
     if (!found) return refuse(command.handler, found.error());
     if (BatchRecord* known = *found) {
       // A RUN is never a repetition: it runs its jobs each time.
@@ -136,7 +141,8 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
     }
   }
   const bool is_stored = parts_.store != nullptr && origin != Origin::kRun && !command.options.ephemeral;
-  auto reservation = parts_.admission.reserve({.tenant = by.tenant(),
+  const CustomerUse customer(parts_.registry.customers(), *named->tenant, named->name);
+  auto reservation = parts_.admission.reserve({.customer = *customer,
                                                .handler = command.handler,
                                                .new_batches = 1,
                                                .batch_jobs = jobs,
@@ -152,7 +158,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
 
   const bool is_due = !condition->is_immediate() || command.options.retries.value_or((*entry)->retries) != 0;
   const bool has_no_sequence = origin == Origin::kRun && !is_due && (*entry)->is_built_in();
-  const NewBatch batch{.by = by,
+  const NewBatch batch{.customer = *customer,
                        .options = command.options,
                        .entry = **entry,
                        .origin = origin,
@@ -171,8 +177,10 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
 Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command, std::uint64_t connection) {
   const auto entry = usable_handler(parts_.handlers, by, command.handler);
   if (!entry) return std::unexpected(entry.error());
+  const auto named = customer_named(parts_.registry.tenants(), by, command.options.customer);
+  if (!named) return refuse(command.handler, named.error());
   if (!command.options.id.empty()) {
-    const auto found = find_own_batch(parts_.registry, by.tenant(), command.options.id);
+    const auto found = find_own_batch(parts_.registry, *named->tenant, command.options.id);
     if (!found) return refuse(command.handler, found.error());
     if (BatchRecord* known = *found) {
       // An OPEN whose reply was lost; once there are jobs, it is not known whose they are.
@@ -181,7 +189,8 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
     }
   }
   const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
-  auto reservation = parts_.admission.reserve({.tenant = by.tenant(),
+  const CustomerUse customer(parts_.registry.customers(), *named->tenant, named->name);
+  auto reservation = parts_.admission.reserve({.customer = *customer,
                                                .handler = command.handler,
                                                .new_batches = 1,
                                                .batch_jobs = 0,
@@ -193,7 +202,7 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   auto condition = parts_.dependencies.resolve(by, command.options);
   if (!condition) return refuse(command.handler, std::move(condition.error()));
 
-  const NewBatch batch{.by = by,
+  const NewBatch batch{.customer = *customer,
                        .options = command.options,
                        .entry = **entry,
                        .origin = Origin::kOpen,
@@ -261,7 +270,9 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, p
   }
   if (!is_open && !parts_.admission.is_draining()) return closed(record);
   if (at && *at != there) return std::unexpected(fmt::format("OFFSET the batch has {} jobs", there));
-  auto reservation = parts_.admission.reserve({.tenant = parts_.registry.tenant_of(record),
+  const CustomerUse customer(parts_.registry.customers(), parts_.registry.tenant_of(record),
+                             record.options().customer);
+  auto reservation = parts_.admission.reserve({.customer = *customer,
                                                .handler = record.handler().name(),
                                                .new_batches = 0,
                                                .batch_jobs = there + added,
@@ -301,9 +312,9 @@ void Intake::restore(StoredBatch stored) {
   const auto record = parts_.stored.record_of(stored);
   registry.add(record);
   const BatchOptions& options = record->options();
-  registry.count_record(*record,
-                        Registry::record_bytes(options.id.size() + options.name.size() + options.trace.size(),
-                                               row.after.size()));
+  registry.count_record(*record, Registry::record_bytes(options.id.size() + options.name.size() +
+                                                            options.customer.size() + options.trace.size(),
+                                                        row.after.size()));
   parts_.retention.update(*record, record->status().result_bytes);
   const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);

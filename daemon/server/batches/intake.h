@@ -13,6 +13,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
 #include "daemon/metrics/server_stats.h"
+#include "daemon/server/accounts/customers.h"
 #include "daemon/server/batches/admission.h"
 #include "daemon/server/batches/batch_changes.h"
 #include "daemon/server/batches/dependencies.h"
@@ -43,7 +44,7 @@ struct StoredBatch;
 
 // The way in: makes a batch, or more jobs of one, out of a command, whole or not at all.
 //
-// The steps of each: the handler is found; a repetition of a known id is answered with the batch that there
+// The steps of each: the handler and the customer are found; a repetition of a known id is answered with the batch that there
 // is; Admission reserves; the start condition is resolved; the record is made; the reservation is committed;
 // the record enters the registry, and the store or the lane. Everything before the record may refuse, and
 // leaves no trace.
@@ -116,7 +117,7 @@ class Intake {
   Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
   // What both SUBMIT and OPEN ask for, and the record that it leads to.
   struct NewBatch {
-    const User& by;
+    const Customer& customer;
     const proto::BatchOptions& options;
     const HandlerDirectory::Entry& entry;
     BatchRecord::Origin origin;

@@ -114,6 +114,7 @@ void Retention::results_discarded(BatchRecord& record, std::uint64_t result_byte
   }
   RetainedBatch* const retired = registry_.retained().find(record.sequence);
   if (retired == nullptr) return;
+  retired->may_have_changes = true;
   const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
   if (bytes >= retired->stored_bytes) return;
   const std::uint64_t freed = retired->stored_bytes - bytes;
@@ -337,7 +338,9 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
                               .parts = record.stored.parts,
                               .has_one_step = status.steps == 1,
                               .may_have_failed_rows = status.failed > kFailedRangesInRow,
-                              .may_have_marks = may_have_marks(status)};
+                              .may_have_marks = may_have_marks(status),
+                              .may_have_changes = record.stored.has_changes,
+                              .has_results_inside = has_results_inside(status)};
   const std::uint64_t memory = record.memory_bytes();
   record.refund_results();
   free_aside(aside_, std::move(held), memory);
@@ -353,7 +356,9 @@ std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency 
                                  .parts = forgotten->parts,
                                  .has_one_step = forgotten->has_one_step,
                                  .may_have_failed_rows = forgotten->may_have_failed_rows,
-                                 .may_have_marks = forgotten->may_have_marks},
+                                 .may_have_marks = forgotten->may_have_marks,
+                                 .may_have_changes = forgotten->may_have_changes,
+                                 .has_results_inside = forgotten->has_results_inside},
                      urgency);
 }
 

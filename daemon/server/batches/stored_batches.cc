@@ -70,6 +70,7 @@ void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads pay
   record.stored.payload_bytes += payloads->payload_bytes();
   parts_.retention.update(record, record.status().result_bytes);
   unsettled_bytes_ += unsettled_bytes;
+  record.stored.has_changes = true;
   record.stored.ticket = parts_.store->put(
       AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record)}, Urgency::kAwaited);
   unsettled_.push_back({.ticket = record.stored.ticket,
@@ -100,7 +101,9 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
                  .is_released = record.waits.were_any && record.waits.open == 0,
                  .satisfied = {},
                  .discarded_rows = status.discarded,
-                 .discarded_bytes = status.discarded_bytes};
+                 .discarded_bytes = status.discarded_bytes,
+                 .slots = std::nullopt};
+  if (status.slots != record.options().slots) row.slots = status.slots;
   if (record.waits.open != 0) {
     for (std::size_t i = 0; i < record.waits.all.size(); ++i) {
       if (record.waits.all[i].is_satisfied) row.set_satisfied(i);
@@ -111,25 +114,31 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
 
 void StoredBatches::write_changes(BatchRecord& record) {
   if (!record.is_stored()) return;
+  record.stored.has_changes = true;
   record.stored.ticket =
       parts_.store->put(ChangeBatch{record.sequence, changes_of(record)}, Urgency::kAwaited);
 }
 
 void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
+  record.stored.has_changes = true;
+  const BatchStatus status = record.status();
+  // Of a batch that was loaded it is not known.
+  const bool may_be_inside = status.finished_at != 0 && (status.steps == 0 || has_results_inside(status));
   const Ticket ticket = parts_.store->put(ChangeBatch{.sequence = record.sequence,
                                                       .changes = changes_of(record),
                                                       .freed_rows = freed,
-                                                      .may_have_marks = may_have_marks(record.status())},
+                                                      .may_have_marks = may_have_marks(status),
+                                                      .may_have_results_inside = may_be_inside},
                                           Urgency::kWithNext);
   // It is not retired before the store has this; if it was retired already, load() adds it.
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;
-  const BatchStatus status = record.status();
   discarded_[record.sequence] = {ticket, status.discarded, status.discarded_bytes};
 }
 
 void StoredBatches::write_restored(BatchRecord& record, bool trims_payloads) {
+  record.stored.has_changes = true;
   record.stored.ticket = parts_.store->put(
       ChangeBatch{
           .sequence = record.sequence, .changes = changes_of(record), .trims_payloads = trims_payloads},
@@ -250,10 +259,12 @@ void StoredBatches::index_finished(const StoredBatch& stored) {
        .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes -
                        std::min(stored.history.result_bytes, stored.history.discarded_bytes),
        .tenant = tenant.number,
-       .parts = PayloadParts::kUnknown,
-       .has_one_step = false,
+       .parts = stored.parts,
+       .has_one_step = stored.has_results_inside,
        .may_have_failed_rows = stored.history.totals.failed() > kFailedRangesInRow,
-       .may_have_marks = true});
+       .may_have_marks = !stored.has_results_inside,
+       .may_have_changes = stored.has_changes,
+       .has_results_inside = stored.has_results_inside});
 }
 
 const HandlerDirectory::Entry& StoredBatches::entry_for(const std::string& handler) {
@@ -288,7 +299,7 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   std::shared_ptr<BatchRecord> record(
       new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &parts_.observer,
                       entry.lane, row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit,
-                      sequence, parts_.store->journal(sequence)));
+                      sequence, parts_.store->journal(sequence, stored.parts)));
   record->restore(history);
   if (entry.is_held) record->set_hold(Hold::kHandler);
   record->terms.id_is_chosen = row.id_is_chosen;
@@ -298,6 +309,8 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   record->terms.has_no_deadline = stored.changes.has_no_deadline;
   record->terms.stop_reason = history.stop_reason;
   record->stored.payload_bytes = stored.payload_bytes;
+  record->stored.parts = stored.parts;
+  record->stored.has_changes = true;  // soon, if it goes on
   record->waits.were_any = !row.after.empty();
   record->published.accepted = true;
   return record;

@@ -25,21 +25,28 @@ std::string in_capitals(std::string name) {
   return name;
 }
 
+bool is_about_customer(SubcommandId id) {
+  return id == SubcommandId::kCustomerSet || id == SubcommandId::kCustomerDel;
+}
+
 // The subcommand, if it changes something.
 const proto::SubcommandSpec* changing_subcommand(const proto::Command& command, CommandId id) {
   if (command.arguments.size() < 2) return nullptr;
   const proto::SubcommandSpec* const found = proto::find_subcommand(id, command.arguments[1]);
   if (found == nullptr) return nullptr;
   const bool changes = found->id == SubcommandId::kConfigSet || found->id == SubcommandId::kConfigReload ||
-                       found->id == SubcommandId::kClientKill || found->id == SubcommandId::kHandlerRestart;
+                       found->id == SubcommandId::kClientKill || found->id == SubcommandId::kHandlerRestart ||
+                       is_about_customer(found->id);
   return changes ? found : nullptr;
 }
 
 // Whether a word may be written out: it looks like a key, so it is no value that came to the wrong place.
 bool looks_like_key(std::string_view word) {
-  constexpr std::array<std::string_view, 13> kSections{
-      "listen", "http",     "pool",  "scheduling", "limits",  "store",   "log",
-      "lanes",  "handlers", "users", "metrics",    "process", "shutdown"};
+  constexpr std::array<std::string_view, 14> kSections{
+      "customers",
+
+      "listen",    "http",     "pool",  "scheduling", "limits",  "store",   "log",
+      "lanes",     "handlers", "users", "metrics",    "process", "shutdown"};
   const bool is_plain = std::ranges::all_of(word, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
   });
@@ -64,8 +71,8 @@ bool names_a_batch(CommandId id) {
 
 void begin_audit_line(Session& session, const proto::Command& command, const proto::CommandSpec& spec) {
   const bool may_change = (spec.flags & proto::kWrite) != 0;
-  const bool has_changing_subcommand =
-      spec.id == CommandId::kConfig || spec.id == CommandId::kClient || spec.id == CommandId::kHandler;
+  const bool has_changing_subcommand = spec.id == CommandId::kConfig || spec.id == CommandId::kClient ||
+                                       spec.id == CommandId::kHandler || spec.id == CommandId::kCustomer;
   if ((!may_change && !has_changing_subcommand) || !session.is_logged_in()) return;
   const proto::SubcommandSpec* const subcommand =
       may_change ? nullptr : changing_subcommand(command, spec.id);
@@ -81,6 +88,8 @@ void begin_audit_line(Session& session, const proto::Command& command, const pro
     entry->keys = keys_of(arguments);
   } else if (subcommand != nullptr && subcommand->id == SubcommandId::kHandlerRestart) {
     if (arguments.size() > 2) entry->handler = arguments[2].substr(0, LogLine::kMostValueBytes);
+  } else if (subcommand != nullptr && is_about_customer(subcommand->id)) {
+    if (arguments.size() > 2) entry->customer = arguments[2].substr(0, LogLine::kMostValueBytes);
   } else if (subcommand == nullptr && arguments.size() > 1 && names_a_batch(spec.id)) {
     entry->batch = arguments[1].substr(0, LogLine::kMostValueBytes);
   }

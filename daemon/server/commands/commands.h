@@ -59,11 +59,19 @@ Coroutine<void> wait_command(Session& session, proto::Command command) LOCKSLEY_
 Coroutine<void> results_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 void list_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
+// commands_jobs.cc
+Coroutine<void> job_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> log_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> running_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+
 // commands_inspect.cc
 void explain_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void handlers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void tenants_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void workers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+
+// commands_customer.cc
+void customer_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_control.cc
 void cancel_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
@@ -72,6 +80,7 @@ void handler_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRE
 void forget_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void pause_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void resume_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void slots_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void weight_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_transaction.cc

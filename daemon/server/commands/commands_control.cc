@@ -102,6 +102,13 @@ void weight_command(Session& session, proto::Command& command) {
   if (changed.record != nullptr) reply_ok(session, *changed.record);
 }
 
+void slots_command(Session& session, proto::Command& command) {
+  const auto parsed = proto::parse_slots(command.arguments);
+  if (!parsed) return session.fail(parsed.error());
+  const Changed changed = change(session, command.arguments[1], Control::kSlots, {.slots = parsed->slots});
+  if (changed.record != nullptr) reply_ok(session, *changed.record);
+}
+
 void pause_command(Session& session, proto::Command& command) {
   const Changed changed = change(session, command.arguments[1], Control::kPause);
   if (changed.record != nullptr) reply_ok(session, *changed.record);

@@ -3,41 +3,12 @@
 #include <ranges>
 
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/commands/members.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/inspection.h"
 #include "daemon/server/state/server_state.h"
 
 namespace locksley::daemon {
-
-namespace {
-
-// Puts members into a map.
-class Members {
- public:
-  explicit Members(proto::ReplyWriter& reply) : reply_(reply) {}
-
-  void operator()(std::string_view key, std::string_view value) const {
-    reply_.bulk(key);
-    reply_.bulk(value);
-  }
-  void operator()(std::string_view key, std::uint64_t value) const {
-    (*this)(key, static_cast<std::int64_t>(value));
-  }
-  void operator()(std::string_view key, std::int64_t value) const {
-    reply_.bulk(key);
-    reply_.integer(value);
-  }
-  void operator()(std::string_view key, bool value) const { (*this)(key, static_cast<std::int64_t>(value)); }
-  void operator()(std::string_view key, double value) const {
-    reply_.bulk(key);
-    reply_.real(rounded(value));
-  }
-
- private:
-  proto::ReplyWriter& reply_;
-};
-
-}  // namespace
 
 void explain_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/base/time.h"
+#include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/commands/batch_replies.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/records/listing.h"
@@ -216,8 +217,20 @@ void list_command(Session& session, proto::Command& command) {
                                    parsed->state == to_string(BatchState::kQueued) ||
                                    parsed->state == to_string(BatchState::kRunning),
                     .tenant = session.user().is_admin() ? nullptr : &session.user().tenant()};
-  if (parsed->match) {
-    demand.is_named = [&](const BatchRecord& record) { return is_named_like(record, *parsed->match); };
+  std::optional<std::string_view> customer;
+  if (parsed->customer) {
+    const auto named =
+        customer_named(session.state().batches().registry().tenants(), session.user(), *parsed->customer);
+    if (!named) return session.fail(named.error());
+    demand.tenant = named->tenant;
+    customer = named->name;
+  }
+  if (parsed->match || parsed->handler || customer) {
+    demand.is_named = [&](const BatchRecord& record) {
+      return (!parsed->match || is_named_like(record, *parsed->match)) &&
+             (!parsed->handler || record.handler().name() == *parsed->handler) &&
+             (!customer || record.options().customer == *customer);
+    };
   }
   if (!parsed->state.empty()) {
     demand.is_so = [&](const BatchStatus& status) { return parsed->state == to_string(status.state); };

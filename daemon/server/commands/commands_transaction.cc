@@ -14,6 +14,19 @@ namespace {
 
 using proto::CommandId;
 
+std::string error_of_customer(const proto::ArgumentList& words) {
+  const proto::SubcommandSpec* const spec =
+      words.size() < 2 ? nullptr : proto::find_subcommand(CommandId::kCustomer, words[1]);
+  if (spec == nullptr || !spec->accepts(words.size())) return {};  // said elsewhere
+  if (spec->id == proto::SubcommandId::kCustomerSet) {
+    const auto parsed = proto::parse_customer_set(words);
+    return parsed ? std::string() : parsed.error();
+  }
+  if (spec->id != proto::SubcommandId::kCustomerList) return {};
+  const auto parsed = proto::parse_customer_list(words);
+  return parsed ? std::string() : parsed.error();
+}
+
 // What is wrong with the command's options; empty: nothing. What depends on the state of the daemon is seen at EXEC.
 std::string error_of_options(const proto::Command& command, CommandId id) {
   const auto error_of = [](const auto& parsed) { return parsed ? std::string() : parsed.error(); };
@@ -29,6 +42,10 @@ std::string error_of_options(const proto::Command& command, CommandId id) {
       return error_of(proto::parse_retry(words));
     case CommandId::kWeight:
       return error_of(proto::parse_weight(words));
+    case CommandId::kSlots:
+      return error_of(proto::parse_slots(words));
+    case CommandId::kCustomer:
+      return error_of_customer(words);
     case CommandId::kWait:
       return error_of(proto::parse_wait(words));
     case CommandId::kResults:

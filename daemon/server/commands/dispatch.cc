@@ -53,6 +53,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kClose, close_command);
   plain(CommandId::kCommand, command_command);
   blocking(CommandId::kConfig, config_command);
+  plain(CommandId::kCustomer, customer_command);
   plain(CommandId::kDiscard, discard_command);
   plain(CommandId::kEcho, echo_command);
   blocking(CommandId::kExec, exec_command);
@@ -62,7 +63,9 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kHandlers, handlers_command);
   blocking(CommandId::kHello, hello_command);
   plain(CommandId::kInfo, info_command);
+  blocking(CommandId::kJob, job_command);
   plain(CommandId::kList, list_command);
+  blocking(CommandId::kLog, log_command);
   plain(CommandId::kMulti, multi_command);
   plain(CommandId::kOpen, open_command);
   plain(CommandId::kPause, pause_command);
@@ -75,7 +78,9 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kResume, resume_command);
   blocking(CommandId::kRetry, retry_command);
   blocking(CommandId::kRun, run_command);
+  blocking(CommandId::kRunning, running_command);
   plain(CommandId::kSelect, select_command);
+  plain(CommandId::kSlots, slots_command);
   plain(CommandId::kStatus, status_command);
   plain(CommandId::kSubmit, submit_command);
   large(CommandId::kSubmit, submit_many_command);

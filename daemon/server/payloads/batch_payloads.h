@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "core/base/check.h"
 #include "core/base/index_range.h"
@@ -42,6 +44,8 @@ class BatchPayloads : public PayloadSource {
   enum class Repetition : std::uint8_t { kImpossible, kPossible };
   virtual Released release(FailedJobs failed_jobs, Repetition repetition) = 0;
 
+  // The payload of a job of the batch. None if it is not in memory.
+  virtual std::optional<std::string> in_memory(std::uint64_t index) = 0;
   // Whether a second submission with the same id has the same jobs.
   virtual bool is_same(const proto::ArgumentList& payloads) const = 0;
   // Of the payloads, if it is known already: comparing digests is cheaper than comparing millions of payloads.

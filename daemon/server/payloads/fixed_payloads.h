@@ -29,6 +29,12 @@ class RangedPayloads final : public BatchPayloads {
   Released release(FailedJobs, Repetition) override {
     return {.freed = nullptr, .kept_bytes = payloads_.pattern() ? payloads_.memory_bytes() : 0};
   }
+  std::optional<std::string> in_memory(std::uint64_t index) override {
+    std::string scratch;
+    std::string_view payload;
+    payloads_.fetch(index, {&payload, 1}, scratch);
+    return std::string(payload);
+  }
   bool is_same(const proto::ArgumentList&) const override { return false; }
   bool is_same_range(const proto::RangeSource& other) const override {
     return payloads_.low() == other.low && high_ == other.high && payloads_.pattern() == other.payload;
@@ -56,6 +62,7 @@ class UncachedPayloads final : public BatchPayloads {
     stored_->drop_cached();
     return {};
   }
+  std::optional<std::string> in_memory(std::uint64_t /*index*/) override { return std::nullopt; }
   bool is_same(const proto::ArgumentList& payloads) const override {
     return payloads.size() == jobs_ && digest_.has_value() && *digest_ == digest_of(payloads);
   }

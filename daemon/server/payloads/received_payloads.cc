@@ -38,6 +38,13 @@ BatchPayloads::Released ReceivedPayloads::release(FailedJobs failed_jobs, Repeti
   return {.freed = std::exchange(payloads_, nullptr), .freed_bytes = bytes};
 }
 
+std::optional<std::string> ReceivedPayloads::in_memory(std::uint64_t index) {
+  if (payloads_ == nullptr) return std::nullopt;
+  std::string_view payload;
+  payloads_->fetch(static_cast<std::size_t>(index), {&payload, 1});
+  return std::string(payload);
+}
+
 bool ReceivedPayloads::is_same(const proto::ArgumentList& payloads) const {
   if (payloads.size() != jobs_) return false;
   if (payloads_ != nullptr) return std::equal(payloads.begin(), payloads.end(), payloads_->begin());

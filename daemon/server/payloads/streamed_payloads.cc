@@ -108,6 +108,17 @@ bool StreamedPayloads::fetch_from_memory(std::uint64_t first, std::span<std::str
   return true;
 }
 
+std::optional<std::string> StreamedPayloads::in_memory(std::uint64_t index) {
+  {
+    const ReaderLock lock(mutex_);
+    if (index >= count_ || pieces_.empty()) return std::nullopt;
+  }
+  // This thread alone changes them.
+  std::string_view payload;
+  if (!fetch_from_memory(index, {&payload, 1})) return std::nullopt;
+  return std::string(payload);
+}
+
 BatchPayloads::Released StreamedPayloads::release(FailedJobs failed_jobs, Repetition) {
   const bool may_run_again = failed_jobs == FailedJobs::kMayRunAgain;
   if (stored_ != nullptr) stored_->drop_cached();

@@ -14,12 +14,14 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/server/payloads/batch_payloads.h"
+#include "daemon/server/records/rate_meter.h"
 #include "daemon/store/payload_parts.h"
 #include "daemon/store/ticket.h"
 
 namespace locksley::daemon {
 
 class Wakeup;
+struct Customer;
 struct Tenant;
 
 // A connection that waits for news of a batch: a member of what waits, in BatchRecord::waiters meanwhile.
@@ -104,11 +106,13 @@ class BatchRecord final : public Batch {
     std::uint64_t bytes = 0;          // of all that it has in the store, results included
     PayloadParts parts = PayloadParts::kUnknown;
     bool is_rejected = false;  // the store refused it: it leaves as soon as it is over
+    bool has_changes = false;  // it may have a row of its changes
   } stored LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // What its user is charged for it. Written by the Registry. Not persistent.
+  // What its customer and its user are charged for it. Written by the Registry. Not persistent.
   struct Charged {
     Tenant* tenant = nullptr;         // by options().tenant, once the registry knows the batch
+    Customer* customer = nullptr;     // by options().customer, while the batch is active
     std::uint64_t jobs = 0;           // that have not ended
     std::uint64_t memory_bytes = 0;   // of payloads, against limits.max_queued_bytes
     std::uint64_t payload_bytes = 0;  // in memory or not, against the user's quota
@@ -138,6 +142,9 @@ class BatchRecord final : public Batch {
   // The connection that streams it in; 0: none, or it has gone. Written by Streams. Not persistent.
   std::uint64_t opener LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 
+  // How fast its jobs end. Written by BatchNews. Not persistent.
+  RateMeter rate LOCKSLEY_GUARDED_BY(kIoThread);
+
   // What its subscribers have been sent. Written by BatchNews and Events. Not persistent.
   struct Published {
     bool accepted = false;
@@ -153,7 +160,10 @@ class BatchRecord final : public Batch {
   };
   static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
   static constexpr std::uint64_t kReadRows = kItsEnd - 1;  // what another thread does for the client
-  void wake_readers() LOCKSLEY_REQUIRES(kIoThread);
+  static constexpr std::uint64_t kLogBytes = kItsEnd - 2;  // what a job writes
+  void wake_readers() LOCKSLEY_REQUIRES(kIoThread) { wake_all(kReadRows); }
+  void wake_log_readers() LOCKSLEY_REQUIRES(kIoThread) { wake_all(kLogBytes); }
+  void wake_all(std::uint64_t row) LOCKSLEY_REQUIRES(kIoThread);
   struct Waiters {
     std::vector<Waiter> all LOCKSLEY_GUARDED_BY(kIoThread);  // in no order
     bool is_waking LOCKSLEY_GUARDED_BY(kIoThread) = false;   // some of them are yet to be woken

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "daemon/store/failed_jobs.h"
+#include "daemon/store/rows.h"
 
 namespace locksley::daemon {
 
@@ -16,7 +17,7 @@ std::uint64_t random_seed() {
 }
 }  // namespace
 
-Registry::Registry(ServerStats& stats) : stats_(stats), retained_(random_seed()) {}
+Registry::Registry(ServerStats& stats) : stats_(stats), customers_(tenants_), retained_(random_seed()) {}
 
 Tenant& Registry::tenant_of(BatchRecord& record) {
   if (record.charged.tenant == nullptr) record.charged.tenant = &tenants_.of(record.options().tenant);
@@ -71,12 +72,14 @@ void Registry::add(std::shared_ptr<BatchRecord> record) {
   check(is_new, "two batches have one id");
   by_sequence_.emplace_hint(by_sequence_.end(), added.sequence, &added);
   active_.emplace_hint(active_.end(), added.sequence, &added);
+  use_customer(added);
   stats_.active_batches.set(active_.size());
 }
 
 void Registry::add_run(const std::shared_ptr<BatchRecord>& record) {
   record->place_among_runs = active_run_records_.size();
   active_run_records_.push_back(record.get());
+  use_customer(*record);
   if (record->sequence != 0) runs_.emplace(record->sequence, record);
 }
 
@@ -112,7 +115,9 @@ void Registry::retire(BatchRecord& record) {
                  .parts = record.stored.parts,
                  .has_one_step = status.steps == 1,
                  .may_have_failed_rows = status.failed > kFailedRangesInRow,
-                 .may_have_marks = may_have_marks(status)});
+                 .may_have_marks = may_have_marks(status),
+                 .may_have_changes = record.stored.has_changes,
+                 .has_results_inside = has_results_inside(status)});
   forget(record);
 }
 
@@ -142,20 +147,33 @@ std::uint64_t Registry::record_bytes(std::size_t text_bytes, std::size_t waits) 
   return sizeof(BatchRecord) + kOthers + text_bytes + waits * kWaitBytes;
 }
 
-void Registry::charge(Tenant& tenant, const Charge& charge) {
-  tenant.account.charge(Resource::kQueuedJobs, charge.jobs);
-  tenant.account.charge(Resource::kBatches, charge.batches);
-  tenant.account.charge(Resource::kPayloadBytes, charge.payload_bytes);
-  tenant.account.charge(Resource::kQueuedBytes, charge.memory_bytes);
-  tenant.account.charge(Resource::kRecordBytes, charge.record_bytes);
+void Registry::charge(Customer& customer, const Charge& charge) {
+  Account& account = *customer.account;
+  account.charge(Resource::kQueuedJobs, charge.jobs);
+  account.charge(Resource::kBatches, charge.batches);
+  account.charge(Resource::kPayloadBytes, charge.payload_bytes);
+  Account& all_of_user = customer.tenant->account;
+  all_of_user.charge(Resource::kQueuedBytes, charge.memory_bytes);
+  all_of_user.charge(Resource::kRecordBytes, charge.record_bytes);
 }
 
-void Registry::refund(Tenant& tenant, const Charge& charge) {
-  tenant.account.refund(Resource::kQueuedJobs, charge.jobs);
-  tenant.account.refund(Resource::kBatches, charge.batches);
-  tenant.account.refund(Resource::kPayloadBytes, charge.payload_bytes);
-  tenant.account.refund(Resource::kQueuedBytes, charge.memory_bytes);
-  tenant.account.refund(Resource::kRecordBytes, charge.record_bytes);
+void Registry::refund(Customer& customer, const Charge& charge) {
+  Account& account = *customer.account;
+  account.refund(Resource::kQueuedJobs, charge.jobs);
+  account.refund(Resource::kBatches, charge.batches);
+  account.refund(Resource::kPayloadBytes, charge.payload_bytes);
+  Account& all_of_user = customer.tenant->account;
+  all_of_user.refund(Resource::kQueuedBytes, charge.memory_bytes);
+  all_of_user.refund(Resource::kRecordBytes, charge.record_bytes);
+}
+
+Account& Registry::account_of(BatchRecord& record) {
+  Customer* const customer = record.charged.customer;
+  return customer == nullptr ? tenant_of(record).account : *customer->account;
+}
+
+void Registry::use_customer(BatchRecord& record) {
+  record.charged.customer = &customers_.use(tenant_of(record), record.options().customer);
 }
 
 void Registry::publish_counts() {
@@ -178,13 +196,13 @@ void Registry::assign(BatchRecord& record, const Charge& charge) {
 
 void Registry::count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
   if (record.is_active && !std::exchange(record.charged.is_counted, true)) {
-    tenant_of(record).account.charge(Resource::kBatches, 1);
+    account_of(record).charge(Resource::kBatches, 1);
   }
   set_counts(record, record.charged.jobs + jobs, bytes);
 }
 
 void Registry::count_payloads(BatchRecord& record, std::uint64_t bytes) {
-  Account& account = tenant_of(record).account;
+  Account& account = account_of(record);
   account.charge(Resource::kPayloadBytes, bytes);
   account.refund(Resource::kPayloadBytes, std::exchange(record.charged.payload_bytes, bytes));
 }
@@ -196,9 +214,10 @@ void Registry::count_record(BatchRecord& record, std::uint64_t bytes) {
 }
 
 void Registry::set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
+  Account& jobs_account = account_of(record);
+  jobs_account.charge(Resource::kQueuedJobs, jobs);
+  jobs_account.refund(Resource::kQueuedJobs, std::exchange(record.charged.jobs, jobs));
   Account& account = tenant_of(record).account;
-  account.charge(Resource::kQueuedJobs, jobs);
-  account.refund(Resource::kQueuedJobs, std::exchange(record.charged.jobs, jobs));
   account.charge(Resource::kQueuedBytes, bytes);
   account.refund(Resource::kQueuedBytes, std::exchange(record.charged.memory_bytes, bytes));
   publish_counts();
@@ -214,8 +233,10 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
   set_counts(record, 0, 0);
   count_payloads(record, 0);
   if (std::exchange(record.charged.is_counted, false)) {
-    tenant_of(record).account.refund(Resource::kBatches, 1);
+    account_of(record).refund(Resource::kBatches, 1);
   }
+  if (Customer* const customer = std::exchange(record.charged.customer, nullptr); customer != nullptr)
+    customers_.drop(*customer);
   record.is_active = false;
   if (record.origin == BatchRecord::Origin::kRun) {
     count_record(record, 0);
@@ -289,9 +310,12 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
     by_id_.emplace(key_of(*record), record);
     by_sequence_.emplace(record->sequence, record.get());
     const BatchOptions& options = record->options();
-    count_record(*record, record_bytes(options.id.size() + options.name.size() + options.trace.size(), 0));
+    count_record(*record, record_bytes(options.id.size() + options.name.size() + options.customer.size() +
+                                           options.trace.size(),
+                                       0));
   }
   record->is_active = true;
+  use_customer(*record);
   active_.emplace(record->sequence, record.get());
   schedule(*record, Due::kForget, kNever);
   count(*record, 0, record->payloads().memory_bytes());

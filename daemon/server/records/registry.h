@@ -14,6 +14,7 @@
 
 #include "daemon/base/io_thread.h"
 #include "daemon/metrics/server_stats.h"
+#include "daemon/server/accounts/customers.h"
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/due_queue.h"
@@ -49,7 +50,10 @@ class Registry {
 
   // All tenants. The registry keeps the accounts of what each has in use.
   Tenants& tenants() LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
+  const Tenants& tenants() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  Customers& customers() LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
+  const Customers& customers() const LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
 
   // Null if the tenant has no batch of this id. The record lives until the next call of a function that is
   // not const; a caller that needs it longer keeps shared(). The error: the batch may exist, but cannot be
@@ -96,9 +100,9 @@ class Registry {
   std::optional<RetainedBatch> go_on(const std::shared_ptr<BatchRecord>& record, const BatchStatus& status)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // What a tenant is charged for jobs before they are accepted. refund() undoes charge(); assign() hands the
-  // charge to the batch, which bears it until its jobs have ended. `memory_bytes` is an estimate; the batch is
-  // charged what its payloads really hold.
+  // What a customer, and its tenant, is charged for jobs before they are accepted. refund() undoes charge(); assign()
+  // hands the charge to the batch, which bears it until its jobs have ended, and uses the customer until it is over.
+  // `memory_bytes` is an estimate; the batch is charged what its payloads really hold.
   struct Charge {
     std::uint64_t jobs = 0;
     std::uint64_t batches = 0;
@@ -106,8 +110,8 @@ class Registry {
     std::uint64_t memory_bytes = 0;
     std::uint64_t record_bytes = 0;
   };
-  void charge(Tenant& tenant, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
-  void refund(Tenant& tenant, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
+  void charge(Customer& customer, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
+  void refund(Customer& customer, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
   void assign(BatchRecord& record, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
   // Sets the jobs and the memory that a batch is charged: it was restored, or its payloads were released.
   void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
@@ -178,11 +182,15 @@ class Registry {
   void count_retained() LOCKSLEY_REQUIRES(kIoThread);
   const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
   void publish_counts() LOCKSLEY_REQUIRES(kIoThread);
+  // The customer's account, or that of its tenant: of a batch that is over.
+  Account& account_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void use_customer(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);
   void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerStats& stats_;
   Tenants tenants_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Customers customers_ LOCKSLEY_GUARDED_BY(kIoThread);
   ShardedMap<Key, std::shared_ptr<BatchRecord>, KeyHash> by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::map<std::uint64_t, BatchRecord*> by_sequence_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::map<std::uint64_t, BatchRecord*> active_ LOCKSLEY_GUARDED_BY(kIoThread);

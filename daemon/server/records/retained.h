@@ -22,9 +22,11 @@ struct RetainedBatch {
   std::uint32_t tenant = 0;        // Tenant::number
   // These say which deletions in the store forget it at the least cost.
   PayloadParts parts = PayloadParts::kUnknown;
-  bool has_one_step = false;
-  bool may_have_failed_rows = true;  // ForgetBatch
-  bool may_have_marks = true;        // likewise
+  bool has_one_step : 1 = false;  // these as in ForgetBatch
+  bool may_have_failed_rows : 1 = true;
+  bool may_have_marks : 1 = true;
+  bool may_have_changes : 1 = true;
+  bool has_results_inside : 1 = false;
 };
 static_assert(sizeof(RetainedBatch) == 40);
 
@@ -53,7 +55,7 @@ class RetainedBatches {
   std::size_t size() const { return size_; }
   // Null if there is none.
   const RetainedBatch* find(std::uint64_t sequence) const;
-  // The same; only `stored_bytes` may be changed.
+  // The same; only `stored_bytes` and `may_have_changes` may be changed.
   RetainedBatch* find(std::uint64_t sequence) {
     return const_cast<RetainedBatch*>(std::as_const(*this).find(sequence));
   }

@@ -33,6 +33,7 @@ void Audit::write(const Entry& entry) {
   if (!entry.keys.empty()) line.with("keys", entry.keys);
   if (!entry.batch.empty()) line.with("batch", entry.batch);
   if (!entry.handler.empty()) line.with("handler", entry.handler);
+  if (!entry.customer.empty()) line.with("customer", entry.customer);
   line.with("outcome", entry.outcome.empty() ? "ok" : entry.outcome);
   line.with("unlogged", entry.unlogged).write(*log_, spdlog::level::info);
 }

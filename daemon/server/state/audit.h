@@ -18,7 +18,7 @@ namespace locksley::daemon {
 class User;
 
 // The audit: a line of the log, at `info`, for each command that changes something: who, from where, which
-// command, which batch or handler, and its outcome. Never a payload, a password or another value of a client; of
+// command, which batch, handler or customer, and its outcome. Never a payload, a password or another value of a client; of
 // CONFIG SET the keys alone.
 //
 // Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and kMostOthers for
@@ -40,11 +40,12 @@ class Audit {
   struct Entry {
     std::string user;
     std::string peer;
-    std::string command;  // "CANCEL", "CONFIG SET"
-    std::string keys;     // of CONFIG SET
-    std::string batch;    // its id; empty: none, or none was made
-    std::string handler;  // of HANDLER RESTART
-    std::string outcome;  // the code of the error reply; empty: ok
+    std::string command;   // "CANCEL", "CONFIG SET"
+    std::string keys;      // of CONFIG SET
+    std::string batch;     // its id; empty: none, or none was made
+    std::string handler;   // of HANDLER RESTART
+    std::string customer;  // of CUSTOMER SET and DEL, as the client said it
+    std::string outcome;   // the code of the error reply; empty: ok
     std::uint64_t unlogged = 0;
   };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/batches/batches.h"
 #include "daemon/server/state/server_state.h"
 
@@ -26,12 +27,33 @@ std::expected<std::uint64_t, std::string> control(Batches& batches, const User& 
     case Control::kWeight:
       batches.changes().set_weight(record, arguments.weight);
       break;
+    case Control::kSlots:
+      batches.changes().set_slots(record, arguments.slots);
+      break;
     case Control::kCancel:
       return batches.changes().cancel(record, "cancelled by request");
     case Control::kRetry:
       break;
   }
   return 0;
+}
+
+std::expected<Ticket, std::string> set_customer(ServerState& state, const User& by, std::string_view customer,
+                                                const proto::CustomerSettings& changes) {
+  const auto named = customer_named(state.batches().registry().tenants(), by, customer);
+  if (!named) return std::unexpected(named.error());
+  const auto ticket = state.batches().customers().set(*named->tenant, named->name, changes);
+  if (ticket) state.tell_lanes(*named->tenant, named->name);
+  return ticket;
+}
+
+std::expected<CustomerChanges::Removed, std::string> delete_customer(ServerState& state, const User& by,
+                                                                     std::string_view customer) {
+  const auto named = customer_named(state.batches().registry().tenants(), by, customer);
+  if (!named) return std::unexpected(named.error());
+  const auto removed = state.batches().customers().remove(*named->tenant, named->name);
+  if (removed.had_settings) state.tell_lanes(*named->tenant, named->name);
+  return removed;
 }
 
 std::expected<std::uint32_t, std::string> restart_handler(const ServerState& state, const User& by,

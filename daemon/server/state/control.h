@@ -5,10 +5,14 @@
 #include <expected>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/base/io_thread.h"
+#include "daemon/server/batches/customer_changes.h"
 #include "daemon/server/records/batch_record.h"
+#include "daemon/store/ticket.h"
+#include "proto/customer_settings.h"
 
 namespace locksley::daemon {
 
@@ -17,11 +21,12 @@ class ServerState;
 class User;
 struct ReadFailures;
 
-enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight };
+enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight, kSlots };
 
 // What the change needs beside the batch.
 struct ControlArguments {
   std::uint32_t weight = 0;                 // for kWeight
+  std::uint32_t slots = 0;                  // for kSlots; 0: no bound
   std::optional<std::uint64_t> round = {};  // for kRetry: as in Batches::retry()
   std::vector<std::uint64_t> indexes = {};  // likewise
   const ReadFailures* failures = nullptr;   // likewise
@@ -32,6 +37,15 @@ struct ControlArguments {
 // reply. A reply has to wait for BatchRecord::ticket.
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
                                                   Control what, const ControlArguments& arguments = {})
+    LOCKSLEY_REQUIRES(kIoThread);
+
+// CUSTOMER SET and DEL. `customer`: as the client says it (customer_named()). They return the ticket for which a reply
+// waits, 0: none; DEL also whether it had settings. The error is the text of the error reply.
+std::expected<Ticket, std::string> set_customer(ServerState& state, const User& by, std::string_view customer,
+                                                const proto::CustomerSettings& changes)
+    LOCKSLEY_REQUIRES(kIoThread);
+std::expected<CustomerChanges::Removed, std::string> delete_customer(ServerState& state, const User& by,
+                                                                     std::string_view customer)
     LOCKSLEY_REQUIRES(kIoThread);
 
 // Replaces the processes of a handler that `by` may use, one by one: each is told to end after the jobs that it

@@ -23,6 +23,8 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   if (status.waiting != 0 && status.waiting == status.queued) return "delayed";
   if (view.backs_off) return "crash-backoff";
   if (view.at_slots) return "running";
+  if (view.tenant_at_limit) return "tenant-at-limit";
+  if (view.customer_at_limit) return "customer-at-limit";
   if (view.results_at_limit) return "results-at-limit";
   if (!has_executor) return "waiting-for-workers";
   if (entry != nullptr && entry->concurrency != 0) {
@@ -33,8 +35,8 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   return "waiting-its-turn";
 }
 
-// Jobs per second, estimated from the cost of its jobs and the fraction of the lane that the batch received
-// lately; before it received anything, from the fraction that is its share.
+// Jobs per second of a batch of which too few have ended to be measured: estimated from the cost of its jobs and the
+// fraction of the lane that the batch received lately; before it received anything, from the fraction that is its share.
 double rate_of(const QueueView& view, std::uint32_t workers) {
   if (view.job_cost.count() <= 0) return 0;
   const double fraction = view.received > 0.001 ? view.received : view.share;
@@ -73,7 +75,9 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
   const bool is_over = status.finished_at != 0;
   const QueueView view = is_over ? QueueView{} : record.lane->view(record);
   const HandlerDirectory::Entry* const entry = state.handlers().find(record.handler().name());
-  const double rate = rate_of(view, slots_of(state, *record.lane));
+  const double rate = is_over ? 0
+                              : record.rate.per_second(now(), status.ok + status.failed)
+                                    .value_or(rate_of(view, slots_of(state, *record.lane)));
   const std::uint64_t left = status.queued + status.running;
   // A wait for other batches or for a command has no known end; a delay has.
   const bool is_known = rate > 0 && status.state != BatchState::kOpen &&
@@ -103,8 +107,8 @@ TenantViews tenants_with_own(const ServerState& state, const User& user) {
   TenantViews tenants;
   TenantView& own = tenants[user.name()];
   own.tenant = user.name();
-  const auto& weights = state.users().weights();
-  if (const auto weight = weights.find(user.name()); weight != weights.end()) own.weight = weight->second;
+  const auto& limits = state.users().limits();
+  if (const auto known = limits.find(user.name()); known != limits.end()) own.weight = known->second.weight;
   add_tenants(state, user, tenants);
   std::erase_if(tenants,
                 [&user](const auto& tenant) { return tenant.second.is_idle && tenant.first != user.name(); });

@@ -49,15 +49,17 @@ std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::E
 // The members of the wire's maps, in their order: calls `visit` with each key and its value, which is a text, a
 // number, a fraction or a bool.
 
-inline constexpr std::size_t kStatusMembers = 17;
+inline constexpr std::size_t kStatusMembers = 19;
 template <class Visit>
 void visit_members(const BatchRecord& record, const BatchStatus& status, const Visit& visit) {
   visit("id", std::string_view(record.id()));
   visit("name", std::string_view(record.options().name));
   visit("handler", std::string_view(record.handler().name()));
   visit("tenant", std::string_view(record.options().tenant));
+  visit("customer", std::string_view(record.options().customer));
   visit("state", to_string(status.state));
   visit("weight", std::uint64_t{status.weight});
+  visit("slots", std::uint64_t{status.slots});
   visit("jobs", status.jobs);
   visit("queued", status.queued);
   visit("running", status.running);

@@ -1,6 +1,11 @@
 #include "daemon/server/state/server_state.h"
 
 #include <algorithm>
+#include <asio/post.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "daemon/auth/authenticator.h"
 #include "daemon/server/records/refusals.h"
@@ -18,34 +23,84 @@ ServerState::ServerState(Parts parts, config::Config config)
       users_(batches_.registry().tenants()),
       handshakes_(parts_.io.get_executor()),
       warnings_(parts_.log),
-      audit_(parts_.log) {
+      audit_(parts_.log),
+      log_budget_(std::make_shared<LogBudget>(config_.limits.max_log_bytes.count)) {
   audit_.turn(config_.log.audit == config::AuditLines::kYes);
   users_.replace(config_.users);
   set_limits_of_all(batches_.registry().tenants(), config_);
   update_password_hashes();
-  for (Lane* lane : lanes_) set_tenant_weights(*lane);
+  batches_.registry().customers().set_defaults(config_);
+  for (Lane* lane : lanes_) set_up(*lane);
   batches_.on_result_room([this] {
     for (Lane* lane : lanes_) lane->reopen_tenants();
   });
 }
 
-ServerState::~ServerState() = default;
+ServerState::~ServerState() {
+  for (Lane* lane : lanes_) lane->running().on_log({});
+}
 
 void ServerState::reconfigure(config::Config config) {
   config_ = std::move(config);
   audit_.turn(config_.log.audit == config::AuditLines::kYes);
+  log_budget_->set_limit(config_.limits.max_log_bytes.count);
   const auto changed = users_.replace(config_.users);
   set_limits_of_all(batches_.registry().tenants(), config_);
   update_password_hashes();
   for (Lane* lane : lanes_) {
-    for (const auto& [tenant, weight] : changed) lane->set_tenant_weight(tenant, weight);
+    for (const auto& [tenant, limits] : changed) lane->set_tenant_limits(tenant, limits);
   }
+  tell_lanes(batches_.registry().customers().set_defaults(config_));
+}
+
+void ServerState::tell_lanes(std::vector<const Tenant*> users) {
+  constexpr std::size_t kAtOnce = 64;  // some 20 us
+  struct Place {
+    std::size_t user = 0;
+    std::size_t lane = 0;
+    std::optional<std::string> after = {};
+  };
+  auto tell = [this, users = std::move(users), at = Place{}](Instant until) mutable {
+    kIoThread.assert_held();
+    const auto limits = batches_.registry().customers().limits();
+    while (at.user < users.size()) {
+      const std::string& user = users[at.user]->name;
+      Lane& lane = *lanes_[at.lane];
+      const auto known = lane.customers(user, at.after ? &*at.after : nullptr, kAtOnce);
+      for (const CustomerView& each : known)
+        lane.set_customer_limits(user, each.customer, limits->of(user, each.customer));
+      if (known.size() == kAtOnce) {
+        at.after = known.back().customer;
+      } else {
+        at = {.user = at.lane + 1 == lanes_.size() ? at.user + 1 : at.user,
+              .lane = (at.lane + 1) % lanes_.size()};
+      }
+      if (now() >= until) break;
+    }
+    return at.user == users.size();
+  };
+  if (!tell(now() + Slices::kSlice)) slices_.add(std::move(tell));
+}
+
+void ServerState::tell_lanes(const Tenant& user, std::string_view customer) {
+  const GroupLimits limits = batches_.registry().customers().limits()->of(user.name, customer);
+  for (Lane* lane : lanes_) lane->set_customer_limits(user.name, customer, limits);
 }
 
 void ServerState::add_lane(Lane& lane) {
   if (std::ranges::find(lanes_, &lane) != lanes_.end()) return;
-  set_tenant_weights(lane);
+  set_up(lane);
   lanes_.push_back(&lane);
+}
+
+void ServerState::show_logs(Lane& lane) {
+  lane.running().set_budget(log_budget_);
+  lane.running().on_log([&io = parts_.io](Batch& batch) {
+    asio::post(io, [record = std::static_pointer_cast<BatchRecord>(batch.shared_from_this())] {
+      kIoThread.assert_held();
+      record->wake_log_readers();
+    });
+  });
 }
 
 void ServerState::update_password_hashes() {
@@ -56,8 +111,13 @@ void ServerState::update_password_hashes() {
   parts_.authenticator.set_hashes(std::move(hashes));
 }
 
-void ServerState::set_tenant_weights(Lane& lane) const {
-  for (const auto& [tenant, weight] : users_.weights()) lane.set_tenant_weight(tenant, weight);
+void ServerState::set_up(Lane& lane) {
+  show_logs(lane);
+  for (const auto& [tenant, limits] : users_.limits()) lane.set_tenant_limits(tenant, limits);
+  lane.on_customer(
+      [limits = batches_.registry().customers().limits()](std::string_view user, std::string_view customer) {
+        return limits->of(user, customer);
+      });
 }
 
 proto::Limits ServerState::reader_limits() const {

@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "config/config.h"
+#include "core/lane/job_log.h"
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "daemon/base/io.h"
@@ -90,6 +92,9 @@ class ServerState {
   MachinesBoard& machines() { return machines_; }
   const MachinesBoard& machines() const { return machines_; }
 
+  // What running jobs have written to standard error, in memory: at most limits.max_log_bytes.
+  std::uint64_t log_bytes() const { return log_budget_->bytes(); }
+
   // The port that clients connect to; 0 before Server::listen().
   std::uint16_t port() const { return port_; }
   void set_port(std::uint16_t port) { port_ = port; }
@@ -112,10 +117,17 @@ class ServerState {
   void reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
   // Adds a lane, which outlives this; one that is known already is left alone.
   void add_lane(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
+  // The settings of this customer have changed.
+  void tell_lanes(const Tenant& user, std::string_view customer) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   void update_password_hashes();
-  void set_tenant_weights(Lane& lane) const LOCKSLEY_REQUIRES(kIoThread);
+  // Of the jobs of a lane: they are charged to the budget, and who waits for them is told.
+  void show_logs(Lane& lane);
+  // Of a lane without batches: the limits of users, and where it asks for those of customers.
+  void set_up(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
+  // The defaults of customers of these users have changed: tells the lanes, in slices.
+  void tell_lanes(std::vector<const Tenant*> users) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
   std::vector<Lane*> lanes_;
@@ -132,6 +144,8 @@ class ServerState {
   Warnings warnings_;
   Audit audit_;
   MachinesBoard machines_;
+  // Shared with the lanes, which outlive this.
+  const std::shared_ptr<LogBudget> log_budget_;
   ConfigChanges config_changes_;
 };
 

@@ -7,7 +7,8 @@
 //
 // The handler is given the payload as a Buffer, and {index, batch}: the job's place in its batch, and the batch's id. It returns a Buffer
 // (or another Uint8Array), a string (sent as UTF-8), or nothing for an empty output; or a promise of that. An error is the job's error, as one line;
-// its stack goes to standard error, and so to the daemon's log. One job at a time: how many processes there are is the
+// its stack goes to standard error, and so to the daemon's log. The job has progress(percent) and writeNote(text), for who watches and for the next
+// attempt. One job at a time, unless the handler has `worker_protocol: 2` (then the job also has attempt, note, trace, timeoutMs and signal): how many processes there are is the
 // daemon's matter. The promise that serve() returns is fulfilled when the daemon wants no more of this process.
 //
 // Require it before anything that prints: from then on console and process.stdout write to standard error, and nothing gets between the answers. Node
@@ -21,13 +22,24 @@ const ANSWERS = 1; // the descriptor
 
 async function serve(handler) {
   const requests = new Requests();
+  const running = new Map(); // with worker_protocol: 2, what tells a job to stop, by batch and index
+  let isVersion2 = false; // the first message is a job
   for await (const bytes of process.stdin) {
     requests.add(bytes);
     for (let request = requests.next(); request !== null; request = requests.next()) {
+      if (request.length === 8) {
+        isVersion2 = true;
+        serveVersion2(handler, request, running); // the next message is not kept waiting
+        continue;
+      }
+      if (isVersion2) {
+        running.get(`${request[2]}/${request[1]}`)?.abort();
+        continue;
+      }
       const [payload, index, batch] = request;
       let answer;
       try {
-        answer = bulkString(await handler(payload, { index: Number(index.toString()), batch: batch.toString() }));
+        answer = bulkString(await handler(payload, new Job(Number(index.toString()), batch.toString())));
       } catch (error) {
         console.error(error);
         answer = Buffer.from(`-${oneLine(error)}\r\n`);
@@ -37,6 +49,54 @@ async function serve(handler) {
       write(answer);
     }
   }
+}
+
+class Job {
+  constructor(index, batch, more = {}) {
+    Object.assign(this, { index, batch, ...more });
+  }
+
+  // Per cent. With worker_protocol: 2 the daemon learns of which job.
+  progress(percent) {
+    const n = Math.min(100, Math.max(0, Math.trunc(percent)));
+    this.#say('progress', Buffer.from(`:${n}\r\n`));
+  }
+
+  // At most 4 KiB; the next attempt gets it.
+  writeNote(text) {
+    this.#say('note', bulkString(Buffer.from(text).subarray(0, 4096)));
+  }
+
+  #say(word, value) {
+    const named = this.attempt === undefined ? [] : [bulkString(String(this.index))];
+    write(Buffer.concat([Buffer.from(`*${2 + named.length}\r\n`), bulkString(word), value, ...named]));
+  }
+}
+
+// Several jobs run at once, as far as the handler waits for something, and are answered in any order.
+async function serveVersion2(handler, request, running) {
+  const [, payload, index, batch, attempt, trace, note, timeout] = request;
+  const stop = new AbortController();
+  const name = `${batch}/${index}`;
+  running.set(name, stop);
+  const job = new Job(Number(index.toString()), batch.toString(), {
+    attempt: Number(attempt.toString()),
+    trace: trace.toString(),
+    note: note.length === 0 ? null : note,
+    timeoutMs: Number(timeout.toString()),
+    signal: stop.signal, // of an AbortController: the batch was cancelled
+  });
+  let status = 'ok';
+  let output;
+  try {
+    output = bulkString(await handler(payload, job));
+  } catch (error) {
+    status = stop.signal.aborted ? 'cancelled' : 'error';
+    if (status === 'error') console.error(error);
+    output = bulkString(status === 'error' ? oneLine(error) : '');
+  }
+  running.delete(name);
+  write(Buffer.concat([Buffer.from('*3\r\n'), bulkString(index), bulkString(status), output]));
 }
 
 // console asks for it when it is first used.
@@ -53,14 +113,15 @@ class Requests {
     this.#size += bytes.length;
   }
 
-  // [payload, index, batch], or null: the rest is yet to come.
+  // A message of any number of strings, or null: the rest is yet to come.
   next() {
     if (this.#size < this.#wanted) return null;
     const bytes = this.#pieces.length === 1 ? this.#pieces[0] : Buffer.concat(this.#pieces);
     this.#pieces = [bytes];
     const strings = [];
     let at = bytes.indexOf('\n') + 1; // behind "*3"
-    while (strings.length < 3) {
+    const count = at === 0 ? 1 : Number(bytes.toString('latin1', 1, at - 2));
+    while (strings.length < count) {
       const end = at === 0 ? -1 : bytes.indexOf('\n', at);
       if (end === -1) return this.#waitFor(this.#size + 1);
       const size = Number(bytes.toString('latin1', at + 1, end - 1));

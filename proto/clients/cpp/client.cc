@@ -1,3 +1,4 @@
+// Length: a function for each command of the daemon, most of a few lines.
 #include "proto/clients/cpp/client.h"
 
 #include <random>
@@ -233,6 +234,63 @@ Expected<void> Client::for_each_result(std::string_view id, const RowVisitor& vi
   return {};
 }
 
+Expected<std::vector<Reply>> Client::jobs(std::string_view id, std::span<const std::uint64_t> indexes) {
+  return of_each_job("JOB", id, indexes);
+}
+
+Expected<std::vector<Reply>> Client::logs(std::string_view id, std::span<const std::uint64_t> indexes) {
+  return of_each_job("LOG", id, indexes);
+}
+
+Expected<std::vector<Reply>> Client::of_each_job(std::string_view command, std::string_view id,
+                                                 std::span<const std::uint64_t> indexes) {
+  OutputBuffer out;
+  CommandWriter writer(out);
+  for (const std::uint64_t index : indexes) {
+    writer.begin(3);
+    writer.argument(command);
+    writer.argument(id);
+    writer.argument(std::to_string(index));
+  }
+  std::vector<Reply> replies;
+  const auto sent =
+      transact(buffers_of(out), Repeat::kSafe, reply_deadline(), [&](Deadline until) -> Expected<void> {
+        replies.clear();
+        while (replies.size() < indexes.size()) {
+          auto reply = connection_->read(until);
+          if (!reply) return std::unexpected(std::move(reply.error()));
+          replies.push_back(std::move(*reply));
+        }
+        return {};
+      });
+  if (!sent) return std::unexpected(sent.error());
+  return replies;
+}
+
+Expected<JobInfo> Client::job(std::string_view id, std::uint64_t index) {
+  return as(call({"JOB", id, std::to_string(index)}), &to_job);
+}
+
+Expected<LogPart> Client::log(std::string_view id, std::uint64_t index, std::uint64_t from,
+                              std::chrono::milliseconds block) {
+  const std::string of = std::to_string(index);
+  const std::string offset = std::to_string(from);
+  const std::string milliseconds = std::to_string(block.count());
+  std::vector<std::string_view> command{"LOG", id, of, "FROM", offset};
+  if (block.count() > 0) add(command, "BLOCK", milliseconds);
+  OutputBuffer out;
+  CommandWriter writer(out);
+  writer.begin(command.size());
+  for (const std::string_view argument : command) writer.argument(argument);
+  auto sent = send(buffers_of(out), Repeat::kSafe, deadline_in(options_.reply_timeout + block));
+  if (!sent) return std::unexpected(std::move(sent.error()));
+  return to_log_part(sent->reply);
+}
+
+Expected<std::vector<RunningJob>> Client::running(std::string_view id) {
+  return as(id.empty() ? call({"RUNNING"}) : call({"RUNNING", id}), &to_running);
+}
+
 Expected<Explanation> Client::explain(std::string_view id) {
   return as(call({"EXPLAIN", id}), &to_explanation);
 }
@@ -290,6 +348,10 @@ Expected<void> Client::set_weight(std::string_view id, std::uint32_t weight) {
   return as_nothing(call({"WEIGHT", id, std::to_string(weight)}));
 }
 
+Expected<void> Client::set_slots(std::string_view id, std::uint32_t slots) {
+  return as_nothing(call({"SLOTS", id, std::to_string(slots)}));
+}
+
 Expected<void> Client::pause(std::string_view id) { return as_nothing(call({"PAUSE", id})); }
 
 Expected<void> Client::resume(std::string_view id) { return as_nothing(call({"RESUME", id})); }
@@ -309,6 +371,40 @@ Expected<BatchList> Client::list(std::string_view state, std::string_view match,
 Expected<std::vector<HandlerInfo>> Client::handlers() { return as(call({"HANDLERS"}), &to_handlers); }
 
 Expected<std::vector<TenantInfo>> Client::tenants() { return as(call({"TENANTS"}), &to_tenants); }
+
+Expected<void> Client::set_customer(std::string_view customer, const proto::CustomerSettings& changes) {
+  std::vector<std::string> words{"CUSTOMER", "SET", std::string(customer)};
+  const auto add_word = [&words](const char* name, std::string value) {
+    words.emplace_back(name);
+    words.push_back(std::move(value));
+  };
+  if (changes.weight) add_word("WEIGHT", std::to_string(*changes.weight));
+  if (changes.slots) add_word("SLOTS", std::to_string(*changes.slots));
+  if (changes.rate) add_word("RATE", to_string(*changes.rate));
+  if (changes.max_jobs) add_word("MAXJOBS", std::to_string(*changes.max_jobs));
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  return as_nothing(call(views));
+}
+
+Expected<CustomerInfo> Client::customer(std::string_view customer) {
+  return as(call({"CUSTOMER", "GET", customer}), &to_customer);
+}
+
+Expected<bool> Client::delete_customer(std::string_view customer) {
+  const auto count = as(call({"CUSTOMER", "DEL", customer}), &to_count);
+  if (!count) return std::unexpected(count.error());
+  return *count > 0;
+}
+
+Expected<CustomerList> Client::customers(std::string_view match, std::uint64_t cursor, std::uint64_t count) {
+  const std::string from = std::to_string(cursor);
+  const std::string most = std::to_string(count);
+  std::vector<std::string_view> command{"CUSTOMER", "LIST"};
+  if (!match.empty()) add(command, "MATCH", match);
+  add(command, "CURSOR", from);
+  add(command, "COUNT", most);
+  return as(call(command), &to_customer_list);
+}
 
 Expected<WorkerList> Client::workers() { return as(call({"WORKERS"}), &to_workers); }
 

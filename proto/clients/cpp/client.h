@@ -16,6 +16,7 @@
 #include "proto/clients/cpp/error.h"
 #include "proto/clients/cpp/url.h"
 #include "proto/clients/cpp/values.h"
+#include "proto/customer_settings.h"
 #include "proto/output_buffer.h"
 #include "proto/reply.h"
 #include "proto/submit_options.h"
@@ -56,6 +57,18 @@ class Client {
   // Any command; an error reply is kRefused.
   Expected<proto::Reply> call(std::initializer_list<std::string_view> command, Repeat repeat = Repeat::kSafe);
   Expected<proto::Reply> call(std::span<const std::string_view> command, Repeat repeat = Repeat::kSafe);
+
+  // JOB of several jobs of one batch, as one pipeline: the replies in their order. An error reply stays in the place of its
+  // job. The replies together are in memory.
+  Expected<std::vector<proto::Reply>> jobs(std::string_view id, std::span<const std::uint64_t> indexes);
+  // LOG of several jobs, likewise.
+  Expected<std::vector<proto::Reply>> logs(std::string_view id, std::span<const std::uint64_t> indexes);
+  Expected<JobInfo> job(std::string_view id, std::uint64_t index);
+  // What the job has written to standard error from `from` on. `block`: waits that long for more; 0: not at all.
+  Expected<LogPart> log(std::string_view id, std::uint64_t index, std::uint64_t from,
+                        std::chrono::milliseconds block = std::chrono::milliseconds{0});
+  // The jobs that run, of one batch or, with an empty id, of all.
+  Expected<std::vector<RunningJob>> running(std::string_view id = {});
 
   // SUBMIT as one command, of which a copy is in memory while it is sent; use BatchStream for unbounded
   // input. Returns the id: options.id, or a random one.
@@ -104,6 +117,8 @@ class Client {
                                                std::span<const std::uint64_t> indexes = {});
   Expected<bool> forget(std::string_view id);
   Expected<void> set_weight(std::string_view id, std::uint32_t weight);
+  // 0: no bound.
+  Expected<void> set_slots(std::string_view id, std::uint32_t slots);
   Expected<void> pause(std::string_view id);
   Expected<void> resume(std::string_view id);
   // `state` and `match` may be empty: any.
@@ -111,6 +126,13 @@ class Client {
                            std::uint64_t count);
   Expected<std::vector<HandlerInfo>> handlers();
   Expected<std::vector<TenantInfo>> tenants();
+  // What `changes` lacks stays as it is.
+  Expected<void> set_customer(std::string_view customer, const proto::CustomerSettings& changes);
+  Expected<CustomerInfo> customer(std::string_view customer);
+  // Whether it had settings of its own.
+  Expected<bool> delete_customer(std::string_view customer);
+  // `match` may be empty: any.
+  Expected<CustomerList> customers(std::string_view match, std::uint64_t cursor, std::uint64_t count);
   Expected<WorkerList> workers();
   Expected<void> ping();
 
@@ -128,6 +150,8 @@ class Client {
   const ClientOptions& options() const { return options_; }
 
  private:
+  Expected<std::vector<proto::Reply>> of_each_job(std::string_view command, std::string_view id,
+                                                  std::span<const std::uint64_t> indexes);
   using ReadReply = std::function<Expected<void>(Deadline)>;
 
   Client(Address address, ClientOptions options);

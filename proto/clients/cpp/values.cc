@@ -27,6 +27,10 @@ void take(const Reply& map, std::string_view key, double& into) {
   if (const Reply* value = map.find(key); value != nullptr) into = value->to_real().value_or(into);
 }
 
+void take(const Reply& map, std::string_view key, std::optional<std::int64_t>& into) {
+  if (const Reply* value = map.find(key); value != nullptr) into = value->to_integer();
+}
+
 // An array of maps, each by `one`.
 template <class Value>
 Expected<std::vector<Value>> to_list(const Reply& reply, Value (*one)(const Reply&)) {
@@ -49,6 +53,8 @@ Expected<BatchStatus> to_status(const Reply& reply) {
   take(reply, "name", status.name);
   take(reply, "handler", status.handler);
   take(reply, "tenant", status.tenant);
+  take(reply, "customer", status.customer);
+  take(reply, "slots", status.slots);
   take(reply, "state", status.state);
   take(reply, "weight", status.weight);
   take(reply, "jobs", status.jobs);
@@ -81,6 +87,55 @@ Expected<Explanation> to_explanation(const Reply& reply) {
   take(reply, "eta_ms", explanation.eta_ms);
   if (explanation.reason.empty()) return unexpected_shape("an explanation");
   return explanation;
+}
+
+Expected<JobInfo> to_job(const Reply& reply) {
+  if (!reply.is_aggregate()) return unexpected_shape("a job");
+  JobInfo job;
+  take(reply, "index", job.index);
+  take(reply, "status", job.status);
+  take(reply, "attempt", job.attempt);
+  take(reply, "started_at", job.started_at);
+  take(reply, "finished_at", job.finished_at);
+  take(reply, "duration_us", job.duration_us);
+  take(reply, "log_bytes", job.log_bytes);
+  take(reply, "worker", job.worker);
+  take(reply, "progress", job.progress);
+  take(reply, "exit_status", job.exit_status);
+  take(reply, "note", job.note);
+  take(reply, "output", job.output);
+  if (const Reply* payload = reply.find("payload"); payload != nullptr && payload->is_string())
+    job.payload = payload->text;
+  if (job.status.empty()) return unexpected_shape("a job");
+  return job;
+}
+
+Expected<std::vector<RunningJob>> to_running(const Reply& reply) {
+  constexpr std::size_t kMembers = 7;  // those that are known here
+  if (!reply.is_aggregate()) return unexpected_shape("an array of jobs");
+  std::vector<RunningJob> jobs;
+  jobs.reserve(reply.elements.size());
+  for (const Reply& row : reply.elements) {
+    if (!row.is_aggregate() || row.elements.size() < kMembers) return unexpected_shape("an array of jobs");
+    const auto number = [&row](std::size_t member) {
+      return static_cast<std::uint64_t>(row.elements[member].to_integer().value_or(0));
+    };
+    jobs.push_back({.id = row.elements[0].text,
+                    .index = number(1),
+                    .attempt = number(2),
+                    .since_ms = number(3),
+                    .worker = row.elements[4].text,
+                    .note = row.elements[6].text,
+                    .progress = row.elements[5].to_integer()});
+  }
+  return jobs;
+}
+
+Expected<LogPart> to_log_part(const Reply& reply) {
+  if (!reply.is_aggregate() || reply.elements.size() != 2) return unexpected_shape("[next-offset, bytes]");
+  const auto next = reply.elements[0].to_integer();
+  if (!next || *next < 0 || !reply.elements[1].is_string()) return unexpected_shape("[next-offset, bytes]");
+  return LogPart{static_cast<std::uint64_t>(*next), reply.elements[1].text};
 }
 
 Expected<BatchList> to_batch_list(const Reply& reply) {
@@ -124,6 +179,42 @@ Expected<std::vector<TenantInfo>> to_tenants(const Reply& reply) {
     take(map, "received", info.received);
     return info;
   });
+}
+
+Expected<CustomerInfo> to_customer(const Reply& reply) {
+  if (!reply.is_aggregate()) return unexpected_shape("a customer");
+  CustomerInfo info;
+  take(reply, "tenant", info.tenant);
+  take(reply, "customer", info.customer);
+  take(reply, "rate", info.rate);
+  take(reply, "weight", info.weight);
+  take(reply, "slots", info.slots);
+  take(reply, "max_jobs", info.max_jobs);
+  take(reply, "batches", info.batches);
+  take(reply, "jobs", info.jobs);
+  take(reply, "queued", info.queued);
+  take(reply, "running", info.running);
+  std::uint64_t is_set = 0;
+  take(reply, "set", is_set);
+  info.is_set = is_set != 0;
+  take(reply, "share", info.share);
+  take(reply, "received", info.received);
+  if (info.tenant.empty()) return unexpected_shape("a customer");
+  return info;
+}
+
+Expected<CustomerList> to_customer_list(const Reply& reply) {
+  constexpr std::string_view kShape = "[cursor, customers]";
+  if (reply.type != Reply::Type::kArray || reply.elements.size() != 2) return unexpected_shape(kShape);
+  const auto cursor = reply.elements[0].to_integer();
+  if (!cursor || *cursor < 0 || !reply.elements[1].is_aggregate()) return unexpected_shape(kShape);
+  CustomerList list{.next_cursor = static_cast<std::uint64_t>(*cursor), .customers = {}};
+  for (const Reply& element : reply.elements[1].elements) {
+    auto customer = to_customer(element);
+    if (!customer) return std::unexpected(std::move(customer.error()));
+    list.customers.push_back(std::move(*customer));
+  }
+  return list;
 }
 
 Expected<WorkerList> to_workers(const Reply& reply) {

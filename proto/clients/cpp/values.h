@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,8 @@ namespace locksley::client {
 // daemon does not send is 0 or empty; additional fields of a newer daemon are ignored.
 
 struct BatchStatus {
-  std::string id, name, handler, tenant, state;
+  std::string id, name, handler, tenant, customer, state;
+  std::uint64_t slots = 0;  // most jobs at once; 0: no bound
   std::uint64_t weight = 0, jobs = 0, queued = 0, running = 0, ok = 0, failed = 0, cancelled = 0, retried = 0;
   std::uint64_t retry_rounds = 0;
   std::int64_t submitted_at = 0, started_at = 0, finished_at = 0;  // Unix milliseconds; 0: not yet
@@ -32,6 +34,32 @@ struct Explanation {
   std::int64_t eta_ms = -1;  // -1: unknown
 };
 
+// One job, as JOB has it.
+struct JobInfo {
+  std::uint64_t index = 0, attempt = 0, duration_us = 0, log_bytes = 0;
+  std::string status, worker, note, output;
+  std::int64_t started_at = 0, finished_at = 0;  // Unix milliseconds; 0: not yet
+  std::optional<std::int64_t> progress;          // per cent
+  std::optional<std::int64_t> exit_status;       // of a command that has ended
+  std::optional<std::string> payload;            // none: it is not kept any more
+
+  bool is_over() const { return status != "queued" && status != "running"; }
+};
+
+// A job that runs, as RUNNING lists it.
+struct RunningJob {
+  std::string id;
+  std::uint64_t index = 0, attempt = 0, since_ms = 0;  // for how long it has run
+  std::string worker, note;
+  std::optional<std::int64_t> progress;  // per cent
+};
+
+// A part of what a job wrote to standard error.
+struct LogPart {
+  std::uint64_t next = 0;  // the offset of what follows it
+  std::string bytes;
+};
+
 struct HandlerInfo {
   std::string name, kind, description, lane;
   std::uint64_t concurrency = 0, processes = 0;
@@ -41,6 +69,19 @@ struct TenantInfo {
   std::string tenant;
   std::uint64_t weight = 0, batches = 0, queued = 0, running = 0, busy_us = 0;
   double share = 0, received = 0;
+};
+
+struct CustomerInfo {
+  std::string tenant, customer;
+  std::string rate;  // such as 20/s; "0": no limit
+  std::uint64_t weight = 0, slots = 0, max_jobs = 0, batches = 0, jobs = 0, queued = 0, running = 0;
+  bool is_set = false;  // it has settings of its own
+  double share = 0, received = 0;
+};
+
+struct CustomerList {
+  std::uint64_t next_cursor = 0;  // 0: there are no more
+  std::vector<CustomerInfo> customers;
 };
 
 struct WorkerInfo {
@@ -85,9 +126,14 @@ struct JobResult {
 // Each fails with kProtocol if the reply does not have the shape of the command's reply.
 Expected<BatchStatus> to_status(const proto::Reply& reply);
 Expected<Explanation> to_explanation(const proto::Reply& reply);
+Expected<JobInfo> to_job(const proto::Reply& reply);
+Expected<std::vector<RunningJob>> to_running(const proto::Reply& reply);
+Expected<LogPart> to_log_part(const proto::Reply& reply);
 Expected<BatchList> to_batch_list(const proto::Reply& reply);
 Expected<std::vector<HandlerInfo>> to_handlers(const proto::Reply& reply);
 Expected<std::vector<TenantInfo>> to_tenants(const proto::Reply& reply);
+Expected<CustomerInfo> to_customer(const proto::Reply& reply);
+Expected<CustomerList> to_customer_list(const proto::Reply& reply);
 Expected<WorkerList> to_workers(const proto::Reply& reply);
 Expected<std::vector<JobResult>> to_job_results(const proto::Reply& reply);
 Expected<std::uint64_t> to_count(const proto::Reply& reply);

@@ -1,12 +1,14 @@
 // A headless Chromium for tests in another language: one JSON object a line comes in, one goes out. tests/support/browser.py is the other end.
 //   {do: "open", options}                           a context of its own with one page; its number
 //   {do: "call", page, selector?, method, args}     a method of Playwright's page, or of the locator for `selector`; what it returns
+//   {do: "axe", page}                               what axe-core finds: [{id, impact, help, at}], at: where, as selectors
 //   {do: "seen", page}                              what happened since the last time: {console, errors, dialogs, requests}
 //   {do: "close", page}
 import { createInterface } from 'node:readline';
 import { load } from './load.js';
 
 const { chromium } = load('playwright-core');
+const { source: axeSource } = load('axe-core');
 const LONGEST_MS = 120000; // of a machine that is busy: no test is about it
 
 const browser = await chromium.launch({
@@ -31,11 +33,19 @@ async function open(options) {
   return pages.push({ context, page, seen }) - 1;
 }
 
+// Evaluated, not added as a script: the page's Content-Security-Policy forbids scripts of others.
+async function axe(page) {
+  await page.evaluate(axeSource);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  return violations.map(({ id, impact, help, nodes }) => ({ id, impact, help, at: nodes.map((node) => node.target.join(' ')) }));
+}
+
 async function answer({ do: what, page: number, selector, method, args = [], options }) {
   if (what === 'open') return open(options);
   const { context, page, seen } = pages[number];
   if (what === 'close') return context.close();
   if (what === 'seen') return Object.fromEntries(Object.entries(seen).map(([name, list]) => [name, list.splice(0)]));
+  if (what === 'axe') return axe(page);
   const target = selector === undefined ? page : page.locator(selector);
   const result = await target[method](...args);
   // What is no plain value (a response, a buffer of a picture) stays here.

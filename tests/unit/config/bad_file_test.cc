@@ -117,6 +117,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:1:15: store.path: expected the name of a file, found a list\n"},
         BadFile{"TextWithANul", "store: {path: \"a\\0b\"}\n",
                 "f:1:15: store.path: expected the name of a file, found \"a\\x00b\"\n"},
+        BadFile{"DatabaseThatIsNone", "store: {engine: postgresql, url: \"u:secret@db\"}\n",
+                "f:1:34: store.url: expected a URL such as postgresql://locksley@db1:5432/locksley; in a "
+                "password, @ : and "
+                "/ are %40, %3A and %2F, found another text, which is not shown because it may have a "
+                "password\n"},
         BadFile{"EveryProblemAtOnce",
                 "listen: {port: x}\npool:\n  workers: 1\n  wrkers: 2\nlog:\n  level: loud\nshutdwn: {}\n",
                 "f:1:16: listen.port: expected a whole number from 0 to 65535, found \"x\"\n"
@@ -127,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:1:2: h\xC3\xA9: unknown key, expected listen, http, workers, pool, scheduling, limits, "
                 "store, lanes, "
                 "handlers, "
-                "users, upstream, metrics, log, process or shutdown\n"
+                "customers, exec, users, upstream, metrics, log, process or shutdown\n"
                 "f:1:27: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},
         BadFile{"LinesEndAsOnWindows", "pool:\r\n  workers: x\r\n",
                 "f:2:12: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},

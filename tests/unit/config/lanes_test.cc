@@ -1,4 +1,5 @@
 #include "config/lanes.h"
+#include "config/validate.h"
 
 #include <gtest/gtest.h>
 
@@ -51,6 +52,38 @@ TEST(LanesTest, WhoNamesNoLaneIsInOneThatIsAsLargeAsThePoolOrTheLargestConcurren
   EXPECT_EQ(process_lanes(config, 4).at("l").slots.count, 1U);
   config.lanes["processes"].slots.count = 2;
   EXPECT_EQ(process_lanes(config, 4).at("processes").slots.count, 2U);
+}
+
+TEST(LanesTest, ExecIsAHandlerWithAllSlotsOfItsLane) {
+  Config config;
+  config.process.user = "nobody";
+  EXPECT_FALSE(all_handlers(config, 4).contains("exec"));
+  config.exec = Exec::kYes;
+  EXPECT_TRUE(config.handlers.empty());
+  const Handler exec = all_handlers(config, 4).at("exec");
+  EXPECT_TRUE(exec.runs_payloads);
+  EXPECT_EQ(exec.user, "nobody");
+  EXPECT_EQ(exec.concurrency, 4U);
+  EXPECT_EQ(process_lanes(config, 4).at("processes").slots.count, 4U);
+  config.handlers["cat"].command = {"cat"};
+  config.handlers["cat"].concurrency = 9;
+  EXPECT_EQ(all_handlers(config, 4).size(), 2U);
+  EXPECT_EQ(all_handlers(config, 4).at("exec").concurrency, 9U);
+  config.lanes["processes"].slots.count = 50;
+  EXPECT_EQ(all_handlers(config, 4).at("exec").concurrency, 50U);
+}
+
+TEST(LanesTest, ExecIsRefusedWithUsersAndWithAHandlerOfItsName) {
+  Config config;
+  config.exec = Exec::kYes;
+  EXPECT_TRUE(check(config).empty());
+  config.handlers["exec"].command = {"cat"};
+  ASSERT_EQ(check(config).size(), 1U);
+  EXPECT_EQ(check(config).front().key, "handlers.exec");
+  config.handlers.clear();
+  config.users["alice"].certificate = "alice";
+  ASSERT_EQ(check(config).size(), 1U);
+  EXPECT_EQ(check(config).front().key, "exec");
 }
 
 TEST(LanesTest, MoreConcurrencyThanSlotsIsAWarning) {

@@ -35,9 +35,9 @@ listen:    {address: "::1", port: 0}
 http:      {address: 0.0.0.0, port: 65535}
 pool:      {workers: 8}
 scheduling: {share: jobs, quantum: 250us, reserved_workers: 2}
-limits:    {max_clients: 1, max_batch_jobs: 2, max_payload: 3, max_command: 4KiB, max_queued_jobs: 5,
+limits:    {max_clients: 1, max_batch_jobs: 2, max_payload: 3, max_command: 4KiB, max_queued_jobs: 5, max_customers: 17,
             max_queued_bytes: 6MiB, max_result_bytes: 7MiB, max_record_bytes: auto, idle_timeout: 7s, login_timeout: 90s, open_timeout: 8m, output_buffer: 9GiB,
-            client_memory: 10MiB}
+            client_memory: 10MiB, max_log_bytes: 12MiB}
 store:     {path: "/var/lib/locksley", durability: async, retention: 10h, max_bytes: 11GiB}
 metrics:   {deepest_batches: 0, tenants: 11}
 log:       {level: trace, format: json, audit: false}
@@ -58,6 +58,7 @@ shutdown:  {drain_timeout: 0s}
                      Bytes{3},
                      kibibytes(4),
                      5,
+                     17,
                      fixed_limit(mebibytes(6)),
                      fixed_limit(mebibytes(7)),
                      Limits{}.max_record_bytes,
@@ -65,7 +66,8 @@ shutdown:  {drain_timeout: 0s}
                      90s,
                      8min,
                      gibibytes(9),
-                     fixed_limit(mebibytes(10))};
+                     fixed_limit(mebibytes(10)),
+                     mebibytes(12)};
   expected.limits.max_record_bytes = auto_limit();
   expected.store = {"/var/lib/locksley", Durability::kAsync, 10h, fixed_limit(gibibytes(11))};
   expected.metrics = {0, 11};
@@ -73,6 +75,32 @@ shutdown:  {drain_timeout: 0s}
   expected.process = {"nobody", CoreDumps::kYes};
   expected.shutdown.drain_timeout = 0s;
   EXPECT_EQ(*config, expected);
+}
+
+TEST(LoadTextTest, CustomersOfAllAndOfAUser) {
+  const auto config = load_text(R"(
+customers: {weight: 2, slots: 3, rate: 5/m, max_queued_jobs: 7}
+users:
+  shop: {certificate: shop, slots: 32, rate: 100/s, customers: {slots: 0, rate: 10/s}}
+  mill: {certificate: mill}
+)",
+                                "f");
+  ASSERT_TRUE(config.has_value()) << shown(config.error());
+  EXPECT_EQ(config->customers,
+            (Customers{.weight = 2, .slots = 3, .rate = Rate{5, 1min}, .max_queued_jobs = 7}));
+  const User& shop = config->users.at("shop");
+  EXPECT_EQ(shop.slots, 32U);
+  EXPECT_EQ(shop.rate, (Rate{100, 1s}));
+  EXPECT_EQ(shop.customers, (UserCustomers{.slots = 0, .rate = Rate{10, 1s}}));
+  EXPECT_EQ(config->users.at("mill").customers, UserCustomers{});
+  EXPECT_EQ(config->users.at("mill").rate, Rate{0});
+  // Wrong ones are named, and keep no half.
+  const auto wrong =
+      load_text("users: {shop: {certificate: c, customers: {weight: 0, slots: x, rate: 1}}}", "f");
+  ASSERT_FALSE(wrong.has_value());
+  ASSERT_EQ(wrong.error().size(), 3U) << shown(wrong.error());
+  for (const Problem& problem : wrong.error())
+    EXPECT_TRUE(problem.key.starts_with("users.shop.customers.")) << problem.key;
 }
 
 TEST(LoadTextTest, ProgramsWithoutAUserRunAsTheDaemonDoes) {

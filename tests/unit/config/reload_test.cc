@@ -25,11 +25,14 @@ Config all_changed() {
                     .max_leased_bytes = Bytes{1}};
   config.pool = {3};
   config.scheduling = {Share::kJobs, 2ms, 1};
-  config.limits = {1,         2,  Bytes{3}, Bytes{4}, 5,         Limit{6}, Limit{12},
-                   Limit{13}, 7s, 8s,       9s,       Bytes{10}, Limit{11}};
-  config.store = {"p", Durability::kAsync, 1h, Limit{1}};
+  config.limits = {1,         2,  Bytes{3}, Bytes{4}, 5,         17,        Limit{6}, Limit{12},
+                   Limit{13}, 7s, 8s,       9s,       Bytes{10}, Limit{11}, Bytes{14}};
+  config.store = {
+      "p", Durability::kAsync, 1h, Limit{1}, StoreEngine::kPostgresql, "postgresql://db", Replication::kNone};
   config.lanes["l"].slots = {.count = 1, .names = {}};
   config.handlers["h"].plugin = "p";
+  config.customers = {.weight = 2, .slots = 1, .rate = Rate{1}, .max_queued_jobs = 1};
+  config.exec = Exec::kYes;
   config.users["u"].password_hash = "x";
   config.upstream = {.url = "rediss://queue",
                      .name = "n",
@@ -78,6 +81,7 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "limits.max_payload",
                                "limits.max_command",
                                "limits.max_queued_jobs",
+                               "limits.max_customers",
                                "limits.max_queued_bytes",
                                "limits.max_result_bytes",
                                "limits.max_record_bytes",
@@ -86,10 +90,16 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "limits.open_timeout",
                                "limits.output_buffer",
                                "limits.client_memory",
+                               "limits.max_log_bytes",
                                "store.retention",
                                "store.max_bytes",
                                "lanes.l",
                                "handlers.h",
+                               "customers.weight",
+                               "customers.slots",
+                               "customers.rate",
+                               "customers.max_queued_jobs",
+                               "exec",
                                "users.u",
                                "upstream.handlers",
                                "metrics.deepest_batches",
@@ -98,31 +108,20 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "log.format",
                                "log.audit",
                                "shutdown.drain_timeout"}));
-  EXPECT_EQ(reload.restart, (Keys{"listen.address",
-                                  "listen.port",
-                                  "listen.threads",
-                                  "http.address",
-                                  "http.port",
-                                  "workers.address",
-                                  "workers.port",
-                                  "workers.insecure",
-                                  "workers.lease",
-                                  "workers.reclaim",
-                                  "workers.max_losses",
-                                  "workers.max_leased_bytes",
-                                  "scheduling.share",
-                                  "scheduling.reserved_workers",
-                                  "store.path",
-                                  "store.durability",
-                                  "upstream.url",
-                                  "upstream.name",
-                                  "upstream.password_file",
-                                  "upstream.ca_file",
-                                  "upstream.cert_file",
-                                  "upstream.key_file",
-                                  "upstream.max_leased_bytes",
-                                  "upstream.insecure",
-                                  "process.user",
+  EXPECT_EQ(reload.restart, (Keys{"listen.address",     "listen.port",
+                                  "listen.threads",     "http.address",
+                                  "http.port",          "workers.address",
+                                  "workers.port",       "workers.insecure",
+                                  "workers.lease",      "workers.reclaim",
+                                  "workers.max_losses", "workers.max_leased_bytes",
+                                  "scheduling.share",   "scheduling.reserved_workers",
+                                  "store.engine",       "store.url",
+                                  "store.replication",  "store.path",
+                                  "store.durability",   "upstream.url",
+                                  "upstream.name",      "upstream.password_file",
+                                  "upstream.ca_file",   "upstream.cert_file",
+                                  "upstream.key_file",  "upstream.max_leased_bytes",
+                                  "upstream.insecure",  "process.user",
                                   "process.core_dumps"}));
   EXPECT_EQ(reload.live.size() + reload.restart.size(), all_keys().size());
 }
@@ -138,6 +137,8 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   expected.lanes = new_config.lanes;
   expected.workers.tls = new_config.workers.tls;
   expected.handlers = new_config.handlers;
+  expected.customers = new_config.customers;
+  expected.exec = new_config.exec;
   expected.users = new_config.users;
   expected.upstream.handlers = new_config.upstream.handlers;
   expected.pool = new_config.pool;

@@ -30,6 +30,7 @@ TEST(DumpTest, EveryAvailableKeyLoadsBackToTheSame) {
                    Bytes{3},
                    Bytes{4097},
                    5,
+                   17,
                    fixed_limit(mebibytes(6)),
                    fixed_limit(mebibytes(7)),
                    auto_limit(),
@@ -77,6 +78,24 @@ TEST(DumpTest, AwkwardTextsAreQuoted) {
   EXPECT_TRUE(loaded.error().front().message.ends_with("found " + in_quotes(config.listen.address)));
 }
 
+TEST(DumpTest, ThePasswordOfADatabaseIsShownNowhere) {
+  for (const char* url :
+       {"postgresql://u:secret@db1:5432,db2/x", "postgresql://db/x?user=u&password=secret",
+        "postgresql://db/x?password=secret&sslpassword=secret&user=u", "postgres://u:secret@db"}) {
+    Config config;
+    config.store.engine = StoreEngine::kPostgresql;
+    config.store.url = url;
+    const std::string text = dump(without_password(config));
+    EXPECT_EQ(text.find("secret"), std::string::npos) << text;
+    EXPECT_NE(text.find("db"), std::string::npos);
+    for (const auto& [key, value] : list_values(config))
+      EXPECT_EQ(value.find("secret"), std::string::npos) << key;
+    const auto loaded = load_text(dump(config), "dump");
+    ASSERT_TRUE(loaded.has_value()) << shown(loaded.error());
+    EXPECT_EQ(loaded->store.url, url) << "CONFIG SET reads it so";
+  }
+}
+
 TEST(DumpTest, ShowsEveryKey) {
   const std::string text = dump(Config{});
   for (const std::string& key : all_keys()) {
@@ -85,6 +104,7 @@ TEST(DumpTest, ShowsEveryKey) {
 }
 
 TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
+  // Length: the text is compared as a whole.
   Config config;
   Handler& fetch = config.handlers["fetch"];
   fetch.command = {"curl", "-fsS", "{}"};
@@ -115,6 +135,7 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
     confine:
       network: true
     max_jobs: 0
+    worker_protocol: 1
     max_memory: 0
     isolate: false
     remote: false
@@ -136,10 +157,17 @@ TEST(DumpTest, HandlersAndUsersAreWrittenAsTheFileHasThem) {
     confine:
       network: true
     max_jobs: 0
+    worker_protocol: 1
     max_memory: 0
     isolate: false
     remote: false
     max_running: 0
+customers:
+  weight: 1
+  slots: 0
+  rate: 0/s
+  max_queued_jobs: 0
+exec: false
 users:
   alice:
     password_hash: "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA"
@@ -154,6 +182,8 @@ users:
     client_memory: auto
     max_batches: 0
     max_clients: auto
+    slots: 0
+    rate: 0/s
 )";
   EXPECT_NE(text.find(expected), std::string::npos) << text;
 }
@@ -186,6 +216,9 @@ TEST(DumpTest, UsersLoadBack) {
   Config config;
   config.users["True"].certificate = "null";
   config.users["True"].max_batches = 7;
+  config.users["True"].rate = Rate{9, 1min};
+  config.users["True"].customers = {.slots = 0, .rate = Rate{5, 1h}};
+  config.customers = {.weight = 3, .slots = 2, .rate = Rate{1, 1s}, .max_queued_jobs = 4};
   const auto loaded = load_text(dump(config), "dump");
   ASSERT_TRUE(loaded.has_value()) << shown(loaded.error());
   EXPECT_EQ(*loaded, config);

@@ -105,6 +105,38 @@ TEST(ValidateTest, KeysOfAnUpstreamBelongTogether) {
             "7\"\n");
 }
 
+TEST(ValidateTest, ADatabaseHasAUrlAndADirectoryHasNone) {
+  Config config;
+  config.store.engine = StoreEngine::kPostgresql;
+  EXPECT_EQ(shown(check(config)),
+            "store.url: expected the URL of the database, with engine: postgresql, found none\n");
+  config.store.replication = Replication::kProvider;
+  for (const char* url : {"postgresql://locksley:secret@db1:5432,db2/locksley?sslmode=verify-full",
+                          "postgres:///x", "postgresql://u:a%40b@[::1]:1/x"}) {
+    config.store.url = url;
+    EXPECT_EQ(shown(check(config)), "") << url;
+  }
+  config.store.engine = StoreEngine::kRocksdb;
+  EXPECT_EQ(shown(check(config)),
+            "store.url: expected engine: postgresql together with a URL, found engine: rocksdb, which is in "
+            "a folder\n"
+            "store.replication: expected engine: postgresql together with replication, found engine: "
+            "rocksdb, which is in a "
+            "folder\n");
+}
+
+TEST(ValidateTest, APasswordOfADatabaseIsNotShown) {
+  Config config;
+  config.store.engine = StoreEngine::kPostgresql;
+  for (const char* url :
+       {"mysql://u:secret@db", "postgresql://u:secret@more@db", "secret", "postgresql://u:secret @db"}) {
+    config.store.url = url;
+    const std::string problems = shown(check(config));
+    EXPECT_TRUE(problems.starts_with("store.url: expected a URL such as")) << problems;
+    EXPECT_EQ(problems.find("secret"), std::string::npos) << problems;
+  }
+}
+
 TEST(ValidateTest, ReservedWorkersAreFreeWhileTheNumberOfWorkersIs) {
   Config config;
   config.scheduling.reserved_workers = 8;
@@ -260,6 +292,10 @@ TEST(ValidateTest, KeysWithoutEffectAreRefused) {
   EXPECT_EQ(faults_of(with(command_handler(), max_jobs)),
             "handlers.h.max_jobs: expected max_jobs with a worker or an isolated plugin only, found it with "
             "a command\n");
+  const auto version_2 = [](Handler& handler) { handler.worker_protocol = 2; };
+  EXPECT_EQ(faults_of(with(worker_handler(), version_2)), "");
+  EXPECT_NE(faults_of(with(command_handler(), version_2)).find("expected worker_protocol with a worker only"),
+            std::string::npos);
   const auto isolate = [](Handler& handler) { handler.isolate = Isolate::kYes; };
   EXPECT_NE(faults_of(with(worker_handler(), isolate)).find("expected isolate with a plugin only"),
             std::string::npos);

@@ -53,12 +53,12 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
   std::set<std::string_view> names;
   for (const CommandSpec& spec : commands()) names.insert(spec.name);
   const std::set<std::string_view> expected = {
-      "submit",      "open",       "add",          "close",  "run",      "status",  "wait",
-      "results",     "cancel",     "forget",       "list",   "handlers", "workers", "explain",
-      "weight",      "pause",      "resume",       "retry",  "tenants",  "info",    "subscribe",
-      "unsubscribe", "psubscribe", "punsubscribe", "hello",  "auth",     "ping",    "echo",
-      "quit",        "reset",      "select",       "client", "command",  "config",  "multi",
-      "addat",       "exec",       "discard",      "watch",  "unwatch",  "handler"};
+      "submit",  "open",   "add",     "close",    "run",       "status",      "wait",       "results",
+      "cancel",  "forget", "list",    "handlers", "workers",   "explain",     "weight",     "pause",
+      "resume",  "retry",  "tenants", "info",     "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
+      "hello",   "auth",   "ping",    "echo",     "quit",      "reset",       "select",     "client",
+      "command", "config", "multi",   "addat",    "exec",      "discard",     "watch",      "unwatch",
+      "handler", "job",    "log",     "running",  "customer",  "slots"};
   EXPECT_EQ(names, expected);
 }
 
@@ -169,7 +169,7 @@ TEST(CommandDocsTest, DocsDescribeArgumentsInRedisWords) {
   const Reply& arguments = *docs.find("submit")->find("arguments");
   EXPECT_EQ(arguments.elements.front().find("name")->text, "handler");
   EXPECT_EQ(arguments.elements.front().find("type")->text, "string");
-  const Reply& weight = arguments.elements[3];
+  const Reply& weight = arguments.elements[4];
   EXPECT_EQ(weight.find("token")->text, "WEIGHT");
   EXPECT_EQ(weight.find("type")->text, "integer");
   EXPECT_EQ(weight.find("flags")->elements.front().text, "optional");

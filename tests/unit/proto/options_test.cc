@@ -1,4 +1,5 @@
 // The options of SUBMIT, OPEN and RUN, and those of the commands that read.
+// Length: a table of options and messages, a test for each command.
 
 #include <gmock/gmock.h>
 
@@ -82,6 +83,7 @@ BatchOptions all_options() {
   BatchOptions options;
   options.id = "my-id";
   options.name = "a name";
+  options.customer = "a-customer";
   options.weight = 7;
   options.timeout = milliseconds(1);
   options.deadline = milliseconds(2);
@@ -95,6 +97,23 @@ BatchOptions all_options() {
   options.ephemeral = true;
   options.trace = kTrace;
   return options;
+}
+
+TEST(SubmitOptionsTest, ForNamesACustomer) {
+  for (const std::string& name : {std::string("acme"), std::string("user/acme"), std::string("!\"#/~"),
+                                  std::string(64, 'u') + "/" + std::string(128, 'c')}) {
+    const auto parsed = parse_submit(words("SUBMIT echo For " + name + " JOBS a"));
+    ASSERT_TRUE(parsed) << parsed.error();
+    EXPECT_EQ(parsed->options.customer, name);
+  }
+  const std::string expected =
+      "ERR option 'FOR' needs 1 to 128 printable ASCII characters without spaces, found '";
+  EXPECT_EQ(submit_error("FOR ~ JOBS a"), expected + "'");
+  EXPECT_EQ(submit_error("FOR h\xC3\xA9 JOBS a"), expected +
+                                                      "h?"
+                                                      "?'");
+  EXPECT_EQ(submit_error("FOR a FOR b JOBS a"), "ERR option 'FOR' is given twice");
+  EXPECT_TRUE(submit_error("FOR " + std::string(194, 'c') + " JOBS a").starts_with(expected));
 }
 
 TEST(BatchOptionsTest, WordsOfOptionsAreParsedBackToTheSameOptions) {
@@ -314,6 +333,91 @@ TEST(ReadOptionsTest, WaitAndWeight) {
   EXPECT_EQ(parse_weight(words("WEIGHT x 7"))->weight, 7u);
   EXPECT_EQ(parse_weight(words("WEIGHT x 1001")).error(),
             "ERR weight needs an integer from 1 to 1000, found '1001'");
+}
+
+TEST(ReadOptionsTest, OfOneJob) {
+  EXPECT_EQ(parse_job(words("JOB x 7"))->index, 7u);
+  EXPECT_EQ(parse_job(words("JOB x y")).error(),
+            "ERR the index of a job needs an integer from 0 to 9223372036854775807, found 'y'");
+  const auto log = parse_log(words("LOG x 7 block 0 from 5"));
+  EXPECT_EQ(log->index, 7u);
+  EXPECT_EQ(log->from, 5u);
+  EXPECT_EQ(log->block, std::chrono::milliseconds(0));
+  EXPECT_EQ(parse_log(words("LOG x 7"))->block, std::nullopt);
+  EXPECT_EQ(parse_log(words("LOG x 7 FROM")).error(), "ERR option 'FROM' needs a value");
+}
+
+TEST(ReadOptionsTest, OfRunning) {
+  EXPECT_EQ(parse_running(words("RUNNING"))->id, std::nullopt);
+  EXPECT_EQ(parse_running(words("RUNNING x"))->id, "x");
+  EXPECT_EQ(parse_running(words("RUNNING count 3"))->count, 3u);
+  EXPECT_EQ(parse_running(words("RUNNING count 3"))->id, std::nullopt);
+  EXPECT_EQ(parse_running(words("RUNNING x COUNT 3"))->count, 3u);
+  EXPECT_EQ(parse_running(words("RUNNING x COUNT")).error(), "ERR unknown option 'x'");
+  EXPECT_FALSE(parse_running(words("RUNNING COUNT 0")).has_value());
+}
+
+TEST(ListTest, ByCustomerAndByHandler) {
+  const auto arguments = words("LIST FOR acme handler echo");  // parsed has views of them
+  const auto parsed = parse_list(arguments);
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->customer, "acme");
+  EXPECT_EQ(parsed->handler, "echo");
+  EXPECT_EQ(parse_list(words("LIST FOR ~"))->customer, "") << "batches for none";
+  EXPECT_FALSE(parse_list(words("LIST"))->customer);
+  EXPECT_FALSE(parse_list(words("LIST FOR \x01")));
+  EXPECT_EQ(parse_list(words("LIST HANDLER")).error(), "ERR option 'HANDLER' needs a value");
+}
+
+TEST(SlotsTest, ANumberOrNone) {
+  EXPECT_EQ(parse_slots(words("SLOTS b 7"))->slots, 7U);
+  EXPECT_EQ(parse_slots(words("SLOTS b 0"))->slots, 0U);
+  EXPECT_EQ(parse_slots(words("SLOTS b 4294967295"))->slots, 4294967295U);
+  EXPECT_EQ(parse_slots(words("SLOTS b 4294967296")).error(),
+            "ERR slots needs an integer from 0 to 4294967295, found '4294967296'");
+}
+
+TEST(CustomerTest, WhatIsSaidIsThereAndNothingElse) {
+  const auto arguments = words("CUSTOMER SET acme rate 300/m WEIGHT 7");  // parsed has views of them
+  const auto parsed = parse_customer_set(arguments);
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->name, "acme");
+  EXPECT_EQ(parsed->changes.weight, 7U);
+  EXPECT_EQ(parsed->changes.rate, (CustomerRate{300, std::chrono::minutes(1)}));
+  EXPECT_FALSE(parsed->changes.slots || parsed->changes.max_jobs);
+  EXPECT_TRUE(parse_customer_set(words("CUSTOMER SET acme"))->changes.is_empty());
+  const auto lifting = words("CUSTOMER SET ~ SLOTS 0 RATE 0 MAXJOBS 0");  // lifted has views of them
+  const auto lifted = parse_customer_set(lifting);
+  ASSERT_TRUE(lifted);
+  EXPECT_EQ(lifted->changes, (CustomerSettings{.slots = 0, .rate = CustomerRate{}, .max_jobs = 0}));
+  EXPECT_EQ(parse_customer_set(words("CUSTOMER SET acme WEIGHT 0")).error(),
+            "ERR option 'WEIGHT' needs an integer from 1 to 1000, found '0'");
+}
+
+TEST(CustomerTest, RatesAreWrittenAsTheyAreRead) {
+  for (const std::string text : {"1/s", "20/s", "300/m", "5/h", "1000000/s", "0"})
+    EXPECT_EQ(to_string(parse_customer_rate(text).value()), text);
+  EXPECT_EQ(to_string(parse_customer_rate("0/h").value()), "0");
+  for (const std::string text :
+       {"", "20", "20/", "/s", "20/d", "-1/s", "01/s", "1000001/s", "20/s ", "2.5/s", "0/x"})
+    EXPECT_FALSE(parse_customer_rate(text)) << text;
+}
+
+TEST(CustomerTest, WhatIsSaidLaterIsTakenOver) {
+  CustomerSettings settings{.weight = 2, .slots = 3};
+  settings.merge({.slots = 0, .max_jobs = 9});
+  EXPECT_EQ(settings, (CustomerSettings{.weight = 2, .slots = 0, .max_jobs = 9}));
+}
+
+TEST(CustomerTest, PagesOfCustomers) {
+  const auto arguments = words("CUSTOMER LIST MATCH a* CURSOR 7 COUNT 9");  // parsed has views of them
+  const auto parsed = parse_customer_list(arguments);
+  ASSERT_TRUE(parsed) << parsed.error();
+  EXPECT_EQ(parsed->match, "a*");
+  EXPECT_EQ(parsed->cursor, 7U);
+  EXPECT_EQ(parsed->count, 9U);
+  EXPECT_FALSE(parse_customer_list(words("CUSTOMER LIST COUNT 0")));
+  EXPECT_FALSE(parse_customer_list(words("CUSTOMER LIST MATCH " + std::string(257, '*'))));
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
   history.jobs = 10;
   history.paused = true;
   history.weight = 7;
+  history.slots = 5;
   history.attempt = 4;
   history.retried = 3;
   history.superseded = 2;
@@ -88,6 +89,7 @@ TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
   const BatchStatus status = batch->status();
   EXPECT_EQ(status.state, BatchState::kOpen);
   EXPECT_EQ(status.weight, 7u);
+  EXPECT_EQ(status.slots, 5u) << "changed since it was submitted";
   EXPECT_EQ(status.retried, 3u);
   EXPECT_EQ(status.superseded.below, 2u);
   EXPECT_EQ(status.steps, 9u);

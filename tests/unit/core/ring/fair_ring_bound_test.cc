@@ -130,6 +130,16 @@ void disturb_gates(FairRing& ring, Random& random) {
   }
 }
 
+void disturb_limits(FairRing& ring, Random& random, Nanoseconds now) {
+  GroupLimits limits{.weight = static_cast<std::uint32_t>(up_to(random, 9))};
+  if (up_to(random, 1) == 0) limits.slots = static_cast<std::uint32_t>(up_to(random, 4));
+  if (up_to(random, 2) == 0) limits.start_interval = microseconds(up_to(random, 2'000));
+  const std::string tenant(1, static_cast<char>('a' + up_to(random, 4)));
+  if (up_to(random, 2) == 0) return ring.set_tenant_limits(tenant, limits, now);
+  ring.set_customer_limits(tenant, std::string(up_to(random, 1), static_cast<char>('x' + up_to(random, 2))),
+                           limits, now);
+}
+
 void open_gates(FairRing& ring) {
   for (GateId gate = 0; gate < kGates; ++gate) {
     ring.set_gate_switch(gate, true);
@@ -142,6 +152,42 @@ void expect_empty_gates(FairRing& ring, const RingSnapshot& snapshot) {
     ASSERT_EQ(gate.queued + gate.executors + gate.queues + gate.active_queues, 0U);
     ASSERT_FALSE(ring.has_work(GateSet(gate.gate)));
     ASSERT_EQ(ring.remove_gate(gate.gate), gate.gate != 0);
+  }
+}
+
+void disturb_batch(RingSimulator& simulator, Batch& batch, Random& random) {
+  const Nanoseconds now = simulator.now();
+  switch (up_to(random, 11)) {
+    case 11:
+      disturb_limits(simulator.ring, random, now);
+      break;
+    case 10:
+      disturb_gates(simulator.ring, random);
+      break;
+    case 0:
+      simulator.ring.pause(batch.queue, now);
+      break;
+    case 1:
+      simulator.ring.resume(batch.queue, now);
+      break;
+    case 2:
+      simulator.ring.set_slots(batch.queue, static_cast<std::uint32_t>(up_to(random, 3)), now);
+      break;
+    case 3:
+      simulator.ring.set_weight(batch.queue, static_cast<std::uint32_t>(up_to(random, 1000)));
+      break;
+    case 4:
+      simulator.ring.set_tenant_weight(std::string(1, static_cast<char>('a' + up_to(random, 4))),
+                                       static_cast<std::uint32_t>(up_to(random, 1000)));
+      break;
+    case 5:
+      simulator.ring.close(batch.queue, now);
+      break;
+    case 6:
+      if (up_to(random, 5) == 0) simulator.cancel(batch);
+      break;
+    default:
+      simulator.add(batch, up_to(random, 200));
   }
 }
 
@@ -163,45 +209,18 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     for (int i = 0; i < 400; ++i) {
       simulator.run_for(microseconds(up_to(random, 3000)));
       if (simulator.batches().empty() || (simulator.batches().size() < 40 && up_to(random, 9) == 0)) {
-        QueueOptions queue{.tenant = std::string(1, static_cast<char>('a' + up_to(random, 4))),
-                           .weight = static_cast<std::uint32_t>(1 + up_to(random, 999)),
-                           .gate = static_cast<GateId>(up_to(random, kGates - 1))};
+        QueueOptions queue{
+            .tenant = std::string(1, static_cast<char>('a' + up_to(random, 4))),
+            .customer = std::string(up_to(random, 1), static_cast<char>('x' + up_to(random, 2))),
+            .weight = static_cast<std::uint32_t>(1 + up_to(random, 999)),
+            .gate = static_cast<GateId>(up_to(random, kGates - 1))};
         if (up_to(random, 3) == 0) queue.slots = static_cast<std::uint32_t>(1 + up_to(random, 3));
         if (up_to(random, 2) == 0) queue.cost_hint = Nanoseconds(up_to(random, 5'000'000));
         simulator.submit(queue, up_to(random, 200), random_cost(random), up_to(random, 2) > 0);
         continue;
       }
       Batch& batch = *simulator.batches()[up_to(random, simulator.batches().size() - 1)];
-      const Nanoseconds now = simulator.now();
-      switch (up_to(random, 10)) {
-        case 10:
-          disturb_gates(simulator.ring, random);
-          break;
-        case 0:
-          simulator.ring.pause(batch.queue, now);
-          break;
-        case 1:
-          simulator.ring.resume(batch.queue, now);
-          break;
-        case 2:
-          simulator.ring.set_slots(batch.queue, static_cast<std::uint32_t>(up_to(random, 3)), now);
-          break;
-        case 3:
-          simulator.ring.set_weight(batch.queue, static_cast<std::uint32_t>(up_to(random, 1000)));
-          break;
-        case 4:
-          simulator.ring.set_tenant_weight(std::string(1, static_cast<char>('a' + up_to(random, 4))),
-                                           static_cast<std::uint32_t>(up_to(random, 1000)));
-          break;
-        case 5:
-          simulator.ring.close(batch.queue, now);
-          break;
-        case 6:
-          if (up_to(random, 5) == 0) simulator.cancel(batch);
-          break;
-        default:
-          simulator.add(batch, up_to(random, 200));
-      }
+      disturb_batch(simulator, batch, random);
     }
     open_gates(simulator.ring);
     for (const auto& batch : simulator.batches()) {
@@ -219,6 +238,10 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     ASSERT_EQ(snapshot.queued, 0U);
     ASSERT_EQ(snapshot.executors, 0U);
     ASSERT_TRUE(std::ranges::all_of(snapshot.tenants, &TenantView::is_idle));
+    for (const TenantView& tenant : snapshot.tenants)
+      ASSERT_TRUE(simulator.ring.customers(tenant.tenant, nullptr, 10, simulator.now()).empty())
+          << "all are settled";
+    ASSERT_EQ(simulator.ring.end_waits(simulator.now()), std::nullopt);
     ASSERT_FALSE(simulator.ring.has_work());
     expect_empty_gates(simulator.ring, snapshot);
   }

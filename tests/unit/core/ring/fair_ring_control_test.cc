@@ -68,15 +68,15 @@ TEST(FairRingControlTest, AQueueThatBreaksItsExecutorsWaitsLongerEachTime) {
     ASSERT_TRUE(break_executor(ring, queue, now));
     EXPECT_TRUE(ring.view(queue, now).backs_off);
     EXPECT_FALSE(ring.has_work());
-    EXPECT_EQ(ring.end_backoffs(now + wait - Nanoseconds(1)), now + wait);
+    EXPECT_EQ(ring.end_waits(now + wait - Nanoseconds(1)), now + wait);
     EXPECT_FALSE(ring.has_work()) << "a nanosecond too early";
     now += wait;
-    EXPECT_EQ(ring.end_backoffs(now), std::nullopt);
+    EXPECT_EQ(ring.end_waits(now), std::nullopt);
     EXPECT_TRUE(ring.has_work());
     EXPECT_FALSE(ring.view(queue, now).backs_off);
   }
   ASSERT_TRUE(break_executor(ring, queue, now, /*had_ended_well=*/true));
-  EXPECT_EQ(ring.end_backoffs(now), now + milliseconds(100)) << "a job has ended well before";
+  EXPECT_EQ(ring.end_waits(now), now + milliseconds(100)) << "a job has ended well before";
   ring.detach_all();
 }
 
@@ -110,10 +110,10 @@ TEST(FairRingControlTest, ABackoffEndsOnceForTurnsThatRanSideBySide) {
   for (const auto& claim : {first, second}) {
     (void)ring.settle(queue, {.charged = claim->charged, .executed = 1, .has_broken = true}, seconds(1));
   }
-  EXPECT_EQ(ring.end_backoffs(seconds(1)), seconds(1) + milliseconds(100));
-  ASSERT_FALSE(ring.end_backoffs(seconds(2)));
+  EXPECT_EQ(ring.end_waits(seconds(1)), seconds(1) + milliseconds(100));
+  ASSERT_FALSE(ring.end_waits(seconds(2)));
   ASSERT_TRUE(break_executor(ring, queue, seconds(2)));
-  EXPECT_EQ(ring.end_backoffs(seconds(2)), seconds(2) + milliseconds(200)) << "they counted once";
+  EXPECT_EQ(ring.end_waits(seconds(2)), seconds(2) + milliseconds(200)) << "they counted once";
   ring.detach_all();
 }
 
@@ -131,12 +131,12 @@ TEST(FairRingControlTest, AQueueThatBacksOffIsCancelledOrTakenOut) {
   const auto out = ring.take_out(taken, seconds(1));
   ASSERT_TRUE(out);
   EXPECT_EQ(out->ranges.size(), 1U);
-  EXPECT_EQ(ring.end_backoffs(seconds(1)), std::nullopt) << "the ring has forgotten both";
+  EXPECT_EQ(ring.end_waits(seconds(1)), std::nullopt) << "the ring has forgotten both";
   FairRing other({});
   other.attach(taken, {}, nullptr);
   other.put_back(taken, out->ranges, seconds(1));
   ASSERT_TRUE(break_executor(other, taken, seconds(2)));
-  EXPECT_EQ(other.end_backoffs(seconds(2)), seconds(2) + milliseconds(100)) << "the first time in this ring";
+  EXPECT_EQ(other.end_waits(seconds(2)), seconds(2) + milliseconds(100)) << "the first time in this ring";
   other.detach_all();
 }
 

@@ -18,19 +18,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Batch = RingSimulator::Batch;
 
-constexpr std::uint64_t kEndless = std::uint64_t{1} << 40;
 constexpr std::uint32_t kWorkers = 8;
 // No job of these tests is longer than 4 ms, nor is the quantum.
 constexpr Nanoseconds kLongestTurn = milliseconds(5);
 // The bound of core/FAIRNESS.md for two tenants of weight 1.
 constexpr Nanoseconds kBound = 2 * kWorkers * kLongestTurn;
-
-// Jobs of 0 to `most`, of half of it on average, in no order.
-RingSimulator::Cost uneven(Nanoseconds most) {
-  return [most](std::uint64_t i) {
-    return Nanoseconds{most.count() * static_cast<std::int64_t>(i * 2654435761U % 1000 + 1) / 1000};
-  };
-}
 
 class FairRingGateShareTest : public ::testing::Test {
  protected:

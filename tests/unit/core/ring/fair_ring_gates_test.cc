@@ -65,7 +65,7 @@ TEST_F(FairRingGatesTest, AGateAdmitsAsManyExecutorsAsItsConcurrency) {
   EXPECT_EQ(claim(), &queue);
   EXPECT_EQ(claim(), &queue);
   EXPECT_EQ(claim(), nullptr);
-  EXPECT_EQ(turns.front().charged.gate, gate);
+  EXPECT_EQ(turns.front().charged.gate(), gate);
   settle();
   EXPECT_EQ(claim(), &queue);
   EXPECT_EQ(claim(), nullptr);

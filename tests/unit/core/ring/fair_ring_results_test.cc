@@ -7,10 +7,10 @@
 namespace locksley {
 namespace {
 
-constexpr Nanoseconds kNow{1'000};
-
 class FairRingResultsTest : public testing::Test {
  protected:
+  static constexpr Nanoseconds kNow{1'000};
+
   FairRingResultsTest() {
     full.set_limit(1);
     ring.attach(queue, {.tenant = "full", .results = &full}, nullptr);
@@ -43,6 +43,25 @@ TEST_F(FairRingResultsTest, OtherTenantsAreServed) {
   EXPECT_EQ(claim->queue, &other);
   EXPECT_EQ(ring.view(other, kNow).share, 1) << "who may not start has no share";
   (void)ring.settle(other, {.charged = claim->charged, .executed = 1}, kNow);
+}
+
+TEST_F(FairRingResultsTest, TheAccountIsThatOfAllCustomersOfTheTenant) {
+  RingQueue named;
+  ring.attach(named, {.tenant = "full", .customer = "named", .results = &full}, nullptr);
+  ring.add_jobs(named, 10, kNow);
+  full.charge(1);
+  EXPECT_FALSE(ring.try_claim(kNow));
+  EXPECT_FALSE(ring.has_work());
+  for (const RingQueue* each : {&named, &queue}) EXPECT_TRUE(ring.view(*each, kNow).results_at_limit);
+  // The first customer with a name may come while the tenant is shut.
+  RingQueue late;
+  ring.attach(late, {.tenant = "full", .customer = "late", .results = &full}, nullptr);
+  ring.add_jobs(late, 10, kNow);
+  EXPECT_FALSE(ring.has_work());
+  full.refund(1);
+  EXPECT_TRUE(ring.reopen_tenants());
+  EXPECT_TRUE(ring.has_work());
+  ring.detach_all();
 }
 
 TEST_F(FairRingResultsTest, RoomOpensTheTenantAgain) {

@@ -229,23 +229,23 @@ TEST(FairRingShareTest, ShareOfJobsCountsJobs) {
 TEST(FairRingShareTest, ShareOfJobsMakesTurnsOfSubJobsCostSomething) {
   FairRing ring({.share = Share::kJobs});
   RingQueue spawner, other;
-  constexpr Nanoseconds kNow{0};
+  constexpr Nanoseconds kStart{0};
   ring.attach(spawner, {.cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(spawner, 1000, kNow);
-  const auto job = ring.try_claim(kNow);
+  ring.add_jobs(spawner, 1000, kStart);
+  const auto job = ring.try_claim(kStart);
   ring.attach(other, {.cost_hint = milliseconds(1)}, nullptr);
-  ring.add_jobs(other, 1000, kNow);
+  ring.add_jobs(other, 1000, kStart);
   for (int i = 0; i < 40; ++i) {
-    const Charge thief = ring.join(spawner, kNow);
-    (void)ring.settle(spawner, {.charged = thief, .actual = milliseconds(1)}, kNow);
+    const Charge thief = ring.join(spawner, kStart);
+    (void)ring.settle(spawner, {.charged = thief, .actual = milliseconds(1)}, kStart);
   }
-  (void)ring.settle(spawner, {.charged = job->charged, .actual = milliseconds(1), .executed = 1}, kNow);
+  (void)ring.settle(spawner, {.charged = job->charged, .actual = milliseconds(1), .executed = 1}, kStart);
   for (int i = 0; i < 40; ++i) {
-    const auto claim = ring.try_claim(kNow);
+    const auto claim = ring.try_claim(kStart);
     EXPECT_EQ(claim->queue, &other) << "the other has not had " << i << " of 40 turns back";
     (void)ring.settle(*claim->queue,
                       {.charged = claim->charged, .actual = milliseconds(1), .executed = claim->range.size()},
-                      kNow);
+                      kStart);
   }
   ring.detach_all();
 }

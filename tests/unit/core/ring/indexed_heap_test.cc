@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace locksley {
@@ -41,6 +42,10 @@ TEST(IndexedHeapTest, NoChildIsLessThanItsParentAfterAnyOperation) {
     if (keys[i] < 0) {
       heap.push(items[i], key);
       keys[i] = key;
+    } else if (const std::size_t j = random() % kItems; random() % 4 == 0 && keys[j] < 0) {
+      heap.replace(items[i], items[j]);
+      ASSERT_EQ(items[i].place, Heap::kNotInHeap);
+      keys[j] = std::exchange(keys[i], -1);
     } else if (random() % 3 == 0) {
       heap.remove(items[i]);
       ASSERT_EQ(items[i].place, Heap::kNotInHeap);

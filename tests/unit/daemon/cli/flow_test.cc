@@ -84,17 +84,20 @@ TEST(CliInputTest, FilesArePayloadsAndAMissingOneIsNamed) {
   const std::string content(100'000, 'x');
   std::ofstream(name) << content;
   Event stop;
-  PayloadSource source({.arguments = {name, name + ".none"}, .files = true}, -1, stop.fd());
+  const PayloadOptions options{.arguments = {name, name + ".none"}, .files = true};
+  PayloadSource source(options, -1, stop.fd());
   std::string payload;
   EXPECT_EQ(source.next(payload, kLong).value(), Outcome::kRecord);
   EXPECT_EQ(payload, content);
+  EXPECT_EQ(source.file(), name);
   const auto missing = source.next(payload, kLong);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, ::testing::HasSubstr(name + ".none: No such file"));
 }
 
 SubmitArguments arguments_for(std::string handler, PayloadOptions payloads) {
-  SubmitArguments arguments{.handler = std::move(handler), .payloads = std::move(payloads)};
+  SubmitArguments arguments{
+      .handler = std::move(handler), .has_new_id = true, .payloads = std::move(payloads)};
   arguments.batch.id = "b";
   return arguments;
 }
@@ -103,10 +106,12 @@ SubmitArguments arguments_for(std::string handler, PayloadOptions payloads) {
 struct TakingServer {
   std::vector<std::string> jobs;
   bool closed = false;
+  std::string answer_to_status = "-NOBATCH no batch 'b'\r\n";
   FakeServer server{[this](const Words& words) { return answer(words); }};
 
   Answer answer(const Words& words) {
     if (words[0] == "OPEN") return Answer::text(bulk(option_of(words, "ID")));
+    if (words[0] == "STATUS") return Answer::text(answer_to_status);
     if (words[0] == "CLOSE") {
       closed = true;
       return Answer::text(integer(jobs.size()));
@@ -125,7 +130,7 @@ std::uint64_t feed(TakingServer& fake, const SubmitArguments& arguments, int inp
   auto client = client::Client::connect(fake.server.address()).value();
   Event stop;
   std::uint64_t told = 0;
-  Feed feed(client, arguments, input_fd, stop.fd(), [&](std::uint64_t jobs) { told = jobs; });
+  Feed feed(client, arguments, input_fd, stop.fd(), {.on_jobs = [&](std::uint64_t jobs) { told = jobs; }});
   const auto fed = feed.run();
   EXPECT_TRUE(fed) << fed.error().message;
   return told;
@@ -136,6 +141,39 @@ TEST(CliFeedTest, AShortInputIsOneSubmit) {
   EXPECT_EQ(feed(fake, arguments_for("echo", {.arguments = {"x", "y"}}), -1), 2U);
   EXPECT_THAT(fake.jobs, ElementsAre("x", "y"));
   EXPECT_EQ(fake.server.commands().size(), 1U);
+}
+
+TEST(CliFeedTest, ABatchThatWasThereIsKnown) {
+  for (const auto& [status, was_there] : {std::pair<std::string, bool>{"-NOBATCH no batch 'b'\r\n", false},
+                                          {"-NOPERM User a has no permissions\r\n", false},
+                                          {status_map("b", "done", 1, 1), true}}) {
+    TakingServer fake;
+    fake.answer_to_status = status;
+    auto client = client::Client::connect(fake.server.address()).value();
+    Event stop;
+    SubmitArguments arguments = arguments_for("echo", {.arguments = {"x"}});
+    arguments.has_new_id = false;
+    Feed feed(client, arguments, -1, stop.fd(), {.on_jobs = [](std::uint64_t) {}});
+    EXPECT_TRUE(feed.run());
+    EXPECT_EQ(feed.was_there(), was_there) << status;
+    EXPECT_THAT(fake.server.commands().at(0), ElementsAre("STATUS", "b"));
+  }
+}
+
+TEST(CliFeedTest, FilesAreNamedInTheirOrder) {
+  const std::string name = ::testing::TempDir() + "cli_flow_test.named";
+  std::ofstream(name) << "content";
+  TakingServer fake;
+  auto client = client::Client::connect(fake.server.address()).value();
+  Event stop;
+  const SubmitArguments arguments = arguments_for("echo", {.arguments = {name, "/dev/null"}, .files = true});
+  std::vector<std::string> names;
+  ASSERT_TRUE(Feed(client, arguments, -1, stop.fd(),
+                   {.on_jobs = [](std::uint64_t) {},
+                    .on_file = [&](const std::string& file) { names.push_back(file); }})
+                  .run());
+  EXPECT_THAT(names, ElementsAre(name, "/dev/null"));
+  EXPECT_THAT(fake.jobs, ElementsAre("content", ""));
 }
 
 TEST(CliFeedTest, ALongInputIsStreamedInOrder) {
@@ -156,13 +194,21 @@ TEST(CliFeedTest, ALongInputIsStreamedInOrder) {
   EXPECT_TRUE(fake.closed);
 }
 
+TEST(CliFeedTest, APayloadOfARangeIsMadeAsTheDaemonMakesIt) {
+  const PayloadOptions plain{.range = std::pair(INT64_MIN, INT64_MAX)};
+  EXPECT_EQ(range_payload(plain, 0), "-9223372036854775808");
+  EXPECT_EQ(range_payload(plain, UINT64_MAX - 1), "9223372036854775806");
+  EXPECT_EQ(range_payload({.arguments = {"{}{x{}}"}, .range = std::pair(-1, 20)}, 1), "0{x0}");
+}
+
 TEST(CliFeedTest, ARangeIsNotSpelledOut) {
   FakeServer server([](const Words& words) { return Answer::text(bulk(option_of(words, "ID"))); });
   auto client = client::Client::connect(server.address()).value();
   Event stop;
   std::uint64_t told = 0;
   const SubmitArguments arguments = arguments_for("fib", {.arguments = {"n={}"}, .range = std::pair(-1, 4)});
-  ASSERT_TRUE(Feed(client, arguments, -1, stop.fd(), [&](std::uint64_t jobs) { told = jobs; }).run());
+  ASSERT_TRUE(
+      Feed(client, arguments, -1, stop.fd(), {.on_jobs = [&](std::uint64_t jobs) { told = jobs; }}).run());
   EXPECT_EQ(told, 5U);
   EXPECT_THAT(server.commands().at(0), ElementsAre("SUBMIT", "fib", "ID", "b", "RANGE", "-1", "4", "n={}"));
 }

@@ -95,6 +95,31 @@ TEST(CliOptionsTest, ProgressOfWaitTakesNoWordBehindIt) {
   EXPECT_EQ(parsed<RunArguments>("run echo --progress never").progress, WhenProgress::kNever);
 }
 
+TEST(CliOptionsTest, ResultsTakeTheInputsOnceMore) {
+  const auto plain = parsed<ResultsArguments>("results b --results out/{#} --follow -0");
+  EXPECT_EQ(plain.results, "out/{#}");
+  EXPECT_TRUE(plain.nul_separated);
+  EXPECT_FALSE(plain.files);
+  const auto named = parsed<ResultsArguments>("results --files b x.jpg --results out/{/.} -- -y --files");
+  EXPECT_EQ(named.id, "b");
+  EXPECT_TRUE(named.files);
+  EXPECT_THAT(named.inputs, ElementsAre("x.jpg", "-y", "--files"));
+  EXPECT_TRUE(parsed<ResultsArguments>("results b --files").inputs.empty());
+  EXPECT_TRUE(parsed<ResultsArguments>("results b --failed --payloads -0").payloads);
+}
+
+TEST(CliOptionsTest, AJobIsABatchAndAnIndex) {
+  const auto job = parsed<JobArguments>("job b 9223372036854775807 --payload");
+  EXPECT_EQ(job.id, "b");
+  EXPECT_EQ(job.index, UINT64_MAX / 2);
+  EXPECT_EQ(job.part, JobArguments::Part::kPayload);
+  EXPECT_EQ(parsed<JobArguments>("job b 0 --output").part, JobArguments::Part::kOutput);
+  EXPECT_EQ(parsed<JobArguments>("job b 0").part, JobArguments::Part::kAll);
+  EXPECT_TRUE(parsed<LogArguments>("log b 3 --follow").follow);
+  EXPECT_EQ(parsed<RunningArguments>("running b").id, "b");
+  EXPECT_EQ(parsed<RunningArguments>("running").id, "");
+}
+
 TEST(CliOptionsTest, WrongLinesAreUsageErrors) {
   for (const char* line : {"",
                            "nonsense",
@@ -115,6 +140,19 @@ TEST(CliOptionsTest, WrongLinesAreUsageErrors) {
                            "submit echo --range 1 5 --files",
                            "submit echo -0 a",
                            "run echo --ordered --results d",
+                           "results b --ordered --results d",
+                           "results b --failed --results d",
+                           "results b --results d/{/}",
+                           "results b --payloads",
+                           "results b --failed --ordered --payloads",
+                           "results b a.jpg",
+                           "job b",
+                           "job b x",
+                           "job b -1",
+                           "job b 1 --payload --output",
+                           "log b",
+                           "retry b -1",
+                           "running a b",
                            "run echo --progress x",
                            "weight abc",
                            "weight abc 0",
@@ -141,9 +179,10 @@ TEST(CliOptionsTest, SubmitAndRunHaveEachOptionOfABatch) {
 }
 
 TEST(CliOptionsTest, EveryCommandHasHelpWithAnExample) {
-  for (const char* command : {"",         "submit",  "run",     "results", "wait",   "status", "explain",
-                              "list",     "cancel",  "retry",   "forget",  "weight", "pause",  "resume",
-                              "handlers", "tenants", "workers", "ping",    "info",   "bench"}) {
+  for (const char* command :
+       {"",       "submit",   "run",     "results", "wait",  "status", "explain", "list",
+        "cancel", "retry",    "forget",  "weight",  "pause", "resume", "job",     "running",
+        "log",    "handlers", "tenants", "workers", "ping",  "info",   "bench"}) {
     const auto result = parse(std::string(command) + " --help");
     ASSERT_FALSE(result) << command;
     EXPECT_EQ(result.error().exit_code, daemon::kExitOk) << command;

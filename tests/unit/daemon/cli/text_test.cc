@@ -130,7 +130,15 @@ TEST(CliJsonTest, WhatATerminalObeysIsEscaped) {
 }
 
 TEST(CliJsonTest, AnOutputInAFileIsNamedByTheFile) {
-  EXPECT_EQ(json_text(client::ResultRow{3, "ok", "a"}, "d/3"), R"({"index":3,"status":"ok","file":"d/3"})");
+  EXPECT_EQ(json_text(client::ResultRow{3, "ok", "a"}, {.file = "d/3"}),
+            R"({"index":3,"status":"ok","file":"d/3"})");
+}
+
+TEST(CliJsonTest, AnInputIsNamedWhateverItsNameIs) {
+  EXPECT_EQ(json_text(client::ResultRow{3, "ok", "a"}, {.input = "d/\u202e.jpg"}),
+            R"({"index":3,"input":"d/\u202e.jpg","status":"ok","output":"a"})");
+  EXPECT_EQ(json_text(client::ResultRow{3, "error", "a"}, {.input = "\xff", .payload = "\xfe"}),
+            R"({"index":3,"input_base64":"/w==","status":"error","output":"a","payload_base64":"/g=="})");
 }
 
 TEST(CliJsonTest, Base64IsThatOfRfc4648) {
@@ -153,6 +161,7 @@ TEST(CliJsonTest, RepliesKeepTheirShapeAndOrder) {
 
 TEST(CliRowsTest, AFailureIsOneLineThatATerminalCanShow) {
   EXPECT_EQ(failure_line({17, "error", "no\nsuch \x1b file\n"}), "job 17: error: no?such ? file");
+  EXPECT_EQ(failure_line({17, "error", "bad"}, "a\nb.jpg"), "a?b.jpg (job 17): error: bad");
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 // Results that are not ok, found without reading the others.
 #include <gmock/gmock.h>
-#include <rocksdb/db.h>
 
-#include <filesystem>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,36 +13,21 @@ namespace {
 using testing::accept_batch;
 using testing::count_rows;
 using ::testing::ElementsAre;
+using testing::ended;
 using testing::StepMaker;
 using testing::StoreBench;
 
 constexpr std::uint64_t kSequence = 1;
 constexpr std::uint64_t kSteps = 100;
 
-EndedJobs ended(std::uint64_t ok, std::uint64_t error) {
-  EndedJobs jobs;
-  jobs.by_status[static_cast<std::size_t>(JobStatus::kOk)] = ok;
-  jobs.by_status[static_cast<std::size_t>(JobStatus::kError)] = error;
-  return jobs;
-}
-
 // Makes of a store what an earlier version would have left: without marks, and without the note from which batch on
 // there are any.
-void make_earlier(const std::filesystem::path& folder) {
-  const auto ok = [](const rocksdb::Status& status) { ASSERT_TRUE(status.ok()) << status.ToString(); };
-  const std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName, "payloads", "results"};
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (const std::string& name : names) families.emplace_back(name, rocksdb::ColumnFamilyOptions());
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* opened = nullptr;
-  ok(rocksdb::DB::Open({}, folder.string(), families, &handles, &opened));
-  const std::unique_ptr<rocksdb::DB> db(opened);
-  ok(db->Delete({}, handles[0], "n"));
-  ok(db->DeleteRange({}, handles[2], mark_key(kSequence, 0), part_key(kSequence + 1, 0)));
-  for (rocksdb::ColumnFamilyHandle* handle : handles) ok(db->DestroyColumnFamilyHandle(handle));
-  ok(db->Close());
-  // It is about the files as they were.
-  std::filesystem::remove(folder / "CLEAN_END");
+void make_earlier(const StoreBench& bench) {
+  bench.edit([](Engine::Group& rows) {
+    rows.erase(Table::kIndex, Key(kFirstMarkedKey));
+    rows.erase_range(Table::kResults, mark_key(kSequence, 0), part_key(kSequence + 1, 0),
+                     Engine::Group::Rows::kAllCommitted);
+  });
 }
 
 // A batch with a step for each job; jobs 30 and 31 are one step, of which the second failed; job 90 failed.
@@ -117,7 +99,7 @@ TEST_F(FailedResultsTest, OnlyStepsThatHaveSomeHaveAMarkAndItGoesWithThem) {
 
 TEST_F(FailedResultsTest, OfABatchOfAnEarlierVersionAreFoundRowByRow) {
   bench.close();
-  make_earlier(bench.folder.path());
+  make_earlier(bench);
   bench.open();
   EXPECT_EQ(read(0, kSteps), kSteps);
   EXPECT_THAT(found, ElementsAre(std::pair(31, "bad"), std::pair(90, "worse")));

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/support/faulty_file_system.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/threads.h"
 
@@ -15,18 +14,15 @@ namespace locksley::daemon {
 namespace {
 
 using testing::accept_batch;
-using testing::FaultyFileSystem;
 using testing::is_same;
 using ::testing::IsEmpty;
 using testing::StepMaker;
 using testing::StoreBench;
-using Operation = FaultyFileSystem::Operation;
-using Tail = FaultyFileSystem::Tail;
 
 TEST(GroupCommitTest, NobodyHearsBeforeTheSyncIsOver) {
   StoreBench bench;
   bench.open();
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   const Ticket ticket = bench.put(accept_batch(1, 3));
   ASSERT_TRUE(bench.disk->await_held());
   EXPECT_THAT(bench.outcomes->all(), IsEmpty());
@@ -37,17 +33,17 @@ TEST(GroupCommitTest, NobodyHearsBeforeTheSyncIsOver) {
 TEST(GroupCommitTest, AllThatComesDuringASyncSharesTheNext) {
   StoreBench bench;
   bench.open();
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   const Ticket first = bench.put(accept_batch(1, 3));
   ASSERT_TRUE(bench.disk->await_held());
-  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  const std::uint64_t syncs = bench.disk->syncs();
   for (std::uint64_t sequence = 2; sequence < 100; ++sequence) {
     EXPECT_EQ(bench.put(accept_batch(sequence, 3)), first + 1);
   }
   bench.disk->release();
   EXPECT_EQ(bench.outcomes->await(first + 1).error, "");
   EXPECT_EQ(bench.outcomes->all().size(), 2U);
-  EXPECT_EQ(bench.disk->count(Operation::kSync), syncs + 1);
+  EXPECT_EQ(bench.disk->syncs(), syncs + 1);
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
 }
 
@@ -85,16 +81,16 @@ TEST(GroupCommitTest, StepsAreWrittenThoughNobodyWaits) {
   bench.open();
   bench.commit(accept_batch(1, 10));
   const std::size_t told = bench.outcomes->all().size();
-  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  const std::uint64_t syncs = bench.disk->syncs();
   StepMaker steps(1);
   bench.put(steps.end_jobs({0, 4}));
-  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->count(Operation::kSync) > syncs; }));
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->syncs() > syncs; }));
   // A sync is counted when it begins.
   bench.flush();
   EXPECT_EQ(bench.outcomes->all().size(), told + 1);
   bench.disk->cut_power();
   bench.close();
-  bench.disk->lose_power(Tail::kLost);
+  bench.disk->lose_power();
   EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
 }
 
@@ -103,9 +99,9 @@ TEST(GroupCommitTest, WhatNobodyWaitsForIsWrittenAllTheSameAndNobodyIsTold) {
   bench.open();
   for (std::uint64_t sequence = 1; sequence <= 3; ++sequence) bench.commit(accept_batch(sequence, 2));
   const std::size_t told = bench.outcomes->all().size();
-  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  const std::uint64_t syncs = bench.disk->syncs();
   bench.put(ForgetBatch{1}, Urgency::kWithNext);
-  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->count(Operation::kSync) > syncs; }));
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->syncs() > syncs; }));
   // A sync is counted when it begins.
   bench.flush();
   EXPECT_EQ(bench.outcomes->all().size(), told + 1);
@@ -119,7 +115,7 @@ TEST(GroupCommitTest, WhatIsWrittenCanBeKnownThoughNobodyIsTold) {
   bench.open();
   bench.commit(accept_batch(1, 10));
   StepMaker steps(1);
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
   const Ticket ticket = bench.store->gathering();
   ASSERT_TRUE(bench.disk->await_held());
@@ -135,8 +131,7 @@ TEST(GroupCommitTest, WhatTheDiskRefusedIsWrittenOnceItIsWrittenAnew) {
   bench.open();
   bench.commit(accept_batch(1, 10));
   StepMaker steps(1);
-  bench.disk->fail(Operation::kSync, 1, rocksdb::IOStatus::IOError("broken"),
-                   FaultyFileSystem::Lasting::kUntilHealed);
+  bench.disk->fail_syncs();
   bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
   const Ticket ticket = bench.store->gathering();
   ASSERT_TRUE(testing::wait_until_true([&] { return !bench.store->error().empty(); }));
@@ -177,7 +172,7 @@ TEST(GroupCommitTest, WhoeverRecordsMoreThanTheDiskTakesWaitsForRoom) {
   bench.open();
   bench.commit(accept_batch(1, 1000));
   const std::unique_ptr<BatchJournal> journal = bench.store->journal(1);
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   StepMaker steps(1);
   // Rows that claim to be large and are not: their stated size counts.
   const auto record = [&](IndexRange range, std::size_t bytes) {
@@ -209,8 +204,7 @@ TEST(GroupCommitTest, WhileTheDiskFailsMoreMayWaitForItAndStopReleasesAll) {
   bench.open();
   bench.commit(accept_batch(1, 1000));
   const std::unique_ptr<BatchJournal> journal = bench.store->journal(1);
-  bench.disk->fail(Operation::kSync, 1, rocksdb::IOStatus::IOError("broken"),
-                   FaultyFileSystem::Lasting::kUntilHealed);
+  bench.disk->fail_syncs();
   StepMaker steps(1);
   RecordStep write = steps.cancel_jobs({0, 10}, "no");
   write.step.rows.size_bytes = GroupCommit::kMostPendingWhileItFails / 2;
@@ -234,7 +228,7 @@ TEST(GroupCommitTest, WhileTheDiskFailsMoreMayWaitForItAndStopReleasesAll) {
 TEST(GroupCommitTest, WithoutFsyncNobodyWaitsForTheDiskWhichIsSyncedASecondLater) {
   StoreBench bench(1, config::Durability::kAsync);
   bench.open();
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   EXPECT_EQ(bench.outcomes->await(bench.put(accept_batch(1, 10))).error, "");
   ASSERT_TRUE(bench.disk->await_held());
   bench.disk->release();
@@ -242,19 +236,19 @@ TEST(GroupCommitTest, WithoutFsyncNobodyWaitsForTheDiskWhichIsSyncedASecondLater
   bench.flush();
   bench.disk->cut_power();
   bench.close();
-  bench.disk->lose_power(Tail::kLost);
+  bench.disk->lose_power();
   EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
 }
 
 TEST(GroupCommitTest, WithoutDurabilityNothingIsSyncedUntilTheEnd) {
   StoreBench bench(1, config::Durability::kNone);
   bench.open();
-  const std::uint64_t syncs = bench.disk->count(Operation::kSync);
+  const std::uint64_t syncs = bench.disk->syncs();
   bench.commit(accept_batch(1, 10));
   bench.commit(accept_batch(2, 10));
-  EXPECT_EQ(bench.disk->count(Operation::kSync), syncs);
+  EXPECT_EQ(bench.disk->syncs(), syncs);
   bench.close();
-  bench.disk->lose_power(Tail::kLost);
+  bench.disk->lose_power();
   EXPECT_TRUE(is_same(bench.open(), bench.model.picture())) << "after a clean end";
 }
 

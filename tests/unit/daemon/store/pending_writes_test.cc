@@ -6,17 +6,14 @@
 #include <string>
 #include <variant>
 
-#include "tests/support/faulty_file_system.h"
 #include "tests/support/store_fixture.h"
 
 namespace locksley::daemon {
 namespace {
 
 using testing::accept_batch;
-using testing::FaultyFileSystem;
 using testing::is_same;
 using testing::StoreBench;
-using Operation = FaultyFileSystem::Operation;
 
 ChangeBatch change(std::uint64_t sequence, std::uint32_t weight, IndexRange freed = {}) {
   ChangeBatch made{.sequence = sequence, .changes = {}, .freed_rows = freed};
@@ -36,6 +33,9 @@ std::vector<std::string> texts(const PendingWrites& writes) {
       all.push_back("s" + std::to_string(recorded->sequence));
     } else if (const auto* jobs = std::get_if<AddJobs>(&write)) {
       all.push_back("a" + std::to_string(jobs->sequence));
+    } else if (const auto* set = std::get_if<SetCustomer>(&write)) {
+      const std::string names = set->row.user + "/" + set->row.customer;
+      all.push_back(names + ":" + std::to_string(set->row.settings.weight.value_or(0)));
     }
   }
   return all;
@@ -48,6 +48,25 @@ TEST(PendingWritesTest, AMillionChangesTakeTheRoomOfTheirBatches) {
   EXPECT_LE(writes.all().size(), 16U);
   EXPECT_THAT(texts(writes),
               ::testing::ElementsAre("c0:999995", "c1:999996", "c2:999997", "c3:999998", "c4:999999"));
+}
+
+SetCustomer set_customer(const std::string& user, const std::string& customer, std::uint32_t weight) {
+  return {{user, customer, {.weight = weight}}};
+}
+
+TEST(PendingWritesTest, OfACustomerToo) {
+  PendingWrites writes;
+  writes.add(set_customer("u", "a", 1));
+  writes.add(change(1, 1));
+  for (std::uint32_t i = 0; i < 1'000; ++i) {
+    writes.add(set_customer("u", "b", i));
+    writes.add(set_customer("v", "b", i + 1));
+  }
+  writes.add(set_customer("u", "a", 2));
+  EXPECT_THAT(texts(writes), ::testing::ElementsAre("c1:1", "u/b:999", "v/b:1000", "u/a:2"));
+  writes.take();
+  writes.add(set_customer("u", "a", 3));
+  EXPECT_THAT(texts(writes), ::testing::ElementsAre("u/a:3"));
 }
 
 TEST(PendingWritesTest, TheNewestChangeComesAfterAllThatCameBeforeIt) {
@@ -85,8 +104,7 @@ TEST(PendingWritesTest, ManyChangesWhileTheDiskFailsAreWrittenAsTheLastOfThem) {
   StoreBench bench;
   bench.open();
   bench.commit(accept_batch(1, 3));
-  bench.disk->fail(Operation::kSync, 1, rocksdb::IOStatus::IOError("injected"),
-                   FaultyFileSystem::Lasting::kUntilHealed);
+  bench.disk->fail_syncs();
   for (std::uint32_t i = 1; i <= 1000; ++i) {
     const Ticket ticket = bench.put(change(1, i % 7 + 1));
     ASSERT_NE(bench.outcomes->await(ticket).error, "");

@@ -15,16 +15,15 @@ using ::testing::ElementsAre;
 using testing::is_same;
 using testing::StepMaker;
 using testing::StoreBench;
-using Operation = testing::FaultyFileSystem::Operation;
 
-constexpr std::uint64_t kSequence = 1;
+constexpr std::uint64_t kRetried = 1;
 constexpr std::uint64_t kJobs = 10;
 
 class StoreRetryTest : public ::testing::Test {
  protected:
   StoreRetryTest() {
     bench.open();
-    AcceptBatch accept = accept_batch(kSequence, kJobs);
+    AcceptBatch accept = accept_batch(kRetried, kJobs);
     accept.row.options.retries = 3;
     bench.commit(std::move(accept));
   }
@@ -54,7 +53,7 @@ class StoreRetryTest : public ::testing::Test {
   }
 
   StoreBench bench;
-  StepMaker steps{kSequence};
+  StepMaker steps{kRetried};
 };
 
 TEST_F(StoreRetryTest, TriesAreKept) {
@@ -105,10 +104,10 @@ TEST_F(StoreRetryTest, WhatWasOverGoesOnWithExactlyItsFailedJobs) {
   found = restart();
   EXPECT_EQ(found.history.totals.count(JobStatus::kOk), kJobs);
   // Its payloads have been deleted, and everything else is deleted with it.
-  bench.commit(ForgetBatch{kSequence});
+  bench.commit(ForgetBatch{kRetried});
   bench.close();
   EXPECT_TRUE(testing::rows_of_nothing(bench.raw(), bench.model).empty());
-  EXPECT_EQ(testing::count_rows(bench.raw(), kSequence), 0u);
+  EXPECT_EQ(testing::count_rows(bench.raw(), kRetried), 0u);
 }
 
 // Every other job of 2 * `failures` failed.
@@ -131,18 +130,18 @@ TEST(StoredFailuresTest, ALongListIsReadByItselfInPartsAndGoesWithARetry) {
   StoreBench bench;
   bench.failed_ranges = 2;
   bench.open();
-  bench.commit(accept_batch(kSequence, 2 * kFailures));
-  StepMaker steps(kSequence);
+  bench.commit(accept_batch(kRetried, 2 * kFailures));
+  StepMaker steps(kRetried);
   RecordStep end = scattered_end(steps, kFailures);
   const std::vector<IndexRange> failed = end.step.failed;
   bench.put(std::move(end));
   bench.flush();
-  const auto loaded = bench.store->load(kSequence);
+  const auto loaded = bench.store->load(kRetried);
   ASSERT_TRUE(loaded.has_value()) << loaded.error();
   EXPECT_TRUE(loaded->history.failed.empty());
   EXPECT_TRUE(loaded->history.failed_unread);
   {
-    const auto read = testing::read_failed_jobs(*bench.store, kSequence);
+    const auto read = testing::read_failed_jobs(*bench.store, kRetried);
     ASSERT_TRUE(read.has_value()) << read.error();
     EXPECT_EQ(*read->ranges, failed);
     EXPECT_EQ(read->jobs, kFailures);
@@ -181,22 +180,22 @@ TEST(StoredFailuresTest, AListOfAnEarlierVersionGetsItsRowsAtTheNextStart) {
   StoreBench bench;
   bench.failed_ranges = 1'000'000;
   bench.open();
-  bench.commit(accept_batch(kSequence, 100));
-  StepMaker steps(kSequence);
+  bench.commit(accept_batch(kRetried, 100));
+  StepMaker steps(kRetried);
   bench.put(scattered_end(steps, 50));
   bench.flush();
-  EXPECT_FALSE(bench.store->load(kSequence)->history.failed_unread);
+  EXPECT_FALSE(bench.store->load(kRetried)->history.failed_unread);
   bench.failed_ranges = 2;
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
   bench.flush();
-  EXPECT_TRUE(bench.store->load(kSequence)->history.failed_unread);
+  EXPECT_TRUE(bench.store->load(kRetried)->history.failed_unread);
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
   bench.close();
   EXPECT_EQ(failed_rows(bench), 25u);
 }
 
 TEST_F(StoreRetryTest, EndAndRetryInOneGroupAreAsOneAfterTheOther) {
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   const Ticket blocked = bench.put(accept_batch(2, 1));
   ASSERT_TRUE(bench.disk->await_held());
   bench.put(steps.end_jobs({0, 6}));

@@ -48,6 +48,7 @@ void expect_same(const AcceptedRow& given, const AcceptedRow& read) {
     EXPECT_EQ(read.range->payload, given.range->payload);
   }
   EXPECT_EQ(read.options.retries, given.options.retries);
+  EXPECT_EQ(read.options.customer, given.options.customer);
   EXPECT_EQ(read.start_at, given.start_at);
   ASSERT_EQ(read.after.size(), given.after.size());
   for (std::size_t i = 0; i < given.after.size(); ++i) {
@@ -76,6 +77,7 @@ void expect_same(const ChangesRow& given, const ChangesRow& read) {
   EXPECT_EQ(read.satisfied, given.satisfied);
   EXPECT_EQ(read.discarded_rows, given.discarded_rows);
   EXPECT_EQ(read.discarded_bytes, given.discarded_bytes);
+  EXPECT_EQ(read.slots, given.slots);
 }
 
 void expect_same(const BatchStep& given, const StepRow& read) {
@@ -93,6 +95,7 @@ void expect_same(const BatchStep& given, const StepRow& read) {
   EXPECT_EQ(read.retried, given.retried);
   EXPECT_EQ(read.superseded, given.superseded);
   EXPECT_EQ(read.superseded_jobs, given.superseded_jobs);
+  EXPECT_EQ(read.notes, given.notes);
   EXPECT_EQ(read.retry_rounds, given.retry_rounds);
 }
 
@@ -141,6 +144,38 @@ TEST(StoreRowsTest, WhatWasAcceptedIsWrittenAsItAlwaysWas) {
   row.options.retries = 2;
   row.after.push_back({7, "a", true});
   EXPECT_EQ(encode(row), first + std::string("\2\0\1\7\1a\1", 7));
+  row.options.customer = "c";
+  EXPECT_EQ(encode(row), first + std::string("\2\0\1\7\1a\1\1c", 9));
+}
+
+TEST(StoreRowsTest, SettingsOfACustomerSurvive) {
+  const proto::CustomerRate rate{7, std::chrono::hours(1)};
+  for (int which = 0; which < 16; ++which) {
+    proto::CustomerSettings settings;
+    if (which & 1) settings.weight = 1000;
+    if (which & 2) settings.slots = 0;
+    if (which & 4) settings.max_jobs = 1'000'000'000'000;
+    if (which & 8) settings.rate = rate;
+    const std::string bytes = encode(settings);
+    EXPECT_EQ(decode_settings(Bounded(bytes)), settings);
+    for (std::size_t size = 0; size < bytes.size(); ++size)
+      EXPECT_FALSE(decode_settings(Bounded(std::string_view(bytes).substr(0, size)))) << which << " " << size;
+    EXPECT_FALSE(decode_settings(bytes + '\0'));
+  }
+  // A period by which a rate could not be computed.
+  EXPECT_FALSE(decode_settings(std::string("\0\0\0\1\7\0", 6)));
+}
+
+TEST(StoreRowsTest, AKeyHasTheNamesOfUserAndCustomer) {
+  for (const std::string_view customer : {"acme", "", "a/b", "/", "//x"}) {
+    const std::string key = customer_key("shop-1", customer);
+    const auto names = names_in(key);
+    ASSERT_TRUE(names);
+    EXPECT_EQ(names->user, "shop-1");
+    EXPECT_EQ(names->customer, customer);
+  }
+  EXPECT_FALSE(names_in("ushop"));
+  EXPECT_FALSE(names_in("bshop/acme"));
 }
 
 TEST(StoreRowsTest, ChangesSurvive) {
@@ -182,8 +217,9 @@ TEST(StoreRowsTest, AnEndMaySayThatItsFailedJobsAreInRowsOfTheirOwn) {
 TEST(StoreRowsTest, TruncatedRowsAreRefused) {
   RandomRows values(5);
   // `earlier`: the same row without later fields, as earlier versions wrote it.
-  const auto expect_refused = [](const std::string& whole, const std::vector<std::string>& earlier,
-                                 const auto& decode) {
+  const auto expect_refused = [](const char* kind, const std::string& whole,
+                                 const std::vector<std::string>& earlier, const auto& decode) {
+    SCOPED_TRACE(kind);
     for (const std::string& plain : earlier) {
       EXPECT_TRUE(decode(Bounded(plain)).has_value());
       EXPECT_TRUE(whole.starts_with(plain));
@@ -202,19 +238,39 @@ TEST(StoreRowsTest, TruncatedRowsAreRefused) {
     plain_accepted.options.retries = 0;
     plain_accepted.start_at = 0;
     plain_accepted.after.clear();
-    expect_refused(encode(accepted), {encode(plain_accepted)}, decode_accepted);
+    plain_accepted.options.customer.clear();
+    AcceptedRow without_customer = accepted;
+    without_customer.options.customer.clear();
+    expect_refused("accepted", encode(accepted), {encode(plain_accepted), encode(without_customer)},
+                   decode_accepted);
     ChangesRow changes = values.changes();
-    changes.discarded_rows = 1 + i;
+    changes.is_released =
+        true;  // else a row that ends before the discards has fields of no meaning, and is read
+    changes.slots = std::nullopt;
+    changes.discarded_rows = 1 + static_cast<std::uint64_t>(i);
     const std::string discarding = encode(changes);
     EXPECT_FALSE(decode_changes(Bounded(std::string_view(discarding).substr(0, discarding.size() - 1))));
+    changes.slots = i;
+    ChangesRow without_slots = changes;
+    without_slots.slots = std::nullopt;
+    ChangesRow without_discards = without_slots;
+    without_discards.discarded_rows = 0;
+    ChangesRow bare = without_discards;
+    bare.has_no_deadline = bare.is_released = false;
+    bare.satisfied.clear();
+    expect_refused("changes with discards", encode(changes),
+                   {encode(bare), encode(without_discards), encode(without_slots)}, decode_changes);
+    changes.slots = std::nullopt;
     changes.discarded_rows = 0;
     ChangesRow plain_changes = changes;
     plain_changes.has_no_deadline = plain_changes.is_released = false;
     plain_changes.satisfied.clear();
-    expect_refused(encode(changes), {encode(plain_changes)}, decode_changes);
+    expect_refused("changes", encode(changes), {encode(plain_changes)}, decode_changes);
     BatchStep step = values.step();
     if (step.retry_rounds != 0) step.retried = 7;  // each round counts its jobs
-    BatchStep without_list = step;
+    BatchStep without_notes = step;
+    without_notes.notes.clear();
+    BatchStep without_list = without_notes;
     without_list.superseded_jobs.clear();
     BatchStep without_rounds = without_list;
     without_rounds.retry_rounds = 0;
@@ -222,7 +278,8 @@ TEST(StoreRowsTest, TruncatedRowsAreRefused) {
     plain_step.failed = plain_step.requeued = {};
     plain_step.job_attempts.clear();
     plain_step.retried = plain_step.superseded = 0;
-    expect_refused(encode(step), {encode(plain_step), encode(without_rounds), encode(without_list)},
+    expect_refused("step", encode(step),
+                   {encode(plain_step), encode(without_rounds), encode(without_list), encode(without_notes)},
                    decode_step);
   }
 }

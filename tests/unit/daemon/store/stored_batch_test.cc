@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "daemon/store/store.h"
-#include "tests/support/faulty_file_system.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/store_model.h"
 
@@ -15,23 +14,15 @@ namespace {
 using testing::accept_batch;
 using testing::add_jobs;
 using testing::count_rows;
-using testing::FaultyFileSystem;
+using testing::ended;
 using ::testing::HasSubstr;
 using testing::is_same;
 using ::testing::IsEmpty;
+using testing::large_payloads;
 using testing::open_batch;
 using testing::StepMaker;
 using testing::StoreBench;
 using testing::StoredRow;
-using Operation = FaultyFileSystem::Operation;
-using testing::large_payloads;
-
-EndedJobs ended(std::uint64_t ok, std::uint64_t error) {
-  EndedJobs jobs;
-  jobs.by_status[static_cast<std::size_t>(JobStatus::kOk)] = ok;
-  jobs.by_status[static_cast<std::size_t>(JobStatus::kError)] = error;
-  return jobs;
-}
 
 std::vector<StoredRow> read_rows(Store& store, std::uint64_t sequence, std::uint64_t first,
                                  std::uint64_t most) {
@@ -142,12 +133,13 @@ TEST(StoredBatchTest, DiscardedResultsLeaveTheStoreAndTheOthersStay) {
 TEST(StoredBatchTest, ABatchThatEndsWithTheGroupThatBroughtItLeavesNoPayloads) {
   StoreBench bench;
   bench.open();
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   bench.put(accept_batch(1, 3));
   ASSERT_TRUE(bench.disk->await_held());
-  bench.put(accept_batch(2, 10));
+  // So many that they have rows of their own.
+  bench.put(accept_batch(2, 100));
   StepMaker steps(2);
-  const Ticket ticket = bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
+  const Ticket ticket = bench.put(StepMaker::as_last(steps.end_jobs({0, 100})));
   bench.disk->release();
   EXPECT_EQ(bench.outcomes->await(ticket).error, "");
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
@@ -300,7 +292,7 @@ TEST(StoredBatchTest, AForgottenBatchLeavesNoRow) {
       }
     }
     bench.flush();
-    for (const std::uint64_t gone : {0xFF, 0xFFFF}) bench.commit(ForgetBatch{gone});
+    for (const std::uint64_t gone : {0xFFU, 0xFFFFU}) bench.commit(ForgetBatch{gone});
     EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
     bench.close();
     const auto rows = bench.raw();
@@ -312,7 +304,7 @@ TEST(StoredBatchTest, AForgottenBatchLeavesNoRow) {
 TEST(StoredBatchTest, ABatchIsForgottenWithTheGroupThatBroughtIt) {
   StoreBench bench;
   bench.open();
-  bench.disk->hold(Operation::kSync);
+  bench.disk->hold_syncs();
   bench.put(accept_batch(1, 3));
   ASSERT_TRUE(bench.disk->await_held());
   bench.put(open_batch(2));
@@ -356,7 +348,7 @@ TEST(StoredBatchTest, JobsThatAreAddedWithTheGroupThatTrimsBeforeThemAreThere) {
     bench.open();
     bench.commit(open_batch(1));
     bench.commit(add_jobs(1, 0, {"a", "b"}));
-    bench.disk->hold(Operation::kSync);
+    bench.disk->hold_syncs();
     bench.put(accept_batch(2, 3));
     ASSERT_TRUE(bench.disk->await_held());
     ChangesRow changes;

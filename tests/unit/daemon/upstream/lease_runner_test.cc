@@ -40,6 +40,16 @@ class Ledger final : public LeaseSink {
     EXPECT_TRUE(rest.empty());
   }
   void ended(LeaseKey lease) override { over.insert(lease); }
+  bool say(LeaseKey, std::uint64_t index, const SaidOfJob& words) override {
+    if (hears) said.push_back(words.words(index));
+    return hears;
+  }
+  void say_last(LeaseKey, std::uint64_t index, const SaidOfJob& words) override {
+    last.push_back(words.words(index));
+  }
+
+  std::vector<std::vector<std::string>> said, last;
+  bool hears = true;
 
   std::map<LeaseKey, std::map<std::uint64_t, std::pair<JobStatus, std::string>>> results;
   std::set<LeaseKey> over;

@@ -147,6 +147,28 @@ TEST_F(UpstreamLinkTest, NoClaimIsForASlotThatRunsALeaseWhileAnotherIsIdle) {
   EXPECT_EQ(bytes.find("SLOT\r\n$1\r\n0\r\n"), std::string::npos) << bytes;
 }
 
+TEST_F(UpstreamLinkTest, AWaitForASecondLeaseGivesWayToASlotThatHasNone) {
+  make(0, 2);
+  join();
+  for (int slot = 0; slot < 2; ++slot) {
+    upstream->add_jobs(8);
+    exchange();
+  }
+  ASSERT_EQ(host->running.size(), 2U);
+  const LeaseKey second = host->running.rbegin()->first;
+  ASSERT_EQ(upstream->commands.back(), (Words{"CLAIM", "SLOT", "1", "BLOCK", "60000"})) << "both are busy";
+  // The claim that goes with the results cannot know that the one before is over.
+  run_lease(second, 8);
+  link->flush(now);
+  upstream->feed(sent());
+  EXPECT_EQ(upstream->commands.back(), (Words{"CLAIM", "SLOT", "0", "BLOCK", "60000"}));
+  exchange();
+  EXPECT_EQ(upstream->commands.back(), (Words{"CLAIM", "SLOT", "1", "BLOCK", "60000"}));
+  const std::size_t claims = upstream->count_of("CLAIM");
+  exchange();
+  EXPECT_EQ(upstream->count_of("CLAIM"), claims) << "once";
+}
+
 TEST_F(UpstreamLinkTest, SeveralClaimsGoOutAtOnceWhileLeasesCome) {
   make(100'000, 64);
   connect();

@@ -1,9 +1,11 @@
 // What each command of remote workers does: the rows of the table of commands.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "core/batch/job_facts.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {
@@ -234,16 +236,63 @@ TEST_F(WorkerLinkTest, TheReplyOfSettleWaitsForTheStoreAndLaterOnesWaitWithIt) {
   EXPECT_EQ(sent(id), "*2 :1 :0");
 }
 
-TEST_F(WorkerLinkTest, NoteReachesTheDaemonWhileTheJobIsHeld) {
+TEST_F(WorkerLinkTest, WhatAWorkerSaysOfAJobIsVisibleAndKeptWithItsResult) {
   const WorkerLink::Id id = joined();
-  host.submit("echo", 2);
+  const auto batch = host.submit("echo", 2);
   const Granted lease = claim(id);
+  const ShownJobs& shown = host.lane_of("echo")->running();
+  EXPECT_TRUE(shown.find(*batch, 0).has_value());
   EXPECT_EQ(say(id, "NOTE " + lease.lease + " 0 PROGRESS 40 TEXT half LOG line EXIT 3"), "+OK");
-  EXPECT_EQ(host.notes, (std::vector<std::string>{"b1/0 40 half line 3"}));
+  EXPECT_EQ(say(id, "NOTE " + lease.lease + " 0 LOG s"), "+OK");
+  const auto view = shown.find(*batch, 0);
+  ASSERT_TRUE(view.has_value());
+  EXPECT_EQ(view->worker, "w");
+  EXPECT_EQ(view->progress, std::optional(40U));
+  EXPECT_EQ(view->note, "half");
+  EXPECT_EQ(view->exit_status, std::optional(3));
+  EXPECT_EQ(shown.read_log(*batch, 0, 0)->bytes, "lines");
   EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
   EXPECT_EQ(say(id, "NOTE " + lease.lease + " 0 PROGRESS 50"),
             "-LOST the lease is gone; nothing was recorded");
-  EXPECT_EQ(host.notes.size(), 1U);
+  EXPECT_FALSE(shown.find(*batch, 0).has_value());
+  std::string kept;
+  batch->read_results(0, 1, [&](const ResultRow& row) {
+    kept = row.facts;
+    return true;
+  });
+  const auto facts = decode_facts(kept);
+  ASSERT_TRUE(facts.has_value());
+  EXPECT_EQ(facts->worker, "w");
+  EXPECT_EQ(facts->exit_status, std::optional(3));
+  EXPECT_EQ(facts->note, "half");
+  EXPECT_EQ(facts->log, "lines");
+}
+
+TEST_F(WorkerLinkTest, OfALeaseTheJobsThatMayRunAreVisible) {
+  const WorkerLink::Id id = joined(1);
+  const auto batch = host.submit("echo", 10);
+  const auto shown = [&] {
+    std::vector<std::uint64_t> indexes;
+    host.lane_of("echo")->running().visit(
+        0, 100, 100, [](const Batch&) { return true; },
+        [&](const ShownJobs::View& view) { indexes.push_back(view.index); });
+    std::ranges::sort(indexes);
+    return indexes;
+  };
+  using Indexes = std::vector<std::uint64_t>;
+  const std::string lease = reclaimed(id, "1 1 0 5");
+  const std::string behind = reclaimed(id, "1 1 5 10");
+  EXPECT_EQ(shown(), Indexes{0}) << "the second lease of a slot waits";
+  say(id, "SETTLE " + lease + " ok 0 x x");
+  EXPECT_EQ(shown(), Indexes{2});
+  say(id, "NOTE " + lease + " 4 PROGRESS 1");
+  EXPECT_EQ(shown(), (Indexes{2, 4})) << "the worker knows better what it runs";
+  say(id, "BEAT " + lease + " 2");
+  EXPECT_EQ(shown(), Indexes{4}) << "it has not begun the others";
+  say(id, "YIELD " + lease);
+  EXPECT_EQ(shown(), Indexes{5});
+  link->disconnect(id, now);
+  EXPECT_EQ(shown(), Indexes{});
 }
 
 TEST_F(WorkerLinkTest, YieldGivesTheTailBack) {

@@ -181,6 +181,32 @@ TEST_F(CutTest, AWorkerWhoseSlotsAreBusyGetsNoCut) {
   EXPECT_EQ(sent(slow), "");
 }
 
+TEST_F(CutTest, AnIdleSlotOfAWorkerWithPushesCountsWhicheverTheClaimNames) {
+  begin(joined_with_pushes());
+  const auto wait_early = [this](WorkerLink::Id id) {
+    host.submit("echo", 1);
+    ASSERT_TRUE(claim(id, "SLOT 0 JOBS 1"));
+    EXPECT_EQ(say(id, "CLAIM SLOT 0 BLOCK 60000"), "");
+    pass(20ms);
+  };
+  wait_early(joined());
+  EXPECT_EQ(sent(slow), "") << "one without pushes may mean to use slot 0 alone";
+  wait_early(joined_with_pushes());
+  EXPECT_EQ(sent(slow).find(">3 $3 CUT"), 0U);
+}
+
+TEST_F(CutTest, WhoHasNothingToDoIsServedBeforeWhoOnlyWantsToBeEarly) {
+  host.submit("echo", 1);
+  const WorkerLink::Id early = joined(1), idle = joined(1);
+  ASSERT_TRUE(claim(early, "JOBS 1"));
+  EXPECT_EQ(say(early, "CLAIM BLOCK 60000"), "");
+  EXPECT_EQ(say(idle, "CLAIM BLOCK 60000"), "");
+  host.submit("echo", 1);
+  link->wake(now);
+  EXPECT_EQ(sent(early), "");
+  EXPECT_TRUE(parse(sent(idle)));
+}
+
 TEST_F(CutTest, AWorkerThatDoesNotAnswerKeepsOthersFromACutForOneLease) {
   slow = joined_with_pushes();
   const WorkerLink::Id other = joined_with_pushes(), idle = joined();

@@ -59,11 +59,6 @@ class FakeHost final : public WorkerHost {
   }
   bool has_room() override { return room; }
   std::uint64_t last_write() override { return writes; }
-  void note(Batch& batch, std::uint64_t index, const JobNote& note) override {
-    notes.push_back(batch.id() + "/" + std::to_string(index) + " " +
-                    std::to_string(note.progress.value_or(0)) + " " + std::string(note.text.value_or("-")) +
-                    " " + std::string(note.log) + " " + std::to_string(note.exit_status.value_or(-1)));
-  }
   std::vector<std::string> addresses() override { return {"queue:7771"}; }
 
   void serve(const std::string& name) {
@@ -99,7 +94,6 @@ class FakeHost final : public WorkerHost {
   std::uint64_t writes = 0;
   bool room = true;
   std::string forbidden;  // a handler
-  std::vector<std::string> notes;
 };
 
 class WorkerLinkFixture : public ::testing::Test {

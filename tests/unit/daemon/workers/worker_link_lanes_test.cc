@@ -233,14 +233,15 @@ TEST_F(WorkerLinkLanesTest, ANoteReachesTheNextAttemptAfterALossAndAFailure) {
   EXPECT_TRUE(batch->is_over());
 }
 
-TEST_F(WorkerLinkLanesTest, NotesAreBounded) {
-  restart({.max_note_bytes = 1'000});
+TEST_F(WorkerLinkLanesTest, TheLastOfManyNotesReachesTheNextAttemptHoweverTheLeaseEnds) {
+  const auto batch = host.submit("crop", 1);
   const WorkerLink::Id id = joined_for("crop");
-  host.submit("crop", 1);
-  const Granted lease = claim(id);
-  EXPECT_EQ(run(id, {"NOTE", lease.lease, "0", "TEXT", std::string(950, 'x')}),
-            "-TOOBIG all notes together have at most 1000 bytes");
-  EXPECT_EQ(run(id, {"NOTE", lease.lease, "0", "TEXT", std::string(900, 'x')}), "+OK");
+  for (const std::string end : {"YIELD", "LEAVE"}) {
+    const std::string lease = claim(id).lease;
+    for (int i = 0; i < 5; ++i) say(id, "NOTE " + lease + " 0 TEXT " + end + std::to_string(i));
+    say(id, end == "YIELD" ? end + " " + lease : end);
+    EXPECT_EQ(batch->note(0), end + "4");
+  }
 }
 
 // A worker that claims, and from then on only shows that it lives.

@@ -13,7 +13,7 @@ namespace {
 
 using config::CommandGroup;
 using Group = proto::CommandGroup;
-using Weights = std::vector<std::pair<std::string, std::uint32_t>>;
+using Limits = std::vector<std::pair<std::string, GroupLimits>>;
 
 config::User with(std::vector<CommandGroup> commands) {
   config::User user;
@@ -156,16 +156,20 @@ TEST_F(UsersTest, OfAutoPayloadsInTheStoreAreNotLimited) {
   EXPECT_FALSE(tenants_.of("alice").account.has_limit(Resource::kPayloadBytes));
 }
 
-TEST_F(UsersTest, SaysWhichWeightsHaveChanged) {
+TEST_F(UsersTest, SaysWhoseWeightSlotsOrRateHaveChanged) {
   const ThreadRoleScope io_thread(kIoThread);
   config::User alice = with({});
   alice.weight = 3;
-  EXPECT_EQ(users_.replace({{"alice", alice}, {"bob", with({})}}), (Weights{{"alice", 3}}));
-  EXPECT_EQ(users_.replace({{"alice", alice}}), Weights{});
+  EXPECT_EQ(users_.replace({{"alice", alice}, {"bob", with({})}}), (Limits{{"alice", {.weight = 3}}}));
+  EXPECT_EQ(users_.replace({{"alice", alice}}), Limits{});
   alice.weight = 5;
-  EXPECT_EQ(users_.replace({{"alice", alice}}), (Weights{{"alice", 5}}));
-  EXPECT_EQ(users_.replace({}), (Weights{{"alice", 1}})) << "as a tenant that nobody configured";
-  EXPECT_EQ(users_.replace({}), Weights{});
+  EXPECT_EQ(users_.replace({{"alice", alice}}), (Limits{{"alice", {.weight = 5}}}));
+  alice.slots = 7;
+  alice.rate = config::Rate{200, std::chrono::seconds(1)};
+  const GroupLimits all{.weight = 5, .slots = 7, .start_interval = std::chrono::milliseconds(5)};
+  EXPECT_EQ(users_.replace({{"alice", alice}}), (Limits{{"alice", all}}));
+  EXPECT_EQ(users_.replace({}), (Limits{{"alice", {}}})) << "as a tenant that nobody configured";
+  EXPECT_EQ(users_.replace({}), Limits{});
 }
 
 TEST_F(UsersTest, ErrorsNameTheUserAndWhatItMayNot) {

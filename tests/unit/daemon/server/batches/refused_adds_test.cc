@@ -68,8 +68,7 @@ class RefusedAddsTest : public ::testing::Test {
   }
   // A write fails, and the disk works again; the I/O thread has heard of neither.
   void refuse(BatchRecord& record, const std::vector<std::string_view>& jobs) LOCKSLEY_REQUIRES(kIoThread) {
-    bench_.disk->fail(testing::FaultyFileSystem::Operation::kSync, 1, rocksdb::IOStatus::IOError("no"),
-                      testing::FaultyFileSystem::Lasting::kOnce);
+    bench_.disk->fail_next_sync();
     add(record, jobs);
     EXPECT_TRUE(testing::wait_until_true([&] { return !store_->error().empty(); }));
     EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/store.h"
 #include "tests/support/registry_fixture.h"
 #include "tests/support/store_fixture.h"
@@ -70,7 +71,9 @@ class RetentionTest : public RegistryFixture {
 
   testing::TemporaryFolder folder_;
   std::unique_ptr<Store> store_ =
-      std::move(Store::open({(folder_.path() / "store").string()}, testing::silent_log()).value());
+      std::move(Store::open({.path = (folder_.path() / "store").string(), .engine = embedded_engine()},
+                            testing::silent_log())
+                    .value());
   Reader aside_;
   Retention retention_{registry_, stats_, store_.get(), aside_};
 };

@@ -97,12 +97,13 @@ TEST_F(BatchCommandsTest, SubmitWaitResultsForget) {
   EXPECT_EQ(client.line(), "%7");
   while (client.line() != "*0") continue;
   client.send("WAIT b1\r\n");
-  ASSERT_EQ(client.line(), "%17");
+  ASSERT_EQ(client.line(), "%19");
   std::string status;
-  for (int i = 0; i < 34; ++i) status += client.bulk() + " ";
+  for (int i = 0; i < 38; ++i) status += client.bulk() + " ";
   EXPECT_THAT(
       status,
-      MatchesRegex("id b1 name n handler echo tenant default state done weight :1 jobs :2 queued :0 "
+      MatchesRegex("id b1 name n handler echo tenant default customer  state done weight :1 slots :0 jobs :2 "
+                   "queued :0 "
                    "running :0 ok :2 failed :0 cancelled :0 retried :0 retry_rounds :0 submitted_at :[0-9]+ "
                    "started_at :[0-9]+ finished_at :[0-9]+ "));
   client.send("RESULTS b1 COUNT 1\r\n");
@@ -142,8 +143,8 @@ TEST_F(BatchCommandsTest, SameIdAndJobsIsTheSameBatchAndOthersAreRefused) {
     EXPECT_THAT(client.ask("SUBMIT echo ID b1 RANGE 0 2"), StartsWith("-EXISTS "));
     client.send(wait);
     if (*wait != '\0') {
-      EXPECT_EQ(client.line(), "*34");
-      for (int i = 0; i < 34; ++i) client.bulk();
+      EXPECT_EQ(client.line(), "*38");
+      for (int i = 0; i < 38; ++i) client.bulk();
     }
   }
 }
@@ -169,8 +170,8 @@ TEST_F(BatchCommandsTest, AddatAddsWhereTheBatchHasSoManyJobsAndNothingTwice) {
   EXPECT_EQ(client.ask("ADDAT b 3 d e"), ":5");
   EXPECT_THAT(client.ask("ADDAT b 5 f"), StartsWith("-CLOSED "));
   EXPECT_THAT(client.ask("ADDAT b 4 e f"), StartsWith("-CLOSED "));
-  EXPECT_EQ(client.ask("WAIT b"), "*34");
-  for (int i = 0; i < 34; ++i) client.bulk();
+  EXPECT_EQ(client.ask("WAIT b"), "*38");
+  for (int i = 0; i < 38; ++i) client.bulk();
   EXPECT_EQ(client.ask("ADDAT b 3 d e"), ":5") << "once it is over";
 }
 
@@ -215,7 +216,7 @@ TEST_F(BatchCommandsTest, StreamedBatchRunsWhileItGrows) {
   EXPECT_EQ(client.ask("ADD s c"), ":3");
   EXPECT_EQ(client.ask("CLOSE s"), ":3");
   EXPECT_THAT(client.ask("ADD s d"), StartsWith("-CLOSED "));
-  EXPECT_EQ(client.ask("WAIT s"), "*34");
+  EXPECT_EQ(client.ask("WAIT s"), "*38");
 }
 
 TEST_F(BatchCommandsTest, WaitReturnsAtItsTimeoutWithTheStateAsItIs) {
@@ -224,9 +225,9 @@ TEST_F(BatchCommandsTest, WaitReturnsAtItsTimeoutWithTheStateAsItIs) {
   client.send("SUBMIT hold ID h JOBS a\r\n");
   client.bulk();
   client.send("WAIT h 1\r\n");
-  EXPECT_EQ(client.line(), "*34");
+  EXPECT_EQ(client.line(), "*38");
   std::string status;
-  for (int i = 0; i < 34; ++i) status += client.bulk() + " ";
+  for (int i = 0; i < 38; ++i) status += client.bulk() + " ";
   EXPECT_THAT(status, testing::Not(HasSubstr("state done")));
   EXPECT_EQ(client.ask("PING"), "+PONG");
 }
@@ -255,9 +256,9 @@ TEST_F(BatchCommandsTest, DeadlineCancelsWhatHasNotStarted) {
   Client client(port_);
   client.send("SUBMIT echo ID h DELAY 100000 DEADLINE 10 RANGE 0 100\r\nWAIT h\r\n");
   client.bulk();
-  EXPECT_EQ(client.line(), "*34");
+  EXPECT_EQ(client.line(), "*38");
   std::string status;
-  for (int i = 0; i < 34; ++i) status += client.bulk() + " ";
+  for (int i = 0; i < 38; ++i) status += client.bulk() + " ";
   EXPECT_THAT(status, HasSubstr("state cancelled"));
 }
 
@@ -295,7 +296,7 @@ TEST_F(BatchCommandsTest, WhileDrainingNothingNewIsAcceptedAndTheRestIsFinished)
   EXPECT_THAT(client.ask("SUBMIT echo JOBS a"), StartsWith("-DRAINING "));
   EXPECT_THAT(client.ask("RUN echo JOBS a"), StartsWith("-DRAINING "));
   EXPECT_THAT(client.ask("ADD o a"), StartsWith("-DRAINING "));
-  EXPECT_EQ(client.ask("STATUS o"), "*34");
+  EXPECT_EQ(client.ask("STATUS o"), "*38");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST_F(TransactionsTest, CommandsAreQueuedAndRunAtExec) {
   EXPECT_EQ(client.bulk(), "b");
   EXPECT_EQ(client.line(), "+PONG");
   EXPECT_EQ(client.line(), "$-1");
-  EXPECT_EQ(other.ask("STATUS b"), "*34");
+  EXPECT_EQ(other.ask("STATUS b"), "*38");
   EXPECT_EQ(client.ask("EXEC"), "-ERR EXEC without MULTI");
   EXPECT_EQ(client.ask("DISCARD"), "-ERR DISCARD without MULTI");
   EXPECT_EQ(client.ask("UNWATCH"), "+OK");
@@ -119,8 +119,8 @@ TEST_F(TransactionsTest, NoCommandWaits) {
   EXPECT_THAT(ask(client, {"MULTI", "OPEN echo ID open", "WAIT open", "RESULTS open BLOCK 0", "EXEC"}),
               ElementsAre("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3"));
   EXPECT_EQ(client.bulk(), "open");
-  EXPECT_EQ(client.line(), "*34");
-  for (int i = 0; i < 34; ++i) client.bulk();
+  EXPECT_EQ(client.line(), "*38");
+  for (int i = 0; i < 38; ++i) client.bulk();
   EXPECT_EQ(client.line(), "*2");
   EXPECT_EQ(client.bulk(), "1");
   EXPECT_EQ(client.line(), "*0");

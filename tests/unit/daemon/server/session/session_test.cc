@@ -40,6 +40,37 @@ TEST_F(SessionTest, TenThousandCommandsInOneWriteAreAllAnswered) {
   EXPECT_EQ(client.read(replies.size()), replies);
 }
 
+// After a small command the next is read by the wait for it, up to 256 bytes: of every size around that each byte arrives,
+// whether it comes in one part or in several, and whether more follows, or the end.
+TEST_F(SessionTest, CommandsOfEverySizeAroundWhatAWaitReadsAreAnsweredWhole) {
+  start();
+  for (std::size_t size = 225; size < 270; ++size) {
+    Client client(port_);
+    const std::string word(size, static_cast<char>('a' + size % 26));
+    const std::string number = std::to_string(size);
+    const std::string command = "*2\r\n$4\r\nECHO\r\n$" + number + "\r\n" + word + "\r\n";
+    const std::string reply = "$" + number + "\r\n" + word + "\r\n";
+    for (int i = 0; i < 3; ++i) {
+      client.send("PING\r\n");  // small: the next wait reads
+      EXPECT_EQ(client.line(), "+PONG");
+      client.send(command);
+      EXPECT_EQ(client.read(reply.size()), reply);
+      client.send("PING\r\n");
+      EXPECT_EQ(client.line(), "+PONG");
+      client.send(command + command + command);
+      EXPECT_EQ(client.read(3 * reply.size()), reply + reply + reply);
+      client.send(command.substr(0, size / 2));
+      client.send(command.substr(size / 2) + "PING\r\n");
+      EXPECT_EQ(client.read(reply.size()), reply);
+      EXPECT_EQ(client.line(), "+PONG");
+    }
+    client.send(command);
+    client.finish_sending();
+    EXPECT_EQ(client.read(reply.size()), reply);
+    EXPECT_TRUE(client.is_closed());
+  }
+}
+
 TEST_F(SessionTest, RepliesBeforeAProtocolErrorAreDeliveredAndNothingAfterItIsExecuted) {
   start();
   Client client(port_);
@@ -131,7 +162,7 @@ TEST_F(SessionTest, ASilentClientIsClosedAndABlockedOneIsNot) {
   Client silent(port_);
   EXPECT_TRUE(silent.is_closed());
   EXPECT_EQ(blocked.bulk(), "h");
-  EXPECT_EQ(blocked.line(), "*34");
+  EXPECT_EQ(blocked.line(), "*38");
 }
 
 TEST_F(SessionTest, AClientThatNeverReadsIsDropped) {

@@ -1,0 +1,31 @@
+// What is known of how a job ran, beside its status and output: it is kept with the row of its result.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace locksley {
+
+// Of the last attempt of a job. The views are the maker's.
+struct JobFacts {
+  std::uint32_t attempt = 1;
+  std::int64_t started_at = 0;   // Unix milliseconds
+  std::int64_t duration_us = 0;  // from its start to its end
+  std::string_view worker = {};  // where it ran
+  std::optional<std::int32_t> exit_status = {};
+  std::optional<std::uint32_t> progress = {};  // per cent, as it said last
+  std::string_view note = {};                  // that it made last; empty: none
+  std::uint64_t log_end = 0;                   // how many bytes it wrote to standard error
+  std::string_view log = {};                   // the last of these
+
+  std::int64_t finished_at() const { return started_at + (duration_us + 500) / 1000; }
+};
+
+// Appends the facts to `bytes`: some 20 bytes, and the texts.
+void encode(const JobFacts& facts, std::string& bytes);
+// Returned views point into `bytes`. None for bytes that encode() did not write.
+std::optional<JobFacts> decode_facts(std::string_view bytes);
+
+}  // namespace locksley

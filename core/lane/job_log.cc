@@ -1,0 +1,121 @@
+#include "core/lane/job_log.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace locksley {
+
+bool LogBudget::take(std::size_t own) {
+  if (own >= part() && are_short()) return false;
+  std::uint64_t used = used_.load();
+  do {
+    if (used >= most()) return false;
+  } while (!used_.compare_exchange_weak(used, used + 1));
+  if (own == 0) logs_.fetch_add(1);
+  return true;
+}
+
+void LogBudget::give(std::size_t own) {
+  used_.fetch_sub(1);
+  if (own == 1) logs_.fetch_sub(1);
+}
+
+bool LogBudget::has_too_many(std::size_t own) const { return own > part() && are_short(); }
+
+void JobLog::add(std::string_view bytes, LogBudget* budget, ResultAccount* account) {
+  budget_ = budget;
+  account_ = account;
+  // More than it can have: the first of them go at once.
+  if (bytes.size() > kMost) {
+    const std::size_t passed = bytes.size() - kMost;
+    bytes.remove_prefix(passed);
+    while (!blocks_.empty()) drop_oldest();
+    end_ += passed;
+  }
+  while (!bytes.empty()) {
+    const std::size_t used = first_ + size_;
+    if (used == blocks_.size() * LogBudget::kBlockBytes && !grow()) {
+      end_ += bytes.size();  // there is no memory for any of it
+      return;
+    }
+    const std::size_t at = (first_ + size_) % LogBudget::kBlockBytes;
+    const std::size_t some = std::min(bytes.size(), LogBudget::kBlockBytes - at);
+    std::memcpy(blocks_.back()->bytes + at, bytes.data(), some);
+    size_ += some;
+    end_ += some;
+    bytes.remove_prefix(some);
+  }
+  while (size_ > kMost) {
+    const std::size_t over = std::min(size_ - kMost, LogBudget::kBlockBytes - first_);
+    size_ -= over;
+    first_ += over;
+    if (first_ < LogBudget::kBlockBytes) break;
+    first_ = 0;
+    if (budget_ != nullptr) budget_->give(blocks_.size());
+    if (account_ != nullptr) account_->refund(LogBudget::kBlockBytes);
+    blocks_.pop_front();
+  }
+}
+
+bool JobLog::grow() {
+  const std::size_t own = blocks_.size();
+  const bool is_full = account_ != nullptr && account_->is_full();
+  if (!is_full && (budget_ == nullptr || budget_->take(own))) {
+    if (account_ != nullptr) account_->charge(LogBudget::kBlockBytes);
+    blocks_.push_back(std::make_unique<Block>());
+    return true;
+  }
+  if (own == 0) return false;
+  // It makes room for others, too.
+  if (own > 1 && budget_ != nullptr && budget_->has_too_many(own)) drop_oldest();
+  // Its oldest block becomes the newest one.
+  const std::size_t gone = std::min(size_, LogBudget::kBlockBytes - first_);
+  size_ -= gone;
+  first_ = 0;
+  blocks_.push_back(std::move(blocks_.front()));
+  blocks_.pop_front();
+  return true;
+}
+
+void JobLog::drop_oldest() {
+  const std::size_t gone = std::min(size_, LogBudget::kBlockBytes - first_);
+  size_ -= gone;
+  first_ = 0;
+  if (budget_ != nullptr) budget_->give(blocks_.size());
+  if (account_ != nullptr) account_->refund(LogBudget::kBlockBytes);
+  blocks_.pop_front();
+}
+
+std::string JobLog::read(std::uint64_t from) const {
+  from = std::clamp(from, begin(), end_);
+  std::string bytes;
+  bytes.reserve(end_ - from);
+  for (std::size_t at = first_ + (from - begin()); at < first_ + size_;) {
+    const std::size_t in_block = at % LogBudget::kBlockBytes;
+    const std::size_t some = std::min(LogBudget::kBlockBytes - in_block, first_ + size_ - at);
+    bytes.append(blocks_[at / LogBudget::kBlockBytes]->bytes + in_block, some);
+    at += some;
+  }
+  return bytes;
+}
+
+std::string JobLog::last_line(std::size_t most) const {
+  if (size_ == 0) return {};
+  // A longer line than this is cut at its beginning.
+  std::string text = read(end_ - std::min<std::uint64_t>(size_, 2 * most));
+  const auto is_space = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
+  while (!text.empty() && is_space(text.back())) text.pop_back();
+  if (const std::size_t begin = text.find_last_of('\n'); begin != std::string::npos) text.erase(0, begin + 1);
+  text.erase(0, static_cast<std::size_t>(std::ranges::find_if_not(text, is_space) - text.begin()));
+  if (text.size() > most) text.erase(0, text.size() - most);
+  return text;
+}
+
+void JobLog::clear() {
+  while (!blocks_.empty()) drop_oldest();
+  first_ = size_ = 0;
+  end_ = 0;
+}
+
+}  // namespace locksley

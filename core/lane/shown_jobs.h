@@ -1,0 +1,162 @@
+// What can be seen of the jobs that run outside the pool: in processes, and on other machines.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/job.h"
+#include "core/batch/batch.h"
+#include "core/batch/job_facts.h"
+#include "core/lane/job_log.h"
+#include "core/sync/mutex.h"
+
+namespace locksley {
+
+class ShownJob;
+
+// All of them that a lane has.
+//
+// A member of the lane. Any thread may call everything. Calls take a mutex, for as long as it takes to look at the executors
+// of the lane (some ns each) or to copy what is asked for; nothing else blocks or fails.
+class ShownJobs {
+ public:
+  // A job at one moment.
+  struct View {
+    std::shared_ptr<Batch> batch = {};
+    std::uint64_t index = 0;
+    std::uint32_t attempt = 1;
+    Nanoseconds since{};     // by the steady clock
+    bool has_ended = false;  // its result is published, or is about to be
+    std::string worker = {};
+    std::optional<std::uint32_t> progress = {};
+    std::string note = {};  // at most as many bytes as were asked for
+    std::uint64_t log_end = 0;
+    std::optional<std::int32_t> exit_status = {};  // where the machine has said it before the end
+  };
+
+  ShownJobs() = default;
+  ShownJobs(const ShownJobs&) = delete;
+  ShownJobs& operator=(const ShownJobs&) = delete;
+
+  // Logs are charged to this from now on; null: to nothing. Before the lane's first job.
+  void set_budget(std::shared_ptr<LogBudget> budget) LOCKSLEY_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    budget_ = std::move(budget);
+  }
+  // Called by any thread, under the mutex, after a job that is watched began, wrote or ended. Must be quick and must not call
+  // the lane.
+  void on_log(std::function<void(Batch&)> told) LOCKSLEY_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    on_log_ = std::move(told);
+  }
+
+  // Also a job that has_ended, for a moment.
+  std::optional<View> find(const Batch& batch, std::uint64_t index) const LOCKSLEY_EXCLUDES(mutex_);
+  // Visits the executors from number `from` on, at most `most` of them: those that run a job. Returns the number of the
+  // next one, 0 at the end. Executors that come and go meanwhile may be left out, or be visited twice.
+  std::size_t visit(std::size_t from, std::size_t most, std::size_t note_bytes,
+                    const std::function<bool(const Batch&)>& is_wanted,
+                    const std::function<void(View)>& take) const LOCKSLEY_EXCLUDES(mutex_);
+
+  // What a job has written, from a byte on. None: it does not run here.
+  struct Log {
+    std::uint64_t end = 0;
+    std::string bytes;  // the last of these
+  };
+  std::optional<Log> read_log(const Batch& batch, std::uint64_t index, std::uint64_t from) const
+      LOCKSLEY_EXCLUDES(mutex_);
+  // on_log()'s function is called, once, when the job begins, has written more than so far, or ends. Returns the number of the
+  // watch, which lasts until then or until unwatch().
+  std::uint64_t watch(const Batch& batch, std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
+  bool is_watching(std::uint64_t watch) const LOCKSLEY_EXCLUDES(mutex_);
+  void unwatch(std::uint64_t watch) LOCKSLEY_EXCLUDES(mutex_);
+
+ private:
+  friend class ShownJob;
+
+  ShownJob* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
+  static View view_of(const ShownJob& job, std::size_t note_bytes);  // under the mutex
+  void tell(Batch& batch, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::vector<ShownJob*> all_ LOCKSLEY_GUARDED_BY(mutex_);
+  struct Watch {
+    std::uint64_t number;
+    const Batch* batch;
+    std::uint64_t index;
+  };
+  std::vector<Watch> watches_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t last_watch_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<LogBudget> budget_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::function<void(Batch&)> on_log_ LOCKSLEY_GUARDED_BY(mutex_);
+};
+
+// The place of one job at a time among the running ones.
+//
+// Owned by an executor; the ShownJobs outlive it. One thread at a time. Each call takes the mutex of the ShownJobs for
+// some 20 ns, and for the bytes that are added.
+class ShownJob {
+ public:
+  explicit ShownJob(ShownJobs& all);
+  ~ShownJob();
+  ShownJob(const ShownJob&) = delete;
+  ShownJob& operator=(const ShownJob&) = delete;
+
+  // The job runs, since then. `worker`: where; lives as long as this. `has_line_notes`: the last line that it writes to
+  // standard error is its note. The executor keeps the batch alive until clear().
+  void begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, Nanoseconds since,
+             std::string_view worker, bool has_line_notes);
+  bool is_begun() const { return is_begun_; }
+  std::uint64_t index() const { return index_; }
+  // Whether anything of the following was said of it.
+  bool has_said() const { return has_said_; }
+  // While it is begun:
+  void set_progress(std::uint32_t per_cent);
+  // The batch gets the note, too, for the next attempt: at most one a second before the end of this one.
+  void set_note(std::string_view text);
+  // The attempt is over, and has no result: its batch gets the last note, if it has not.
+  void save_note();
+  void set_exit_status(std::int32_t status);
+  void add_log(std::string_view bytes);
+  // Appends what is known of the job, which has ended at `now`, for its row. It stays visible until clear() or begin().
+  void append_facts(Nanoseconds now, std::optional<std::int32_t> exit_status, std::string& facts);
+  // It does not run any more, and its result is published.
+  void clear();
+
+ private:
+  friend class ShownJobs;
+
+  void forget() LOCKSLEY_REQUIRES(all_.mutex_);
+
+  ShownJobs& all_;
+
+  // The executor's thread.
+  bool is_begun_ = false;
+  bool has_said_ = false;
+  std::uint64_t index_ = 0;
+  Nanoseconds note_saved_{};  // when the batch got the last one
+  bool has_unsaved_note_ = false;
+
+  // Guarded by all_.mutex_. The executor's thread changes them.
+  std::size_t place_ = 0;   // in ShownJobs::all_
+  Batch* batch_ = nullptr;  // null: no job runs
+  std::uint64_t job_ = 0;
+  std::uint32_t attempt_ = 1;
+  Nanoseconds since_{};
+  std::string_view worker_;
+  bool has_line_notes_ = false;
+  bool has_ended_ = false;
+  std::optional<std::uint32_t> progress_;
+  std::optional<std::int32_t> exit_status_;
+  std::string note_;
+  JobLog log_;
+};
+
+}  // namespace locksley

@@ -1,0 +1,172 @@
+// A queue's life: how it comes into a ring, gets jobs, and leaves.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/ring/fair_ring.h"
+
+namespace locksley {
+
+void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive) {
+  const RingLock lock(mutex_);
+  check(queue.seat_ == nullptr, "a queue is attached twice");
+  RingGate& gate = gates_.at(options.gate);
+  RingGroup& group = group_of(options.tenant, options.customer);
+  RingSeat& seat = seat_of(group, gate);
+  queue.seat_ = &seat;
+  queue.owner_ = options.owner;
+  queue.keepalive_ = std::move(keepalive);
+  queue.next_ = std::exchange(group.first, &queue);
+  queue.previous_ = nullptr;
+  if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
+  ++gate.queues;
+  queue.internal_ = options.is_internal;
+  change_queues(group, queue, 1);
+  if (options.results != nullptr) (group.tenant == nullptr ? group : *group.tenant).results = options.results;
+
+  queue.fair.key = seat.level.now();
+  queue.fair.entry = 0;
+  queue.fair.weight = std::max(options.weight, 1U);
+  queue.fair.remainder = 0;
+  queue.slots_ = options.slots;
+  queue.capped_ = options.slots != 0 ? Charge::kCapped : std::uint16_t{0};
+  queue.closed_ = queue.cancelled_ = queue.paused_ = false;
+  queue.cost_without_jobs_ = Nanoseconds{0};
+  if (options.cost_hint.count() > 0) {
+    queue.job_cost_ = static_cast<double>(options.cost_hint.count());
+    queue.largest_claim_ = std::numeric_limits<std::uint64_t>::max();
+  }
+}
+
+bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr || queue.closed_) return false;
+  queue.end_ += n;
+  change_queued(queue, n);
+  arrive(queue, now);
+  publish();
+  return true;
+}
+
+bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr || queue.closed_) return false;
+  if (range.high > queue.end_) {
+    check(range.low >= queue.end_, "a range overlaps the indexes added before");
+    if (range.low != queue.end_) {
+      if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
+      queue.cursor_ = range.low;
+    }
+    queue.end_ = range.high;
+    change_queued(queue, range.size());
+  } else if (!range.empty()) {
+    hand_back(queue, range);
+  }
+  arrive(queue, now);
+  publish();
+  return true;
+}
+
+bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
+                        std::size_t more) {
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr) return false;
+  if (more != 0) queue.returned_.reserve(queue.returned_.size() + ranges.size() + more);
+  // From the top, so that the lowest are served first.
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
+  arrive(queue, now);
+  publish();
+  return true;
+}
+
+void FairRing::arrive(RingQueue& queue, Nanoseconds now) {
+  const bool was_ready = queue.fair.is_ready();
+  refresh(queue, now);
+  if (!was_ready && queue.fair.is_ready()) hints_.count_arrival();
+}
+
+void FairRing::close(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr) return;
+  queue.closed_ = true;
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+}
+
+std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr) return {};
+  std::vector<IndexRange> dropped = std::exchange(queue.returned_, {});
+  if (queue.cursor_ < queue.end_) dropped.push_back({queue.cursor_, queue.end_});
+  queue.cursor_ = queue.end_;
+  change_queued(queue, -queue.queued_);
+  queue.closed_ = queue.cancelled_ = true;
+  queue.paused_ = false;
+  end_backoff(queue);
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return dropped;
+}
+
+std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  TakenOut taken;
+  if (queue.seat_ == nullptr) return taken;
+  if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
+  taken.was_attached = true;
+  taken.is_closed = queue.closed_;
+  taken.ranges = std::exchange(queue.returned_, {});
+  if (queue.cursor_ < queue.end_) taken.ranges.push_back({queue.cursor_, queue.end_});
+  std::ranges::sort(taken.ranges, {}, &IndexRange::low);
+  queue.cursor_ = queue.end_;
+  change_queued(queue, -queue.queued_);
+  queue.closed_ = true;
+  queue.paused_ = false;
+  end_backoff(queue);
+  queue.breaks_ = 0;
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return taken;
+}
+
+void FairRing::detach_all() {
+  std::vector<std::shared_ptr<void>> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  check(executors_ == 0, "a ring is given up while it has executors");
+  std::vector<RingQueue*> queues;
+  for_each_queue([&queues](RingQueue& queue) { queues.push_back(&queue); });
+  for (RingQueue* const queue : queues) {
+    check(queue->claimed_ == 0, "a ring is given up while a thief holds jobs of it");
+    queue->returned_.clear();
+    queue->cursor_ = queue->end_;
+    change_queued(*queue, -queue->queued_);
+    refresh(*queue, Nanoseconds{0});
+    released.push_back(leave(*queue));
+  }
+  tenants_.clear();
+  idle_ = {};
+  idle_customers_ = 0;
+  publish();
+}
+
+std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
+  end_backoff(queue);
+  RingSeat& seat = *std::exchange(queue.seat_, nullptr);
+  RingGroup& group = seat.group;
+  --seat.gate.queues;
+  (queue.previous_ != nullptr ? queue.previous_->next_ : group.first) = queue.next_;
+  if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
+  queue.previous_ = queue.next_ = nullptr;
+  change_queues(group, queue, -std::uint64_t{1});
+  if (group.queues == 0) note_idle(group);
+  return std::move(queue.keepalive_);
+}
+
+}  // namespace locksley

@@ -1,0 +1,160 @@
+// Which of the queues that wait is next, and how the clocks pass for those that cannot be served.
+#include <algorithm>
+#include <limits>
+
+#include "core/ring/fair_ring.h"
+
+namespace locksley {
+
+// ---- Who is next ----
+
+RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look) {
+  const Choice choice{.filter = filter, .gates = gates, .site = site};
+  while (!gates_.open().empty()) {
+    RingSeat* seat = nullptr;
+    if (gates_.open().size() == 1) {
+      const RingGate& gate = *gates_.open().front();
+      if (choice.excludes(gate)) return nullptr;
+      seat = static_cast<RingSeat*>(first_on(gate.level, choice.filter));
+      look.least = gate.level.top_time();
+    } else {
+      seat = first_seat(choice, look);
+    }
+    if (seat == nullptr) return nullptr;
+    RingGroup& tenant = seat->group;
+    if (tenant.results == nullptr || !tenant.results->is_full_and_awaited())
+      return tenant.customers == nullptr ? seat : &first_customer(*seat, choice);
+    set_blocks(tenant, tenant.blocks | RingGroup::kFull);
+    ++shut_tenants_;
+    refresh(tenant);
+  }
+  return nullptr;
+}
+
+RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
+  RingSeat* first = nullptr;
+  look = {.least = kNever};
+  for (RingGate* const gate : gates_.open()) {
+    gate->level.forgive_excess();
+    look.least = std::min(look.least, gate->level.top_time());
+    if (choice.excludes(*gate)) {
+      look.is_restricted = true;
+      continue;
+    }
+    auto* const seat = static_cast<RingSeat*>(first_on(gate->level, choice.filter));
+    if (seat == nullptr) continue;
+    if (first == nullptr || start_of(gate->level, *seat) < start_of(first->gate.level, *first)) first = seat;
+  }
+  if (first == nullptr || first->group.active() == 1) return first;
+  // The tenant's own members decide at which of the gates where it is the first: else one that is a little further at
+  // one gate than at another would not be served there.
+  RingSeat* chosen = first;
+  for (RingGate* const gate : gates_.open()) {
+    auto* const seat =
+        choice.excludes(*gate) ? nullptr : static_cast<RingSeat*>(first_on(gate->level, choice.filter));
+    if (seat == nullptr || &seat->group != &first->group) continue;
+    if (seat->group.customers != nullptr) seat->level.forgive_excess();
+    if (start_of(seat->level, *first_on(seat->level, choice.filter)) <
+        start_of(chosen->level, *first_on(chosen->level, choice.filter))) {
+      chosen = seat;
+    }
+  }
+  return chosen;
+}
+
+RingSeat& FairRing::first_customer(RingSeat& seat, const Choice& choice) {
+  const auto first_of = [&](const RingSeat& tenants) LOCKSLEY_REQUIRES(kRingNodes) {
+    return static_cast<RingSeat*>(first_on(tenants.level, choice.filter));
+  };
+  RingSeat* chosen = first_of(seat);
+  const RingGroup& customer = chosen->group;
+  if (gates_.open().size() == 1 || customer.active() == 1) return *chosen;
+  // As one level above: at which of the gates where both are the first.
+  for (RingGate* const gate : gates_.open()) {
+    const auto* const other =
+        choice.excludes(*gate) ? nullptr : static_cast<RingSeat*>(first_on(gate->level, choice.filter));
+    if (other == nullptr || &other->group != &seat.group) continue;
+    RingSeat* const there = first_of(*other);
+    if (&there->group != &customer) continue;
+    if (start_of(there->level, first_queue(*there, choice.filter)) <
+        start_of(chosen->level, first_queue(*chosen, choice.filter))) {
+      chosen = there;
+    }
+  }
+  return *chosen;
+}
+
+// ---- Clocks ----
+
+void FairRing::note_excess(RingSeat& seat, const Service& service) {
+  const bool is_alone = gates_.is_alone();
+  for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
+    if (is_alone) {
+      each->home().clear_excess();
+    } else {
+      each->home().note_excess(service.at_gate - service.in_lane);
+    }
+  }
+}
+
+// A restricted claim is of an executor that others could not have, so those who are served by it run ahead of the
+// clock, which stays with the others. They yield to these elsewhere, but owe them no more than such a turn of
+// each executor.
+void FairRing::limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service) {
+  constexpr VirtualTime kAny = std::numeric_limits<VirtualTime>::max();
+  const auto allowed = [&](const FairNode& node) LOCKSLEY_REQUIRES(mutex_) {
+    const VirtualTime most = RingLevel::kMostService / options_.parallelism;
+    return std::min(RingLevel::charge_of(node, service), most) * options_.parallelism;
+  };
+  for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
+    each->home().pull(kAny, allowed(each->fair));
+    each->group.limit_key(*each);
+  }
+  seat.level.pull(kAny, allowed(queue.fair));
+}
+
+void FairRing::follow(RingGroup& group, VirtualTime by) {
+  for (const auto& seat : group.parts) {
+    if (!seat->gate.is_open()) seat->level.follow(by);
+  }
+}
+
+VirtualTime FairRing::least_start(const RingGroup& group) {
+  VirtualTime least = kNever;
+  for (const auto& seat : group.parts) {
+    if (!seat->level.empty() && seat->gate.is_open()) least = std::min(least, seat->level.top_time());
+  }
+  return least;
+}
+
+void FairRing::set_back_clocks(RingGroup& busy) {
+  if (clock_.now >= options_.set_back_at) {
+    for (const auto& gate : gates_.all()) {
+      if (gate != nullptr) gate->level.set_back();
+    }
+    const VirtualTime by = clock_.set_back();
+    for (const auto& [name, tenant] : tenants_) {
+      tenant->fair.key = RingLevel::set_back(tenant->fair.key, by);
+      for (const auto& seat : tenant->parts) seat->home().set_back(*seat);
+    }
+    idle_.change_keys([by](VirtualTime key) { return RingLevel::set_back(key, by); });
+  }
+  for (RingGroup* group = &busy; group != nullptr; group = group->tenant) {
+    if (group->clock.now >= options_.set_back_at) set_back_members(*group);
+  }
+}
+
+void FairRing::set_back_members(RingGroup& group) {
+  for (const auto& seat : group.parts) seat->level.set_back();
+  const VirtualTime by = group.clock.set_back();
+  for (RingQueue* queue = group.first; queue != nullptr; queue = queue->next_)
+    queue->seat_->level.set_back(*queue);
+  if (group.customers == nullptr) return;
+  for (const auto& [name, customer] : group.customers->by_name) {
+    customer->fair.key = RingLevel::set_back(customer->fair.key, by);
+    for (const auto& seat : customer->parts) seat->home().set_back(*seat);
+  }
+  group.customers->idle.change_keys([by](VirtualTime key) { return RingLevel::set_back(key, by); });
+}
+
+}  // namespace locksley

@@ -1,0 +1,29 @@
+// What a tenant or a customer may have: its weight, and the caps that its batches have in common.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "core/base/job.h"
+
+namespace locksley {
+
+// Of a group of queues: a tenant (user) or a customer of a tenant. A plain value.
+// A weight is a share, and so a minimum. The others are maxima: they never keep a slot back for the group, and leave
+// none idle that another group can use. They count in each ring (lane) by itself.
+struct GroupLimits {
+  std::uint32_t weight = 1;       // among the tenants, or among the customers of its tenant; 0 counts as 1
+  std::uint32_t slots = 0;        // executors at once, a lease by its width; 0: no cap
+  Nanoseconds start_interval{0};  // from the start of one job to that of the next; 0: no limit
+
+  bool is_limited() const { return slots != 0 || start_interval.count() > 0; }
+  friend bool operator==(const GroupLimits&, const GroupLimits&) = default;
+};
+
+// Asked for the limits of a customer that comes into a ring; "" is the customer of batches that name none. Called by
+// any thread that submits, under the ring's mutex: it must be quick, and must call neither ring nor lane. Who changes
+// the limits first makes this function return the new ones, and then calls set_customer_limits().
+using LimitsOfCustomer = std::function<GroupLimits(std::string_view tenant, std::string_view customer)>;
+
+}  // namespace locksley

@@ -1,0 +1,85 @@
+// What of a ring may be claimed, for threads that do not hold its mutex.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/ring/ring_gate.h"
+#include "core/ring/ring_lock.h"
+#include "core/sync/atomics.h"
+
+namespace locksley {
+
+// Written under the ring's mutex, at the end of each call that has changed a gate; read by any thread. On cache lines of
+// their own, since idle workers read them often. A member of the ring. Nothing blocks or fails.
+class ReadyHints {
+ public:
+  // Bits: something may be claimed by local executors, by those for brief jobs, by remote ones.
+  static constexpr std::uint32_t kAny = 1;
+  static constexpr std::uint32_t kBrief = 2;
+  static constexpr std::uint32_t kRemote = 4;
+
+  bool has(std::uint32_t bits) const { return (ready_.load() & bits) != 0; }
+  bool has_at(const GateSet& gates, std::uint32_t bit) const {
+    const auto& words = bit == kAny ? any_ : bit == kBrief ? brief_ : remote_;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (const std::uint64_t word = gates.word(i); word != 0 && (words[i].load() & word) != 0) return true;
+    }
+    return false;
+  }
+  // FairRing::arrivals().
+  std::uint64_t arrivals() const {
+    // [ring-arrivals] relaxed: a stale value ends a turn one job later.
+    return arrivals_.load(std::memory_order_relaxed);
+  }
+
+  // ---- Under the ring's mutex ----
+
+  void count_arrival() {
+    // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
+    arrivals_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void reserve(std::size_t gates) { unpublished_.reserve(gates); }
+  // The gate's bits have changed, and will be published.
+  void set(RingGate& gate, std::uint32_t ready) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (ready == gate.ready) return;
+    gate.ready = ready;
+    if (!std::exchange(gate.is_unpublished, true)) unpublished_.push_back(&gate);
+  }
+  // `open`: all gates of which something may be claimed.
+  void publish(const std::vector<RingGate*>& open) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (!unpublished_.empty()) publish_all(open);
+  }
+
+ private:
+  void publish_all(const std::vector<RingGate*>& open) LOCKSLEY_REQUIRES(kRingNodes) {
+    for (RingGate* const gate : unpublished_) {
+      gate->is_unpublished = false;
+      const std::uint32_t changed = gate->ready ^ std::exchange(gate->published, gate->ready);
+      const std::uint64_t bit = GateSet::bit(gate->id);
+      if ((changed & kAny) != 0) any_[gate->id / 64].fetch_xor(bit);
+      if ((changed & kBrief) != 0) brief_[gate->id / 64].fetch_xor(bit);
+      if ((changed & kRemote) != 0) remote_[gate->id / 64].fetch_xor(bit);
+    }
+    unpublished_.clear();
+    std::uint32_t ready = 0;
+    for (const RingGate* const gate : open) ready |= gate->ready;
+    if (ready != std::exchange(published_, ready)) ready_.store(ready);
+  }
+
+  std::vector<RingGate*> unpublished_;  // under the mutex
+  std::uint32_t published_ = 0;         // under the mutex: ready_
+
+  // Written under the mutex, read by any thread: what may be claimed at any gate, and a bit for each gate.
+  alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};
+  std::atomic<std::uint64_t> arrivals_{0};
+  using Words = std::array<std::atomic<std::uint64_t>, GateSet::kWords>;
+  alignas(kCacheLine) Words any_{};
+  Words brief_{};
+  Words remote_{};
+};
+
+}  // namespace locksley

@@ -1,0 +1,74 @@
+// The gates of a ring, and which of them something waits at.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/ring/fair_level.h"
+#include "core/ring/ready_hints.h"
+#include "core/ring/ring_gate.h"
+#include "core/ring/ring_lock.h"
+
+namespace locksley {
+
+// Owns the gates, keeps those where something waits in two lists, by whether it may be claimed, and passes it on to the
+// hints for threads without the mutex, which it borrows. A member of the ring, guarded by its mutex. Nothing blocks; at()
+// ends the process for a gate that does not exist.
+class RingGates {
+ public:
+  explicit RingGates(ReadyHints& hints) : hints_(hints) {}
+  RingGates(const RingGates&) = delete;
+  RingGates& operator=(const RingGates&) = delete;
+
+  // None if there are kMostGates. The id of a gate that was removed is used again.
+  std::optional<GateId> add(const GateOptions& options, FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes);
+  void remove(GateId id) { all_[id] = nullptr; }
+  RingGate& at(GateId id) const;
+  // By id; null: none.
+  const std::vector<std::unique_ptr<RingGate>>& all() const { return all_; }
+  // Those where something waits, and may or may not be claimed.
+  const std::vector<RingGate*>& open() const { return open_; }
+  const std::vector<RingGate*>& closed() const { return closed_; }
+  // No other gate has anything that waits.
+  bool is_alone() const { return open_.size() + closed_.size() <= 1; }
+  bool nothing_waits() const { return open_.empty() && closed_.empty(); }
+
+  void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(kRingNodes) {
+    gate.executors += by;
+    if (gate.is_limited) [[unlikely]]
+      set_open(gate);
+  }
+  // After any change of what opens and closes the gate.
+  void set_open(RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
+    const std::uint32_t admits = gate.admitted_now();
+    if (admits == gate.admits) return;
+    gate.admits = admits;
+    list(gate);
+  }
+  // Updates lists and hints after any change of the gate.
+  void list(RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
+    const std::uint32_t state =
+        (gate.level.empty() ? 0 : kWaits) | (gate.level.has_brief() ? kWaitsBrief : 0) | gate.admits;
+    if (state != gate.state) change_state(gate, state);
+  }
+
+ private:
+  // RingGate::state, beside RingGate::admits.
+  static constexpr std::uint32_t kWaits = ReadyHints::kAny;
+  static constexpr std::uint32_t kWaitsBrief = ReadyHints::kBrief;
+
+  void change_state(RingGate& gate, std::uint32_t state) LOCKSLEY_REQUIRES(kRingNodes);
+  void move(RingGate& gate, RingGate::Standing standing) LOCKSLEY_REQUIRES(kRingNodes);
+  std::vector<RingGate*>& list_of(RingGate::Standing standing) {
+    return standing == RingGate::Standing::kOpen ? open_ : closed_;
+  }
+
+  ReadyHints& hints_;
+  std::vector<std::unique_ptr<RingGate>> all_;
+  std::vector<RingGate*> open_;
+  std::vector<RingGate*> closed_;
+};
+
+}  // namespace locksley

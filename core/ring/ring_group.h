@@ -1,0 +1,115 @@
+// A group of queues in a ring: a tenant, or a customer of a tenant; and its seat at each gate.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/job.h"
+#include "core/ring/due_service.h"
+#include "core/ring/fair_level.h"
+#include "core/ring/fair_owner.h"
+#include "core/ring/group_limits.h"
+#include "core/ring/indexed_heap.h"
+#include "core/ring/result_account.h"
+#include "core/ring/ring_gate.h"
+#include "core/ring/ring_lock.h"
+#include "core/ring/ring_node.h"
+#include "core/ring/start_rate.h"
+
+namespace locksley {
+
+struct RingGroup;
+class RingQueue;
+
+// A group at a gate: a node among the seats there, and the level of its members of that gate: of its queues, or of the
+// seats of its customers. Owned by its group, made with the first such queue, and kept until group or gate cease to be.
+// Guarded as the gate is.
+struct RingSeat final : RingNode {
+  RingSeat(RingGroup& whose, FairClock& members, RingGate& where, RingSeat* above)
+      : group(whose),
+        gate(where),
+        parent(above),
+        home_level(above != nullptr ? &above->level : &where.level),
+        level(members) {}
+
+  RingLevel& home() const LOCKSLEY_REQUIRES(kRingNodes) { return *home_level; }
+  void set_parent(RingSeat& above) LOCKSLEY_REQUIRES(kRingNodes) {
+    parent = &above;
+    home_level = &above.level;
+  }
+
+  RingGroup& group;
+  RingGate& gate;
+  RingSeat* parent LOCKSLEY_GUARDED_BY(kRingNodes);  // of a customer: its tenant's seat there
+  RingLevel* home_level LOCKSLEY_GUARDED_BY(kRingNodes);
+  FairPart own LOCKSLEY_GUARDED_BY(kRingNodes);
+  RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);
+  // There is nothing above it but its gate, and its group has no limits and no blocks: the ring has one thing to look at.
+  bool is_plain LOCKSLEY_GUARDED_BY(kRingNodes) = true;
+};
+
+struct RingCustomers;
+
+// A competitor among the tenants, or among the customers of a tenant, at each gate where it has queues; and the clock of
+// its members. The members are its queues, or, from the first customer with a name or with limits on, its customers;
+// those have the queues then. So a tenant without customers has one level less.
+//
+// Owned by the ring, or by its tenant: made with its first queue, and kept when it has none (FairRing::Options::
+// most_idle_tenants, most_idle_customers). Guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
+struct RingGroup : FairOwner<RingSeat, RingNode> {
+  // Why nothing of it is served, though it may have queues that are ready. Any number of these at once.
+  static constexpr std::uint8_t kFull =
+      1;  // the account of results was full at the last claim: reopen_tenants()
+  static constexpr std::uint8_t kAtSlots = 2;  // it has as many executors as it may
+  static constexpr std::uint8_t kAtRate = 4;   // its rate admits no start now
+
+  std::string name LOCKSLEY_GUARDED_BY(kRingNodes);
+  RingGroup* tenant LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;  // of a customer
+  FairClock clock LOCKSLEY_GUARDED_BY(kRingNodes);              // of its members, at whatever gates
+  // Null: its members are queues.
+  std::unique_ptr<RingCustomers> customers LOCKSLEY_GUARDED_BY(kRingNodes);
+  RingQueue* first LOCKSLEY_GUARDED_BY(kRingNodes) =
+      nullptr;  // all queues that are its members, ready or not
+  // Of its customers, too:
+  std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these
+  std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // jobs
+  Nanoseconds busy LOCKSLEY_GUARDED_BY(kRingNodes){};                 // settled since it was made
+  DueService due LOCKSLEY_GUARDED_BY(kRingNodes);                     // while fair.competes
+  // Of a tenant's queues' results; null: not counted. As QueueOptions::results of the last queue that came.
+  ResultAccount* results LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  GroupLimits limits LOCKSLEY_GUARDED_BY(kRingNodes);
+  StartRate rate LOCKSLEY_GUARDED_BY(kRingNodes);  // as `limits` say
+  std::uint8_t blocks LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;
+  std::uint32_t wait_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;  // RingWaits
+
+  bool at_limit() const LOCKSLEY_REQUIRES(kRingNodes) { return (blocks & (kAtSlots | kAtRate)) != 0; }
+  // Whether a member is ready, at any gate.
+  bool has_waiting() const LOCKSLEY_REQUIRES(kRingNodes) {
+    for (const auto& seat : parts) {
+      if (!seat->level.empty()) return true;
+    }
+    return false;
+  }
+};
+
+// Not checked, since IndexedHeap knows no locks: it is called by the heaps below, under the mutex.
+inline std::uint32_t& idle_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
+  return group.idle_place;
+}
+
+// Groups without queues, by their keys.
+using IdleGroups = IndexedHeap<RingGroup, VirtualTime, &idle_place_of>;
+
+// The customers of a tenant. A member of the tenant, and guarded as it is.
+struct RingCustomers {
+  std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> by_name LOCKSLEY_GUARDED_BY(kRingNodes);
+  IdleGroups idle LOCKSLEY_GUARDED_BY(kRingNodes);
+  ServiceClock service LOCKSLEY_GUARDED_BY(kRingNodes);  // what is due to the tenant, among them
+};
+
+}  // namespace locksley

@@ -1,0 +1,24 @@
+// What competes on a level of a ring: a group's seat, or a queue.
+#pragma once
+
+#include "core/ring/fair_level.h"
+#include "core/ring/ring_lock.h"
+
+namespace locksley {
+
+// A base of RingSeat and of RingQueue, so that a seat has one level whatever is below it: either all its members are
+// queues, or all are seats. Guarded by the ring's mutex (core/ring/ring_lock.h).
+struct RingNode {
+  RingNode() = default;
+  RingNode(const RingNode&) = delete;
+  RingNode& operator=(const RingNode&) = delete;
+
+  FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
+
+ protected:
+  ~RingNode() = default;
+};
+
+using RingLevel = FairLevel<RingNode>;
+
+}  // namespace locksley

@@ -1,0 +1,86 @@
+// Waits of a ring that end with time: back-offs of queues, and rates of groups.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/base/job.h"
+#include "core/ring/indexed_heap.h"
+#include "core/ring/ring_group.h"
+#include "core/ring/ring_lock.h"
+#include "core/ring/ring_queue.h"
+
+namespace locksley {
+
+// Not checked, since IndexedHeap knows no locks: it is called by RingWaits alone, under the mutex.
+inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
+  return group.wait_place;
+}
+
+// Which queues and groups wait for an instant, and whether the owner of the ring's timer must be told of a new one.
+// A member of the ring, guarded by its mutex, but for has_new(). Nothing blocks or fails; add_backoff() allocates.
+class RingWaits {
+ public:
+  // ---- Queues whose job broke an executor. At most as many as executors can break in a back-off ----
+
+  void add_backoff(Nanoseconds end, RingQueue& queue) {
+    backoffs_.emplace(end, &queue);
+    note(end);
+  }
+  void remove_backoff(Nanoseconds end, RingQueue& queue) { backoffs_.erase({end, &queue}); }
+  // One whose back-off has ended by `now`; null: none.
+  RingQueue* ended_backoff(Nanoseconds now) const {
+    return backoffs_.empty() || backoffs_.begin()->first > now ? nullptr : backoffs_.begin()->second;
+  }
+
+  // ---- Groups that have something to start, and whose rate admits it at an instant ----
+
+  void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kRingNodes) {
+    const bool waits = group.wait_place != FairNode::kNotInHeap;
+    if (!at) {
+      if (waits) rates_.remove(group);
+      return;
+    }
+    waits ? rates_.update(group, *at) : rates_.push(group, *at);
+    note(*at);
+  }
+  RingGroup* ended_rate(Nanoseconds now) const {
+    return rates_.empty() || rates_.top_key() > now ? nullptr : &rates_.top();
+  }
+
+  // ---- The timer ----
+
+  // When the next wait ends. The owner of the timer knows it from now on, and need not be told of later ones.
+  std::optional<Nanoseconds> next() {
+    Nanoseconds next = kNone;
+    if (!backoffs_.empty()) next = backoffs_.begin()->first;
+    if (!rates_.empty()) next = std::min(next, rates_.top_key());
+    told_ = next;
+    return next == kNone ? std::nullopt : std::optional(next);
+  }
+  // Any thread, without the mutex: whether a wait that ends before all others has begun since this was last true.
+  bool has_new() { return is_new_.load() && is_new_.exchange(false); }
+
+ private:
+  static constexpr Nanoseconds kNone = Nanoseconds::max();
+
+  void note(Nanoseconds end) {
+    if (end >= told_) return;
+    told_ = end;
+    is_new_.store(true);
+  }
+
+  std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_;
+  IndexedHeap<RingGroup, Nanoseconds, &wait_place_of> rates_;
+  Nanoseconds told_ = kNone;  // the earliest end that the owner of the timer knows, or is about to be told
+
+  // Written under the mutex; cleared by the thread that is about to tell the owner of the timer.
+  std::atomic<bool> is_new_{false};
+};
+
+}  // namespace locksley

@@ -1,0 +1,77 @@
+#include "daemon/cli/job/bytes_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "daemon/cli/number_text.h"
+#include "daemon/cli/table.h"
+#include "daemon/cli/utf8.h"
+
+namespace locksley::cli {
+namespace {
+
+constexpr std::size_t kLineBytes = 16;
+
+// Text has whole characters, and no control character but those of lines.
+bool is_text(std::string_view bytes) {
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t length = utf8_sequence(bytes.substr(at));
+    // The bytes may have been cut inside a character, which is of 4 bytes at most.
+    if (length == 0) return at > 0 && bytes.size() - at < 4 && static_cast<unsigned char>(bytes[at]) >= 0xC2;
+    const char c = bytes[at];
+    if (length == 1 && (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) && c != '\n' && c != '\r' &&
+        c != '\t')
+      return false;
+    at += length;
+  }
+  return true;
+}
+
+std::string lines_of(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string line(text.substr(0, end));
+    std::ranges::replace(line, '\t', ' ');
+    if (line.ends_with('\r')) line.pop_back();
+    out += "  " + printable(line) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string hexadecimal(std::string_view bytes) {
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += kLineBytes) {
+    const std::string_view line = bytes.substr(at, kLineBytes);
+    std::array<char, 24> text{};
+    std::snprintf(text.data(), text.size(), "  %06zx ", at);
+    out += text.data();
+    for (std::size_t i = 0; i < kLineBytes; ++i) {
+      if (i < line.size()) {
+        std::snprintf(text.data(), text.size(), " %02x", static_cast<unsigned char>(line[i]));
+        out += text.data();
+      } else {
+        out += "   ";
+      }
+    }
+    out += "  ";
+    for (const char c : line) out.push_back(c >= 0x20 && c < 0x7F ? c : '.');
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string bytes_text(std::string_view bytes, std::size_t most) {
+  const std::string_view shown = bytes.substr(0, most);
+  std::string out = is_text(shown) ? lines_of(shown) : hexadecimal(shown);
+  if (shown.size() < bytes.size()) {
+    out += "  (" + with_commas(bytes.size() - shown.size()) + " more bytes)\n";
+  }
+  return out;
+}
+
+}  // namespace locksley::cli

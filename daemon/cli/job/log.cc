@@ -1,0 +1,56 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/base/exit_codes.h"
+#include "daemon/cli/commands.h"
+#include "daemon/cli/output.h"
+
+namespace locksley::cli {
+
+using client::ClientError;
+using client::Expected;
+
+namespace {
+
+// How long one LOG waits for more: shorter than the timeouts of proxies.
+constexpr std::chrono::milliseconds kLogSlice{10'000};
+
+Expected<void> print_log(client::Client& client, const LogArguments& arguments, Output& output) {
+  std::uint64_t offset = 0;
+  bool is_over = !arguments.follow;  // nothing more will be written
+  while (output.error() == 0) {
+    const auto block = is_over ? std::chrono::milliseconds{0} : kLogSlice;
+    const auto part = client.log(arguments.id, arguments.index, offset, block);
+    if (!part) return std::unexpected(part.error());
+    output.append(part->bytes);
+    output.flush();
+    // Another attempt has a log of its own, which this reply is from the beginning of.
+    offset = part->next;
+    if (!part->bytes.empty()) continue;
+    if (is_over) break;
+    const auto job = client.job(arguments.id, arguments.index);
+    if (!job) return std::unexpected(job.error());
+    is_over = job->is_over();
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_log(Context& context, const LogArguments& arguments) {
+  auto client = context.connect();
+  if (!client) return context.fail(client.error());
+  Output output(STDOUT_FILENO, context.signals().fd());
+  const auto printed = print_log(*client, arguments, output);
+  output.flush();
+  if (output.error() == EPIPE) return daemon::kExitBrokenPipe;
+  if (output.error() != 0) {
+    return context.fail(
+        {ClientError::Kind::kLocal, "", std::string("standard output: ") + std::strerror(output.error())});
+  }
+  return printed ? daemon::kExitOk : context.fail(printed.error());
+}
+
+}  // namespace locksley::cli

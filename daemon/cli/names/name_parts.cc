@@ -1,0 +1,22 @@
+#include "daemon/cli/names/name_parts.h"
+
+namespace locksley::cli {
+
+std::string_view base_of(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+
+std::string_view folders_of(std::string_view name) {
+  while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
+  const std::size_t slash = name.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  name = name.substr(0, slash + 1);
+  while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
+  return name;
+}
+
+std::string_view without_extension(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || name.find('/', dot) != std::string_view::npos) return name;
+  return name.substr(0, dot);
+}
+
+}  // namespace locksley::cli

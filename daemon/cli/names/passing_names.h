@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/sync/mutex.h"
+
+namespace locksley::cli {
+
+// The names of the inputs of a batch that is streamed in: one thread adds each name before its job is sent, another
+// takes it with the job's result. A name takes its own length and 4 bytes. It is freed once the 1,024 names around it
+// were taken, so what is held is about the names of the jobs that have not ended.
+//
+// Any thread may call its members; nothing blocks for longer than a copy of a name.
+class PassingNames {
+ public:
+  // Of the next job.
+  void add(std::string_view name);
+  // Of the job with this index. None if it was not added, or is freed: each is to be taken once.
+  std::optional<std::string> take(std::uint64_t index);
+
+  std::size_t held_blocks() const;  // for tests
+
+ private:
+  static constexpr std::size_t kBlockNames = 1024;
+
+  struct Block {
+    std::string text;                               // one name after the other
+    std::array<std::uint32_t, kBlockNames> ends{};  // of each, in `text`
+    std::size_t count = 0;
+    std::size_t taken = 0;
+  };
+
+  mutable Mutex mutex_;
+  std::deque<std::unique_ptr<Block>> blocks_ LOCKSLEY_GUARDED_BY(mutex_);  // null: freed
+  std::uint64_t freed_in_front_ LOCKSLEY_GUARDED_BY(mutex_) = 0;           // blocks before blocks_[0]
+};
+
+}  // namespace locksley::cli

@@ -1,0 +1,147 @@
+// What a worker writes: answers, and words about the job that it runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "config/units.h"
+#include "daemon/base/time.h"
+#include "daemon/process/runners/worker_limits.h"
+#include "daemon/process/runners/worker_runner.h"
+#include "proto/command_writer.h"
+
+namespace locksley::daemon {
+
+bool WorkerRunner::take_answers(std::string_view bytes) {
+  // Once the slot ends the process, its answers no longer count; while the daemon ends they do.
+  if (verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack) return true;
+  const std::span<std::byte> space = answers_->prepare(bytes.size());
+  std::memcpy(space.data(), bytes.data(), bytes.size());
+  answers_->commit(bytes.size());
+  for (const std::uint64_t before = answered_;;) {
+    proto::Reply reply;
+    switch (answers_->next(reply)) {
+      case proto::ReadStatus::kComplete:
+        if (!take_answer(reply)) return false;
+        break;
+      case proto::ReadStatus::kError:
+        refuse_answer(fmt::format(
+            "wrote what is no answer ({}): an answer is a RESP2 bulk string of at most max_output ({}) or an "
+            "error, and only answers may go to standard output",
+            answers_->error_message(), config::to_string(program_->settings().max_output)));
+        return false;
+      case proto::ReadStatus::kNeedMore:
+        answers_taken(answered_ != before);
+        return true;
+    }
+  }
+}
+
+void WorkerRunner::answers_taken(bool has_answered) {
+  if (process_ == 0 || !has_turn()) return;  // process_ended() does the rest
+  if (verdict_ == Verdict::kNone) return turn_->running_jobs() == 0 ? turn_ended() : turn_->publish();
+  // The daemon ends. The process has finished its job, and must not begin another from its own buffer.
+  if (has_answered) lane_.loop().keeper().signal(process_, SIGKILL);
+}
+
+bool WorkerRunner::take_answer(const proto::Reply& reply) {
+  if (!has_turn() || turn_->running_jobs() == 0) {
+    refuse_answer("answered though it was not asked");
+    return false;
+  }
+  if (is_version_2()) {
+    if (reply.type == proto::Reply::Type::kArray) return take_array(reply);
+    refuse_answer("answered with something else than an array: [job, status, output]");
+    return false;
+  }
+  if (reply.type == proto::Reply::Type::kArray) return take_word(reply);
+  if (reply.is_string()) {
+    turn_->end_job(JobStatus::kOk, reply.text);
+  } else if (reply.is_error()) {
+    turn_->end_job(JobStatus::kError, reply.text);
+  } else {
+    refuse_answer("answered with something else than a bulk string or an error");
+    return false;
+  }
+  note_answer();
+  return true;
+}
+
+void WorkerRunner::note_answer() {
+  failures_ = 0;
+  oldest_since_ = steady_now();
+  if (answered_++ == 0) stays_until_ = oldest_since_ + stay_after(oldest_since_ - began_);
+  error_tail_.take();
+}
+
+bool WorkerRunner::take_array(const proto::Reply& reply) {
+  constexpr std::array kStatuses = {JobStatus::kOk, JobStatus::kError, JobStatus::kTimeout,
+                                    JobStatus::kCancelled};
+  const auto& words = reply.elements;
+  const auto index = words.size() == 3 ? words[0].to_integer() : std::nullopt;
+  if (!index) return take_word(reply);
+  const auto status =
+      std::ranges::find_if(kStatuses, [&](JobStatus one) { return words[1].text == to_string(one); });
+  if (*index < 0 || status == kStatuses.end() || !words[2].is_string()) {
+    refuse_answer("wrote an answer that is not [job, status, output] with ok, error, timeout or cancelled");
+    return false;
+  }
+  if (turn_->running(static_cast<std::uint64_t>(*index)) == nullptr) {
+    refuse_answer(fmt::format("answered job {}, which it was not given", *index));
+    return false;
+  }
+  // A job that gives up without being asked has failed.
+  const bool was_asked = turn_->batch().is_aborting();
+  turn_->end_job(static_cast<std::uint64_t>(*index),
+                 *status == JobStatus::kCancelled && !was_asked ? JobStatus::kError : *status, words[2].text);
+  note_answer();
+  return true;
+}
+
+void WorkerRunner::send_stops() {
+  proto::CommandWriter writer(input_.buffer());
+  for (const std::uint64_t index : turn_->running_indexes()) {
+    writer.begin(3);
+    writer.argument("stop");
+    writer.argument(index);
+    writer.argument(std::string_view(turn_->batch().id()));
+  }
+  input_.write();
+}
+
+bool WorkerRunner::take_word(const proto::Reply& reply) {
+  const auto& words = reply.elements;
+  // With version 2 it may say of which job, in a third word.
+  ShownJob* job = &turn_->running();
+  if (is_version_2() && words.size() == 3) {
+    const auto index = words[2].to_integer();
+    job = index && *index >= 0 ? turn_->running(static_cast<std::uint64_t>(*index)) : nullptr;
+  }
+  const bool is_whole = words.size() == 2 || (is_version_2() && words.size() == 3);
+  if (is_whole && job != nullptr && words[0].is_string()) {
+    if (words[0].text == "progress" && words[1].is_integer() && words[1].integer >= 0 &&
+        words[1].integer <= 100) {
+      job->set_progress(static_cast<std::uint32_t>(words[1].integer));
+      return true;
+    }
+    if (words[0].text == "note" && words[1].is_string() && words[1].text.size() <= JobNotes::kMostText) {
+      job->set_note(words[1].text);
+      return true;
+    }
+  }
+  const bool is_word = !words.empty() && (words[0].text == "progress" || words[0].text == "note");
+  if (!is_word) {
+    refuse_answer("answered with something else than a bulk string or an error");
+    return false;
+  }
+  refuse_answer(
+      fmt::format("wrote an array that is neither progress (0 to 100) nor a note (at most {} bytes)",
+                  JobNotes::kMostText));
+  return false;
+}
+
+}  // namespace locksley::daemon

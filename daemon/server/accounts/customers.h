@@ -1,0 +1,136 @@
+// The customers of users: those that have unfinished batches, and those of which CUSTOMER SET has said something.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "daemon/server/accounts/account.h"
+#include "daemon/server/accounts/customer_terms.h"
+#include "daemon/server/accounts/tenants.h"
+#include "proto/customer_settings.h"
+
+namespace locksley::daemon {
+
+// A customer of a user. There is one for as long as it has unfinished batches, settings of its own, or the empty name:
+// then it is the customer of all batches of the user that name none. Made and removed by Customers. The I/O thread only.
+struct Customer {
+  Customer(Tenant& tenant_in, std::string_view name_in, std::uint64_t number_in)
+      : tenant(&tenant_in), name(name_in), number(number_in) {}
+
+  Tenant* const tenant;
+  const std::string name;
+  const std::uint64_t number;  // grows with each that comes; the order of CUSTOMER LIST
+  proto::CustomerSettings settings;
+  std::uint64_t uses = 0;            // unfinished batches, and commands that bring one
+  std::unique_ptr<Account> account;  // below the user's; null: it is not used
+
+  CustomerTerms terms() const { return with_settings(tenant->customer_terms, settings); }
+  bool is_listed() const { return uses != 0 || !settings.is_empty(); }
+  // For errors: "MAXJOBS of the customer 'a'", "customers.max_queued_jobs".
+  std::string key_of_max_jobs() const;
+};
+
+// All customers of all users.
+//
+// Charges. Jobs, batches and payloads that have not ended are charged to the account of their customer, and so to those
+// above it; all else to the account of the user, since a batch that is over keeps no customer in memory.
+//
+// Owned by the Registry, as Tenants is, which outlives it; batches that are not over refer to their customer. The I/O thread
+// only. Nothing blocks. A look-up is O(log n), but for the customer of the empty name, which is at hand. Trees, since
+// a hash table moves all its entries at once when it grows, and names are the clients'.
+class Customers {
+ public:
+  explicit Customers(Tenants& tenants) : tenants_(tenants), limits_(std::make_shared<CustomerLimits>()) {}
+  Customers(const Customers&) = delete;
+  Customers& operator=(const Customers&) = delete;
+
+  // What the lanes ask.
+  std::shared_ptr<const CustomerLimits> limits() const { return limits_; }
+
+  // Begins to use the customer, which is made if it is not there; its account's limit is that of its terms now.
+  Customer& use(Tenant& tenant, std::string_view name);
+  Customer& use_again(Customer& customer) {
+    ++customer.uses;
+    return customer;
+  }
+  // Ends a use. The customer may be gone afterwards. Needs: what the use has charged is refunded.
+  void drop(Customer& customer);
+  // Null: it has neither unfinished batches nor settings.
+  Customer* find(const Tenant& tenant, std::string_view name) const;
+
+  // Sets all of its settings; empty ones are the default's. The customer may be gone afterwards. Charges the user for
+  // what it keeps. The caller tells the lanes.
+  void set(Tenant& tenant, std::string_view name, const proto::CustomerSettings& settings);
+  // What settings() of one more customer would be charged for.
+  static std::uint64_t record_bytes(std::string_view name) { return kSettingsBytes + name.size(); }
+
+  // Visits the listed customers of the user (null: of all users, one user after the other), newest first, from `cursor` on
+  // (0: from the first), until `visit` returns false; looks at most at `most`. Returns the cursor to go on from, which holds
+  // while customers come and go; 0: there are no more.
+  std::uint64_t list(const Tenant* tenant, std::uint64_t cursor, std::size_t most,
+                     const std::function<bool(const Customer&)>& visit) const;
+
+  // The defaults of the configuration are in force. Returns the users whose default is another one: the caller tells the
+  // lanes. O(users).
+  std::vector<const Tenant*> set_defaults(const config::Config& config);
+
+ private:
+  // Of one that has only settings: the object with its heap, its place in two maps, its limits. Measured over 200,000.
+  static constexpr std::uint64_t kSettingsBytes = 450;
+
+  Customer& make(Tenant& tenant, std::string_view name);
+  void remove_if_unused(Customer& customer);
+
+  // By Tenant::number; the customer owns the characters of the name.
+  struct Key {
+    std::uint32_t tenant;
+    std::string_view name;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Place {
+    std::uint32_t tenant;
+    std::uint64_t number;
+    auto operator<=>(const Place&) const = default;
+
+    // As a cursor: a million users, and for years a hundred thousand customers a second.
+    static constexpr unsigned kNumberBits = 43;
+    static constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << kNumberBits) - 1;
+    std::uint64_t cursor() const { return std::uint64_t{tenant} << kNumberBits | number; }
+    static Place of(std::uint64_t cursor) {
+      return {static_cast<std::uint32_t>(cursor >> kNumberBits), cursor & kMostNumber};
+    }
+  };
+
+  Tenants& tenants_;
+  const std::shared_ptr<CustomerLimits> limits_;
+  std::map<Key, std::unique_ptr<Customer>> by_name_;
+  std::map<Place, Customer*> by_number_;
+  std::uint64_t next_number_ = 1;
+};
+
+// A use of a customer for the length of a command. On the stack of the function that makes it.
+class CustomerUse {
+ public:
+  CustomerUse(Customers& customers, Tenant& tenant, std::string_view name)
+      : customers_(customers), customer_(customers.use(tenant, name)) {}
+  ~CustomerUse() { customers_.drop(customer_); }
+  CustomerUse(const CustomerUse&) = delete;
+  CustomerUse& operator=(const CustomerUse&) = delete;
+
+  Customer& operator*() const { return customer_; }
+  Customer* operator->() const { return &customer_; }
+
+ private:
+  Customers& customers_;
+  Customer& customer_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "config/config.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/server/accounts/tenants.h"
+#include "daemon/store/ticket.h"
+#include "proto/customer_settings.h"
+
+namespace locksley::daemon {
+
+class Registry;
+class Retention;
+class Store;
+
+// What clients set of customers: in the table of customers, which the accounts use, and in the store. A change holds at once,
+// for what is queued, too; its reply waits for the ticket. A change that the disk refuses holds all the same, and is
+// written later. The caller tells the lanes (ServerState::tell_lanes()).
+//
+// How many customers of a user have settings is bounded (limits.max_customers), and what they take is charged to the user as
+// records are.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks, but for restore(). A refusal is the text of the error reply.
+class CustomerChanges {
+ public:
+  using Refusal = std::string;
+
+  // `store`: null: there is none.
+  CustomerChanges(const config::Config& config, Registry& registry, Retention& retention, Store* store)
+      : config_(config), registry_(registry), retention_(retention), store_(store) {}
+  CustomerChanges(const CustomerChanges&) = delete;
+  CustomerChanges& operator=(const CustomerChanges&) = delete;
+
+  // What `changes` lacks stays as it is. Returns the ticket of the write; 0: there is none.
+  std::expected<Ticket, Refusal> set(Tenant& user, std::string_view customer,
+                                     const proto::CustomerSettings& changes) LOCKSLEY_REQUIRES(kIoThread);
+  // All is as the default says.
+  struct Removed {
+    bool had_settings;
+    Ticket ticket;
+  };
+  Removed remove(Tenant& user, std::string_view customer) LOCKSLEY_REQUIRES(kIoThread);
+  // Those that the store has, before its batches are restored. The error is for the operator.
+  std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // Empty: one more customer of the user may have settings.
+  Refusal refusal_of_one_more(Tenant& user, std::string_view customer) const LOCKSLEY_REQUIRES(kIoThread);
+  Ticket write(const Tenant& user, std::string_view customer, const proto::CustomerSettings& settings)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  const config::Config& config_;
+  Registry& registry_;
+  Retention& retention_;
+  Store* const store_;
+};
+
+}  // namespace locksley::daemon

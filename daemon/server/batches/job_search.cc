@@ -1,0 +1,151 @@
+#include "daemon/server/batches/job_search.h"
+
+#include <asio/post.hpp>
+#include <exception>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "daemon/server/records/results_page.h"
+
+namespace locksley::daemon {
+namespace {
+
+constexpr std::uint64_t kRowsAtOnce = 4096;       // some 50 us in memory
+constexpr std::uint64_t kRowsOfTask = 65'536;     // some ms from the disk
+constexpr std::uint64_t kBytesOfTask = 4U << 20;  // the same
+
+}  // namespace
+
+std::shared_ptr<const FoundJob> JobSearch::begin(asio::io_context& io, Post post,
+                                                 std::shared_ptr<BatchRecord> record, const JobDemand& demand,
+                                                 std::function<void(const FoundJob&)> on_found) {
+  auto search =
+      std::make_shared<JobSearch>(io, std::move(post), std::move(record), demand, std::move(on_found));
+  std::shared_ptr<const FoundJob> found = search->found_;
+  post_step(std::move(search));
+  return found;
+}
+
+JobSearch::JobSearch(asio::io_context& io, Post post, std::shared_ptr<BatchRecord> record,
+                     const JobDemand& demand, std::function<void(const FoundJob&)> on_found)
+    : io_(io),
+      post_(std::move(post)),
+      record_(std::move(record)),
+      demand_(demand),
+      on_found_(std::move(on_found)) {
+  const std::uint64_t rows = record_->status().rows;
+  low_ = high_ = std::min(demand_.index, rows);
+  tail_ = end_ = rows;
+}
+
+void JobSearch::post_step(std::shared_ptr<JobSearch> self) {
+  const Post& post = self->post_;
+  post([self = std::move(self)]() mutable { step(std::move(self)); });
+}
+
+void JobSearch::step(std::shared_ptr<JobSearch> self) {
+  try {
+    if (!self->look()) return post_step(std::move(self));
+  } catch (const std::exception& error) {
+    self->found_->error = error.what();
+  }
+  if (self->found_->error.empty() && self->demand_.payloads != nullptr) self->read_payload();
+  finish(std::move(self));
+}
+
+bool JobSearch::look() {
+  for (std::uint64_t here = 0; looked_at_ < demand_.most_rows && !found_->row;) {
+    if (pending_.empty()) pending_ = next_rows();
+    if (pending_.empty()) break;
+    if (here >= kRowsOfTask) return false;
+    const std::uint64_t passed = look_at(pending_);
+    here += passed < pending_.size() ? kRowsOfTask : passed;  // one that stopped early has read much
+    pending_.low += passed;
+    looked_at_ += passed;
+  }
+  return true;
+}
+
+IndexRange JobSearch::next_rows() {
+  const std::uint64_t first = record_->status().discarded;
+  // The job may have ended since the search began.
+  if (const std::uint64_t rows = record_->status().rows; low_ <= first && high_ == tail_ && rows > end_) {
+    const std::uint64_t from = std::exchange(end_, std::min(rows, end_ + kRowsAtOnce));
+    high_ = tail_ = end_;
+    return {from, end_};
+  }
+  for (int i = 0; i < 3; ++i) {
+    switch (turn_++ % 3) {
+      case 0:
+        if (high_ == tail_) break;
+        high_ = std::min(tail_, high_ + kRowsAtOnce);
+        return {high_ - std::min(kRowsAtOnce, high_ - std::min(high_, low_)), high_};
+      case 1: {
+        if (low_ <= first) break;
+        const std::uint64_t high = low_;
+        low_ -= std::min(kRowsAtOnce, low_ - first);
+        return {low_, high};
+      }
+      default: {
+        if (tail_ == high_) break;
+        const std::uint64_t high = tail_;
+        tail_ -= std::min(kRowsAtOnce, tail_ - high_);
+        return {tail_, high};
+      }
+    }
+  }
+  return {0, 0};
+}
+
+std::uint64_t JobSearch::look_at(IndexRange rows) {
+  const BatchStatus status = record_->status();
+  // A client may discard them meanwhile.
+  if (rows.low < status.discarded) return std::min(rows.high, status.discarded) - rows.low;
+  std::uint64_t place = rows.low;
+  std::uint64_t bytes = 0;
+  const auto visit = [&](const ResultRow& row) {
+    if (row.index == demand_.index && !is_superseded(place, row, status.superseded)) {
+      found_->row = {
+          .status = row.status, .output = std::string(row.output), .facts = std::string(row.facts)};
+      return false;
+    }
+    bytes += row.output.size() + row.facts.size();
+    ++place;
+    return bytes < kBytesOfTask;
+  };
+  try {
+    record_->read_results(rows.low, rows.size(), visit);
+  } catch (const std::runtime_error&) {
+    if (record_->status().discarded <= rows.low) throw;
+  }
+  return std::max<std::uint64_t>(place - rows.low, 1);
+}
+
+void JobSearch::read_payload() {
+  // Of a job that cannot run again it may be gone.
+  const bool has_failed =
+      found_->row && found_->row->status != JobStatus::kOk && found_->row->status != JobStatus::kCancelled;
+  if (found_->row && (!has_failed || record_->is_stopping())) return;
+  if (record_->is_over() && record_->status().failed == 0) return;
+  std::string scratch;
+  std::string_view payload;
+  try {
+    demand_.payloads->fetch(demand_.index, {&payload, 1}, scratch);
+    found_->payload = std::string(payload);
+  } catch (const std::exception&) {
+    // The batch may have ended meanwhile, and its payloads with it.
+  }
+}
+
+void JobSearch::finish(std::shared_ptr<JobSearch> self) {
+  asio::io_context& io = self->io_;
+  asio::post(io, [self = std::move(self)] {
+    kIoThread.assert_held();
+    self->found_->is_done = true;
+    if (self->on_found_) self->on_found_(*self->found_);
+    self->record_->wake_readers();
+  });
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "daemon/base/io.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/store/reader.h"
+
+namespace locksley::daemon {
+
+// What is to be read of one job.
+struct JobDemand {
+  std::uint64_t index = 0;
+  // How many rows to look at for its result, about; 0: none, since it has none.
+  std::uint64_t most_rows = ~std::uint64_t{0};
+  // Where the payload is to be read from, while the job can be tried again; null: nowhere.
+  std::shared_ptr<PayloadSource> payloads = {};
+};
+
+// What was found. `is_done` is set on the I/O thread; then the batch's waiters for kReadRows are woken. Shared by the threads;
+// the last of them drops it.
+struct FoundJob {
+  bool is_done = false;
+  std::string error;  // not empty: why the store cannot be read
+  struct Row {
+    JobStatus status = JobStatus::kOk;
+    std::string output;
+    std::string facts;  // core/batch/job_facts.h
+  };
+  std::optional<Row> row;
+  std::optional<std::string> payload;
+};
+
+// Looks for the row of one job among the results of its batch, and reads its payload.
+//
+// Rows lie in the order in which jobs ended, which is about that of their indexes: so the search begins where the row would
+// be if it were exactly so, and goes on in both directions, and from the end, where the rows of jobs lie that were tried
+// again. It finds most rows in its first step, and looks at all of them at worst: in tasks of some milliseconds, between
+// which the reader serves others.
+//
+// Owned by its tasks. The reader's thread, which may block on the disk; begin() the I/O thread.
+class JobSearch final {
+ public:
+  using Post = std::function<void(Reader::Task)>;
+
+  // `post` runs a task on the reader's thread. `on_found` is called when it is done, if it is not empty.
+  static std::shared_ptr<const FoundJob> begin(asio::io_context& io, Post post,
+                                               std::shared_ptr<BatchRecord> record, const JobDemand& demand,
+                                               std::function<void(const FoundJob&)> on_found)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  JobSearch(asio::io_context& io, Post post, std::shared_ptr<BatchRecord> record, const JobDemand& demand,
+            std::function<void(const FoundJob&)> on_found);
+
+ private:
+  // The search goes along with its tasks, so that it ends on the I/O thread, where the record belongs.
+  static void post_step(std::shared_ptr<JobSearch> self);
+  static void step(std::shared_ptr<JobSearch> self);
+  // False: the reader is to serve others before it goes on.
+  bool look();
+  // The next rows to look at; empty: all were looked at.
+  IndexRange next_rows();
+  // Looks at some rows from the first one on, and returns how many.
+  std::uint64_t look_at(IndexRange rows);
+  void read_payload();
+  static void finish(std::shared_ptr<JobSearch> self);
+
+  asio::io_context& io_;
+  const Post post_;
+  const std::shared_ptr<BatchRecord> record_;
+  const JobDemand demand_;
+  std::function<void(const FoundJob&)> on_found_;
+  const std::shared_ptr<FoundJob> found_ = std::make_shared<FoundJob>();
+
+  // Looked at: [low_, high_) and [tail_, end_).
+  std::uint64_t low_ = 0, high_ = 0, tail_ = 0, end_ = 0;
+  std::uint64_t looked_at_ = 0;
+  unsigned turn_ = 0;
+  IndexRange pending_{0, 0};  // part of those that count as looked at already
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,214 @@
+// Commands that show one job, or the jobs that run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/batch/job_facts.h"
+#include "daemon/base/time.h"
+#include "daemon/server/commands/commands.h"
+#include "daemon/server/session/session.h"
+#include "daemon/server/state/job_view.h"
+#include "daemon/server/state/running_view.h"
+#include "daemon/server/state/server_state.h"
+#include "proto/read_options.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+class JobMembers {
+ public:
+  explicit JobMembers(proto::ReplyWriter& reply) : reply_(reply) {}
+
+  template <class Value>
+  void operator()(std::string_view key, const Value& value) const {
+    reply_.bulk(key);
+    put(value);
+  }
+
+ private:
+  void put(std::string_view value) const { reply_.bulk(value); }
+  void put(std::uint64_t value) const { reply_.integer(static_cast<std::int64_t>(value)); }
+  void put(std::int64_t value) const { reply_.integer(value); }
+  void put(std::int32_t value) const { reply_.integer(value); }
+  void put(std::uint32_t value) const { reply_.integer(value); }
+  template <class Value>
+  void put(const std::optional<Value>& value) const {
+    if (!value) return reply_.null();
+    if constexpr (std::is_same_v<Value, std::string>) {
+      put(std::string_view(*value));
+    } else {
+      put(*value);
+    }
+  }
+
+  proto::ReplyWriter& reply_;
+};
+
+// Watches one job for as long as it lives.
+class LogWatch {
+ public:
+  LogWatch(ShownJobs& jobs, const Batch& batch, std::uint64_t index)
+      : jobs_(jobs), number_(jobs.watch(batch, index)) {}
+  ~LogWatch() { jobs_.unwatch(number_); }
+  LogWatch(const LogWatch&) = delete;
+  LogWatch& operator=(const LogWatch&) = delete;
+
+  bool has_news() const { return !jobs_.is_watching(number_); }
+
+ private:
+  ShownJobs& jobs_;
+  const std::uint64_t number_;
+};
+
+void write_log(Session& session, std::uint64_t next, std::string_view bytes) {
+  proto::ReplyWriter reply = session.reply();
+  reply.array(2);
+  reply.integer(static_cast<std::int64_t>(next));
+  reply.bulk(bytes);
+}
+
+// Of a job that has ended: replies, and returns true. False: it has no row.
+bool write_kept_log(Session& session, const FoundJob& found, std::uint64_t from) {
+  if (!found.error.empty()) {
+    session.fail("STORE " + found.error);
+    return true;
+  }
+  if (!found.row) return false;
+  const auto facts = decode_facts(found.row->facts);
+  if (!facts) {
+    write_log(session, 0, {});
+    return true;
+  }
+  const std::uint64_t begin = facts->log_end - facts->log.size();
+  // A later attempt than the one that the client has read from wrote less.
+  if (from > facts->log_end) from = 0;
+  write_log(session, facts->log_end, facts->log.substr(std::max(from, begin) - begin));
+  return true;
+}
+
+}  // namespace
+
+Coroutine<void> job_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_job(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  BatchRecord* const named = batch_of(session, parsed->id);
+  if (named == nullptr) co_return;
+  const std::shared_ptr<BatchRecord> record = named->shared();
+  const auto look = JobLook::begin(session.state(), record, parsed->index);
+  command = {};
+  if (!look) {
+    session.fail(look.error());
+    co_return;
+  }
+  const auto is_done = [&look](const BatchRecord&) { return look->is_done(); };
+  if (!co_await session.await_rows(record, is_done)) co_return;
+  const auto job = look->end();
+  if (!job) {
+    session.fail(job.error());
+    co_return;
+  }
+  const std::uint64_t most = session.state().config().limits.output_buffer.count;
+  const std::uint64_t bytes = job->output.value_or("").size() + job->payload.value_or("").size();
+  if (bytes > most) {
+    session.fail(fmt::format(
+        "TOOBIG the job's payload and output have {} bytes, and limits.output_buffer is {}", bytes, most));
+    co_return;
+  }
+  proto::ReplyWriter reply = session.reply();
+  reply.map(kJobMembers);
+  visit_members(*job, JobMembers(reply));
+}
+
+Coroutine<void> log_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_log(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  BatchRecord* const named = batch_of(session, parsed->id);
+  if (named == nullptr) co_return;
+  const std::shared_ptr<BatchRecord> record = named->shared();
+  command = {};
+  const std::uint64_t index = parsed->index;
+  if (const std::uint64_t jobs = record->status().jobs; index >= jobs) {
+    session.fail(fmt::format("ERR the batch '{}' has {} jobs", record->id(), jobs));
+    co_return;
+  }
+  const bool for_ever = parsed->block && parsed->block->count() == 0;
+  const bool waits = parsed->block && !session.transaction().is_running();
+  const Instant deadline = !waits ? now() : for_ever ? kNever : now() + *parsed->block;
+  while (true) {
+    ShownJobs& running = record->lane->running();
+    const LogWatch watch(running, *record, index);
+    // An executor shows a job for a moment after its end.
+    auto log = record->is_over() ? std::nullopt : running.read_log(*record, index, parsed->from);
+    if (log && log->end < parsed->from) log = running.read_log(*record, index, 0);  // another attempt
+    if (log && (!log->bytes.empty() || now() >= deadline)) {
+      write_log(session, log->end, log->bytes);
+      co_return;
+    }
+    if (!log) {
+      const bool is_queued = !record->is_over() && record->lane->is_queued(*record, index).value_or(false);
+      if (!is_queued) {
+        const auto found = session.state().batches().find_job(record, index, ~std::uint64_t{0});
+        const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
+        if (!co_await session.await_rows(record, is_found)) co_return;
+        if (write_kept_log(session, *found, parsed->from)) co_return;
+      }
+      if (now() >= deadline || record->is_over()) {
+        write_log(session, 0, {});
+        co_return;
+      }
+    }
+    const auto has_news = [&watch](const BatchRecord& batch) { return watch.has_news() || batch.is_over(); };
+    const Session::Awaited awaited =
+        co_await session.await_batch(record, has_news, deadline, BatchRecord::kLogBytes);
+    if (awaited == Session::Awaited::kGone) co_return;
+  }
+}
+
+Coroutine<void> running_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_running(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  std::shared_ptr<BatchRecord> record;
+  if (parsed->id) {
+    BatchRecord* const named = batch_of(session, *parsed->id);
+    if (named == nullptr) co_return;
+    record = named->shared();
+  }
+  RunningList list(session.state(), session.user(), record.get(), parsed->count);
+  command = {};
+  Slices& slices = session.state().slices();
+  do {
+    if (!slices.has_time()) co_await session.wait_for_slice();
+    if (session.is_dropped()) co_return;
+  } while (list.step());
+  const std::vector<RunningList::Row> rows = list.take();
+  const Nanoseconds at = steady_now();
+  proto::ReplyWriter reply = session.reply();
+  reply.array(rows.size());
+  for (const RunningList::Row& row : rows) {
+    reply.array(7);
+    reply.bulk(row.record->id());
+    reply.integer(static_cast<std::int64_t>(row.index));
+    reply.integer(row.attempt);
+    reply.integer(std::chrono::duration_cast<std::chrono::milliseconds>(at - row.since).count());
+    reply.bulk(row.worker);
+    row.progress ? reply.integer(*row.progress) : reply.null();
+    row.note.empty() ? reply.null() : reply.bulk(row.note);
+  }
+}
+
+}  // namespace locksley::daemon

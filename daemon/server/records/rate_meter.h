@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "daemon/base/time.h"
+
+namespace locksley::daemon {
+
+// Measures how many jobs of a batch end in a second: over the last 2.5 to 5 s, over less time at first, and over the time
+// between two ends where jobs are longer. Time in which the batch has nothing to run does not count.
+//
+// A part of a BatchRecord; the I/O thread only. Two marks are kept, so a reading costs the same whatever happened.
+class RateMeter {
+ public:
+  enum class Work : std::uint8_t { kNone, kSome };  // none: nothing is left to run, or the batch is paused
+
+  // After a change: so many have ended.
+  void update(Instant at, std::uint64_t ended, Work work) {
+    const bool rested = work_ == Work::kNone && at - newer_.at >= kHalfWindow;
+    work_ = work;
+    // RETRY takes failures back.
+    if (older_.at == Instant{} || rested || ended < last_ended_) {
+      older_ = newer_ = {at, ended};
+    } else if (at - newer_.at >= kHalfWindow) {
+      older_ = newer_;
+      newer_ = {at, ended};
+    }
+    last_ended_ = ended;
+  }
+
+  // None: too little has happened.
+  std::optional<double> per_second(Instant at, std::uint64_t ended) const {
+    if (older_.at == Instant{} || ended <= older_.ended || at - older_.at < kLeast) return std::nullopt;
+    if (work_ == Work::kNone && at - newer_.at >= 2 * kHalfWindow) return std::nullopt;
+    return static_cast<double>(ended - older_.ended) / std::chrono::duration<double>(at - older_.at).count();
+  }
+
+ private:
+  // Guess: a person sees a change after some seconds, and not each hiccup.
+  static constexpr std::chrono::milliseconds kHalfWindow{2500};
+  // Guess: shorter times measure in which order the first jobs happened to end.
+  static constexpr std::chrono::milliseconds kLeast{100};
+
+  struct Mark {
+    Instant at{};
+    std::uint64_t ended = 0;
+  };
+  Mark older_;  // a time of 0: there is none yet
+  Mark newer_;
+  std::uint64_t last_ended_ = 0;
+  Work work_ = Work::kSome;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,132 @@
+#include "daemon/server/state/job_view.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "core/batch/job_facts.h"
+#include "daemon/server/state/server_state.h"
+
+namespace locksley::daemon {
+namespace {
+
+// Where a worker of the pool may have ended the job a moment ago, its row is among those near its place.
+constexpr std::uint64_t kNearRows = 65'536;
+
+std::int64_t microseconds(Nanoseconds time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
+}  // namespace
+
+std::expected<JobLook, std::string> JobLook::begin(ServerState& state,
+                                                   const std::shared_ptr<BatchRecord>& record,
+                                                   std::uint64_t index,
+                                                   std::function<void(const FoundJob&)> on_found) {
+  const std::uint64_t jobs = record->status().jobs;
+  if (index >= jobs) {
+    return std::unexpected(
+        jobs == 0 ? fmt::format("ERR the batch '{}' has no jobs", record->id())
+                  : fmt::format("ERR the batch '{}' has {} jobs: 0 to {}", record->id(), jobs, jobs - 1));
+  }
+  JobLook look;
+  look.record_ = record;
+  look.view_.index = index;
+  look.view_.attempt = record->attempt(index);
+  look.look_at_running(state);
+  if (look.place_ == Place::kUnknown && !record->is_over() && !record->is_stopping() &&
+      record->lane->is_queued(*record, index).value_or(false)) {
+    look.place_ = Place::kQueued;
+  }
+  const std::uint64_t rows = look.place_ == Place::kMaybeRunning ? kNearRows
+                             : look.place_ == Place::kUnknown    ? ~std::uint64_t{0}
+                                                                 : 0;
+  look.found_ = state.batches().find_job(record, index, rows, std::move(on_found));
+  return look;
+}
+
+void JobLook::look_at_running(const ServerState& state) {
+  const auto since = [this](Nanoseconds began) {
+    view_.duration_us = microseconds(steady_now() - began);
+    view_.started_at = unix_milliseconds() - view_.duration_us / 1000;
+  };
+  if (record_->is_over()) return;
+  if (const auto running = record_->lane->running().find(*record_, view_.index)) {
+    place_ = running->has_ended ? Place::kMaybeRunning : Place::kRunning;
+    since(running->since);
+    view_.attempt = running->attempt;
+    view_.worker = running->worker;
+    view_.progress = running->progress;
+    view_.exit_status = running->exit_status;
+    view_.log_bytes = running->log_end;
+    if (!running->note.empty()) view_.note = running->note;
+    return;
+  }
+  if (record_->lane != state.lanes().front()) return;
+  const auto is_of_batch = [this](const Batch& batch) { return &batch == record_.get(); };
+  for (const Pool::RunningJob& running : state.pool().running(is_of_batch)) {
+    if (running.job.index != view_.index) continue;
+    place_ = Place::kMaybeRunning;
+    since(running.job.since);
+    view_.worker = fmt::format("pool/{}", running.worker);
+  }
+}
+
+std::expected<JobView, std::string> JobLook::end() const {
+  if (!found_->error.empty()) return std::unexpected("STORE " + found_->error);
+  JobView view = view_;
+  bool may_run = true;
+  if (found_->row) {
+    const FoundJob::Row& row = *found_->row;
+    view = {.index = view_.index, .attempt = view_.attempt};
+    view.status = to_string(row.status);
+    view.output = row.output;
+    if (const auto facts = decode_facts(row.facts)) {
+      view.attempt = facts->attempt;
+      view.started_at = facts->started_at;
+      view.finished_at = facts->finished_at();
+      view.duration_us = facts->duration_us;
+      view.worker = facts->worker;
+      view.exit_status = facts->exit_status;
+      view.progress = facts->progress;
+      view.log_bytes = facts->log_end;
+      if (!facts->note.empty()) view.note = std::string(facts->note);
+    }
+    may_run = row.status != JobStatus::kOk && row.status != JobStatus::kCancelled && !record_->is_stopping();
+  } else {
+    view.status = status_without_row();
+    may_run = view.status == "queued" || view.status == "running" || view.status == "failed";
+    if (view.status != "running") view.worker.clear();
+    if (!view.note && may_run) {
+      if (std::string note = record_->note(view.index); !note.empty()) view.note = std::move(note);
+    }
+  }
+  if (!may_run) return view;
+  view.payload = record_->payloads().in_memory(view.index);
+  if (!view.payload) view.payload = found_->payload;
+  return view;
+}
+
+std::string_view JobLook::status_without_row() const {
+  if (place_ == Place::kRunning || place_ == Place::kMaybeRunning) return "running";
+  if (place_ == Place::kQueued) return "queued";
+  const BatchStatus status = record_->status();
+  const bool keeps_all = record_->options().keep == Keep::kAll && status.discarded == 0;
+  const bool is_over = record_->is_over();
+  if (!keeps_all) {
+    const std::optional<bool> has_failed = record_->has_failed(view_.index);
+    if (has_failed.value_or(false)) return "failed";
+    if (is_over && status.failed + status.cancelled == 0) return "ok";
+    if (is_over) return has_failed.has_value() && status.cancelled == 0 ? "ok" : "ended";
+    // A job that failed before and has not failed for good waits for its next attempt.
+    if (record_->attempt(view_.index) > record_->attempt()) return "queued";
+    return status.running == 0 && status.ok == 0 ? "queued" : "ok";
+  }
+  if (is_over) return "ended";
+  if (record_->attempt(view_.index) > record_->attempt()) return "queued";
+  // An executor has claimed it, and is about to run it or to report its end.
+  return status.running == 0 ? "queued" : "running";
+}
+
+}  // namespace locksley::daemon

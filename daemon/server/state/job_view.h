@@ -1,0 +1,83 @@
+// One job, as JOB and the JSON API show it.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/batches/job_search.h"
+#include "daemon/server/records/batch_record.h"
+
+namespace locksley::daemon {
+
+class ServerState;
+
+// What is known of a job. The texts are empty, and the numbers 0, where it is not known.
+struct JobView {
+  std::uint64_t index = 0;
+  std::string_view status = {};
+  std::uint32_t attempt = 1;
+  std::int64_t started_at = 0;   // Unix milliseconds
+  std::int64_t finished_at = 0;  // the same
+  std::int64_t duration_us = 0;  // of a running job: so far
+  std::string worker = {};
+  std::optional<std::int32_t> exit_status = {};
+  std::optional<std::uint32_t> progress = {};
+  std::optional<std::string> note = {};
+  std::uint64_t log_bytes = 0;
+  std::optional<std::string> output = {};
+  std::optional<std::string> payload = {};
+};
+
+// The look at a job, in two steps: what is known at once, and what the search brings.
+class JobLook {
+ public:
+  // Begins the search (Batches::find_job()); `on_found` is called when it is done, if it is not empty. The error is the
+  // text of the error reply: the batch has no such job.
+  static std::expected<JobLook, std::string> begin(ServerState& state,
+                                                   const std::shared_ptr<BatchRecord>& record,
+                                                   std::uint64_t index,
+                                                   std::function<void(const FoundJob&)> on_found = {})
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  bool is_done() const { return found_->is_done; }
+  // Once it is done. The error is the text of the error reply.
+  std::expected<JobView, std::string> end() const LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  enum class Place : std::uint8_t { kUnknown, kRunning, kMaybeRunning, kQueued };
+
+  void look_at_running(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread);
+  // The status where neither a row nor an executor says it.
+  std::string_view status_without_row() const LOCKSLEY_REQUIRES(kIoThread);
+
+  std::shared_ptr<BatchRecord> record_;
+  JobView view_;
+  Place place_ = Place::kUnknown;
+  std::shared_ptr<const FoundJob> found_;
+};
+
+// Calls `visit` with each key of the map and its value: a text, a number, or an optional one of them.
+inline constexpr std::size_t kJobMembers = 13;
+template <class Visit>
+void visit_members(const JobView& job, const Visit& visit) {
+  visit("index", job.index);
+  visit("status", job.status);
+  visit("attempt", std::uint64_t{job.attempt});
+  visit("started_at", job.started_at);
+  visit("finished_at", job.finished_at);
+  visit("duration_us", job.duration_us);
+  visit("worker", std::string_view(job.worker));
+  visit("exit_status", job.exit_status);
+  visit("progress", job.progress);
+  visit("note", job.note);
+  visit("log_bytes", job.log_bytes);
+  visit("output", job.output);
+  visit("payload", job.payload);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,62 @@
+// The jobs that run at this moment, as RUNNING and the JSON API show them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/lane/shown_jobs.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/server/accounts/users.h"
+#include "daemon/server/records/batch_record.h"
+
+namespace locksley::daemon {
+
+class ServerState;
+
+// Collects them in steps of some 100 us each, so that clients are served between them.
+//
+// On the stack of its caller. The I/O thread only; the state outlives it. Nothing blocks or fails.
+class RunningList {
+ public:
+  static constexpr std::size_t kNoteBytes = 1024;
+  static constexpr std::size_t kMostBytes = 256 * 1024;  // of notes and names together, about
+
+  struct Row {
+    std::shared_ptr<BatchRecord> record;
+    std::uint64_t index = 0;
+    std::uint32_t attempt = 1;
+    Nanoseconds since{};
+    std::string worker;
+    std::optional<std::uint32_t> progress;
+    std::string note;
+  };
+
+  // At most `count` jobs, those that have run for longest: of one batch, or, where that is null, of the user's batches (of an
+  // admin: of all users').
+  RunningList(ServerState& state, const User& by, const BatchRecord* batch, std::size_t count);
+
+  // Does the next step. False: there was none left.
+  bool step() LOCKSLEY_REQUIRES(kIoThread);
+  // After the last step: longest first.
+  std::vector<Row> take();
+
+ private:
+  bool is_wanted(const Batch& batch) const;
+  void add(ShownJobs::View view);
+  void keep_longest();
+
+  ServerState& state_;
+  const BatchRecord* const batch_;
+  const std::string tenant_;  // empty: all
+  const std::size_t count_;
+  std::size_t lane_ = 0;
+  std::size_t next_ = 0;
+  bool has_pool_ = false;
+  std::vector<Row> rows_;
+};
+
+}  // namespace locksley::daemon

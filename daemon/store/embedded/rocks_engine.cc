@@ -1,0 +1,381 @@
+#include "daemon/store/embedded/rocks_engine.h"
+
+#include <fmt/format.h>
+#include <rocksdb/convenience.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "daemon/store/embedded/clean_end.h"
+#include "daemon/store/embedded/embedded_engine.h"
+#include "daemon/store/embedded/log_continuity.h"
+#include "daemon/store/embedded/open_attempt.h"
+#include "daemon/store/embedded/rocks_options.h"
+#include "daemon/store/key.h"
+
+namespace locksley::daemon {
+namespace {
+
+// Rows deleted one by one. More of them are deleted as a range, which slows down later reads.
+constexpr std::size_t kMostDeletes = 16;
+
+EngineError::Kind kind_of(const rocksdb::Status& status) {
+  if (status.IsNoSpace()) return EngineError::Kind::kFull;
+  return status.IsCorruption() ? EngineError::Kind::kDamaged : EngineError::Kind::kFailed;
+}
+EngineError error_of(const rocksdb::Status& status) { return {kind_of(status), status.ToString()}; }
+EngineDone outcome(const rocksdb::Status& status) {
+  if (status.ok()) return {};
+  return std::unexpected(error_of(status));
+}
+EngineDone not_open() {
+  return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "the database is not open"});
+}
+
+rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+class RocksCursor final : public RowCursor {
+ public:
+  RocksCursor(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const RowRange& range)
+      : low_(range.low), high_(range.high), lower_(low_), upper_(high_) {
+    rocksdb::ReadOptions options;
+    options.verify_checksums = true;
+    // The bounds keep the iterator from stepping over deleted rows outside of them.
+    if (!low_.empty()) options.iterate_lower_bound = &lower_;
+    if (!high_.empty()) options.iterate_upper_bound = &upper_;
+    at_.reset(db.NewIterator(options, family));
+    if (!range.from_at_most.empty()) at_->SeekForPrev(slice(range.from_at_most));
+    if (range.from_at_most.empty() || (!at_->Valid() && at_->status().ok())) at_->Seek(lower_);
+  }
+
+  bool is_valid() const override { return at_->Valid(); }
+  void next() override { at_->Next(); }
+  std::string_view key() const override { return at_->key().ToStringView(); }
+  std::string_view value() const override { return at_->value().ToStringView(); }
+  EngineDone status() const override { return outcome(at_->status()); }
+
+ private:
+  const std::string low_;
+  const std::string high_;
+  const rocksdb::Slice lower_;
+  const rocksdb::Slice upper_;
+  std::unique_ptr<rocksdb::Iterator> at_;
+};
+
+}  // namespace
+
+// A write batch of RocksDB's.
+class RocksEngine::RocksGroup final : public Engine::Group {
+ public:
+  explicit RocksGroup(RocksEngine& engine) : engine_(engine) {}
+
+  void put(Table table, std::string_view key, std::string_view value) override {
+    kStoreWriter.assume_held();
+    note(batch_.Put(engine_.family(table), slice(key), slice(value)));
+  }
+  void erase(Table table, std::string_view key) override {
+    kStoreWriter.assume_held();
+    note(batch_.Delete(engine_.family(table), slice(key)));
+  }
+  void erase_range(Table table, std::string_view low, std::string_view high, Rows rows) override {
+    kStoreWriter.assume_held();
+    std::vector<std::string> keys;
+    bool are_few = rows == Rows::kAllCommitted;
+    if (are_few) {
+      const EngineDone found = find_few(table, low, high, keys);
+      if (!found && !failure_) failure_ = found.error();
+      if (failure_) return;
+      are_few = keys.size() <= kMostDeletes;
+    }
+    if (!are_few) return note(batch_.DeleteRange(engine_.family(table), slice(low), slice(high)));
+    for (const std::string& key : keys) erase(table, key);
+  }
+  std::size_t size_bytes() const override { return batch_.GetDataSize(); }
+  bool empty() const override { return batch_.Count() == 0; }
+  void clear() override {
+    batch_.Clear();
+    failure_.reset();
+  }
+
+  rocksdb::WriteBatch& batch() { return batch_; }
+  // Why it cannot be written.
+  const std::optional<EngineError>& failure() const { return failure_; }
+
+ private:
+  // At most one more than are deleted one by one.
+  EngineDone find_few(Table table, std::string_view low, std::string_view high,
+                      std::vector<std::string>& keys) const {
+    const EngineReading reading(engine_, ReadingWait::kNot);
+    if (!reading.is_valid()) return not_open();
+    return reading.visit({.table = table, .low = low, .high = high},
+                         [&keys](std::string_view key, std::string_view) {
+                           keys.emplace_back(key);
+                           return keys.size() <= kMostDeletes;
+                         });
+  }
+  void note(const rocksdb::Status& status) {
+    if (!status.ok() && !failure_) failure_ = error_of(status);
+  }
+
+  RocksEngine& engine_;
+  rocksdb::WriteBatch batch_;
+  std::optional<EngineError> failure_;
+};
+
+std::string RocksEngine::explain(const rocksdb::Status& status) const {
+  const std::string reason = status.ToString();
+  if (reason.find("While lock file") != std::string::npos ||
+      reason.find("lock hold by") != std::string::npos) {
+    return fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
+                       reason);
+  }
+  if (status.IsCorruption() || status.IsNotFound() || status.IsInvalidArgument() || status.IsPathNotFound()) {
+    return damage(reason);
+  }
+  return fmt::format("cannot open the store {}: {}", options_.path, reason);
+}
+
+std::string RocksEngine::damage(std::string_view what) const {
+  return fmt::format(
+      "the store {} is damaged, so nothing was started: {}. Restore it from a copy; or `locksleyd --repair` "
+      "with the "
+      "same configuration keeps what can still be read; or set store.path to another folder to begin anew",
+      options_.path, what);
+}
+
+// RocksDB takes a folder without CURRENT for an empty one, and deletes the files in it. (When
+// RocksDB creates a database, CURRENT is on the disk before the first log.)
+bool RocksEngine::has_lost_its_index() const {
+  std::error_code error;
+  if (std::filesystem::exists(options_.path + "/CURRENT", error)) return false;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".sst") || name.ends_with(".log")) return true;
+  }
+  return false;
+}
+
+std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(EngineOptions options,
+                                                                           rocksdb::Env* env) {
+  std::error_code error;
+  std::filesystem::create_directories(options.path, error);
+  if (error) {
+    return std::unexpected(
+        fmt::format("cannot create the store's folder {}: {}", options.path, error.message()));
+  }
+  std::unique_ptr<RocksEngine> engine(new RocksEngine(std::move(options), env));
+  const ThreadRoleScope role(kStoreWriter);
+  if (!engine->reserve_.check(0)) engine->reserve_.release();
+  if (auto opened = engine->open_files(); !opened) return std::unexpected(std::move(opened.error()));
+  return engine;
+}
+
+std::expected<void, std::string> RocksEngine::open_files() {
+  const OpenAttempt attempt(env_, options_.path);
+  auto opened = try_open_files();
+  if (!opened) attempt.clean_up();
+  return opened;
+}
+
+std::expected<void, std::string> RocksEngine::try_open_files() {
+  if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
+  const CleanEndNote note(env_, options_.path);
+  if (const auto whole = note.check(); !whole) return std::unexpected(damage(whole.error().what));
+  // The note is removed before RocksDB changes anything: after a crash there is none.
+  if (const auto removed = note.remove(); !removed) {
+    return std::unexpected(fmt::format("cannot open the store {}: {}", options_.path, removed.error()));
+  }
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  LogContinuity continuity(env_);
+  rocksdb::DBOptions options = database_options(options_, env_, sizes_, &continuity);
+  if (drops_damaged_log_) options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, families(sizes_), &handles, &db);
+  if (!status.ok()) return std::unexpected(explain(status));
+  files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
+  opened_ = &files_;
+  gate_.open();
+  return {};
+}
+
+void RocksEngine::close_files() {
+  gate_.close();
+  opened_ = nullptr;
+  if (files_.db == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* family : std::exchange(files_.families, {})) {
+    files_.db->DestroyColumnFamilyHandle(family);
+  }
+  files_.db->Close();
+  files_.db.reset();
+}
+
+RocksEngine::~RocksEngine() {
+  compactor_.stop();
+  const ThreadRoleScope role(kStoreWriter);
+  if (is_writable() && files_.db->Flush({}, files_.families).ok()) {
+    // Before close_files(): RocksDB's lock still keeps other daemons out.
+    rocksdb::CancelAllBackgroundWork(files_.db.get(), true);
+    CleanEndNote(env_, options_.path).leave();
+  }
+  close_files();
+}
+
+EngineDone RocksEngine::reopen() {
+  abort_compaction();
+  close_files();
+  read_only_ = false;
+  if (!reserve_.check(0)) reserve_.release();
+  auto opened = open_files();
+  if (opened) return {};
+  open_for_reading();
+  return std::unexpected(EngineError{EngineError::Kind::kFailed, std::move(opened.error())});
+}
+
+void RocksEngine::open_for_reading() {
+  close_files();
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  if (!rocksdb::DB::OpenForReadOnly(database_options(options_, env_, sizes_), options_.path, families(sizes_),
+                                    &handles, &db)
+           .ok()) {
+    return;
+  }
+  read_only_ = true;
+  files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
+  opened_ = &files_;
+  gate_.open();
+}
+
+std::expected<void, std::string> RocksEngine::repair(const EngineOptions& options, rocksdb::Env* env) {
+  RocksEngine engine(options, env);
+  const ThreadRoleScope role(kStoreWriter);
+  const CleanEndNote note(env, options.path);
+  const auto whole = note.check();
+  if (const auto removed = note.remove(); !removed) return std::unexpected(removed.error());
+  // If RocksDB opened a manifest that has lost its end, it would delete the tables that the end
+  // named.
+  const bool has_its_manifest = whole || whole.error().is_of_the_note;
+  for (const bool drops_damaged_log : {false, true}) {
+    engine.drops_damaged_log_ = drops_damaged_log;
+    if (has_its_manifest && engine.open_files()) return {};  // the destructor flushes it
+  }
+  const rocksdb::Status status =
+      rocksdb::RepairDB(options.path, database_options(options, env, engine.sizes_), families(engine.sizes_),
+                        family_options(nullptr, engine.sizes_));
+  if (!status.ok()) return std::unexpected(engine.explain(status));
+  return {};
+}
+
+std::unique_ptr<Engine::Group> RocksEngine::new_group() { return std::make_unique<RocksGroup>(*this); }
+
+EngineDone RocksEngine::commit(Group& group, Sync sync) {
+  auto& rows = static_cast<RocksGroup&>(group);
+  if (rows.failure()) return std::unexpected(*rows.failure());
+  const EngineDone written = write(rows.batch());
+  // Not by WriteOptions::sync: if the sync of a log fails that was just closed, a flush that waits for it syncs it
+  // again, and an assertion of Debian's build of RocksDB 7.8 ends the process (pull requests 10555, 12448 of RocksDB).
+  return written && sync == Sync::kSynced ? this->sync() : written;
+}
+
+EngineDone RocksEngine::write_ahead(Group& group) {
+  auto& rows = static_cast<RocksGroup&>(group);
+  if (rows.failure()) return std::unexpected(*rows.failure());
+  EngineDone written = write(rows.batch());
+  rows.clear();
+  return written;
+}
+
+EngineDone RocksEngine::write(rocksdb::WriteBatch& batch) {
+  if (!is_writable()) return not_open();
+  return outcome(files_.db->Write({}, &batch));
+}
+
+EngineDone RocksEngine::sync() {
+  if (!is_writable()) return not_open();
+  return outcome(files_.db->SyncWAL());
+}
+
+EngineDone RocksEngine::check_room(std::uint64_t bytes) {
+  auto room = reserve_.check(bytes);
+  if (room) return {};
+  return std::unexpected(EngineError{EngineError::Kind::kFull, std::move(room.error())});
+}
+
+EngineDone RocksEngine::compact() {
+  const EngineReading reading(*this);
+  if (!reading.is_valid()) return not_open();
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  for (const Table table : {Table::kPayloads, Table::kResults, Table::kIndex}) {
+    rocksdb::ColumnFamilyHandle* const family = opened_->families[static_cast<std::size_t>(table)];
+    if (const auto status = opened_->db->CompactRange(options, family, nullptr, nullptr); !status.ok()) {
+      return outcome(status);
+    }
+  }
+  return {};
+}
+
+EngineDone RocksEngine::reclaim(std::uint64_t first, std::uint64_t last) {
+  if (!is_writable()) return not_open();
+  // The deletions become a small file of their own, and the log that had the rows goes.
+  if (const auto flushed = files_.db->Flush({}, files_.families); !flushed.ok()) return outcome(flushed);
+  const Key begin = Key().append(first);
+  const Key end = Key().append(last + 1);
+  const rocksdb::Slice from = slice(begin);
+  const rocksdb::Slice to = slice(end);
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  for (const Table table : {Table::kPayloads, Table::kResults}) {
+    if (const auto status = files_.db->CompactRange(options, family(table), &from, &to); !status.ok()) {
+      return outcome(status);
+    }
+  }
+  return outcome(files_.db->CompactRange(options, family(Table::kIndex), nullptr, nullptr));
+}
+
+void RocksEngine::abort_compaction() {
+  const EngineReading reading(*this, ReadingWait::kNot);
+  if (reading.is_valid()) opened_->db->DisableManualCompaction();
+}
+
+std::expected<bool, EngineError> RocksEngine::get(Table table, std::string_view key, std::string& value) {
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  const rocksdb::Status read =
+      opened_->db->Get(options, opened_->families[static_cast<std::size_t>(table)], slice(key), &value);
+  if (read.ok()) return true;
+  if (read.IsNotFound()) return false;
+  return std::unexpected(error_of(read));
+}
+
+std::unique_ptr<RowCursor> RocksEngine::scan(const RowRange& range) {
+  return std::make_unique<RocksCursor>(*opened_->db, opened_->families[static_cast<std::size_t>(range.table)],
+                                       range);
+}
+
+Engine::Usage RocksEngine::usage() const {
+  Usage usage{.bytes = 0, .space = disk_space(options_.path)};
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.path, ignored)) {
+    if (entry.path().filename() == DiskReserve::kFile) continue;
+    const std::uintmax_t size = entry.file_size(ignored);
+    if (!ignored) usage.bytes += size;
+  }
+  return usage;
+}
+
+OpenEngine embedded_engine(rocksdb::Env* env) {
+  return [env](const EngineOptions& options) -> std::expected<std::unique_ptr<Engine>, std::string> {
+    return RocksEngine::open(options, env);
+  };
+}
+
+std::expected<void, std::string> repair_embedded(const EngineOptions& options, rocksdb::Env* env) {
+  return RocksEngine::repair(options, env);
+}
+
+}  // namespace locksley::daemon

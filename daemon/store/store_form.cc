@@ -1,0 +1,101 @@
+// The rows that a store has once: its format, and from which batch on results that are not ok have marks.
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/log_line.h"
+#include "daemon/store/engine.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+namespace {
+
+// The format of the rows. A store of another format is refused.
+constexpr std::string_view kForm = "locksley 2";
+// Every row of this format is one of kForm, too: it lacks rows with others inside (split_row()), which its programs cannot
+// read. So a store of this format gets kForm before anything else is written.
+constexpr std::string_view kEarlierForm = "locksley 1";
+
+}  // namespace
+
+std::string Store::cannot_open(const EngineError& error) const {
+  if (error.kind == EngineError::Kind::kDamaged) {
+    return fmt::format(
+        "the store {} is damaged, so nothing was started: {}. Restore it from a copy; or `locksleyd "
+        "--repair` with "
+        "the same configuration keeps what can still be read; or set store.path to another folder to begin "
+        "anew",
+        engine_->place(), error.what);
+  }
+  return fmt::format("cannot open the store {}: {}", engine_->place(), error.what);
+}
+
+std::string Store::damaged(std::string_view what) const {
+  return fmt::format(
+      "the store {} is damaged, so nothing was started: {}. Restore it from a copy, or set store.path to "
+      "another "
+      "folder to begin anew",
+      engine_->place(), what);
+}
+
+std::expected<void, std::string> Store::check_form() {
+  std::string form;
+  bool is_new = false;
+  {
+    const EngineReading reading(*engine_);
+    const auto found = reading.get(Table::kIndex, Key(kFormKey), form);
+    if (!found) return std::unexpected(cannot_open(found.error()));
+    is_new = !*found;
+    if (!is_new && form == kForm) return {};
+    if (!is_new && form != kEarlierForm) {
+      return std::unexpected(
+          fmt::format("the store {} was written by another version of Locksley (its format is '{}', this "
+                      "version's is '{}'): use that version, or another store",
+                      engine_->place(), form, kForm));
+    }
+  }
+  if (auto written = write_once(kFormKey, kForm, Engine::Sync::kSynced); !written) return written;
+  if (!is_new) {
+    LogLine("store: upgraded: earlier versions can no longer read it")
+        .with("store", engine_->place())
+        .with("format", kForm)
+        .with("format_before", form)
+        .write(*log_, spdlog::level::info);
+  }
+  return {};
+}
+
+std::expected<void, std::string> Store::read_first_marked() {
+  {
+    const EngineReading reading(*engine_);
+    std::string bytes;
+    const auto found = reading.get(Table::kIndex, Key(kFirstMarkedKey), bytes);
+    if (!found) return std::unexpected(cannot_open(found.error()));
+    if (*found && bytes.size() == sizeof(std::uint64_t)) first_marked_ = key_number(bytes);
+    if (*found) return {};
+    // After the batches that there are.
+    const auto last = reading.scan({.table = Table::kIndex,
+                                    .low = Key(kAcceptedKey),
+                                    .high = Key(kAcceptedKey + 1),
+                                    .from_at_most = row_key(kAcceptedKey, ~std::uint64_t{0})});
+    if (last->is_valid()) first_marked_ = last_number(last->key()) + 1;
+    if (const auto read = last->status(); !read) return std::unexpected(cannot_open(read.error()));
+  }
+  // Lost in a crash, it is written again: with a larger number, which is as right.
+  return write_once(kFirstMarkedKey, Key().append(first_marked_), Engine::Sync::kWritten);
+}
+
+std::expected<void, std::string> Store::write_once(char key, std::string_view value, Engine::Sync sync) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto group = engine_->new_group();
+  group->put(Table::kIndex, Key(key), value);
+  if (const auto written = engine_->commit(*group, sync); !written) {
+    return std::unexpected(cannot_open(written.error()));
+  }
+  return {};
+}
+
+}  // namespace locksley::daemon

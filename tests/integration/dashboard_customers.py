@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+"""The page of customers in a real browser: what it shows is what CUSTOMER LIST says."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from dashboard_page import FAINT, PHONE, DashboardTest, number
+from resp import pairs
+from users import ALL
+
+HOSTILE = "<img+src=x+onerror=alert(1)>"
+
+
+class Customers(DashboardTest):
+    def setUp(self):
+        super().setUp()
+        self.daemon = self.start_with({"http": {"login": "users"}}, shop={}, mill={}, root={"commands": ALL})
+        self.shop, self.mill, self.root = (self.log_in(self.daemon, name) for name in ("shop", "mill", "root"))
+        self.shop("CUSTOMER", "SET", "acme", "WEIGHT", 3, "SLOTS", 8, "RATE", "300/m", "MAXJOBS", 1000)
+        self.shop("CUSTOMER", "SET", HOSTILE, "WEIGHT", 2)
+        for customer in ("acme", "eu/1"):
+            self.shop("SUBMIT", "echo", "ID", f"for-{customer}", "FOR", customer, "DELAY", 3_600_000, "JOBS", "x")
+        self.mill("CUSTOMER", "SET", "x", "WEIGHT", 4)
+
+    def said(self, connection):
+        keys = ("weight", "running", "batches")
+        return {row["customer"]: {key: row[key] for key in keys} for row in map(pairs, connection("CUSTOMER", "LIST")[1])}
+
+    def rows(self, page):
+        return {row["Customer"][0]: {key: number(row[key.title()]) for key in ("weight", "running", "batches")} for row in self.table(page, "Customers")}
+
+    def test_customers_are_those_of_the_user(self):
+        page = self.open(self.daemon, "#/customers", "shop")
+        self.shows("the customers", lambda: self.rows(page), lambda: self.said(self.shop))
+        self.assertEqual(page.run("() => document.querySelectorAll('main img').length"), 0)
+        acme = next(row for row in self.table(page, "Customers") if row["Customer"][0] == "acme")
+        self.assertEqual((acme["Slots"][0], acme["Rate"][0], acme["Jobs"][0]), ("8", "300/m", "1 of 1,000"))
+        self.assertFalse(page.at("#filter-tenant")("isVisible"))
+        self.picture(page, "customers-light")
+        page("setViewportSize", PHONE["viewport"])
+        self.assert_fits(page)
+        self.assertEqual(page.run(FAINT), [])
+        self.picture(page, "customers-phone")
+        page.at("#filter-match")("fill", "eu")
+        self.shows("those that match", lambda: list(self.rows(page)), lambda: ["eu/1"])
+        self.assertIn("match=eu", page.run("() => location.hash"))
+        page.click("td.name a >> text=eu/1")
+        self.shows("its batches", lambda: [row["Batch"][0] for row in self.table(page, "Batches")], lambda: ["for-eu/1"])
+        self.assertEqual(page.at("#filter-customer")("inputValue"), "eu/1")
+
+    def test_an_admin_sees_those_of_all(self):
+        page = self.open(self.daemon, "#/customers", "root")
+        names = lambda: sorted((row["Tenant"][0], row["Customer"][0]) for row in self.table(page, "Customers"))
+        self.shows("all of them", names, lambda: sorted((row["tenant"], row["customer"]) for row in map(pairs, self.root("CUSTOMER", "LIST")[1])))
+        page.at("#filter-tenant")("fill", "mill")
+        self.shows("those of one user", names, lambda: [("mill", "x")])
+        page = self.open(self.daemon, "#/customers", "mill")
+        self.shows("those of the mill", lambda: list(self.rows(page)), lambda: ["x"])
+        self.assertNotIn("acme", page.text("body"))
+
+
+if __name__ == "__main__":
+    unittest.main()

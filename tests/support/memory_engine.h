@@ -1,0 +1,73 @@
+// An engine in memory, on a disk that fails and loses power as the tests tell it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/sync/mutex.h"
+#include "tests/support/store_disk.h"
+
+namespace locksley::testing {
+
+// What an engine in memory leaves when it is closed, or when the power goes. Owned by the test; outlives the engines.
+class MemoryDisk final : public StoreDisk {
+ public:
+  using Rows = std::map<std::string, std::string, std::less<>>;
+  using Tables = std::array<Rows, daemon::kTables>;
+
+  daemon::OpenEngine engine() override;
+  std::vector<RawRow> rows() const override LOCKSLEY_EXCLUDES(mutex_);
+  void hold_syncs() override LOCKSLEY_EXCLUDES(mutex_);
+  void release() override LOCKSLEY_EXCLUDES(mutex_);
+  bool await_held() override LOCKSLEY_EXCLUDES(mutex_);
+  std::uint64_t syncs() const override LOCKSLEY_EXCLUDES(mutex_);
+  void fail_next_sync() override LOCKSLEY_EXCLUDES(mutex_);
+  void fail_syncs() override LOCKSLEY_EXCLUDES(mutex_);
+  void heal() override LOCKSLEY_EXCLUDES(mutex_);
+  void cut_power() override LOCKSLEY_EXCLUDES(mutex_);
+  void lose_power() override LOCKSLEY_EXCLUDES(mutex_);
+
+  // ---- For its engine ----
+
+  struct Change {
+    enum class Kind : std::uint8_t { kPut, kErase, kEraseRange };
+    Kind kind;
+    daemon::Table table;
+    std::string key;
+    std::string value;  // of kEraseRange: the end
+  };
+  // The error is that another engine has it open.
+  bool take() LOCKSLEY_EXCLUDES(mutex_);
+  void give_back() LOCKSLEY_EXCLUDES(mutex_);
+  // What is there, synced or not. Does not change any more.
+  std::shared_ptr<const Tables> tables() const LOCKSLEY_EXCLUDES(mutex_);
+  daemon::EngineDone apply(const std::vector<Change>& changes) LOCKSLEY_EXCLUDES(mutex_);
+  daemon::EngineDone sync() LOCKSLEY_EXCLUDES(mutex_);
+  // What can be read is written once more, and synced.
+  daemon::EngineDone write_anew() LOCKSLEY_EXCLUDES(mutex_);
+
+ private:
+  enum class Fault : std::uint8_t { kNone, kNext, kAll };
+  static void apply(const Change& change, Tables& tables);
+  daemon::EngineDone sync_held() LOCKSLEY_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::shared_ptr<Tables> written_ LOCKSLEY_GUARDED_BY(mutex_) = std::make_shared<Tables>();
+  Tables synced_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<Change> unsynced_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t syncs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  Fault fault_ LOCKSLEY_GUARDED_BY(mutex_) = Fault::kNone;
+  bool holds_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  bool is_held_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  bool has_power_ LOCKSLEY_GUARDED_BY(mutex_) = true;
+  bool is_taken_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace locksley::testing

@@ -1,0 +1,151 @@
+// What others see of the jobs of external executors, while they run and afterwards.
+#include "core/lane/shown_jobs.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/batch/job_facts.h"
+#include "core/lane/external_executor.h"
+#include "tests/support/pool_fixture.h"
+
+namespace locksley {
+namespace {
+
+constexpr std::size_t kAnySize = ~std::size_t{0};
+
+class ShownJobsTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Batch> submit(std::uint64_t jobs, BatchOptions options = {}) {
+    auto batch = std::make_shared<Batch>(std::move(options), handler, std::make_unique<RangePayloads>(0));
+    lane.submit(batch, jobs, /*open=*/false);
+    return batch;
+  }
+  std::size_t running() {
+    std::size_t count = 0;
+    lane.running().visit(
+        0, 100, 100, [](const Batch&) { return true; }, [&](const ShownJobs::View&) { ++count; });
+    return count;
+  }
+  static JobFacts facts_of(const Batch& batch, std::uint64_t place, std::string& bytes) {
+    batch.read_results(place, 1, [&](const ResultRow& row) {
+      bytes = row.facts;
+      return true;
+    });
+    return decode_facts(bytes).value_or(JobFacts{.attempt = 99});
+  }
+
+  Handler handler{"test", "", [](JobContext&, std::string_view) {}};
+  Lane lane{"lane", FairRing::Options{.quantum = std::chrono::milliseconds(1), .parallelism = 1}};
+  ExternalExecutor executor{lane};
+};
+
+TEST_F(ShownJobsTest, TheOldestJobOfATurnIsVisibleWhileItRuns) {
+  const auto batch = submit(3);
+  // The first claim of a batch of unknown cost is one job.
+  ASSERT_TRUE(executor.begin_turn(10, kAnySize));
+  executor.set_worker("lane/0", true);
+  ASSERT_TRUE(executor.start_job());
+  executor.end_job(JobStatus::kOk, "first");
+  executor.end_turn();
+  ASSERT_TRUE(executor.begin_turn(10, kAnySize));
+  EXPECT_FALSE(lane.running().find(*batch, 1).has_value());
+  ASSERT_TRUE(executor.start_job());
+  ASSERT_TRUE(executor.start_job());
+  EXPECT_EQ(running(), 1U) << "the next one waits for the answer";
+  executor.running().add_log("one\ntwo\n");
+  executor.running().set_progress(40);
+  const auto view = lane.running().find(*batch, 1);
+  ASSERT_TRUE(view.has_value());
+  EXPECT_EQ(view->batch, batch);
+  EXPECT_EQ(view->worker, "lane/0");
+  EXPECT_EQ(view->progress, std::optional(40U));
+  EXPECT_EQ(view->note, "two");
+  EXPECT_EQ(view->log_end, 8U);
+  EXPECT_EQ(lane.running().read_log(*batch, 1, 4)->bytes, "two\n");
+  executor.end_job(JobStatus::kError, "bad", 3);
+  ASSERT_TRUE(lane.running().find(*batch, 2).has_value());
+  EXPECT_EQ(lane.running().find(*batch, 2)->log_end, 0U) << "nothing of the job before it";
+  EXPECT_EQ(running(), 1U);
+  executor.end_job(JobStatus::kOk, "good", 0);
+  executor.end_turn();
+  EXPECT_EQ(running(), 0U);
+  std::string bytes;
+  const JobFacts facts = facts_of(*batch, 1, bytes);
+  EXPECT_EQ(facts.worker, "lane/0");
+  EXPECT_EQ(facts.exit_status, std::optional(3));
+  EXPECT_EQ(facts.progress, std::optional(40U));
+  EXPECT_EQ(facts.note, "two");
+  EXPECT_EQ(facts.log, "one\ntwo\n");
+  EXPECT_GT(facts.started_at, 0);
+  std::string others;
+  EXPECT_EQ(facts_of(*batch, 2, others).log_end, 0U);
+}
+
+TEST_F(ShownJobsTest, TheNoteOfAJobReachesItsBatchAtOnceAndThenOnceASecond) {
+  BatchOptions options;
+  options.retries = 1;
+  const auto batch = submit(1, options);
+  ASSERT_TRUE(executor.begin_turn(10, kAnySize));
+  executor.set_worker("lane/0", false);
+  ASSERT_TRUE(executor.start_job());
+  executor.running().set_note("1");
+  EXPECT_EQ(batch->note(0), "1");
+  executor.running().set_note("2");
+  EXPECT_EQ(batch->note(0), "1") << "no step of the journal for each of many notes";
+  EXPECT_EQ(lane.running().find(*batch, 0)->note, "2");
+  executor.end_job(JobStatus::kError, "bad");
+  executor.end_turn();
+  EXPECT_EQ(batch->note(0), "2") << "the last one of the attempt";
+}
+
+TEST_F(ShownJobsTest, AWatchIsToldOnceThatAJobBeganWroteOrEnded) {
+  const auto batch = submit(1);
+  int told = 0;
+  lane.running().on_log([&](Batch& of) {
+    EXPECT_EQ(&of, batch.get());
+    ++told;
+  });
+  const auto told_by = [&](auto act) {
+    const std::uint64_t watch = lane.running().watch(*batch, 0);
+    const int before = told;
+    act();
+    EXPECT_FALSE(lane.running().is_watching(watch));
+    return told - before;
+  };
+  ASSERT_TRUE(executor.begin_turn(10, kAnySize));
+  executor.set_worker("lane/0", false);
+  EXPECT_EQ(told_by([&] { executor.start_job(); }), 1);
+  EXPECT_EQ(told_by([&] {
+              executor.running().add_log("x");
+              executor.running().add_log("y");
+            }),
+            1);
+  const std::uint64_t other = lane.running().watch(*batch, 1);
+  const std::uint64_t dropped = lane.running().watch(*batch, 0);
+  lane.running().unwatch(dropped);
+  EXPECT_EQ(told_by([&] {
+              executor.end_job(JobStatus::kOk, "");
+              executor.end_turn();
+            }),
+            1);
+  EXPECT_TRUE(lane.running().is_watching(other));
+  lane.running().unwatch(other);
+}
+
+TEST_F(ShownJobsTest, AJobThatWaitsIsQueuedWhereverItLies) {
+  const auto batch = submit(10);
+  EXPECT_EQ(lane.is_queued(*batch, 0), std::optional(true));
+  ASSERT_TRUE(executor.begin_turn(1, kAnySize));
+  EXPECT_EQ(lane.is_queued(*batch, 0), std::optional(false));
+  EXPECT_EQ(lane.is_queued(*batch, 1), std::optional(true));
+  EXPECT_EQ(lane.is_queued(*batch, 9), std::optional(true));
+  EXPECT_EQ(lane.is_queued(*batch, 10), std::optional(false));
+  executor.end_turn();
+  EXPECT_EQ(lane.is_queued(*batch, 0), std::optional(true)) << "it was handed back";
+}
+
+}  // namespace
+}  // namespace locksley

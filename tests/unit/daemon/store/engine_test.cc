@@ -1,0 +1,204 @@
+// What the store relies on, of either engine.
+#include "daemon/store/engine.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/store/key.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Rows = Engine::Group::Rows;
+using Sync = Engine::Sync;
+
+// The test's thread is the writer's.
+class EngineTest : public ::testing::Test {
+ protected:
+  EngineTest() { open(); }
+
+  void open() {
+    auto opened = disk->engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});
+    if (!opened) throw std::runtime_error(opened.error());
+    engine = std::move(*opened);
+  }
+  EngineDone put(const std::vector<std::pair<std::string, std::string>>& rows, Table table = Table::kIndex,
+                 Sync sync = Sync::kSynced) LOCKSLEY_REQUIRES(kStoreWriter) {
+    const auto group = engine->new_group();
+    for (const auto& [key, value] : rows) group->put(table, key, value);
+    return engine->commit(*group, sync);
+  }
+  std::vector<std::string> keys(const RowRange& range) {
+    const EngineReading reading(*engine);
+    std::vector<std::string> found;
+    const auto read = reading.visit(range, [&](std::string_view key, std::string_view) {
+      found.emplace_back(key);
+      return true;
+    });
+    EXPECT_TRUE(read.has_value());
+    return found;
+  }
+  std::vector<std::string> keys(Table table = Table::kIndex) {
+    return keys({.table = table, .low = "", .high = ""});
+  }
+  std::optional<std::string> value_of(std::string_view key) {
+    const EngineReading reading(*engine);
+    std::string value;
+    const auto found = reading.get(Table::kIndex, key, value);
+    EXPECT_TRUE(found.has_value());
+    return found.value_or(false) ? std::optional(value) : std::nullopt;
+  }
+
+  const testing::TemporaryFolder folder;
+  const std::unique_ptr<testing::StoreDisk> disk = testing::make_store_disk(folder.path(), 1);
+  std::unique_ptr<Engine> engine;
+};
+
+TEST_F(EngineTest, ACursorStaysInItsRangeAndItsTable) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", ""}}));
+  ASSERT_TRUE(put({{"b", "payload"}}, Table::kPayloads));
+  EXPECT_THAT(keys(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(keys(Table::kPayloads), ElementsAre("b"));
+  EXPECT_THAT(keys(Table::kResults), IsEmpty());
+  EXPECT_THAT(keys({.table = Table::kIndex, .low = "b", .high = "d"}), ElementsAre("b", "c"));
+  EXPECT_THAT(keys({.table = Table::kIndex, .low = "bb", .high = ""}), ElementsAre("c", "d"));
+  EXPECT_EQ(value_of("d"), "");
+  EXPECT_EQ(value_of("e"), std::nullopt);
+}
+
+TEST_F(EngineTest, ACursorBeginsWithTheLastRowThatIsNotAboveAKey) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", ""}, {"c", ""}, {"e", ""}, {"g", ""}}));
+  const auto from = [&](std::string_view low, std::string_view high, std::string_view key) {
+    return keys({.table = Table::kIndex, .low = low, .high = high, .from_at_most = key});
+  };
+  EXPECT_THAT(from("", "", "d"), ElementsAre("c", "e", "g"));
+  EXPECT_THAT(from("", "", "e"), ElementsAre("e", "g"));
+  EXPECT_THAT(from("", "", "z"), ElementsAre("g"));
+  EXPECT_THAT(from("c", "g", "z"), ElementsAre("e")) << "the last of the range";
+  EXPECT_THAT(from("b", "f", "bb"), ElementsAre("c", "e")) << "none, so the first of the range";
+  EXPECT_THAT(from("b", "f", "a"), ElementsAre("c", "e"));
+  EXPECT_THAT(from("h", "", "k"), IsEmpty());
+}
+
+TEST_F(EngineTest, AGroupIsAppliedInItsOrder) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", "old"}, {"b", "old"}, {"c", "old"}}));
+  const auto group = engine->new_group();
+  EXPECT_TRUE(group->empty());
+  group->put(Table::kIndex, "b", "gone");
+  group->erase_range(Table::kIndex, "a", "c", Rows::kSomeOfThisGroup);
+  group->put(Table::kIndex, "a", "new");
+  group->erase(Table::kIndex, "c");
+  EXPECT_FALSE(group->empty());
+  EXPECT_GT(group->size_bytes(), 0U);
+  ASSERT_TRUE(engine->commit(*group, Sync::kSynced));
+  EXPECT_THAT(keys(), ElementsAre("a"));
+  EXPECT_EQ(value_of("a"), "new");
+}
+
+TEST_F(EngineTest, ARangeOfFewOrManyRowsIsDeleted) {
+  const ThreadRoleScope role(kStoreWriter);
+  for (const int count : {3, 100}) {
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (int i = 0; i < count; ++i) rows.emplace_back(Key('x').append(static_cast<std::uint64_t>(i)), "");
+    ASSERT_TRUE(put(rows));
+    ASSERT_TRUE(put({{"w", ""}, {"y", ""}}));
+    const auto group = engine->new_group();
+    group->erase_range(Table::kIndex, "x", "y", Rows::kAllCommitted);
+    ASSERT_TRUE(engine->commit(*group, Sync::kSynced));
+    EXPECT_THAT(keys(), ElementsAre("w", "y"));
+  }
+}
+
+TEST_F(EngineTest, WhatGoesAheadIsAsDurableAsTheCommitThatFollows) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto large = engine->new_group();
+  large->put(Table::kPayloads, "p", std::string(1 << 20, 'x'));
+  ASSERT_TRUE(engine->write_ahead(*large));
+  EXPECT_TRUE(large->empty());
+  ASSERT_TRUE(put({{"a", ""}}));
+  ASSERT_TRUE(put({{"b", ""}}, Table::kIndex, Sync::kWritten));
+  disk->cut_power();
+  engine.reset();
+  disk->lose_power();
+  open();
+  EXPECT_THAT(keys(), ElementsAre("a")) << "what was not synced is gone";
+  EXPECT_THAT(keys(Table::kPayloads), ElementsAre("p"));
+}
+
+TEST_F(EngineTest, SyncKeepsWhatWasWrittenAndAnOrderlyEndAllOfIt) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", ""}}, Table::kIndex, Sync::kWritten));
+  ASSERT_TRUE(engine->sync());
+  disk->cut_power();
+  engine.reset();
+  disk->lose_power();
+  open();
+  EXPECT_THAT(keys(), ElementsAre("a"));
+  ASSERT_TRUE(put({{"b", ""}}, Table::kIndex, Sync::kWritten));
+  engine.reset();
+  disk->lose_power();
+  open();
+  EXPECT_THAT(keys(), ElementsAre("a", "b"));
+}
+
+TEST_F(EngineTest, AReadingSeesWhatThereWasWhenItsCursorWasMade) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", ""}, {"b", ""}}));
+  const EngineReading reading(*engine);
+  const auto at = reading.scan({.table = Table::kIndex, .low = "", .high = ""});
+  const auto group = engine->new_group();
+  group->erase(Table::kIndex, "b");
+  group->put(Table::kIndex, "c", "");
+  ASSERT_TRUE(engine->commit(*group, Sync::kSynced));
+  std::vector<std::string> found;
+  for (; at->is_valid(); at->next()) found.emplace_back(at->key());
+  EXPECT_TRUE(at->status().has_value());
+  EXPECT_THAT(found, ElementsAre("a", "b"));
+}
+
+TEST_F(EngineTest, AFailureIsAKindAndWordsAndAReopeningMakesTheCommittedSafe) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", ""}}));
+  disk->fail_next_sync();
+  const auto failed = put({{"b", ""}});
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().kind, EngineError::Kind::kFailed);
+  EXPECT_THAT(failed.error().what, ::testing::HasSubstr("injected"));
+  ASSERT_TRUE(engine->reopen().has_value());
+  ASSERT_TRUE(put({{"c", ""}}));
+  disk->cut_power();
+  engine.reset();
+  disk->lose_power();
+  open();
+  EXPECT_THAT(keys(), ::testing::IsSupersetOf({"a", "c"}));
+}
+
+TEST_F(EngineTest, WhoeverWaitsForAnEngineThatIsNotOpenIsLetGo) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", ""}}));
+  EXPECT_TRUE(EngineReading(*engine, ReadingWait::kNot).is_valid());
+  engine->abandon();
+  EXPECT_TRUE(EngineReading(*engine).is_valid()) << "it is open";
+}
+
+TEST_F(EngineTest, TwoCannotHaveTheSameFolder) {
+  const auto second =
+      disk->engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});
+  ASSERT_FALSE(second.has_value());
+  EXPECT_THAT(second.error(), ::testing::HasSubstr("in use"));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,9 +1,13 @@
 #include "daemon/startup.h"
 
+#include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -15,6 +19,7 @@
 #include "daemon/privileges.h"
 #include "daemon/store/disk_space.h"
 #include "daemon/store/embedded/embedded_engine.h"
+#include "daemon/store/postgres/postgres_engine.h"
 
 namespace locksley::daemon {
 
@@ -82,8 +87,34 @@ std::expected<void, std::string> lower_privileges(const Privileges& privileges, 
   return privileges.lower();
 }
 
-Store::Options store_options(const config::Config& config, const std::shared_ptr<spdlog::logger>& /*log*/) {
-  return {.path = config.store.path, .durability = config.store.durability, .engine = embedded_engine()};
+namespace {
+
+// The name of this machine.
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+// Another daemon has the batches now. This one must send no client any reply: it ends as if it were killed, and
+// the service manager starts it again, as the second.
+[[noreturn]] void end_fenced(const std::shared_ptr<spdlog::logger>& log) {
+  log->flush();
+  std::_Exit(kExitUnavailable);
+}
+
+}  // namespace
+
+Store::Options store_options(const config::Config& config, const std::shared_ptr<spdlog::logger>& log) {
+  Store::Options options{
+      .path = config.store.path, .durability = config.store.durability, .engine = embedded_engine()};
+  if (config.store.engine == config::StoreEngine::kPostgresql) {
+    options.engine = postgres_engine({.url = config.store.url,
+                                      .replication = config.store.replication,
+                                      .name = machine_name(),
+                                      .wire = fmt::format("{}:{}", config.listen.address, config.listen.port),
+                                      .on_fenced = [log] { end_fenced(log); }});
+  }
+  return options;
 }
 
 std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,

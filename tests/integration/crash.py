@@ -2,7 +2,9 @@
 """Kills the daemon at random moments under a mixed load, again and again on one store, and holds what is there after each start against a
 ledger, kept outside, of what was sent and what was acknowledged.
 
-    crash.py [--kills 50] [--seed S] [--durability fsync|async|none] [--progress FILE]
+    crash.py [--kills 50] [--seed S] [--durability fsync|async|none] [--engine rocksdb|postgresql] [--progress FILE]
+
+With --engine postgresql the store is a server of the test's own. Each start then waits until the killed daemon's lease has ended.
 
 More than 100 kills are done in parts of 100, each with a store of its own. With --progress the parts that passed are kept in FILE, and the
 same command goes on after them, if it was interrupted and the daemon is the same program.
@@ -33,6 +35,7 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import program
+from postgres_server import PostgresServer
 from store_client import Client
 from store_daemon import DEADLINE_S, StoreDaemon
 from store_ledger import ACKNOWLEDGED, SENT, Wrong, check_presence, check_readings, check_whole, wrong_unless
@@ -154,37 +157,42 @@ def end(daemon):
     daemon.process.returncode = 0  # close() need not wonder
 
 
-def settings(durability):
+def settings_of(durability, server):
     large, small = BUILTIN, {**BUILTIN, "max_stored_bytes": ROOM}
-    return {"store": {"durability": durability}, "shutdown": {"drain_timeout": "50ms"}, **users(large=large, small=small)}
+    store = server.settings(durability=durability) if server else {"store": {"durability": durability}}
+    return {**store, "shutdown": {"drain_timeout": "50ms"}, **users(large=large, small=small)}
 
 
-def run(seed, kills, durability):
+def run(seed, kills, durability, engine):
     """True if all held. A failure leaves the store."""
-    print(f"seed {seed}, {kills} kills, durability {durability}", flush=True)
+    print(f"seed {seed}, {kills} kills, durability {durability}, engine {engine}", flush=True)
     store = pathlib.Path(tempfile.mkdtemp(prefix="locksley-crash-"))
+    server = PostgresServer() if engine == "postgresql" else None
+    settings = settings_of(durability, server)
     ledger = Ledger(seed)
     daemon, kill, settled_before = None, 0, 0
     try:
         for kill in range(1, kills + 1):
             while ledger.random.random() < 0.1:
-                StoreDaemon(store, settings(durability), kill_after=ledger.random.random() * 0.1).close()
+                StoreDaemon(store, settings, kill_after=ledger.random.random() * 0.1).close()
                 ledger.count["kills before it was ready"] += 1
-            daemon = StoreDaemon(store, settings(durability))
+            daemon = StoreDaemon(store, settings)
             ledger.check(daemon, settled_before)
             settled_before = load(ledger, daemon, ledger.random.uniform(0.001, 0.5))
             daemon.close()
-        daemon = StoreDaemon(store, settings(durability))
+        daemon = StoreDaemon(store, settings)
         ledger.check(daemon, settled_before)
         ledger.finish(daemon)
         daemon.close()
     except BaseException as error:
-        print(f"FAILED with seed {seed} after kill {kill} of {kills}; the store: {store}")
+        print(f"FAILED with seed {seed} after kill {kill} of {kills}; the store: {server.folder if server else store}")
         print(error if isinstance(error, Wrong) else traceback.format_exc())
         if daemon is not None and daemon.log_path.exists():
             print(f"the last daemon's log:\n{daemon.log()[-4000:]}")
             daemon.process.kill()
         return False
+    if server:
+        server.close()
     shutil.rmtree(store)
     print("; ".join(f"{what}: {count}" for what, count in sorted(ledger.count.items())), flush=True)
     return True
@@ -222,12 +230,13 @@ def main():
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--durability", default="fsync")
+    parser.add_argument("--engine", default="rocksdb", choices=["rocksdb", "postgresql"])
     parser.add_argument("--progress", type=pathlib.Path)
     options = parser.parse_args()
     progress = Progress(options.progress)
     while progress.kills() < options.kills:
         kills, seed = min(PART, options.kills - progress.kills()), options.seed + progress.parts()
-        if not run(seed, kills, options.durability):
+        if not run(seed, kills, options.durability, options.engine):
             return 1
         progress.add(f"{kills} kills with seed {seed}, durability {options.durability}")
     progress.end()

@@ -1,0 +1,128 @@
+// A connection to PostgreSQL: libpq with deadlines, and errors as the store's. Internal to daemon/store/postgres.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/time.h"
+#include "daemon/store/engine.h"
+
+namespace locksley::daemon {
+
+struct ResultDeleter {
+  void operator()(PGresult* result) const { PQclear(result); }
+};
+using Result = std::unique_ptr<PGresult, ResultDeleter>;
+
+struct PgError {
+  EngineError error;
+  std::string state;  // SQLSTATE; empty: the connection is lost, or will be
+  bool is_lost() const { return state.empty(); }
+};
+template <class T>
+using PgExpected = std::expected<T, PgError>;
+
+// A parameter of a statement, in the binary form of its type. Its bytes outlive the sending.
+struct Parameter {
+  Oid type;
+  std::string bytes;
+
+  static Parameter int4(std::int32_t value);
+  static Parameter int8(std::int64_t value);
+  static Parameter bytea(std::string_view value);
+  static Parameter text(std::string_view value);
+  static Parameter one_char(unsigned char value);  // of the type "char"
+};
+using Parameters = std::vector<Parameter>;
+
+// An array for unnest(): one column of the rows of a statement.
+class ArrayParameter {
+ public:
+  static ArrayParameter of_int8();
+  static ArrayParameter of_char();
+  static ArrayParameter of_bytea();
+  // Each of the type of the array.
+  void add(std::int64_t value);
+  void add(unsigned char value);
+  void add(std::string_view value);
+  std::size_t size_bytes() const { return bytes_.size(); }
+  // Ends it.
+  Parameter take();
+
+ private:
+  ArrayParameter(Oid element, Oid array);
+  void add_size(std::size_t size);
+
+  Oid array_;
+  std::uint32_t count_ = 0;
+  std::string bytes_;
+};
+
+// The values of a row that a statement returned in binary.
+std::int64_t int8_of(const PGresult& result, int row, int column);
+std::int32_t int4_of(const PGresult& result, int row, int column);
+std::string_view bytes_of(const PGresult& result, int row, int column);
+// The number of rows that an UPDATE or another command has changed.
+std::uint64_t rows_changed(const PGresult& result);
+
+// A session with the writable server among those that the URL names. After the loss of the connection, or of a deadline, it
+// is of no use any more: its owner destroys it, and connects again. The server may go on with what it was told.
+//
+// One thread at a time. All members may block on the network, until the deadline.
+class Connection {
+ public:
+  static PgExpected<std::unique_ptr<Connection>> open(const std::string& url, const std::string& name);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // One command, or several without parameters, separated by semicolons. Of several, the last result. Text results.
+  PgExpected<Result> run(const std::string& sql, Instant deadline);
+  // One statement. Binary results.
+  PgExpected<Result> run(const std::string& sql, const Parameters& parameters, Instant deadline);
+
+  // Several statements in one round trip: send() each, end_pipeline(), next() for the result of each in their order, and
+  // finish(). After an error of the server, the rest of the pipeline was not run. A statement with a name is parsed once for
+  // each session: the name is a literal, and stands for the same text always; null: it is parsed each time.
+  PgExpected<void> send(const char* name, const char* sql, const Parameters& parameters);
+  PgExpected<void> end_pipeline();
+  PgExpected<Result> next(Instant deadline);
+  PgExpected<void> finish(Instant deadline);
+
+  // What the server has warned of since the last call; empty: nothing.
+  std::string take_warning() { return std::exchange(warning_, {}); }
+
+ private:
+  struct Closer {
+    void operator()(PGconn* connection) const { PQfinish(connection); }
+  };
+
+  static constexpr auto kSendTime = std::chrono::seconds(30);  // guess: for some megabytes
+
+  explicit Connection(PGconn* connection) : connection_(connection) {}
+  static void note_warning(void* self, const PGresult* notice);
+  PgExpected<void> flush();
+  PgExpected<void> wait(short events, Instant deadline);
+  PgExpected<void> await_result(Instant deadline);
+  PgExpected<Result> last_result(Instant deadline);
+  PgError lost(std::string_view what) const;
+
+  const std::unique_ptr<PGconn, Closer> connection_;
+  std::vector<const char*> prepared_;  // names
+  // What was sent in this pipeline and has no result yet, in that order.
+  enum class Sent : std::uint8_t { kPreparation, kStatement };
+  std::deque<Sent> sent_;
+  std::string warning_;
+};
+
+PgError error_of(const PGresult& result);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,40 @@
+// Connections for readings. Internal to daemon/store/postgres.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/sync/mutex.h"
+#include "daemon/store/postgres/connection.h"
+
+namespace locksley::daemon {
+
+// Connections that readings take and give back; as many as there are readings at once, of which a few are kept.
+//
+// A member of the engine. Any thread. take() blocks on the network while it connects.
+class ConnectionPool {
+ public:
+  // Not given back: closed.
+  using Taken = std::unique_ptr<Connection>;
+
+  ConnectionPool(std::string url, std::string name) : url_(std::move(url)), name_(std::move(name)) {}
+
+  PgExpected<Taken> take() LOCKSLEY_EXCLUDES(mutex_);
+  // A connection that is in order and in no transaction.
+  void give_back(Taken connection) LOCKSLEY_EXCLUDES(mutex_);
+  // Closes those that are kept. Needs: none is taken.
+  void clear() LOCKSLEY_EXCLUDES(mutex_);
+
+ private:
+  static constexpr std::size_t kKept =
+      6;  // a start has three cursors at once; the reader, and workers, one each
+
+  const std::string url_;
+  const std::string name_;
+  Mutex mutex_;
+  std::vector<Taken> kept_ LOCKSLEY_GUARDED_BY(mutex_);
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,249 @@
+#include "daemon/store/postgres/group_writer.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace locksley::daemon {
+namespace {
+
+// A statement with more of either is slower for each row: measured with rows of 8,000 bytes.
+constexpr std::size_t kMostRows = 512;
+constexpr std::size_t kMostBytes = 512U << 10;
+
+// The condition of each statement: the fence before it holds the row until the transaction ends.
+#define LOCKSLEY_ALIVE(node) " exists (select 1 from locksley_node where node = " node " and alive)"
+
+struct Statement {
+  const char* name;
+  const char* sql;
+};
+
+constexpr Statement kBegin{"begin", "begin"};
+constexpr Statement kCommit{"commit", "commit"};
+constexpr Statement kAsynchronous{"asynchronous", "set local synchronous_commit = off"};
+constexpr Statement kFence{
+    "fence", "update locksley_node set committed = $2, beat = beat + 1 where node = $1 and alive"};
+constexpr Statement kBeat{"beat", "update locksley_node set beat = beat + 1 where node = $1 and alive"};
+
+// $1 batch, $2 part, $3 value, $4 node, $5 kind
+constexpr Statement kPutIndex{
+    "put_index",
+    "insert into locksley_index select (r.batch & 63)::int, r.batch, r.kind, r.part, r.value "
+    "from unnest($1::bigint[], $5::\"char\"[], $2::bigint[], $3::bytea[]) r(batch, kind, part, value) "
+    "where" LOCKSLEY_ALIVE(
+        "$4") " on conflict (shard, batch, kind, part) do update set value = excluded.value"};
+#define LOCKSLEY_PUT(table)                                                                          \
+  "insert into " table                                                                               \
+  " select (r.batch & 63)::int, r.batch, r.part, r.value "                                           \
+  "from unnest($1::bigint[], $2::bigint[], $3::bytea[]) r(batch, part, value) where" LOCKSLEY_ALIVE( \
+      "$4") " on conflict (shard, batch, part) do update set value = excluded.value"
+constexpr Statement kPutPayload{"put_payload", LOCKSLEY_PUT("locksley_payload")};
+constexpr Statement kPutResult{"put_result", LOCKSLEY_PUT("locksley_result")};
+
+// $1 batch, $2 first part, $3 last part, $4 node, $5 kind
+constexpr Statement kEraseIndex{
+    "erase_index",
+    "delete from locksley_index t using unnest($1::bigint[], $5::\"char\"[], $2::bigint[], $3::bigint[]) "
+    "r(batch, kind, low, high) where t.shard = (r.batch & 63)::int and t.batch = r.batch and t.kind = r.kind "
+    "and t.part >= r.low and t.part <= r.high and" LOCKSLEY_ALIVE("$4")};
+#define LOCKSLEY_ERASE(table)                                                                           \
+  "delete from " table                                                                                  \
+  " t using unnest($1::bigint[], $2::bigint[], $3::bigint[]) r(batch, low, high) "                      \
+  "where t.shard = (r.batch & 63)::int and t.batch = r.batch and t.part >= r.low and t.part <= r.high " \
+  "and" LOCKSLEY_ALIVE("$4")
+constexpr Statement kErasePayload{"erase_payload", LOCKSLEY_ERASE("locksley_payload")};
+constexpr Statement kEraseResult{"erase_result", LOCKSLEY_ERASE("locksley_result")};
+
+// Ranges of several batches: rare.
+constexpr Statement kEraseIndexRange{
+    "erase_index_range",
+    "delete from locksley_index where (kind, batch, part) >= ($1::\"char\", $2, $3) and "
+    "(kind, batch, part) < ($4::\"char\", $5, $6) and" LOCKSLEY_ALIVE("$7")};
+#define LOCKSLEY_ERASE_RANGE(table) \
+  "delete from " table              \
+  " where (batch, part) >= ($1, $2) and (batch, part) < ($3, $4) and" LOCKSLEY_ALIVE("$5")
+constexpr Statement kErasePayloadRange{"erase_payload_range", LOCKSLEY_ERASE_RANGE("locksley_payload")};
+constexpr Statement kEraseResultRange{"erase_result_range", LOCKSLEY_ERASE_RANGE("locksley_result")};
+
+constexpr Statement kPutName{"put_name",
+                             "insert into locksley_name select $1::\"char\", $2, $3 where" LOCKSLEY_ALIVE(
+                                 "$4") " on conflict (place, name) do update set value = excluded.value"};
+constexpr Statement kEraseName{
+    "erase_name",
+    "delete from locksley_name where place = $1::\"char\" and name = $2 and" LOCKSLEY_ALIVE("$3")};
+constexpr Statement kEraseNames{"erase_names",
+                                "delete from locksley_name where place = $1::\"char\" and name >= $2 and "
+                                "(name < $3 or $3 = '') and" LOCKSLEY_ALIVE("$4")};
+
+struct OfTable {
+  Statement put;
+  Statement erase;
+  Statement erase_range;
+};
+constexpr std::array<OfTable, kTables> kStatements{{{kPutIndex, kEraseIndex, kEraseIndexRange},
+                                                    {kPutPayload, kErasePayload, kErasePayloadRange},
+                                                    {kPutResult, kEraseResult, kEraseResultRange}}};
+
+// The rows that the next statement changes.
+class Columns {
+ public:
+  bool empty() const { return rows_ == 0; }
+  bool is_full() const { return rows_ >= kMostRows || values_.size_bytes() >= kMostBytes; }
+  void put(const RowPlace& place, std::string_view value) {
+    begin(place);
+    parts_.add(place.part);
+    values_.add(value);
+  }
+  void erase(const RowPlace& place, std::int64_t last_part) {
+    begin(place);
+    parts_.add(place.part);
+    lasts_.add(last_part);
+  }
+  Parameters take_put(Table table, std::int32_t node) { return take(table, node, values_.take()); }
+  Parameters take_erase(Table table, std::int32_t node) { return take(table, node, lasts_.take()); }
+
+ private:
+  void begin(const RowPlace& place) {
+    ++rows_;
+    batches_.add(place.batch);
+    kinds_.add(place.kind);
+  }
+  Parameters take(Table table, std::int32_t node, Parameter third) {
+    Parameters parameters{batches_.take(), parts_.take(), std::move(third), Parameter::int4(node)};
+    if (table == Table::kIndex) parameters.push_back(kinds_.take());
+    *this = Columns();
+    return parameters;
+  }
+
+  std::size_t rows_ = 0;
+  ArrayParameter batches_ = ArrayParameter::of_int8();
+  ArrayParameter kinds_ = ArrayParameter::of_char();
+  ArrayParameter parts_ = ArrayParameter::of_int8();
+  ArrayParameter lasts_ = ArrayParameter::of_int8();
+  ArrayParameter values_ = ArrayParameter::of_bytea();
+};
+
+// Sends the statements of a group, and counts them. After an error it does nothing more.
+class Sender {
+ public:
+  Sender(Connection& connection, std::int32_t node) : connection_(connection), node_(node) {}
+
+  void send(const Statement& statement, const Parameters& parameters = {}) {
+    if (!sent_) return;
+    sent_ = connection_.send(statement.name, statement.sql, parameters);
+    ++count_;
+  }
+  void send(Table table, const PostgresGroup::OfTable& changes) {
+    const OfTable& statements = kStatements[static_cast<std::size_t>(table)];
+    const unsigned char place = static_cast<unsigned char>('0' + static_cast<int>(table));
+    Columns columns;
+    const auto flush_erase = [&] {
+      if (!columns.empty()) send(statements.erase, columns.take_erase(table, node_));
+    };
+    for (const PlaceRange& range : changes.ranges) {
+      if (!range.is_of_one_batch()) {
+        send_range(table, statements.erase_range, range);
+      } else {
+        columns.erase(range.low, range.last_part());
+        if (columns.is_full()) flush_erase();
+      }
+    }
+    for (const auto& names : changes.name_ranges) {
+      send(kEraseNames, {Parameter::one_char(place), Parameter::bytea(names.low),
+                         Parameter::bytea(names.high), Parameter::int4(node_)});
+    }
+    for (const auto& [at, value] : changes.rows) {
+      if (!value) columns.erase(at, at.part);
+      if (columns.is_full()) flush_erase();
+    }
+    flush_erase();
+    for (const auto& [at, value] : changes.rows) {
+      if (value) columns.put(at, *value);
+      if (columns.is_full()) send(statements.put, columns.take_put(table, node_));
+    }
+    if (!columns.empty()) send(statements.put, columns.take_put(table, node_));
+    for (const auto& [name, value] : changes.names) {
+      if (value) {
+        send(kPutName, {Parameter::one_char(place), Parameter::bytea(name), Parameter::bytea(*value),
+                        Parameter::int4(node_)});
+      } else {
+        send(kEraseName, {Parameter::one_char(place), Parameter::bytea(name), Parameter::int4(node_)});
+      }
+    }
+  }
+  void end() {
+    if (sent_) sent_ = connection_.end_pipeline();
+  }
+  const PgExpected<void>& sent() const { return sent_; }
+  std::size_t count() const { return count_; }
+
+ private:
+  void send_range(Table table, const Statement& statement, const PlaceRange& range) {
+    Parameters parameters;
+    // No row has the greatest number.
+    const RowPlace high =
+        range.high.value_or(RowPlace{.kind = 0xFF, .batch = RowPlace::kMost, .part = RowPlace::kMost});
+    for (const RowPlace& bound : {range.low, high}) {
+      if (table == Table::kIndex) parameters.push_back(Parameter::one_char(bound.kind));
+      parameters.push_back(Parameter::int8(bound.batch));
+      parameters.push_back(Parameter::int8(bound.part));
+    }
+    parameters.push_back(Parameter::int4(node_));
+    send(statement, parameters);
+  }
+
+  Connection& connection_;
+  const std::int32_t node_;
+  PgExpected<void> sent_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace
+
+// Rows are found by their keys, whatever the server thinks of an empty table that is about to become large. A transaction of
+// a daemon that is paused ends by itself.
+const char* const kWriterSettings =
+    "set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan "
+    "= off; "
+    "set plan_cache_mode = force_generic_plan; set jit = off; set lock_timeout = '5s'; "
+    "set idle_in_transaction_session_timeout = '5s'";
+
+Written write_group(Connection& connection, std::int32_t node, std::optional<std::int64_t> number,
+                    const PostgresGroup& group, Safety safety, Instant deadline) {
+  using Outcome = Written::Outcome;
+  // A connection may be lost with the COMMIT in it, sent by libpq or by the system, of which libpq says nothing.
+  const auto failed = [](const PgError& error) -> Written {
+    return {.outcome = error.is_lost() ? Outcome::kUnknown : Outcome::kRefused, .error = error.error};
+  };
+  connection.take_warning();
+  Sender sender(connection, node);
+  sender.send(kBegin);
+  if (safety == Safety::kAhead) sender.send(kAsynchronous);
+  const std::size_t fence = sender.count();
+  if (number) {
+    sender.send(kFence, {Parameter::int4(node), Parameter::int8(*number)});
+  } else {
+    sender.send(kBeat, {Parameter::int4(node)});
+  }
+  for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults})
+    sender.send(table, group.of(table));
+  sender.send(kCommit);
+  sender.end();
+  if (!sender.sent()) return failed(sender.sent().error());
+  bool is_alive = true;
+  for (std::size_t i = 0; i < sender.count(); ++i) {
+    const auto result = connection.next(deadline);
+    if (!result) return failed(result.error());
+    if (i == fence) is_alive = rows_changed(**result) == 1;
+  }
+  if (const auto finished = connection.finish(deadline); !finished) return failed(finished.error());
+  if (!is_alive)
+    return {.outcome = Outcome::kFenced, .error = {EngineError::Kind::kFenced, std::string(kFencedWords)}};
+  if (std::string warning = connection.take_warning(); !warning.empty()) {
+    return {.outcome = Outcome::kUnknown, .error = {EngineError::Kind::kFailed, std::move(warning)}};
+  }
+  return {};
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,42 @@
+// Writes a group to PostgreSQL in one round trip. Internal to daemon/store/postgres.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/time.h"
+#include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/postgres_group.h"
+
+namespace locksley::daemon {
+
+// What became of a transaction.
+struct Written {
+  enum class Outcome : std::uint8_t {
+    kDone,
+    kFenced,   // this daemon's row is not alive: nothing was written, and nothing ever will be
+    kRefused,  // the server said an error: nothing was written
+    kUnknown,  // the connection was lost, or the server warned: it may be written or not, and may still become so
+  };
+  Outcome outcome = Outcome::kDone;
+  EngineError error;  // of kRefused and kUnknown
+};
+
+// How far a transaction's rows are safe once it is done: kAhead: as soon as a later transaction is that is kSafe.
+enum class Safety : std::uint8_t { kSafe, kAhead };
+
+// One transaction: the fence, which takes this daemon's row and says that the daemon lives, and the changes, none of which
+// happens if that row is not alive. `number`: becomes the `committed` of the row; none: that stays.
+//
+// Blocks until `deadline`. Unless the outcome is kDone or kFenced, the connection is of no use any more.
+Written write_group(Connection& connection, std::int32_t node, std::optional<std::int64_t> number,
+                    const PostgresGroup& group, Safety safety, Instant deadline);
+
+inline constexpr std::string_view kFencedWords = "another daemon has taken over";
+
+// For the session that writes groups.
+extern const char* const kWriterSettings;
+
+}  // namespace locksley::daemon

@@ -1,0 +1,286 @@
+#include "daemon/store/postgres/postgres_cursor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/base/time.h"
+
+namespace locksley::daemon {
+namespace {
+
+// Guesses. A lost connection is noticed by other means; a server that is paused is not.
+constexpr auto kReadPatience = std::chrono::seconds(20);
+// Only a start reads over several batches, and the server sorts what it reads.
+constexpr auto kScanPatience = std::chrono::minutes(10);
+constexpr int kFirstPage = 32;
+constexpr int kLargestPage = 2048;
+constexpr std::size_t kPageBytes = 1U << 20;
+
+constexpr std::array kTableNames{"locksley_index", "locksley_payload", "locksley_result"};
+const char* name_of(Table table) { return kTableNames[static_cast<std::size_t>(table)]; }
+
+Parameter place_name(Table table) {
+  return Parameter::one_char(static_cast<unsigned char>('0' + static_cast<int>(table)));
+}
+
+}  // namespace
+
+std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
+                                         std::string& value) {
+  auto connection = pool.take();
+  if (!connection) return std::unexpected(connection.error().error);
+  const Instant deadline = now() + kReadPatience;
+  PgExpected<Result> found;
+  if (const auto place = place_of(table, key)) {
+    Parameters parameters{Parameter::int4(shard_of(place->batch)), Parameter::int8(place->batch),
+                          Parameter::int8(place->part)};
+    std::string sql =
+        fmt::format("select value from {} where shard = $1 and batch = $2 and part = $3", name_of(table));
+    if (table == Table::kIndex) {
+      sql += " and kind = $4";
+      parameters.push_back(Parameter::one_char(place->kind));
+    }
+    found = (*connection)->run(sql, parameters, deadline);
+  } else {
+    found = (*connection)
+                ->run("select value from locksley_name where place = $1 and name = $2",
+                      {place_name(table), Parameter::bytea(key)}, deadline);
+  }
+  if (!found) return std::unexpected(found.error().error);
+  const bool is_there = PQntuples(found->get()) == 1;
+  if (is_there) value = bytes_of(**found, 0, 0);
+  pool.give_back(std::move(*connection));
+  return is_there;
+}
+
+template <class T>
+bool PostgresCursor::is_done(const PgExpected<T>& done) {
+  if (done) return true;
+  status_ = std::unexpected(done.error().error);
+  connection_.reset();
+  return false;
+}
+
+PostgresCursor::PostgresCursor(ConnectionPool& pool, const RowRange& range)
+    : pool_(pool), table_(range.table) {
+  auto taken = pool.take();
+  if (!is_done(taken)) return;
+  connection_ = std::move(*taken);
+  open(range);
+  if (status_) settle();
+}
+
+PostgresCursor::~PostgresCursor() {
+  if (connection_ == nullptr) return;
+  if (connection_->run("commit", now() + kReadPatience)) pool_.give_back(std::move(connection_));
+}
+
+void PostgresCursor::open(const RowRange& range) {
+  const PlaceRange places = places_in(range.table, range.low, range.high);
+  if (places.is_of_one_batch()) return open_in_batch(places, range);
+  open_over_batches(places, range);
+}
+
+// All in one round trip.
+void PostgresCursor::open_in_batch(PlaceRange places, const RowRange& range) {
+  const std::int64_t last = places.last_part();
+  Parameters parameters{Parameter::int4(shard_of(places.low.batch)), Parameter::int8(places.low.batch),
+                        Parameter::int8(places.low.part), Parameter::int8(last)};
+  std::string condition = "shard = $1 and batch = $2";
+  if (table_ == Table::kIndex) {
+    condition += " and kind = $5";
+    parameters.push_back(Parameter::one_char(places.low.kind));
+  }
+  std::string first = "$3";
+  if (!range.from_at_most.empty()) {
+    const RowPlace after = first_from(table_, std::string(range.from_at_most) + '\0');
+    if (places.low < after) {
+      const bool is_inside = after < *places.high && after.batch == places.low.batch;
+      parameters.push_back(Parameter::int8(is_inside ? after.part - 1 : last));
+      first = fmt::format("coalesce((select max(part) from {} where {} and part >= $3 and part <= ${}), $3)",
+                          name_of(table_), condition, parameters.size());
+    }
+  }
+  const std::string declare = fmt::format(
+      "declare page no scroll cursor for select {} batch, part, value from {} where {} and part >= {} and "
+      "part <= $4 "
+      "order by part",
+      table_ == Table::kIndex ? "kind," : "", name_of(table_), condition, first);
+  const Instant deadline = now() + kReadPatience;
+  fetched_ = kFirstPage;
+  if (!is_done(connection_->send("begin", "begin isolation level repeatable read read only", {})) ||
+      !is_done(connection_->send(nullptr, declare.c_str(), parameters)) ||
+      !is_done(connection_->send(nullptr, fmt::format("fetch {} from page", fetched_).c_str(), {})) ||
+      !is_done(connection_->end_pipeline()) || !is_done(connection_->next(deadline)) ||
+      !is_done(connection_->next(deadline))) {
+    return;
+  }
+  take_page(connection_->next(deadline));
+  if (connection_ != nullptr) is_done(connection_->finish(deadline));
+}
+
+namespace {
+
+// The condition of a range over several batches, and its parameters, of which the first is $1.
+struct Condition {
+  std::string sql;
+  Parameters parameters;
+  bool is_of_one_kind;
+};
+Condition condition_of(Table table, const PlaceRange& places) {
+  Condition condition;
+  const auto add = [&](Parameter parameter) {
+    condition.parameters.push_back(std::move(parameter));
+    return fmt::format("${}", condition.parameters.size());
+  };
+  // No row has the greatest number.
+  const RowPlace high =
+      places.high.value_or(RowPlace{.kind = 0xFF, .batch = RowPlace::kMost, .part = RowPlace::kMost});
+  const bool ends_with_kind =
+      high.kind == places.low.kind + 1 && high.batch == RowPlace::kLeast && high.part == RowPlace::kLeast;
+  condition.is_of_one_kind = table != Table::kIndex || high.kind == places.low.kind || ends_with_kind;
+  if (condition.is_of_one_kind) {
+    if (table == Table::kIndex)
+      condition.sql = "kind = " + add(Parameter::one_char(places.low.kind)) + " and ";
+    // `batch` alone, because it is a column of the index by itself.
+    const std::string batch = add(Parameter::int8(places.low.batch));
+    condition.sql += fmt::format("batch >= {} and (batch, part) >= ({}, {})", batch, batch,
+                                 add(Parameter::int8(places.low.part)));
+    if (!ends_with_kind) {
+      const std::string last = add(Parameter::int8(high.batch));
+      condition.sql += fmt::format(" and batch <= {} and (batch, part) < ({}, {})", last, last,
+                                   add(Parameter::int8(high.part)));
+    }
+    return condition;
+  }
+  for (const auto& [bound, comparison] : {std::pair{places.low, ">="}, std::pair{high, "<"}}) {
+    if (!condition.sql.empty()) condition.sql += " and ";
+    const std::string kind = add(Parameter::one_char(bound.kind));
+    const std::string batch = add(Parameter::int8(bound.batch));
+    condition.sql += fmt::format("(kind, batch, part) {} ({}, {}, {})", comparison, kind, batch,
+                                 add(Parameter::int8(bound.part)));
+  }
+  return condition;
+}
+
+}  // namespace
+
+void PostgresCursor::open_over_batches(PlaceRange places, const RowRange& range) {
+  const Instant deadline = now() + kScanPatience;
+  if (!is_done(connection_->run("begin isolation level repeatable read read only", deadline))) return;
+  read_names(range);
+  if (status_ && !range.from_at_most.empty()) seek(places, range.from_at_most);
+  if (!status_) return;
+  const char* const kind = table_ == Table::kIndex ? "kind," : "";
+  const Condition condition = condition_of(table_, places);
+  // Of one kind: by the primary key, shard by shard, since few rows of a large table may be wanted.
+  const std::string sql =
+      condition.is_of_one_kind
+          ? fmt::format(
+                "declare page no scroll cursor for select {0} batch, part, value from generate_series(0, 63) "
+                "s "
+                "cross join lateral (select {0} batch, part, value from {1} where shard = s and {2}) r "
+                "order by batch, part",
+                kind, name_of(table_), condition.sql)
+          : fmt::format(
+                "declare page no scroll cursor for select kind, batch, part, value from {} where {} "
+                "order by kind, batch, part",
+                name_of(table_), condition.sql);
+  if (!is_done(connection_->run(sql, condition.parameters, deadline))) return;
+  fetch();
+}
+
+void PostgresCursor::seek(PlaceRange& places, std::string_view from_at_most) {
+  PlaceRange before = places;
+  const RowPlace after = first_from(table_, std::string(from_at_most) + '\0');
+  if (!before.high || after < *before.high) before.high = after;
+  std::string start;
+  if (before.low < *before.high) {
+    const char* const kind = table_ == Table::kIndex ? "kind," : "";
+    const char* const kind_down = table_ == Table::kIndex ? "kind desc," : "";
+    const Condition condition = condition_of(table_, before);
+    const std::string sql =
+        condition.is_of_one_kind
+            ? fmt::format(
+                  "select {0} batch, part from generate_series(0, 63) s cross join lateral "
+                  "(select {0} batch, part from {1} where shard = s and {2} order by batch desc, {3} part "
+                  "desc "
+                  "limit 1) r order by batch desc, part desc limit 1",
+                  kind, name_of(table_), condition.sql, kind_down)
+            : fmt::format(
+                  "select kind, batch, part from {} where {} order by kind desc, batch desc, part desc limit "
+                  "1",
+                  name_of(table_), condition.sql);
+    const auto found = connection_->run(sql, condition.parameters, now() + kScanPatience);
+    if (!is_done(found)) return;
+    if (PQntuples(found->get()) == 1) start = key_of(table_, place_in(**found, 0));
+  }
+  for (const auto& [name, value] : names_) {
+    if (name <= from_at_most) start = std::max(start, name);
+  }
+  if (start.empty()) return;
+  places.low = std::max(places.low, first_from(table_, start));
+  std::erase_if(names_, [&](const auto& each) { return each.first < start; });
+}
+
+void PostgresCursor::read_names(const RowRange& range) {
+  const auto read = connection_->run(
+      "select name, value from locksley_name where place = $1 and name >= $2 and (name < $3 or $3 = '') "
+      "order by name",
+      {place_name(table_), Parameter::bytea(range.low), Parameter::bytea(range.high)}, now() + kScanPatience);
+  if (!is_done(read)) return;
+  for (int row = 0; row < PQntuples(read->get()); ++row) {
+    names_.emplace_back(bytes_of(**read, row, 0), bytes_of(**read, row, 1));
+  }
+}
+
+void PostgresCursor::fetch() {
+  int next = kFirstPage;
+  if (page_ != nullptr && PQntuples(page_.get()) != 0) {
+    const std::size_t row =
+        PQresultMemorySize(page_.get()) / static_cast<std::size_t>(PQntuples(page_.get())) + 1;
+    next = std::clamp(static_cast<int>(kPageBytes / row), 1, kLargestPage);
+  }
+  fetched_ = next;
+  take_page(connection_->run(fmt::format("fetch {} from page", next), Parameters{}, now() + kScanPatience));
+}
+
+void PostgresCursor::take_page(PgExpected<Result> page) {
+  row_ = 0;
+  page_.reset();
+  if (is_done(page)) page_ = std::move(*page);
+}
+
+RowPlace PostgresCursor::place_in(const PGresult& result, int row) const {
+  RowPlace place;
+  int column = 0;
+  if (table_ == Table::kIndex)
+    place.kind = static_cast<unsigned char>(bytes_of(result, row, column++).front());
+  place.batch = int8_of(result, row, column++);
+  place.part = int8_of(result, row, column);
+  return place;
+}
+
+void PostgresCursor::next() {
+  if (is_at_name_) {
+    ++name_;
+  } else if (++row_ >= PQntuples(page_.get()) && !is_last_page()) {
+    fetch();
+    if (!status_) return;
+  }
+  settle();
+}
+
+void PostgresCursor::settle() {
+  if (has_row()) key_ = key_of(table_, place_in(*page_, row_));
+  is_at_name_ = has_name() && (!has_row() || names_[name_].first < key_);
+}
+
+std::string_view PostgresCursor::value() const {
+  if (is_at_name_) return names_[name_].second;
+  return bytes_of(*page_, row_, table_ == Table::kIndex ? 3 : 2);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,73 @@
+// Reads rows from PostgreSQL. Internal to daemon/store/postgres.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/store/engine.h"
+#include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/connection_pool.h"
+#include "daemon/store/postgres/row_place.h"
+
+namespace locksley::daemon {
+
+// As EngineReading::get().
+std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
+                                         std::string& value);
+
+// A cursor of the server's, in a transaction of its own, so that it shows what there was when it was made. Rows come in
+// pages, the first one with the first round trip; rows with names are read at once, and merged in.
+class PostgresCursor final : public RowCursor {
+ public:
+  // `pool` outlives it.
+  PostgresCursor(ConnectionPool& pool, const RowRange& range);
+  ~PostgresCursor() override;
+  PostgresCursor(const PostgresCursor&) = delete;
+  PostgresCursor& operator=(const PostgresCursor&) = delete;
+
+  bool is_valid() const override { return status_.has_value() && (has_row() || has_name()); }
+  void next() override;
+  std::string_view key() const override { return is_at_name_ ? std::string_view(names_[name_].first) : key_; }
+  std::string_view value() const override;
+  EngineDone status() const override { return status_; }
+
+ private:
+  bool has_row() const { return page_ != nullptr && row_ < PQntuples(page_.get()); }
+  bool has_name() const { return name_ < names_.size(); }
+  // The page ends with the table's rows: there is no other.
+  bool is_last_page() const { return PQntuples(page_.get()) < fetched_; }
+
+  void open(const RowRange& range);
+  void open_in_batch(PlaceRange places, const RowRange& range);
+  void open_over_batches(PlaceRange places, const RowRange& range);
+  void seek(PlaceRange& places, std::string_view from_at_most);
+  void read_names(const RowRange& range);
+  void fetch();
+  void take_page(PgExpected<Result> page);
+  // Chooses the smaller one of the row and the name.
+  void settle();
+  RowPlace place_in(const PGresult& result, int row) const;
+  // Whether it went well; else the cursor ends with this error.
+  template <class T>
+  bool is_done(const PgExpected<T>& done);
+
+  ConnectionPool& pool_;
+  const Table table_;
+  ConnectionPool::Taken connection_;  // null: none, or it is lost
+  EngineDone status_;
+  Result page_;
+  int fetched_ = 0;  // how many rows were asked for
+  int row_ = 0;
+  std::string key_;
+  std::vector<std::pair<std::string, std::string>> names_;
+  std::size_t name_ = 0;
+  bool is_at_name_ = false;
+};
+
+}  // namespace locksley::daemon

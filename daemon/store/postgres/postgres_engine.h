@@ -1,0 +1,34 @@
+// The engine on a PostgreSQL server: what the daemon sees of it. Without libpq's headers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "config/config.h"
+#include "daemon/store/engine.h"
+
+namespace locksley::daemon {
+
+struct PostgresOptions {
+  std::string url;
+  config::Replication replication = config::Replication::kRequired;
+  std::string name;  // of this daemon, for people
+  std::string wire;  // where its clients connect, likewise
+  // Another daemon whose row has not changed for so long may be fenced.
+  std::chrono::milliseconds lease = std::chrono::seconds(5);
+  // How long a commit waits for its reply; and then for a database that can be written, before its group counts as failed.
+  std::chrono::milliseconds reply_time = std::chrono::seconds(10);
+  std::chrono::milliseconds patience = std::chrono::seconds(10);
+  // Another daemon has taken over: from now on nothing can be written, and no client may be answered. Called once, by any
+  // thread; may not return. Empty: commits fail with kFenced, and that is all.
+  std::function<void()> on_fenced = {};
+};
+
+// Opens the database that `url` names; EngineOptions::path is not used. Creates the tables if there are none.
+OpenEngine postgres_engine(PostgresOptions options);
+
+// The address without what is secret, for messages: hosts, ports and the database.
+std::string postgres_place(const std::string& url);
+
+}  // namespace locksley::daemon

@@ -1,0 +1,239 @@
+#include "daemon/store/postgres/server_engine.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/base/log_line.h"
+#include "daemon/store/postgres/membership.h"
+#include "daemon/store/postgres/postgres_cursor.h"
+#include "daemon/store/postgres/postgres_group.h"
+#include "daemon/store/postgres/schema.h"
+
+namespace locksley::daemon {
+namespace {
+
+using Outcome = Written::Outcome;
+
+constexpr auto kAttemptPause = std::chrono::milliseconds(200);  // guess: of a promotion that takes seconds
+
+EngineError fenced() { return {EngineError::Kind::kFenced, std::string(kFencedWords)}; }
+
+}  // namespace
+
+std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(EngineOptions engine,
+                                                                             PostgresOptions options) {
+  const std::string place = postgres_place(options.url);
+  const auto cannot = [&](const std::string& why) {
+    return std::unexpected(fmt::format("cannot use the database {} as the store: {}", place, why));
+  };
+  auto connection = Connection::open(options.url, "locksley");
+  if (!connection) return cannot(connection.error().error.what);
+  if (const auto kept = check_promises(**connection, options.replication); !kept) return cannot(kept.error());
+  const auto store = prepare_schema(**connection);
+  if (!store) return cannot(store.error());
+  const auto node = join(**connection, *store, {options.name, options.wire}, options.lease);
+  if (!node) return std::unexpected(fmt::format("the store {} {}", place, node.error()));
+  std::unique_ptr<ServerEngine> opened(
+      new ServerEngine(std::move(engine), std::move(options), *store, *node, std::move(*connection)));
+  const ThreadRoleScope role(kStoreWriter);
+  // By the same way as later: the name of the session, its settings, and a first beat.
+  if (auto ready = opened->reopen(); !ready) return cannot(ready.error().what);
+  return opened;
+}
+
+ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options, std::string store,
+                           std::int32_t node, std::unique_ptr<Connection> connection)
+    : engine_(std::move(engine)),
+      options_(std::move(options)),
+      place_(postgres_place(options_.url)),
+      store_(std::move(store)),
+      node_(node),
+      pool_(options_.url, session_name(store_, node) + " reads"),
+      connection_(std::move(connection)),
+      beats_([this] { run_beats(); }) {}
+
+ServerEngine::~ServerEngine() {
+  {
+    const MutexLock lock(beat_mutex_);
+    is_ending_ = true;
+  }
+  beat_ended_.notify_all();
+  beats_.join();
+  const ThreadRoleScope role(kStoreWriter);
+  gate_.close();
+  if (connection_ != nullptr && !is_fenced_) static_cast<void>(leave(*connection_, node_));
+}
+
+std::unique_ptr<Engine::Group> ServerEngine::new_group() { return std::make_unique<PostgresGroup>(); }
+
+EngineDone ServerEngine::commit(Group& group, Sync sync) {
+  const auto& changes = static_cast<PostgresGroup&>(group);
+  if (is_fenced_) return std::unexpected(fenced());
+  if (connection_ == nullptr)
+    return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "the database is not open"});
+  const std::int64_t number = ++number_;
+  const Safety safety = sync == Sync::kSynced ? Safety::kSafe : Safety::kAhead;
+  const bool has_ahead = std::exchange(has_ahead_, safety == Safety::kAhead);
+  for (;;) {
+    const Written written = write(changes, number, safety);
+    if (written.outcome == Outcome::kDone) return {};
+    if (written.outcome == Outcome::kFenced) {
+      be_fenced();
+      return std::unexpected(written.error);
+    }
+    if (written.outcome == Outcome::kRefused) return fail(written.error);
+    LogLine(
+        "store: the outcome of a commit is unknown, because the connection was lost: the database is asked")
+        .with("store", place_)
+        .with("error", written.error.what)
+        .write(*engine_.log, spdlog::level::warn);
+    const auto is_written = settle(number, now() + options_.patience);
+    if (!is_written) return fail(is_written.error());
+    if (*is_written) return {};
+    // What went ahead of it may be gone with the server.
+    if (has_ahead) return fail(written.error);
+  }
+}
+
+EngineDone ServerEngine::write_ahead(Group& group) {
+  if (is_fenced_) return std::unexpected(fenced());
+  if (connection_ == nullptr)
+    return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "the database is not open"});
+  const Written written = write(static_cast<PostgresGroup&>(group), std::nullopt, Safety::kAhead);
+  group.clear();
+  if (written.outcome == Outcome::kDone) {
+    has_ahead_ = true;
+    return {};
+  }
+  if (written.outcome == Outcome::kFenced) be_fenced();
+  return fail(written.error);
+}
+
+EngineDone ServerEngine::sync() {
+  PostgresGroup nothing;
+  return commit(nothing, Sync::kSynced);
+}
+
+Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety) {
+  const Written written =
+      write_group(*connection_, node_, number, group, safety, now() + options_.reply_time);
+  if (written.outcome == Outcome::kDone) beaten_at_ = now().time_since_epoch().count();
+  return written;
+}
+
+std::expected<bool, EngineError> ServerEngine::settle(std::int64_t number, Instant deadline) {
+  close();
+  for (;;) {
+    const auto committed = reconnect(deadline);
+    if (committed) {
+      gate_.open();
+      return *committed >= number;
+    }
+    if (committed.error().error.kind == EngineError::Kind::kFenced || now() + kAttemptPause >= deadline) {
+      return std::unexpected(committed.error().error);
+    }
+    std::this_thread::sleep_for(kAttemptPause);
+  }
+}
+
+PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
+  if (is_fenced_) return std::unexpected(PgError{fenced(), ""});
+  auto opened = Connection::open(options_.url, session_name(store_, node_));
+  if (!opened) return std::unexpected(opened.error());
+  if (const auto set = (*opened)->run(kWriterSettings, deadline); !set) return std::unexpected(set.error());
+  if (const auto kept = check_promises(**opened, options_.replication); !kept) {
+    return std::unexpected(PgError{{EngineError::Kind::kFailed, kept.error()}, ""});
+  }
+  const Written beaten = write_group(**opened, node_, std::nullopt, {}, Safety::kSafe, deadline);
+  if (beaten.outcome == Outcome::kFenced) be_fenced();
+  if (beaten.outcome != Outcome::kDone) return std::unexpected(PgError{beaten.error, ""});
+  const auto committed = (*opened)->run("select committed from locksley_node where node = $1",
+                                        {Parameter::int4(node_)}, deadline);
+  if (!committed) return std::unexpected(committed.error());
+  if (PQntuples(committed->get()) != 1) return std::unexpected(PgError{fenced(), ""});
+  beaten_at_ = now().time_since_epoch().count();
+  connection_ = std::move(*opened);
+  return int8_of(**committed, 0, 0);
+}
+
+void ServerEngine::close() {
+  connection_.reset();
+  gate_.close();
+  // After a promotion they would read from the wrong server.
+  pool_.clear();
+}
+
+EngineDone ServerEngine::fail(EngineError error) {
+  close();
+  return std::unexpected(std::move(error));
+}
+
+EngineDone ServerEngine::reopen() {
+  close();
+  const auto committed = reconnect(now() + options_.reply_time);
+  if (!committed) return std::unexpected(committed.error().error);
+  has_ahead_ = false;
+  gate_.open();
+  return {};
+}
+
+void ServerEngine::be_fenced() {
+  if (is_fenced_.exchange(true)) return;
+  LogLine("store: another daemon has taken over: this one writes nothing any more")
+      .with("store", place_)
+      .write(*engine_.log, spdlog::level::critical);
+  if (options_.on_fenced) options_.on_fenced();
+}
+
+Engine::Usage ServerEngine::usage() const { return {.bytes = bytes_, .space = std::nullopt}; }
+
+std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view key, std::string& value) {
+  return get_row(pool_, table, key, value);
+}
+
+std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
+  return std::make_unique<PostgresCursor>(pool_, range);
+}
+
+void ServerEngine::run_beats() {
+  std::unique_ptr<Connection> connection;
+  Instant measured_at{};
+  const auto period = options_.lease / kBeatsInLease;
+  const MutexLock lock(beat_mutex_);
+  while (!is_ending_) {
+    beat_ended_.wait_until(beat_mutex_, now() + period / 2);
+    if (is_ending_ || is_fenced_) continue;
+    const Instant beaten_at{Instant::duration(beaten_at_.load())};
+    if (now() - beaten_at < period / 2 && now() - measured_at < kMeasurePeriod) continue;
+    beat_mutex_.unlock();
+    beat(connection, measured_at);
+    beat_mutex_.lock();
+  }
+}
+
+void ServerEngine::beat(std::unique_ptr<Connection>& connection, Instant& measured_at) {
+  const Instant deadline = now() + options_.lease;
+  if (connection == nullptr) {
+    auto opened = Connection::open(options_.url, session_name(store_, node_));
+    if (!opened || !(*opened)->run(kWriterSettings, deadline)) return;
+    connection = std::move(*opened);
+  }
+  const auto beaten = connection->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
+                                      {Parameter::int4(node_)}, deadline);
+  if (!beaten) return connection.reset();
+  if (rows_changed(**beaten) != 1) return be_fenced();
+  beaten_at_ = now().time_since_epoch().count();
+  if (now() - measured_at < kMeasurePeriod) return;
+  const auto measured = connection->run(
+      "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_payload') + "
+      "pg_total_relation_size('locksley_result') + pg_total_relation_size('locksley_name'))::bigint",
+      Parameters{}, deadline);
+  if (!measured) return connection.reset();
+  bytes_ = static_cast<std::uint64_t>(int8_of(**measured, 0, 0));
+  measured_at = now();
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,121 @@
+// The engine on a PostgreSQL server. Internal to daemon/store/postgres.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "core/sync/mutex.h"
+#include "daemon/base/time.h"
+#include "daemon/store/engine.h"
+#include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/connection_pool.h"
+#include "daemon/store/postgres/group_writer.h"
+#include "daemon/store/postgres/postgres_engine.h"
+#include "daemon/store/reading_gate.h"
+#include "daemon/store/writer_thread.h"
+
+namespace locksley::daemon {
+
+// Rows in tables of a PostgreSQL database, which this daemon alone writes as long as its row in locksley_node is alive.
+//
+// Owned by the Store. Threads, blocking and errors: as Engine says. A thread of its own, from open() to the destructor,
+// says that the daemon lives while nothing is committed, and measures how large the tables are.
+//
+// A commit whose outcome is unknown is settled before commit() returns: the engine connects to the server that can be
+// written, commits a beat there and waits for it, which comes after anything that the lost connection may still do, and then
+// reads which group was the last. If that takes longer than PostgresOptions::patience, the commit has failed, and reopen()
+// makes sure of the same. No reading begins meanwhile.
+//
+// Once another daemon has fenced this one, every commit and every reopen() fails with kFenced; see on_fenced.
+class ServerEngine final : public Engine {
+ public:
+  static std::expected<std::unique_ptr<ServerEngine>, std::string> open(EngineOptions engine,
+                                                                        PostgresOptions options);
+  // Lets another daemon begin at once.
+  ~ServerEngine() override;
+  ServerEngine(const ServerEngine&) = delete;
+  ServerEngine& operator=(const ServerEngine&) = delete;
+
+  std::unique_ptr<Group> new_group() override;
+  EngineDone commit(Group& group, Sync sync) override LOCKSLEY_REQUIRES(kStoreWriter);
+  EngineDone write_ahead(Group& group) override LOCKSLEY_REQUIRES(kStoreWriter);
+  std::size_t write_ahead_bytes() const override { return kAheadBytes; }
+  EngineDone sync() override LOCKSLEY_REQUIRES(kStoreWriter);
+  EngineDone reopen() override LOCKSLEY_REQUIRES(kStoreWriter);
+
+  // What the server has free is not known here: a full disk is an error of a commit.
+  EngineDone check_room(std::uint64_t) override { return {}; }
+  bool has_last_room(std::uint64_t) override { return true; }
+  void use_reserve() override {}
+  // The server's vacuum does that.
+  EngineDone reclaim(std::uint64_t, std::uint64_t) override { return {}; }
+
+  const std::string& place() const override { return place_; }
+  void abandon() override { gate_.abandon(); }
+  // As it was measured last, at most kMeasurePeriod ago while the database can be reached.
+  Usage usage() const override;
+  void start_upkeep() override {}
+  void stop_upkeep() override {}
+  void set_live_bytes(std::uint64_t) override {}
+
+ protected:
+  bool begin_reading(ReadingWait wait) override { return gate_.enter(wait); }
+  void end_reading() override { gate_.leave(); }
+  std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) override;
+  std::unique_ptr<RowCursor> scan(const RowRange& range) override;
+
+ private:
+  static constexpr std::size_t kAheadBytes = 1U << 20;  // measured: between 0.5 and 2 MB
+  // Three of them before another daemon may conclude that this one is gone.
+  static constexpr int kBeatsInLease = 3;
+  static constexpr auto kMeasurePeriod = std::chrono::seconds(5);
+
+  ServerEngine(EngineOptions engine, PostgresOptions options, std::string store, std::int32_t node,
+               std::unique_ptr<Connection> connection);
+
+  Written write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  // After kUnknown: whether the group with this number was written. The error is that it cannot be known yet.
+  std::expected<bool, EngineError> settle(std::int64_t number, Instant deadline)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  // Connects, beats, and returns the number of the last group that was committed.
+  PgExpected<std::int64_t> reconnect(Instant deadline) LOCKSLEY_REQUIRES(kStoreWriter);
+  // For reading and writing: from now on nothing begins.
+  void close() LOCKSLEY_REQUIRES(kStoreWriter);
+  EngineDone fail(EngineError error) LOCKSLEY_REQUIRES(kStoreWriter);
+  void be_fenced();
+
+  void run_beats() LOCKSLEY_EXCLUDES(beat_mutex_);
+  // One beat, and a measurement if one is due.
+  void beat(std::unique_ptr<Connection>& connection, Instant& measured_at);
+
+  const EngineOptions engine_;
+  const PostgresOptions options_;
+  const std::string place_;
+  const std::string store_;  // its id
+  const std::int32_t node_;
+  ConnectionPool pool_;
+  ReadingGate gate_;
+
+  std::unique_ptr<Connection> connection_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // null: it is not open
+  std::int64_t number_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                 // of the last group
+  // Rows of write_ahead() may be lost with the server, until the next commit.
+  bool has_ahead_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+
+  std::atomic<bool> is_fenced_{
+      false};  // set once, by any thread; a thread that reads false is told by its next commit
+  // When the row of this daemon last said that it lives, as far as is confirmed. Written by the writer and by the thread of
+  // the beats; a stale value costs a beat too many.
+  std::atomic<Instant::rep> beaten_at_{0};
+  std::atomic<std::uint64_t> bytes_{0};  // of the tables; a number for people
+
+  Mutex beat_mutex_;
+  CondVar beat_ended_;
+  bool is_ending_ LOCKSLEY_GUARDED_BY(beat_mutex_) = false;
+  std::thread beats_;  // last: it uses all of the above
+};
+
+}  // namespace locksley::daemon

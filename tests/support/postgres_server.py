@@ -1,0 +1,92 @@
+"""A PostgreSQL server of a test's own: in memory where there is room, without a port, as another user where the test is root."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from locksley_daemon import DEADLINE_S, end_with_parent, wait_for
+
+SETTINGS = """
+listen_addresses = ''
+fsync = off
+full_page_writes = off
+synchronous_commit = on
+shared_buffers = 64MB
+max_connections = 60
+"""
+
+
+def programs():
+    """The folder of the newest server that Debian has installed."""
+    found = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+    if not found:
+        raise AssertionError("PostgreSQL is not installed: deploy/install-dependencies --tests")
+    return found[-1].parent
+
+
+class PostgresServer:
+    """Made and started by the constructor. Use close()."""
+
+    def __init__(self, settings=""):
+        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="locksley-pg-", dir=parent))
+        self.as_other = []
+        if os.geteuid() == 0:
+            user = pwd.getpwnam("postgres")
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+            self.as_other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        self.data = self.folder / "data"
+        self.process = None
+        self.run("initdb", "-D", self.data, "-U", "locksley", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        with open(self.data / "postgresql.conf", "a") as file:
+            file.write(f"{SETTINGS}unix_socket_directories = '{self.folder}'\n{settings}")
+        self.start()
+
+    def run(self, name, *arguments):
+        subprocess.run([*self.as_other, programs() / name, *arguments], check=True, stdout=subprocess.DEVNULL, timeout=DEADLINE_S)
+
+    def start(self):
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [*self.as_other, "setpriv", "--pdeathsig", "QUIT", programs() / "postgres", "-D", self.data],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        wait_for("PostgreSQL to accept connections", self.is_ready)
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"PostgreSQL ended: {(self.folder / 'log').read_text()[-2000:]}")
+        return subprocess.run([programs() / "pg_isready", "-q", "-h", self.folder], check=False).returncode == 0
+
+    def kill(self):
+        """kill -9 of all its processes."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        time.sleep(0.02)  # its children keep their memory for a moment
+
+    @property
+    def url(self):
+        return f"postgresql://locksley@/postgres?host={self.folder}"
+
+    def settings(self, **more):
+        """For a daemon whose store is here."""
+        return {"store": {"engine": "postgresql", "url": self.url, "replication": "none", **more}}
+
+    def query(self, sql):
+        """What psql prints of it."""
+        command = [programs() / "psql", "-qAtX", "-h", self.folder, "-U", "locksley", "-d", "postgres", "-c", sql]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE_S).stdout.strip()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)

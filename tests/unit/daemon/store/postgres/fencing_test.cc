@@ -1,0 +1,174 @@
+// One daemon writes; another takes over once the first is silent, and then the first can write nothing.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "daemon/store/key.h"
+#include "tests/support/postgres_disk.h"
+#include "tests/support/postgres_proxy.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Opened = std::expected<std::unique_ptr<Engine>, std::string>;
+
+class FencingTest : public ::testing::Test {
+ protected:
+  Opened open(const PostgresOptions& options) {
+    return postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
+  }
+  // A daemon whose connections can be frozen.
+  std::unique_ptr<Engine> open_first() {
+    PostgresOptions options = disk.options();
+    options.url =
+        "postgresql://locksley@/postgres?host=" + proxy.folder() + "&options=-csearch_path%3D" + disk.name();
+    options.on_fenced = [this] { ++fenced; };
+    auto opened = open(options);
+    if (!opened) throw std::runtime_error(opened.error());
+    return std::move(*opened);
+  }
+  std::unique_ptr<Engine> open_second() {
+    auto opened = open(disk.options());
+    if (!opened) throw std::runtime_error(opened.error());
+    return std::move(*opened);
+  }
+  EngineDone put(Engine& engine, std::string_view key) LOCKSLEY_REQUIRES(kStoreWriter) {
+    const auto group = engine.new_group();
+    group->put(Table::kIndex, key, "");
+    group->put(Table::kPayloads, Key().append(1).append(0), "");
+    group->erase(Table::kIndex, "kept");
+    return engine.commit(*group, Engine::Sync::kSynced);
+  }
+  std::string rows(const std::string& table) {
+    return testing::TestConnection(disk.url()).value("select count(*) from locksley_" + table);
+  }
+
+  testing::PostgresDisk disk;
+  testing::PostgresProxy proxy{testing::postgres_server().socket()};
+  std::atomic<int> fenced{0};
+};
+
+TEST_F(FencingTest, AFencedDaemonCommitsNothing) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto first = open_first();
+  const auto group = first->new_group();
+  group->put(Table::kIndex, "kept", "");
+  ASSERT_TRUE(first->commit(*group, Engine::Sync::kSynced).has_value());
+  proxy.freeze();
+  const auto second = open_second();
+  proxy.thaw();
+  const auto done = put(*first, "a");
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().kind, EngineError::Kind::kFenced);
+  EXPECT_EQ(fenced, 1);
+  EXPECT_EQ(rows("name"), "1") << "`kept` is there, and `a` is not";
+  EXPECT_EQ(rows("payload"), "0");
+  const auto reopened = first->reopen();
+  ASSERT_FALSE(reopened.has_value());
+  EXPECT_EQ(reopened.error().kind, EngineError::Kind::kFenced);
+  ASSERT_TRUE(put(*second, "b").has_value()) << "the second goes on";
+}
+
+TEST_F(FencingTest, AFencedDaemonHearsOfItThoughItHasNothingToWrite) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto first = open_first();
+  proxy.freeze();
+  const auto second = open_second();
+  proxy.thaw();
+  EXPECT_TRUE(testing::wait_until_true([this] { return fenced == 1; }));
+}
+
+TEST_F(FencingTest, ATransactionThatADaemonLeavesOpenIsEnded) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto first = open_first();
+  proxy.set_fault(testing::PostgresProxy::Fault::kFreeze);
+  std::thread paused([&] {
+    const ThreadRoleScope of_first(kStoreWriter);
+    const auto done = put(*first, "a");
+    EXPECT_FALSE(done.has_value());
+  });
+  EXPECT_TRUE(testing::wait_until_true([this] { return proxy.is_frozen(); }));
+  const auto second = open_second();
+  proxy.thaw();
+  paused.join();
+  EXPECT_EQ(rows("name"), "0");
+  EXPECT_EQ(rows("payload"), "0");
+  EXPECT_EQ(fenced, 1);
+}
+
+TEST_F(FencingTest, AnIdleDaemonIsNotFenced) {
+  const auto first = open_first();
+  std::this_thread::sleep_for(3 * disk.options().lease);
+  const auto second = open(disk.options());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_THAT(second.error(), HasSubstr("in use by another daemon (test, node 1)"));
+  EXPECT_EQ(fenced, 0);
+}
+
+TEST_F(FencingTest, AfterAnOrderlyEndTheNextNeedNotWait) {
+  PostgresOptions options = disk.options();
+  options.lease = std::chrono::hours(1);
+  ASSERT_TRUE(open(options).has_value());
+  EXPECT_TRUE(open(options).has_value());
+}
+
+TEST_F(FencingTest, OfTwoThatStartAtOnceOneServes) {
+  for (int round = 0; round < 5; ++round) {
+    Opened one;
+    Opened other;
+    std::thread thread([&] { one = open(disk.options()); });
+    other = open(disk.options());
+    thread.join();
+    EXPECT_NE(one.has_value(), other.has_value());
+  }
+}
+
+TEST_F(FencingTest, ADatabaseWithoutAStandbyIsRefusedUnlessToldOtherwise) {
+  PostgresOptions options = disk.options();
+  options.replication = config::Replication::kRequired;
+  const auto refused = open(options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error(), HasSubstr("synchronous_standby_names"));
+  options.replication = config::Replication::kProvider;
+  EXPECT_TRUE(open(options).has_value());
+}
+
+TEST_F(FencingTest, ADatabaseThatCommitsBeforeItWritesIsRefused) {
+  PostgresOptions options = disk.options();
+  options.url += "%20-csynchronous_commit%3Doff";
+  const auto refused = open(options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error(), HasSubstr("synchronous_commit is off"));
+}
+
+TEST_F(FencingTest, TablesOfAnotherVersionAreRefused) {
+  ASSERT_TRUE(open(disk.options()).has_value());
+  testing::TestConnection(disk.url()).run("update locksley_cluster set form = 99");
+  const auto refused = open(disk.options());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error(), HasSubstr("'99'"));
+}
+
+TEST_F(FencingTest, APasswordIsInNoMessage) {
+  PostgresOptions options = disk.options();
+  options.url = "postgresql://locksley:geheim@127.0.0.1:1/store?connect_timeout=2";
+  const auto refused = open(options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error(), HasSubstr("postgresql://127.0.0.1:1/store"));
+  EXPECT_THAT(refused.error(), Not(HasSubstr("geheim")));
+  options.url = "postgresql://locksley:geheim@[::1/store";
+  const auto wrong = open(options);
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_THAT(wrong.error(), Not(HasSubstr("geheim")));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

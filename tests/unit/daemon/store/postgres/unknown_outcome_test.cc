@@ -1,0 +1,199 @@
+// Commits whose connection is lost: what was written is found out before any answer.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/store/key.h"
+#include "tests/support/postgres_disk.h"
+#include "tests/support/postgres_proxy.h"
+#include "tests/support/seed.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+using Fault = testing::PostgresProxy::Fault;
+using Sync = Engine::Sync;
+
+class UnknownOutcomeTest : public ::testing::Test {
+ protected:
+  // An engine whose connections go through the proxy.
+  void open() {
+    PostgresOptions options = disk.options();
+    options.url =
+        "postgresql://locksley@/postgres?host=" + proxy.folder() + "&options=-csearch_path%3D" + disk.name();
+    options.patience = std::chrono::seconds(20);
+    adjust(options);
+    auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
+    ASSERT_TRUE(opened.has_value()) << opened.error();
+    engine = std::move(*opened);
+    disk.install_faults();
+  }
+  EngineDone put(std::string_view key) LOCKSLEY_REQUIRES(kStoreWriter) {
+    const auto group = engine->new_group();
+    group->put(Table::kIndex, key, "value");
+    return engine->commit(*group, Sync::kSynced);
+  }
+  bool has(std::string_view key) {
+    const EngineReading reading(*engine);
+    std::string value;
+    return reading.get(Table::kIndex, key, value).value_or(false);
+  }
+
+  testing::PostgresDisk disk;
+  testing::PostgresProxy proxy{testing::postgres_server().socket()};
+  std::function<void(PostgresOptions&)> adjust = [](PostgresOptions&) {};
+  std::unique_ptr<Engine> engine;
+};
+
+TEST_F(UnknownOutcomeTest, ACommitThatDidNotArriveIsWrittenAgain) {
+  const ThreadRoleScope role(kStoreWriter);
+  open();
+  const std::uint64_t commits = disk.syncs();
+  proxy.set_fault(Fault::kCutBefore);
+  ASSERT_TRUE(put("a").has_value());
+  EXPECT_TRUE(proxy.is_spent());
+  EXPECT_EQ(disk.syncs(), commits + 1) << "the first COMMIT did not arrive";
+  EXPECT_TRUE(has("a"));
+}
+
+TEST_F(UnknownOutcomeTest, ACommitWhoseReplyWasLostIsNotWrittenAgain) {
+  const ThreadRoleScope role(kStoreWriter);
+  open();
+  const std::uint64_t commits = disk.syncs();
+  proxy.set_fault(Fault::kCutAfter);
+  ASSERT_TRUE(put("a").has_value());
+  EXPECT_TRUE(proxy.is_spent());
+  EXPECT_EQ(disk.syncs(), commits + 1) << "the only COMMIT is that whose reply was lost";
+  EXPECT_TRUE(has("a"));
+}
+
+TEST_F(UnknownOutcomeTest, ACommitThatArrivesLateIsWaitedFor) {
+  const ThreadRoleScope role(kStoreWriter);
+  open();
+  const std::uint64_t commits = disk.syncs();
+  proxy.set_fault(Fault::kDeliverLate);
+  ASSERT_TRUE(put("a").has_value());
+  EXPECT_EQ(disk.syncs(), commits + 1);
+  EXPECT_TRUE(has("a"));
+}
+
+TEST_F(UnknownOutcomeTest, WhatWentAheadMayBeGoneSoTheGroupIsNotWrittenAgain) {
+  const ThreadRoleScope role(kStoreWriter);
+  open();
+  const auto ahead = engine->new_group();
+  ahead->put(Table::kPayloads, Key().append(1).append(0), std::string(20'000, 'x'));
+  ASSERT_TRUE(engine->write_ahead(*ahead).has_value());
+  proxy.set_fault(Fault::kCutBefore);
+  const auto failed = put("a");
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().kind, EngineError::Kind::kFailed);
+  ASSERT_TRUE(engine->reopen().has_value());
+  EXPECT_FALSE(has("a"));
+  ASSERT_TRUE(put("b").has_value());
+}
+
+TEST_F(UnknownOutcomeTest, AServerThatWasKilledBetweenGroupsIsFoundAgain) {
+  const ThreadRoleScope role(kStoreWriter);
+  open();
+  ASSERT_TRUE(put("a").has_value());
+  disk.cut_power();
+  EngineDone done;
+  std::thread writer([&] {
+    const ThreadRoleScope of_writer(kStoreWriter);
+    done = put("b");
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  disk.lose_power();
+  writer.join();
+  ASSERT_TRUE(done.has_value()) << done.error().what;
+  EXPECT_TRUE(has("a"));
+  EXPECT_TRUE(has("b"));
+}
+
+TEST_F(UnknownOutcomeTest, AServerThatStaysAwayIsAFailureUntilItIsBack) {
+  const ThreadRoleScope role(kStoreWriter);
+  adjust = [](PostgresOptions& options) { options.patience = std::chrono::milliseconds(200); };
+  open();
+  ASSERT_TRUE(put("a").has_value());
+  disk.cut_power();
+  const auto failed = put("b");
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().kind, EngineError::Kind::kFailed);
+  EXPECT_FALSE(EngineReading(*engine, ReadingWait::kNot).is_valid()) << "nothing is answered meanwhile";
+  EXPECT_FALSE(engine->reopen().has_value());
+  disk.lose_power();
+  ASSERT_TRUE(engine->reopen().has_value());
+  EXPECT_TRUE(has("a"));
+  ASSERT_TRUE(put("c").has_value());
+}
+
+// The server says that the commit is done, though the standby has not confirmed it.
+TEST_F(UnknownOutcomeTest, ACancelledWaitForTheStandbyIsNoAcknowledgement) {
+  const ThreadRoleScope role(kStoreWriter);
+  adjust = [](PostgresOptions& options) {
+    options.patience = std::chrono::milliseconds(300);
+    options.reply_time = std::chrono::seconds(1);
+  };
+  open();
+  testing::TestConnection server(testing::postgres_server().url());
+  const auto set_standby = [&](const std::string& name) {
+    server.run("alter system set synchronous_standby_names = '" + name + "'");
+    server.run("select pg_reload_conf()");
+  };
+  set_standby("nowhere");
+  std::jthread canceller([](const std::stop_token& stop) {
+    testing::TestConnection other(testing::postgres_server().url());
+    while (!stop.stop_requested()) {
+      other.run("select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  // The setting reaches the session a moment later.
+  std::optional<EngineError> error;
+  for (int i = 0; i < 100 && !error; ++i) {
+    if (const auto done = put("a"); !done) error = done.error();
+  }
+  canceller.request_stop();
+  canceller.join();
+  set_standby("");
+  ASSERT_TRUE(error.has_value());
+  EXPECT_THAT(error->what, HasSubstr("synchronous replication"));
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    kStoreWriter.assume_held();
+    return engine->reopen().has_value();
+  }));
+}
+
+TEST_F(UnknownOutcomeTest, NoAcknowledgedGroupIsLostWhateverBreaks) {
+  const ThreadRoleScope role(kStoreWriter);
+  open();
+  auto random = testing::stress_random(3);
+  std::vector<std::string> acknowledged;
+  std::array<int, 4> happened{};
+  for (int i = 0; i < 40; ++i) {
+    const auto fault = static_cast<Fault>(random() % 4);
+    proxy.set_fault(fault);
+    const std::string key(Key('b').append(static_cast<std::uint64_t>(i)));
+    const auto done = put(key);
+    ASSERT_TRUE(done.has_value()) << done.error().what;
+    ASSERT_TRUE(proxy.is_spent());
+    ++happened[static_cast<std::size_t>(fault)];
+    acknowledged.push_back(key);
+  }
+  EXPECT_THAT(happened, ::testing::Each(::testing::Gt(0)));
+  EXPECT_EQ(disk.syncs(), acknowledged.size()) << "none was written twice";
+  engine.reset();
+  open();
+  for (const std::string& key : acknowledged) EXPECT_TRUE(has(key));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

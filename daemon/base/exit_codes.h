@@ -22,6 +22,9 @@ enum ExitCode : int {
   kExitInterrupted = 130,  // ended by Ctrl-C, as in shells: 128 + SIGINT
   kExitBrokenPipe = 141,   // the reader of standard output closed it: 128 + SIGPIPE
   kExitTerminated = 143,   // ended by SIGTERM: 128 + SIGTERM
+  // Of `locksley exec`, as of GNU parallel: up to 100 is the number of jobs that failed.
+  kExitManyJobsFailed = 101,  // more than 100
+  kExitExecFailed = 255,  // it is not about a job: wrong options, no daemon, a file that cannot be written
 };
 
 }  // namespace locksley::daemon

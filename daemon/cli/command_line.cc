@@ -10,6 +10,7 @@
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/batch_flags.h"
+#include "daemon/cli/exec/exec_plan.h"
 #include "daemon/cli/names/path_template.h"
 #include "daemon/cli/payload_words.h"
 
@@ -63,6 +64,7 @@ class Parser {
     add_global_options();
     add_submit();
     add_run();
+    add_exec();
     add_results();
     add_wait();
     add_list();
@@ -86,8 +88,9 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       std::ostringstream out, problem;
       const int code = app_.exit(error, out, problem);
-      return std::unexpected(CommandLineEnd{code == 0 ? int{daemon::kExitOk} : daemon::kExitUsage,
-                                            code == 0 ? out.str() : problem.str()});
+      const int wrong = app_.got_subcommand("exec") ? daemon::kExitExecFailed : daemon::kExitUsage;
+      return std::unexpected(
+          CommandLineEnd{code == 0 ? int{daemon::kExitOk} : wrong, code == 0 ? out.str() : problem.str()});
     }
     return std::move(line_);
   }
@@ -171,6 +174,73 @@ class Parser {
         throw CLI::ValidationError("--ordered", "cannot be combined with --results");
       }
       line_.command = run_;
+    });
+  }
+
+  void add_exec() {
+    auto* command =
+        add("exec",
+            "Run a command for each argument, as xargs and GNU parallel do; the daemon's configuration "
+            "needs exec: true. Exits with the number of jobs that failed, 101 for more than 100, 255 if it "
+            "could not do its work",
+            "ls *.log | locksley exec --joblog log -- gzip -k {}\n  locksley exec -k -- convert {} {.}.png "
+            "::: *.jpg");
+    command->add_option(
+        "WORD", exec_.words,
+        "After --: the command, in which {} {.} {/} {//} {/.} {#} {1} {2.} ... are replaced as by GNU "
+        "parallel; then ::: and the arguments, else they are the lines of standard input");
+    command->add_flag("-0,--null", exec_.nul_separated,
+                      "Arguments on standard input are separated by NUL, not by newline");
+    command->add_flag("-r,--no-run-if-empty", exec_.skips_empty, "Skip empty lines of standard input");
+    command->add_option("-n,--max-args", exec_.each, "Arguments of standard input for one command")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+        ->capture_default_str();
+    command
+        ->add_option_function<std::uint32_t>(
+            "-j,--jobs", [this](std::uint32_t jobs) { exec_.batch.slots = jobs; },
+            "Commands at once, as --slots; the lane of the daemon has a limit, too")
+        ->check(CLI::Range(1U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount)));
+    command->add_option("--workdir", exec_.directory, "Folder in which the commands run; default: this one");
+    command
+        ->add_option("--env", exec_.variables,
+                     "A variable for the commands, as NAME=VALUE, or NAME with its value here")
+        ->allow_extra_args(false);
+    command->add_flag("-k,--keep-order", exec_.keeps_order, "Print outputs in the order of the input");
+    command->add_flag("--tag", exec_.tags, "Print the arguments before each line of output");
+    command->add_flag("--dry-run", exec_.is_dry_run, "Print the commands, and run none");
+    command->add_flag("--progress,--bar", exec_.shows_progress,
+                      "Show a progress bar, or lines without a terminal");
+    command
+        ->add_option("--results", exec_.results,
+                     "Write outputs to files instead: DIR/1/ARGUMENT/stdout, stderr and seq; or, with a path "
+                     "in which {} "
+                     "{.} {/} {//} {/.} {#} are replaced, that path, .err and .seq")
+        ->type_name("DIR|TEMPLATE");
+    command
+        ->add_option("--joblog", exec_.joblog,
+                     "Write a line for each job that has ended, as GNU parallel does")
+        ->type_name("FILE");
+    command->add_flag(
+        "--resume", exec_.resumes,
+        "Run only jobs that the joblog lacks, and go on with the batch of a run that was killed");
+    command->add_flag("--resume-failed", exec_.resumes_failed,
+                      "Same as --resume, and run the failed jobs again");
+    command->add_flag("--retry-failed", exec_.retries_failed,
+                      "Run the failed jobs of the joblog again, with the commands that it has");
+    command
+        ->add_option(
+            "--halt", exec_.halt,
+            "When to end early: now or soon, then ,fail= or ,success= or ,done= and a number or a share of "
+            "jobs, such as now,fail=1 or soon,fail=30%; now also ends the jobs that run")
+        ->capture_default_str();
+    add_batch_options(*command, exec_.batch);
+    command->callback([this] {
+      if (exec_.words.size() > marked_)
+        throw CLI::ValidationError("WORD", "-- must stand before the command");
+      std::string none;
+      unmark_payload_words(exec_.words, none, marked_);
+      if (auto plan = ExecPlan::make(exec_); !plan) throw CLI::ValidationError("exec", plan.error());
+      line_.command = exec_;
     });
   }
 
@@ -447,6 +517,7 @@ class Parser {
   CommandLine line_{};
   SubmitArguments submit_;
   RunArguments run_;
+  ExecArguments exec_;
   ResultsArguments results_;
   WaitArguments wait_;
   ListArguments list_;

@@ -5,10 +5,11 @@
 
 namespace locksley::cli {
 
-// One function for each command, in the file of its name; the short ones are in query.cc, control.cc, customers.cc and job/. Each
+// One function for each command, in the file of its name; the short ones are in query.cc, control.cc, customers.cc, job/ and exec/. Each
 // blocks until the command is done, prints its output and its errors, and returns the exit status.
 
 int run_submit(Context& context, SubmitArguments arguments);
+int run_exec(Context& context, ExecArguments arguments);
 int run_run(Context& context, RunArguments arguments);
 int run_results(Context& context, ResultsArguments arguments);
 int run_wait(Context& context, const WaitArguments& arguments);

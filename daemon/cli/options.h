@@ -51,6 +51,26 @@ struct RunArguments {
   std::string results = {};  // a folder or a template of paths; empty: outputs go to standard output
 };
 
+struct ExecArguments {
+  proto::BatchOptions batch = {};
+  std::vector<std::string> words = {};  // after `--`: the command, and, after `:::`, arguments
+  bool nul_separated = false;
+  bool skips_empty = false;                 // records of standard input
+  std::uint64_t each = 1;                   // records for one job
+  std::string directory = {};               // empty: the current one
+  std::vector<std::string> variables = {};  // NAME=value, or NAME
+  bool keeps_order = false;
+  bool tags = false;
+  bool is_dry_run = false;
+  bool shows_progress = false;
+  std::string results = {};
+  std::string joblog = {};
+  bool resumes = false;
+  bool resumes_failed = false;
+  bool retries_failed = false;
+  std::string halt = "never";
+};
+
 struct ResultsArguments {
   std::string id = {};
   std::vector<std::string> inputs = {};  // with `files`; empty: the records of standard input
@@ -166,7 +186,7 @@ struct WorkArguments {
 };
 
 using Arguments =
-    std::variant<SubmitArguments, RunArguments, ResultsArguments, WaitArguments, ListArguments,
+    std::variant<SubmitArguments, RunArguments, ExecArguments, ResultsArguments, WaitArguments, ListArguments,
                  BatchArguments, JobArguments, RunningArguments, LogArguments, WeightArguments,
                  SlotsArguments, HandlerArguments, CustomersArguments, CustomerArguments, ServerArguments,
                  TopArguments, BenchArguments, HashPasswordArguments, WorkArguments>;

@@ -12,7 +12,7 @@ constexpr char kMark = '\1';  // no option begins so
 std::size_t mark_payload_words(std::vector<std::string>& arguments) {
   const auto dashes = std::ranges::find(arguments, "--");
   const bool takes_payloads = std::any_of(arguments.begin(), dashes, [](const std::string& word) {
-    return word == "submit" || word == "run" || word == "results" || word == "work";
+    return word == "submit" || word == "run" || word == "results" || word == "work" || word == "exec";
   });
   if (dashes == arguments.end() || !takes_payloads) return 0;
   const auto first = arguments.erase(dashes);

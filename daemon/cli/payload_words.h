@@ -12,7 +12,7 @@ namespace locksley::cli {
 // command have a word, and takes `-5` for an option; so these words carry a mark while CLI11 reads them. Plain
 // functions; nothing blocks or fails.
 
-// Marks the words after the first `--` of `submit`, `run`, `results` and `work`, and removes `--`. Returns how many
+// Marks the words after the first `--` of `submit`, `run`, `results`, `work` and `exec`, and removes `--`. Returns how many
 // words these are.
 std::size_t mark_payload_words(std::vector<std::string>& arguments);
 

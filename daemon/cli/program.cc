@@ -34,10 +34,14 @@ int run_program(std::vector<std::string> arguments) {
   const auto address = choose_address(
       line->global, [](const char* name) -> const char* { return std::getenv(name); },
       std::holds_alternative<WorkArguments>(line->command) ? kWorkersPort : client::kDefaultPort);
-  if (!address) return Context(line->global, {}, signals).fail(address.error());
+  if (!address) {
+    const int code = Context(line->global, {}, signals).fail(address.error());
+    return std::holds_alternative<ExecArguments>(line->command) ? daemon::kExitExecFailed : code;
+  }
   Context context(line->global, *address, signals);
   return std::visit(Overloaded{
                         [&](SubmitArguments& command) { return run_submit(context, std::move(command)); },
+                        [&](ExecArguments& command) { return run_exec(context, std::move(command)); },
                         [&](RunArguments& command) { return run_run(context, std::move(command)); },
                         [&](ResultsArguments& command) { return run_results(context, std::move(command)); },
                         [&](WaitArguments& command) { return run_wait(context, command); },

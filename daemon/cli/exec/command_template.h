@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace locksley::cli {
+
+// The command of `locksley exec`: words in which replacement strings stand for the arguments of a job, as in GNU
+// parallel. A word that is only `{}` becomes one word for each argument; within a longer word `{}` is the arguments
+// with spaces in between. A command without any replacement string gets `{}` as its last word.
+//
+//   {}   the arguments            {/}   without its folders         {//}  its folders
+//   {.}  without extension        {/.}  without either              {#}   the number of the job, from 1
+//   {2} {2.} {2/} {2//} {2/.}     the same of the second argument alone; empty if there is none
+//
+// What an argument contains is never looked at: no replacement string, quote or shell character in it has a meaning.
+// A plain value; nothing blocks or fails.
+class CommandTemplate {
+ public:
+  explicit CommandTemplate(std::span<const std::string> words);
+
+  std::vector<std::string> words(std::span<const std::string> arguments, std::uint64_t number) const;
+
+ private:
+  enum class Form : std::uint8_t {
+    kText,
+    kWhole,
+    kWithoutExtension,
+    kBase,
+    kFolders,
+    kBaseWithoutExtension,
+    kNumber
+  };
+  struct Piece {
+    Form form;
+    std::size_t position = 0;  // of the argument, from 1; 0: all
+    std::string text = {};     // of kText
+  };
+  using Word = std::vector<Piece>;
+
+  // The piece for the replacement string that `text` begins with, and its length; 0: there is none.
+  static std::size_t read_replacement(std::string_view text, Piece& piece);
+  static Word parse(std::string_view text);
+  static std::string formed(Form form, std::string_view argument);
+
+  std::vector<Word> words_;
+};
+
+}  // namespace locksley::cli

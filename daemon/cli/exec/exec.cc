@@ -1,0 +1,327 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/base/exit_codes.h"
+#include "daemon/cli/commands.h"
+#include "daemon/cli/exec/exec_plan.h"
+#include "daemon/cli/exec/exec_results.h"
+#include "daemon/cli/exec/joblog.h"
+#include "daemon/cli/feed.h"
+#include "daemon/cli/names/passing_names.h"
+#include "daemon/cli/number_text.h"
+#include "daemon/cli/output.h"
+#include "daemon/cli/progress.h"
+#include "proto/exec_payload.h"
+
+namespace locksley::cli {
+
+using client::Client;
+using client::ClientError;
+using client::Expected;
+using Kind = client::ClientError::Kind;
+
+namespace {
+
+// How long one RESULTS blocks: so old is the progress on the screen at most.
+constexpr std::chrono::milliseconds kExecSlice{500};
+// How often the feed, or the jobs that still run, are looked at while nothing else happens.
+constexpr std::chrono::milliseconds kExecLook{20};
+// For how long results that the daemon cannot read from its disk are asked for again.
+constexpr std::chrono::milliseconds kExecStorePatience = client::BatchStream::kRestartPatience;
+// More rows than these are not held. Guess: some results ahead of a slow reader.
+constexpr std::uint64_t kMostHeld = 10'000;
+constexpr std::uint64_t kMostCounted = 100;
+
+// One `locksley exec`: the steps in the order in which they happen.
+class ExecRun {
+ public:
+  // Borrows all.
+  ExecRun(Context& context, const ExecArguments& arguments, ExecPlan& plan)
+      : context_(context),
+        arguments_(arguments),
+        plan_(plan),
+        progress_(arguments.shows_progress ? WhenProgress::kAlways : WhenProgress::kNever, ""),
+        output_(STDOUT_FILENO, context.signals().fd()),
+        results_(plan, names_, joblog_, output_,
+                 {.json = context.json(),
+                  .keeps_order = arguments.keeps_order,
+                  .tags = arguments.tags,
+                  .files = arguments.results},
+                 [this] { progress_.clear(); }) {}
+
+  int run() {
+    auto client = context_.connect(context_.signals().fd(), Context::kFeedPatience);
+    if (!client) return fail(client.error());
+    client_ = &*client;
+    if (auto checked = check_handler(); !checked) return fail(checked.error());
+    if (auto begun = plan_.begin(arguments_, joblog_, *client_); !begun) return fail(begun.error());
+    if (plan_.goes_on()) std::fprintf(stderr, "locksley: going on with batch %s\n", id().c_str());
+    feed_.emplace(context_, plan_.submit(), [this](int stop_fd) { return plan_.payloads(names_, stop_fd); });
+    while (!feed_->has_begun() && !feed_->is_over()) {
+      wait_for_the_feed();
+      if (const auto code = interruption()) return *code;
+      if (is_ending_) break;
+    }
+    if (!feed_->has_begun()) {
+      feed_->stop();
+      if (signal_) return 128 + *signal_;
+      return fail(feed_->error().value_or(ClientError{Kind::kProtocol, "", "the batch was not submitted"}));
+    }
+    return read_results();
+  }
+
+ private:
+  const std::string& id() const { return plan_.submit().batch.id; }
+
+  int fail(const ClientError& error) {
+    progress_.clear();
+    const int code = context_.fail(error);
+    return error.kind == Kind::kInterrupted ? code : daemon::kExitExecFailed;
+  }
+
+  // The daemon's handler must be that of `exec: true`.
+  Expected<void> check_handler() {
+    const auto handlers = client_->handlers();
+    if (!handlers) return std::unexpected(handlers.error());
+    const auto found = std::ranges::find(*handlers, proto::kExecHandler, &client::HandlerInfo::name);
+    if (found == handlers->end() || found->kind != proto::kExecHandler) {
+      return client::client_error(
+          Kind::kRefused, "this daemon runs no commands of its clients: its configuration needs exec: true");
+    }
+    if (arguments_.batch.slots.value_or(0) > found->concurrency) {
+      std::fprintf(
+          stderr,
+          "locksley: at most %s commands run at once, the slots of lane %s; lanes.%s.slots of the daemon's "
+          "configuration allows more\n",
+          with_commas(found->concurrency).c_str(), found->lane.c_str(), found->lane.c_str());
+    }
+    return {};
+  }
+
+  void wait_for_the_feed() const {
+    pollfd entries[] = {{.fd = feed_->settled_fd(), .events = POLLIN, .revents = 0},
+                        {.fd = context_.signals().fd(), .events = POLLIN, .revents = 0}};
+    ::poll(entries, 2, -1);
+  }
+
+  int read_results() {
+    Client::ResultsPosition position;
+    while (!position.at_end || results_.held() != 0) {
+      Expected<void> read;
+      if (!position.at_end && results_.held() < kMostHeld) {
+        read = client_->results(id(), position, kMostHeld - results_.held(),
+                                results_.held() == 0 ? kExecSlice : kExecLook,
+                                [this](const client::ResultRow& row) { results_.add(row); });
+      }
+      std::size_t shown = 0;
+      if (read) {
+        const auto total = feed_->is_over() ? std::optional(feed_->jobs()) : std::nullopt;
+        auto moved = results_.show(*client_, total);
+        if (moved) shown = *moved;
+        if (!moved) read = std::unexpected(std::move(moved.error()));
+      }
+      output_.flush();
+      if (const auto code = after_page(read)) return *code;
+      if (read && shown == 0 && results_.held() != 0) {
+        if (feed_->is_over())
+          return after_local_error("this input has no job " + std::to_string(results_.first_held()) +
+                                   " of the batch");
+        (void)client_->sleep(kExecLook);
+      }
+    }
+    results_.finish();
+    if (const auto code = output_failure()) return *code;
+    while (!is_ending_ && !feed_->is_over() && !feed_->awaits_input()) {
+      (void)client_->sleep(kExecLook);
+      if (const auto code = interruption()) return *code;
+    }
+    if (has_feed_failed()) return after_failed_feed();
+    feed_->stop();
+    return finish();
+  }
+
+  // What may have happened meanwhile. The exit status, if that is the end.
+  std::optional<int> after_page(const Expected<void>& read) {
+    if (const auto code = output_failure()) return code;
+    progress_.update({.done = results_.ended() + results_.cancelled(),
+                      .failed = results_.failed(),
+                      .total = feed_->jobs(),
+                      .is_open = !feed_->is_over()});
+    if (has_feed_failed()) return after_failed_feed();
+    if (const auto code = interruption()) return code;
+    if (!read && !may_be_read_later(read.error())) return after_lost_daemon(read.error());
+    if (read) store_fails_for_ = {};
+    if (results_.halt_status()) halt();
+    return std::nullopt;
+  }
+
+  std::optional<int> output_failure() {
+    if (output_.error() == EPIPE) {
+      progress_.clear();
+      end_batch();
+      return daemon::kExitBrokenPipe;
+    }
+    if (output_.error() != 0)
+      return after_local_error("standard output: " + std::string(std::strerror(output_.error())));
+    if (!results_.problem().empty()) return after_local_error(results_.problem());
+    return std::nullopt;
+  }
+
+  // A batch that is being cancelled takes no more input, which is no failure of the feed.
+  bool has_feed_failed() {
+    return feed_->is_over() && feed_->error() && !is_ending_ && !is_cancelled_elsewhere();
+  }
+
+  bool is_cancelled_elsewhere() {
+    if (feed_->error()->code != "CLOSED") return false;
+    const auto status = client_->status(id());
+    return status && (status->state == "cancelled" || status->cancelled > 0);
+  }
+
+  bool may_be_read_later(const ClientError& error) {
+    if (error.kind == Kind::kInterrupted) return true;  // the signal is looked at
+    if (error.kind == Kind::kUnavailable) return !feed_->is_over();
+    if (error.code != "STORE" || store_fails_for_ >= kExecStorePatience) return false;
+    store_fails_for_ += kExecSlice;
+    (void)client_->sleep(kExecSlice);
+    return true;
+  }
+
+  // ---- An early end ----
+
+  // The first signal cancels the batch, and what its jobs that run still say is read. A second one ends this program.
+  std::optional<int> interruption() {
+    const auto signal = context_.signals().take();
+    if (!signal) return std::nullopt;
+    progress_.clear();
+    if (signal_) return 128 + *signal;
+    signal_ = signal;
+    std::fprintf(stderr, "locksley: interrupted; the batch is cancelled, and its commands are told to end\n");
+    end_batch();
+    return std::nullopt;
+  }
+
+  // --halt is reached.
+  void halt() {
+    if (is_ending_) return;
+    if (plan_.halt().when() == Halt::When::kNow) {
+      progress_.clear();
+      std::fprintf(stderr, "locksley: --halt: the batch is cancelled, and its commands are told to end\n");
+      return end_batch();
+    }
+    if (!is_paused_) {
+      progress_.clear();
+      std::fprintf(stderr, "locksley: --halt: no more commands start\n");
+      feed_->stop();
+      is_paused_ = client_->pause(id()).has_value();
+    }
+    const auto status = client_->status(id());
+    if (status && (status->is_over() || (is_paused_ && status->running == 0))) end_batch();
+  }
+
+  void end_batch() {
+    is_ending_ = true;
+    feed_->stop();
+    // On a connection of its own: a second signal ends the other one's commands, and must not end this one.
+    auto client = context_.connect(-1, std::chrono::milliseconds(0));
+    const auto jobs = client ? client->cancel(id()) : std::unexpected(client.error());
+    if (jobs || jobs.error().code == "NOBATCH") return;
+    progress_.clear();
+    context_.fail(jobs.error());
+    say_it_is_left();
+  }
+
+  // ---- The end ----
+
+  void say_it_is_left() const {
+    std::fprintf(stderr, "locksley: batch %s is left as it is; see `locksley status %s`%s\n", id().c_str(),
+                 id().c_str(), joblog_.is_open() ? "; the same command with --resume goes on with it" : "");
+  }
+
+  int after_lost_daemon(const ClientError& error) {
+    const int code = fail(error);
+    say_it_is_left();
+    return code;
+  }
+
+  int after_local_error(const std::string& what) {
+    feed_->stop();
+    const int code = fail({Kind::kLocal, "", what});
+    say_it_is_left();
+    return code;
+  }
+
+  int after_failed_feed() {
+    const ClientError& error = *feed_->error();
+    const int code = fail(error);
+    if (is_temporary(error) || error.code == "EXISTS" || error.code == "CLOSED") {
+      say_it_is_left();
+    } else {
+      (void)client_->cancel(id());
+    }
+    return code;
+  }
+
+  int finish() {
+    progress_.finish({.done = results_.ended() + results_.cancelled(),
+                      .failed = results_.failed(),
+                      .total = feed_->jobs(),
+                      .is_open = false});
+    if (joblog_.is_open()) joblog_.remove_note();
+    const bool is_all_ok = results_.failed() == 0 && results_.cancelled() == 0;
+    if (is_all_ok && !arguments_.batch.retain) (void)client_->forget(id());
+    if (signal_) return 128 + *signal_;
+    if (!is_all_ok) {
+      std::string cancelled;
+      if (results_.cancelled() != 0)
+        cancelled = ", and " + with_commas(results_.cancelled()) + " did not run to their end";
+      std::fprintf(stderr, "locksley: %s of %s jobs failed%s; the daemon has them as batch %s\n",
+                   with_commas(results_.failed()).c_str(),
+                   with_commas(results_.ended() + results_.cancelled()).c_str(), cancelled.c_str(),
+                   id().c_str());
+    }
+    if (const auto status = results_.halt_status()) return *status;
+    const std::uint64_t bad = results_.failed() + results_.cancelled();
+    return bad > kMostCounted ? int{daemon::kExitManyJobsFailed} : static_cast<int>(bad);
+  }
+
+  Context& context_;
+  const ExecArguments& arguments_;
+  ExecPlan& plan_;
+  PassingNames names_;
+  Joblog joblog_;
+  Progress progress_;
+  Output output_;
+  ExecResults results_;
+  Client* client_ = nullptr;
+  std::optional<int> signal_;
+  bool is_ending_ = false;  // the batch was cancelled by this program
+  bool is_paused_ = false;  // for --halt soon
+  std::chrono::milliseconds store_fails_for_{0};
+  std::optional<FeedThread> feed_;  // uses the names and the plan
+};
+
+}  // namespace
+
+int run_exec(Context& context, ExecArguments arguments) {
+  auto plan = ExecPlan::make(arguments);
+  if (!plan) return context.fail({Kind::kLocal, "", plan.error()}), daemon::kExitExecFailed;
+  if (arguments.is_dry_run) {
+    if (auto printed = plan->print(context.signals().fd()); !printed) {
+      const int code = context.fail(printed.error());
+      return printed.error().kind == Kind::kInterrupted ? code : daemon::kExitExecFailed;
+    }
+    return daemon::kExitOk;
+  }
+  return ExecRun(context, arguments, *plan).run();
+}
+
+}  // namespace locksley::cli

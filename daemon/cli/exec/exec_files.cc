@@ -1,0 +1,83 @@
+#include "daemon/cli/exec/exec_files.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace locksley::cli {
+
+using client::client_error;
+using client::Expected;
+using Kind = client::ClientError::Kind;
+
+namespace {
+
+// The most that a file system takes is 255.
+constexpr std::size_t kLongestName = 240;
+
+Expected<void> write_exec_file(const std::string& path, std::string_view bytes) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  const int write_error = errno;
+  if (file != nullptr && std::fclose(file) == 0 && written) return {};
+  return client_error(Kind::kLocal, path + ": " + std::strerror(written ? errno : write_error));
+}
+
+}  // namespace
+
+std::string ExecFiles::folder_of(std::string_view argument, std::uint64_t number) {
+  std::string name;
+  for (const char c : argument) {
+    switch (c) {
+      case '+':
+        name += "++";
+        break;
+      case '/':
+        name += "+z";
+        break;
+      case '\\':
+        name += "+b";
+        break;
+      case '\t':
+        name += "+t";
+        break;
+      default:
+        name += c;
+    }
+  }
+  if (name == "." || name == "..") name = name == "." ? "+d" : "+d+d";
+  return name.empty() || name.size() > kLongestName ? std::to_string(number) : name;
+}
+
+Expected<void> ExecFiles::write(const ExecJob& job, std::string_view output, std::string_view errors) {
+  std::string path;
+  std::string before_ending;
+  if (paths_.is_folder()) {
+    path = paths_.folder();
+    for (std::size_t i = 0; i < job.arguments.size(); ++i) {
+      path.append("/")
+          .append(std::to_string(i + 1))
+          .append("/")
+          .append(folder_of(job.arguments[i], job.number));
+    }
+    path += "/stdout";
+  } else {
+    auto named = paths_.path(job.number - 1, job.joined());
+    if (!named) return std::unexpected(std::move(named.error()));
+    path = *std::move(named);
+  }
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  std::error_code problem;
+  if (!folder.empty()) std::filesystem::create_directories(folder, problem);
+  if (problem) return client_error(Kind::kLocal, folder + ": cannot be made: " + problem.message());
+  const bool is_folder = paths_.is_folder();
+  const std::string number = std::to_string(job.number);
+  if (auto written = write_exec_file(path, output); !written) return written;
+  if (auto written = write_exec_file(is_folder ? folder + "stderr" : path + ".err", errors); !written)
+    return written;
+  return write_exec_file(is_folder ? folder + "seq" : path + ".seq", number);
+}
+
+}  // namespace locksley::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace locksley::cli {
+
+// A job of `locksley exec`, as its input has it: its number, from 1, which it keeps when it runs again in another batch,
+// and its arguments. A plain value.
+struct ExecJob {
+  std::uint64_t number = 0;
+  std::vector<std::string> arguments = {};
+
+  // One text, and back: a thread hands the jobs to another one so (PassingNames).
+  std::string text() const;
+  static ExecJob of(std::string_view text);
+
+  // For people: the arguments with spaces in between.
+  std::string joined() const;
+};
+
+}  // namespace locksley::cli

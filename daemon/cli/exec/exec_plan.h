@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "daemon/cli/exec/command_template.h"
+#include "daemon/cli/exec/exec_input.h"
+#include "daemon/cli/exec/exec_job.h"
+#include "daemon/cli/exec/halt.h"
+#include "daemon/cli/exec/joblog.h"
+#include "daemon/cli/feed.h"
+#include "daemon/cli/names/passing_names.h"
+#include "daemon/cli/options.h"
+#include "proto/clients/cpp/client.h"
+
+namespace locksley::cli {
+
+// What one `locksley exec` is to do: its command, where its jobs come from, which of them are left out, and the batch that
+// they go to. Made in three steps by one thread; then constant, so that the feed's thread may read it.
+//
+// make() fails for words that contradict each other, with a sentence for the user; begin() as Joblog and Client do.
+class ExecPlan {
+ public:
+  static std::expected<ExecPlan, std::string> make(const ExecArguments& arguments);
+
+  // Opens the joblog, and finds the batch of the run before.
+  client::Expected<void> begin(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
+
+  // A batch of a run before is gone on with.
+  bool goes_on() const { return goes_on_; }
+  const SubmitArguments& submit() const { return submit_; }
+  Halt& halt() { return halt_; }
+
+  // The jobs, in their order, without those that are left out. Each is added to `names` before it is returned. The result
+  // borrows the plan and `names`.
+  Payloads payloads(PassingNames& names, int stop_fd) const;
+  // Without a daemon: the commands of all jobs, one on each line.
+  client::Expected<void> print(int stop_fd) const;
+  std::string command_line(const ExecJob& job) const;
+  // The joblog of the run before has this job already: it is neither shown nor logged again.
+  bool is_logged(std::uint64_t number) const;
+
+ private:
+  using Source =
+      std::function<client::Expected<PayloadSource::Outcome>(ExecJob& job, std::chrono::milliseconds)>;
+
+  ExecPlan(const ExecArguments& arguments, ExecWords words, Halt halt);
+  client::Expected<void> find_batch(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
+  client::Expected<void> read_failed(const Joblog& joblog, std::size_t rows);
+  Source source(int stop_fd) const;
+
+  ExecWords words_;
+  CommandTemplate template_;
+  Halt halt_;
+  ExecInput::Options input_;
+  std::string directory_;
+  std::vector<std::string> variables_;
+  SubmitArguments submit_;
+  ExecResume resume_ = ExecResume::kNo;
+  bool goes_on_ = false;
+  std::vector<std::uint64_t> done_;    // jobs that are left out, sorted
+  std::vector<std::uint64_t> logged_;  // jobs of the batch that the joblog has, sorted
+  std::vector<ExecJob> failed_;  // of ExecResume::kRetry: all jobs; their arguments are the whole commands
+};
+
+}  // namespace locksley::cli

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/cli/exec/exec_files.h"
+#include "daemon/cli/exec/exec_job.h"
+#include "daemon/cli/exec/exec_outputs.h"
+#include "daemon/cli/exec/exec_plan.h"
+#include "daemon/cli/exec/job_facts.h"
+#include "daemon/cli/exec/joblog.h"
+#include "daemon/cli/names/passing_names.h"
+#include "daemon/cli/output.h"
+#include "proto/clients/cpp/client.h"
+
+namespace locksley::cli {
+
+// The results of `locksley exec` on their way: held as rows until their jobs are known and the daemon has said the rest
+// about them; then shown, counted, and written to the joblog. A job is shown before it is in the joblog, so after kill
+// -9 one may be shown twice, and none is missing.
+//
+// Used by one thread. Borrows all. show() blocks like Client, Output and files.
+class ExecResults {
+ public:
+  struct Options {
+    bool json = false;
+    bool keeps_order = false;
+    bool tags = false;
+    std::string files = {};  // of --results; empty: none
+  };
+
+  ExecResults(ExecPlan& plan, PassingNames& names, Joblog& joblog, Output& output, const Options& options,
+              std::function<void()> before_message);
+
+  void add(const client::ResultRow& row) {
+    rows_.push_back({row.index, std::string(row.status), std::string(row.output), {}});
+  }
+  // So many rows are held.
+  std::size_t held() const { return rows_.size(); }
+  std::uint64_t first_held() const { return rows_.front().index; }
+
+  // Shows the results whose jobs are known; returns how many. `total`: the number of jobs, if it is known.
+  client::Expected<std::size_t> show(client::Client& client, std::optional<std::uint64_t> total);
+  // After the last one.
+  void finish() { outputs_.finish(); }
+
+  std::uint64_t ended() const { return ended_; }    // of jobs that ran
+  std::uint64_t failed() const { return failed_; }  // of them
+  std::uint64_t cancelled() const { return cancelled_; }
+  // What the shell would have as the exit status of the job that reached --halt; none: no job has.
+  std::optional<int> halt_status() const { return halt_status_; }
+  // Why a file could not be written; empty: no failure.
+  const std::string& problem() const { return problem_.empty() ? outputs_.problem() : problem_; }
+
+ private:
+  struct Row {
+    std::uint64_t index;
+    std::string status;
+    std::string output;
+    std::optional<ExecJob> job;
+  };
+
+  void show(const Row& row, const JobFacts& facts, std::optional<std::uint64_t> total);
+  void log(const ExecJob& job, const ExecEnd& end, const JobFacts& facts);
+
+  ExecPlan& plan_;
+  PassingNames& names_;
+  Joblog& joblog_;
+  std::optional<ExecFiles> files_;
+  ExecOutputs outputs_;
+  std::deque<Row> rows_;
+  std::uint64_t ended_ = 0;
+  std::uint64_t failed_ = 0;
+  std::uint64_t cancelled_ = 0;
+  std::optional<int> halt_status_;
+  std::string problem_;
+};
+
+}  // namespace locksley::cli

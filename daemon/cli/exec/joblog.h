@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/clients/cpp/error.h"
+
+namespace locksley::cli {
+
+// What `locksley exec` runs of its input, by the joblog of a run before.
+enum class ExecResume : std::uint8_t {
+  kNo,      // everything; the joblog begins anew
+  kRest,    // what is not in the joblog
+  kFailed,  // what is not in it, and what failed
+  kRetry,   // what failed, as the joblog has it; there is no input
+};
+
+// The batch that a run has begun, beside its joblog: so a run that was killed finds its batch again.
+struct ExecNote {
+  std::string batch;
+  std::size_t rows = 0;  // of the joblog, when the batch was begun: by them its jobs were chosen
+  ExecResume resume = ExecResume::kNo;
+};
+
+// A joblog in the format of GNU parallel: a line for each job that has ended, in the order of their ends, appended at
+// once; and the note of the batch, in a file beside it, FILE.batch.
+//
+// Used by one thread. No two programs have one joblog open at a time. Blocks for the file system. Fails with kLocal,
+// and with kInput for a file that is no joblog. A last line that is not whole, as after kill -9, is removed.
+class Joblog {
+ public:
+  struct Row {
+    std::uint64_t number = 0;
+    std::int64_t started_ms = 0;  // since 1970
+    std::uint64_t runtime_us = 0;
+    std::uint64_t received = 0;  // bytes of output
+    int exit_value = 0;
+    int signal = 0;
+    std::string command = {};
+  };
+
+  Joblog() = default;
+  ~Joblog();
+  Joblog(const Joblog&) = delete;
+  Joblog& operator=(const Joblog&) = delete;
+
+  // With kNo the file is emptied.
+  client::Expected<void> open(const std::string& path, ExecResume resume);
+  bool is_open() const { return fd_ >= 0; }
+
+  // ---- What it had when it was opened ----
+
+  std::size_t rows() const { return rows_.size(); }
+  // The jobs that are done by its first rows, sorted.
+  std::vector<std::uint64_t> done(std::size_t rows, ExecResume resume) const;
+  // The jobs of the rows after the first ones, sorted.
+  std::vector<std::uint64_t> logged_after(std::size_t rows) const;
+  // The jobs that failed by its first rows, with their commands, by number.
+  std::vector<std::pair<std::uint64_t, std::string>> failed(std::size_t rows) const;
+
+  // ---- This run ----
+
+  // Holds the row until flush().
+  void add(const Row& row);
+  client::Expected<void> flush();
+
+  std::optional<ExecNote> note() const;
+  client::Expected<void> write_note(const ExecNote& note) const;
+  void remove_note() const;
+
+ private:
+  struct Entry {
+    std::uint64_t number;
+    bool has_failed;
+    std::string command;  // of one that has failed
+  };
+
+  client::Expected<void> read_rows();
+  client::Expected<void> read_row(std::string_view line, std::size_t line_number);
+  client::Expected<void> write_all(std::string_view text);
+  std::unexpected<client::ClientError> fault(const std::string& what) const;
+  std::string note_path() const { return path_ + ".batch"; }
+
+  std::string path_;
+  int fd_ = -1;
+  std::vector<Entry> rows_;
+  std::string unwritten_;
+};
+
+}  // namespace locksley::cli

@@ -1,0 +1,235 @@
+#!/usr/bin/python3
+"""locksley exec: any command for each argument, as xargs and GNU parallel run it; its words, outputs and exit statuses."""
+
+import json
+import pathlib
+import re
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from exec_daemon import EXEC_FAILED, ExecTest
+from locksley_daemon import DEADLINE_S, wait_for
+
+
+class Words(ExecTest):
+    def test_replacement_strings_and_where_arguments_come_from(self):
+        for words, stdin, expected in (
+            (("echo", "{}"), "a b\nc\n", ["echo 'a b'", "echo c"]),
+            (("echo",), "a\n\nb", ["echo a", "echo ''", "echo b"]),
+            (("echo", "{.}", "{/}", "{//}", "{/.}", "{#}"), "x/y.tar.gz\n", ["echo x/y.tar y.tar.gz x y.tar 1"]),
+            (("echo", "<{}>{#}"), "a\n", ["echo '<a>1'"]),
+            (("echo", "{1}", "{2}", "{3}", "{2.}"), "a\n", ["echo a '' '' ''"]),
+            (("echo", "{x}", "{", "}", "{ }"), "a\n", ["echo '{x}' '{' '}' '{ }' a"]),
+            (("echo", ":::", "a", "--joblog", "-j"), "", ["echo a", "echo --joblog", "echo -j"]),
+            (("echo", ":::", "a", "b", ":::", "1", "2"), "", ["echo a 1", "echo a 2", "echo b 1", "echo b 2"]),
+            (("echo", ":::", "a", "b", ":::+", "1", "2"), "", ["echo a 1", "echo b 2"]),
+            (("echo", ":::", "a", "b", ":::+", "1", ":::", "x", "y"), "", ["echo a 1 x", "echo a 1 y", "echo b 1 x", "echo b 1 y"]),
+            (("echo", "{2}-{1}", "{}", ":::", "a", ":::", "1"), "", ["echo 1-a a 1"]),
+            (("echo", "{}", ":::", "{}", "{#}", "$HOME"), "", ["echo '{}'", "echo '{#}'", "echo '$HOME'"]),
+        ):
+            with self.subTest(words=words):
+                out = self.exec("--dry-run", "--", *words, stdin=stdin.encode()).stdout.decode().splitlines()
+                self.assertEqual(out, expected)
+
+    def test_options_of_standard_input(self):
+        self.assertEqual(self.exec("-k", "-0", "--", "printf", "<%s>", stdin=b"a\nb\0-n\0").stdout, b"<a\nb><-n>")
+        self.assertEqual(self.exec("-k", "-r", "--", "echo", "x", "{}", stdin=b"a\n\n \nb\n").stdout, b"x a\nx b\n")
+        self.assertEqual(self.exec("-k", "-n", 2, "--", "echo", "{}", "-", "<{}>", "{2}", stdin=b"a\nb\nc\n").stdout, b"a b - <a b> b\nc - <c> \n")
+        self.assertEqual(self.exec("--", "echo", stdin=b"").stdout, b"")
+
+    def test_no_shell_is_involved(self):
+        words = ["; touch pwned", "$(touch pwned)", "`touch pwned`", "a b  c", "'", '"', "\\", "*", "-rf", "--", "-n", "&& false", "{}", "\u00e9", "\x01", ""]
+        out = self.exec("-k", "--", "printf", "<%s>\\n", "{}", ":::", *words).stdout.decode()
+        self.assertEqual(out, "".join(f"<{word}>\n" for word in words))
+        self.assertEqual(list(self.work.iterdir()), [])
+        done = self.exec("--", "echo {}", ":::", "a", code=1)
+        self.assertRegex(done.stderr.decode(), r"job 1 \(a\): the program cannot be started")
+        self.assertEqual(self.exec("--", "sh", "-c", 'echo "$1" | tr a b', "_", "{}", ":::", "a; exit 3").stdout, b"b; exit 3\n")
+
+    def test_arguments_of_any_size_and_bytes(self):
+        long = b"x" * 100_000
+        self.assertEqual(self.exec("--", "printf", "%s", stdin=long).stdout, long)
+        # More than the kernel takes for one argument; and more than the keeper takes for all.
+        for size, said in ((200_000, "Argument list too long"), (9 << 20, "too long")):
+            done = self.exec("--joblog", "log", "--", "printf", "%s", "{}", "x", stdin=b"y" * size, code=1)
+            self.assertIn(said, done.stderr.decode())
+            self.assertEqual(self.rows()[0][6:8], ["127", "0"])
+        self.assertEqual(self.exec("--", "printf", "%s", "{}", stdin=b"\xff\xfe\x80").stdout, b"\xff\xfe\x80")
+        done = self.exec("--", "echo", stdin=b"a\nb\0c\n", code=EXEC_FAILED)
+        self.assertIn("line 2 of the input has a NUL byte", done.stderr.decode())
+
+    def test_where_and_with_which_variables(self):
+        self.assertEqual(self.exec("--", "pwd", ":::", "-P").stdout.decode(), f"{self.work.resolve()}\n")
+        (self.work / "in").mkdir(mode=0o755)
+        self.assertEqual(self.exec("--workdir", "in", "--", "pwd", ":::", "-P").stdout.decode(), f"{self.work.resolve()}/in\n")
+        self.environment["SEEN"] = "by name"
+        out = self.exec("--env", "SEEN", "--env", "SET=a=b c", "--env", "NOT_THERE", "--", "sh", "-c", 'echo "$SEEN|$SET|${NOT_THERE-none}|${LOCKSLEY_URL-none}|$1"', "_", ":::", "x")
+        self.assertEqual(out.stdout, b"by name|a=b c|none|none|x\n")
+        (self.work / "hello").write_text("#!/bin/sh\necho hello $1\n")
+        (self.work / "hello").chmod(0o755)
+        self.assertEqual(self.exec("--env", f"PATH={self.work}:/bin:/usr/bin", "--", "hello", ":::", "you").stdout, b"hello you\n")
+        self.assertIn("cannot", self.exec("--workdir", "/no/such/folder", "--", "pwd", ":::", "-P", code=1).stderr.decode())
+
+    def test_words_that_are_refused(self):
+        for words, said in (
+            (("echo", "a"), "-- must stand before the command"),
+            (("--",), "a command must follow --"),
+            (("--", ":::", "a"), "a command must follow --"),
+            (("--", "echo", ":::+", "a"), "goes along with the list before it"),
+            (("--", "", ":::", "a"), "empty name"),
+            (("-0", "--", "echo", ":::", "a"), "-0, -n and -r are for standard input"),
+            (("--resume", "--", "echo", ":::", "a"), "need --joblog"),
+            (("--resume", "--retry-failed", "--joblog", "log", "--", "echo"), "only one of"),
+            (("--retry-failed", "--joblog", "log", "--", "echo"), "takes the commands from the joblog"),
+            (("-k", "--results", "out", "--", "echo"), "cannot be combined with --results"),
+            (("--halt", "now,fail=0", "--", "echo"), "--halt: expected never"),
+            (("--halt", "later,fail=1", "--", "echo"), "--halt: expected never"),
+            (("--halt", "soon,fail=101%", "--", "echo"), "--halt: expected never"),
+            (("--env", "=x", "--", "echo"), "--env needs NAME"),
+            (("--keep", "none", "--", "echo"), "--keep"),
+            (("--no-such-option", "--", "echo"), "no-such-option"),
+        ):
+            with self.subTest(words=words):
+                self.assertIn(said, self.exec(*words, code=EXEC_FAILED).stderr.decode())
+        done = self.exec("--", "{}", stdin=b"\n", code=EXEC_FAILED)
+        self.assertIn("job 1: its program has an empty name", done.stderr.decode())
+
+
+class Outputs(ExecTest):
+    def test_outputs_are_not_mixed(self):
+        script = "for i in 1 2 3 4 5 6 7 8 9; do echo $1 $i; done"
+        out = self.exec("--", "sh", "-c", script, "_", stdin="".join(f"{i}\n" for i in range(100)).encode()).stdout.decode().split("\n")
+        self.assertEqual(out.pop(), "")
+        blocks = [out[i : i + 9] for i in range(0, 900, 9)]
+        self.assertEqual({tuple(block) for block in blocks}, {tuple(f"{job} {i}" for i in range(1, 10)) for job in range(100)})
+
+    def test_in_the_order_of_the_input(self):
+        out = self.exec("-k", "--", "sh", "-c", "sleep 0.$1; echo $1", "_", ":::", 3, 0, 2, 1).stdout
+        self.assertEqual(out, b"3\n0\n2\n1\n")
+
+    def test_a_failed_job_keeps_its_output(self):
+        done = self.exec("--", "sh", "-c", "echo out; echo err >&2; exit $1", "_", ":::", 3, code=1)
+        self.assertEqual(done.stdout, b"out\n")
+        self.assertEqual(done.stderr.decode().splitlines()[0], "err")
+        batch = re.search(r"batch (\S+)", done.stderr.decode())[1]
+        self.assertEqual(self.command("RESULTS", batch), ["0", [[0, "error", "exit status 3: err\0out\n"]]])
+        # What a program says has no meaning for what is known of it.
+        done = self.exec("--joblog", "log", "--", "sh", "-c", r'printf "exit status 0\0x"; printf "a\0b" >&2; exit 4', "_", ":::", 1, code=1)
+        self.assertEqual(done.stdout, b"exit status 0\0x")
+        self.assertTrue(done.stderr.startswith(b"a\0b"))
+        self.assertEqual(self.rows()[0][6], "4")
+
+    def test_no_newline_is_added(self):
+        self.assertEqual(self.exec("-k", "--", "printf", "%s", ":::", "a", "b").stdout, b"ab")
+
+    def test_tags(self):
+        done = self.exec("-k", "--tag", "--", "sh", "-c", "echo $1; printf $2; echo e >&2", "_", "{1}", "{2}", ":::", "a", ":::", "1", "2")
+        self.assertEqual(done.stdout, b"a 1\ta\na 1\t1a 2\ta\na 2\t2")
+        self.assertEqual(done.stderr, b"a 1\te\na 2\te\n")
+
+    def test_json(self):
+        done = self.run_cli("--json", "exec", "-k", "--", "sh", "-c", r'printf "$1"; exit $2', "_", "{1}", "{2}", ":::", "a", r"\377", ":::", 0, 2, cwd=self.work, code=2)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(row["seq"], row["input"], row["status"], row["exit_status"], row["signal"]) for row in rows],
+                         [(1, "a 0", "ok", 0, 0), (2, "a 2", "error", 2, 0), (3, r"\377 0", "ok", 0, 0), (4, r"\377 2", "error", 2, 0)])
+        self.assertEqual([rows[0]["output"], rows[1]["output"], rows[2]["output_base64"]], ["a", "a", "/w=="])
+
+    def test_results_in_a_folder(self):
+        self.exec("--results", "out", "--", "sh", "-c", "echo $1-$2; echo e >&2; exit $2", "_", "{1}", "{2}", ":::", "a", "x/y+z", "..", ":::", 0, 1, code=3)
+        found = {str(path.relative_to(self.work / "out")): path.read_text() for path in (self.work / "out").rglob("*") if path.is_file()}
+        expected = {}
+        for number, (name, code, folder) in enumerate((n, c, f) for n, f in (("a", "a"), ("x/y+z", "x+zy++z"), ("..", "+d+d")) for c in (0, 1)):
+            for file, text in (("stdout", f"{name}-{code}\n"), ("stderr", "e\n"), ("seq", str(number + 1))):
+                expected[f"1/{folder}/2/{code}/{file}"] = text
+        self.assertEqual(found, expected)
+
+    def test_results_by_a_path(self):
+        done = self.exec("--results", "out/{/.}.{#}", "--", "echo", ":::", "x/a.txt", "b")
+        self.assertEqual(done.stdout, b"")
+        self.assertEqual({path.name: path.read_text() for path in (self.work / "out").iterdir()},
+                         {"a.1": "x/a.txt\n", "a.1.err": "", "a.1.seq": "1", "b.2": "b\n", "b.2.err": "", "b.2.seq": "2"})
+        done = self.exec("--results", "out/{}", "--", "echo", ":::", "../up", code=EXEC_FAILED)
+        self.assertIn("would leave out/", done.stderr.decode())
+        self.assertFalse((self.work / "up").exists())
+
+    def test_progress(self):
+        done = self.exec("--progress", "--", "true", ":::", *range(7))
+        self.assertIn(b"7/7", done.stderr)
+        self.assertEqual(self.exec("--", "true", ":::", *range(7)).stderr, b"")
+
+    def test_ten_thousand_tiny_jobs(self):
+        numbers = range(10_000)
+        done = self.exec("--joblog", "log", "--", "echo", stdin="".join(f"{i}\n" for i in numbers).encode(), timeout=300)
+        self.assertEqual(sorted(map(int, done.stdout.split())), list(numbers))
+        self.assertEqual(sorted(int(row[0]) for row in self.rows()), [i + 1 for i in numbers])
+        self.assertEqual(self.command.listed(), [], "all were ok, so nothing is kept")
+
+    def test_a_closed_pipe_cancels(self):
+        process = self.popen("exec", "--", "sh", "-c", "echo $1; sleep 0.1", "_", ":::", *range(2000), cwd=self.work)
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual(self.end_of(process, "exec without a reader"), 141)
+        wait_for("the jobs to end", lambda: [batch["state"] for batch in self.command.listed()] == ["cancelled"])
+
+
+class Ends(ExecTest):
+    def test_the_exit_status_is_the_number_of_failed_jobs(self):
+        for count, code in ((0, 0), (1, 1), (7, 7), (100, 100), (101, 101), (300, 101)):
+            done = self.exec("--", "sh", "-c", "[ $1 -lt 0 ]" if count else "true", "_", ":::", *range(max(count, 1)), code=code)
+            self.assertEqual(b"jobs failed" in done.stderr, count != 0)
+
+    def test_what_is_not_about_jobs_is_255(self):
+        self.environment["LOCKSLEY_URL"] = "redis://127.0.0.1:1"
+        self.assertIn(b"127.0.0.1:1", self.exec("--", "echo", ":::", "a", code=EXEC_FAILED).stderr)
+        self.environment["LOCKSLEY_URL"] = "http://x"
+        self.exec("--", "echo", ":::", "a", code=EXEC_FAILED)
+
+    def test_signals_and_time_limits(self):
+        done = self.exec("-k", "--joblog", "log", "--timeout", "300ms", "--", "sh", "-c", "eval \"$1\"", "_", ":::", "echo e >&2; kill -9 $$", "sleep 60", "exit 9", "true", code=3)
+        errors = done.stderr.decode().splitlines()
+        self.assertEqual(errors[:3], ["e", "locksley: job 1 (echo e >&2; kill -9 $$): killed by signal 9 (Killed)", "locksley: job 2 (sleep 60): timed out after 300ms"])
+        rows = {int(row[0]): (row[6], row[7]) for row in self.rows()}
+        self.assertEqual(rows, {1: ("0", "9"), 2: ("-1", "15"), 3: ("9", "0"), 4: ("0", "0")})
+
+    def test_retries(self):
+        script = "echo x >> tries; [ $(wc -l < tries) -ge 3 ]"
+        self.exec("--retries", 2, "--", "sh", "-c", script, "_", ":::", 1)
+        self.assertEqual((self.work / "tries").read_text(), "x\n" * 3)
+
+    def test_jobs_at_once(self):
+        script = "echo + >> log; sleep 0.05; echo - >> log"
+        self.exec("-j", 1, "--", "sh", "-c", script, "_", ":::", *range(6))
+        self.assertEqual((self.work / "log").read_text(), "+\n-\n" * 6)
+        done = self.exec("-j", 50, "--", "true", ":::", 1)
+        self.assertIn("at most 2 commands run at once, the slots of lane processes", done.stderr.decode())
+
+    def test_halt_now(self):
+        # The job that fails does so when the other one runs.
+        script = "echo $1 >> ran; [ $1 = 2 ] || exec sleep $1; until grep -q 100 ran; do sleep 0.01; done; exit 7"
+        began = time.monotonic()
+        done = self.exec("-j", 2, "--halt", "now,fail=1", "--", "sh", "-c", script, "_", ":::", 100, 2, 101, 102, code=7)
+        self.assertLess(time.monotonic() - began, DEADLINE_S)
+        self.assertIn("--halt: the batch is cancelled", done.stderr.decode())
+        ran = set((self.work / "ran").read_text().split())
+        self.assertLessEqual({"100", "2"}, ran)
+        self.assertNotIn("102", ran)  # 101 may have begun before the failure was heard of
+
+    def test_halt_soon(self):
+        for halt, code in (("soon,fail=1", 7), ("soon,fail=10%", 7), ("soon,success=1", 0), ("soon,done=1", 0)):
+            with self.subTest(halt=halt):
+                fails = "fail" in halt
+                script = "echo $1 >> ran; sleep 0.2; echo $1 >> done; exit " + ("7" if fails else "0")
+                self.exec("-j", 1, "--halt", halt, "--", "sh", "-c", script, "_", ":::", *range(20), code=code)
+                ran, done = ((self.work / name).read_text().split() for name in ("ran", "done"))
+                self.assertEqual(ran, done, "what ran came to its end")
+                self.assertLess(len(ran), 12)
+                self.assertGreaterEqual(len(ran), 3 if "%" in halt else 1)
+                for name in ("ran", "done"):
+                    (self.work / name).unlink()
+        self.exec("--halt", "never", "--", "false", ":::", 1, 2, code=2)
+
+
+if __name__ == "__main__":
+    unittest.main()

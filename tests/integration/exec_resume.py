@@ -1,0 +1,240 @@
+#!/usr/bin/python3
+"""locksley exec that is interrupted: by Ctrl-C, kill -9 of either side, a restart of the daemon. Its joblog, and what --resume makes of it."""
+
+import os
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cli_program import INTERRUPTED
+from exec_daemon import EXEC, EXEC_FAILED, ExecTest
+from locksley_daemon import merged, wait_for
+from resp import CommandError
+from scratch import scratch
+
+# Notes that a job ran, in one write.
+NOTE = "echo $1 >> ran; echo $1"
+
+
+class ResumeTest(ExecTest):
+    def ran(self):
+        path = self.work / "ran"
+        return sorted(map(int, path.read_text().split())) if path.exists() else []
+
+    def numbers(self):
+        return sorted(int(row[0]) for row in self.rows())
+
+    def begin(self, *words, stdin=None):
+        process = self.popen("exec", "--joblog", "log", *words, cwd=self.work)
+        if stdin is not None:
+            process.stdin.write(stdin)
+            process.stdin.flush()
+        return process
+
+    def kill(self, process):
+        process.kill()
+        process.wait()
+
+
+class Joblogs(ResumeTest):
+    def test_only_the_rest_runs(self):
+        self.exec("--joblog", "log", "--", "sh", "-c", NOTE, "_", ":::", 1, 2, 3)
+        done = self.exec("--joblog", "log", "--resume", "--", "sh", "-c", NOTE, "_", ":::", 1, 2, 3, 4, 5)
+        self.assertEqual(sorted(done.stdout.split()), [b"4", b"5"])
+        self.assertEqual((self.ran(), self.numbers()), ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]))
+        self.assertEqual(self.exec("--joblog", "log", "--resume", "--", "sh", "-c", NOTE, "_", ":::", 1, 2, 3, 4, 5).stdout, b"")
+        # Without --resume everything runs, and the joblog begins anew.
+        self.exec("--joblog", "log", "--", "sh", "-c", NOTE, "_", ":::", 9)
+        self.assertEqual((self.ran(), self.numbers()), ([1, 2, 3, 4, 5, 9], [1]))
+
+    def test_failed_jobs_run_again(self):
+        script = "echo $1 >> ran; [ -e fixed ] || [ $1 != 2 ]"
+        self.exec("--joblog", "log", "--", "sh", "-c", script, "_", ":::", 1, 2, code=1)
+        self.exec("--joblog", "log", "--resume", "--", "sh", "-c", script, "_", ":::", 1, 2, 3)
+        self.assertEqual(self.ran(), [1, 2, 3])
+        (self.work / "fixed").write_text("")
+        self.exec("--joblog", "log", "--resume-failed", "--", "sh", "-c", script, "_", ":::", 1, 2, 3)
+        self.assertEqual((self.ran(), self.numbers()), ([1, 2, 2, 3], [1, 2, 2, 3]))
+        self.exec("--joblog", "log", "--resume-failed", "--", "sh", "-c", script, "_", ":::", 1, 2, 3)
+        self.assertEqual(self.ran(), [1, 2, 2, 3], "the last row of a job counts")
+
+    def test_retry_failed_takes_the_commands_of_the_joblog(self):
+        odd = ["a b", "it's", "tab\tnew\nline", "\\", '"$HOME"', "", "*", "\x7f", "\u00e9"]
+        self.exec("--joblog", "log", "--", "sh", "-c", 'printf "<%s>" "$1" >> said; [ -e fixed ]', "_", "{}", ":::", *odd, code=len(odd))
+        first = (self.work / "said").read_text()
+        (self.work / "said").unlink()
+        (self.work / "fixed").write_text("")
+        self.exec("-j", 1, "--joblog", "log", "--retry-failed")
+        self.assertEqual((self.work / "said").read_text(), "".join(f"<{word}>" for word in odd))
+        self.assertEqual(sorted(first), sorted((self.work / "said").read_text()))
+        self.exec("--joblog", "log", "--retry-failed")
+        self.assertEqual(len(self.rows()), 2 * len(odd), "nothing failed any more")
+
+    def test_a_joblog_of_gnu_parallel(self):
+        head = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
+        row = "{}\t:\t1385568113.432\t     0.003\t0\t2\t{}\t0\t{}\n"
+        (self.work / "log").write_text(head + row.format(2, 1, "echo b\\ c") + row.format(1, 0, "echo a"))
+        (self.work / "log").chmod(0o666)
+        self.assertEqual(self.exec("--joblog", "log", "--resume", "--", "echo", ":::", "a", "b", "c").stdout, b"c\n")
+        self.assertEqual(self.exec("--joblog", "log", "--retry-failed").stdout, b"b c\n")
+        for command in ("echo $HOME", "echo a | wc", "echo `x`", "echo a; echo b", "echo \"$x\"", "echo 'open", "echo *"):
+            (self.work / "log").write_text(head + row.format(1, 1, command))
+            done = self.exec("--joblog", "log", "--retry-failed", code=EXEC_FAILED)
+            self.assertIn("the joblog's command of job 1: only a shell could carry it out", done.stderr.decode(), command)
+
+    def test_what_is_no_joblog_is_left_alone(self):
+        head = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
+        for text, said in (("precious\n", "line 1 is not the first line of a joblog"), (head + "1\t:\n", "line 2 has less than nine columns"),
+                           (head + "x\t:\t0\t0\t0\t0\t0\t0\techo\n", "line 2 is no row"), (head + "0\t:\t0\t0\t0\t0\t0\t0\techo\n", "line 2 is no row")):
+            (self.work / "log").write_text(text)
+            self.assertIn(said, self.exec("--joblog", "log", "--resume", "--", "echo", ":::", "a", code=EXEC_FAILED).stderr.decode())
+            self.assertEqual((self.work / "log").read_text(), text)
+        self.assertIn("No such file", self.exec("--joblog", "none", "--retry-failed", code=EXEC_FAILED).stderr.decode())
+        # A line that kill -9 has cut off is removed, and its job runs.
+        (self.work / "log").write_text(head + "1\t:\t0\t0\t0\t0\t0\t0\techo a\n2\t:\t0\t0\t0")
+        self.assertEqual(self.exec("--joblog", "log", "--resume", "--", "echo", ":::", "a", "b").stdout, b"b\n")
+        self.assertEqual(self.numbers(), [1, 2])
+
+    def test_one_program_at_a_time(self):
+        process = self.begin("--", "sh", "-c", "echo $1; sleep 60", "_", ":::", 1)
+        wait_for("the joblog", lambda: (self.work / "log.batch").exists())
+        done = self.exec("--joblog", "log", "--resume", "--", "echo", ":::", 1, code=EXEC_FAILED)
+        self.assertIn("another locksley exec writes this joblog", done.stderr.decode())
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end_of(process, "exec"), INTERRUPTED)
+
+
+class Interrupted(ResumeTest):
+    def test_ctrl_c_cancels_and_the_rest_can_run_later(self):
+        words = ("--", "sh", "-c", "[ -e free ] || trap 'exit 1' TERM; echo $1 >> ran; [ -e free ] || [ $1 -lt 20 ] || sleep 60 & wait", "_", ":::", *range(40))
+        process = self.begin(*words)
+        wait_for("the end of the jobs that are short", lambda: [batch["ok"] for batch in self.command.listed()] == [20])
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end_of(process, "exec after Ctrl-C"), INTERRUPTED)
+        self.assertIn(b"interrupted; the batch is cancelled", process.stderr.read())
+        self.assertEqual(self.numbers(), list(range(1, 21)))
+        self.assertFalse((self.work / "log.batch").exists())
+        (batch,) = self.command.listed()
+        self.assertEqual((batch["state"], batch["running"]), ("cancelled", 0))
+        (self.work / "free").write_text("")
+        self.exec("--joblog", "log", "--resume", *words)
+        self.assertEqual(self.numbers(), list(range(1, 41)))
+        self.assertEqual(self.ran()[:20], list(range(20)))
+
+    def test_a_second_signal_does_not_wait(self):
+        process = self.begin("--", "sh", "-c", "trap '' TERM; echo $1 >> ran; sleep 60", "_", ":::", 1)
+        wait_for("the job", lambda: self.ran() != [])
+        for _ in range(2):
+            process.send_signal(signal.SIGTERM)
+            wait_for("the signal to be taken", lambda: process.poll() is not None or b"interrupted" in os.read(process.stderr.fileno(), 4096))
+        self.assertEqual(self.end_of(process, "exec after two signals"), 128 + signal.SIGTERM)
+        wait_for("the job to be killed", lambda: [batch["state"] for batch in self.command.listed()] == ["cancelled"])
+
+    def test_kill_9_of_the_client_and_resume(self):
+        """The batch goes on; the next run takes its results, and none is run or logged twice."""
+        words = ("-k", "--", "sh", "-c", NOTE + "; sleep 0.01", "_", ":::", *range(300))
+        process = self.begin(*words)
+        wait_for("some results", lambda: (self.work / "log").exists() and len(self.rows()) >= 20)
+        self.kill(process)
+        before = len(self.rows())
+        self.assertLess(before, 300)
+        done = self.exec("--joblog", "log", "--resume", *words)
+        self.assertIn(b"going on with batch", done.stderr)
+        self.assertEqual((self.ran(), self.numbers()), (list(range(300)), list(range(1, 301))))
+        self.assertEqual(len(done.stdout.split()), 300 - before)
+        self.assertFalse((self.work / "log.batch").exists())
+        self.assertEqual(self.command.listed(), [], "its batch is forgotten like that of any run")
+
+    def test_kill_9_while_the_input_still_comes(self):
+        words = ("--", "sh", "-c", NOTE, "_")
+        lines = [f"{i}\n".encode() for i in range(400)]
+        process = self.begin(*words, stdin=b"".join(lines[:150]))
+        wait_for("the first jobs", lambda: len(self.ran()) == 150)
+        self.kill(process)
+        self.exec("--joblog", "log", "--resume", *words, stdin=b"".join(lines))
+        self.assertEqual((self.ran(), self.numbers()), (list(range(400)), list(range(1, 401))))
+
+    def test_kill_9_of_a_run_that_resumed(self):
+        """The jobs of its batch are not those of the input by their places, and are found all the same."""
+        self.exec("--joblog", "log", "--", "sh", "-c", NOTE, "_", ":::", *range(0, 10))
+        words = ("--", "sh", "-c", NOTE + "; sleep 0.02", "_", ":::", *range(100))
+        process = self.begin("--resume", *words)
+        wait_for("some results", lambda: len(self.rows()) >= 20)
+        self.kill(process)
+        self.exec("--joblog", "log", "--resume", *words)
+        self.assertEqual((self.ran(), self.numbers()), (list(range(100)), list(range(1, 101))))
+        for row in self.rows():
+            self.assertTrue(row[8].endswith(f" {int(row[0]) - 1}"), row)
+
+    def test_a_batch_that_is_gone_is_not_waited_for(self):
+        words = ("--", "sh", "-c", NOTE, "_", ":::", 1, 2, 3)
+        self.exec("--joblog", "log", *words)
+        lines = (self.work / "log").read_text().splitlines(keepends=True)
+        (self.work / "log").write_text("".join(lines[:2]))
+        (self.work / "log.batch").write_text("no-such-batch 0 all\n")
+        self.exec("--joblog", "log", "--resume", *words)
+        self.assertEqual((self.numbers(), len(self.ran())), ([1, 2, 3], 5))
+
+
+class Restarts(ResumeTest):
+    def setUp(self):
+        folder = scratch(self)
+        folder.chmod(0o777)
+        self.settings = merged(EXEC, {"store": {"path": str(folder / "store")}})
+        super().setUp()
+
+    def again(self, changes):
+        """Another daemon in the place of the one before, which has ended."""
+        self.daemon = self.start(merged(self.settings, {"listen": {"port": self.daemon.port}, **changes}))
+        self.command = self.connect(self.daemon)
+
+    def kill_daemon(self):
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self.daemon.process.returncode = 0  # close() need not wonder
+
+    def test_kill_9_of_the_daemon_in_the_middle(self):
+        process = self.begin("-k", "--", "sh", "-c", NOTE + "; sleep 0.01", "_", ":::", *range(300))
+        wait_for("some results", lambda: (self.work / "log").exists() and len(self.rows()) >= 20)
+        self.kill_daemon()
+        self.again({})
+        out, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, errors), (0, b""))
+        self.assertEqual(list(map(int, out.split())), list(range(300)))
+        self.assertEqual(self.numbers(), list(range(1, 301)))
+        self.assertEqual(sorted(set(self.ran())), list(range(300)))
+        # Only jobs that ran at the kill, or whose results were not on the disk, ran twice.
+        self.assertLess(len(self.ran()), 400)
+
+    def test_batches_wait_while_exec_is_off(self):
+        batch = self.command("SUBMIT", "exec", "ID", "kept", "SLOTS", "1", "RANGE", "0", "6", f"{self.work}\0A=b\0\0sh\0-c\0echo $1 >> ran; echo $A$1; sleep 0.1\0_\0{{}}")
+        self.assertEqual(batch, "kept")
+        wait_for("a job", lambda: self.ran() != [])
+        self.kill_daemon()
+        self.again({"exec": False})
+        said = dict(zip(*[iter(self.command("EXPLAIN", "kept"))] * 2))
+        self.assertEqual(said["reason"], "handler-missing")
+        with self.assertRaisesRegex(CommandError, "NOHANDLER no handler is named 'exec'"):
+            self.command("SUBMIT", "exec", "JOBS", "/\0\0true")
+        self.assertIn(b"needs exec: true", self.exec("--", "true", ":::", 1, code=EXEC_FAILED).stderr)
+        self.kill_daemon()
+        self.again({})
+        self.assertEqual(dict(zip(*[iter(self.command("WAIT", "kept"))] * 2))["state"], "done")
+        self.assertEqual(sorted(row[2] for row in self.command("RESULTS", "kept")[1]), [f"b{i}\n" for i in range(6)])
+
+    def test_a_client_that_was_killed_finds_its_batch_after_a_restart(self):
+        words = ("--", "sh", "-c", NOTE + "; sleep 0.01", "_", ":::", *range(200))
+        process = self.begin(*words)
+        wait_for("some results", lambda: (self.work / "log").exists() and len(self.rows()) >= 20)
+        self.kill(process)
+        self.kill_daemon()
+        self.again({})
+        self.exec("--joblog", "log", "--resume", *words)
+        self.assertEqual(self.numbers(), list(range(1, 201)))
+        self.assertEqual(sorted(set(self.ran())), list(range(200)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,202 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/cli/exec/command_template.h"
+#include "daemon/cli/exec/exec_end.h"
+#include "daemon/cli/exec/exec_files.h"
+#include "daemon/cli/exec/exec_input.h"
+#include "daemon/cli/exec/exec_job.h"
+#include "daemon/cli/exec/halt.h"
+#include "daemon/cli/exec/shell_words.h"
+#include "tests/support/seed.h"
+
+// `locksley exec`: words, replacement strings, and what is made of results.
+
+namespace locksley::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words replaced(const Words& command, const Words& arguments, std::uint64_t number = 1) {
+  return CommandTemplate(command).words(arguments, number);
+}
+
+TEST(CommandTemplateTest, ReplacementStringsAreThoseOfGnuParallel) {
+  const std::string name = "a/b.c/d.tar.gz";
+  const std::pair<std::string, std::string> cases[] = {
+      {"{}", name},      {"{.}", "a/b.c/d.tar"},   {"{/}", "d.tar.gz"},
+      {"{//}", "a/b.c"}, {"{/.}", "d.tar"},        {"{#}", "7"},
+      {"{1}", name},     {"{1/.}x{#}", "d.tarx7"}, {"<{}|{/}>", "<" + name + "|d.tar.gz>"},
+      {"{2}{}", name},   {"{1//}", "a/b.c"},
+  };
+  for (const auto& [text, expected] : cases) EXPECT_EQ(replaced({text}, {name}, 7), Words{expected}) << text;
+  EXPECT_EQ(replaced({"{//}", "{.}"}, {"/x"}), (Words{"/", "/x"}));
+  EXPECT_EQ(replaced({"{//}", "{.}", "{/}"}, {"x"}), (Words{".", "x", "x"}));
+  EXPECT_EQ(replaced({"{.}"}, {"a.b/c"}), Words{"a.b/c"});
+}
+
+TEST(CommandTemplateTest, WhatOnlyLooksLikeAReplacementStringIsText) {
+  for (const std::string text :
+       {"{", "}", "{ }", "{x}", "{0}", "{-1}", "{..}", "{///}", "{1#}", "{99999999999999999999}", "{{"})
+    EXPECT_EQ(replaced({text}, {"a"}), (Words{text, "a"})) << text;
+  EXPECT_EQ(replaced({"{{}}"}, {"a"}), Words{"{a}"});
+}
+
+TEST(CommandTemplateTest, ArgumentsAreNeverLookedAt) {
+  for (const std::string argument : {"{}", "{#}", "$(x)", "'", "", " ", "-rf"})
+    EXPECT_EQ(replaced({"p", "{}", "-{}-"}, {argument}), (Words{"p", argument, "-" + argument + "-"}));
+}
+
+TEST(CommandTemplateTest, AWordOfItsOwnIsOneWordForEachArgument) {
+  EXPECT_EQ(replaced({"p"}, {"a", "b"}), (Words{"p", "a", "b"}));
+  EXPECT_EQ(replaced({"p", "{/}", "x"}, {"q/a", "b"}), (Words{"p", "a", "b", "x"}));
+  EXPECT_EQ(replaced({"p", "<{}>"}, {"a", "b"}), (Words{"p", "<a b>"}));
+  EXPECT_EQ(replaced({"{2}", "{1}", "{3}"}, {"a", "b"}), (Words{"b", "a", ""}));
+  EXPECT_EQ(replaced({"", "{}"}, {"a"}), (Words{"", "a"}));
+}
+
+std::vector<Words> all_of(const Words& words) {
+  const auto parsed = ExecWords::parse(words);
+  EXPECT_TRUE(parsed.has_value());
+  ExecInput input(parsed->lists, {}, -1, -1);
+  std::vector<Words> jobs;
+  ExecJob job;
+  while (input.next(job, std::chrono::milliseconds(0)).value() == ExecInput::Outcome::kRecord) {
+    jobs.push_back(job.arguments);
+    EXPECT_EQ(job.number, jobs.size());
+  }
+  EXPECT_EQ(input.next(job, std::chrono::milliseconds(0)).value(), ExecInput::Outcome::kEnd)
+      << "it stays at its end";
+  return jobs;
+}
+
+TEST(ExecInputTest, ListsAreCombinedTheLastTheFastest) {
+  EXPECT_EQ(all_of({"p", ":::", "a", "b"}), (std::vector<Words>{{"a"}, {"b"}}));
+  EXPECT_EQ(all_of({"p", ":::", "a", "b", ":::", "1", "2"}),
+            (std::vector<Words>{{"a", "1"}, {"a", "2"}, {"b", "1"}, {"b", "2"}}));
+  EXPECT_EQ(all_of({"p", ":::", "a", "b", "c", ":::+", "1", "2"}),
+            (std::vector<Words>{{"a", "1"}, {"b", "2"}, {"c", "1"}}));
+  EXPECT_EQ(all_of({"p", ":::", "a", ":::", "1", "2", ":::+", "x", "y"}),
+            (std::vector<Words>{{"a", "1", "x"}, {"a", "2", "y"}}));
+  EXPECT_EQ(all_of({"p", ":::", "a", ":::"}), std::vector<Words>{});
+  EXPECT_EQ(all_of({"p", ":::"}), std::vector<Words>{});
+}
+
+TEST(ExecInputTest, WordsThatMakeNoSenseAreRefused) {
+  EXPECT_FALSE(ExecWords::parse(Words{"p", ":::+", "a"}));
+  EXPECT_FALSE(ExecWords::parse(Words{"", "a"}));
+  const auto odd = ExecWords::parse(Words{"p", "::", "-x", ":::", "--", "::::"});
+  ASSERT_TRUE(odd);
+  EXPECT_EQ(odd->command, (Words{"p", "::", "-x"}));
+  EXPECT_EQ(odd->lists.at(0).arguments, (Words{"--", "::::"}));
+}
+
+TEST(ExecJobTest, IsTheSameAfterItsText) {
+  for (const Words& arguments : {Words{}, Words{""}, Words{"", ""}, Words{"a", "", "b c"}}) {
+    const ExecJob job = ExecJob::of(ExecJob{.number = 12, .arguments = arguments}.text());
+    EXPECT_EQ(job.number, 12U);
+    EXPECT_EQ(job.arguments, arguments);
+  }
+}
+
+TEST(ShellWordsTest, EveryCommandIsReadAsItWasWritten) {
+  std::mt19937_64 random = testing::stress_random(0);
+  for (int round = 0; round < 2'000; ++round) {
+    Words words(1 + random() % 4);
+    for (std::string& word : words) {
+      for (std::uint64_t length = random() % 6; length > 0; --length)
+        word += static_cast<char>(1 + random() % 255);
+    }
+    const std::string line = quoted_command(words);
+    EXPECT_EQ(line.find_first_of("\n\t"), std::string::npos) << "one line, one column";
+    const auto read = split_command(line);
+    ASSERT_TRUE(read) << line;
+    EXPECT_EQ(*read, words) << line;
+  }
+}
+
+TEST(ShellWordsTest, PlainWordsStayPlainAndOthersAreQuoted) {
+  EXPECT_EQ(quoted_command(Words{"gzip", "-k", "a/b.txt"}), "gzip -k a/b.txt");
+  EXPECT_EQ(quoted_command(Words{"", "a b", "it's", "$x"}), "'' 'a b' 'it'\\''s' '$x'");
+  EXPECT_EQ(quoted_command(Words{"a\nb'"}), "$'a\\x0ab\\''");
+  EXPECT_EQ(split_command("a\\ b \"c\\\"d\" e''f").value(), (Words{"a b", "c\"d", "ef"}));
+}
+
+TEST(ShellWordsTest, WhatNeedsAShellIsRefused) {
+  for (const char* const line :
+       {"a | b", "a; b",   "a &",    "$x",  "\"$x\"", "`x`",     "\"`x`\"", "a > b", "*",   "?",    "~",
+        "'open", "\"open", "$'open", "a\\", "$'\\q'", "$'\\x1'", "#x",      "!x",    "(x)", "{a,b}"})
+    EXPECT_FALSE(split_command(line)) << line;
+}
+
+TEST(HaltTest, CountsWhatItIsAskedToCount) {
+  auto halt = Halt::parse("now,fail=2").value();
+  EXPECT_EQ(halt.when(), Halt::When::kNow);
+  EXPECT_EQ(halt.most_failed(), 2U);
+  for (const bool is_ok : {true, false, true}) halt.count(is_ok);
+  EXPECT_FALSE(halt.is_reached({}));
+  halt.count(false);
+  EXPECT_TRUE(halt.is_reached({}));
+  auto share = Halt::parse("soon,success=50%").value();
+  EXPECT_EQ(share.most_failed(), std::nullopt);
+  for (int i = 0; i < 2; ++i) share.count(true);
+  EXPECT_FALSE(share.is_reached(4)) << "not before three";
+  share.count(true);
+  EXPECT_TRUE(share.is_reached(6));
+  EXPECT_FALSE(share.is_reached(7));
+  EXPECT_FALSE(share.is_reached({})) << "of an unknown number";
+  auto never = Halt::parse("never").value();
+  never.count(false);
+  EXPECT_FALSE(never.is_reached(1));
+  for (const char* const text :
+       {"", "now", "now,", "now,fail", "now,fail=", "now,fail=0", "now,fail=-1", "now,fail=x", "now,fail=1x",
+        "now,fail=101%", "now,fail=1%%", "now=fail,1", "soon,bad=1", "2"})
+    EXPECT_FALSE(Halt::parse(text)) << text;
+}
+
+TEST(ExecEndTest, ReadsHowAJobEnded) {
+  const auto end = [](std::string_view status, std::string_view text) {
+    return ExecEnd::of({0, status, text});
+  };
+  using namespace std::string_view_literals;
+  EXPECT_EQ(end("ok", "exit status 3").exit_value, 0);
+  EXPECT_EQ(end("ok", "a\0b"sv).output, "a\0b"sv);
+  const ExecEnd failed = end("error", "exit status 3: said\0out\0put"sv);
+  EXPECT_EQ(failed.exit_value, 3);
+  EXPECT_EQ(failed.output, "out\0put"sv);
+  EXPECT_EQ(failed.message("said"), "");
+  EXPECT_EQ(failed.shell_status(), 3);
+  const ExecEnd killed = end("crashed", "killed by signal 9 (Killed): said");
+  EXPECT_EQ(killed.signal, 9);
+  EXPECT_EQ(killed.message("first\nsaid\n"), "killed by signal 9 (Killed)");
+  EXPECT_EQ(killed.message(""), "killed by signal 9 (Killed): said");
+  EXPECT_EQ(killed.shell_status(), 137);
+  EXPECT_EQ(end("timeout", "timed out after 1s").exit_value, -1);
+  EXPECT_EQ(end("error", "the program cannot be started: No such file or directory").exit_value, 127);
+  EXPECT_TRUE(end("cancelled", "cancelled").is_cancelled());
+}
+
+TEST(ExecFilesTest, NoArgumentLeavesTheFolder) {
+  const std::pair<std::string, std::string> cases[] = {{"a", "a"},
+                                                       {"a/b", "a+zb"},
+                                                       {"+", "++"},
+                                                       {".", "+d"},
+                                                       {"..", "+d+d"},
+                                                       {"...", "..."},
+                                                       {"\\", "+b"},
+                                                       {"\t", "+t"},
+                                                       {"", "5"},
+                                                       {std::string(300, 'x'), "5"},
+                                                       {"../../x", "..+z..+zx"}};
+  for (const auto& [argument, folder] : cases) EXPECT_EQ(ExecFiles::folder_of(argument, 5), folder);
+}
+
+}  // namespace
+}  // namespace locksley::cli

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """README.md: every command in it is carried out, each block in a folder that looks like a clone in which `deploy/demo` has built, with what the text
-around it gives: configurations, a worker, a plugin, pictures. The two commands at its beginning are deploy.demo and what runs all tests."""
+around it gives: configurations, workers, programs, a plugin, pictures. The two commands at its beginning are deploy.demo and what runs all tests."""
 
 import contextlib
 import hashlib
@@ -11,11 +11,13 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from client_packages import install_node
 from locksley_daemon import DEADLINE_S, end_with_parent, program, wait_for
 from scratch import scratch
 
@@ -45,6 +47,13 @@ def example(kind, name):
 
 class Readme(unittest.TestCase):
     carried_out = set()  # by all tests
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.installed = pathlib.Path(folder.name)
+        install_node(cls.installed)  # not later: it takes seconds, and another program may take a port that was found free
 
     def setUp(self):
         self.clone = scratch(self, "locksley-readme-")
@@ -123,6 +132,20 @@ class Readme(unittest.TestCase):
         self.assertEqual(lines.split()[0], str(TEXT.count("\n")))
         self.assertEqual(shouted, "HELLO\n")
 
+    def test_programs_in_python_and_node(self):
+        (self.clone / "tasks.yaml").write_text(example("yaml", "tasks:app"))
+        (self.clone / "tasks.py").write_text(example("python", "thumbnail"))
+        (self.clone / "client.mjs").write_text(example("js", "thumbnail"))
+        (self.clone / "locksley").symlink_to(ROOT / "proto/clients/python/locksley")
+        (self.bin / "python3").symlink_to(sys.executable)
+        (self.clone / "node_modules").symlink_to(self.installed / "node_modules")
+        for name in ("tasks.py", "client.mjs"):
+            path = self.clone / name
+            path.write_text(path.read_text().replace("7770", self.ports["7770"]))
+        _, in_python, in_node = self.carry_out_block("client.mjs")
+        self.assertEqual(in_python, "0 a.jpg in 256 pixels\n1 b.jpg in 256 pixels\n")
+        self.assertEqual(in_node, "0 c.jpg in 256 pixels\n1 d.jpg in 256 pixels\n")
+
     def test_a_plugin_in_cxx(self):
         (self.clone / "squares.yaml").write_text(example("yaml", "squares"))
         (self.clone / "squares.cc").write_text(example("cpp", "squares"))
@@ -154,7 +177,7 @@ class Whole(unittest.TestCase):
             files, path, tests, count = {}, ROOT, "", 0
             for code, link in re.findall(r"`([^`\n]+)`|\]\((tests/[^)]+)\)", text):
                 word = code or link
-                if re.fullmatch(r"[\w/]+_test\.cc|[\w/]+\.py", word) and word != "shout.py":  # its example
+                if re.fullmatch(r"[\w/]+_test\.cc|[\w/]+\.py", word) and word not in ("shout.py", "tasks.py"):  # its examples
                     beside = path.parent if word.endswith(".cc") else ROOT / "tests/integration"
                     path = files.get(word) or (ROOT / word if "/" in word else beside / word)
                     self.assertTrue(path.exists(), f"{page}: {word}")

@@ -1,0 +1,198 @@
+// An application: its daemon, its tasks, and how their batches are submitted.
+import { randomUUID } from 'node:crypto';
+import { Batch, asStatus } from './batch.js';
+import { JSON_CODEC, RAW_CODEC } from './codec.js';
+import { LocksleyError, Refused } from './errors.js';
+import { Inline } from './inline.js';
+import { Transport, checked } from './wire.js';
+
+const CHUNK_JOBS = 2000; // guesses; the daemon's disk is waited for once a window
+const CHUNK_BYTES = 1 << 20;
+const WINDOW = 8;
+const LINGER_MS = 200; // jobs of a slow iterable do not wait for others for longer
+
+const milliseconds = (value) => Math.max(1, Math.round(value));
+const seconds = (value) => Math.ceil(value / 1000);
+// Options of a batch, as proto/PROTOCOL.md has them; durations are in milliseconds here.
+const OPTIONS = {
+  name: ['NAME', String], weight: ['WEIGHT', Number], timeout: ['TIMEOUT', milliseconds], retries: ['RETRIES', Number],
+  deadline: ['DEADLINE', milliseconds], keep: ['KEEP', String], delay: ['DELAY', milliseconds], after: ['AFTER', String], afterOk: ['AFTEROK', String],
+  retain: ['RETAIN', seconds], slots: ['SLOTS', Number], maxFails: ['MAXFAILS', Number], ephemeral: ['EPHEMERAL', Boolean], trace: ['TRACE', String],
+  for: ['FOR', String],
+};
+
+function optionWords(options) {
+  const words = [];
+  for (const [name, value] of Object.entries(options)) {
+    if (name === 'id' || name === 'signal' || value === undefined) continue;
+    if (!Object.hasOwn(OPTIONS, name)) throw new TypeError(`a batch has no option '${name}'; there are: id, signal, ${Object.keys(OPTIONS).join(', ')}`);
+    const [word, kind] = OPTIONS[name];
+    if (kind === Boolean) words.push(...(value ? [word] : []));
+    else for (const one of Array.isArray(value) ? value : [value]) words.push(word, one instanceof Batch ? one.id : kind(one));
+  }
+  return words;
+}
+
+async function* chunksOf(payloads) {
+  let chunk = [];
+  let size = 0;
+  let began = Date.now();
+  for await (const payload of payloads) {
+    chunk.push(payload);
+    size += payload.length;
+    if (chunk.length >= CHUNK_JOBS || size >= CHUNK_BYTES || Date.now() - began > LINGER_MS) {
+      yield chunk;
+      [chunk, size, began] = [[], 0, Date.now()];
+    }
+  }
+  if (chunk.length > 0) yield chunk;
+}
+
+// One SUBMIT if there are few; else a stream, which goes on where an earlier run of the program with the same id broke off.
+async function submit(transport, handler, id, options, payloads) {
+  const { signal } = options;
+  const words = optionWords(options);
+  const ask = async (commands) => checked(await transport.ask(commands, signal));
+  const chunks = chunksOf(payloads);
+  let { value: chunk = [] } = await chunks.next();
+  let following = await chunks.next();
+  if (following.done) return ask([['SUBMIT', handler, 'ID', id, ...words, ...(chunk.length > 0 ? ['JOBS', ...chunk] : ['RANGE', 0, 0])]]);
+  let there = 0;
+  const [opened] = await transport.ask([['OPEN', handler, 'ID', id, ...words]], signal);
+  if (opened instanceof Refused) {
+    const status = opened.code === 'EXISTS' ? asStatus((await ask([['STATUS', id]]))[0]) : null;
+    if (status?.handler !== handler) throw opened;
+    there = status.jobs;
+  }
+  let window = [];
+  let at = 0;
+  let began = Date.now();
+  while (chunk.length > 0) {
+    if (at + chunk.length > there) window.push(['ADDAT', id, at, ...chunk]);
+    at += chunk.length;
+    chunk = following.done ? [] : following.value;
+    following = following.done ? following : await chunks.next();
+    if (window.length > 0 && (chunk.length === 0 || window.length === WINDOW || Date.now() - began > LINGER_MS)) {
+      await ask(window);
+      [window, began] = [[], Date.now()];
+    }
+  }
+  const [total] = await ask([['CLOSE', id]]);
+  if (total !== at) throw new LocksleyError(`the batch ${id} has ${total} jobs, not these ${at}`);
+}
+
+export class Task {
+  constructor(app, name, fn, { handler = app.handler, raw = false, ...options }) {
+    optionWords(options);
+    Object.assign(this, { app, name, fn, handler, raw, options, codec: raw ? RAW_CODEC : app.codec });
+  }
+
+  payload(args) {
+    return this.codec.dumps(this.raw ? args[0] : { task: this.name, args });
+  }
+
+  // A batch with a job for each item of an iterable, or of an async one, such as a stream of lines. Jobs of a long one run while it is still read.
+  // With an `id` of your own, a program that was interrupted may be run again: it adds what is missing.
+  map(items, options) {
+    return this.#submit(items, (item) => [item], options);
+  }
+
+  // As map(), but each item is an array of arguments.
+  mapArgs(items, options) {
+    return this.#submit(items, (args) => args, options);
+  }
+
+  // A batch of one job, with the task's own options.
+  submit(...args) {
+    return this.#submit([args], (one) => one, {});
+  }
+
+  async #submit(items, argsOf, options = {}) {
+    const batch = new Batch(this.app, options.id ?? randomUUID(), this.codec);
+    const payload = (item) => this.payload(argsOf(item));
+    async function* payloads() {
+      for await (const item of items) yield payload(item);
+    }
+    const { signal } = options;
+    const cancel = () => batch.cancel().catch(() => {}); // it may be gone
+    try {
+      await submit(this.app.transport, this.handler, batch.id, { name: this.name, ...this.options, ...options }, payloads());
+    } catch (error) {
+      if (signal?.aborted) await cancel();
+      throw error;
+    }
+    if (signal?.aborted) await cancel();
+    signal?.addEventListener('abort', cancel, { once: true });
+    return batch;
+  }
+}
+
+// A daemon at `url`, or several URLs of a cluster; without one, that of the environment's LOCKSLEY_URL, or this machine's. `handler` is the handler
+// of the daemon that runs the tasks, unless a task names another. `patience` is for how many milliseconds a command is tried again when no daemon
+// answers, or when it says "retry later". `redis`: options of ioredis.
+export class Locksley {
+  tasks = new Map(); // by name
+  #raw = new Map(); // by handler
+  #settings;
+
+  constructor(url, { handler = 'node', codec = JSON_CODEC, patience = 60_000, redis = {} } = {}) {
+    Object.assign(this, { handler, codec });
+    this.#settings = [patience, redis];
+    this.connect(url ?? process.env.LOCKSLEY_URL ?? 'redis://127.0.0.1:7770');
+  }
+
+  // From now on the daemon is this one. Nothing is sent yet.
+  connect(url) {
+    this.transport = new Transport([url].flat(), ...this.#settings);
+  }
+
+  // Options are those of the task's batches, and `handler` and `raw`: a raw task is given its payload as a Buffer, and returns a Buffer, a string
+  // or nothing; it needs a handler of its own.
+  task(name, fn, options = {}) {
+    const task = new Task(this, name, fn, options);
+    if (this.tasks.has(name)) throw new Error(`there are two tasks named '${name}'`);
+    for (const other of this.tasks.values()) {
+      if (other.handler === task.handler && (other.raw || task.raw)) throw new Error(`a raw task needs a handler of its own, but '${task.handler}' has two tasks`);
+    }
+    this.tasks.set(name, task);
+    if (task.raw) this.#raw.set(task.handler, task);
+    return task;
+  }
+
+  // A task that another program has, to submit to: in another language, or in a module that is not to be imported here.
+  named(name, options = {}) {
+    const elsewhere = () => {
+      throw new LocksleyError(`the task '${name}' is in another program`);
+    };
+    return new Task(this, name, elsewhere, options);
+  }
+
+  // What a payload asks a worker to run: the task and its arguments.
+  callOf(payload, handler) {
+    if (this.#raw.has(handler)) return [this.#raw.get(handler), [payload]];
+    const call = this.codec.loads(payload);
+    if (typeof call?.task !== 'string') throw new LocksleyError('the payload is not {"task": name, "args": [...]}');
+    const task = this.tasks.get(call.task);
+    if (!task) throw new LocksleyError(`no task is named '${call.task}'; there are: ${[...this.tasks.keys()].sort().join(', ') || 'none'}`);
+    const named = Object.keys(call.kwargs ?? {}).length > 0 ? [call.kwargs] : []; // as functions in JavaScript take them: an object behind the others
+    return [task, [...(call.args ?? []), ...named]];
+  }
+
+  // The batch of this id, which maybe another program submitted.
+  batch(id, codec) {
+    return new Batch(this, id, codec);
+  }
+
+  // From now on jobs run in this process, through the codec, and no daemon is asked. Returns what restores the former state.
+  inline() {
+    const before = this.transport;
+    this.transport = new Inline(this);
+    return () => {
+      this.transport = before;
+    };
+  }
+
+  close() {
+    this.transport.close();
+  }
+}

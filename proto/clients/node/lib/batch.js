@@ -1,0 +1,187 @@
+// A batch as its owner sees it: its results, its status, and what can be done to it.
+import { EventEmitter } from 'node:events';
+import { decodeFailure } from './errors.js';
+import { BLOCK_MS, asMap, checked } from './wire.js';
+
+const PAGE_ROWS = 1000;
+const PROGRESS_MS = 250;
+
+const ENDS = ['ok', 'error', 'timeout', 'crashed', 'cancelled'];
+
+function grown(array, index) {
+  const longer = new Uint8Array(2 * index);
+  longer.set(array);
+  return longer;
+}
+
+const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+
+export function asStatus(reply) {
+  const status = Object.fromEntries(Object.entries(asMap(reply)).map(([name, value]) => [camel(name), value]));
+  status.isOver = status.state === 'done' || status.state === 'cancelled';
+  return status;
+}
+
+// How the job `index` ended. `value` is what the task returned; it throws the JobError if the job did not end well.
+export class Result {
+  #batch;
+
+  constructor(batch, index, status, output) {
+    Object.assign(this, { index, status, output });
+    this.#batch = batch;
+  }
+
+  get ok() {
+    return this.status === 'ok';
+  }
+
+  get error() {
+    return this.ok ? null : decodeFailure(this.#batch.id, this.index, this.status, this.output, this.#batch.codec);
+  }
+
+  get value() {
+    if (!this.ok) throw this.error;
+    return this.#batch.codec.loads(this.output);
+  }
+}
+
+// Events, while there is a listener for `progress` or `end`: `progress`, with the status, when it has changed; `end`, with the last one; `error`.
+export class Batch extends EventEmitter {
+  #watched = false;
+
+  constructor(app, id, codec = app.codec) {
+    super();
+    Object.assign(this, { app, id, codec });
+    this.on('newListener', (event) => {
+      if ((event === 'progress' || event === 'end') && !this.#watched) {
+        this.#watched = true;
+        this.#watch().catch((error) => this.emit('error', error));
+      }
+    });
+  }
+
+  // In the order of completion; those of a batch that runs as they come.
+  [Symbol.asyncIterator]() {
+    return this.results();
+  }
+
+  // A daemon that was killed may have shown results that it had not recorded yet: their jobs run again, and then the order is another. So after a
+  // connection has broken this begins anew, and leaves out what it has delivered.
+  async *results({ signal, onlyFailed = false } = {}) {
+    const transport = this.app.transport;
+    let seen = new Uint8Array(1024); // by index: how it was delivered, 0: not yet
+    let cursor = '0';
+    let breaks = transport.breaks;
+    let anew = false;
+    do {
+      const words = ['RESULTS', this.id, 'FROM', cursor, 'COUNT', PAGE_ROWS, 'BLOCK', BLOCK_MS, ...(onlyFailed ? ['FAILED'] : [])];
+      const reply = breaks === transport.breaks ? checked(await transport.ask([words], signal))[0] : null;
+      if (breaks !== transport.breaks) {
+        breaks = transport.breaks;
+        cursor = '0';
+        anew = true;
+        continue;
+      }
+      cursor = reply[0].toString();
+      for (const [index, how, output] of reply[1]) {
+        const status = how.toString();
+        if (index >= seen.length) seen = grown(seen, index);
+        const before = seen[index];
+        seen[index] = ENDS.indexOf(status) + 2;
+        if (anew && before === seen[index]) continue;
+        yield new Result(this, index, status, output);
+      }
+      if (cursor === '0') return;
+    } while (true);
+  }
+
+  // In the order of the jobs. What ended early waits in memory.
+  async *ordered(options) {
+    const waiting = new Map();
+    let at = 0;
+    for await (const result of this.results(options)) {
+      waiting.set(result.index, result);
+      for (; waiting.has(at); at += 1) {
+        yield waiting.get(at);
+        waiting.delete(at);
+      }
+    }
+    for (const index of [...waiting.keys()].sort((a, b) => a - b)) yield waiting.get(index); // there are gaps where results are not kept
+  }
+
+  // What the task returned, in the order of the jobs; throws the first JobError.
+  async values(options) {
+    const values = [];
+    for await (const result of this.ordered(options)) values.push(result.value);
+    return values;
+  }
+
+  // The value of the first job; for a batch of one.
+  async result(options) {
+    for await (const result of this.ordered(options)) return result.value;
+    return undefined;
+  }
+
+  // The jobs that did not end well, in the order of completion.
+  async *failed(options) {
+    for await (const result of this.results({ ...options, onlyFailed: true })) if (!result.ok) yield result.error;
+  }
+
+  async status() {
+    return asStatus(await this.#ask('STATUS'));
+  }
+
+  // The last status, once the batch is over. The signal ends the waiting, not the batch.
+  async wait({ signal } = {}) {
+    for (;;) {
+      const status = asStatus(checked(await this.app.transport.ask([['WAIT', this.id, BLOCK_MS]], signal))[0]);
+      if (status.isOver) return status;
+    }
+  }
+
+  // How many jobs will not run because of it; those that run are asked to stop.
+  cancel() {
+    return this.#ask('CANCEL');
+  }
+
+  // Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did.
+  async retry(...indexes) {
+    return this.#ask('RETRY', 'ROUND', (await this.status()).retryRounds, ...indexes);
+  }
+
+  // Why it does not run, and when it will be over.
+  async explain() {
+    const { state, reason, paused, ahead, share, received, jobs_per_second, eta_ms } = asMap(await this.#ask('EXPLAIN'));
+    return { state, reason, paused: Boolean(paused), ahead, share: Number(share), received: Number(received), jobsPerSecond: Number(jobs_per_second), etaMs: eta_ms };
+  }
+
+  // What is known of one job, as JOB has it.
+  async job(index) {
+    return asMap(await this.#ask('JOB', index));
+  }
+
+  // The end of what a job wrote to standard error, also while it runs.
+  async log(index) {
+    return String((await this.#ask('LOG', index))[1]);
+  }
+
+  // Drops the batch, which must be over, and its results.
+  async forget() {
+    return (await this.#ask('FORGET')) === 1;
+  }
+
+  async #ask(command, ...words) {
+    return checked(await this.app.transport.ask([[command, this.id, ...words]]))[0];
+  }
+
+  async #watch() {
+    for (let last = ''; ; ) {
+      const status = asStatus(checked(await this.app.transport.ask([['WAIT', this.id, PROGRESS_MS]]))[0]);
+      const shown = `${status.state} ${status.jobs} ${status.ok} ${status.failed} ${status.cancelled}`;
+      if (shown !== last) this.emit('progress', status);
+      last = shown;
+      if (status.isOver) return this.emit('end', status);
+      if (this.listenerCount('progress') + this.listenerCount('end') === 0) return (this.#watched = false);
+    }
+  }
+}

@@ -1,0 +1,61 @@
+// What can go wrong: refusals of the daemon, and jobs that failed. The text of a failed job is one line for people, a TAB, and what a program
+// wants to know besides: as JSON, or in the bytes of the application's codec, as base64 (the same as in the Python package).
+import { JSON_CODEC } from './codec.js';
+
+const LONGEST_LINE = 4096; // characters; the daemon takes a line of up to 64 KiB from a worker
+const LONGEST_STACK = 6000;
+
+export class LocksleyError extends Error {
+  get name() {
+    return this.constructor.name;
+  }
+}
+
+// The daemon's error reply. `code` is its first word, such as NOHANDLER or QUEUEFULL.
+export class Refused extends LocksleyError {
+  constructor(text) {
+    super(text);
+    this.code = /^[A-Z]+(?= )/.exec(text)?.[0] ?? 'ERR';
+  }
+}
+
+// No daemon answered while the application's patience lasted.
+export class Unreachable extends LocksleyError {}
+
+// A job that did not end well. `exception` is the name of what was thrown, or ''; `attempt` is 0 where the worker was not told.
+export class JobError extends LocksleyError {
+  constructor(batch, index, status, message, { exception = '', attempt = 0, traceback = '' } = {}) {
+    super(`job ${index} of batch ${batch}: ${message}`, traceback ? { cause: new RemoteError(message, traceback) } : undefined);
+    Object.assign(this, { batch, index, status, text: message, exception, attempt, remoteStack: traceback });
+  }
+}
+
+// The cause of a JobError: its stack is the worker's.
+class RemoteError extends LocksleyError {
+  constructor(message, stack) {
+    super(message);
+    this.stack = stack;
+  }
+}
+
+export function encodeFailure(error, attempt, codec) {
+  const exception = error instanceof Error ? error.name : 'Error';
+  const message = `${exception}: ${error instanceof Error ? error.message : String(error)}`.split(/\s+/).join(' ').slice(0, LONGEST_LINE);
+  const detail = { exception, attempt, traceback: String(error?.stack ?? message).slice(0, LONGEST_STACK) };
+  if (codec === JSON_CODEC) return Buffer.from(`${message}\t${JSON.stringify(detail)}`);
+  return Buffer.concat([Buffer.from(`${exception}\t`), Buffer.from(Buffer.from(codec.dumps({ ...detail, message })).toString('base64'))]);
+}
+
+export function decodeFailure(batch, index, status, output, codec) {
+  const tab = output.indexOf('\t');
+  if (tab !== -1) {
+    const rest = output.subarray(tab + 1).toString();
+    try {
+      const detail = rest.startsWith('{') ? JSON.parse(rest) : codec.loads(Buffer.from(rest, 'base64'));
+      return new JobError(batch, index, status, detail.message ?? output.subarray(0, tab).toString(), detail);
+    } catch {
+      // Another program's text, which has a TAB.
+    }
+  }
+  return new JobError(batch, index, status, output.toString() || status);
+}

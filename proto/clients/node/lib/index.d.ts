@@ -1,0 +1,229 @@
+import { EventEmitter } from 'node:events';
+import type { RedisOptions } from 'ioredis';
+
+/** Values to bytes and back. */
+export interface Codec {
+  dumps(value: unknown): Uint8Array;
+  loads(bytes: Buffer): unknown;
+}
+export const JSON_CODEC: Codec;
+/** Bytes as they are, for handlers whose jobs other programs submit. */
+export const RAW_CODEC: Codec;
+
+/** Options of a batch, as proto/PROTOCOL.md has them; durations are in milliseconds here. */
+export interface BatchOptions {
+  name?: string;
+  weight?: number;
+  timeout?: number;
+  retries?: number;
+  deadline?: number;
+  keep?: 'all' | 'failures' | 'none';
+  delay?: number;
+  after?: string | Batch | (string | Batch)[];
+  afterOk?: string | Batch | (string | Batch)[];
+  retain?: number;
+  slots?: number;
+  maxFails?: number;
+  ephemeral?: boolean;
+  trace?: string;
+  /** The customer. */
+  for?: string;
+}
+
+export interface SubmitOptions extends BatchOptions {
+  /** With an id of your own, a program that was interrupted may be run again: it adds what is missing. */
+  id?: string;
+  /** When it is aborted, the batch is cancelled. */
+  signal?: AbortSignal;
+}
+
+export interface TaskOptions extends BatchOptions {
+  handler?: string;
+  /** The task is given its payload as a Buffer, and returns a Buffer, a string or nothing; it needs a handler of its own. */
+  raw?: boolean;
+}
+
+export interface Waiting {
+  /** Ends the waiting, not the batch. */
+  signal?: AbortSignal;
+}
+
+export interface Status {
+  id: string;
+  name: string;
+  handler: string;
+  tenant: string;
+  state: 'open' | 'queued' | 'running' | 'done' | 'cancelled';
+  isOver: boolean;
+  weight: number;
+  jobs: number;
+  queued: number;
+  running: number;
+  ok: number;
+  failed: number;
+  cancelled: number;
+  retried: number;
+  retryRounds: number;
+  submittedAt: number;
+  startedAt: number;
+  finishedAt: number;
+}
+
+export interface Explanation {
+  state: string;
+  reason: string;
+  paused: boolean;
+  ahead: number;
+  share: number;
+  received: number;
+  jobsPerSecond: number;
+  etaMs: number;
+}
+
+/** How a job ended. */
+export class Result<R = unknown> {
+  private constructor();
+  readonly index: number;
+  readonly status: 'ok' | 'error' | 'timeout' | 'crashed' | 'cancelled';
+  readonly output: Buffer;
+  readonly ok: boolean;
+  readonly error: JobError | null;
+  /** What the task returned; throws the JobError if the job did not end well. */
+  readonly value: R;
+}
+
+export interface BatchEvents {
+  progress: [Status];
+  end: [Status];
+  error: [Error];
+}
+
+/** A handle: making one asks nothing. Emits `progress` and `end` while there is a listener for one of them. */
+export class Batch<R = unknown> extends EventEmitter implements AsyncIterable<Result<R>> {
+  private constructor();
+  readonly id: string;
+  on<E extends keyof BatchEvents>(event: E, listener: (...args: BatchEvents[E]) => void): this;
+  once<E extends keyof BatchEvents>(event: E, listener: (...args: BatchEvents[E]) => void): this;
+  /** In the order of completion; those of a batch that runs as they come. */
+  [Symbol.asyncIterator](): AsyncGenerator<Result<R>>;
+  results(options?: Waiting & { onlyFailed?: boolean }): AsyncGenerator<Result<R>>;
+  /** In the order of the jobs. What ended early waits in memory. */
+  ordered(options?: Waiting): AsyncGenerator<Result<R>>;
+  /** What the task returned, in the order of the jobs; throws the first JobError. */
+  values(options?: Waiting): Promise<R[]>;
+  /** The value of the first job; for a batch of one. */
+  result(options?: Waiting): Promise<R>;
+  /** The jobs that did not end well, in the order of completion. */
+  failed(options?: Waiting): AsyncGenerator<JobError>;
+  status(): Promise<Status>;
+  /** The last status, once the batch is over. */
+  wait(options?: Waiting): Promise<Status>;
+  /** How many jobs will not run because of it; those that run are asked to stop. */
+  cancel(): Promise<number>;
+  /** Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did. */
+  retry(...indexes: number[]): Promise<number>;
+  /** Why it does not run, and when it will be over. */
+  explain(): Promise<Explanation>;
+  /** What is known of one job, as JOB has it: attempt, worker, started_at, exit_status, payload, … */
+  job(index: number): Promise<Record<string, unknown>>;
+  /** The end of what a job wrote to standard error, also while it runs. */
+  log(index: number): Promise<string>;
+  /** Drops the batch, which must be over, and its results. */
+  forget(): Promise<boolean>;
+}
+
+/** A function that workers run. */
+export class Task<A extends any[], R> {
+  private constructor();
+  readonly name: string;
+  readonly handler: string;
+  readonly fn: (...args: A) => R | Promise<R>;
+  /** A batch with a job for each item. Jobs of a long iterable run while it is still read. */
+  map(items: Iterable<A[0]> | AsyncIterable<A[0]>, options?: SubmitOptions): Promise<Batch<R>>;
+  /** As map(), but each item is an array of arguments. */
+  mapArgs(items: Iterable<A> | AsyncIterable<A>, options?: SubmitOptions): Promise<Batch<R>>;
+  /** A batch of one job, with the task's own options. */
+  submit(...args: A): Promise<Batch<R>>;
+}
+
+export interface LocksleyOptions {
+  /** The handler of the daemon that runs the tasks, unless a task names another; default `node`. */
+  handler?: string;
+  codec?: Codec;
+  /** For how many milliseconds a command is tried again when no daemon answers, or when it says "retry later"; default 60,000. */
+  patience?: number;
+  redis?: RedisOptions;
+}
+
+/** An application: its daemon, or several of a cluster, and its tasks. */
+export class Locksley {
+  constructor(url?: string | string[], options?: LocksleyOptions);
+  readonly tasks: ReadonlyMap<string, Task<any[], unknown>>;
+  task<A extends any[], R>(name: string, fn: (...args: A) => R | Promise<R>, options?: TaskOptions): Task<A, R>;
+  /** A task that another program has, to submit to: in another language, or in a module that is not to be imported here. */
+  named<A extends any[] = any[], R = any>(name: string, options?: TaskOptions): Task<A, R>;
+  /** The batch of this id, which maybe another program submitted. */
+  batch<R = unknown>(id: string, codec?: Codec): Batch<R>;
+  /** From now on the daemon is this one. Nothing is sent yet. */
+  connect(url: string | string[]): void;
+  /** From now on jobs run in this process, through the codec. Returns what restores the former state. */
+  inline(): () => void;
+  /** Closes connections; the next command opens new ones. */
+  close(): void;
+}
+
+/** What a task may know of its job, and say about it. */
+export class Job {
+  private constructor();
+  readonly batch: string;
+  readonly index: number;
+  readonly handler: string;
+  /** 0 where the worker is not told. */
+  readonly attempt: number;
+  readonly trace: string;
+  /** The last note of an earlier attempt. */
+  readonly note: string;
+  /** Aborted when the batch is cancelled, or the time is over. */
+  readonly signal: AbortSignal;
+  progress(percent: number): void;
+  /** The next attempt has it as `note`. */
+  saveNote(text: string): void;
+}
+/** The job that calls this, for its task. */
+export function currentJob(): Job;
+
+export class LocksleyError extends Error {}
+/** The daemon's error reply; `code` is its first word. */
+export class Refused extends LocksleyError {
+  readonly code: string;
+}
+/** No daemon answered while the application's patience lasted. */
+export class Unreachable extends LocksleyError {}
+/** A job that did not end well; its cause has the worker's stack. */
+export class JobError extends LocksleyError {
+  readonly batch: string;
+  readonly index: number;
+  readonly status: 'error' | 'timeout' | 'crashed' | 'cancelled';
+  /** The message without batch and index. */
+  readonly text: string;
+  /** The name of what was thrown, or ''. */
+  readonly exception: string;
+  readonly attempt: number;
+  readonly remoteStack: string;
+}
+
+export interface WorkerOptions {
+  slots?: number;
+  name: string;
+  lease?: number;
+  grace?: number;
+  redis?: RedisOptions;
+}
+/** What `locksley-worker --url` runs. */
+export class RemoteWorker {
+  constructor(app: Locksley, url: string, options: WorkerOptions);
+  /** Until stop(). Rejects with a Refused for what another try does not mend. */
+  run(): Promise<void>;
+  /** Running jobs end; the others go back. */
+  stop(): void;
+}

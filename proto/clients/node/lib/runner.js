@@ -1,0 +1,53 @@
+// One job: from its payload to its status and output, the same for a local worker, a remote one, and inline().
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { LocksleyError, encodeFailure } from './errors.js';
+
+const running = new AsyncLocalStorage();
+
+// The job that calls this, for its task.
+export function currentJob() {
+  const job = running.getStore();
+  if (!job) throw new LocksleyError('no job runs here');
+  return job;
+}
+
+// What a task may know of its job, and say about it. `attempt` is 0 where the worker is not told; `note` is the last note of an earlier attempt;
+// `signal` is aborted when the batch is cancelled, or the time is over.
+export class Job {
+  #controller = new AbortController();
+  #tell;
+
+  constructor(batch, index, handler, { attempt = 0, trace = '', note = '', tell = () => {} } = {}) {
+    Object.assign(this, { batch, index, handler, attempt, trace, note });
+    this.#tell = tell;
+  }
+
+  get signal() {
+    return this.#controller.signal;
+  }
+
+  progress(percent) {
+    this.#tell(['PROGRESS', Math.round(percent)]);
+  }
+
+  // The next attempt has it as `note`.
+  saveNote(text) {
+    this.#tell(['TEXT', text]);
+  }
+
+  stop(reason) {
+    this.#controller.abort(new LocksleyError(`the job was stopped: ${reason}`));
+  }
+}
+
+// [status, output]. A task that was asked to stop, and throws, is `cancelled`.
+export async function runJob(app, job, payload) {
+  try {
+    return await running.run(job, async () => {
+      const [task, args] = app.callOf(payload, job.handler);
+      return ['ok', task.codec.dumps(await task.fn(...args))];
+    });
+  } catch (error) {
+    return job.signal.aborted ? ['cancelled', Buffer.from(job.signal.reason.message)] : ['error', encodeFailure(error, job.attempt, app.codec)];
+  }
+}

@@ -1,0 +1,59 @@
+"""A worker: python3 -m locksley MODULE:APP [--url redis://queue:7771] …"""
+
+import argparse
+import importlib
+import logging
+import os
+import socket
+import sys
+from typing import Optional
+
+from .app import App
+from .errors import Refused
+from .remote import RemoteWorker
+from .worker import LocalWorker, take_the_pipes
+
+
+def _app_of(target: str, handler: Optional[str]) -> App:
+    """MODULE:APP, or MODULE for its own public functions."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    name, _, attribute = target.partition(":")
+    module = importlib.import_module(name)
+    if not attribute:
+        app = App(handler=handler or "python")
+        app.add_functions(module)
+        return app
+    found = getattr(module, attribute, None)
+    if not isinstance(found, App):
+        raise SystemExit(f"locksley: {target} is not a locksley.App")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m locksley", description="Runs the tasks of an application.")
+    parser.add_argument("target", metavar="MODULE[:APP]", help="the application; a module alone: its functions, for locksley.Executor")
+    parser.add_argument("--url", help="the daemon's port for workers, rediss://user:password@host:7771; else jobs come on standard input")
+    parser.add_argument("--slots", type=int, default=1, help="jobs at a time, with --url; coroutines wait side by side (default 1)")
+    parser.add_argument("--name", default=f"{socket.gethostname()}-{os.getpid()}", help="of this worker, for people")
+    parser.add_argument("--handler", help="the handler that a module's functions serve (default: python)")
+    parser.add_argument("--lease", type=float, default=10.0, help="seconds of silence after which jobs go to others (default 10)")
+    parser.add_argument("--grace", type=float, default=30.0, help="seconds that running jobs have after SIGTERM (default 30)")
+    parser.add_argument("--ca-file", help="PEM file with the authorities that may have signed the daemon's certificate")
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="locksley: %(message)s")
+    if given.url is None:
+        pipes = take_the_pipes()  # before the application is imported: it may print
+        return LocalWorker(_app_of(given.target, given.handler), *pipes).run()
+    options = {"ssl_ca_certs": given.ca_file} if given.ca_file else {}
+    app = _app_of(given.target, given.handler)
+    try:
+        return RemoteWorker(app, given.url, slots=given.slots, name=given.name, lease_s=given.lease, grace_s=given.grace, **options).run()
+    except Refused as error:
+        hint = " (the port for workers is another one, 7771 unless workers.port says otherwise)" if "unknown command" in str(error) else ""
+        print(f"locksley: {error}{hint}", file=sys.stderr)
+        return 78
+
+
+if __name__ == "__main__":
+    sys.exit(main())

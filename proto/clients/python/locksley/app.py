@@ -1,0 +1,225 @@
+"""An application: its daemon, its tasks, and how their batches are submitted."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import time
+import uuid
+from types import ModuleType
+from typing import Any, Awaitable, Callable, Dict, Generic, Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar
+from typing import Union, cast, overload
+
+from .batch import Batch, as_status
+from .codec import JSON, RAW, Codec
+from .errors import LocksleyError, Refused
+from .inline import Inline
+from .wire import Ask, Transport, checked, twins
+
+R = TypeVar("R")
+_CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the daemon's disk is waited for once a chunk
+_LINGER_S = 0.2  # jobs of a slow iterable do not wait for others for longer
+_OPTIONS = "name weight timeout retries deadline keep delay retain slots max_fails trace for_ after after_ok ephemeral".split()
+
+
+def option_words(options: Mapping[str, Any]) -> List[Any]:
+    """Options of a batch, as proto/PROTOCOL.md has them; durations are in seconds here."""
+    words: List[Any] = []
+    for name, value in options.items():
+        if name not in _OPTIONS:
+            raise TypeError(f"a batch has no option '{name}'; there are: {', '.join(_OPTIONS)}")
+        word = name.replace("_", "").upper()
+        if name == "ephemeral":
+            words += [word] if value else []
+        elif name in ("timeout", "deadline", "delay") and value is not None:
+            words += [word, max(1, round(value * 1000))]
+        elif value is not None:
+            several = cast(Sequence[Any], value) if isinstance(value, (list, tuple)) else [value]
+            words += [part for one in several for part in (word, one.id if isinstance(one, Batch) else one)]
+    return words
+
+
+def _chunks(payloads: Iterator[bytes]) -> Iterator[List[bytes]]:
+    chunk: List[bytes] = []
+    size, began = 0, time.monotonic()
+    for payload in payloads:
+        chunk.append(payload)
+        size += len(payload)
+        if len(chunk) >= _CHUNK_JOBS or size >= _CHUNK_BYTES or time.monotonic() - began > _LINGER_S:
+            yield chunk
+            chunk, size, began = [], 0, time.monotonic()
+    if chunk:
+        yield chunk
+
+
+async def _submit(ask: Ask, handler: str, id: str, words: List[Any], payloads: Iterator[bytes]) -> None:
+    """One SUBMIT if there are few; else a stream."""
+    chunks = _chunks(payloads)
+    first = list(itertools.islice(chunks, 2))
+    if len(first) == 2:
+        return await stream(ask, handler, id, words, itertools.chain(first, chunks))
+    jobs: List[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
+    checked(await ask([["SUBMIT", handler, "ID", id, *words, *jobs]]))
+
+
+async def stream(ask: Ask, handler: str, id: str, words: List[Any], chunks: Iterator[List[bytes]]) -> None:
+    """Goes on where an earlier run of the program with the same id broke off."""
+    at = there = 0
+    [reply] = await ask([["OPEN", handler, "ID", id, *words]])
+    if isinstance(reply, Refused):
+        status = as_status(checked(await ask([["STATUS", id]]))[0]) if reply.code == "EXISTS" else None
+        if status is None or status.handler != handler:
+            raise reply
+        there = status.jobs
+    for chunk in chunks:
+        missing = chunk[max(0, there - at) :]
+        at += len(chunk)
+        if missing:
+            checked(await ask([["ADDAT", id, at - len(missing), *missing]]))
+    [total] = checked(await ask([["CLOSE", id]]))
+    if total != at:
+        raise LocksleyError(f"the batch {id} has {total} jobs, not these {at}")
+
+
+class Task(Generic[R]):
+    """A function that workers run. Called, it runs here, as if it were no task."""
+
+    def __init__(self, app: App, function: Callable[..., Any], name: str, handler: str, raw: bool, options: Dict[str, Any]) -> None:
+        self.app, self.function, self.name, self.handler, self.raw, self.options = app, function, name, handler, raw, options
+        self.codec: Codec = RAW if raw else app.codec
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+        call = {"task": self.name, "args": list(args)}
+        return self.codec.dumps(args[0] if self.raw else {**call, "kwargs": kwargs} if kwargs else call)
+
+    async def _calls(
+        self, ask: Ask, /, calls: Iterable[Sequence[Any]], *, id: Optional[str] = None, kwargs: Mapping[str, Any] = {}, **options: Any
+    ) -> Batch[R]:
+        """As map(), but each item is a sequence of arguments."""
+        batch: Batch[R] = Batch(self.app, id or new_id(), self.codec)
+        words = option_words({"name": self.name, **self.options, **options})
+        await _submit(ask, self.handler, batch.id, words, (self.payload(call, kwargs) for call in calls))
+        return batch
+
+    async def _map(
+        self, ask: Ask, /, items: Iterable[Any], *, id: Optional[str] = None, kwargs: Mapping[str, Any] = {}, **options: Any
+    ) -> Batch[R]:
+        """A batch with a job for each item. Jobs of a long iterable run while it is still read. With an `id` of your own, a program that
+        was interrupted may be run again: it adds what is missing."""
+        return await self._calls(ask, ((item,) for item in items), id=id, kwargs=kwargs, **options)
+
+    async def _one(self, ask: Ask, /, *args: Any, **kwargs: Any) -> Batch[R]:
+        """A batch of one job, with the task's own options."""
+        return await self._calls(ask, [args], kwargs=kwargs)
+
+    map, amap = twins(_map)
+    starmap, astarmap = twins(_calls)
+    submit, asubmit = twins(_one)
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+class _Decorator(Protocol):
+    """What task() with options is, for type checkers."""
+
+    @overload
+    def __call__(self, function: Callable[..., Awaitable[R]]) -> Task[R]: ...
+    @overload
+    def __call__(self, function: Callable[..., R]) -> Task[R]: ...
+
+
+class App:
+    """A daemon at `url`, or several URLs of a cluster; without one, that of the environment's LOCKSLEY_URL, or this machine's.
+
+    `handler` is the handler of the daemon that runs the tasks, unless a task names another. `patience` is for how many seconds a command is
+    tried again when no daemon answers, or when it says "retry later". Other options are those of a connection of redis-py."""
+
+    def __init__(
+        self,
+        url: Union[str, Sequence[str], None] = None,
+        *,
+        handler: str = "python",
+        codec: Codec = JSON,
+        patience: float = 60.0,
+        **redis_options: Any,
+    ) -> None:
+        self.handler = handler
+        self.codec: Codec = codec
+        self.tasks: Dict[str, Task[Any]] = {}
+        self._patience, self._redis_options = patience, redis_options
+        self.transport: Union[Transport, Inline]
+        self.connect(url or os.environ.get("LOCKSLEY_URL") or "redis://127.0.0.1:7770")
+
+    def connect(self, url: Union[str, Sequence[str]]) -> None:
+        """From now on the daemon is this one. Nothing is sent yet."""
+        self.transport = Transport([url] if isinstance(url, str) else list(url), self._patience, self._redis_options)
+
+    @overload
+    def task(self, function: Callable[..., Awaitable[R]]) -> Task[R]: ...
+    @overload
+    def task(self, function: Callable[..., R]) -> Task[R]: ...
+    @overload
+    def task(self, *, name: Optional[str] = None, handler: Optional[str] = None, raw: bool = False, **options: Any) -> _Decorator: ...
+    def task(self, function: Any = None, *, name: Any = None, handler: Any = None, raw: bool = False, **options: Any) -> Any:
+        """A decorator. The options are those of the task's batches, and a call of map() may give others. `raw`: the task is given its
+        payload as bytes, and returns bytes, str or None; it needs a handler of its own."""
+        if function is None:
+            option_words(options)
+            return functools.partial(self.task, name=name, handler=handler, raw=raw, **options)
+        function = function.function if isinstance(function, Task) else function  # a task of two applications
+        task: Task[Any] = Task(self, function, name or function.__name__, handler or self.handler, raw, options)
+        if task.name in self.tasks:
+            raise ValueError(f"there are two tasks named '{task.name}'")
+        if any(task.handler == other.handler and (raw or other.raw) for other in self.tasks.values()):
+            raise ValueError(f"a raw task needs a handler of its own, but '{task.handler}' has two tasks")
+        self.tasks[task.name] = task
+        return task
+
+    def named(self, name: str, *, handler: Optional[str] = None, raw: bool = False, **options: Any) -> Task[Any]:
+        """A task that another program has, to submit to: in another language, or in a module that is not to be imported here."""
+
+        def elsewhere(*_: Any, **__: Any) -> None:
+            raise LocksleyError(f"the task '{name}' is in another program")
+
+        return Task(self, elsewhere, name, handler or self.handler, raw, options)
+
+    def add_functions(self, module: ModuleType) -> None:
+        """The module's own public functions become tasks, named MODULE:FUNCTION, as Executor.submit() names them."""
+        for name, value in sorted(vars(module).items()):
+            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
+                self.task(name=f"{module.__name__}:{name}")(value)
+
+    def call_of(self, payload: bytes, handler: str) -> Tuple[Task[Any], Sequence[Any], Mapping[str, Any]]:
+        """What a payload asks a worker to run."""
+        raw = next((task for task in self.tasks.values() if task.raw and task.handler == handler), None)
+        if raw is not None:
+            return raw, (payload,), {}
+        call: Any = self.codec.loads(payload)
+        if not isinstance(call, dict) or "task" not in call:
+            raise LocksleyError('the payload is not {"task": name, "args": [...]}')
+        if call["task"] not in self.tasks:
+            raise LocksleyError(f"no task is named '{call['task']}'; there are: {', '.join(sorted(self.tasks)) or 'none'}")
+        found = cast(Dict[str, Any], call)
+        return self.tasks[found["task"]], found.get("args", ()), found.get("kwargs", {})
+
+    def batch(self, id: str, codec: Optional[Codec] = None) -> Batch[Any]:
+        """The batch of this id, which maybe another program submitted."""
+        return Batch(self, id, codec)
+
+    def inline(self) -> Inline:
+        """From now on jobs run in this process, through the codec, and no daemon is asked; as a context manager, until its end."""
+        return Inline(self)
+
+    def close(self) -> None:
+        """Closes connections; the next command opens new ones. Of an event loop: aclose()."""
+        self.transport.close()
+
+    async def aclose(self) -> None:
+        await self.transport.aclose()

@@ -1,0 +1,251 @@
+"""A batch as its owner sees it: its results, its status, and what can be done to it.
+
+Each method that asks the daemon has a twin for asyncio with an `a` before its name; `async for` and `await` are for results and the end."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Generator, Generic, Iterator, List, Mapping, NamedTuple, Optional
+from typing import TypeVar, cast
+
+from .codec import Codec
+from .errors import JobError, decode_failure
+from .wire import BLOCK_MS, Ask, Command, as_map, checked, text, twins
+
+if TYPE_CHECKING:
+    from .app import App
+
+R = TypeVar("R")
+_PAGE_ROWS = 1000
+_RECORDED_S = 10.0  # after that a result has been recorded for long
+_ENDS = {"ok": 1, "error": 2, "timeout": 3, "crashed": 4, "cancelled": 5}
+
+
+class Status(NamedTuple):
+    """As STATUS has it (proto/PROTOCOL.md); times are milliseconds since 1970, 0: not yet."""
+
+    id: str
+    name: str
+    handler: str
+    tenant: str
+    state: str
+    weight: int
+    jobs: int
+    queued: int
+    running: int
+    ok: int
+    failed: int
+    cancelled: int
+    retried: int
+    retry_rounds: int
+    submitted_at: int
+    started_at: int
+    finished_at: int
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "cancelled")
+
+
+def as_status(reply: Any) -> Status:
+    found = as_map(reply)
+    return Status(*(found[name] for name in Status._fields))
+
+
+class Explanation(NamedTuple):
+    """As EXPLAIN has it: why the batch does not run, and when it will be over."""
+
+    state: str
+    reason: str
+    paused: bool
+    ahead: int
+    share: float
+    received: float
+    jobs_per_second: float
+    eta_ms: int
+
+
+class Result(Generic[R]):
+    """How the job `index` ended. `value` is what the task returned; it raises the JobError if the job did not end well."""
+
+    __slots__ = ("index", "status", "output", "_batch", "_codec")
+
+    def __init__(self, batch: str, codec: Codec, index: int, status: str, output: bytes) -> None:
+        self.index, self.status, self.output, self._batch, self._codec = index, status, output, batch, codec
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def error(self) -> Optional[JobError]:
+        return None if self.ok else decode_failure(self._batch, self.index, self.status, self.output, self._codec)
+
+    @property
+    def value(self) -> R:
+        if error := self.error:
+            raise error
+        return cast(R, self._codec.loads(self.output))
+
+    def __repr__(self) -> str:
+        return f"Result(index={self.index}, status={self.status!r})"
+
+
+class Batch(Generic[R]):
+    """A handle: making one asks nothing."""
+
+    def __init__(self, app: App, id: str, codec: Optional[Codec] = None) -> None:
+        self.app, self.id = app, id
+        self.codec: Codec = codec or app.codec
+
+    def __repr__(self) -> str:
+        return f"Batch({self.id!r})"
+
+    # Results.
+
+    async def read(self, ask: Ask, /, only_failed: bool = False, discard: bool = False) -> AsyncIterator[Result[R]]:
+        """In the order of completion; those of a batch that runs as they come. `discard`: the daemon drops what was delivered a while ago.
+
+        A daemon that was killed may have shown results that it had not recorded yet: their jobs run again, and then the order is another.
+        So after a connection has broken this begins anew, and leaves out what it has delivered."""
+        transport = self.app.transport
+        cursor, breaks, anew, reply = "0", transport.breaks, False, cast(Any, None)
+        recorded, next_discard = "0", time.monotonic() + _RECORDED_S
+        seen = bytearray()  # by index: how it was delivered, 0: not yet
+        while True:
+            if transport.breaks == breaks:
+                commands: List[Command] = []
+                if discard and time.monotonic() >= next_discard:
+                    commands += [["RESULTS", self.id, "FROM", recorded, "COUNT", 1, "DISCARD"]] if recorded != "0" else []
+                    recorded, next_discard = cursor, time.monotonic() + _RECORDED_S
+                options = ["FAILED"] if only_failed else []
+                commands.append(["RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options])
+                reply = checked(await ask(commands))[-1]
+            if transport.breaks != breaks:
+                cursor, recorded, breaks, anew = "0", "0", transport.breaks, True
+                continue
+            cursor = text(reply[0])
+            for row in reply[1]:
+                index, status = int(row[0]), sys.intern(text(row[1]))
+                if index >= len(seen):
+                    seen.extend(bytes(index + 1))  # at least twice as long
+                before, seen[index] = seen[index], _ENDS.get(status, 255)
+                if not anew or before != seen[index]:
+                    yield Result(self.id, self.codec, index, status, row[2])
+            if cursor == "0":
+                return
+
+    async def _ordered(self, ask: Ask, /) -> AsyncIterator[Result[R]]:
+        """In the order of the jobs. What ended early waits in memory."""
+        waiting: Dict[int, Result[R]] = {}
+        at = 0
+        async for result in self.read(ask):
+            waiting[result.index] = result
+            while at in waiting:
+                yield waiting.pop(at)
+                at += 1
+        for index in sorted(waiting):  # there are gaps where results are not kept
+            yield waiting[index]
+
+    async def _values(self, ask: Ask, /) -> AsyncIterator[R]:
+        """What the task returned, in the order of the jobs; raises the first JobError."""
+        async for result in self._ordered(ask):
+            yield result.value
+
+    async def _failed(self, ask: Ask, /) -> AsyncIterator[JobError]:
+        """The jobs that did not end well, in the order of completion."""
+        async for result in self.read(ask, only_failed=True):
+            if error := result.error:
+                yield error
+
+    async def _result(self, ask: Ask, /) -> R:
+        """The value of the first job; for a batch of one."""
+        return await self._values(ask).__anext__()
+
+    async def _progress(self, ask: Ask, /, **bar_options: Any) -> AsyncIterator[Result[R]]:
+        """The results, with the bar of tqdm where that is installed."""
+        status = await self._status(ask)
+        try:
+            options = {"total": status.jobs, "desc": status.name or self.id, "unit": "job", **bar_options}
+            bar: Any = importlib.import_module("tqdm").tqdm(**options)
+        except ImportError:
+            bar = None
+        async for result in self.read(ask):
+            if bar is not None:
+                bar.update()
+            yield result
+        if bar is not None:
+            bar.close()
+
+    results, aresults = twins(read)
+    ordered, aordered = twins(_ordered)
+    values, avalues = twins(_values)
+    failed, afailed = twins(_failed)
+    result, aresult = twins(_result)
+    progress, aprogress = twins(_progress)
+
+    def __iter__(self) -> Iterator[Result[R]]:
+        return self.results()
+
+    def __aiter__(self) -> AsyncIterator[Result[R]]:
+        return self.aresults()
+
+    # What is asked, and done.
+
+    async def _status(self, ask: Ask, /) -> Status:
+        return as_status(checked(await ask([["STATUS", self.id]]))[0])
+
+    async def _wait(self, ask: Ask, /, timeout: Optional[float] = None, on_progress: Optional[Callable[[Status], object]] = None) -> Status:
+        """Until it is over; TimeoutError after `timeout` seconds, which change nothing for the batch. `on_progress` is called twice a
+        second."""
+        end = time.monotonic() + (float("inf") if timeout is None else timeout)
+        while True:
+            left_ms = max(1.0, min(500 if on_progress else BLOCK_MS, (end - time.monotonic()) * 1000))
+            status = as_status(checked(await ask([["WAIT", self.id, int(left_ms)]]))[0])
+            if on_progress:
+                on_progress(status)
+            if status.is_over:
+                return status
+            if time.monotonic() >= end:
+                raise TimeoutError(f"batch {self.id} is not over after {timeout:g} s")
+
+    async def _cancel(self, ask: Ask, /) -> int:
+        """How many jobs will not run because of it; those that run are asked to stop."""
+        return int(checked(await ask([["CANCEL", self.id]]))[0])
+
+    async def _retry(self, ask: Ask, /, *indexes: int) -> int:
+        """Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did."""
+        rounds = (await self._status(ask)).retry_rounds  # so that it may be sent again
+        return int(checked(await ask([["RETRY", self.id, "ROUND", rounds, *indexes]]))[0])
+
+    async def _forget(self, ask: Ask, /) -> bool:
+        """Drops the batch, which must be over, and its results."""
+        return bool(checked(await ask([["FORGET", self.id]]))[0])
+
+    async def _explain(self, ask: Ask, /) -> Explanation:
+        found = as_map(checked(await ask([["EXPLAIN", self.id]]))[0])
+        state, reason, paused, ahead, *numbers, eta_ms = (found[name] for name in Explanation._fields)
+        share, received, rate = map(float, numbers)
+        return Explanation(state, reason, bool(paused), ahead, share, received, rate, eta_ms)
+
+    async def _job(self, ask: Ask, /, index: int) -> Mapping[str, Any]:
+        """What is known of one job, as JOB has it: its attempt, worker, times, progress, note, exit status and payload."""
+        return as_map(checked(await ask([["JOB", self.id, index]]))[0])
+
+    async def _log(self, ask: Ask, /, index: int) -> str:
+        """The end of what a job wrote to standard error, also while it runs."""
+        return text(checked(await ask([["LOG", self.id, index]]))[0][1])
+
+    status, astatus = twins(_status)
+    wait, await_end = twins(_wait)
+    cancel, acancel = twins(_cancel)
+    retry, aretry = twins(_retry)
+    forget, aforget = twins(_forget)
+    explain, aexplain = twins(_explain)
+    job, ajob = twins(_job)
+    log, alog = twins(_log)
+
+    def __await__(self) -> Generator[Any, None, Status]:
+        return self.await_end().__await__()

@@ -1,0 +1,55 @@
+"""Values to bytes and back. A payload is the codec's bytes of {"task": name, "args": [...], "kwargs": {...}}, where kwargs may be missing;
+an output is the codec's bytes of what the task returned.
+
+JSON, the default, writes bytes as {"$bytes": "<base64>"}; tuples come back as lists."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Dict, Protocol, cast
+
+_BYTES = (bytes, bytearray, memoryview)
+
+
+class Codec(Protocol):
+    """Both functions are called from any thread."""
+
+    def dumps(self, value: Any) -> bytes: ...
+    def loads(self, data: bytes) -> Any: ...
+
+
+def _no_json(value: Any) -> Dict[str, str]:
+    if isinstance(value, _BYTES):
+        return {"$bytes": base64.b64encode(cast(bytes, value)).decode()}
+    raise TypeError(f"{type(value).__name__} is not JSON: give and return numbers, strings, bytes, lists and dicts, or use another codec")
+
+
+def _object(value: Dict[str, Any]) -> Any:
+    return base64.b64decode(value["$bytes"]) if value.keys() == {"$bytes"} else value
+
+
+class _Json:
+    _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_no_json).encode)
+
+    def dumps(self, value: Any) -> bytes:
+        return self._encode(value).encode()
+
+    def loads(self, data: bytes) -> Any:
+        return json.loads(data, object_hook=_object) if b'"$bytes"' in data else json.loads(data)
+
+
+class _Raw:
+    def dumps(self, value: Any) -> bytes:
+        if isinstance(value, str):
+            return value.encode()
+        if value is None or isinstance(value, _BYTES):
+            return bytes(cast(bytes, value or b""))
+        raise TypeError(f"a raw task takes and returns bytes, str or None, not {type(value).__name__}")
+
+    def loads(self, data: bytes) -> Any:
+        return data
+
+
+JSON: Codec = _Json()
+RAW: Codec = _Raw()  # for handlers whose jobs other programs submit

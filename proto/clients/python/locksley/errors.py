@@ -1,0 +1,110 @@
+"""What can go wrong: refusals of the daemon, and jobs that failed.
+
+The text of a failed job is one line for people, a TAB, and what a program wants to know besides: as JSON, or in the bytes of the
+application's codec, as base64. With such a codec the line for people names the class of the exception alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import traceback
+from typing import Any, Dict, Optional, Type
+
+from .codec import JSON, Codec
+
+_LONGEST_LINE = 4096  # characters; the daemon takes a line of up to 64 KiB from a worker
+_LONGEST_TRACEBACK = 6000
+
+
+class LocksleyError(Exception):
+    """The base of all of these."""
+
+
+class Refused(LocksleyError):
+    """The daemon's error reply. `code` is its first word, such as NOHANDLER or QUEUEFULL."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code} {text}")
+        self.code = code
+
+
+class Unreachable(LocksleyError, ConnectionError):
+    """No daemon answered while the application's patience lasted."""
+
+
+class Stopped(LocksleyError):
+    """For a task to raise, or what is raised in it, when its job should stop."""
+
+
+class RemoteTraceback(LocksleyError):
+    """The cause of a JobError: the worker's traceback, as text."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+class JobError(LocksleyError):
+    """A job that did not end well; its subclasses are for those that did not end by an exception.
+
+    `exception` is the name of the exception's class, or ""; `attempt` is 0 where the worker was not told."""
+
+    status = "error"
+
+    def __init__(self, batch: str, index: int, message: str, exception: str = "", attempt: int = 0, remote_traceback: str = "") -> None:
+        super().__init__(f"job {index} of batch {batch}: {message}")
+        self.batch, self.index, self.message, self.exception = batch, index, message, exception
+        self.attempt, self.remote_traceback = attempt, remote_traceback
+        if remote_traceback:
+            self.__cause__ = RemoteTraceback(remote_traceback)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.batch, self.index, self.message, self.exception, self.attempt, self.remote_traceback)
+
+
+class JobTimeout(JobError):
+    status = "timeout"
+
+
+class JobCrashed(JobError):
+    """The process that ran it died."""
+
+    status = "crashed"
+
+
+class JobCancelled(JobError):
+    status = "cancelled"
+
+
+_BY_STATUS: Dict[str, Type[JobError]] = {kind.status: kind for kind in (JobError, JobTimeout, JobCrashed, JobCancelled)}
+
+
+def encode_failure(error: BaseException, attempt: int, codec: Codec) -> bytes:
+    """The output of a job whose task raised this."""
+    name = type(error).__name__
+    try:
+        line = " ".join(f"{name}: {error}".split()) if str(error) else name
+    except Exception:  # a message that cannot be formatted
+        line = name
+    frames = error.__traceback__.tb_next if error.__traceback__ else None  # without this package's own
+    text = "".join(traceback.format_exception(type(error), error, frames))[-_LONGEST_TRACEBACK:]
+    detail = {"exception": name, "attempt": attempt, "traceback": text}
+    if codec is JSON:
+        return f"{line[:_LONGEST_LINE]}\t{json.dumps(detail, ensure_ascii=False)}".encode(errors="replace")
+    detail["message"] = line[:_LONGEST_LINE]
+    return name.encode() + b"\t" + base64.b64encode(codec.dumps(detail))
+
+
+def decode_failure(batch: str, index: int, status: str, output: bytes, codec: Codec) -> JobError:
+    kind = _BY_STATUS.get(status, JobError)
+    line, tab, rest = output.partition(b"\t")
+    detail: Optional[Dict[str, Any]] = None
+    if tab:
+        try:
+            detail = json.loads(rest) if rest.startswith(b"{") else codec.loads(base64.b64decode(rest, validate=True))
+        except Exception:  # another program's text, which has a TAB
+            line = output
+    message = line.decode(errors="replace") or status
+    if not isinstance(detail, dict):
+        return kind(batch, index, message)
+    exception, attempt, remote_traceback = detail.get("exception", ""), detail.get("attempt", 0), detail.get("traceback", "")
+    return kind(batch, index, detail.get("message", message), exception, attempt, remote_traceback)

@@ -1,0 +1,146 @@
+"""Executor: the interface of concurrent.futures, for programs that have a ProcessPoolExecutor.
+
+All that is submitted to one executor is one batch, which is streamed in. A thread sends, another one reads results."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import sys
+import threading
+from concurrent import futures
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, Union, cast
+
+from .app import App, Task, new_id, option_words, stream
+from .batch import Batch
+from .errors import LocksleyError, Refused
+from .wire import each, now
+
+_WINDOW, _CHUNK = 10_000, 1000  # jobs that are sent and have not ended, at most; jobs of one command
+
+
+class Executor(futures.Executor):
+    """Runs calls of tasks, or of a module's functions (`python3 -m locksley MODULE` serves them), on the workers of a daemon.
+
+    `task`: the one that submit() and map() call, which then take no function. `max_workers`: how many jobs run at a time at most. A
+    future can be cancelled until its job is sent; at most twice `max_workers` are sent, or 10,000 where it is None. Other options are
+    those of a batch."""
+
+    def __init__(
+        self, app: Union[App, str, None] = None, task: Optional[str] = None, max_workers: Optional[int] = None, **options: Any
+    ) -> None:
+        self._app = app if isinstance(app, App) else App(app)
+        self._task = None if task is None else self._app.tasks[task]
+        self._batch: Batch[Any] = Batch(self._app, new_id(), self._task.codec if self._task else None)
+        self._handler = ""
+        self._window = _WINDOW if max_workers is None else 2 * max_workers
+        self._words = option_words({"slots": max_workers, "name": task, **options})
+        self._changed = threading.Condition()
+        self._waiting: Deque[Tuple[bytes, Future[Any]]] = collections.deque()
+        self._running: Dict[int, Future[Any]] = {}  # by index
+        self._closed = False
+        self._broken: Optional[BaseException] = None
+        self._threads: List[threading.Thread] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self._task is not None and not callable(fn):
+            args, fn = (fn, *args), self._task
+        task: Task[Any] = cast(Any, fn) if isinstance(fn, Task) else self._app.named(f"{_module_of(fn)}:{fn.__qualname__}")
+        waiting = task.payload(args, kwargs), Future[Any]()
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if self._broken is not None:
+                raise futures.BrokenExecutor(str(self._broken)) from self._broken
+            if self._handler not in ("", task.handler):
+                raise LocksleyError(f"an executor is for one handler: '{self._handler}', not '{task.handler}'")
+            self._handler = task.handler
+            self._waiting.append(waiting)
+            if not self._threads:
+                self._begin(lambda: now(stream(self._app.transport.ask, self._handler, self._batch.id, self._words, self._chunks())))
+            self._changed.notify_all()
+        return waiting[1]
+
+    def map(self, fn: Any, *iterables: Iterable[Any], timeout: Optional[float] = None, chunksize: int = 1) -> Iterator[Any]:
+        if self._task is not None and not callable(fn):
+            iterables, fn = (fn, *iterables), self._task
+        return super().map(fn, *iterables, timeout=timeout, chunksize=chunksize)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        with self._changed:
+            self._closed = True
+            dropped = list(self._waiting) if cancel_futures else []
+            if cancel_futures:
+                self._waiting.clear()
+            self._changed.notify_all()
+        for _, future in dropped:
+            future.cancel()
+        if cancel_futures and self._threads:
+            with contextlib.suppress(Refused):  # it is over, and forgotten, or not there yet
+                self._batch.cancel()
+        for thread in list(self._threads) if wait else []:
+            thread.join()
+
+    def _begin(self, work: Callable[[], object]) -> None:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._fail(error)
+
+        self._threads.append(threading.Thread(target=run, name="locksley-executor", daemon=True))
+        self._threads[-1].start()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._broken = self._broken or error
+            lost = [future for _, future in self._waiting if future.set_running_or_notify_cancel()] + list(self._running.values())
+            self._waiting.clear()
+            self._running.clear()
+            self._changed.notify_all()
+        for future in lost:
+            future.set_exception(error)
+
+    def _chunks(self) -> Iterator[List[bytes]]:
+        """What is to be sent, as soon as it is submitted and the window is open."""
+        self._begin(self._read)  # the batch is there
+        count = 0
+        while True:
+            payloads: List[bytes] = []
+            with self._changed:
+                self._changed.wait_for(lambda: self._broken or (len(self._running) < self._window if self._waiting else self._closed))
+                if self._broken or not self._waiting:
+                    return
+                while self._waiting and len(self._running) < self._window and len(payloads) < _CHUNK:
+                    payload, future = self._waiting.popleft()
+                    if future.set_running_or_notify_cancel():
+                        self._running[count + len(payloads)] = future
+                        payloads.append(payload)
+            count += len(payloads)
+            yield payloads
+
+    def _read(self) -> None:
+        for result in each(self._batch.read(self._app.transport.ask, discard=True)):
+            with self._changed:
+                future = self._running.pop(result.index, None)
+                self._changed.notify_all()
+            if future is None:
+                continue
+            try:
+                future.set_result(result.value)
+            except Exception as error:
+                future.set_exception(error)
+        with contextlib.suppress(Refused):  # a user who may not: it expires
+            self._batch.forget()
+
+
+def _module_of(fn: Any) -> str:
+    """As a worker that imports it knows it: that of the program is __main__ here."""
+    if fn.__module__ != "__main__":
+        return str(fn.__module__)
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:
+        return main.__spec__.name
+    return os.path.splitext(os.path.basename(main.__file__ or "__main__"))[0]

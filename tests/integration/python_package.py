@@ -1,0 +1,296 @@
+#!/usr/bin/python3
+"""The Python package locksley: batches across broken connections and killed daemons, Executor, App.inline(). Its workers are tested by
+python_workers.py, and what its page shows by python_pages.py."""
+
+import asyncio
+import os
+import pathlib
+import sys
+import threading
+import unittest
+from concurrent import futures
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from late_proxy import FORWARD, LOSE_REPLY, LateProxy
+from locksley_daemon import DEADLINE_S, DaemonTest
+from python_tasks import HANDLER, locksley, tasks, url_of
+from store_daemon import StoreTest
+from users import PASSWORD, users
+
+from locksley.app import option_words
+
+
+def job_of(value):
+    """What the handler `echo` returns for identity(value)."""
+    return {"task": "identity", "args": [value]}
+
+
+def echo_app(url, **options):
+    """An application whose handler is the daemon's `echo`, which returns the payload: as fast as it goes, without a worker."""
+    app = locksley.App(url, handler="echo", **options)
+    return app, app.task(tasks.identity.function)
+
+
+class Kills(StoreTest):
+    """`kill -9` of the daemon while a batch is streamed in, and while its results are read."""
+
+    JOBS = int(os.environ.get("LOCKSLEY_PACKAGE_JOBS", "100000"))
+
+    def restart(self, port):
+        self.kill()
+        self.begin({"listen": {"port": port}})
+
+    def items(self, at, port):
+        for item in range(self.JOBS):
+            if item in at:
+                self.restart(port)
+            yield item
+
+    def test_a_map_across_kills_loses_no_job_and_runs_none_under_two_indexes(self):
+        self.begin()
+        port = self.daemon.port
+        app, identity = echo_app(url_of(self.daemon))
+        batch = identity.map(self.items([self.JOBS // 3, self.JOBS * 4 // 5], port), id="streamed")
+        seen = {}
+        for number, result in enumerate(batch):
+            if number == self.JOBS // 2:
+                self.restart(port)
+            self.assertNotIn(result.index, seen)
+            seen[result.index] = result.value
+        self.assertEqual(len(seen), self.JOBS)
+        wrong = [index for index, value in seen.items() if value != job_of(index)]
+        self.assertEqual(wrong, [])
+        self.assertEqual((batch.status().jobs, batch.status().ok), (self.JOBS, self.JOBS))
+        app.close()
+
+    def test_a_program_that_was_interrupted_goes_on(self):
+        self.begin()
+        app, identity = echo_app(url_of(self.daemon))
+        self.addCleanup(app.close)
+
+        def interrupted():
+            yield from range(35_000)
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            identity.map(interrupted(), id="mine")
+        self.assertLess(0, app.batch("mine").status().jobs)
+        again = identity.map(range(50_000), id="mine")
+        self.assertEqual([value["args"][0] for value in again.values()], list(range(50_000)))
+        self.assertEqual(identity.map(range(50_000), id="mine").status().jobs, 50_000)
+        with self.assertRaisesRegex(locksley.LocksleyError, "has 50000 jobs, not these 60000|CLOSED"):
+            identity.map(range(60_000), id="mine")
+
+
+class LostReplies(DaemonTest):
+    def proxied(self, *words):
+        """An application whose connection breaks at the first of each of these commands, before its reply."""
+        self.daemon = self.start()
+        losses, lost = list(words), []
+
+        def rule(command):
+            word = command[0].decode().upper()
+            if word not in losses:
+                return FORWARD
+            losses.remove(word)
+            lost.append(word)
+            return LOSE_REPLY
+
+        self.proxy = LateProxy(self.daemon.host, self.daemon.port, rule)
+        self.addCleanup(self.proxy.close)
+        self.lost = lost
+        app, task = echo_app(f"redis://{self.proxy.address}")
+        self.addCleanup(app.close)
+        return app, task
+
+    def test_a_lost_reply_repeats_nothing(self):
+        app, identity = self.proxied("SUBMIT", "RESULTS", "STATUS", "WAIT", "CANCEL", "EXPLAIN", "FORGET")
+        batch = identity.map(range(10))
+        self.assertEqual([value["args"][0] for value in batch.values()], list(range(10)))
+        self.assertEqual((batch.wait().ok, batch.status().ok, batch.cancel(), batch.explain().reason), (10, 10, 0, "ended"))
+        batch.forget()
+        self.assertEqual(sorted(self.lost), ["CANCEL", "EXPLAIN", "FORGET", "RESULTS", "STATUS", "SUBMIT", "WAIT"])
+        self.assertEqual(self.connect(self.daemon)("LIST")[1], [])
+
+    def test_nor_in_a_stream(self):
+        app, identity = self.proxied("OPEN", "ADDAT", "ADDAT", "ADDAT", "CLOSE")
+        batch = identity.map(range(20_000))
+        self.assertEqual([value["args"][0] for value in batch.values()], list(range(20_000)))
+        self.assertEqual(len(self.lost), 5)
+
+    def test_nor_with_asyncio(self):
+        app, identity = self.proxied("OPEN", "ADDAT", "CLOSE", "RESULTS")
+
+        async def main():
+            batch = await identity.amap(range(10_000))
+            indexes = [result.index async for result in batch]
+            self.assertEqual(sorted(indexes), list(range(10_000)))
+            self.assertEqual(((await batch).ok, (await batch.astatus()).ok), (10_000, 10_000))
+            await app.aclose()
+
+        asyncio.run(main())
+        self.assertEqual(len(self.lost), 4)
+
+    def test_the_patience_for_a_daemon_ends(self):
+        daemon = self.start()
+        app, identity = echo_app(["redis://127.0.0.1:1", url_of(daemon)], patience=5)
+        self.assertEqual(identity.submit(7).result(), job_of(7))  # the second URL
+        app, identity = echo_app("redis://127.0.0.1:1", patience=0)
+        with self.assertRaisesRegex(locksley.Unreachable, "127.0.0.1:1"):
+            identity.submit(7)
+
+    def test_a_full_queue_is_waited_for(self):
+        daemon = self.start({"limits": {"max_queued_jobs": 5000}, "pool": {"workers": 1}})
+        app, identity = echo_app(url_of(daemon))
+        connection = self.connect(daemon)
+        connection("SUBMIT", "sleep", "ID", "blocker", "JOBS", 3_600_000)
+        waiting = identity.map(range(4990))
+        timer = threading.Timer(0.3, lambda: connection("CANCEL", "blocker"))
+        timer.start()
+        with self.assertLogs("locksley", "WARNING") as logged:
+            self.assertEqual(identity.map(range(100)).wait(DEADLINE_S).ok, 100)
+        timer.join()
+        self.assertIn("QUEUEFULL", logged.output[0])
+        self.assertEqual(waiting.wait(DEADLINE_S).ok, 4990)
+
+
+class Rewritten:
+    """In the place of a Transport: a daemon that is killed after the first page, and had not recorded its last row: the jobs 1 and 2 run again, in
+    another order. `pages`: by cursor, before and after."""
+
+    BEFORE = {"0": ("3", [[0, "ok", b"0"], [1, "ok", b"1"]])}
+    AFTER = {"0": ("3", [[0, "ok", b"0"], [2, "ok", b"2"]]), "3": ("0", [[1, "ok", b"1"], [3, "ok", b"3"]])}
+
+    def __init__(self):
+        self.breaks, self.asked = 0, []
+
+    async def ask(self, commands):
+        cursor = commands[-1][3]
+        if cursor == "3" and not self.breaks:
+            self.breaks = 1  # and the same command reaches the new daemon
+        self.asked.append(cursor)
+        return [(self.AFTER if self.breaks else self.BEFORE)[cursor]]
+
+
+class Readers(unittest.TestCase):
+    def test_a_reader_begins_anew_after_a_break(self):
+        app = locksley.App()
+        app.transport = Rewritten()
+        self.assertEqual([result.value for result in app.batch("b")], [0, 1, 2, 3])
+        self.assertEqual(app.transport.asked, ["0", "3", "0", "3"])
+
+    def test_and_delivers_how_a_job_ended_when_it_ran_again(self):
+        app = locksley.App()
+        app.transport = Rewritten()
+        app.transport.AFTER = {**Rewritten.AFTER, "3": ("0", [[1, "error", b"another end"]])}
+        self.assertEqual([(result.index, result.status) for result in app.batch("b")], [(0, "ok"), (1, "ok"), (2, "ok"), (1, "error")])
+
+
+class Refusals(DaemonTest):
+    def test_errors_of_the_daemon(self):
+        daemon = self.start(users(alice={"handlers": ["echo"]}))
+        app = locksley.App(f"redis://alice:{PASSWORD.format('alice')}@{daemon.host}:{daemon.port}", handler="sha256")
+        task = app.task(tasks.identity.function)
+        for code, call in (("NOPERM", lambda: task.submit(1)), ("NOBATCH", lambda: app.batch("nosuch").status())):
+            with self.assertRaises(locksley.Refused) as caught:
+                call()
+            self.assertEqual(caught.exception.code, code)
+        for code, url in (("WRONGPASS", f"redis://alice:wrong@{daemon.host}:{daemon.port}"), ("NOAUTH", url_of(daemon))):
+            with self.assertRaises(locksley.Refused) as caught:
+                locksley.App(url).batch("x").status()
+            self.assertEqual(caught.exception.code, code)
+
+    def test_options_become_words(self):
+        options = {"name": "n", "weight": 3, "timeout": 0.25, "retries": 0, "deadline": 60, "keep": "failures", "delay": 2.5, "retain": 0, "slots": 4,
+                   "max_fails": 5, "trace": "t", "for_": "cust-42", "after": ["a", locksley.App().batch("b")], "after_ok": "c", "ephemeral": True}
+        self.assertEqual(option_words(options), ["NAME", "n", "WEIGHT", 3, "TIMEOUT", 250, "RETRIES", 0, "DEADLINE", 60_000, "KEEP", "failures",
+                                                 "DELAY", 2500, "RETAIN", 0, "SLOTS", 4, "MAXFAILS", 5, "TRACE", "t", "FOR", "cust-42",
+                                                 "AFTER", "a", "AFTER", "b", "AFTEROK", "c", "EPHEMERAL"])
+        self.assertEqual(option_words({"ephemeral": False, "timeout": None, "after": []}), [])
+
+    def test_mistakes_in_a_program(self):
+        app = locksley.App()
+        app.task(tasks.identity.function)
+        with self.assertRaisesRegex(ValueError, "two tasks named 'identity'"):
+            app.task(tasks.identity.function)
+        with self.assertRaisesRegex(ValueError, "handler of its own"):
+            app.task(tasks.fails.function, raw=True)
+        with self.assertRaisesRegex(TypeError, "no option 'prio'; there are: name, "):
+            app.tasks["identity"].map([1], prio=3)
+        with self.assertRaisesRegex(TypeError, "set is not JSON"):
+            app.tasks["identity"].submit({1})
+
+
+class Executors(DaemonTest):
+    def setUp(self):
+        self.daemon = self.start({"handlers": {"python": HANDLER}, "pool": {"workers": 1}})
+        tasks.app.connect(url_of(self.daemon))
+        self.addCleanup(tasks.app.close)
+
+    def test_as_in_concurrent_futures(self):
+        with locksley.Executor(tasks.app) as pool:
+            self.assertEqual(list(pool.map(tasks.identity, range(3000))), list(range(3000)))
+            done, _ = futures.wait([pool.submit(tasks.identity, value) for value in "abc"], DEADLINE_S)
+            self.assertEqual(sorted(future.result() for future in done), ["a", "b", "c"])
+            self.assertIsInstance(pool.submit(tasks.fails, "x").exception(DEADLINE_S), locksley.JobError)
+        with self.assertRaises(RuntimeError):
+            pool.submit(tasks.identity, 1)
+        self.assertEqual(self.connect(self.daemon)("LIST")[1], [])
+
+    def test_of_one_task(self):
+        with locksley.Executor(tasks.app, "identity", max_workers=3, weight=7) as pool:
+            self.assertEqual((list(pool.map("abc")), pool.submit(4).result(DEADLINE_S)), (["a", "b", "c"], 4))
+            [batch] = self.connect(self.daemon).listed()
+            self.assertEqual((batch["weight"], batch["name"]), (7, "identity"))
+
+    def test_cancel(self):
+        blocker = self.connect(self.daemon)("SUBMIT", "python", "ID", "blocker", "JOBS", "{}")
+        self.connect(self.daemon).wait(blocker)
+        with locksley.Executor(tasks.app, max_workers=1) as pool:
+            self.connect(self.daemon)
+            futures_of_pool = [pool.submit(tasks.identity, value) for value in range(500)]
+            cancelled = [future.cancel() for future in reversed(futures_of_pool)]
+            self.assertTrue(any(cancelled))
+            done = [future for future in futures_of_pool if not future.cancelled()]
+            self.assertEqual([future.result(DEADLINE_S) for future in done], list(range(len(done))))
+        pool = locksley.Executor(tasks.app, max_workers=1)
+        more = [pool.submit(tasks.identity, value) for value in range(500)]
+        pool.shutdown(cancel_futures=True)
+        self.assertTrue(all(future.done() for future in more))
+
+    def test_a_refusal_fails_all(self):
+        app = locksley.App(url_of(self.daemon), handler="nosuch")
+        task = app.task(tasks.identity.function)
+        with locksley.Executor(app) as pool:
+            self.assertRegex(str(pool.submit(task, 1).exception(DEADLINE_S)), "NOHANDLER")
+        app.close()
+
+
+class Inline(unittest.TestCase):
+    def test_the_same_without_a_daemon(self):
+        before = tasks.app.transport
+        with tasks.app.inline():
+            self.assertEqual(list(tasks.identity.map([b"a", (1, 2)]).values()), [b"a", [1, 2]])
+            batch = tasks.fails.map(range(30_000, 30_003))
+            self.assertEqual([(error.attempt, error.exception) for error in batch.failed()], [(3, "ValueError")] * 3)
+            self.assertEqual((batch.retry(1), batch.wait().failed, batch.status().retried), (1, 3, 8))
+            self.assertEqual(tasks.identity.map(range(5000)).status().ok, 5000)
+            with locksley.Executor(tasks.app) as pool:
+                self.assertEqual(list(pool.map(tasks.identity, range(20))), list(range(20)))
+            with self.assertRaisesRegex(TypeError, "not JSON"):
+                tasks.identity.submit(object())
+            with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
+                tasks.identity.map([1], id=batch.id)
+        self.assertIs(tasks.app.transport, before)
+
+    def test_with_asyncio(self):
+        async def main():
+            batch = await tasks.coroutine.amap(range(3))
+            return [value async for value in batch.avalues()], (await batch).state
+
+        with tasks.app.inline():
+            self.assertEqual(asyncio.run(main()), ([0, 1, 2], "done"))
+
+
+if __name__ == "__main__":
+    unittest.main()

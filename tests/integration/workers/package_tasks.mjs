@@ -1,0 +1,43 @@
+// Tasks for tests of the Node.js package: `app` for a local worker and a remote one.
+import { existsSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Locksley, currentJob } from '@locksley/client';
+
+export const app = new Locksley(undefined, { handler: process.env.TEST_HANDLER ?? 'far' });
+
+app.task('identity', (value) => value);
+app.task('fails', (text) => {
+  throw new RangeError(text);
+});
+app.task('dies', () => process.exit(3));
+app.task('about', () => [currentJob().batch, currentJob().index, currentJob().handler]);
+app.task('prints', () => console.log('this is no answer'));
+app.task('nap', async (ms) => {
+  await sleep(ms, undefined, { signal: currentJob().signal });
+  return currentJob().index;
+});
+app.task('notes', async () => {
+  const job = currentJob();
+  if (job.attempt > 1) return [job.attempt, job.note];
+  job.progress(40);
+  job.saveNote('half of it');
+  await sleep(50);
+  throw new Error('the first attempt');
+});
+app.task('sleeps', async (path) => {
+  try {
+    await sleep(3_600_000, undefined, { signal: currentJob().signal });
+  } finally {
+    writeFileSync(path, '');
+  }
+});
+app.task('holdsFrom', (from, folder) => (currentJob().index >= from ? app.tasks.get('holds').fn(folder) : null));
+app.task('holds', async (folder) => {
+  const { index, attempt, signal } = currentJob();
+  writeFileSync(`${folder}/began-${index}-${attempt}`, '');
+  while (!existsSync(`${folder}/go`)) await sleep(5, undefined, { signal });
+  return index;
+});
+app.task('deaf', async (folder) => {
+  while (!existsSync(`${folder}/go`)) await sleep(5);
+});

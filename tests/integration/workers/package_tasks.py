@@ -1,0 +1,118 @@
+"""Tasks for tests of the Python package: `app` for a local worker, `far` for a remote one."""
+
+import asyncio
+import os
+import pathlib
+import time
+
+import locksley
+
+app = locksley.App()
+far = locksley.App(handler="far")
+
+
+@app.task
+@far.task
+def identity(value):
+    return value
+
+
+@app.task(retries=2)
+def fails(text):
+    raise ValueError(text)
+
+
+@app.task
+def dies():
+    os._exit(3)
+
+
+@app.task
+def about():
+    job = locksley.current_job()
+    return [job.batch, job.index, job.handler]
+
+
+@app.task
+def sleeps(path, seconds):
+    try:
+        time.sleep(seconds)
+    finally:
+        pathlib.Path(path).touch()
+
+
+@app.task
+async def sleeps_as_a_coroutine(path, seconds):
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        pathlib.Path(path).touch()
+
+
+@app.task
+async def coroutine(value):
+    await asyncio.sleep(0)
+    return value
+
+
+@app.task
+def leaves():
+    raise SystemExit("left")
+
+
+@app.task(handler="raw", raw=True)
+def shout(payload):
+    return payload.upper()
+
+
+@far.task
+async def nap(seconds):
+    await asyncio.sleep(seconds)
+    return locksley.current_job().index
+
+
+@app.task(retries=1)
+@far.task(retries=1)
+def notes(folder):
+    """Fails first, and leaves a note; then says what it was told."""
+    job = locksley.current_job()
+    if job.attempt == 1:
+        job.progress(40)
+        job.save_note("half of it")
+        time.sleep(0.05)
+        raise RuntimeError("the first attempt")
+    return [job.attempt, job.note]
+
+
+@app.task
+@far.task
+def told():
+    job = locksley.current_job()
+    print("as it was told")
+    return [job.attempt, job.trace, job.timeout_s, os.getpid()]
+
+
+@app.task
+@far.task
+def holds(folder):
+    """Writes a file when it starts, and goes on until another one is there, or it is told to stop."""
+    job, path = locksley.current_job(), pathlib.Path(folder)
+    (path / f"began-{job.index}-{job.attempt}").touch()
+    while not (path / "go").exists():
+        job.raise_if_stopped()
+        time.sleep(0.005)
+    return job.index
+
+
+@far.task
+def holds_from(index, folder):
+    """As `holds`, from this index on."""
+    if locksley.current_job().index >= index:
+        return holds.function(folder)
+
+
+@far.task
+def deaf(folder):
+    """As `holds`, but does not look whether it should stop."""
+    while not (pathlib.Path(folder) / "go").exists():
+        time.sleep(0.005)

@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+"""Each link of a page leads somewhere: to a file or folder of the tree, and where it has an anchor, to a heading of that page. And each path of
+`.github/CONTRIBUTING.md` that looks like one is there. Links to other sites are not followed."""
+
+import posixpath
+import re
+
+import tree
+from tree import Finding, Sample
+
+LINK = re.compile(r"\]\(<?([^)\s>]+)>?\)")
+CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+ELSEWHERE = re.compile(r"[a-z]+:")
+CONTRIBUTORS = ".github/CONTRIBUTING.md"
+NAMED = re.compile(r"`((?:core|daemon|deploy|proto|tests)/[\w./-]+)`")
+
+
+def without_code(text):
+    """With as many lines."""
+    return CODE.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+def anchors(text):
+    """As GitHub makes them of headings."""
+    found = {}
+    for heading in re.findall(r"^#+ +(.+?) *$", without_code(text), re.MULTILINE):
+        words = re.sub(r"\]\([^)]*\)", "", heading.replace("`", "")).lower()
+        anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        found[anchor] = found.get(anchor, -1) + 1
+    return {f"{anchor}-{number}" if number else anchor for anchor, last in found.items() for number in range(last + 1)}
+
+
+def folders(files):
+    found = set()
+    for path in files:
+        while path:
+            path = posixpath.dirname(path)
+            found.add(path)
+    return found
+
+
+def check(files):
+    return list(wrong_links(files))
+
+
+def wrong_links(files):
+    there = folders(files) | set(files) | {""}
+    for page, text in sorted(files.items()):
+        if not page.endswith(".md"):
+            continue
+        for number, line in enumerate(without_code(text).split("\n"), 1):
+            for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+                if ELSEWHERE.match(target):
+                    continue
+                path, _, anchor = target.partition("#")
+                path = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
+                path = "" if path == "." else path
+                if path not in there:
+                    yield Finding(page, number, f"leads nowhere: {target}")
+                elif anchor and path.endswith(".md") and anchor not in anchors(files[path]):
+                    yield Finding(page, number, f"no such heading: {target}")
+            for path in NAMED.findall(line) if page == CONTRIBUTORS else ():
+                if path.rstrip("/") not in there:
+                    yield Finding(page, number, f"is not there: {path}")
+
+
+SAMPLES = [
+    Sample("all there", {"README.md": "# A `b` [c](d/e.md)\nSee [d](d/), [e](d/e.md#two-words) and [x](https://x.org).\n", "d/e.md": "## Two words\n"}, None),
+    Sample("in code", {"README.md": "```\n[x](y)\n```\n`[x](y)`\n"}, None),
+    Sample("the second heading of a name", {"README.md": "# A\n# A\n[a](#a-1)\n"}, None),
+    Sample("no file", {"README.md": "[x](y.md)\n"}, "leads nowhere"),
+    Sample("no heading", {"README.md": "# A\n[x](#b)\n"}, "no such heading"),
+    Sample("a path of the contributors' page", {CONTRIBUTORS: "`core/nothing.h`\n"}, "is not there"),
+]
+
+if __name__ == "__main__":
+    tree.main(check, SAMPLES)

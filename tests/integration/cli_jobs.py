@@ -66,7 +66,7 @@ class Jobs(CliTest):
         self.assertEqual([row["id"] for row in self.json("running", other)], ["other"])
         wait_for("its first line to be its note", lambda: self.json("running", other)[0]["note"] == f"begins with wait {gate}")
         self.assertRegex(self.out("running", other), rf"\ABATCH +JOB +ATTEMPT +FOR +WORKER +PROGRESS +NOTE\nother +0 +1 +\S+ +\S+ +- +begins with wait {gate}\n\Z")
-        self.assertEqual(self.out("log", batch, 1), f"begins with wait {gate}\n")
+        wait_for("the first line of another one", lambda: self.out("log", batch, 1) == f"begins with wait {gate}\n")
         process = self.popen("log", batch, 1, "--follow")
         self.assertEqual(process.stdout.readline().decode(), f"begins with wait {gate}\n")
         self.assertIsNone(process.poll())

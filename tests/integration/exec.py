@@ -187,9 +187,9 @@ class Ends(ExecTest):
         self.exec("--", "echo", ":::", "a", code=EXEC_FAILED)
 
     def test_signals_and_time_limits(self):
-        done = self.exec("-k", "--joblog", "log", "--timeout", "300ms", "--", "sh", "-c", "eval \"$1\"", "_", ":::", "echo e >&2; kill -9 $$", "sleep 60", "exit 9", "true", code=3)
+        done = self.exec("-k", "--joblog", "log", "--timeout", "3s", "--", "sh", "-c", "eval \"$1\"", "_", ":::", "echo e >&2; kill -9 $$", "sleep 60", "exit 9", "true", code=3)
         errors = done.stderr.decode().splitlines()
-        self.assertEqual(errors[:3], ["e", "locksley: job 1 (echo e >&2; kill -9 $$): killed by signal 9 (Killed)", "locksley: job 2 (sleep 60): timed out after 300ms"])
+        self.assertEqual(errors[:3], ["e", "locksley: job 1 (echo e >&2; kill -9 $$): killed by signal 9 (Killed)", "locksley: job 2 (sleep 60): timed out after 3s"])
         rows = {int(row[0]): (row[6], row[7]) for row in self.rows()}
         self.assertEqual(rows, {1: ("0", "9"), 2: ("-1", "15"), 3: ("9", "0"), 4: ("0", "0")})
 

@@ -85,8 +85,8 @@ struct locksley_host {
   uint32_t abi;
   uint32_t size;
 
-  /* The job's place in its batch; 1, or more if it may have been run before, in whole or in part; the ids of
-   * its batch and tenant; the W3C trace context that its submitter gave, or nothing. */
+  /* The job's index in its batch; its attempt number: 1, or more if it may have been run before, in whole or in
+   * part; the ids of its batch and tenant; the W3C trace context that its submitter gave, or nothing. */
   uint64_t (*index)(const locksley_context* context);
   uint32_t (*attempt)(const locksley_context* context);
   locksley_text (*batch_id)(const locksley_context* context);

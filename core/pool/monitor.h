@@ -15,12 +15,13 @@ namespace locksley {
 
 class Pool;
 
-// Publishes for workers that do not get to it. Workers publish results between bursts. When a burst
-// takes unexpectedly long, the results before it would wait for its end, and so would those of its
-// jobs that have not started. Within two periods the monitor then publishes in the worker's place,
-// and has the rest of the burst handed back. It runs only while some worker has marked itself as
-// having results that might be delayed so, and is parked otherwise. Go's sysmon is the model.
-// It also ends the lane's waits (Lane::end_waits()): while there is one, it is parked until the first ends.
+// Publishes results in the place of workers that are held up. Workers publish results between
+// bursts. When a burst takes unexpectedly long, the results before it would wait for its end, and
+// so would those of its jobs that have not started. Within two periods the monitor then publishes
+// in the worker's place, and has the rest of the burst handed back. It runs only while some worker
+// has marked itself as having results that might be delayed so, and is parked otherwise. Go's
+// sysmon is the model. It also ends the lane's waits (Lane::end_waits()): while there is one, it is
+// parked until the first ends.
 //
 // Owned by the pool. start() and stop() are called under the pool's mutex, need() by any worker, and
 // waits_changed() by any thread. stop() blocks until the thread has ended, the others never. start() throws
@@ -51,8 +52,8 @@ class Monitor {
   }
 
  private:
-  // The results of a job are delayed by another job for at most two periods. A guess: short beside
-  // what a person notices, long beside the cost of a check.
+  // The results of a job are delayed by another job for at most two periods. A guess: short
+  // compared with what a person notices, long compared with the cost of a check.
   static constexpr Nanoseconds kPeriod = std::chrono::milliseconds(2);
   static constexpr unsigned kQuietPeriodsBeforeSleep = 10;
 
@@ -60,7 +61,7 @@ class Monitor {
   bool check_workers(std::vector<std::uint64_t>& last_bursts);
   // Ends the lane's waits, if they have changed or if the first has ended.
   void check_waits();
-  // Parks until there is something to do, or for `timeout`; none: without one.
+  // Parks until there is something to do, or for `timeout`; none: no limit of time.
   void park(std::optional<Nanoseconds> timeout);
 
   // Constant.
@@ -74,7 +75,7 @@ class Monitor {
   // Set by any thread, before it unparks the monitor, which clears it before it looks at the waits.
   std::atomic<bool> waits_changed_{false};
 
-  // The monitor's thread only: when the first of the lane's waits ends; none: there is none.
+  // The monitor's thread only: when the first of the lane's waits ends; none: nothing waits.
   std::optional<Nanoseconds> next_wait_;
 
   // Guarded by the pool's mutex.

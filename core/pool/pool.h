@@ -78,8 +78,8 @@ class Pool {
   void on_post_error(std::function<void(std::exception_ptr)> function);
 
   std::vector<WorkerSnapshot> snapshot() const;
-  // How often a thief got something from a victim, for pairs that have any. Empty in a pool of more
-  // than 64 workers, of which a person could not follow the pairs.
+  // How often each thief stole from each victim, for the pairs with at least one steal. Empty in a
+  // pool of more than 64 workers: a person could not read so many pairs.
   struct StealPair {
     std::uint32_t thief;
     std::uint32_t victim;
@@ -87,8 +87,9 @@ class Pool {
   };
   std::vector<StealPair> steal_pairs() const;
 
-  // The jobs that run, each with the number of its worker: those of batches for which `is_wanted` is true. `since` is when
-  // the worker's turn began. A worker between two jobs shows the last one. Takes the mutex of each worker's results.
+  // The jobs that run, each with the number of its worker: those of batches for which `is_wanted` is
+  // true. `since` is when the worker's turn began. A worker between two jobs shows the last one. Takes
+  // the mutex of each worker's results.
   struct RunningJob {
     std::uint32_t worker = 0;
     ResultWriter::Running job;
@@ -108,7 +109,7 @@ class Pool {
   friend class Monitor;
   class DefaultQueue;
 
-  // Of all that were ever started. Needs: number < made_.
+  // The worker of this number, among all that were ever started. Needs: number < made_.
   Worker& worker(std::uint32_t number) const { return *table_[number].load(); }
   void resize(std::uint32_t workers) LOCKSLEY_REQUIRES(mutex_);
   static void check_count(std::uint32_t workers, std::uint32_t reserved);

@@ -12,13 +12,14 @@
 namespace locksley {
 namespace {
 
-// Times; each is a compromise between the cost of a step (in brackets) and the delay of what waits
-// for it. A burst of tiny jobs, which runs without a look at the clock (40 ns) or at the claim (15
-// ns).
+// Each time below is a compromise between the cost of a step (in brackets) and the delay of the jobs
+// or results that wait for it.
+//
+// How long a burst of tiny jobs runs without reading the clock (40 ns) or touching the claim (15 ns).
 constexpr Nanoseconds kBurstTime = std::chrono::microseconds(16);
 constexpr std::uint64_t kLargestBurst = 256;
-// Results wait for others for so long (a publication costs 100 ns, and a wake-up of the thread that
-// waits for it), or until there are so many bytes.
+// How long results wait for others before they are published (a publication costs 100 ns, and a
+// wake-up of the thread that waits for it), or how many bytes of them.
 constexpr Nanoseconds kPublishAfter = std::chrono::microseconds(500);
 constexpr std::size_t kPublishBytes = 64 * 1024;
 // From this length on, the rest of a claim is worth waking a worker for (10 us).
@@ -115,7 +116,7 @@ void Worker::run() {
     }
     if (woken) stats_.empty_wakes.add(1);
     woken = false;
-    // One worker at a time looks on: the others would only be in its way.
+    // Only one worker at a time keeps looking: others would compete with it for the same work.
     const bool may_look = searching_ && idle.is_sole_searcher();
     if (spin_.look(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
     idle.enter_park(sleeper_, std::exchange(searching_, false));
@@ -141,7 +142,7 @@ void Worker::stop_searching() {
   if (!idle.end_search() || !idle.has_parked_worker()) return;
   // A thread that published work while this was the last searcher has woken no worker. Tasks are
   // published without a barrier, so one is made here; but only if a worker has spawned, since a
-  // barrier is dear.
+  // barrier is expensive.
   for (std::uint32_t i = 0, count = reserved_ ? 0 : pool_.made_.load(); i < count; ++i) {
     if (pool_.worker(i).spawner_.has_spawned()) {
       AsymmetricBarrier::heavy();
@@ -292,9 +293,8 @@ std::uint64_t Worker::run_burst(Batch& batch, IndexRange burst) {
     // [burst-overdue] relaxed: a late look runs a job more.
     const bool overdue = overdue_.load(std::memory_order_relaxed);
     // The burst was sized by the jobs before it. If its jobs turn out to be long, the rest is left
-    // to workers that are free.
-    // Nor are results held back that are much larger than those before: they count from their publication
-    // on.
+    // to workers that are free. The burst also ends once its results are large: the account of
+    // results counts them only from their publication on.
     if (i != 0 &&
         (overdue || batch.is_stopping() || batch.is_held() || writer_.unpublished_bytes() >= kPublishBytes)) {
       return i;

@@ -61,7 +61,7 @@ class Worker {
   WorkerSnapshot snapshot() const;
   // Only steals from victims with a lower number than this are counted by victim.
   static constexpr std::uint32_t kMostVictims = 64;  // guess: as many as a picture can show
-  // How often it got something from `victim`.
+  // How often this worker stole from the worker `victim`. Needs: victim < kMostVictims.
   std::uint64_t steals_from(std::uint32_t victim) const { return steals_from_[victim].get(); }
   std::uint32_t number() const { return number_; }
   // When it last ended a burst, as an instant of the steady clock.
@@ -90,7 +90,8 @@ class Worker {
   void run() LOCKSLEY_EXCLUDES(own_thread_);
   // Runs the turn that the worker has claimed, and those that it claims when it settles.
   void run_claims() LOCKSLEY_REQUIRES(own_thread_);
-  // Settles the turn, and claims the next unless the worker is to leave. Whether it has one.
+  // Settles the turn, and claims the next unless the worker is to leave. Returns whether there is a
+  // next turn.
   bool settle() LOCKSLEY_REQUIRES(own_thread_);
   // From the turn's begin to its leave: runs its jobs until all have ended, the quantum is over, or
   // the worker is to leave.
@@ -113,7 +114,7 @@ class Worker {
 
   Found steal() LOCKSLEY_REQUIRES(own_thread_);
   Found steal_from(Worker& victim) LOCKSLEY_REQUIRES(own_thread_);
-  // Counts a steal of so many jobs or tasks.
+  // Counts a steal of `got` jobs or tasks.
   void count_steal(const Worker& victim, std::uint64_t got) LOCKSLEY_REQUIRES(own_thread_) {
     stats_.steals.add(1);
     stats_.stolen.add(got);

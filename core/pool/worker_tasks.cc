@@ -1,4 +1,4 @@
-// A worker and the sub-jobs: spawning, waiting, and running what it stole.
+// A worker and its sub-jobs: spawning, waiting, and running stolen tasks.
 #include <utility>
 
 #include "core/pool/pool.h"
@@ -76,7 +76,7 @@ void Worker::wait(TaskCount& count, const JobFrame& frame) {
 // the worker runs other sub-jobs of the same batch, and parks if there are none.
 void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
   unsigned looks = 0;
-  bool woken = false;  // for a task, so that no other helper was; and has taken none since
+  bool woken = false;  // for a task, in place of any other helper; and it has taken no task since
   while (!count.is_done()) {
     if (Task * task; spawner_.pop(task)) {
       run_task(task);
@@ -106,8 +106,8 @@ void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
   if (woken) forward_wake_up(frame.batch);
 }
 
-// A helper is woken for one task; the waker may have woken no worker for others, because one was
-// searching. And the helper may find its own group done, and take none.
+// A helper is woken for one task; the waker may have woken no worker for other tasks, because a worker
+// was searching. The helper may also find that its own group is done, and take no task.
 void Worker::forward_wake_up(const Batch* batch) {
   if (may_find_task_of(batch)) idle_.wake_for_task(batch);
 }

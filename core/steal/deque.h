@@ -207,7 +207,7 @@ class Deque<T, Atomics>::Owner {
 template <class T, class Atomics>
 class Deque<T, Atomics>::Thief {
  public:
-  // One try to take the oldest value.
+  // One attempt to take the oldest value.
   Steal<T> steal() const { return deque_->steal(); }
 
   // Hints, as the deque's.
@@ -254,8 +254,8 @@ inline void Deque<T, Atomics>::push(T value) {
 // looked; otherwise the next array is twice as large.
 template <class T, class Atomics>
 void Deque<T, Atomics>::make_room(std::uint64_t bottom) {
-  // [deque-top] acquire: who took the values below top has read their cells, which are now free;
-  // pairs with the swap in steal().
+  // [deque-top] acquire: the threads that took the values below top have read their cells, which
+  // are now free; pairs with the swap in steal().
   known_top_ = top_.load(std::memory_order_acquire);
   if (bottom - known_top_ <= own_array_->mask) {
     return;
@@ -321,7 +321,7 @@ bool Deque<T, Atomics>::pop_announced(std::uint64_t bottom, std::uint64_t top, T
   return won;
 }
 
-// A pop has read `top`: whether the next ones make their barriers themselves.
+// After a pop has read `top`: decides whether the next pops make their barriers themselves.
 template <class T, class Atomics>
 void Deque<T, Atomics>::adapt(std::uint64_t top) {
   if (top != known_top_) {

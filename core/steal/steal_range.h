@@ -21,8 +21,8 @@ struct NoPayload {};
 // The stealing range: a range of indexes. Its owner takes bursts from the low end, and thieves take
 // halves from the high end, each in one step. The owner publishes range after range in it, each
 // with a few words that tell a thief what the range is about (its batch, for example). Each index
-// is given out exactly once. The idea is that of the article "Load-balancing partitioner with work
-// stealing, part one", whose owner takes one index at a time.
+// is given out exactly once. The idea is that of Dzmitry Huba, "Load-balancing partitioner with work
+// stealing, part one" (blogs.msdn.com/dhuba), whose owner takes one index at a time.
 //
 // The code that creates the object owns it, and destroys it after all its handles.
 // Access is by handles. Owner: one at a time, used by one thread at a time. Thief: any number, from
@@ -196,7 +196,7 @@ class StealRange<Payload, Atomics>::Owner {
 template <class Payload, class Atomics>
 class StealRange<Payload, Atomics>::Thief {
  public:
-  // One try to take the upper half of what is left, rounded up: the last index, too.
+  // One attempt to take the upper half of what is left, rounded up: the last index, too.
   Steal<Stolen> steal() const { return range_->steal(); }
 
   // Hints, as the range's.

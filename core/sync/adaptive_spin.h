@@ -10,8 +10,9 @@ namespace locksley {
 // Decides whether a thread that waits should look again and again for a while before it sleeps.
 //
 // To sleep and be woken costs 10 to 60 us. Looking is faster where work comes sooner than that, as
-// with a client that sends one request after another; elsewhere it is waste. So a thread looks only
-// while its waits turn out to be short. The model is the haltpoll governor of the Linux kernel.
+// with a client that sends one request after another; elsewhere it is a waste of processor time. So
+// a thread looks only while its waits turn out to be short. The model is the haltpoll governor of
+// the Linux kernel.
 //
 // Looking is not free for others. The thread yields the processor after each look; but on a machine
 // where as many threads want to run as there are processors, a thread that was woken may still wait
@@ -25,9 +26,9 @@ class AdaptiveSpin {
   // The longest look, and the longest wait that is worth one. A guess: about two sleeps' worth.
   static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
 
-  // At the begin of a wait. If `may`, calls `found` until it returns true, for as long as that is
-  // expected to pay (perhaps not at all), and yields the processor in between. Whether it returned
-  // true.
+  // At the beginning of a wait. If `may`, calls `found` until it returns true, for as long as that
+  // is expected to pay (perhaps not at all), and yields the processor in between. Returns whether
+  // `found` returned true.
   template <class Found>
   bool look(bool may, Found found) {
     looked_from_ = steady_now();
@@ -56,6 +57,7 @@ class AdaptiveSpin {
   }
 
  private:
+  // A budget of at most this is not halved but becomes 0: a shorter look finds little. A guess.
   static constexpr Nanoseconds kLeast = std::chrono::microseconds(20);
 
   // A yield that takes so long says that other threads need the processor; and for how long to stop

@@ -1,5 +1,5 @@
-// A store-load barrier whose cost lies on one side: free for the frequent side, dear for the rare
-// one.
+// A store-load barrier whose cost lies on one side: free for the frequent side, expensive for the
+// rare one.
 #pragma once
 
 #include <atomic>

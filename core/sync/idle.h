@@ -91,7 +91,7 @@ class BasicIdle {
     const std::uint64_t state = state_.load();
     return parked(state) != 0 || searching(state) != 0;
   }
-  // Whether any worker is parked, in wait for work or as a helper. A hint.
+  // Whether any worker is parked, waiting for work or as a helper. A hint.
   bool has_parked_worker() const {
     const std::uint64_t state = state_.load();
     return parked(state) != 0 || helpers(state) != 0;

@@ -60,9 +60,8 @@ class LOCKSLEY_SCOPED_CAPABILITY MutexLock {
   bool locked_ = true;
 };
 
-// std::condition_variable. Every wait may end without a notification, so it belongs into a loop that looks at
-// its condition: the analysis does not see into a predicate that is passed as a lambda, so there is none
-// here.
+// std::condition_variable. Every wait may end without a notification, so it belongs in a loop that checks the
+// condition. There is no overload with a predicate, since the analysis does not see into a lambda.
 class CondVar {
  public:
   CondVar() = default;

@@ -105,7 +105,7 @@ void BasicParker<Atomics>::unpark() {
   }
 }
 
-// `timeout` from now; the clock's last moment, which never comes, where that lies beyond it.
+// The instant `timeout` from now, or the clock's last instant if that would overflow.
 template <class Atomics>
 std::chrono::steady_clock::time_point BasicParker<Atomics>::deadline_after(std::chrono::nanoseconds timeout) {
   using Clock = std::chrono::steady_clock;

@@ -13,7 +13,7 @@ namespace locksley {
 //
 // The thread takes the role by a ThreadRoleScope, around everything that it does. Where control
 // comes back to it through code that has no annotations (a callback, a lambda), assert_held() says
-// so to the compiler, and checks that it is so: a comparison of a variable of the thread, about a
+// so to the compiler, and checks that it is so: a comparison of a thread-local variable, about a
 // nanosecond.
 //
 // A thread has one role at a time, the innermost scope's; several threads may have the same role at

@@ -29,9 +29,9 @@ struct JobFrame {
 // For which job some code runs, and on which worker. The pool passes one to each job, sub-job and
 // burst of a parallel loop.
 //
-// On the stack of a worker; valid until the code that got it returns. That code's thread only.
-// sleep_for() and parallel_for() block. attempt() takes the batch's mutex if a job of the batch has
-// been retried. All other calls block nothing, and nothing but parallel_for() throws.
+// On the stack of a worker; valid until the code that got it returns. Only that code's thread may
+// call it. sleep_for() and parallel_for() block. attempt() takes the batch's mutex if a job of the
+// batch has been retried. The other calls do not block. Only parallel_for() throws.
 class Context {
  public:
   Context(Spawner& spawner, const JobFrame& frame) : spawner_(spawner), frame_(frame) {}

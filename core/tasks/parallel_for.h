@@ -1,4 +1,4 @@
-// A parallel loop over an index range, on the stealing ranges of those who take part.
+// A parallel loop over an index range, on the stealing ranges of its participants.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@ namespace locksley {
 
 // One run of Context::parallel_for(). Every participant has a stealing range of its own. It takes
 // bursts from the range's low end; once the range is used up, it steals the upper half of another
-// participant's. This is the article "Load-balancing partitioner with work stealing, part one",
-// except that the owner takes bursts there, too, since an exchange for each index costs more than a
-// tiny body. Participants are tasks: the caller, and one for each other worker, which joins by
-// stealing the task. A participant leaves when there is nothing to steal, that is, when each of the
-// others has come to its last burst.
+// participant's. The algorithm is that of Dzmitry Huba, "Load-balancing partitioner with work
+// stealing, part one" (blogs.msdn.com/dhuba), except that here the owner takes bursts, too, since
+// an exchange for each index costs more than a tiny body. Participants are tasks: the caller, and
+// one for each other worker, which joins by stealing the task. A participant leaves when there is
+// nothing to steal, that is, when each of the others has come to its last burst.
 //
 // On the stack of the code that called parallel_for(), until run() returns. run() belongs to that
 // code's thread; the other functions run on any worker. run() blocks until all indexes have been
@@ -58,8 +58,8 @@ class ParallelLoop {
 
  private:
   static constexpr std::uint32_t kMostParticipants = 256;
-  // How long a burst should take: long beside the swap that takes it and the clock that measures
-  // it, short beside a delay that a user notices.
+  // How long a burst should take: long compared with the swap that takes it and with reading the
+  // clock, short compared with a delay that a user notices.
   static constexpr Nanoseconds kBurstTime = std::chrono::microseconds(20);
 
   void help(Context& context) {

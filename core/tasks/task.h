@@ -39,7 +39,7 @@ struct alignas(64) Task {
 };
 static_assert(sizeof(Task) == 128);
 
-// How many tasks of a group are still out: the numbers alone. Programs use TaskCount, below.
+// How many tasks of a group are outstanding: the numbers alone. Programs use TaskCount, below.
 //
 // A member of its group. Spawns and waits belong to the owner's thread; completions come from any
 // thread. Completions on the owner's own thread, by far the most where nothing is stolen, cost no
@@ -95,7 +95,7 @@ class BasicTaskCount {
 class TaskCount : public BasicTaskCount<StdAtomics> {
  public:
   explicit TaskCount(Spawner& owner) : owner_(owner) {}
-  // That of the worker whose thread owns this count.
+  // The spawner of the worker whose thread owns this count.
   Spawner& owner() const { return owner_; }
 
   // [any thread] Keeps the first exception. Call before the task is counted as finished.
@@ -158,7 +158,7 @@ class TaskDepot {
     }
     return list;
   }
-  // Such a list comes back.
+  // Takes back a list of kMagazine free tasks.
   void take_back(Task* magazine) LOCKSLEY_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     magazines_.push_back(magazine);

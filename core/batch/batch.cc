@@ -351,7 +351,7 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
   if (finished_at_ != 0 && !cancelled_) list_failed(step);
   if (finished_at_ != 0 && superseded_.jobs != nullptr) step.superseded_jobs = *superseded_.jobs;
   if (notes_ != nullptr && (finished_at_ != 0 || step.is_base)) {
-    // Those of jobs that may run again.
+    // The notes of jobs that may run again.
     const bool are_none = !step.is_base && (cancelled_ || failed_jobs_ == 0);
     step.notes = are_none ? std::vector<NotedJob>() : notes_->all();
   }

@@ -43,7 +43,7 @@ enum class Hold : std::uint8_t {
 using Holds = std::uint8_t;  // a set of Hold
 constexpr bool has(Holds holds, Hold hold) { return (holds & static_cast<Holds>(hold)) != 0; }
 
-// What a batch that is told to stop means for its jobs that already run.
+// What happens to the running jobs of a batch that is told to stop.
 enum class RunningJobs : std::uint8_t {
   kStop,  // they are asked to stop, too
   kGoOn,  // they end as they would have ended
@@ -56,12 +56,12 @@ struct BatchOptions {
   std::string id;    // unique among live batches; the caller guarantees that
   std::string name;  // for people
   std::string tenant = "default";
-  std::string customer = {};      // of the tenant; empty: the one of all batches that name none
-  std::string queue_tenant = {};  // whose share of worker time it takes, where that is not the tenant's
-  std::string trace;              // W3C traceparent, passed to handlers unchanged
-  std::uint32_t weight = 1;       // relative to the tenant's other batches
-  std::uint32_t slots = 0;        // most jobs at once, at first; 0: no limit
-  std::uint64_t max_fails = 0;    // cancel the rest after so many failed jobs; 0: never
+  std::string customer = {};             // of the tenant; empty: the customer of batches that name none
+  std::string queue_tenant = {};         // the tenant whose share of worker time it takes; empty: `tenant`
+  std::string trace;                     // W3C traceparent, passed to handlers unchanged
+  std::uint32_t weight = 1;              // relative to the tenant's other batches
+  std::uint32_t slots = 0;               // most jobs at once, at first; 0: no limit
+  std::uint64_t max_fails = 0;           // cancel the rest after so many failed jobs; 0: never
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;             // of a failed job, before its failure becomes its result
   Keep keep = Keep::kAll;
@@ -82,7 +82,7 @@ struct BatchStatus {
   Holds holds;                     // all reasons why it is held
   std::uint64_t rows;              // of results
   std::uint64_t discarded;         // rows below this one were discarded; the others can be read
-  std::uint64_t result_bytes;      // of the rows that were not discarded; at most some steps more
+  std::uint64_t result_bytes;      // of the rows that were not discarded, and perhaps of some steps more
   std::uint64_t discarded_bytes;   // what result_bytes leaves out
   std::uint64_t steps;             // recorded in the journal
   SupersededRows superseded;       // rows of failed jobs that no longer count: the jobs run again
@@ -91,7 +91,7 @@ struct BatchStatus {
   std::uint64_t retry_rounds = 0;  // how often begin_requeue() has queued jobs again
 };
 
-// Is notified of changes of batches. Implemented by the owner of the batches; outlives them.
+// Receives notifications of changes of batches. Implemented by the owner of the batches; outlives them.
 // Called on any thread, without the mutex of the batch (but the mutex of a worker's results may be
 // held: core/lane/result_writer.h). A call must be quick and must not throw; it may read the batch.
 class BatchObserver {
@@ -144,7 +144,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
     // [batch-stop] relaxed: a stale value only runs one job more; the mutex decides what has ended.
     return stopping_.load(std::memory_order_relaxed);
   }
-  // Its running jobs should stop, too: is_stopping(), but for a deadline. One load, read by jobs.
+  // Its running jobs should stop, too: as is_stopping(), but false after a deadline. One load, read by jobs.
   bool is_aborting() const {
     // [batch-abort] relaxed: a stale value only lets a job run on until it looks again.
     return aborting_.load(std::memory_order_relaxed);
@@ -173,22 +173,23 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::optional<std::vector<ResultLog::Segment>> results_in_memory(std::uint64_t first,
                                                                    std::uint64_t max_rows) const;
 
-  // Of the rows from `first` on, those that are not ok and in memory, without looking at the others; at most `most`
-  // segments of them. None if row `first` is not in memory. Needs: it was not discarded. Never blocks.
+  // The rows from `first` on that are not ok and in memory, in at most `most` segments. Segments of
+  // ok rows alone are skipped. None if row `first` is not in memory. Needs: row `first` was not
+  // discarded. Never blocks.
   std::optional<ResultLog::Others> others_in_memory(std::uint64_t first, std::size_t most) const;
   // Visits the existing rows from `first` on that are not ok, each with its place, in order until `visit` returns
-  // false. Returns the row before which all were visited: it may end early, but not before one more row. Blocks and
-  // throws as read_results().
+  // false. Returns the row before which all were visited. It may end early, but makes progress by at least one
+  // row. Blocks and throws as read_results().
   std::uint64_t read_others(std::uint64_t first, const BatchJournal::VisitOther& visit) const;
 
-  // Frees the memory of rows below `row`, which the journal has, or which were discarded: of those that
-  // share no chunk with later rows; of at most `most_chunks`. False: there are more.
+  // Frees the chunks, at most `most_chunks`, whose rows all lie below `row`. The journal has these
+  // rows, or they were discarded. False: there are more such chunks.
   bool drop_rows_before(std::uint64_t row, std::size_t most_chunks = ~std::size_t{0});
   // As ResultLog::place_of().
   std::optional<ResultLog::Place> place_of_row(std::uint64_t row) const;
-  // The existing rows below `row`, which lies at `place`, can be read no more, and count no more in
-  // result_bytes as far as they lie before the place. The jobs' statuses, and RETRY, do not depend on
-  // rows. The caller then frees the rows: by drop_rows_before(), and in the journal's store.
+  // Makes the existing rows below `row`, which lies at `place`, unreadable. The rows before the place no
+  // longer count in result_bytes. The jobs' statuses, and RETRY, do not depend on rows. The caller then
+  // frees the rows: by drop_rows_before(), and in the journal's store.
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
   // The batch is about to be destroyed: its results no longer count in their account, although a large batch
   // may take another thread a while to free.
@@ -204,19 +205,21 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The jobs that have failed for good, ascending. If these are very many ranges, or if the batch
   // lacks_failed_jobs(), one range that has them all: sorting them would take milliseconds.
   std::vector<IndexRange> failed_jobs() const;
-  // What a job has said of itself last, in this attempt or the one before; empty: nothing. One load, unless a job of the
-  // batch has made a note: then a lock and a look-up.
+  // The last note of a job, of this attempt or the one before; empty: none. One load, unless a job of the batch
+  // has made a note: then a lock and a look-up.
   std::string note(std::uint64_t index) const;
-  // The job, which runs, has made this note. The journal gets it at once, so the caller does not set very many. False:
+  // Records a note of a running job, and gives it to the journal at once: the caller limits how often. False:
   // JobNotes has no room for it.
   bool set_note(std::uint64_t index, std::string_view text);
   // As JobNotes::alone().
   IndexRange alone_with_note(IndexRange jobs) const;
-  // Whether the job has failed for good. None if that is not known without looking for long.
+  // Whether the job has failed for good. None if the list of failed jobs is not loaded, or is too
+  // long to search.
   std::optional<bool> has_failed(std::uint64_t index) const;
-  // Whether it was restored without the list of its failed jobs (BatchHistory::failed_unread). Then begin_requeue()
-  // queues no job before set_failed_jobs() has brought the list: disjoint ranges in any order, and how many jobs they
-  // have. Returns false, without effect, if that is not as many as have failed, or if the list is there already.
+  // Whether it was restored without the list of its failed jobs (BatchHistory::failed_unread). Then
+  // begin_requeue() queues no job before set_failed_jobs() has brought the list: disjoint ranges in
+  // any order, and the number of their jobs. It returns false, without effect, if another number of
+  // jobs has failed, or if the list is there already.
   bool lacks_failed_jobs() const;
   bool set_failed_jobs(std::shared_ptr<const std::vector<IndexRange>> ranges, std::uint64_t jobs);
 
@@ -233,8 +236,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   RingQueue& ring_queue() { return ring_queue_; }
   const RingQueue& ring_queue() const { return ring_queue_; }
 
-  // Sets the state that an earlier process left. The first call of all. If the batch is not over
-  // then it has jobs left, or is open, or ends with the next close().
+  // Sets the state that an earlier process left. Must be the first call. A batch that is not over
+  // then has jobs left, or is open, or ends with the next close().
   void restore(const BatchHistory& history);
 
   // Counts jobs that are being added, before they are added to the ring. Returns the index of the
@@ -271,12 +274,12 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void executor_left(std::uint32_t executors = 1);
 
   // Records jobs that ended: how many with which status, their results in the form of ResultHead,
-  // and, for the journal, their indexes. There are rows of jobs that were not ok also where Keep
-  // says that none is kept. Failed jobs that have retries left do not end: they wait for their next
+  // and, for the journal, their indexes. Rows of jobs that were not ok are passed even if Keep says
+  // that none is kept. Failed jobs that have retries left do not end: they wait for their next
   // attempt. Returns true if this publication made the number of failures reach max_fails: the
   // caller then cancels the rest. kNoRetries: failed jobs end, whatever retries they have left.
-  // Rows of failed jobs that have no facts get those of `ran`, where it is not null. The notes in rows of failed jobs are
-  // kept for the next attempts.
+  // Rows of failed jobs that have no facts get those of `ran`, unless it is null. The notes in rows of
+  // failed jobs are kept for the next attempts.
   enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
   struct Ran {
     std::string_view worker;
@@ -289,12 +292,12 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
 
-  // All failed jobs are queued again, in two halves. begin_requeue() says how many there are, in how many ranges; it
-  // takes no longer for many. A batch that was over no longer is; it will not be over before requeue() has
-  // been called. None if there are no failed jobs, the batch lacks_failed_jobs() or was cancelled, or another requeue has
-  // begun. requeue()
-  // does it, records it, and returns the jobs, ascending: the caller puts them into the ring, which the batch may
-  // have left. It holds the mutex for short times only. One thread at a time.
+  // All failed jobs are queued again, in two halves. begin_requeue() returns how many there are, in
+  // how many ranges; its time does not grow with their number. A batch that was over no longer is,
+  // at least until requeue() has been called. Returns 0 jobs if none has failed, the batch
+  // lacks_failed_jobs() or was cancelled, or another requeue has begun. requeue() queues the jobs,
+  // records that, and returns them, ascending: the caller puts them into the ring, which the batch
+  // may have left. It holds the mutex for short times only. One thread at a time.
   struct Requeue {
     std::uint64_t jobs = 0;
     std::size_t ranges = 0;
@@ -324,7 +327,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // announces the end.
   bool finish_if_over() LOCKSLEY_REQUIRES(mutex_);
   void announce_end() LOCKSLEY_REQUIRES(mutex_);
-  // All three, where no job ended: the end is a step of its own.
+  // finish_if_over(), record() and announce_end(), where no job ended: the end is a step of its own.
   bool finish_and_record() LOCKSLEY_REQUIRES(mutex_);
   // Adds the state after the step to `step`, and records it in the journal.
   void record(BatchStep step, ResultLog::Slice rows) LOCKSLEY_REQUIRES(mutex_);
@@ -350,7 +353,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The others go into publication.failed.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
       LOCKSLEY_REQUIRES(mutex_);
-  // After a change of what results hold in memory.
+  // Updates the charge to the account of results, after a change of the memory that results hold.
   void charge_results() LOCKSLEY_REQUIRES(mutex_);
   void drop(std::span<const IndexRange> ranges, bool are_last) LOCKSLEY_EXCLUDES(mutex_);
   // Puts all failed jobs into the last step.
@@ -358,7 +361,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool may_requeue() const LOCKSLEY_REQUIRES(mutex_);
   Requeue take_requeued(std::shared_ptr<const std::vector<IndexRange>> jobs, std::uint64_t count)
       LOCKSLEY_REQUIRES(mutex_);
-  // Bytes that remember failures.
+  // Bytes of memory that hold failures, attempts and notes.
   std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
   // Jobs are queued again: adds their next attempts to `next`.
   void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
@@ -403,8 +406,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::shared_ptr<const std::vector<IndexRange>> all_failed_ LOCKSLEY_GUARDED_BY(mutex_);
   // Taken from these by begin_requeue(), until requeue() is done; null: no requeue.
   std::shared_ptr<const std::vector<IndexRange>> requeued_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::uint64_t requeued_jobs_ LOCKSLEY_GUARDED_BY(mutex_) =
-      0;                                                        // how many these are; still counted as failed
+  // The number of jobs in requeued_; still counted as failed.
+  std::uint64_t requeued_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the batch was over
   bool requeues_some_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // not all failed jobs
   SupersededRows superseded_ LOCKSLEY_GUARDED_BY(mutex_);       // BatchStatus::superseded

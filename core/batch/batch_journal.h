@@ -85,7 +85,7 @@ class BatchJournal {
                                   const std::function<bool(const ResultRow&)>& visit) = 0;
   // Visits those of the recorded rows [first, end) that are not ok, each with its place, in order until `visit` returns
   // false. Returns the row before which all were visited. It may end early, and then returns less than `end`, but more
-  // than `first`. As read_rows() otherwise. This one reads up to kMostPassed rows.
+  // than `first`. As read_rows() otherwise. This implementation reads at most kMostPassed rows.
   using VisitOther = std::function<bool(std::uint64_t place, const ResultRow&)>;
   static constexpr std::uint64_t kMostPassed = 10'000;
   virtual std::uint64_t read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit);
@@ -112,7 +112,7 @@ struct BatchHistory {
   SupersededList superseded_jobs;
   std::uint64_t retry_rounds = 0;
   std::vector<IndexRange> failed;  // disjoint
-  bool failed_unread = false;      // `failed` is left out: Batch::set_failed_jobs() says them before a retry
+  bool failed_unread = false;      // `failed` is left out: Batch::set_failed_jobs() brings it before a retry
   std::vector<JobAttempts> job_attempts;  // of jobs that may run again; disjoint
   std::vector<NotedJob> notes;            // of jobs that may run again
   std::int64_t submitted_at = 0;

@@ -1,4 +1,4 @@
-// What is known of jobs beside their results: notes for the next attempts, and where failed jobs ran.
+// What is known of jobs besides their results: notes for the next attempts, and where failed jobs ran.
 #include <chrono>
 #include <cstring>
 #include <string>

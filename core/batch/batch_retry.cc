@@ -325,19 +325,19 @@ std::vector<IndexRange> Batch::requeue() {
     {
       const MutexLock lock(mutex_);
       if (is_base && !are_some) {
-        // The jobs between them have ended for good, so it does not matter what is said of these: mostly this
-        // is one range for all.
+        // The jobs between them have ended for good, so their attempts may be changed, too: mostly this is one
+        // range for all.
         forgive({again[at].low, end < again.size() ? again[end].low : again.back().high}, step.job_attempts);
       } else {
         for (std::size_t i = at; i < end; ++i) forgive(again[i], step.job_attempts);
       }
     }
-    // Others that wait for the mutex have it now.
+    // Threads that wait for the mutex get it now.
     if (end < again.size() && steady_now() - began > kLongWithMutex) std::this_thread::sleep_for(kPause);
   }
   {
     const MutexLock lock(mutex_);
-    // Of which status they were is not known any more; the sum is right.
+    // Which status each of them had is no longer known; the sum is right.
     std::uint64_t left = std::exchange(requeued_jobs_, 0);
     retried_ += left;
     for (const JobStatus status : {JobStatus::kError, JobStatus::kTimeout, JobStatus::kCrashed}) {

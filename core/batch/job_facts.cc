@@ -3,7 +3,7 @@
 namespace locksley {
 namespace {
 
-// Which members follow those that are always there.
+// Which optional members follow the others.
 constexpr std::uint64_t kHasExit = 1;
 constexpr std::uint64_t kHasProgress = 2;
 constexpr std::uint64_t kHasNote = 4;

@@ -1,4 +1,4 @@
-// What is known of how a job ran, beside its status and output: it is kept with the row of its result.
+// Facts of how a job ran, besides its status and output: they are kept with the row of its result.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace locksley {
 
-// Of the last attempt of a job. The views are the maker's.
+// Facts of the last attempt of a job. The views point into memory of the code that made the object.
 struct JobFacts {
   std::uint32_t attempt = 1;
   std::int64_t started_at = 0;   // Unix milliseconds
   std::int64_t duration_us = 0;  // from its start to its end
   std::string_view worker = {};  // where it ran
   std::optional<std::int32_t> exit_status = {};
-  std::optional<std::uint32_t> progress = {};  // per cent, as it said last
-  std::string_view note = {};                  // that it made last; empty: none
+  std::optional<std::uint32_t> progress = {};  // per cent, as the job last reported
+  std::string_view note = {};                  // its last note; empty: none
   std::uint64_t log_end = 0;                   // how many bytes it wrote to standard error
-  std::string_view log = {};                   // the last of these
+  std::string_view log = {};                   // the last of these bytes
 
   std::int64_t finished_at() const { return started_at + (duration_us + 500) / 1000; }
 };

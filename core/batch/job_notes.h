@@ -1,4 +1,4 @@
-// What jobs have said of themselves last: a checkpoint, which the next attempt gets.
+// The last note of each job: a checkpoint, which the job's next attempt gets.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace locksley {
 
-// A job with its note; no text: it has none any more.
+// A job with its note; an empty text: the job no longer has one.
 struct NotedJob {
   std::uint64_t index = 0;
   std::string text;
@@ -22,17 +22,17 @@ struct NotedJob {
 // The last note of each job of a batch that has one and has not ended well.
 //
 // Owned by a batch, once one of its jobs has a note; guarded by the batch's mutex (Batch::notes_). Nothing blocks; only
-// allocation can fail. At most kMostBytes, each note counted with kEach bytes beside its text: a new note that
+// allocation can fail. At most kMostBytes, where each note counts as its text and kEach bytes: a new note that
 // exceeds them is not kept.
 class JobNotes {
  public:
   static constexpr std::size_t kMostText = 4096;       // of one note; the rest is cut off
   static constexpr std::size_t kMostBytes = 1U << 20;  // guess: 250 of the longest, 10,000 of one number
-  static constexpr std::size_t kEach = 100;            // about what a note costs beside its text
+  static constexpr std::size_t kEach = 100;            // about what a note costs besides its text
 
   // Replaces the job's note; an empty text removes it. False: there is no room, and the job has none now.
   bool set(std::uint64_t index, std::string_view text);
-  // Null: the job has none. Until the next call of another function.
+  // Null: the job has none. Valid until the next call of a function that is not const.
   const std::string* find(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, that may be leased together: a job with a note alone,
   // else those before the first one with a note.

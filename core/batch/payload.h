@@ -18,7 +18,7 @@ class RangePayloads;
 // Any number of executors call fetch() at once, also while jobs are being added to an open batch: a
 // source that grows must synchronise that itself.
 // fetch() may block, for example on a disk; the executor then waits.
-// A payload that cannot be read throws std::exception; its message becomes the error of the job.
+// fetch() throws std::exception if a payload cannot be read; the message becomes the error of the job.
 class PayloadSource {
  public:
   virtual ~PayloadSource() = default;
@@ -27,14 +27,14 @@ class PayloadSource {
   // of them must have been added. Returns how many it has set: all, or at least one and so many that
   // `scratch` holds no more than kScratchBytes, or one payload. The views are valid until the next
   // fetch() with the same `scratch`; where the source keeps the bytes itself, as long as the batch.
-  static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than all else that a worker has
+  static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than a worker's other memory
   virtual std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) = 0;
 
   // The range that the payloads are computed from, where they are: RANGE.
   virtual const RangePayloads* range() const { return nullptr; }
   // Bytes of payloads in memory, for limits and metrics. A hint while jobs are being added.
   virtual std::uint64_t memory_bytes() const = 0;
-  // Frees what fetch() can read again. Any thread, also while others fetch.
+  // Frees cached payloads, which fetch() can read again. Any thread may call it, also while others fetch.
   virtual void drop_cached() {}
 };
 

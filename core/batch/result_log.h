@@ -42,7 +42,7 @@ struct ResultHead {
     const auto length = static_cast<std::uint32_t>(facts.size());
     facts.append(reinterpret_cast<const char*>(&length), sizeof length);
   }
-  // Splits the bytes of a row with facts. They are its output where they are damaged.
+  // Splits the bytes of a row with facts. If they are damaged, all of them become the output.
   static ResultRow with_facts(std::uint64_t index, JobStatus status, std::string_view bytes);
   ResultRow row(std::string_view bytes) const {
     return has_facts != 0 ? with_facts(index, status, bytes) : ResultRow{index, status, bytes};
@@ -78,7 +78,7 @@ class ResultLog {
     std::uint64_t first_row;  // its place in the log
     std::uint64_t rows;
     std::size_t size_bytes;  // used bytes of the chunk
-    bool has_others;         // rows that are not ok; false: none is so
+    bool has_others;         // some rows are not ok
   };
 
   // Rows that were appended together, as a journal keeps them.
@@ -117,7 +117,7 @@ class ResultLog {
   // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
   // first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
-  // Of the segments from row `first` on, those with rows that are not ok: at most `most` of them, and no more than
+  // The segments from row `first` on that have rows which are not ok: at most `most` of them. No more than
   // kMostPassed segments are looked at. `end`: the rows before it that are in no segment are ok. Needs: first >=
   // first_row().
   struct Others {
@@ -136,15 +136,15 @@ class ResultLog {
     discarded_ = discarded < rows ? discarded : rows;
     discarded_bytes_ = discarded_bytes < bytes ? discarded_bytes : bytes;
   }
-  // Frees rows below `row`, those that share no chunk with later rows; of at most `most` chunks.
-  // False: there are more.
+  // Frees the chunks, at most `most`, whose rows all lie below `row`. False: there are more such
+  // chunks.
   bool drop_before(std::uint64_t row, std::size_t most = ~std::size_t{0});
 
   // Where the chunk with this row begins; with a row that does not exist yet, the end of the log. None if the
   // row is not in memory.
   std::optional<Place> place_of(std::uint64_t row) const;
-  // The existing rows below `row` are not to be read any more. `place` has the row. The caller then frees what lies
-  // before the place: in memory by drop_before().
+  // The existing rows below `row`, which lies at `place`, cannot be read any more. The caller then
+  // frees the rows before the place: in memory by drop_before().
   void discard_before(std::uint64_t row, const Place& place);
 
   std::uint64_t rows() const { return rows_; }

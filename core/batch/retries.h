@@ -30,7 +30,7 @@ struct JobAttempts {
 // 400 ms, … 5 min. The limit grows exponentially, so that retries do not load a service that is
 // down for long. The time is random from 0 on ("full jitter"), because that spreads the attempts of
 // many jobs best: Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. 100
-// ms, since most failures that pass are due to a lock or a lost connection; 5 min, since an
+// ms, since most transient failures are due to a lock or a lost connection; 5 min, since an
 // operator who has repaired something should not wait longer (both are guesses). `random`: 64
 // random bits.
 Nanoseconds backoff(std::uint32_t failures, std::uint64_t random);

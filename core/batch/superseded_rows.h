@@ -25,7 +25,7 @@ struct SupersededRows {
   std::uint64_t below = 0;
   std::shared_ptr<const SupersededList> jobs;  // null: none
 
-  // The row at `place` of a job that failed. O(log n) where there is a list.
+  // Whether the row at `place`, of the failed job `index`, no longer counts. O(log n) if there is a list.
   bool covers(std::uint64_t place, std::uint64_t index) const {
     return place < below || (jobs != nullptr && covers_one(place, index));
   }

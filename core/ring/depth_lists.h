@@ -21,7 +21,8 @@ class DepthLists {
     const auto depth_class = static_cast<std::uint8_t>(std::bit_width(queue.queued_));
     if (depth_class != queue.depth_class_) move(queue, depth_class);
   }
-  // The depths of at least `count` of the deepest queues, if there are as many, and if `most` visits find them.
+  // The depths of at least `count` of the deepest queues, in no order; of fewer if there are fewer,
+  // or if `most` visits did not find as many.
   std::vector<std::uint64_t> deepest(std::size_t count, std::size_t most) const
       LOCKSLEY_REQUIRES(kRingNodes) {
     std::vector<std::uint64_t> depths;

@@ -1,5 +1,5 @@
-// What a tenant or customer received, beside what was due to it, over the recent time in which it had something
-// to run.
+// What a tenant or customer received, compared with what was due to it, over the recent time in which it had
+// something to run.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class DueService {
     since_ = reading;
     is_due_ = false;
   }
-  // What was due, however long ago the last of it was: a sum that only decays between two changes.
+  // What was due, however long ago: as at(), but the sum only decays, and does not become 0.
   double due_at(const ServiceReading& reading, std::uint32_t weight) const {
     return due_.at(reading.at) + (is_due_ ? since_begin(reading, weight).due : 0);
   }
@@ -85,7 +85,7 @@ class DueService {
 
   DecayingSum lane_;
   DecayingSum due_;
-  ServiceReading since_;  // when something was due for the first time, or nothing any more
+  ServiceReading since_;  // the reading of the last begin() or end()
   bool is_due_ = false;
 };
 

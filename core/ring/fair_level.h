@@ -141,12 +141,12 @@ class FairLevel {
   VirtualTime key_of(VirtualTime time) const { return time - offset_; }
   // The start of top(), on the clock.
   VirtualTime top_time() const LOCKSLEY_REQUIRES(kRingNodes) { return time_of(top().fair.key); }
-  // How often the level was shifted. A key that was left alone means the same as long as it is the
-  // same.
+  // How often the level was shifted. While the number is the same, a key that was left alone keeps its
+  // meaning.
   std::uint64_t shifts() const { return shifts_; }
   FairClock& clock() const { return clock_; }
 
-  // How much is added to the key of a node for so much service.
+  // How much `service` adds to the key of a node.
   static VirtualTime charge_of(const FairNode& fair, std::int64_t service) {
     const std::int64_t weight = fair.weight;
     // Rounded up, and subtracted as a whole by settle(): so the remainder contains used service
@@ -232,7 +232,7 @@ class FairLevel {
   void replace(Node& node, Node& by) LOCKSLEY_REQUIRES(kRingNodes) {
     heap(node.fair.length).replace(node, by);
   }
-  // After another change of its key, if the node is ready.
+  // Updates the heap after any other change of the node's key, if the node is ready.
   void update(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
     if (node.fair.is_ready()) heap(node.fair.length).update(node, FairKey(node.fair));
   }
@@ -257,9 +257,10 @@ class FairLevel {
     return ahead;
   }
 
-  // Virtual time that start costs have added to the nodes here beyond the time that was used. Start costs order those
-  // who wait at one gate, and beside other gates they count for nothing: the level as a whole has received the time
-  // that was used. So where its first node is ahead of the clock, as much is taken back from all alike.
+  // Virtual time that start costs have added to the nodes here beyond the time that was used. Start
+  // costs order the nodes that wait at one gate, and do not count at other gates: the level as a
+  // whole has received only the time that was used. So where its first node is ahead of the clock,
+  // all nodes are moved back together, by at most this.
   void note_excess(std::int64_t service) {
     const auto weight = static_cast<std::int64_t>(std::max<std::uint64_t>(active_weight_, 1));
     excess_ = std::min(VirtualTime{kMostService}, excess_ + service / weight);

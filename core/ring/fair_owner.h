@@ -42,8 +42,8 @@ class FairOwner {
   FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
   std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kRingNodes);
 
-  // `part` is or is not ready, after any change of it. One that becomes ready starts where its owner does, and
-  // not before its own finish.
+  // Updates the levels after any change of `part`. A part that becomes ready starts where its owner
+  // does, and not before its own finish.
   void set_ready(Part& part, bool ready, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
     if (ready && !part.fair.is_ready()) {
       if (parts.size() > 1) {
@@ -134,10 +134,10 @@ class FairOwner {
     fair.slack = 0;
     fair.entry = part.fair.entry;
   }
-  // Before a level ceases to be, `part`, which is inactive and on it.
+  // Removes `part`, which is inactive, before its level ceases to exist.
   void remove(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     std::erase_if(parts, [&](const auto& each) { return each.get() == &part; });
-    // The last one is a node by itself from now on, so it takes what the owner is ahead.
+    // The last one is a node by itself from now on, so it takes over the owner's lead.
     if (parts.size() == 1 && !parts[0]->own.is_active) {
       Part& last = *parts[0];
       last.fair.key = std::max(last.fair.key, last.home().key_of(fair.key));
@@ -181,7 +181,7 @@ class FairOwner {
     fair = start;
   }
 
-  // The owner is not further than `part`, which was moved back.
+  // Limits the owner's key to that of `part`, which was moved back.
   void limit_key(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     if (active_ > 1) fair.key = std::min(fair.key, time_of(part));
   }
@@ -225,8 +225,8 @@ class FairOwner {
     return *parts.front();
   }
 
-  // Brings `fair` up to date before parts are compared with it. Where levels were shifted, the owner is as far
-  // as the part that is the least.
+  // Brings `fair` up to date before parts are compared with it. Where levels were shifted, the
+  // owner's key is at least that of its least ready part.
   void update_key(FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes) {
     if (active_ == 1) {
       Part& part = only();
@@ -296,8 +296,8 @@ class FairOwner {
     limit_others(part, turn, turn);
   }
 
-  // Service elsewhere moves a part as far as its owner is, and one such turn further, but no more: else it would
-  // owe, at a level that was shifted, for time that no node there could have had. `most`: that was added now.
+  // Service elsewhere moves a part at most one such turn further than its owner: else the part would owe, at a
+  // level that was shifted, for time that no node there could have had. `most`: what was added now.
   void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
     update_key(clock_of(part));
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {

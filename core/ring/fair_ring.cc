@@ -54,7 +54,8 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
   RingSeat& seat = *queue.seat_;
   const bool nothing_is_open = gates_.open().empty();
   const FairCharge charge = seat.group.join(seat);
-  // As by a claim, if none could be claimed: this takes nothing from other nodes, and newcomers start there.
+  // If no node could be claimed, the clock advances as by a claim: that takes nothing from other
+  // nodes, and newcomers start there.
   if (least_start(seat.group) == kNever) pass(seat, seat.level.time_of(queue.fair.key));
   ++queue.fair.executors;
   Charge charged = begin_turn(queue, now);

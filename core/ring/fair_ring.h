@@ -60,12 +60,13 @@ class FairRing {
     // leaves room for the sum of a few services of any size, and one worker needs 73 years to reach
     // it.
     VirtualTime set_back_at = VirtualTime{1} << 61;
-    // Tenants without queues are kept with their counters. Of more than so many, the ring removes those
-    // that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
+    // Tenants without queues are kept with their counters. If they are more than so many, the ring removes
+    // those that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
-    // A customer without queues is forgotten once the virtual time has passed what it received. Of more than so many
-    // that are ahead of it, the ring forgets those that are the least ahead. Each has been given away nothing: under
-    // another name, it would start anew as well. The default is a guess: 3 MB.
+    // A customer without queues is forgotten once the virtual time has passed what it received. If
+    // more than so many are ahead of it, the ring forgets those that are least ahead. That gives
+    // nothing away: under another name, each of them would start anew as well. The default is a
+    // guess: 3 MB.
     std::size_t most_idle_customers = 4096;
   };
 
@@ -100,7 +101,7 @@ class FairRing {
   // Removes the jobs from `from` on that no executor has ever claimed, for an owner that gives them to another
   // process: they will not run here. Returns them; an empty range if there are none.
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
-  // The lowest index that no executor has ever claimed; all that were added are below it if there is none.
+  // The lowest index that no executor has ever claimed. If there is none: an index above all that were added.
   std::uint64_t first_unclaimed(const RingQueue& queue) const;
   // Whether the job waits in the queue. None: very many ranges were handed back, so that looking would take long.
   std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
@@ -119,8 +120,9 @@ class FairRing {
   // ---- Turns ----
 
   // Begins a turn: claims at most `most` jobs of the queue that is owed most, of those whose gates are
-  // open and in `gates` (null: any gate). None if nothing that the filter admits can be claimed. Passes over tenants whose account of results is full, and shuts
-  // them: none of their queues is served until reopen_tenants().
+  // open and in `gates` (null: any gate). None if nothing that the filter admits can be claimed. Passes
+  // over tenants whose account of results is full, and shuts them: none of their queues is served until
+  // reopen_tenants().
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::kAny,
                                  std::uint64_t most = kAnyNumber, const GateSet* gates = nullptr);
   static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
@@ -146,7 +148,7 @@ class FairRing {
   // nothing waits so. The owner of the executors calls this when has_new_wait() was true, and at the time that was
   // returned. O(1) if no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now);
-  // All back-offs end at once: what broke the executors was replaced.
+  // All back-offs end at once: for an owner that has replaced the program which broke its executors.
   void end_backoffs(Nanoseconds now);
   // settle() and try_claim() under one lock.
   Settled settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
@@ -208,10 +210,10 @@ class FairRing {
                            Nanoseconds now);
   // Set once, before the first queue.
   void on_customer(LimitsOfCustomer limits_of);
-  // Tenants that were shut, and whose account of results has room again, are served again. Whether
-  // there was one. O(tenants) if one is shut.
+  // Tenants that were shut, and whose account of results has room again, are served again. Returns
+  // whether there was one. O(tenants) if one is shut.
   bool reopen_tenants();
-  // Options::parallelism; and how many remote executors there are beside these.
+  // Options::parallelism; and the number of remote executors, in addition to these.
   void set_parallelism(std::uint32_t parallelism);
   void set_remote_parallelism(std::uint32_t remote);
   void set_quantum(Nanoseconds quantum);
@@ -232,9 +234,9 @@ class FairRing {
   bool has_remote_work() const { return hints_.has(ReadyHints::kRemote); }
   bool has_remote_work(const GateSet& gates) const { return hints_.has_at(gates, ReadyHints::kRemote); }
   // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
-  // add_range(), put_back(), resume(), or by its gate's owner. A change means that a newcomer waits, and an executor
-  // should end its turn early; its batch loses nothing by that, since it is charged for the time
-  // that the turn took.
+  // add_range(), put_back(), resume(), or by its gate's owner. If the number has changed, a newcomer
+  // waits, and an executor should end its turn early; its batch loses nothing by that, since it is
+  // charged for the time that the turn took.
   std::uint64_t arrivals() const { return hints_.arrivals(); }
   // Whether a wait has begun, since this was last true, that ends before all others: end_waits(). One load, if not.
   bool has_new_wait() { return waits_.has_new(); }
@@ -248,11 +250,11 @@ class FairRing {
   // O(queues of the customer + customers of the tenant + tenants), at a nanosecond each, for at most 65,536 queues:
   // with more, `ahead` is estimated from a sample.
   QueueView view(const RingQueue& queue, Nanoseconds now) const;
-  // None: the ring does not know the customer now, so it has nothing there. O(log(customers)).
+  // None: the ring does not know the customer, which then has nothing in it. O(log(customers)).
   std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,
                                        Nanoseconds now) const;
-  // Those that the ring knows, by name, from the first one above `after` on, at most so many. O(log(customers) + most).
-  // `after`: null: from the first one on.
+  // The customers that the ring knows, in the order of their names, after the name `after` (null:
+  // from the first one on); at most `most`. O(log(customers) + most).
   std::vector<CustomerView> customers(std::string_view tenant, const std::string* after, std::size_t most,
                                       Nanoseconds now) const;
   // Whether the queue's slots, its gate and its state admit one more remote executor.
@@ -290,17 +292,19 @@ class FairRing {
   Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The turn, which begin_turn() has begun as a local one of one executor, is this one.
+  // Makes the local turn of one executor that begin_turn() has begun a turn of `width` executors at `site`.
   void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Ends a turn but for one local executor. Returns what of `received` is that one's.
+  // Takes a turn back to one local executor, for settle_locked() to end. Returns that executor's
+  // part of `received`.
   Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // A turn of the queue counts as so many executors more, modulo 2^32.
   void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // What a turn means for a group with limits, and for the tenant of a customer (fair_ring_groups.cc). Before a claim is
-  // charged: returns how many jobs the limits allow, at least one. As it begins: `jobs` are claimed; `service` is
-  // expected; none: the executor joins. As it ends: returns what the group itself was charged.
+  // The effects of a turn on groups with limits, and on the tenant of a customer (fair_ring_groups.cc).
+  // prepare_above(), before a claim is charged, returns how many jobs the limits allow, at least one.
+  // begin_above(), as the turn begins: `jobs` are claimed; `service` is expected; none: the executor joins.
+  // end_above(), as the turn ends, returns what the group itself was charged.
   std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
@@ -391,12 +395,12 @@ class FairRing {
   // ---- Who is next (fair_ring_order.cc) ----
 
   RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Of the open gates, as a claim finds them.
+  // What a claim has found when it looked at the open gates.
   struct Look {
     VirtualTime least = 0;       // start of all that could be served, whatever the request
     bool is_restricted = false;  // the request excludes an open gate
   };
-  // Whom the claim may serve, at which gates.
+  // Which queues the claim may serve, and at which gates.
   struct Choice {
     ClaimFilter filter;
     const GateSet* gates;
@@ -408,9 +412,9 @@ class FairRing {
   // The seat whose queue the claim serves; null: none.
   RingSeat* next_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Of the first seats of all open gates.
+  // The one with the least start of the first seats of all open gates; null: none.
   RingSeat* first_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Of a tenant's first seat: the customer's seat that is next.
+  // The seat of the customer that is next, below a tenant's seat.
   RingSeat& first_customer(RingSeat& seat, const Choice& choice) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Null: nothing that the filter admits.
   static RingNode* first_on(const RingLevel& level, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes) {
@@ -453,7 +457,7 @@ class FairRing {
   static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
     return seat.group.active() <= 1 && seat.gate.is_open();
   }
-  // Of those members of the group that could be served; kNever: none.
+  // The least start of those members of the group that could be served; kNever: none.
   static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
   void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
@@ -474,7 +478,7 @@ class FairRing {
   bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Sets RingGroup::blocks, and what follows from it but for the heaps.
   void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Whether and until when the group waits for its rate.
+  // Updates whether and until when the group waits for its rate.
   void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     if (group.fair.competes != competes) change_competes(group, competes);
@@ -494,7 +498,7 @@ class FairRing {
 
   // ---- Views (fair_ring_view.cc) ----
 
-  // Of the lane, and of what is due to a tenant with customers.
+  // The service of the lane, and of what is due to a tenant with customers.
   ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   static ServiceReading read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now)
       LOCKSLEY_REQUIRES(kRingNodes);

@@ -17,7 +17,7 @@ constexpr double kCostGain = 0.25;
 // reach the right size (1,000 jobs in five claims).
 constexpr std::uint64_t kClaimGrowth = 4;
 
-// The least service of so many starts.
+// The least service that `starts` starts are charged.
 std::int64_t service_of_starts(const GateOptions& options, std::uint64_t starts) {
   const auto cost = static_cast<std::uint64_t>(options.start_cost.count());
   if (cost == 0) return 0;

@@ -46,8 +46,8 @@ RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
     if (first == nullptr || start_of(gate->level, *seat) < start_of(first->gate.level, *first)) first = seat;
   }
   if (first == nullptr || first->group.active() == 1) return first;
-  // The tenant's own members decide at which of the gates where it is the first: else one that is a little further at
-  // one gate than at another would not be served there.
+  // Where the tenant is the first at several gates, its own members decide which gate serves it:
+  // else a member that is a little further at one gate than at another would not be served there.
   RingSeat* chosen = first;
   for (RingGate* const gate : gates_.open()) {
     auto* const seat =
@@ -97,9 +97,9 @@ void FairRing::note_excess(RingSeat& seat, const Service& service) {
   }
 }
 
-// A restricted claim is of an executor that others could not have, so those who are served by it run ahead of the
-// clock, which stays with the others. They yield to these elsewhere, but owe them no more than such a turn of
-// each executor.
+// A restricted claim uses an executor that other tenants could not have. So the tenants that it
+// serves run ahead of the clock, which stays with the others. They yield to the others elsewhere,
+// but owe them no more than one such turn of each executor.
 void FairRing::limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service) {
   constexpr VirtualTime kAny = std::numeric_limits<VirtualTime>::max();
   const auto allowed = [&](const FairNode& node) LOCKSLEY_REQUIRES(mutex_) {

@@ -32,7 +32,7 @@ double FairRing::share_of(const RingGroup& group) const {
 std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
   if (!queue.fair.is_ready()) return 0;
   const RingSeat& own = *queue.seat_;
-  // What waits at other gates, while these are closed, is not served before.
+  // Queues at other gates that are closed are not served before it.
   const auto counts = [&](const RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
     return &gate == &own.gate || gate.standing == RingGate::Standing::kOpen;
   };

@@ -1,4 +1,4 @@
-// What of a ring may be claimed, for threads that do not hold its mutex.
+// Whether a ring has work that may be claimed, for threads that do not hold its mutex.
 #pragma once
 
 #include <array>

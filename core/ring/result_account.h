@@ -38,7 +38,8 @@ class ResultAccount {
   // before the first charge.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
-  // Effective for the next look. The caller then calls Lane::reopen_tenants(): a higher limit is no refund.
+  // Effective from the next is_full() on. The caller then calls Lane::reopen_tenants(): a higher
+  // limit is no refund.
   void set_limit(std::uint64_t limit_bytes, std::uint64_t spare_bytes = 0) {
     // [results-limit] relaxed: numbers on their own.
     limit_.store(limit_bytes, std::memory_order_relaxed);
@@ -61,7 +62,7 @@ class ResultAccount {
   }
 
   // For a lane, which keeps a tenant back: is_full(), and if so, the next refund that makes room calls
-  // on_change()'s function (now and then, one that does not).
+  // on_change()'s function (occasionally, a refund that makes none calls it, too).
   bool is_full_and_awaited() { return is_full() && await_room(); }
 
   // What one batch has charged. Not thread-safe: guarded like the results that it counts.
@@ -72,7 +73,7 @@ class ResultAccount {
     Charge(const Charge&) = delete;
     Charge& operator=(const Charge&) = delete;
 
-    // From now on it is so many bytes.
+    // From now on the charge is `bytes`.
     void set(std::uint64_t bytes) {
       if (account_ == nullptr || bytes == bytes_) return;
       const std::uint64_t before = std::exchange(bytes_, bytes);

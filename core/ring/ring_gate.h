@@ -96,17 +96,17 @@ struct RingGate {
   RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);  // of tenants' seats
   std::uint32_t executors LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint32_t remote LOCKSLEY_GUARDED_BY(kRingNodes) = 0;         // of these
-  std::uint32_t most LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // that can be at once; 0: no limit
+  std::uint32_t most LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // executors at once; 0: no limit
   std::uint64_t largest_claim LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of local executors
   bool is_limited LOCKSLEY_GUARDED_BY(kRingNodes) = false;          // by a number
   std::uint32_t admits LOCKSLEY_GUARDED_BY(kRingNodes) = 0;         // 0: closed
-  std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // FairRing::list()
+  std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // RingGates::list()
   Standing standing LOCKSLEY_GUARDED_BY(kRingNodes) = Standing::kIdle;
-  std::uint32_t place LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // in the ring's list of its standing
+  std::uint32_t place LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // in the list of RingGates for its standing
   // What may be claimed (FairRing::has_work()), and as it was last published.
   std::uint32_t ready LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint32_t published LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  bool is_unpublished LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // in FairRing::unpublished_
+  bool is_unpublished LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // in ReadyHints::unpublished_
   std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t active_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // jobs

@@ -1,4 +1,4 @@
-// The gates of a ring, and which of them something waits at.
+// The gates of a ring, and at which of them something waits.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace locksley {
 
-// Owns the gates, keeps those where something waits in two lists, by whether it may be claimed, and passes it on to the
-// hints for threads without the mutex, which it borrows. A member of the ring, guarded by its mutex. Nothing blocks; at()
-// ends the process for a gate that does not exist.
+// Owns the gates. Keeps those where something waits in two lists, by whether it may be claimed, and
+// tells the hints for threads without the mutex, which it borrows. A member of the ring, guarded by
+// its mutex. Nothing blocks; at() ends the process for a gate that does not exist.
 class RingGates {
  public:
   explicit RingGates(ReadyHints& hints) : hints_(hints) {}
@@ -55,7 +55,7 @@ class RingGates {
   }
 
  private:
-  // RingGate::state, beside RingGate::admits.
+  // Bits of RingGate::state, besides those of RingGate::admits.
   static constexpr std::uint32_t kWaits = ReadyHints::kAny;
   static constexpr std::uint32_t kWaitsBrief = ReadyHints::kBrief;
 

@@ -61,8 +61,8 @@ struct RingCustomers;
 // most_idle_tenants, most_idle_customers). Guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
 struct RingGroup : FairOwner<RingSeat, RingNode> {
   // Why nothing of it is served, though it may have queues that are ready. Any number of these at once.
-  static constexpr std::uint8_t kFull =
-      1;  // the account of results was full at the last claim: reopen_tenants()
+  // The account of results was full at the last claim: FairRing::reopen_tenants().
+  static constexpr std::uint8_t kFull = 1;
   static constexpr std::uint8_t kAtSlots = 2;  // it has as many executors as it may
   static constexpr std::uint8_t kAtRate = 4;   // its rate admits no start now
 
@@ -71,8 +71,8 @@ struct RingGroup : FairOwner<RingSeat, RingNode> {
   FairClock clock LOCKSLEY_GUARDED_BY(kRingNodes);              // of its members, at whatever gates
   // Null: its members are queues.
   std::unique_ptr<RingCustomers> customers LOCKSLEY_GUARDED_BY(kRingNodes);
-  RingQueue* first LOCKSLEY_GUARDED_BY(kRingNodes) =
-      nullptr;  // all queues that are its members, ready or not
+  // The list of all queues that are its members, ready or not.
+  RingQueue* first LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   // Of its customers, too:
   std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these

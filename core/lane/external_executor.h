@@ -31,14 +31,15 @@ struct ExternalJob {
 //   ... later, in the order of the starts ...   executor.end_job(JobStatus::kOk, output); executor.publish();
 //   ... when nothing is out ...                 executor.end_turn();
 //
-// Jobs end in the order in which they were started, unless allow_any_order() was called. Jobs that have started, but have not ended at
-// the end of the turn, go back to the ring with those that have not started: they will run again.
+// Jobs end in the order in which they were started, unless allow_any_order() was called. Jobs that have
+// started, but have not ended at the end of the turn, go back to the ring with those that have not
+// started: they will run again.
 //
 // Owned by the program that runs the jobs; the lane outlives it. Destroyed between two turns.
 // One thread at a time.
 // begin_turn() blocks where the batch's payloads do. Nothing else blocks, so results pile up in a
-// journal that has no room: its owner then begins no turn. The batch is charged for the time from begin_turn() to end_turn(), in which the executor
-// served no other batch.
+// journal that has no room: the executor's owner then begins no turn. The batch is charged for the time
+// from begin_turn() to end_turn(), in which the executor served no other batch.
 // A payload that cannot be read becomes the error of its job. Calls in a wrong order are bugs, and
 // abort.
 class ExternalExecutor {
@@ -64,16 +65,17 @@ class ExternalExecutor {
     worker_ = worker;
     has_line_notes_ = has_line_notes;
   }
-  // What others can see of the oldest running job, if there is one; in any order, of the one with the lowest index.
+  // What others can see of the oldest running job, if there is one; after allow_any_order(), of the
+  // running job with the lowest index.
   ShownJob& running() { return in_any_order_ && !shown_.empty() ? *shown_.begin()->second : running_; }
-  // The same of a running job; null: it does not run. In any order only.
+  // The same of the job `index`; null: it does not run. Only after allow_any_order().
   ShownJob* running(std::uint64_t index) const;
 
   // The jobs of this turn may end in any order. Before the first start_job().
   void allow_any_order();
-  // Ascending. In any order only.
+  // Ascending. Only after allow_any_order().
   std::vector<std::uint64_t> running_indexes() const;
-  // A running job has ended. In any order only.
+  // A running job has ended. Only after allow_any_order().
   void end_job(std::uint64_t index, JobStatus status, std::string_view output);
 
   // The next job, which is running from now on. None: all jobs of the turn have been started, or
@@ -110,7 +112,8 @@ class ExternalExecutor {
   bool has_line_notes_ = false;
   ShownJob running_;
   std::string facts_;
-  // In any order: the jobs of the turn that have not ended, those that run, and those that have ended since publish().
+  // After allow_any_order(): the jobs of the turn that have not ended, those that run, and those
+  // that have ended since publish().
   bool in_any_order_ = false;
   IndexSet not_ended_;
   std::map<std::uint64_t, std::unique_ptr<ShownJob>> shown_;

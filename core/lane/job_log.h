@@ -14,11 +14,13 @@
 
 namespace locksley {
 
-// How much memory the logs of running jobs have together, in blocks. The fair part of a log is all of them, divided by the
-// logs that have any. Once seven eighths are in use, a log that has its part gets no more: it goes on in its own oldest
-// block, and one that has more gives some back. So a new log finds room, however many write without end.
+// How much memory the logs of running jobs have together, in blocks. The fair part of a log is the
+// number of all blocks divided by the number of logs that have any. Once seven eighths are in use,
+// a log that has its part gets no more: it goes on in its own oldest block, and a log that has more
+// gives some back. So a new log finds room, whatever the others write.
 //
-// Shared by the lanes of a program; the last of them destroys it. Any thread may call everything. Nothing blocks or fails.
+// Shared by the lanes of a program; the last of them destroys it. Any thread may call everything.
+// Nothing blocks or fails.
 class LogBudget {
  public:
   static constexpr std::size_t kBlockBytes = 4096;
@@ -32,7 +34,7 @@ class LogBudget {
   }
   std::uint64_t bytes() const { return used_.load() * kBlockBytes; }
 
-  // One block more for a log that has `own`. False: there is none.
+  // Takes one more block for a log that has `own` blocks. False: there is none.
   bool take(std::size_t own);
   // A log that had `own` blocks gives one back.
   void give(std::size_t own);

@@ -20,7 +20,7 @@
 
 namespace locksley {
 
-// What a lane tells the executors of remote workers, which may come while it serves batches.
+// What a lane tells the executors of remote workers, which may come and go while it serves batches.
 class RemoteExecutors {
  public:
   virtual ~RemoteExecutors() = default;
@@ -53,7 +53,7 @@ class Lane {
 
   const std::string& name() const { return name_; }
 
-  // ---- Set once, before the first batch ----
+  // ---- Set before the first batch, and reset only when no other thread uses the lane any more ----
 
   // Called after there may be more to claim.
   void on_work(Wake wake) { wake_ = std::move(wake); }
@@ -61,16 +61,18 @@ class Lane {
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
 
-  // Called by any thread after a wait has begun that ends before all others: the owner of the executors then calls
-  // end_waits() soon, always from one and the same thread, and again at the time that this returns. The pool does so.
+  // Called by any thread after a wait has begun that ends before all others: the owner of the
+  // executors then calls end_waits() soon, always from the same thread, and again at the time that
+  // end_waits() returns. The pool does so.
   void on_wait(Wake wait) { wait_ = std::move(wait); }
   // As FairRing::on_customer().
   void on_customer(LimitsOfCustomer limits_of) { ring_.on_customer(std::move(limits_of)); }
 
-  // From now on `executors` are told, too. Null: no more, though a call of a moment ago may still be on its way. Outlive
-  // the lane's last batch. Any time.
+  // From now on `executors` is told of work and of stops, in addition to the owner of the local
+  // executors. Null: no longer, though a call that has begun may still be running. The object
+  // outlives the lane's last batch. May be called at any time.
   void set_remote(RemoteExecutors* executors) {
-    // [lane-remote] release and acquire: who finds the pointer sees the object whole.
+    // [lane-remote] release and acquire: a thread that finds the pointer sees the whole object.
     remote_.store(executors, std::memory_order_release);
   }
 
@@ -115,16 +117,16 @@ class Lane {
   // it, as often as it is needed; each call takes some 100 us.
   struct Cancelled {
     std::uint64_t will_not_run = 0;
-    std::vector<IndexRange> left;  // to be dropped, beside jobs that wait for a retry
+    std::vector<IndexRange> left;  // to be dropped, besides jobs that wait for a retry
   };
   Cancelled begin_cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
   static bool drop_some(Batch& batch, Cancelled& cancelled);
   // Cancels the rest of a batch that has more failures than it allows.
   void cancel_after_failures(Batch& batch);
 
-  // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to` (of this one, too). False,
-  // and nothing happens, while executors hold jobs of it: the caller holds the batch meanwhile, else they
-  // may always do.
+  // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be
+  // this lane. False, and nothing happens, while executors hold jobs of it: the caller keeps the
+  // batch on hold meanwhile, else executors may hold jobs of it at every moment.
   bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate = 0);
   // The jobs from `from` on that no executor has ever claimed leave the batch: another process runs them. Returns
   // the first of them; none if there are none. A closed batch without other jobs is over then.
@@ -153,8 +155,9 @@ class Lane {
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
     ring_.set_tenant_weight(tenant, weight);
   }
-  // As FairRing's calls: of a tenant, kept also while it has no batches; and of a customer, without effect on one that is
-  // not in the lane. They count in this lane by itself, and call wake().
+  // As FairRing's calls: the limits of a tenant are kept also while it has no batches; those of a
+  // customer have no effect if it is not in the lane. They hold in this lane by itself. Both call
+  // wake().
   void set_tenant_limits(std::string_view tenant, const GroupLimits& limits);
   void set_customer_limits(std::string_view tenant, std::string_view customer, const GroupLimits& limits);
   // Batches whose account of results (BatchOptions::results) was full are served again if it has room
@@ -194,8 +197,8 @@ class Lane {
   // ---- Gates: limits that batches of several tenants have in common ----
 
   // As FairRing's calls. Only external executors' lanes have gates with a concurrency: when a turn of such a
-  // gate ends, its jobs may be claimed again, and the owner of the executors then lets those look that are
-  // idle. The pool does not.
+  // gate ends, its jobs may be claimed again, and the owner of the executors then lets its idle executors look
+  // for work. The pool does not.
   std::optional<GateId> add_gate(const GateOptions& options) { return ring_.add_gate(options); }
   bool remove_gate(GateId gate) { return ring_.remove_gate(gate); }
   bool has_batches(GateId gate) const { return ring_.has_queues(gate); }
@@ -209,10 +212,10 @@ class Lane {
 
   // ---- Remote executors: leases of the gates that set_gate_remote() has opened to them ----
 
-  // How many there are, beside those of set_parallelism().
+  // How many there are, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
   // While `is_wanted`, the object of set_remote() is told after there may be more to claim for remote
-  // executors. Their owner says so, and only then looks for the last time before it waits.
+  // executors. Their owner calls this first, then looks for work once more, and then waits.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
   // ---- Inspection ----
@@ -266,7 +269,7 @@ class Lane {
       if (wake_) wake_();
       return;
     }
-    // Most of what comes may be for remote workers alone: the others are not woken for that.
+    // Most of the new work may be for remote workers alone: local executors are not woken for that.
     if (wake_ && ring_.has_work()) wake_();
     wake_remote();
   }

@@ -1,4 +1,4 @@
-// A lease: jobs of one batch that are out on another machine.
+// A lease: jobs of one batch that another machine holds.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,12 @@ namespace locksley {
 // What a lease asks for.
 struct LeaseRequest {
   std::uint64_t most_jobs = 1;
-  // Of payloads, about: the job with which they are reached belongs to the lease.
+  // About how many bytes of payloads: the job that reaches the limit still belongs to the lease.
   std::size_t most_bytes = ~std::size_t{0};
   std::uint32_t width = 1;  // how many slots of the machine run its jobs side by side
   Nanoseconds quantum{0};   // how long it should take; 0: the lane's
-  // Of the lane, which admit remote executors: Lane::set_gate_remote(). Null: all of these.
+  // At which gates of the lane, of those open to remote executors (Lane::set_gate_remote()). Null:
+  // at all of them.
   const GateSet* gates = nullptr;
 };
 
@@ -39,8 +40,9 @@ struct LeaseBuffers {
   std::string facts;
 };
 
-// A turn whose jobs run elsewhere, in any order: the sibling of ExternalExecutor. Any number of leases of one
-// batch may be out at once.
+// A turn whose jobs run elsewhere, in any order: the sibling of ExternalExecutor. A lease is *out*
+// from claim() or reclaim() on, until it is over. Any number of leases of one batch may be out at
+// once.
 //
 //   claim() or reclaim()       it is out; the machine is sent the payloads
 //   begin()                    its first job runs
@@ -50,8 +52,8 @@ struct LeaseBuffers {
 //   settle() lose() expire()   it is over
 //
 // Who holds an index: each job is queued, has ended, or is held by exactly one lease or executor. end_jobs()
-// records those jobs that this lease holds, and ignores the others; so each job is recorded once, whatever a
-// machine answers late, twice or by mistake. The jobs that a lease still holds when it is over go back.
+// records those jobs that this lease holds, and ignores the others; so each job is recorded once, even if a
+// machine answers late, twice or wrongly. The jobs that a lease still holds when it is over go back.
 //
 // Service is measured by the holder, by a clock of its own (core/lane/slot_times.h): it includes the time
 // of each of the lease's slots.
@@ -70,8 +72,8 @@ class Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // Where the jobs run, as is kept with the results of some: of failed jobs, and of those in `shown`. Both live as long as
-  // this; any time.
+  // Where the jobs run; kept with the results of failed jobs and of jobs in `shown`. Both arguments
+  // live as long as this. May be called at any time.
   void set_worker(std::string_view worker, const Shown* shown) {
     worker_ = worker;
     shown_ = shown;
@@ -82,9 +84,10 @@ class Lease {
   // Takes jobs of the batch that is owed most. False: there is nothing to claim. All jobs of a lease have the
   // same attempt number; a job that has a note (Batch::note()) is leased alone.
   bool claim(const LeaseRequest& request);
-  // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that runs them
-  // already: it has lost its connection, or this process is new. At most the ranges that lie within kMostParts
-  // changes of attempt. False: none of them is. There are no payloads. Their losses are taken back by one.
+  // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that
+  // runs them already: it had lost its connection, or this process is new. Looks at no more than
+  // kMostParts ranges of jobs with equal attempts. False: it took none. There are no payloads.
+  // Takes back one loss of each job that it took.
   bool reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
                LossCounts& losses);
   static constexpr std::size_t kMostParts = 1024;

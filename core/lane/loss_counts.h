@@ -11,8 +11,9 @@
 
 namespace locksley {
 
-// Counts the losses of jobs, so that a job which ends every machine that runs it does not go on for ever. Losses
-// are not failures: they use up no retries. They are in memory only, and forgotten when the jobs end.
+// Counts the losses of jobs, so that a job which brings down every machine that runs it is not run
+// for ever. Losses are not failures: they use up no retries. They are in memory only, and forgotten
+// when the jobs end.
 //
 // Owned by the holder of the leases. One thread at a time; nothing blocks; only allocation can fail. About
 // 100 bytes for each job that was lost and has not ended, at most `most_jobs` of them: if there are more, the

@@ -28,12 +28,13 @@ namespace locksley {
 // Calls block for as long as a publication by the other thread takes. The batch's observer and
 // journal are called under the writer's mutex, so they must not wait for the executor.
 // An output above 4 GiB throws std::length_error from the call that makes it too long, or ends its
-// job as an error; so does one above BatchOptions::max_output_bytes at the end of its job. A failed allocation throws std::bad_alloc.
+// job as an error; an output above BatchOptions::max_output_bytes ends its job as an error. A failed
+// allocation throws std::bad_alloc.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
 // many of them failed. A publisher takes mutex_, loads that word, walks over as many rows as it
-// stands for, and hands them to the batch. Bytes behind those rows belong to the executor's thread
+// stands for, and hands them to the batch. Bytes after those rows belong to the executor's thread
 // alone. Steps that move or re-use the buffer, or change the batch, hold mutex_.
 // Where outputs of good jobs are not kept, only the other jobs have rows. Where no outputs are
 // kept, those rows serve to tell which jobs they are and how they ended, and the batch does not
@@ -107,7 +108,7 @@ class ResultWriter {
   // ---- The monitor ----
 
   // Publishes in the place of an executor that is busy. `batch` becomes the batch whose results
-  // were published, for the caller to cancel.
+  // were published: with kTooManyFailures the caller cancels it.
   Outcome publish_for_worker(std::shared_ptr<Batch>& batch) LOCKSLEY_EXCLUDES(mutex_);
 
  private:

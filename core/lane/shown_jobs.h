@@ -21,10 +21,11 @@ namespace locksley {
 
 class ShownJob;
 
-// All of them that a lane has.
+// All jobs of one lane that run outside the pool.
 //
-// A member of the lane. Any thread may call everything. Calls take a mutex, for as long as it takes to look at the executors
-// of the lane (some ns each) or to copy what is asked for; nothing else blocks or fails.
+// A member of the lane. Any thread may call everything. Calls take a mutex, for as long as it takes
+// to look at the executors of the lane (some ns each) or to copy what is asked for; nothing else
+// blocks or fails.
 class ShownJobs {
  public:
   // A job at one moment.
@@ -38,7 +39,7 @@ class ShownJobs {
     std::optional<std::uint32_t> progress = {};
     std::string note = {};  // at most as many bytes as were asked for
     std::uint64_t log_end = 0;
-    std::optional<std::int32_t> exit_status = {};  // where the machine has said it before the end
+    std::optional<std::int32_t> exit_status = {};  // if the machine has reported it before the job's end
   };
 
   ShownJobs() = default;
@@ -50,14 +51,15 @@ class ShownJobs {
     const MutexLock lock(mutex_);
     budget_ = std::move(budget);
   }
-  // Called by any thread, under the mutex, after a job that is watched began, wrote or ended. Must be quick and must not call
-  // the lane.
+  // Called by any thread, under the mutex, after a job that is watched began, wrote or ended. Must
+  // be quick and must not call the lane.
   void on_log(std::function<void(Batch&)> told) LOCKSLEY_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     on_log_ = std::move(told);
   }
 
-  // Also a job that has_ended, for a moment.
+  // None: the job does not run here. Finds a job that has ended until its result is published
+  // (View::has_ended).
   std::optional<View> find(const Batch& batch, std::uint64_t index) const LOCKSLEY_EXCLUDES(mutex_);
   // Visits the executors from number `from` on, at most `most` of them: those that run a job. Returns the number of the
   // next one, 0 at the end. Executors that come and go meanwhile may be left out, or be visited twice.
@@ -72,8 +74,8 @@ class ShownJobs {
   };
   std::optional<Log> read_log(const Batch& batch, std::uint64_t index, std::uint64_t from) const
       LOCKSLEY_EXCLUDES(mutex_);
-  // on_log()'s function is called, once, when the job begins, has written more than so far, or ends. Returns the number of the
-  // watch, which lasts until then or until unwatch().
+  // on_log()'s function is called, once, when the job begins, has written more than so far, or
+  // ends. Returns the number of the watch, which lasts until then or until unwatch().
   std::uint64_t watch(const Batch& batch, std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
   bool is_watching(std::uint64_t watch) const LOCKSLEY_EXCLUDES(mutex_);
   void unwatch(std::uint64_t watch) LOCKSLEY_EXCLUDES(mutex_);
@@ -115,13 +117,13 @@ class ShownJob {
              std::string_view worker, bool has_line_notes);
   bool is_begun() const { return is_begun_; }
   std::uint64_t index() const { return index_; }
-  // Whether anything of the following was said of it.
+  // Whether any of the functions below that report something of the job was called since begin().
   bool has_said() const { return has_said_; }
   // While it is begun:
   void set_progress(std::uint32_t per_cent);
   // The batch gets the note, too, for the next attempt: at most one a second before the end of this one.
   void set_note(std::string_view text);
-  // The attempt is over, and has no result: its batch gets the last note, if it has not.
+  // The attempt is over, and has no result: gives its last note to the batch, unless the batch has it.
   void save_note();
   void set_exit_status(std::int32_t status);
   void add_log(std::string_view bytes);

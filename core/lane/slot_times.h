@@ -43,7 +43,7 @@ class SlotTimes {
   // Slots without a lease.
   std::uint32_t idle() const { return idle_; }
 
-  // The lease occupies the slots from now on: has_room(first, width).
+  // The lease occupies the slots from now on. Needs: has_room(first, width).
   void occupy(Occupation& lease, std::uint32_t first, std::uint32_t width, Nanoseconds now);
   // Its slots are free. Returns what the lease is charged in all.
   Nanoseconds release(Occupation& lease, Nanoseconds now);

@@ -19,8 +19,7 @@ namespace locksley {
 //   2. begin()                The batch counts the executor as running; the clock starts.
 //   3. publish()              Any number of times. Jobs that have ended become visible.
 //   4. leave()                Publishes all jobs that have ended, and then the batch stops
-//      counting the
-//                             executor.
+//      counting the executor.
 //   5. settle()               The ring gets the account and the jobs that did not end.
 //
 // So a reader who sees that nothing of a batch runs sees every job of it that has ended: step 4
@@ -32,9 +31,8 @@ namespace locksley {
 // takes the missing steps, and hands back what is left.
 // One thread at a time, except that the monitor may publish through the writer meanwhile.
 // publish() and leave() block while the batch's journal has no room, unless the turn was made with
-// NoRoom::kGoOn. All other calls take the
-// mutexes of the ring, the batch and the writer, one after the other, and block no longer than
-// that; none allocates. Steps in a wrong order are bugs, and abort.
+// NoRoom::kGoOn. All other calls take the mutexes of the ring, the batch and the writer, one after
+// the other, and block no longer than that; none allocates. Steps in a wrong order are bugs, and abort.
 class Turn {
  public:
   // What publish() and leave() do while the batch's journal has no room.

@@ -26,7 +26,7 @@ enum class Resource : std::uint8_t {
 };
 inline constexpr std::size_t kResources = 8;
 
-// How a resource is called outside. A test compares the table with the keys of the configuration.
+// The names of a resource outside the daemon. A test compares the table with the keys of the configuration.
 struct ResourceName {
   Resource resource;
   std::string_view name;       // in metrics and in INFO
@@ -101,7 +101,8 @@ class Account {
   bool leaves_room(Resource resource) const {
     return kinds_[static_cast<std::size_t>(resource)] == Kind::kLeavesRoom;
   }
-  // The limit, or less where others have left less. What of it can be evicted only Retention knows.
+  // The limit, or less where others have left less. Retention, not the account, knows how much
+  // could be evicted.
   std::uint64_t most_now(Resource resource) const {
     return leaves_room(resource) ? std::min(limit(resource), parent_->free(resource)) : limit(resource);
   }

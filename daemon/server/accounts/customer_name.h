@@ -1,4 +1,4 @@
-// Whom a client means by the name of a customer.
+// Which customer a client means.
 #pragma once
 
 #include <expected>
@@ -10,14 +10,15 @@
 
 namespace locksley::daemon {
 
-// A view of the text that was given.
+// A customer, by name: `name` is a view of the client's text.
 struct CustomerName {
   Tenant* tenant;
   std::string_view name;  // empty: the customer of the empty name
 };
 
-// A user names customers of its own. An admin says `user/name`, split at the first `/`, or the name of one of its own. Where
-// no users are configured, all of the text is a name. The error is the text of the error reply.
+// A user names its own customers. An admin names a customer as `user/name`, split at the first `/`,
+// or one of its own by its name alone. Where no users are configured, the whole text is a name. The
+// error is the text of the error reply.
 std::expected<CustomerName, std::string> customer_named(const Tenants& tenants, const User& by,
                                                         std::string_view text);
 

@@ -1,4 +1,4 @@
-// What a customer of a user has, and what the scheduler is told of it.
+// The terms of a customer of a user, and the limits that follow from them for the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,17 @@ struct CustomerTerms {
   friend bool operator==(const CustomerTerms&, const CustomerTerms&) = default;
 };
 
-// What a customer of this user has of which nothing is said; null: of a user that is not configured.
+// The terms of a customer without settings of this user; null: of a user that is not configured.
 CustomerTerms default_terms(const config::Customers& customers, const config::User* user);
 CustomerTerms with_settings(CustomerTerms defaults, const proto::CustomerSettings& settings);
 
-// As the scheduler counts.
+// The same in the units of the scheduler.
 Nanoseconds start_interval(std::uint64_t count, Nanoseconds period);  // 0 for a count of 0
 GroupLimits limits_of(const CustomerTerms& terms);
 
-// The limits of customers as the lanes ask for them when a customer comes (Lane::on_customer()): the default of each user,
-// and the settings of customers that have some: 150 bytes and the name.
+// The limits of customers, for which the lanes ask when a customer comes (Lane::on_customer()): the
+// default of each user, and the settings of customers that have some, at 150 bytes and the name for
+// each.
 //
 // Shared by Customers, which changes it, and by the lanes; the last of them drops it. Every call may be made from any
 // thread; it takes a mutex for a look-up, O(log n). Nothing blocks for longer, or fails.
@@ -44,13 +45,13 @@ class CustomerLimits {
   CustomerLimits(const CustomerLimits&) = delete;
   CustomerLimits& operator=(const CustomerLimits&) = delete;
 
-  // Of a user that is not known: no limits, and the weight 1.
+  // A user that is not known: no limits, and the weight 1.
   GroupLimits of(std::string_view user, std::string_view customer) const LOCKSLEY_EXCLUDES(mutex_);
   void set_default(std::string_view user, const CustomerTerms& terms) LOCKSLEY_EXCLUDES(mutex_);
   bool knows(std::string_view user) const LOCKSLEY_EXCLUDES(mutex_);
   void set(std::string_view user, std::string_view customer, const proto::CustomerSettings& settings)
       LOCKSLEY_EXCLUDES(mutex_);
-  // It has the default's again.
+  // The customer has the default limits again.
   void remove(std::string_view user, std::string_view customer) LOCKSLEY_EXCLUDES(mutex_);
 
  private:

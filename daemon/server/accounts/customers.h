@@ -1,4 +1,4 @@
-// The customers of users: those that have unfinished batches, and those of which CUSTOMER SET has said something.
+// The customers of users: those that have unfinished batches, and those that have settings (CUSTOMER SET).
 #pragma once
 
 #include <compare>
@@ -19,8 +19,9 @@
 
 namespace locksley::daemon {
 
-// A customer of a user. There is one for as long as it has unfinished batches, settings of its own, or the empty name:
-// then it is the customer of all batches of the user that name none. Made and removed by Customers. The I/O thread only.
+// A customer of a user. It exists while it has unfinished batches or settings of its own. The
+// customer with the empty name, to which all batches of the user belong that name none, stays. Made
+// and removed by Customers. The I/O thread only.
 struct Customer {
   Customer(Tenant& tenant_in, std::string_view name_in, std::uint64_t number_in)
       : tenant(&tenant_in), name(name_in), number(number_in) {}
@@ -43,16 +44,17 @@ struct Customer {
 // Charges. Jobs, batches and payloads that have not ended are charged to the account of their customer, and so to those
 // above it; all else to the account of the user, since a batch that is over keeps no customer in memory.
 //
-// Owned by the Registry, as Tenants is, which outlives it; batches that are not over refer to their customer. The I/O thread
-// only. Nothing blocks. A look-up is O(log n), but for the customer of the empty name, which is at hand. Trees, since
-// a hash table moves all its entries at once when it grows, and names are the clients'.
+// Owned by the Registry, as Tenants is, which outlives it; batches that are not over refer to their
+// customer. The I/O thread only. Nothing blocks. A look-up is O(log n), and O(1) for the customer
+// with the empty name. Trees, since a hash table moves all its entries at once when it grows, and
+// clients choose the names.
 class Customers {
  public:
   explicit Customers(Tenants& tenants) : tenants_(tenants), limits_(std::make_shared<CustomerLimits>()) {}
   Customers(const Customers&) = delete;
   Customers& operator=(const Customers&) = delete;
 
-  // What the lanes ask.
+  // The object that the lanes ask for limits.
   std::shared_ptr<const CustomerLimits> limits() const { return limits_; }
 
   // Begins to use the customer, which is made if it is not there; its account's limit is that of its terms now.
@@ -69,21 +71,23 @@ class Customers {
   // Sets all of its settings; empty ones are the default's. The customer may be gone afterwards. Charges the user for
   // what it keeps. The caller tells the lanes.
   void set(Tenant& tenant, std::string_view name, const proto::CustomerSettings& settings);
-  // What settings() of one more customer would be charged for.
+  // How many bytes the settings of one more customer are charged.
   static std::uint64_t record_bytes(std::string_view name) { return kSettingsBytes + name.size(); }
 
-  // Visits the listed customers of the user (null: of all users, one user after the other), newest first, from `cursor` on
-  // (0: from the first), until `visit` returns false; looks at most at `most`. Returns the cursor to go on from, which holds
-  // while customers come and go; 0: there are no more.
+  // Visits the listed customers of the user (null: of all users, one user after the other), newest
+  // first, from `cursor` on (0: from the first), until `visit` returns false; looks at no more than
+  // `most`. Returns the cursor to go on from, which stays valid while customers come and go; 0:
+  // there are no more.
   std::uint64_t list(const Tenant* tenant, std::uint64_t cursor, std::size_t most,
                      const std::function<bool(const Customer&)>& visit) const;
 
-  // The defaults of the configuration are in force. Returns the users whose default is another one: the caller tells the
-  // lanes. O(users).
+  // Puts the defaults of the configuration in force. Returns the users whose default has changed:
+  // the caller tells the lanes. O(users).
   std::vector<const Tenant*> set_defaults(const config::Config& config);
 
  private:
-  // Of one that has only settings: the object with its heap, its place in two maps, its limits. Measured over 200,000.
+  // Bytes of a customer with settings alone: the object with its heap, its place in two maps, its
+  // limits. Measured over 200,000.
   static constexpr std::uint64_t kSettingsBytes = 450;
 
   Customer& make(Tenant& tenant, std::string_view name);

@@ -1,4 +1,4 @@
-// Whom batches and connections belong to.
+// The owners of batches and connections.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ struct Tenant {
   std::uint32_t weight = 1;
   Account account;
   // Of its customers (Customers).
-  CustomerTerms customer_terms;               // what one has of which nothing is said
+  CustomerTerms customer_terms;               // the terms of a customer without settings
   std::uint64_t customers_with_settings = 0;  // how many
-  Customer* nameless = nullptr;               // the one of the empty name, once a batch has come
+  Customer* nameless = nullptr;               // the one with the empty name; null before the first batch
 };
 
 // All tenants, and the account of all together. Owned by the Registry; the I/O thread only. Nothing blocks. A
@@ -51,7 +51,7 @@ class Tenants {
     by_name_.emplace(made.name, &made);
     return made;
   }
-  // Of the customers of users that come from now on.
+  // Sets the default terms of customers, for tenants that are made from now on.
   void set_customer_terms(const CustomerTerms& terms) { customer_terms_ = terms; }
   // Null if there is none of this name.
   Tenant* find(std::string_view name) const {

@@ -76,7 +76,8 @@ void set_limits_of_all(Tenants& tenants, const config::Config& config) {
   all.set_limit(Resource::kStoredBytes, limit_of(config.store.max_bytes.count));
   all.set_limit(Resource::kClientBytes, limits.client_memory.count);
   all.set_limit(Resource::kConnections, limits.max_clients);
-  // Of a value, too: what payloads take in memory is more than their bytes.
+  // A limit that is a value counts the bytes of payloads (kPayloadBytes). In memory payloads take
+  // more than their bytes, so there such a user may have at least half of what all may have.
   for (const auto& [name, user] : config.users) {
     if (user.max_queued_bytes.is_auto || user.max_queued_bytes.count == 0) continue;
     tenants.of(name).account.set_limit(
@@ -122,7 +123,7 @@ std::vector<std::pair<std::string, GroupLimits>> Users::replace(
   by_certificate_.clear();
   for (Tenant& tenant : tenants_.all()) {
     tenant.weight = 1;
-    // Of a tenant that is not configured: only the limits of all apply.
+    // A tenant that is not configured has only the limits of all.
     set_limits(tenant.account, config::User{});
     tenant.account.results().set_limit(Account::kNoLimit);
   }

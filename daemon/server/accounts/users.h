@@ -95,7 +95,7 @@ class Users {
   // The same user as it is now; null if it was removed.
   UserRef as_it_is_now(const User& user) const LOCKSLEY_REQUIRES(kIoThread);
 
-  // Of the tenants that have not the weight 1 and no limits.
+  // The limits of the tenants that have a limit, or another weight than 1.
   const std::map<std::string, GroupLimits>& limits() const LOCKSLEY_REQUIRES(kIoThread) { return limits_; }
 
  private:

@@ -31,8 +31,8 @@ class BatchPayloads : public PayloadSource {
  public:
   // Whether failed jobs may run again (RETRY) after the batch is over.
   enum class FailedJobs : std::uint8_t { kNeverRunAgain, kMayRunAgain };
-  // What was taken out of the batch. The caller may destroy `freed` on another thread: millions of payloads take
-  // milliseconds.
+  // The memory that the batch gave up. The caller may destroy `freed` on another thread: millions
+  // of payloads take milliseconds.
   struct Released {
     std::shared_ptr<const void> freed;  // null: nothing large
     std::uint64_t freed_bytes = 0;
@@ -48,7 +48,8 @@ class BatchPayloads : public PayloadSource {
   virtual std::optional<std::string> in_memory(std::uint64_t index) = 0;
   // Whether a second submission with the same id has the same jobs.
   virtual bool is_same(const proto::ArgumentList& payloads) const = 0;
-  // Of the payloads, if it is known already: comparing digests is cheaper than comparing millions of payloads.
+  // The digest of the payloads, if it is known already: comparing digests is cheaper than comparing millions of
+  // payloads.
   virtual std::optional<Digest> digest() const { return std::nullopt; }
   virtual bool is_same_range(const proto::RangeSource&) const { return false; }
 

@@ -37,7 +37,7 @@ class ReceivedPayloads final : public BatchPayloads {
   bool is_same(const proto::ArgumentList& payloads) const override;
   std::optional<Digest> digest() const override { return digest_; }
 
-  // I/O thread. Null after release(), unless they stay; who shares the list keeps it.
+  // I/O thread. Null after release(), unless the payloads stay. Another owner of the pointer keeps the list.
   const std::shared_ptr<const proto::ArgumentList>& list() const { return payloads_; }
 
  private:
@@ -46,7 +46,7 @@ class ReceivedPayloads final : public BatchPayloads {
   std::unique_ptr<PayloadSource> stored_;  // null before release(), or if no job will run again
   const std::size_t jobs_;
   std::optional<Digest> digest_;
-  std::atomic<std::uint64_t> memory_bytes_;  // written by the I/O thread, read by anyone: a hint
+  std::atomic<std::uint64_t> memory_bytes_;  // written by the I/O thread, read by any thread: a hint
 };
 
 }  // namespace locksley::daemon

@@ -24,11 +24,11 @@ namespace locksley::daemon {
 //
 // The I/O thread adds and, once the batch is over, releases; any number of workers fetch meanwhile (one
 // shared lock for each fetch, and one fetch serves many jobs). Bytes in memory never move, so views live
-// until release(). A fetch from the store may block, and throws what that throws.
+// until release() or keep_only(). A fetch from the store may block, and throws what that throws.
 class StreamedPayloads final : public BatchPayloads {
  public:
-  static constexpr std::size_t kCopiedBytes =
-      4 * 1024;  // an ADD up to this is copied; guess: a quarter of a block
+  // An ADD of at most so many bytes is copied. Guess: a quarter of a block.
+  static constexpr std::size_t kCopiedBytes = 4 * 1024;
   static constexpr std::size_t kPieceBytes = 64 * 1024;  // of copied payloads; guess
 
   // `stored`: all payloads of the batch that are in the store; null: the batch is not stored. The first
@@ -78,7 +78,7 @@ class StreamedPayloads final : public BatchPayloads {
   mutable SharedMutex mutex_;
   Pieces pieces_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t count_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  std::atomic<std::uint64_t> memory_bytes_{0};  // written by the I/O thread, read by anyone: a hint
+  std::atomic<std::uint64_t> memory_bytes_{0};  // written by the I/O thread, read by any thread: a hint
 };
 
 }  // namespace locksley::daemon

@@ -24,7 +24,8 @@ class Wakeup;
 struct Customer;
 struct Tenant;
 
-// A connection that waits for news of a batch: a member of what waits, in BatchRecord::waiters meanwhile.
+// A connection that waits for news of a batch. A member of the object that waits;
+// BatchRecord::waiters refers to it.
 struct BatchWaiter {
   Wakeup& wakeup;
   bool is_woken = false;  // woken, and has not looked since
@@ -78,8 +79,8 @@ class BatchRecord final : public Batch {
   // A RUN of which nothing is due. Constant once a worker may have it.
   bool only_end_is_news = false;
 
-  // What the client asked for beside core's BatchOptions, and what commands changed since. Written by Intake
-  // and BatchChanges. Persistent: written with the batch, or with its changes.
+  // What the client asked for in addition to core's BatchOptions, and what commands changed since.
+  // Written by Intake and BatchChanges. Persistent: written with the batch, or with its changes.
   struct Terms {
     bool id_is_chosen = false;            // by the client, which may submit it again
     std::chrono::milliseconds retain{0};  // how long it stays after its end
@@ -159,8 +160,9 @@ class BatchRecord final : public Batch {
     std::uint64_t row;  // that it waits for, or one of these:
   };
   static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
-  static constexpr std::uint64_t kReadRows = kItsEnd - 1;  // what another thread does for the client
-  static constexpr std::uint64_t kLogBytes = kItsEnd - 2;  // what a job writes
+  static constexpr std::uint64_t kReadRows =
+      kItsEnd - 1;  // the end of work that another thread does for the client
+  static constexpr std::uint64_t kLogBytes = kItsEnd - 2;  // bytes that a job writes to its log
   void wake_readers() LOCKSLEY_REQUIRES(kIoThread) { wake_all(kReadRows); }
   void wake_log_readers() LOCKSLEY_REQUIRES(kIoThread) { wake_all(kLogBytes); }
   void wake_all(std::uint64_t row) LOCKSLEY_REQUIRES(kIoThread);

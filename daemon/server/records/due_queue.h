@@ -16,12 +16,12 @@ enum class Due : std::uint8_t {
   kForget,    // a batch that is over leaves
   kStart,     // its DELAY has passed
   kRetry,     // jobs that failed are tried again
-  kProgress,  // its subscribers hear how far it is
+  kProgress,  // a progress event is published
 };
 
 // Instants, each with a batch's sequence and what is due then; in their order. A plain container of the I/O
-// thread; O(log n). Who owns it arms one timer for next() and no other, so that nothing wakes while nothing
-// is due.
+// thread; O(log n). Its owner arms one timer for next() and no other, so that nothing wakes while nothing is
+// due.
 class DueQueue {
  public:
   struct Item {

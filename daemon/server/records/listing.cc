@@ -11,8 +11,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// How many batches one page may look at, with a filter that little passes, and for how long. Then it ends
-// short; without a filter not before it has some hundred.
+// The bounds of one page: how many batches it looks at, and for how long. A page without a filter has at least
+// kListAtLeast batches, if there are as many, before the time counts.
 constexpr std::size_t kMaxLooked = 10'000;
 constexpr auto kListTime = std::chrono::microseconds(300);
 constexpr std::size_t kListAtLeast = 250;

@@ -23,8 +23,8 @@ struct ListDemand {
   std::uint64_t count = 0;   // the most batches
   bool active_only = false;
   const Tenant* tenant = nullptr;  // null: of all tenants
-  // Filters; empty: every batch passes. `is_so` needs the status, which costs a lock, so it is asked only of
-  // batches that `is_named` lets pass.
+  // Filters; empty: every batch passes. `is_so` needs the status, which costs a lock, so it is called only for
+  // batches that pass `is_named`.
   std::function<bool(const BatchRecord&)> is_named = {};
   std::function<bool(const BatchStatus&)> is_so = {};
 };

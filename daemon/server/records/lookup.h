@@ -9,15 +9,15 @@
 
 namespace locksley::daemon {
 
-// Null if there is none; the error is that of the reply: the batch may be there, but cannot be read. The
-// pointer lives as Registry::find() says. The I/O thread only. A batch that is over and has left the memory
-// is read from the disk.
+// Both functions return null if there is no such batch. The error is the text of the error reply:
+// the batch may exist, but cannot be read. The pointer lives as Registry::find() says. The I/O
+// thread only. They block where a batch that is over and has left the memory is read from the disk.
 
 // The user's own batch of this id. Batches of other users do not exist. An admin finds its own first, then
 // `user/id`, then the only one of this id.
 Registry::Found find_batch(Registry& registry, const User& by, std::string_view id)
     LOCKSLEY_REQUIRES(kIoThread);
-// The tenant's own.
+// The tenant's own batch of this id.
 Registry::Found find_own_batch(Registry& registry, const Tenant& tenant, std::string_view id)
     LOCKSLEY_REQUIRES(kIoThread);
 

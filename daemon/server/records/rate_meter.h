@@ -8,19 +8,20 @@
 
 namespace locksley::daemon {
 
-// Measures how many jobs of a batch end in a second: over the last 2.5 to 5 s, over less time at first, and over the time
-// between two ends where jobs are longer. Time in which the batch has nothing to run does not count.
+// Measures how many jobs of a batch end in a second: over the last 2.5 to 5 s, over less time at
+// first, and over the time between two ends where jobs are longer. Time in which the batch has
+// nothing to run does not count.
 //
 // A part of a BatchRecord; the I/O thread only. Two marks are kept, so a reading costs the same whatever happened.
 class RateMeter {
  public:
   enum class Work : std::uint8_t { kNone, kSome };  // none: nothing is left to run, or the batch is paused
 
-  // After a change: so many have ended.
+  // After a change: `ended` jobs have ended so far.
   void update(Instant at, std::uint64_t ended, Work work) {
     const bool rested = work_ == Work::kNone && at - newer_.at >= kHalfWindow;
     work_ = work;
-    // RETRY takes failures back.
+    // RETRY makes the number of ended jobs smaller.
     if (older_.at == Instant{} || rested || ended < last_ended_) {
       older_ = newer_ = {at, ended};
     } else if (at - newer_.at >= kHalfWindow) {

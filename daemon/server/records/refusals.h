@@ -7,7 +7,7 @@
 namespace locksley::daemon {
 
 std::string no_such_batch(std::string_view id);
-// What the store refused, and why.
+// The store refused a write, for this reason.
 std::string not_stored(std::string_view why);
 
 }  // namespace locksley::daemon

@@ -84,7 +84,8 @@ void Registry::add_run(const std::shared_ptr<BatchRecord>& record) {
 }
 
 void Registry::visit_active_runs(const std::function<void(BatchRecord&)>& visit) {
-  // A visit may end a RUN, whose place the last one takes: from the end on, each is visited once.
+  // A visit may end a RUN, whose place the last one takes. In descending order each is visited once
+  // all the same.
   for (std::size_t i = active_run_records_.size(); i-- > 0;) {
     if (i < active_run_records_.size()) visit(*active_run_records_[i]);
   }
@@ -271,7 +272,7 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
   };
   const RetainedBatch* retained = retained_before(begin);
   std::uint64_t last = cursor;
-  // Of the two orders, the later one each time.
+  // Merges the two orders: the batch with the greater sequence number comes next.
   while (in_memory != batches.begin() || retained != nullptr) {
     const bool is_retained = retained != nullptr && (in_memory == batches.begin() ||
                                                      std::prev(in_memory)->first < retained->sequence);
@@ -286,7 +287,7 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
       retained = retained_before(last);
     } else if (is_retained) {
       const std::uint64_t sequence = retained->sequence;
-      // Not to be kept: a list would drive out what is asked for.
+      // Not kept in loaded_: a list would evict the batches that clients ask for.
       const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
       const Loaded record = known != loaded_.end() ? Loaded(*known) : load_(sequence);
       if (!record) return std::unexpected(record.error());

@@ -118,7 +118,7 @@ class Registry {
   // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the batch is over.
   void count_payloads(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
-  // What its record comes to.
+  // Sets the bytes that the record itself is charged.
   void count_record(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
   std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
@@ -126,7 +126,7 @@ class Registry {
   }
   // What memory keeps of a batch that is over and in the store alone (RetainedBatches): at most.
   static constexpr std::uint64_t kRetainedBytes = 112;
-  // What memory keeps of another one, beside its payloads and its results: about.
+  // What memory keeps of another batch, besides its payloads and its results: about.
   // `text_bytes`: of its id, name and trace. `waits`: batches for which it waits.
   static std::uint64_t record_bytes(std::size_t text_bytes, std::size_t waits);
   std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return by_id_.size() + retained_.size(); }

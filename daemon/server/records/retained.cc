@@ -43,7 +43,8 @@ std::optional<RetainedBatch> RetainedBatches::remove(std::uint64_t sequence) {
   }
   --size_;
   remove_slot(batch);
-  // Those that go by other ways than their time stay in the heap: not for ever.
+  // The entries of batches that were removed before their time stay in the heap. Here they are
+  // dropped, once they are many.
   if (going_.size() > 2 * size_ + kPageSlots) {
     std::erase_if(going_, [this](const Going& going) {
       const RetainedBatch* left = find(going.sequence);
@@ -122,7 +123,7 @@ void RetainedBatches::remove_slot(const RetainedBatch& batch) {
   const std::size_t mask = slots_.size() - 1;
   std::size_t hole = batch.id_hash & mask;
   while (slots_[hole].sequence != batch.sequence) hole = (hole + 1) & mask;
-  // Those behind it move up, so that none is cut off from where its search begins.
+  // The slots after the hole move up, so that no search ends at the hole.
   for (std::size_t i = (hole + 1) & mask; slots_[i].sequence != 0; i = (i + 1) & mask) {
     const std::size_t home = slots_[i].id_hash & mask;
     if (((i - home) & mask) >= ((i - hole) & mask)) {

@@ -17,14 +17,14 @@ namespace locksley::daemon {
 
 class User;
 
-// The audit: a line of the log, at `info`, for each command that changes something: who, from where, which
-// command, which batch, handler or customer, and its outcome. Never a payload, a password or another value of a client; of
-// CONFIG SET the keys alone.
+// The audit: a line of the log, at `info`, for each command that changes something: the user, the peer, the
+// command, the batch, handler or customer, and the outcome. Never a payload, a password or another value of a
+// client; of CONFIG SET the keys alone.
 //
 // Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and kMostOthers for
-// all others. The next line says in `unlogged` how many were left out. What the store refused later has kMostRefusals
-// lines for each user and second, with the same member. A command whose line is left out costs a look at the
-// gate, and no memory.
+// all others. The next line says in `unlogged` how many were left out. Writes that the store refused later have
+// kMostRefusals lines for each user and second, with the same member. A command whose line is left out costs
+// a look at the gate, and no memory.
 //
 // Owned by ServerState. The I/O thread only. Nothing blocks or fails.
 class Audit {
@@ -36,7 +36,7 @@ class Audit {
 
   enum class Kind : std::uint8_t { kSubmission, kOther };
 
-  // A line in the making.
+  // A line that is not written yet.
   struct Entry {
     std::string user;
     std::string peer;

@@ -23,7 +23,7 @@ struct ReadFailures;
 
 enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight, kSlots };
 
-// What the change needs beside the batch.
+// What the change needs besides the batch.
 struct ControlArguments {
   std::uint32_t weight = 0;                 // for kWeight
   std::uint32_t slots = 0;                  // for kSlots; 0: no bound
@@ -32,9 +32,9 @@ struct ControlArguments {
   const ReadFailures* failures = nullptr;   // likewise
 };
 
-// Makes the change, to a batch that `by` may see and change. Returns a number of jobs:
-// those that kCancel kept from running, or that kRetry queued again; else 0. The error is the text of the error
-// reply. A reply has to wait for BatchRecord::ticket.
+// Makes the change, to a batch that `by` may see and change. Returns a number of jobs: those that kCancel kept
+// from running, or that kRetry queued again; else 0. The error is the text of the error reply. A reply has to
+// wait for BatchRecord::stored.ticket.
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
                                                   Control what, const ControlArguments& arguments = {})
     LOCKSLEY_REQUIRES(kIoThread);
@@ -48,8 +48,9 @@ std::expected<CustomerChanges::Removed, std::string> delete_customer(ServerState
                                                                      std::string_view customer)
     LOCKSLEY_REQUIRES(kIoThread);
 
-// Replaces the processes of a handler that `by` may use, one by one: each is told to end after the jobs that it
-// has been sent, and later jobs start a new one. Returns how many they are. The error is the text of the error reply.
+// Replaces the processes of a handler that `by` may use, one by one: each is told to end after the
+// jobs that it has been sent, and later jobs start a new one. Returns the number of processes. The
+// error is the text of the error reply.
 std::expected<std::uint32_t, std::string> restart_handler(const ServerState& state, const User& by,
                                                           const std::string& name)
     LOCKSLEY_REQUIRES(kIoThread);

@@ -12,7 +12,7 @@ namespace locksley::daemon {
 
 namespace {
 
-// As of a page of LIST.
+// The bounds of a page, as those of a page of LIST.
 constexpr auto kPageTime = std::chrono::microseconds(300);
 constexpr std::size_t kMostLooked = 10'000;
 

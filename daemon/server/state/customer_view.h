@@ -21,7 +21,7 @@ struct CustomerSeen {
   std::string_view tenant;
   std::string customer;
   CustomerTerms terms;
-  bool is_set = false;        // CUSTOMER SET has said something of it
+  bool is_set = false;        // it has settings of its own (CUSTOMER SET)
   std::uint64_t batches = 0;  // that are not over
   std::uint64_t jobs = 0;     // that have not ended
   // As the lanes have it: sums over lanes, and the largest of the fractions.
@@ -31,14 +31,14 @@ struct CustomerSeen {
   double received = 0;
 };
 
-// A customer as the client says it (customer_named()); one that nothing is known of has what the default says. The error
-// is the text of the error reply. O(lanes).
+// `customer`: as the client names it (customer_named()). A customer without settings and batches
+// has the default terms. The error is the text of the error reply. O(lanes).
 std::expected<CustomerSeen, std::string> customer_seen(const ServerState& state, const User& by,
                                                        std::string_view customer)
     LOCKSLEY_REQUIRES(kIoThread);
 
-// Of the customers that have settings or batches that are not over, newest first. A page may be short, or empty, and not
-// be the last: it ends after some 300 us.
+// A page of the customers that have settings, or batches that are not over, newest first. A page
+// may be short, or empty, and not be the last: it ends after some 300 us.
 struct CustomerPage {
   std::uint64_t next = 0;  // the cursor of the next page; 0: this is the last
   std::vector<CustomerSeen> customers;

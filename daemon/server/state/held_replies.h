@@ -34,7 +34,8 @@ class HeldReplies {
   void withdraw(Place place) { queue_.erase(place); }
   bool empty() const { return queue_.empty(); }
 
-  // Calls back all up to the outcome's ticket, in the order of their tickets, and removes them.
+  // Removes all entries up to the outcome's ticket, in the order of their tickets, and calls each
+  // one's function.
   void settle(const Outcome& outcome) {
     while (!queue_.empty() && queue_.begin()->first <= outcome.up_to) {
       const auto first = queue_.extract(queue_.begin());

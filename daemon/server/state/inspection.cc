@@ -35,8 +35,9 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   return "waiting-its-turn";
 }
 
-// Jobs per second of a batch of which too few have ended to be measured: estimated from the cost of its jobs and the
-// fraction of the lane that the batch received lately; before it received anything, from the fraction that is its share.
+// Jobs per second of a batch, where too few jobs have ended to measure it: estimated from the cost
+// of its jobs and the fraction of the lane that the batch received lately; before it received
+// anything, from the fraction that is its share.
 double rate_of(const QueueView& view, std::uint32_t workers) {
   if (view.job_cost.count() <= 0) return 0;
   const double fraction = view.received > 0.001 ? view.received : view.share;

@@ -11,7 +11,8 @@
 namespace locksley::daemon {
 namespace {
 
-// Where a worker of the pool may have ended the job a moment ago, its row is among those near its place.
+// If a worker of the pool may have ended the job a moment ago, so many rows near the job's place
+// are searched for it.
 constexpr std::uint64_t kNearRows = 65'536;
 
 std::int64_t microseconds(Nanoseconds time) {

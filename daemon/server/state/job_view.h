@@ -33,7 +33,10 @@ struct JobView {
   std::optional<std::string> payload = {};
 };
 
-// The look at a job, in two steps: what is known at once, and what the search brings.
+// Looks up a job in two steps: begin() takes what is known at once, and starts a search for its
+// result and payload; end() adds what the search has found.
+//
+// Movable; on the stack of the code that asks. The I/O thread only. Nothing blocks: another thread searches.
 class JobLook {
  public:
   // Begins the search (Batches::find_job()); `on_found` is called when it is done, if it is not empty. The error is the
@@ -52,7 +55,7 @@ class JobLook {
   enum class Place : std::uint8_t { kUnknown, kRunning, kMaybeRunning, kQueued };
 
   void look_at_running(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread);
-  // The status where neither a row nor an executor says it.
+  // The status of a job for which neither a row nor an executor was found.
   std::string_view status_without_row() const LOCKSLEY_REQUIRES(kIoThread);
 
   std::shared_ptr<BatchRecord> record_;

@@ -18,7 +18,7 @@ RunningList::RunningList(ServerState& state, const User& by, const BatchRecord* 
 
 bool RunningList::is_wanted(const Batch& batch) const {
   if (batch_ != nullptr) return &batch == batch_;
-  // Of a lease of an upstream daemon, which is no record of this one: the upstream shows it.
+  // The batch of a lease of an upstream daemon is no record of this daemon: the upstream shows it.
   if (!batch.options().queue_tenant.empty()) return false;
   return tenant_.empty() || batch.options().tenant == tenant_;
 }

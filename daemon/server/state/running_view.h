@@ -35,8 +35,8 @@ class RunningList {
     std::string note;
   };
 
-  // At most `count` jobs, those that have run for longest: of one batch, or, where that is null, of the user's batches (of an
-  // admin: of all users').
+  // At most `count` jobs, those that have run for longest: of one batch, or, where that is null, of
+  // the user's batches (of an admin: of all users').
   RunningList(ServerState& state, const User& by, const BatchRecord* batch, std::size_t count);
 
   // Does the next step. False: there was none left.

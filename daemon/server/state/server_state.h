@@ -122,9 +122,9 @@ class ServerState {
 
  private:
   void update_password_hashes();
-  // Of the jobs of a lane: they are charged to the budget, and who waits for them is told.
+  // Charges the logs of the lane's jobs to the budget, and has clients woken that wait for them.
   void show_logs(Lane& lane);
-  // Of a lane without batches: the limits of users, and where it asks for those of customers.
+  // Prepares a lane without batches: the limits of users, the source of those of customers, and logs.
   void set_up(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
   // The defaults of customers of these users have changed: tells the lanes, in slices.
   void tell_lanes(std::vector<const Tenant*> users) LOCKSLEY_REQUIRES(kIoThread);

@@ -12,8 +12,8 @@ namespace locksley::daemon {
 
 // What connections hold in memory. Unfinished commands of all together are bounded by limits.max_queued_bytes.
 // The rest (replies that wait for their readers or for the store, events to be matched, names of
-// subscriptions, commands queued since MULTI) is charged to the account of the connection's user: Resource::kClientBytes. What strangers
-// hold is charged to the account of all alone.
+// subscriptions, commands queued since MULTI) is charged to the account of the connection's user:
+// Resource::kClientBytes. What strangers hold is charged to the account of all alone.
 //
 // Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a sum acts
 // on the answer.
@@ -36,9 +36,9 @@ class ClientMemory {
 
     std::uint64_t input() const { return input_; }
     std::uint64_t output() const { return output_; }
-    // Who pays: the account of the connection's user, or of all.
+    // The account that is charged: that of the connection's user, or of all.
     Account& account() const { return *account_; }
-    // From now on this one pays. Null: that of all.
+    // From now on `account` is charged; null: that of all.
     void set_account(Account* account) {
       account_->refund(Resource::kClientBytes, output_);
       account_ = account != nullptr ? account : &all_.all_;
@@ -69,7 +69,7 @@ class ClientMemory {
   };
 
  private:
-  // An equal share, or what a few small commands take: who holds no more is not to blame.
+  // An equal share, or what a few small commands take: a connection that holds no more is not to blame.
   std::uint64_t fair_input() const {
     const config::Limits& limits = config_.limits;
     return std::max<std::uint64_t>(

@@ -37,7 +37,7 @@ class Sessions;
 // One connection: reads commands, has them executed in order, writes their replies.
 //
 // It is one coroutine, serve(), that sleeps on one Wakeup. Its socket, the batch that a command waits for, a
-// timer and an order to close all wake it, and it looks at what is the case. It reads and writes without
+// timer and an order to close all wake it, and it checks which of them happened. It reads and writes without
 // blocking, and asks Asio only when the socket is ready; so no operation is ever cancelled half-way, and no
 // byte is lost by a race. What state it is in is one value, SessionLife; its parts are classes of their own:
 // Transport (the socket), SessionOutput (replies, and which of them wait for the store), Subscriptions, Login,
@@ -47,21 +47,22 @@ class Sessions;
 // coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An error of the
 // connection ends this connection alone.
 //
-// Bounds. Input: a turn reads up to kMostRead; a command may grow to limits.max_command, all unfinished
-// ones together to limits.max_queued_bytes; after a blocking command up to kBlockedInput is read. Output: no
-// command is executed while more than kPauseOutput waits for the peer (before authentication, while its
-// reader has those limits: kPauseStranger); the connection is dropped when more than limits.output_buffer
-// waits, or when it holds most of all while all together hold more than limits.client_memory. Fairness: turns go
-// round users, and then round their connections (Turns). After kTurnCommands, kTurnTime or kTurnOutput the connection goes to
-// the end of its user's line of Slices, and so does one whose last two turns were longer than kCheapTurn while that
-// line is busy. Time before authentication: limits.login_timeout.
+// Bounds. Input: a turn reads up to kMostRead; a command may grow to limits.max_command, all
+// unfinished ones together to limits.max_queued_bytes; after a blocking command up to kBlockedInput
+// is read. Output: no command is executed while more than kPauseOutput waits for the peer (before
+// authentication, while its reader has those limits: kPauseStranger); the connection is dropped
+// when more than limits.output_buffer waits, or when it holds most of all while all together hold
+// more than limits.client_memory. Fairness: turns go round users, and then round their connections
+// (Turns). After kTurnCommands, kTurnTime or kTurnOutput the connection goes to the end of its
+// user's line of Slices, and so does one whose last two turns were longer than kCheapTurn while
+// that line is busy. Time before authentication: limits.login_timeout.
 class Session final : private Subscriptions::Sink, public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
   static constexpr std::size_t kPauseStranger = 1 << 14;   // the same before authentication; guess
   static constexpr std::size_t kBlockedInput = 64 * 1024;  // guess: room for a pipeline of small commands
-  static constexpr std::size_t kMostRead =
-      128 * 1024;                             // of 130,000 payloads 1 MiB took 4 ms, with page faults
+  // 1 MiB at once took 4 ms with 130,000 payloads in it, page faults included.
+  static constexpr std::size_t kMostRead = 128 * 1024;
   static constexpr int kTurnCommands = 1024;  // 100 us of PINGs
   static constexpr auto kTurnTime = Slices::kSlice;
   static constexpr auto kCheapTurn = std::chrono::microseconds(100);  // a page of 64 KiB; guess
@@ -77,7 +78,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
 
   // ---- Login: session_login.cc ----
 
-  // False until the peer has shown who it is. While no users are configured, everybody has.
+  // False until the peer has logged in. While no users are configured, every peer counts as logged in.
   bool is_logged_in() const { return login_.user() != nullptr; }
   // Needs: is_logged_in(). Another object after each change of the configuration, so not to be kept.
   const User& user() const { return *login_.user(); }
@@ -134,7 +135,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   // closed its side gets the reply all the same. False if the connection is to close.
   template <class Done>
   Coroutine<bool> await_rows(std::shared_ptr<BatchRecord> record, Done done) LOCKSLEY_REQUIRES(kIoThread);
-  // Waits in the same way until `done()`; who makes it true calls wake().
+  // Waits in the same way until `done()`; the code that makes it true calls wake().
   template <class Done>
   Coroutine<bool> await(Done done);
   void wake() { wakeup_.wake(); }
@@ -158,8 +159,9 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   // The users in force have changed: takes over its user, or drops it if the user was removed or the
   // credential that logged it in has changed.
   void users_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The authorities of client certificates have changed; null: TLS is off. Drops it if its certificate opened it, and is
-  // of none of these. Takes some 0.1 ms if it has one.
+  // The authorities of client certificates have changed; null: TLS is off. Drops the connection if
+  // it needs a certificate (it logged in by one, or every client needs one) and has none of a
+  // current authority, and if its handshake is not over. Takes some 0.1 ms if it has a certificate.
   void authorities_changed(const TlsContext* context);
   // The limits in force have changed. limits.idle_timeout counts from now.
   void limits_changed();

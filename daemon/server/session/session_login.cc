@@ -1,4 +1,4 @@
-// Whose connection it is.
+// Login and logout: the user of a connection.
 #include <utility>
 
 #include "daemon/server/session/session.h"
@@ -59,7 +59,7 @@ void Session::users_changed() {
     return drop(login_.credential() == Credential::kPassword ? "its user's password has changed"
                                                              : "its user's certificate has changed");
   }
-  // It would wait for ever for what it asked for. As Redis does.
+  // Its subscriptions would be silent for ever. Redis drops such a connection, too.
   if (!subscriptions_.empty() && !user->may(proto::CommandGroup::kRead)) {
     return drop("its user may no longer read");
   }

@@ -77,8 +77,8 @@ class SessionOutput {
     std::optional<HeldReplies::Place> place;  // none: it waits for the parts of a whole reply after it
     proto::OutputBuffer bytes;
     std::vector<Part> parts = {};  // of `bytes`: the marked replies
-    std::size_t unsettled =
-        0;  // of a whole reply that has ended: parts after it that the store has not settled
+    // Of a whole reply that has ended: the number of parts after it that the store has not settled.
+    std::size_t unsettled = 0;
 
     bool is_whole() const { return !place.has_value(); }
   };

@@ -13,8 +13,8 @@ namespace {
 
 using ReplyMode = ClientInfo::ReplyMode;
 
-// One reply holds those of all commands. So they have room in limits.output_buffer together, where those of a
-// pipeline can be sent one after another.
+// The replies of all commands are one reply. So limits.output_buffer must have room for all of them
+// together, while the replies of a pipeline can be sent one after another.
 std::string no_room_error(std::uint64_t limit) {
   return fmt::format(
       "TOOBIG the command was not executed: the replies of this EXEC have more than {} bytes, half of "

@@ -18,8 +18,8 @@ namespace locksley::daemon {
 
 class Session;
 
-// The connections of the client port: takes in new ones or refuses them, finds them by id, and tells all of
-// them what concerns all.
+// The connections of the client port: admits new ones or refuses them, finds them by id, and tells all of them
+// what concerns all.
 //
 // Owned by the Server; `state` and `executor` outlive it. When it is destroyed all connections have gone. The
 // I/O thread only. Nothing blocks. A connection that fails ends alone.
@@ -32,8 +32,9 @@ class Sessions {
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
-  // New connections speak TLS from now on, with this certificate; null: plain. Those that exist stay as they
-  // are, but for those that a certificate opened whose authority is not in client_ca any more: these are dropped, in slices.
+  // New connections speak TLS from now on, with this certificate; null: plain. Existing connections
+  // stay as they are, except those that a certificate opened whose authority is no longer in
+  // client_ca: they are dropped, in slices.
   void use_tls(std::shared_ptr<const TlsContext> context);
   const TlsContext* tls() const { return tls_.get(); }
 
@@ -64,13 +65,13 @@ class Sessions {
   // their limits: connections of that user, and then of the user that holds most for its weight; the caller
   // perhaps among them.
   void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether more waits for the store than should; who asks is woken when that is over.
+  // Whether more waits for the store than should. If so, all sessions are woken when that is over.
   bool is_store_congested() LOCKSLEY_REQUIRES(kIoThread);
   // The session's coroutine is over.
   void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // The connection that holds most of this account drops. False: none holds anything.
+  // Drops the connection that holds most of this account. False: none holds anything.
   bool drop_largest_of(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   const Account& heaviest_account() const LOCKSLEY_REQUIRES(kIoThread);
 

@@ -7,7 +7,8 @@ namespace locksley::daemon {
 
 namespace {
 
-constexpr std::uint64_t kTopicBytes = 200;  // of a subscription beside its name, which is stored twice; about
+constexpr std::uint64_t kTopicBytes =
+    200;  // of a subscription besides its name, which is stored twice; about
 
 std::uint64_t bytes_of_topic(std::string_view topic) { return kTopicBytes + 2 * topic.size(); }
 
@@ -62,7 +63,7 @@ void Subscriptions::set_audience(std::string_view audience) {
     events_.unsubscribe(*this, audience_, channel);
     events_.subscribe(*this, audience, channel);
   }
-  // The events that wait were published while it was allowed to hear them.
+  // The events that wait were published while the connection was allowed to receive them.
   if (!patterns_.empty()) {
     events_.unsubscribe_from_all(*this, audience_);
     events_.subscribe_to_all(*this, audience);

@@ -48,7 +48,7 @@ class Subscriptions final : public Subscriber {
   void add(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void remove(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void clear() LOCKSLEY_REQUIRES(kIoThread);
-  // Whose events it hears: Events. What was published before stays.
+  // Sets whose events it receives (Events). Events that were published before stay queued.
   void set_audience(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
 
   const Topics& of(Kind kind) const { return kind == Kind::kChannel ? channels_ : patterns_; }
@@ -60,7 +60,7 @@ class Subscriptions final : public Subscriber {
   bool match_until(Instant deadline);
   bool has_waiting_events() const { return !waiting_.empty(); }
 
-  // Memory of events that wait, and with that of topics.
+  // Bytes of the events that wait, and of these and the topics together.
   std::uint64_t waiting_bytes() const { return waiting_bytes_; }
   std::uint64_t memory_bytes() const { return waiting_bytes_ + topic_bytes_; }
 

@@ -45,7 +45,7 @@ class Transaction {
   bool is_spoiled() const { return is_spoiled_; }
   // Commands in the queue.
   std::size_t size() const { return size_; }
-  // Of the queue.
+  // Bytes of the queue.
   std::uint64_t memory_bytes() const { return bytes_; }
 
   // Needs: closed.

@@ -19,13 +19,13 @@ std::unexpected<Admission::Refusal> too_big(std::string_view what, std::uint64_t
   return std::unexpected(fmt::format("TOOBIG {} {}, and {} is {}", what, found, limit, most));
 }
 
-// Of a range: of the pattern, which is what is held.
+// The bytes of the payloads; of a range those of its pattern, which is all that is held.
 std::uint64_t bytes_of(const Admission::Demand& demand) {
   if (demand.range != nullptr && demand.range->payload) return demand.range->payload->size();
   return demand.payloads == nullptr ? 0 : demand.payloads->payload_bytes();
 }
 
-// Of the longest payload of the range.
+// The bytes of the longest payload of the range.
 std::uint64_t longest_payload(const proto::RangeSource& range) {
   if (!range.payload) return 0;
   const std::size_t digits =
@@ -199,7 +199,7 @@ Admission::Checked Admission::check(const Demand& demand, Resource resource, std
     return too_big(what, more, is_customers ? demand.customer.key_of_max_jobs() : full->key(resource),
                    full->limit(resource));
   }
-  // What STATUS shows as ended may be in the queue of news yet.
+  // The news of jobs that STATUS shows as ended may still be in the queue.
   news_.apply_pending();
   full = first_without_room(demand, resource, more);
   if (full == nullptr) return {};

@@ -107,9 +107,9 @@ class Admission {
 
  private:
   using Checked = std::expected<void, Refusal>;
-  // By themselves too large for a limit, whatever else is queued.
+  // Refuses a demand that is by itself too large for a limit, whatever else is queued.
   Checked check_sizes(const Demand& demand) const;
-  // Beside what is there now.
+  // Refuses a demand that finds no room besides what is there now.
   Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
   // The error, if so much more of one resource would be too much, even after what may be evicted has gone.
   Checked check(const Demand& demand, Resource resource, std::uint64_t more, std::string_view what)

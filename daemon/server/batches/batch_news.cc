@@ -21,7 +21,7 @@ constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a
 template <class Outcome>
 void tell_read(asio::io_context& io, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
                std::function<void(const Outcome&)> told) {
-  // What is shared goes along, so that it ends on the I/O thread, where it belongs.
+  // The post holds what is shared, so that the I/O thread, to which it belongs, drops it.
   asio::post(io, [record = std::move(record), outcome = std::move(outcome), told = std::move(told)] {
     kIoThread.assert_held();
     outcome->is_done = true;
@@ -171,7 +171,7 @@ void BatchNews::schedule_retry(BatchRecord& record, const BatchStatus& status) {
 }
 
 void BatchNews::wake_waiters(BatchRecord& record, std::uint64_t rows) {
-  // So many at a time that connections that do not wait have their turns between.
+  // At most so many at a time, so that connections that do not wait have their turns in between.
   constexpr int kAtOnce = 64;
   const bool is_over = record.is_over();
   int woken = 0;

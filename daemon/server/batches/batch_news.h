@@ -48,8 +48,9 @@ class Store;
 //      If it goes on: when its next retry is due, and payloads of a stream that are not needed any more.
 //   5. Connections that wait for the batch are woken.
 //
-// Very many changed batches are applied in slices. After each: the timer is armed for what is due next, and the caller's
-// `after_changes` evicts and retires batches and looks whether the daemon has come to rest.
+// Very many changed batches are applied in slices. After each slice the timer is armed for what is
+// due next, and the owner's `after_changes` evicts and retires batches and checks whether the
+// daemon has nothing left to do.
 //
 // Owned by Batches. The I/O thread only, but for ChangeQueue::batch_changed(). Nothing blocks or fails.
 class BatchNews {
@@ -107,7 +108,8 @@ class BatchNews {
   std::shared_ptr<const FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // Which jobs failed of a batch that lacks_failed_jobs(). `on_read` is called when it is done, if it is not empty.
+  // Reads which jobs of a batch failed that lacks_failed_jobs(). `on_read` is called when it is
+  // done, if it is not empty.
   std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
                                                     std::function<void(const ReadFailures&)> on_read)
       LOCKSLEY_REQUIRES(kIoThread);

@@ -62,8 +62,9 @@ class Batches {
   Found find(const User& by, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
     return find_batch(registry_, by, id);
   }
-  // The status for a reply. The room of jobs that have ended in it is free, so that a client that has read it can
-  // submit as many: a worker publishes the end of a job a moment before it reports the change.
+  // The status for a reply. Applies it to all accounts first, so that a client that has read it can
+  // submit as many jobs as have ended: a worker publishes the end of a job a moment before it
+  // reports the change.
   BatchStatus shown_status(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Batches come in ----
@@ -111,9 +112,10 @@ class Batches {
   BatchChanges& changes() { return changes_; }
   // CUSTOMER SET, CUSTOMER DEL.
   CustomerChanges& customers() { return customers_; }
-  // All its failed jobs, or those that are asked for, are queued again; returns how many. A batch that is over goes on by
-  // it. 0 if it was cancelled, if another retry of it is on its way (BatchRecord::is_requeueing), or if a round is given
-  // and is not its BatchStatus::retry_rounds. Where must_read_failures(), these are read first.
+  // Queues all its failed jobs again, or those that `demand` names; returns how many. A batch that
+  // was over goes on. Returns 0 if it was cancelled, if another retry of it is on its way
+  // (BatchRecord::is_requeueing), or if `demand` has a round other than its
+  // BatchStatus::retry_rounds. If must_read_failures(), the caller reads them first.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand = {},
                                               const ReadFailures* failures = nullptr)
       LOCKSLEY_REQUIRES(kIoThread) {

@@ -17,12 +17,13 @@ class Registry;
 class Retention;
 class Store;
 
-// What clients set of customers: in the table of customers, which the accounts use, and in the store. A change holds at once,
-// for what is queued, too; its reply waits for the ticket. A change that the disk refuses holds all the same, and is
-// written later. The caller tells the lanes (ServerState::tell_lanes()).
+// The settings of customers, as clients change them: in the table of customers, which the accounts
+// use, and in the store. A change holds at once, also for what is queued; its reply waits for the
+// ticket. A change that the disk refuses holds all the same, and is written later. The caller tells
+// the lanes (ServerState::tell_lanes()).
 //
-// How many customers of a user have settings is bounded (limits.max_customers), and what they take is charged to the user as
-// records are.
+// The number of customers of a user that have settings is bounded (limits.max_customers), and the
+// memory of the settings is charged to the user as records are.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks, but for restore(). A refusal is the text of the error reply.
 class CustomerChanges {
@@ -38,7 +39,7 @@ class CustomerChanges {
   // What `changes` lacks stays as it is. Returns the ticket of the write; 0: there is none.
   std::expected<Ticket, Refusal> set(Tenant& user, std::string_view customer,
                                      const proto::CustomerSettings& changes) LOCKSLEY_REQUIRES(kIoThread);
-  // All is as the default says.
+  // Removes all settings of a customer: the defaults hold for it again.
   struct Removed {
     bool had_settings;
     Ticket ticket;
@@ -48,7 +49,7 @@ class CustomerChanges {
   std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // Empty: one more customer of the user may have settings.
+  // Why one more customer of the user may not have settings; empty: it may.
   Refusal refusal_of_one_more(Tenant& user, std::string_view customer) const LOCKSLEY_REQUIRES(kIoThread);
   Ticket write(const Tenant& user, std::string_view customer, const proto::CustomerSettings& settings)
       LOCKSLEY_REQUIRES(kIoThread);

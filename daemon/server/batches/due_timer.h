@@ -13,9 +13,10 @@
 
 namespace locksley::daemon {
 
-// The one timer of all batches: armed for what is due next, in the registry's DueQueue or among the retained
-// batches, and for nothing else, so that nothing wakes while nothing is due. It is done in slices, so
-// that connections have their turns between when a million batches are to be forgotten at once.
+// The one timer of all batches: armed for what is due next, in the registry's DueQueue or among the
+// retained batches, and for nothing else, so that nothing wakes while nothing is due. What is due
+// is done in slices, so that connections have their turns in between, even when a million batches
+// are to be forgotten at once.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class DueTimer {

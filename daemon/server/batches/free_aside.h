@@ -8,8 +8,8 @@
 
 namespace locksley::daemon {
 
-// Drops a reference; on the other thread, if so many bytes may go with it that the I/O thread would be busy:
-// ten million rows take 12 ms and more.
+// Drops a reference to an object of about `bytes` bytes; on the reader's thread if freeing it would
+// keep the I/O thread busy: ten million rows take 12 ms and more.
 template <class T>
 void free_aside(Reader& aside, std::shared_ptr<T> reference, std::uint64_t bytes) {
   constexpr std::uint64_t kLargeBytes = 4U << 20;  // guess: some 100 us

@@ -20,14 +20,16 @@ class HandlerBatches {
   HandlerBatches(const HandlerBatches&) = delete;
   HandlerBatches& operator=(const HandlerBatches&) = delete;
 
-  // No job of them starts any more, of later batches neither; or jobs may start again.
+  // hold(): no job of these batches starts any more, nor of later batches of the handler.
+  // release(): jobs may start again.
   void hold(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
   void release(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether an executor has jobs of one. If not, and they are held, it stays so.
+  // Whether an executor has jobs of one of them. While they are held, false stays false.
   bool has_running(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
-  // They go on at that gate of that lane. Needs: not has_running().
+  // Moves them to a gate of lane `to`. Needs: not has_running().
   void move(const std::string& handler, Lane& to, GateId gate) LOCKSLEY_REQUIRES(kIoThread);
-  // A batch that was over goes on: with its handler as that is now. Before it is in any ring.
+  // Gives a batch that was over and goes on the lane, the gate and the hold of its handler as it is
+  // now. Called before the batch is in any ring.
   void follow_handler(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -245,8 +245,8 @@ void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::Batc
     parts_.stored.accept(record, options, std::move(accepted));
   } else {
     record->lane->submit(record, accepted.jobs, accepted.open);
-    // After it, so that the counts are right; its start is told later in any case, when this thread learns of
-    // it.
+    // After submit(), so that the counts are right. The start is published later in any case, once
+    // this thread is notified of it.
     if (record->origin != Origin::kRun) parts_.events.publish_accepted(*record);
   }
   if (!broken.empty()) parts_.changes.cancel(*record, broken);
@@ -307,7 +307,7 @@ void Intake::restore(StoredBatch stored) {
   Registry& registry = parts_.registry;
   const AcceptedRow& row = stored.accepted;
   BatchHistory& history = stored.history;
-  // Jobs that were running left no trace: so all that are left may have been tried.
+  // Jobs that were running left no trace: so each of the jobs that are left may have been tried.
   ++history.attempt;
   const auto record = parts_.stored.record_of(stored);
   registry.add(record);

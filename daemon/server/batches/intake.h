@@ -44,10 +44,10 @@ struct StoredBatch;
 
 // The way in: makes a batch, or more jobs of one, out of a command, whole or not at all.
 //
-// The steps of each: the handler and the customer are found; a repetition of a known id is answered with the batch that there
-// is; Admission reserves; the start condition is resolved; the record is made; the reservation is committed;
-// the record enters the registry, and the store or the lane. Everything before the record may refuse, and
-// leaves no trace.
+// The steps of each: the handler and the customer are found; a repetition of a known id is answered
+// with the batch that there is; Admission reserves; the start condition is resolved; the record is
+// made; the reservation is committed; the record enters the registry, and the store or the lane.
+// Everything before the record may refuse, and leaves no trace.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks, but for the look-up of an id whose batch is over and
 // has left the memory. A refusal is the text of the error reply.
@@ -94,15 +94,15 @@ class Intake {
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many failed jobs were queued again.
-  // `failures`: which these are, if the record lacks_failed_jobs(); null, or of another round: 0.
-  // Very many failures that lie scattered are queued again by another thread and in slices:
-  // BatchRecord::is_requeueing until then; afterwards record.stored.ticket is that of the retry.
+  // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record
+  // lacks_failed_jobs(); if null, or of another round, the call returns 0. Very many failures that
+  // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing
+  // until then; afterwards record.stored.ticket is that of the retry.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand,
                                               const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
   // The record lacks_failed_jobs(), and these are not those of its round.
   static bool must_read_failures(const BatchRecord& record, const ReadFailures* failures);
-  // One that an earlier process accepted, and that is not over. It is not asked for admission.
+  // Takes on a batch that an earlier process accepted, and that is not over. Admission is not asked.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -60,7 +60,7 @@ bool JobSearch::look() {
     if (pending_.empty()) break;
     if (here >= kRowsOfTask) return false;
     const std::uint64_t passed = look_at(pending_);
-    here += passed < pending_.size() ? kRowsOfTask : passed;  // one that stopped early has read much
+    here += passed < pending_.size() ? kRowsOfTask : passed;  // a read that stopped early has read many bytes
     pending_.low += passed;
     looked_at_ += passed;
   }
@@ -123,7 +123,7 @@ std::uint64_t JobSearch::look_at(IndexRange rows) {
 }
 
 void JobSearch::read_payload() {
-  // Of a job that cannot run again it may be gone.
+  // The payload of a job that cannot run again may be gone.
   const bool has_failed =
       found_->row && found_->row->status != JobStatus::kOk && found_->row->status != JobStatus::kCancelled;
   if (found_->row && (!has_failed || record_->is_stopping())) return;

@@ -16,7 +16,7 @@
 
 namespace locksley::daemon {
 
-// What is to be read of one job.
+// What a search reads of one job.
 struct JobDemand {
   std::uint64_t index = 0;
   // How many rows to look at for its result, about; 0: none, since it has none.
@@ -25,8 +25,8 @@ struct JobDemand {
   std::shared_ptr<PayloadSource> payloads = {};
 };
 
-// What was found. `is_done` is set on the I/O thread; then the batch's waiters for kReadRows are woken. Shared by the threads;
-// the last of them drops it.
+// What was found. `is_done` is set on the I/O thread; then the batch's waiters for kReadRows are
+// woken. Shared by the two threads; the last of them drops it.
 struct FoundJob {
   bool is_done = false;
   std::string error;  // not empty: why the store cannot be read
@@ -41,9 +41,10 @@ struct FoundJob {
 
 // Looks for the row of one job among the results of its batch, and reads its payload.
 //
-// Rows lie in the order in which jobs ended, which is about that of their indexes: so the search begins where the row would
-// be if it were exactly so, and goes on in both directions, and from the end, where the rows of jobs lie that were tried
-// again. It finds most rows in its first step, and looks at all of them at worst: in tasks of some milliseconds, between
+// Rows lie in the order in which jobs ended, which is about the order of their indexes. So the
+// search begins where the row would be if the two orders were the same. It goes on in both
+// directions, and from the end, where the rows of jobs lie that were tried again. It finds most
+// rows in its first step; at worst it looks at all rows, in tasks of some milliseconds, between
 // which the reader serves others.
 //
 // Owned by its tasks. The reader's thread, which may block on the disk; begin() the I/O thread.
@@ -61,7 +62,7 @@ class JobSearch final {
             std::function<void(const FoundJob&)> on_found);
 
  private:
-  // The search goes along with its tasks, so that it ends on the I/O thread, where the record belongs.
+  // Each task holds the search, and the last one passes it to the I/O thread, to which the record belongs.
   static void post_step(std::shared_ptr<JobSearch> self);
   static void step(std::shared_ptr<JobSearch> self);
   // False: the reader is to serve others before it goes on.

@@ -14,17 +14,17 @@ namespace locksley::daemon {
 // the I/O thread; then the batch's waiters are woken. Shared by that thread and the caller; the last of them drops it.
 struct ReadFailures {
   bool is_done = false;
-  std::uint64_t round =
-      0;  // BatchStatus::retry_rounds when it was asked for; of no use if it is another one now
-  std::expected<FailedJobList, std::string>
-      failed;  // once it is done; the error says why they cannot be read
+  // BatchStatus::retry_rounds when the read began. If that has changed, the list is of no use.
+  std::uint64_t round = 0;
+  // Once it is done. The error says why the list cannot be read.
+  std::expected<FailedJobList, std::string> failed;
 };
 
 // What RETRY asks for.
 struct RetryDemand {
   std::optional<std::uint64_t> round = {};  // only if BatchStatus::retry_rounds is this
-  std::span<const std::uint64_t> indexes =
-      {};  // only these jobs, which must have failed; empty: all that have
+  // Only these jobs, which must have failed; empty: all that have failed.
+  std::span<const std::uint64_t> indexes = {};
 };
 
 }  // namespace locksley::daemon

@@ -98,7 +98,7 @@ bool RestoredTimes::compute_again(Instant until) {
     BatchRecord* const record = parts_.registry.by_sequence(active_.back().sequence);
     if (record == nullptr || !record->is_active) continue;
     const Due due = active_.back().at(clock_);
-    // What is not due any more has passed, or was taken away by a command.
+    // A start or a deadline that is not due any more has passed, or a command has removed it.
     if (record->due.start != kNever) parts_.registry.schedule(*record, daemon::Due::kStart, due.start);
     if (record->due.deadline != kNever)
       parts_.registry.schedule(*record, daemon::Due::kDeadline, due.deadline);

@@ -19,8 +19,8 @@ constexpr double kAnyBurden = -1;
 
 std::int64_t signed_of(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
 
-// What the heaviest of the tenants has for its weight that have jobs which have not ended: their results may be what
-// grows. `used` says what a tenant has.
+// The greatest burden of the tenants with jobs that have not ended: their results may be growing.
+// `used` returns what a tenant has.
 template <class Used>
 double heaviest_that_grows(const std::deque<Tenant>& tenants, Used used) {
   double most = kAnyBurden;
@@ -72,7 +72,7 @@ const Account* Retention::first_without_room(Tenant& asker, Resource resource, s
   const std::uint64_t own_evictable = evictable(asker, resource);
   const std::uint64_t most = most_now(own, resource);
   if (more > most || own.used(resource) - own_evictable > most - more) return &own;
-  // Of the asker's own, as far as it would be over its limit.
+  // Freed by the asker's own batches, as far as it would be over its limit.
   const std::uint64_t wanted = own.used(resource) + more;
   const std::uint64_t freed = wanted - std::min(wanted, own.limit(resource));
   if (all.has_room(resource, more) || all.used(resource) + more - freed <= all.limit(resource))

@@ -27,19 +27,21 @@ class Store;
 // are retired to the store (RetainedBatches). A batch that is in memory alone stays there. From all places a
 // batch is forgotten when its time is up, when a client says so, or when it is evicted.
 //
-// Eviction. A user's account that is over its limit makes room by the user's own batches, the one that was
-// accepted first before the others. Where no user is over and all together are, the user with the most for
-// its weight gives, as long as it has more for its weight than the one who asks. Where such users have nothing more to
-// give, because their batches are not over, the one who asks gives of its own. The one who has the most itself is
-// refused, unless it has no limit of its own. So a new batch never costs a lighter user one of its batches.
-// Where no new batch asks, because the results of active batches grow, no user gives that has less for its weight than
-// some user with jobs that have not ended: so results never cost a lighter user a batch either. Only where an operator
-// lowers a limit of all does the heaviest user that has a batch give in any case.
+// Eviction. If the account of a user is over its limit, the user's own batches are evicted, in the
+// order in which they were accepted. If no user is over and all together are, the user with the
+// most for its weight loses batches, as long as it has more for its weight than the user that asks.
+// If such users have no batches left to evict, because their batches are not over, the asking user
+// loses batches of its own. If the asking user has the most itself, it is refused, unless it has no
+// limit of its own. So a new batch never costs a lighter user one of its batches.
+// If no new batch asks, because the results of active batches grow, a user loses a batch only if it
+// has at least as much for its weight as every user with jobs that have not ended: so results never
+// cost a lighter user a batch either. Only when an operator lowers a limit of all does the heaviest
+// user that has a batch lose one in any case.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the next group.
 class Retention {
  public:
-  // Of a batch in the store beside payloads and results; about.
+  // Of a batch in the store besides payloads and results; about.
   static constexpr std::uint64_t kRowBytes = 300;
 
   // `store` may be null. `aside` destroys what is large.
@@ -59,7 +61,8 @@ class Retention {
   // effects. If not: the account whose limit is exceeded.
   const Account* first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const
       LOCKSLEY_REQUIRES(kIoThread);
-  // What the batches of this user may take that cannot be evicted: its limit, or less where others have left less.
+  // How much those batches of this user may take that cannot be evicted: its limit, or less where
+  // others have left less.
   std::uint64_t most_now(const Account& own, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
   // Bytes in the store that a batch is about to take; they are moved to its record, or released.
   void reserve(Tenant& tenant, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
@@ -76,8 +79,8 @@ class Retention {
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
   // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
   void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts batches until the limits are kept, or none is left that may be. `asker`: for whom; null: results
-  // came.
+  // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the
+  // user that asks; null: results have grown.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // The same, because limits are lower now, or more is there than an earlier process had.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
@@ -145,8 +148,9 @@ class Retention {
   void evict_own(Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   // While all together are over their limit.
   void evict_heaviest(Resource resource, Tenant* asker, double least) LOCKSLEY_REQUIRES(kIoThread);
-  // The tenant that has the most for its weight, at least `least` and more than the asker, and something to evict; else
-  // the asker, if another tenant has more than it. Null: no tenant may be asked to give.
+  // The tenant that has the most for its weight, at least `least` and more than the asker, and a
+  // batch to evict; else the asker, if another tenant has more than it. Null: no tenant may lose a
+  // batch.
   Tenant* heaviest(Resource resource, Tenant* asker, double least) const LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;

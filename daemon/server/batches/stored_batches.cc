@@ -122,7 +122,7 @@ void StoredBatches::write_changes(BatchRecord& record) {
 void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   record.stored.has_changes = true;
   const BatchStatus status = record.status();
-  // Of a batch that was loaded it is not known.
+  // It is not known of a batch that was loaded.
   const bool may_be_inside = status.finished_at != 0 && (status.steps == 0 || has_results_inside(status));
   const Ticket ticket = parts_.store->put(ChangeBatch{.sequence = record.sequence,
                                                       .changes = changes_of(record),

@@ -51,13 +51,14 @@ struct AcceptedJobs {
 // The stored side of batches: what is written of each; what is held back until the disk has it; what is
 // undone if the disk refuses it; what is restored at a start.
 //
-// Accepting has two halves. accept() and add() write; the record has its jobs at once, so that STATUS behind
-// them in the same pipeline is right. The lane gets the jobs in settle(), when the disk has them. If the disk
-// did not take them, both halves are undone. Every other change takes effect at once, and only the reply
-// waits for its ticket (BatchRecord::stored.ticket).
+// Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
+// STATUS after them in the same pipeline is right. The lane gets the jobs in settle(), when the
+// disk has them. If the disk did not take them, both halves are undone. Every other change takes
+// effect at once, and only the reply waits for its ticket (BatchRecord::stored.ticket).
 //
-// Owned by Batches. The I/O thread only. The store may be null: then no batch is stored, and only load() and
-// the functions that take a stored batch must not be called. Only load() and restore() block on the disk.
+// Owned by Batches. The I/O thread only. The store may be null: then no batch is stored, and
+// error(), load(), restore() and the functions that take a stored batch must not be called. Only
+// load() and restore() block on the disk.
 class StoredBatches {
  public:
   struct Parts {
@@ -100,7 +101,7 @@ class StoredBatches {
   Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
   // Some jobs wait for the disk before they enter the ring.
   bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
-  // More waits for the store than should; connections that wait for it read no further.
+  // More bytes wait for the store than should; connections whose replies wait for it read no further.
   bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return unsettled_bytes_ > kMostUnsettled; }
   // [the store's thread] This outcome comes to settle() soon. After a refusal nothing is accepted until settle()
   // has undone what was refused: jobs that were added after refused ones would stand in their places.
@@ -116,7 +117,7 @@ class StoredBatches {
   std::expected<void, std::string> restore(const std::function<void(StoredBatch)>& go_on,
                                            std::function<void(Outcome)> on_outcome)
       LOCKSLEY_REQUIRES(kIoThread);
-  // A record of it, as the store has it; in no registry and no lane yet.
+  // Makes a record of the batch, as the store has it; in no registry and no lane yet.
   std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
   // Writes that this process has taken it on.
   void write_restored(BatchRecord& record, bool trims_payloads) LOCKSLEY_REQUIRES(kIoThread);

@@ -61,7 +61,7 @@ Coroutine<void> retry_command(Session& session, proto::Command command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) co_return;
   if (record->is_requeueing) {
-    // Another client's; jobs that failed since are queued again afterwards.
+    // Another client's RETRY is on its way; jobs that failed since are queued again after it.
     if (!co_await session.await_rows(record->shared(), is_done)) co_return;
     record = batch_of(session, command.arguments[1]);
   }
@@ -120,7 +120,7 @@ void resume_command(Session& session, proto::Command& command) {
 }
 
 void handler_command(Session& session, proto::Command& command) {
-  // RESTART is the only one.
+  // RESTART is the only subcommand.
   if (subcommand_of(session, command, proto::CommandId::kHandler) == nullptr) return;
   const auto restarted = restart_handler(session.state(), session.user(), std::string(command.arguments[2]));
   if (!restarted) return session.fail(restarted.error());

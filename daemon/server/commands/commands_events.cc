@@ -39,8 +39,9 @@ struct Kind {
 constexpr Kind kChannels = {"subscribe", "unsubscribe", Subscriptions::Kind::kChannel, kMaxChannels};
 constexpr Kind kPatterns = {"psubscribe", "punsubscribe", Subscriptions::Kind::kPattern, kMaxPatterns};
 
-// Whether an error reply was written. Each argument has a reply of its own, so their number is bounded like
-// that of the subscriptions.
+// Refuses the command with an error reply, if it has too many or too long names, and returns
+// whether it did. Each argument has a reply of its own, so their number is bounded like that of the
+// subscriptions.
 bool refuses(Session& session, const proto::Command& command, const Kind& kind, std::size_t already) {
   const std::size_t topics = command.arguments.size() - 1;
   if (topics + already > kind.most) {

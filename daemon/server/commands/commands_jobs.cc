@@ -73,7 +73,7 @@ void write_log(Session& session, std::uint64_t next, std::string_view bytes) {
   reply.bulk(bytes);
 }
 
-// Of a job that has ended: replies, and returns true. False: it has no row.
+// Replies with the log of a job that has ended, or with an error, and returns true. False: the job has no row.
 bool write_kept_log(Session& session, const FoundJob& found, std::uint64_t from) {
   if (!found.error.empty()) {
     session.fail("STORE " + found.error);
@@ -86,7 +86,7 @@ bool write_kept_log(Session& session, const FoundJob& found, std::uint64_t from)
     return true;
   }
   const std::uint64_t begin = facts->log_end - facts->log.size();
-  // A later attempt than the one that the client has read from wrote less.
+  // The client has read from an earlier attempt, which wrote more.
   if (from > facts->log_end) from = 0;
   write_log(session, facts->log_end, facts->log.substr(std::max(from, begin) - begin));
   return true;

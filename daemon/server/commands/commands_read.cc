@@ -23,8 +23,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// Of a page of RESULTS: some 200 us of copying, and as much of sending. A page of 1 MiB held up all clients for
-// 2 to 3 ms.
+// The bytes of a page of RESULTS: some 200 us of copying, and as much of sending. A page of 1 MiB held up all
+// clients for 2 to 3 ms.
 constexpr std::uint64_t kMostPageBytes = 256 * 1024;
 
 // A page has at least one row. One that limits.output_buffer has no room for would close the connection.
@@ -69,7 +69,8 @@ std::shared_ptr<BatchRecord> named_batch(Session& session, const std::expected<P
   return record == nullptr ? nullptr : shared(*record);
 }
 
-// Until when a command waits that has this time-out; none: without limit. In a transaction no command waits.
+// The instant until which a command with this time-out waits; none: without limit. In a transaction
+// no command waits.
 Instant deadline_of(Session& session, std::optional<std::chrono::milliseconds> timeout) {
   if (session.transaction().is_running()) return now();
   return timeout ? now() + *timeout : kNever;
@@ -123,7 +124,7 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
       session.fail(is_forgotten ? no_such_batch(record->id()) : fmt::format("STORE {}", read->page.error()));
       co_return std::nullopt;
     }
-    // Another client has discarded them meanwhile: on from the first that is left.
+    // Another client has discarded the rows meanwhile: the page begins with the first row that is left.
     record = shared(**still_there);
     page = results_in_memory(*record, demand);
   }
@@ -197,7 +198,7 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     }
     const std::optional<ResultsPage> page = co_await page_of(session, record, demand);
     if (!page) co_return;
-    // Rows came, and all of them were ok.
+    // There were rows, and all of them were ok: wait for more.
     const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&
                          page->rows != 0 && now() < deadline;
     if (!goes_on) {

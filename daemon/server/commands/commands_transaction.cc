@@ -17,7 +17,7 @@ using proto::CommandId;
 std::string error_of_customer(const proto::ArgumentList& words) {
   const proto::SubcommandSpec* const spec =
       words.size() < 2 ? nullptr : proto::find_subcommand(CommandId::kCustomer, words[1]);
-  if (spec == nullptr || !spec->accepts(words.size())) return {};  // said elsewhere
+  if (spec == nullptr || !spec->accepts(words.size())) return {};  // subcommand_of() refuses it
   if (spec->id == proto::SubcommandId::kCustomerSet) {
     const auto parsed = proto::parse_customer_set(words);
     return parsed ? std::string() : parsed.error();
@@ -27,7 +27,8 @@ std::string error_of_customer(const proto::ArgumentList& words) {
   return parsed ? std::string() : parsed.error();
 }
 
-// What is wrong with the command's options; empty: nothing. What depends on the state of the daemon is seen at EXEC.
+// What is wrong with the command's options; empty: nothing. Errors that depend on the state of the
+// daemon come at EXEC.
 std::string error_of_options(const proto::Command& command, CommandId id) {
   const auto error_of = [](const auto& parsed) { return parsed ? std::string() : parsed.error(); };
   const proto::ArgumentList& words = command.arguments;

@@ -16,9 +16,10 @@ namespace {
 
 using proto::CommandId;
 
-// What executes a command. If both are set, `blocking` executes those that are_many_payloads(). Both write exactly one reply to the session (subscriptions:
-// one a channel) and may take the arguments out of the command. They run on the I/O thread and do not block
-// it; `blocking` may suspend.
+// The functions that execute a command. If both are set, `blocking` executes commands that
+// are_many_payloads(). Both write exactly one reply to the session (subscriptions: one a channel)
+// and may take the arguments out of the command. They run on the I/O thread and do not block it;
+// `blocking` may suspend.
 struct CommandHandler {
   void (*execute)(Session& session, proto::Command& command) = nullptr;
   Coroutine<void> (*blocking)(Session& session, proto::Command command) = nullptr;
@@ -108,8 +109,8 @@ void step_reply_mode(Session& session) {
   }
 }
 
-// Needs: the session may not send commands of this group. Whether it may send this one all the same; else the
-// error reply is written.
+// Returns whether the session, which may not send commands of this group, may send this command all
+// the same. If not, writes the error reply.
 bool is_let_in(Session& session, const proto::CommandSpec& spec) {
   if (!session.is_logged_in()) {
     if (spec.allowed_before_auth()) return true;
@@ -120,7 +121,7 @@ bool is_let_in(Session& session, const proto::CommandSpec& spec) {
   return false;
 }
 
-// What the command table says of the command. False after an error reply.
+// Makes the checks that the command table asks for. False after an error reply.
 bool passes(Session& session, const proto::CommandSpec& spec, std::size_t arguments) {
   if (!session.may(spec.group) && !is_let_in(session, spec)) return false;
   if (!spec.accepts(arguments)) {

@@ -74,7 +74,8 @@ std::string groups_of(const User& user) {
   return text;
 }
 
-// A line for each lane of a handler that the user may use, with all that is in it, or with the user's own.
+// A line for each lane of a handler that the user may use: for an admin with the sums of the lane,
+// for others with their own.
 void put_lanes(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUIRES(kIoThread) {
   std::set<const Lane*> in_use;
   for (const auto& [name, entry] : state.handlers().entries()) {

@@ -8,7 +8,9 @@
 
 namespace locksley::daemon {
 
-// Puts members into a map.
+// Writes the members of a map into a reply: each key, and its value.
+//
+// On the stack of the function that writes the reply, which outlives it. Nothing blocks or fails.
 class Members {
  public:
   explicit Members(proto::ReplyWriter& reply) : reply_(reply) {}

@@ -1,4 +1,4 @@
-// Bounds on what workers have sent and what is no whole command yet.
+// Bounds on bytes that workers have sent and that are not yet a whole command.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class InputBudget {
   InputBudget(const InputBudget&) = delete;
   InputBudget& operator=(const InputBudget&) = delete;
 
-  // What one connection has of it. Strangers count as one user, of the empty name.
+  // The part of one connection. Strangers count as one user, with the empty name.
   class Share {
    public:
     explicit Share(InputBudget& budget) : budget_(budget) {}
@@ -32,7 +32,8 @@ class InputBudget {
       user_ = user;
       set(bytes);
     }
-    // False: it is more than the user, or all, may have; the caller closes the connection.
+    // Sets the bytes of the connection. False: they have grown to more than the user, or all users
+    // together, may have; the caller closes the connection.
     bool set(std::uint64_t bytes) {
       if (bytes == bytes_) return true;
       const std::uint64_t of_user = budget_.add(user_, bytes - bytes_);

@@ -18,12 +18,13 @@ namespace locksley::daemon {
 namespace {
 
 constexpr auto kRoomPeriod = std::chrono::milliseconds(10);  // guess: of a disk that is behind
-constexpr auto kViewPeriod = std::chrono::milliseconds(50);  // guess: what people and scrapers do not notice
-// A timer that is so late shows that the thread did not run, nor read. A beat of the shortest lease is 333 ms.
+constexpr auto kViewPeriod = std::chrono::milliseconds(50);  // guess: people and scrapers do not notice it
+// A timer that is so late shows that the thread did not run, and read nothing. A beat of the
+// shortest lease is 333 ms.
 constexpr auto kDeaf = std::chrono::milliseconds(300);
-constexpr int kViewCost = 100;  // the picture takes at most one part in so many of the thread
+constexpr int kViewCost = 100;  // making the view takes at most one part in so many of the thread's time
 
-// Names this life of the daemon: leases of an earlier one are not taken for its own.
+// A number for this process of the daemon, so that leases of an earlier process are not taken for its own.
 std::uint64_t random_life() {
   std::random_device device;
   const std::uint64_t life = (std::uint64_t{device()} << 32) | device();

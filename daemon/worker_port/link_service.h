@@ -43,7 +43,8 @@ class WorkerSession;
 // says otherwise. Nothing blocks, but a CLAIM of a batch whose payloads are read from the store. Only listen() fails.
 class LinkService final : public WorkerHost, public RemoteExecutors {
  public:
-  // What it asks of the I/O thread: each posts its question there, and posts the answer back to the link thread.
+  // Questions to the I/O thread: each function posts the question there, and posts the answer back
+  // to the link thread.
   struct Questions {
     std::function<void(LoginQuestion, std::function<void(LoginAnswer)>)> log_in;
     // The batch of this number; null: there is none.
@@ -97,7 +98,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   Turns& turns() { return turns_; }
   InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }
   spdlog::logger& log() const { return *parts_.log; }
-  // To be called after calls of the link: sends what they have written, and sets the timer.
+  // To be called after calls of the link: sends the bytes that these have written, and sets the timer.
   void after_link() LOCKSLEY_REQUIRES(kLinkThread);
   // The answer to a question of RECLAIM, for the next command of the link.
   void set_found(std::uint64_t number, std::shared_ptr<Batch> batch) LOCKSLEY_REQUIRES(kLinkThread);

@@ -1,4 +1,4 @@
-// Who a peer of the port for workers is.
+// Logins at the port for workers.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace locksley::daemon {
 
-// How a peer says who it is.
+// What a peer has shown to be logged in.
 struct LoginQuestion {
   enum class By : std::uint8_t {
-    kConnection,  // it has said nothing: everybody, while no users are configured
+    kConnection,  // nothing: it is logged in only while no users are configured
     kCertificate,
     kPassword,
   };
@@ -31,8 +31,8 @@ using ConnectionPlace = std::shared_ptr<void>;
 struct LoginAnswer {
   UserRef user;  // null: it is not logged in
   ConnectionPlace place;
-  std::string
-      refusal;  // the error reply; empty: there is none to send (the peer has to log in by a password)
+  // The error reply; empty: there is none to send, and the peer has to log in by a password.
+  std::string refusal;
 };
 
 // Answers logins by the users, the passwords and the quotas that the client port has.

@@ -16,7 +16,7 @@
 
 namespace locksley::daemon {
 
-// What the link thread has to know of the configuration in force, as it was when this was made. Immutable and shared:
+// The part of the configuration that the link thread needs, as it was when this was made. Immutable and shared:
 // the I/O thread makes one and hands it over, and the link thread keeps it until the next one comes.
 struct WorkerDirectory {
   // Made from what is in force. `address`: where workers connect.

@@ -18,8 +18,8 @@ namespace locksley::daemon {
 //
 //   WorkerPort port(…);  port.begin();  port.listen(…);  port.start();  …  port.drain();  …  port.stop();
 //
-// Owned by main(); `state`, the store and the lanes outlive it. The I/O thread. Nothing blocks but stop(), until the
-// link thread has done what it does at the moment. Only listen() fails.
+// Owned by main(); `state`, the store and the lanes outlive it. The I/O thread. Only stop() blocks,
+// until the link thread has ended its present step. Only listen() fails.
 class WorkerPort {
  public:
   // `store`: null: all is in memory only.
@@ -28,12 +28,12 @@ class WorkerPort {
   WorkerPort(const WorkerPort&) = delete;
   WorkerPort& operator=(const WorkerPort&) = delete;
 
-  // After the batches of an earlier process are restored, and before all that follows.
+  // Called after the batches of an earlier process are restored, and before all other functions.
   void begin() LOCKSLEY_REQUIRES(kIoThread);
   // The error names the address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(const config::Workers& workers)
       LOCKSLEY_REQUIRES(kIoThread);
-  // listen() was called; start(), too.
+  // Whether listen() has succeeded; whether start() was called.
   bool is_open() const { return !address_.empty(); }
   bool is_started() const { return thread_.joinable(); }
   // Serves from now on. After listen(), once.
@@ -50,7 +50,7 @@ class WorkerPort {
   void stop() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // Lanes whose work workers are told of.
+  // Has the lanes of handlers for remote workers tell the link thread of new work.
   void watch_lanes() LOCKSLEY_REQUIRES(kIoThread);
   LinkService::Questions questions();
 

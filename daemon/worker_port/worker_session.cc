@@ -44,7 +44,7 @@ Coroutine<void> WorkerSession::serve(std::shared_ptr<WorkerSession> self) {
 Coroutine<void> WorkerSession::converse() {
   kLinkThread.assert_held();
   if (transport_.is_tls() && !co_await shake_hands()) co_return;
-  // Without users everybody is logged in; a certificate may say who it is.
+  // Without users every peer is logged in; a certificate may name its user.
   if (!is_logged_in() && !is_closing_) {
     LoginQuestion question;
     question.address = transport_.address().to_string();
@@ -63,7 +63,8 @@ Coroutine<void> WorkerSession::converse() {
     }
     if (is_dropped_) co_return;
     service_.after_link();
-    // The link names those that got new bytes; this one may have old bytes, for which there is room now.
+    // after_link() sends for connections that got new bytes; this one may have older bytes, for
+    // which the socket has room.
     if (!is_dropped_) send();
     if (is_dropped_) co_return;
     if (turn == Turn::kClose) {

@@ -21,14 +21,15 @@ namespace locksley::daemon {
 
 class LinkService;
 
-// One connection of a worker: TLS, login, and the commands. Those of connections it answers by itself (HELLO, AUTH, PING
-// and what stock clients send at first); all others go to the link.
+// One connection of a worker: TLS, login, and the commands. It answers commands about the
+// connection by itself (HELLO, AUTH, PING and the commands that stock clients send at first); all
+// others go to the link.
 //
-// One coroutine, serve(), as that of the client port (daemon/server/session/session.h): it sleeps on one Wakeup, reads
-// and writes what is possible at once, and looks at what is the case. The link answers later, too: the service then
-// calls send().
-// Owned by the service until the coroutine ends, and by pending waits. The link thread only. Nothing blocks. An error
-// of the connection ends this connection alone: what its worker holds goes back.
+// One coroutine, serve(), as that of the client port (daemon/server/session/session.h): it sleeps
+// on one Wakeup; when it wakes, it checks what has happened, and reads and writes without blocking.
+// The link may answer later: the service then calls send(). Owned by the service until the
+// coroutine ends, and by pending waits. The link thread only. Nothing blocks. An error of the
+// connection ends this connection alone: what its worker holds goes back.
 class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
  public:
   WorkerSession(LinkService& service, Transport transport, std::string peer) LOCKSLEY_REQUIRES(kLinkThread);
@@ -55,7 +56,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
 
  private:
   enum class Turn : std::uint8_t {
-    kNeedMore,  // all that has come is done
+    kNeedMore,  // all commands that have arrived are executed
     kYield,     // the others have their turns
     kAsk,       // a command waits for the I/O thread: ask()
     kClose,     // once what is written is out
@@ -75,7 +76,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<void> say_goodbye();
   bool receive() LOCKSLEY_REQUIRES(kLinkThread);
   Turn execute() LOCKSLEY_REQUIRES(kLinkThread);
-  // Not while replies wait for the store in great numbers, while the store has no room, or while much is unsent.
+  // False while many replies wait for the store, while the store has no room, or while much output is unsent.
   bool may_execute() const LOCKSLEY_REQUIRES(kLinkThread);
   // False: the peer has gone.
   bool flush() LOCKSLEY_REQUIRES(kLinkThread);

@@ -1,4 +1,4 @@
-// Who a worker is, and the commands that need no worker.
+// The login of a worker, and the commands for which a peer need not have joined.
 #include <fmt/format.h>
 
 #include <utility>
@@ -159,7 +159,7 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   if (is_dropped_) co_return false;
   LoginAnswer& got = **answer;
   if (got.user == nullptr) {
-    // Who has not asked for a login is a stranger who may do so.
+    // A peer that has not asked for a login is a stranger, who may log in later.
     if (!got.refusal.empty()) fail(got.refusal);
     co_return by != LoginQuestion::By::kPassword&& got.refusal.empty();
   }
@@ -176,7 +176,7 @@ void WorkerSession::set_user(UserRef user, ConnectionPlace place, LoginQuestion:
   service_.link().set_user(id_, user_->name());
 }
 
-// The batch that it names is known to the I/O thread alone.
+// Only the I/O thread can look up the batch that RECLAIM names.
 Coroutine<void> WorkerSession::reclaim() {
   kLinkThread.assert_held();
   const auto number = command_.arguments.size() > 1 ? proto::parse_uint64(command_.arguments[1])

@@ -33,14 +33,14 @@ struct MachineView {
   Nanoseconds round_trip{};                       // 0: not measured
 };
 
-// What of a lane's work is on other machines.
+// The part of a lane's work that is on other machines.
 struct RemoteLaneView {
   std::uint64_t slots = 0;
   std::uint64_t leases = 0;
   std::uint64_t claims = 0;  // since the start
 };
 
-// All of them at one moment. Immutable once it is published.
+// All remote workers at one moment. Immutable once it is published.
 struct MachinesView {
   std::vector<MachineView> machines;                         // in the order in which they joined
   std::map<std::string, RemoteLaneView, std::less<>> lanes;  // those that remote workers serve or have served

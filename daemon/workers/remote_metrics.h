@@ -9,8 +9,8 @@
 
 namespace locksley::daemon {
 
-// Adds the metrics of remote workers; none, while the port for them is not open. `queued`: by handler, how many jobs
-// wait; of handlers whose jobs only remote workers run. Any thread.
+// Adds the metrics of remote workers to `families`; none, while the port for them is not open.
+// `queued`: how many jobs wait for each handler whose jobs only remote workers run. Any thread.
 void read_remote_metrics(const MachinesView& view, const std::map<std::string, std::uint64_t>& queued,
                          Families& families);
 

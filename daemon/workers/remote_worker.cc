@@ -55,7 +55,7 @@ void OutLease::save_notes() {
 void RemoteWorker::show_running(OutLease& out) const {
   const IndexSet& held = out.lease.held();
   std::uint64_t most = slots.in_front(out.occupation);
-  // Those that the worker has begun, where it says so.
+  // Only jobs that the worker has begun, if it reports that.
   if (out.said_next) most = std::min(most, held.count_below(out.next));
   std::vector<std::uint64_t> begun;
   for (const IndexRange& range : held.ranges(most)) {
@@ -71,7 +71,7 @@ void RemoteWorker::show_running(OutLease& out) const {
 std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {
   std::vector<Nanoseconds> times(slots.size());
   for (const auto& [number, out] : leases) {
-    // Of a lease that waits nothing is known: it takes as long as what is before it, at least.
+    // Nothing is known of a lease that waits: its slot needs at least the time of the lease before it.
     if (!out->lease.has_begun()) continue;
     const Nanoseconds used = slots.so_far(out->occupation, now);
     if (used.count() <= 0) continue;

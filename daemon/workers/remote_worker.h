@@ -52,14 +52,14 @@ class RoundTrip {
 struct OutLease {
   OutLease(Lane& lane, LeaseBuffers& buffers) : lease(lane, buffers) {}
 
-  // What others can see of a job that the lease holds: from now on, if it was not yet.
+  // Shows a job that the lease holds to others from now on, if it was not shown before, and returns its entry.
   ShownJob& shown_job(std::uint64_t index, std::string_view worker);
 
   // The attempts of the jobs that it holds are over: their batch gets their last notes.
   void save_notes();
 
   Lease lease;
-  Lease::Shown shown;  // of the jobs that may run, and those of which the worker has said something
+  Lease::Shown shown;  // of the jobs that may run, and of those for which the worker has sent a NOTE
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
   std::uint64_t next = 0;    // the lowest index that the worker has not started, as it said; else the first
@@ -99,16 +99,18 @@ class RemoteWorker {
 
   bool serves(std::string_view handler) const;
   OutLease* find(std::uint64_t number);
-  // How long a lease should take: long beside a round trip, short beside the time in which a lease is lost.
+  // How long a lease should take: long compared with a round trip, short compared with the length of a lease.
   Nanoseconds quantum() const;
-  // Leases begin that are in front on one of these slots.
+  // Begins the leases that are in front on one of these slots, unless they have begun.
   void begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now);
-  // The jobs of the lease that may run are visible in its lane (Lane::running()): as many as it has slots on which it is in
-  // front, and no others but those of which the worker has said something.
+  // Shows in the lane (Lane::running()) the jobs of the lease that may run: as many as it has slots
+  // on which it is in front; and those for which the worker has sent a NOTE. No other jobs of the
+  // lease are shown then.
   void show_running(OutLease& out) const;
   // Whether it will get an order soon.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
-  // How long the lease will take, by what its jobs and those in front of it have taken so far; none: unknown.
+  // How long the lease will take, estimated from its jobs and those in front of it that have ended;
+  // none: unknown.
   std::optional<Nanoseconds> time_to_go(const OutLease& lease, Nanoseconds now) const;
   // The same for the leases of each slot together, by their first slot; 0: unknown. O(slots + leases).
   std::vector<Nanoseconds> times_to_go(Nanoseconds now) const;
@@ -131,7 +133,7 @@ class RemoteWorker {
   std::optional<WaitingClaim> waiting;
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
-  Nanoseconds heard{};                // the last bytes of it, or its first lease since it had none
+  Nanoseconds heard{};                // when its last bytes came, or its first lease after it had none
   Nanoseconds joined{};
   std::uint64_t jobs = 0;          // that it has ended
   std::uint64_t lost = 0;          // leases that it lost

@@ -17,7 +17,7 @@
 
 namespace locksley::daemon {
 
-// What a worker may ask for. Guesses, unless something else is said.
+// The limits of what a worker may ask for. All are guesses.
 struct WorkerLimits {
   std::size_t name_bytes = 256;
   std::uint32_t slots = 4'096;  // of one worker

@@ -14,11 +14,11 @@
 
 namespace locksley::daemon {
 
-// What is to be sent on each connection. A reply may have to wait until the results that it speaks of are
+// The bytes to be sent on each connection. A reply may have to wait until the results that it reports are
 // written; the replies after it wait with it. Pushes do not wait.
 //
-// Owned by the link; one thread; nothing blocks. Memory: the replies. accepts_commands() says when a connection
-// has enough of them; its owner then reads no more from it.
+// Owned by the link; one thread; nothing blocks. Memory: the replies. Once accepts_commands() is
+// false, the owner of the connection reads no more from it.
 class WorkerConnections {
  public:
   using Id = std::uint64_t;                                   // never used again; 0 is none

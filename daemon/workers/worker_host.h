@@ -24,7 +24,7 @@ class WorkerHost {
  public:
   virtual ~WorkerHost() = default;
 
-  // Whether the user has the commands of workers; whether it may run the handler's jobs.
+  // Whether the user may use the commands of workers; whether it may run the handler's jobs.
   virtual bool may_work(std::string_view user) = 0;
   virtual bool may_serve(std::string_view user, std::string_view handler) = 0;
   // Where the handler's jobs wait; no lane: there is no such handler, or none for remote workers. The lane outlives
@@ -41,10 +41,10 @@ class WorkerHost {
   // Whether the store takes more results now. While it does not, the link hands out nothing.
   virtual bool has_room() = 0;
   // The number of the last result that was recorded. The link holds back the reply of a SETTLE until
-  // WorkerLink::written() was told that number or a higher one. 0: results are not written.
+  // WorkerLink::written() is called with that number or a higher one. 0: results are not written.
   virtual std::uint64_t last_write() = 0;
 
-  // Where workers may connect: of all daemons.
+  // The addresses at which workers may connect, of all daemons.
   virtual std::vector<std::string> addresses() = 0;
 };
 

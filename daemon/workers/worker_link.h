@@ -29,25 +29,25 @@ namespace locksley::daemon {
 
 struct WorkerLinkOptions {
   std::chrono::milliseconds lease = std::chrono::seconds(10);  // unless a worker asks for another
-  std::chrono::milliseconds reclaim =
-      std::chrono::seconds(3);  // after a recovery, only RECLAIM gets jobs for so long
-  bool has_recovered = false;   // the daemon has batches of an earlier process
+  // After a recovery, only RECLAIM gets jobs for so long.
+  std::chrono::milliseconds reclaim = std::chrono::seconds(3);
+  bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;
   std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;  // payloads of all leases, about
   // Of one lease. Guesses: some ms of the smallest jobs; what a link sends in a few quanta.
   std::uint64_t max_jobs = 65'536;
   std::uint64_t max_bytes = 16 * 1024 * 1024;
-  // In so many parts may be what a lease holds, as its jobs end in any order: 70 bytes each.
+  // How many ranges the jobs of a lease may lie in, as they end in any order: 70 bytes each.
   std::size_t max_parts = 1'024;
   // Of all workers. Guesses: 20 MB and 10 MB.
   std::size_t max_workers = 16'384;
   std::uint64_t max_slots = 262'144;
-  // The worker enforces the time-out of a job; so much later, the link does.
+  // The worker enforces the time-out of a job; the link enforces it so much later.
   std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
   WorkerLimits limits = {};
 };
 
-// Counters for metrics, and what is out now.
+// Counters for metrics, and the numbers of workers, slots and leases now.
 struct WorkerLinkStats {
   std::uint64_t workers = 0;
   std::uint64_t slots = 0;
@@ -63,7 +63,7 @@ struct WorkerLinkStats {
   std::uint64_t reclaimed_jobs = 0;
 };
 
-// What remote workers are for one lane.
+// How remote workers serve one lane.
 struct RemoteService {
   std::uint32_t slots = 0;                // of workers that serve one of its handlers
   std::map<GateId, std::uint32_t> gates;  // how many workers serve it
@@ -104,9 +104,9 @@ class WorkerLink {
   proto::ReplyWriter reply(Id id) { return connections_.reply(id); }
   // The connection is closed: what its worker holds goes back at once.
   void disconnect(Id id, Nanoseconds now);
-  // One command of the connection. Whatever it is, it is answered, now or later, and in order.
+  // Executes one command of the connection. Every command gets one reply, now or later, in their order.
   void execute(Id id, const proto::ArgumentList& arguments, Nanoseconds now);
-  // Bytes have come that are no whole command yet.
+  // Bytes have arrived that are not yet a whole command.
   void heard(Id id, Nanoseconds now);
   // A command has come that its connection answers by itself, such as PING: a CLAIM that waits is answered
   // first.
@@ -130,12 +130,14 @@ class WorkerLink {
   // Whether replies wait for written(), and for which number the last of them does.
   bool awaits_store() const { return connections_.is_holding(); }
   std::uint64_t last_ticket() const { return connections_.last_ticket(); }
-  // Before now the owner read nothing for a while: its process was stopped, or the machine was suspended. What workers
-  // said meanwhile has yet to be read, so they are not called silent, nor their jobs late, before a third of their
-  // lease, at most 1 s. While the store has no room the link does the same by itself.
+  // The owner has read nothing for a while, because its process was stopped or the machine was
+  // suspended. What workers sent meanwhile has yet to be read, so no worker counts as silent, and
+  // no job as late, before a third of its lease, at most 1 s, has passed. While the store has no
+  // room the link does the same by itself.
   void listens_again(Nanoseconds now);
-  // The host's handlers, their places, or the permissions of users have changed: workers no longer serve what is gone
-  // or is not theirs. No lease of a handler that has moved is out.
+  // The host's handlers, their places, or the permissions of users have changed: workers no longer
+  // serve handlers that are removed or that they may not serve. Needs: no lease of a handler that
+  // has moved is out.
   void handlers_changed(Nanoseconds now);
   // Nothing more is claimed; workers are told to hand back what has not started.
   void drain(Nanoseconds now);
@@ -180,16 +182,17 @@ class WorkerLink {
   void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
-  // Ends a CLAIM that waits, without a reply.
+  // Takes a waiting CLAIM, if there is one, off the lists. Writes no reply.
   void end_wait(RemoteWorker& worker);
   void serve_waiting();
   void serve_waiting(Lane& lane, bool idle);
-  // Whether the CLAIM of `worker`, which waits, is for a slot that has no lease. Others only want to be early.
+  // Whether the CLAIM of `worker`, which waits, is for a slot that has no lease. Other CLAIMs ask
+  // for the next lease of a slot early.
   static bool waits_idle(const RemoteWorker& worker);
   void reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments);
 
   // worker_link_leases.cc
-  // Null, and LOST is the reply: the worker does not hold that lease.
+  // Null, after the reply LOST: the worker does not hold that lease.
   OutLease* find_lease(RemoteWorker& worker, const LeaseName& name);
   void settle(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void yield(RemoteWorker& worker, const proto::ArgumentList& arguments);
@@ -206,13 +209,13 @@ class WorkerLink {
   };
   std::optional<Order> order_for(const OutLease& out) const;
   static void write_order(proto::ReplyWriter writer, const Order& order, bool is_push);
-  // Tells a worker that gets pushes what it has not been told.
+  // Pushes the orders that a worker with PUSH has not got yet.
   void push_orders(RemoteWorker& worker);
   // The same for a lease that is about to be taken away.
   void push_stop(const RemoteWorker& worker, const OutLease& out);
   void plan_cuts();
-  // Of the workers that wait for the lane, those with a slot that has nothing to do: what they serve, and how many
-  // they are.
+  // The workers that wait for the lane and have a slot with nothing to do: the gates that they serve, and their
+  // number.
   struct Idle {
     GateSet gates;
     std::size_t workers = 0;
@@ -224,13 +227,14 @@ class WorkerLink {
     RemoteWorker* worker;
     OutLease* out;
   };
-  // Those of these gates. `ordered`: how many others are to be cut already. O(leases + slots of all workers).
+  // The leases at these gates that are worth a cut. Adds to `ordered` how many leases have an order already.
+  // O(leases + slots of all workers).
   std::vector<Candidate> candidates(const Lane& lane, const GateSet& gates, std::size_t& ordered);
 
   // worker_link_timers.cc
   void charge_leases(RemoteWorker& worker);
   Nanoseconds charge_interval(const RemoteWorker& worker) const;
-  // Before this instant what the worker has not said proves nothing.
+  // Before this instant the silence of the worker proves nothing.
   Nanoseconds judged_from(const RemoteWorker& worker) const;
   // Ends the back-offs of the lane that are over at `until`, of the lane's clock.
   void end_backoffs(Lane& lane, Nanoseconds until);

@@ -155,7 +155,7 @@ void WorkerLink::serve_waiting() {
   std::vector<Lane*> lanes;
   for (const auto& [lane, workers] : waiting_) lanes.push_back(lane);
   for (Lane* const lane : lanes) {
-    // Who has nothing to do comes before those that only want to be early.
+    // Workers with an idle slot come before those that want their next lease early.
     serve_waiting(*lane, /*idle=*/true);
     serve_waiting(*lane, /*idle=*/false);
   }

@@ -13,7 +13,7 @@ void WorkerLink::plan_cuts() {
     if (idle.workers == 0) continue;
     std::size_t ordered = 0;
     std::vector<Candidate> worth = candidates(*lane, idle.gates, ordered);
-    // The one that would end last is the first.
+    // The lease that would end last comes first.
     std::ranges::make_heap(worth, {}, &Candidate::to_go);
     while (ordered < idle.workers && !worth.empty()) {
       std::ranges::pop_heap(worth, {}, &Candidate::to_go);
@@ -31,8 +31,8 @@ void WorkerLink::plan_cuts() {
 WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const Waiting& waiting) {
   Idle idle;
   for (const auto& [order, worker] : waiting) {
-    // A slot that has become idle may not be the one that the CLAIM names: the worker names it soon, and the cut takes as
-    // long.
+    // A slot that has become idle may not be the one that the CLAIM names. A worker with PUSH will
+    // name it by the time that the cut brings jobs.
     if (worker->slots.idle() == 0 || (!worker->wants_pushes && !waits_idle(*worker))) continue;
     const auto served = std::ranges::find(worker->waiting->lanes, &lane, &ServedLane::lane);
     if (lane.has_remote_work(served->gates)) continue;

@@ -87,7 +87,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   if (end == End::kSettled) {
     out.lease.settle(service);
   } else if (end == End::kTimedOut) {
-    // What has not started, as the worker said, has not run.
+    // Jobs that have not started, as the worker reported, have not run.
     const std::uint64_t started = out.said_next ? out.lease.held().count_below(out.next) : in_front;
     (void)out.lease.expire(service, std::min<std::uint64_t>(in_front, started), losses_);
     ++stats_.timed_out;
@@ -104,7 +104,8 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
 }
 
 void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {
-  // As they are now: a lease that waits for another one has run nothing, and does not begin to.
+  // Counted before the first lease ends: a lease that waits behind another one has run nothing, and
+  // must not begin now.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> in_front;
   for (const auto& [number, out] : worker.leases)
     in_front.emplace_back(number, worker.slots.in_front(out->occupation));

@@ -7,7 +7,7 @@
 namespace locksley::daemon {
 
 Nanoseconds WorkerLink::plan_interval() const {
-  // Each look costs some 100 ns for each of them: at most a tenth of a processor's time.
+  // Each look costs some 100 ns for each lease and worker: at most a tenth of a processor's time.
   return std::chrono::milliseconds(10) +
          std::chrono::microseconds(1) * static_cast<std::int64_t>(stats_.leases + stats_.workers);
 }

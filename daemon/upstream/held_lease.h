@@ -1,4 +1,5 @@
-// What the link to the upstream keeps: leases, slots, results that are not acknowledged, and replies that it awaits.
+// The data of the link to the upstream: leases, slots, results that are not acknowledged, and
+// replies that it awaits.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace locksley::daemon {
 
 // A lease of this process. Plain data of the link.
 struct HeldLease {
-  // kReady: its jobs have not begun. kEnded: all that this process will say of them has been said to the link.
+  // kReady: its jobs have not begun. kEnded: the link has got all results that this process will have.
   enum class State : std::uint8_t { kReady, kRunning, kEnded };
 
   LeaseKey key = 0;
@@ -31,7 +32,7 @@ struct HeldLease {
   bool is_lost = false;       // the upstream has taken it back: no result of it counts
   bool is_stopping = false;   // the host was told to stop it
   bool must_yield = false;    // it has ended, and jobs without a result are to be handed back
-  // What is to be said of a job together with its result: words of NOTE after the lease's name.
+  // The NOTE to be sent with the next result: its words after the lease's name.
   std::vector<std::string> last_words;
   // Its results that are not acknowledged: keys of UpstreamLink's map, ascending.
   std::vector<std::uint64_t> results;

@@ -95,7 +95,8 @@ bool LeaseRunner::begin(LeaseKey lease, LeasedJobs jobs) {
       std::make_shared<LeaseBatch>(std::move(options), *served->handler, std::move(jobs.payloads), this);
   batch->key = lease;
   batch->range = jobs.range;
-  // As if the jobs below the range had ended here: so the others have the indexes of the upstream's batch.
+  // Restored as if the jobs below the range had ended here: so the jobs have the indexes of the
+  // upstream's batch.
   BatchHistory history;
   history.jobs = jobs.range.high;
   history.closed = true;
@@ -198,7 +199,7 @@ void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
   const auto segments = batch.results_in_memory(batch.taken, kAll);
   Run run(batch.key, sink);
   batch.taken += ResultLog::visit(*segments, batch.taken, kAll, [&](const ResultRow& row) {
-    // It did not run, or not to its end: it goes back.
+    // The job did not run, or not to its end: it goes back.
     if (row.status == JobStatus::kCancelled) return true;
     if (!row.facts.empty()) {
       if (const SaidOfJob said = last_words(batch, row); !said.empty()) {
@@ -226,7 +227,7 @@ SaidOfJob LeaseRunner::last_words(LeaseBatch& batch, const ResultRow& row) {
   if (!facts->note.empty() && facts->note != told.note) said.note = std::string(facts->note);
   const std::uint64_t begin = facts->log_end - facts->log.size();
   said.log = facts->log.substr(std::min(std::max(told.log_end, begin), facts->log_end) - begin);
-  // That a good job's is 0 is not worth a command.
+  // The exit status of a job that ended well is 0, which is not worth a command.
   if (row.status != JobStatus::kOk || !said.empty()) said.exit_status = facts->exit_status;
   return said;
 }
@@ -234,7 +235,7 @@ SaidOfJob LeaseRunner::last_words(LeaseBatch& batch, const ResultRow& row) {
 void LeaseRunner::take_words(LeaseSink& sink) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   std::vector<ShownJobs::View> running;
-  // The lane has no other leases of an upstream than those of this runner.
+  // A connection of an earlier offer may still have leases in the lane: the look-up by key leaves them out.
   lane_.running().visit(
       0, kAll, JobNotes::kMostText,
       [](const Batch& batch) { return batch.options().queue_tenant == kTenant; },

@@ -47,9 +47,9 @@ class LeaseSink {
   virtual void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
                       std::string outputs) = 0;
   virtual void ended(LeaseKey lease) = 0;
-  // Of a job that runs. False: it cannot be told now, and is to be said again.
+  // News of a running job. False: it cannot be sent now, and is to be said again.
   virtual bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) = 0;
-  // The same of the job with which the next settle() of the lease begins.
+  // The last news of the job with which the next settle() of the lease begins.
   virtual void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) = 0;
 };
 
@@ -115,7 +115,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   void attempt_failed(const Batch&, std::uint64_t, JobStatus, std::string_view) override {}
   LeaseBatch* find(LeaseKey lease) const LOCKSLEY_REQUIRES(kUpstreamThread);
   static void pass_on(LeaseBatch& batch, LeaseSink& sink);
-  // What is new of this job, which has ended; empty: nothing.
+  // The last news of this job, which has ended; empty: none.
   static SaidOfJob last_words(LeaseBatch& batch, const ResultRow& row);
 
   // Constant.

@@ -16,7 +16,7 @@
 
 namespace locksley::daemon {
 
-// What a lease has. The indexes are those of the upstream's batch.
+// The jobs of one lease. The indexes are those of the upstream's batch.
 struct LeasedJobs {
   std::string lease;        // its name on the wire
   std::uint64_t batch = 0;  // the upstream's number of the batch, for RECLAIM
@@ -51,8 +51,8 @@ class LeasedPayloads final : public PayloadSource {
   const std::vector<Slice> slices_;
 };
 
-// Reads the reply of CLAIM, which is whole and no error and not null. The error says what is wrong with it. Elements
-// beyond those that are known are ignored.
+// Reads the reply of CLAIM, which must be whole, and neither an error nor null. The error says what
+// is wrong with it. Elements beyond the known ones are ignored.
 std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply);
 
 }  // namespace locksley::daemon

@@ -1,4 +1,4 @@
-// Received bytes to whole replies, without building trees.
+// Finds whole replies in received bytes, without building trees.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@ namespace locksley::daemon {
 //   space = scanner.prepare();  n = read(fd, space);  scanner.commit(n);
 //   while (scanner.next(reply) == Status::kWhole) use(reply);
 //
-// Owned by one connection, one thread. Nothing blocks. Memory: a buffer that grows to the largest reply, at most
-// kMostBytes, and is given back by the next small one. Invalid and larger replies end in kInvalid, for good.
+// Owned by one connection, one thread. Nothing blocks. Memory: a buffer that grows to the largest
+// reply, at most kMostBytes, and is given back after the next small one. After an invalid or a
+// larger reply, next() returns kInvalid until clear().
 class ReplyScanner {
  public:
   enum class Status : std::uint8_t { kWhole, kNeedMore, kInvalid };

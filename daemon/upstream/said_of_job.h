@@ -7,7 +7,7 @@
 
 namespace locksley::daemon {
 
-// What the upstream is told of a job of a lease by NOTE: what has changed since the last time.
+// The news of a job of a lease that a NOTE carries to the upstream: what has changed since the last one.
 struct SaidOfJob {
   std::optional<std::uint32_t> progress = {};
   std::optional<std::string> note = {};

@@ -39,7 +39,8 @@ struct OfferedLane {
   bool operator==(const OfferedLane&) const = default;
 };
 
-// Where the upstream is, and as whom to log in: from the configuration and its password. The error is a sentence.
+// The upstream's address, and the user and password to log in with, from the configuration. The
+// error is a sentence.
 std::expected<client::Address, std::string> upstream_address(const config::Upstream& settings,
                                                              std::string_view password);
 
@@ -56,7 +57,7 @@ class Upstream {
     client::Address address;
     std::string host_name;  // the worker's name where the configuration has none
     HandlerUse& use;
-    const Pool* pool;  // whether polling takes no time from it; null: the thread never polls
+    const Pool* pool;  // the thread polls only while this has a free worker; null: the thread never polls
     std::shared_ptr<spdlog::logger> log;
   };
 
@@ -66,8 +67,8 @@ class Upstream {
   Upstream& operator=(const Upstream&) = delete;
 
   void start();
-  // From now on these lanes, with these slots and handlers. A lane whose offer has changed, or that is not among them,
-  // finishes or hands back what it holds on its old connection.
+  // Offers these lanes from now on, with these slots and handlers. A lane whose offer has changed,
+  // or that is not among them, finishes or hands back what it holds on its old connection.
   void offer(std::vector<OfferedLane> lanes);
   // Claims nothing more. `done` is called on another thread when nothing is held.
   void drain(std::function<void()> done);

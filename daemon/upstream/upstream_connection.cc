@@ -24,7 +24,8 @@ namespace {
 constexpr std::chrono::seconds kConnectTimeout{10};
 // A peer that vanished without a word is noticed after about so long, until JOIN says how long a lease lasts.
 constexpr std::chrono::seconds kSilence{10};
-// Guesses: two lost packets are sent again in less; what a person waits for an upstream that has moved to another machine.
+// Guesses. Two lost packets are sent again in less than the first; a person waits as long as the
+// second for an upstream that has moved to another machine.
 constexpr std::chrono::seconds kShortestSilence{1};
 constexpr std::chrono::seconds kLongestSilence{60};
 // Between two looks at the socket's round trip: it changes slowly. A guess.

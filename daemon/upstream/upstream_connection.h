@@ -26,11 +26,12 @@ class logger;
 
 namespace locksley::daemon {
 
-// Connects, and connects again, for one lane of this daemon; feeds the link, and lets the lane run what it leases.
+// Connects, and reconnects, for one lane of this daemon; feeds the link, and has the lane run the leased jobs.
 //
-// Owned by Upstream, which has the io_context and the thread; both outlive it. Destroyed when the thread has ended.
-// The upstream thread only, which the compiler checks; results of other threads come through the runner's wake-up.
-// Nothing blocks but the reading of certificates. Whatever fails is logged, once for each change, and tried again.
+// Owned by Upstream, which has the io_context and the thread; both outlive it. Destroyed when the
+// thread has ended. The upstream thread only, which the compiler checks; results of other threads
+// come through the runner's wake-up. Only reading certificates blocks. Every failure is logged,
+// once for each change, and what failed is tried again.
 class UpstreamConnection final : private LeaseSink {
  public:
   struct Parts {
@@ -72,7 +73,8 @@ class UpstreamConnection final : private LeaseSink {
   bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) override;
   void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) override;
 
-  // After each event: what the link has to say, when it wants to be called, whether the socket is to be closed.
+  // To be called after each event: writes the link's bytes, sets its timer, and closes or opens the
+  // socket if it asks for that.
   void serve() LOCKSLEY_REQUIRES(kUpstreamThread);
   void take_results() LOCKSLEY_REQUIRES(kUpstreamThread);
   // While leases run, the upstream is told now and then what their jobs have said.
@@ -112,8 +114,8 @@ class UpstreamConnection final : private LeaseSink {
   bool words_timer_is_armed_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   Nanoseconds timer_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};      // 0: not armed
   std::size_t operations_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = 0;  // on the socket, that have not ended
-  bool is_connecting_ LOCKSLEY_GUARDED_BY(kUpstreamThread) =
-      false;  // until the link is connected, or told why not
+  // Until the link is connected, or told why not.
+  bool is_connecting_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_open_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_closing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_writing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;

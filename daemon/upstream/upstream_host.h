@@ -19,8 +19,9 @@ class UpstreamHost {
 
   // The jobs are to run now. False: they cannot, and the link hands them back.
   virtual bool begin(LeaseKey lease, LeasedJobs jobs) = 0;
-  // Jobs from `at` on that have not started are wanted elsewhere. Returns from which index on jobs have left the
-  // lease, at least `at`; its end or higher if none has. They will neither run nor be reported.
+  // Other workers want the jobs from `at` on that have not started. Returns the index from which on
+  // jobs have left the lease, at least `at`; the end of the lease or higher if none has. These will
+  // neither run nor be reported.
   virtual std::uint64_t withdraw(LeaseKey lease, std::uint64_t at) = 0;
   // No job of the lease is to start, and those that run should stop. ended() follows.
   virtual void stop(LeaseKey lease) = 0;

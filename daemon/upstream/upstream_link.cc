@@ -60,7 +60,7 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   upstream_drains_ = false;
   for (UpstreamSlot& slot : slots_) slot.claims = slot.reclaims = 0;
   for (auto& [key, results] : kept_) results.is_sent = false;
-  // What went back to the upstream with the connection, and has no result to hand in.
+  // Leases that went back to the upstream with the connection, and have no result to hand in.
   std::vector<LeaseKey> over;
   for (auto& [key, lease] : leases_) {
     lease.name.clear();
@@ -119,7 +119,7 @@ void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
       has_left_ = true;
       return;
     case Kind::kNote:
-      return;  // of a job that the upstream has taken back, at worst
+      return;  // at worst an error, for a job that the upstream has taken back
   }
 }
 
@@ -228,14 +228,15 @@ void UpstreamLink::claim() {
   puts_off_claims_ = false;
   if (!may_claim()) return;
   if (!awaited_.empty() && awaited_.back().blocks) {
-    // It goes on waiting, unless it is for a slot that has a lease and another has none by now: the next CLAIM ends it.
+    // The waiting CLAIM stays, unless it is for a slot that has a lease while another slot has
+    // none: the next CLAIM ends it.
     const bool is_early = slots_[awaited_.back().slot].leases() != 0;
     if (!is_early || free_slot(0) == nullptr) return;
   }
   UpstreamSlot* slot = free_slot(UpstreamSlot::kMostLeases - 1);
   if (slot == nullptr) return;
-  // The last one waits. It is not for a second lease of one slot while another slot has none: the lease would lie behind
-  // a long job, beside an idle slot.
+  // The last CLAIM waits. It does not ask for a second lease of one slot while another slot has
+  // none: the lease would wait for a long job while the other slot is idle.
   const std::uint32_t most = slot->taken();
   for (std::uint32_t left = burst_; slot != nullptr;) {
     const auto chosen = static_cast<std::uint32_t>(slot - slots_.data());

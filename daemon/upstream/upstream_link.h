@@ -90,8 +90,8 @@ class UpstreamLink {
   // The connection is of no use: the owner closes it, and calls disconnected().
   bool is_broken() const { return !trouble_.empty() && phase_ != Phase::kDown; }
   bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
-  // How long the upstream waits for a word of this worker before it gives its jobs to others, as it said in the last
-  // reply of JOIN; 0 before.
+  // How long the upstream waits for bytes of this worker before it gives its jobs to others, as the
+  // last reply of JOIN said; 0 before the first.
   std::chrono::milliseconds lease() const { return lease_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
   const std::string& trouble() const { return trouble_; }
@@ -107,13 +107,14 @@ class UpstreamLink {
   // As the functions of LeaseSink.
   bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said, Nanoseconds now);
   void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said);
-  // No more will be said of the lease: what has no result goes back.
+  // The lease will have no more results: jobs without a result go back.
   void ended(LeaseKey lease, Nanoseconds now);
   // After a series of calls: asks for more leases, unless that is put off.
   void flush(Nanoseconds now);
-  // A lease came when the upstream had had no job for a while. So more are not urgent, and the next CLAIM goes with the
-  // results of this lease, in one message; or by claim_put_off(), which the caller calls once it has nothing else to do,
-  // and soon in any case: until then other slots may be idle.
+  // True after a lease that came when the upstream had had no job for a while. So the next CLAIM is
+  // not urgent, and goes with the results of this lease, in one message; or by claim_put_off(),
+  // which the caller calls once it has nothing else to do, and soon in any case: until then other
+  // slots may be idle.
   bool puts_off_claims() const { return puts_off_claims_; }
   void claim_put_off(Nanoseconds now);
 

@@ -17,7 +17,7 @@ UpstreamSlot* UpstreamLink::free_slot(std::uint32_t most) {
 }
 
 void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes) {
-  // A refusal, or an answer that should have come later, is not asked for again at once.
+  // After a refusal, or an empty reply that came too early, the next CLAIM waits for so long.
   constexpr std::chrono::milliseconds kPause{100};
   constexpr std::uint32_t kMostClaims = 64;  // at once
   UpstreamSlot& slot = slots_[awaited.slot];

@@ -90,7 +90,7 @@ void UpstreamLink::on_settle(const AwaitedReply& awaited, ReplyCursor reply) {
   }
   if (lease == nullptr) return;
   if (reply.text().starts_with("LOST")) return lose(*lease);
-  // It was not recorded, and would not be if it were sent again: those jobs go back.
+  // The results were refused, and would be refused again: their jobs go back.
   const auto results = kept_.find(awaited.results);
   if (results == kept_.end()) return;
   lease->settled -= results->second.count;
@@ -124,7 +124,7 @@ void UpstreamLink::ended(LeaseKey key, Nanoseconds now) {
     forget(*lease);
   } else {
     const bool has_name = !lease->name.empty();
-    // Without a name nothing can be handed back: it went back with the connection.
+    // A lease without a name cannot be handed back: it went back with the connection.
     if (!has_name && lease->results.empty()) {
       forget(*lease);
     } else if (has_name) {

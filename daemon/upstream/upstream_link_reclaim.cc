@@ -1,4 +1,4 @@
-// RECLAIM: what the link held on the connection before.
+// RECLAIM: the leases that the link held on the connection before.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@ using State = HeldLease::State;
 
 void UpstreamLink::begin_reclaims() {
   phase_ = Phase::kReclaiming;
-  // Those that have ended first: they leave their places as soon as their results are handed in.
+  // Leases that have ended come first: they free their slots as soon as their results are handed in.
   const auto add = [this](State state) {
     for (const auto& [key, lease] : leases_) {
       if (lease.state == state && !lease.is_lost && !lease.range.empty()) to_reclaim_.push_back(key);
@@ -71,7 +71,7 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
   }
   std::string name;
   if (reply.array() >= 2) name = reply.text();
-  std::uint64_t high = 0;  // behind the last job that is still wanted
+  std::uint64_t high = 0;  // one after the last job that this process holds again
   std::uint64_t count = 0;
   for (std::uint64_t ranges = reply.array(); ranges != 0 && !reply.is_bad(); --ranges) {
     if (reply.array() != 2) break;
@@ -97,7 +97,7 @@ void UpstreamLink::reclaimed(HeldLease& lease, std::uint64_t count, std::uint64_
     if (count != lease.range.size()) give_back(lease);
     return;
   }
-  // Other workers have what is behind `high`; what was withdrawn since RECLAIM was sent goes back.
+  // Other workers have the jobs from `high` on; jobs that were withdrawn since RECLAIM was sent go back.
   if (lease.state == State::kEnded) {
     lease.must_yield = lease.must_yield || high > lease.range.high;
   } else if (high < lease.range.high) {

@@ -248,7 +248,7 @@ class FairOwner {
     }
   }
 
-  // `part` becomes ready beside other parts.
+  // `part` becomes ready; the owner has other parts.
   void enter(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     FairClock& clock = clock_of(part);
     if (active_ != 0) update_key(clock);

@@ -424,7 +424,7 @@ class FairRing {
   static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes) {
     return static_cast<RingQueue&>(filter == ClaimFilter::kAny ? seat.level.top() : seat.level.top_brief());
   }
-  // Of a ready node, on the clock of its level.
+  // The key of a ready node, with its start on the clock of its level.
   static FairKey start_of(const RingLevel& level, const RingNode& node) LOCKSLEY_REQUIRES(kRingNodes) {
     FairKey key(node.fair);
     key.start = level.time_of(key.start);
@@ -433,7 +433,8 @@ class FairRing {
   void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The clock of the tenants, or of a group's members, is at least `at`. What waits at closed gates follows.
+  // Moves the clock of the tenants, or of a group's members, on to `at` if it is behind. What waits at closed gates
+  // follows.
   void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     const VirtualTime by = at - clock_.now;
     if (by <= 0) return;
@@ -448,7 +449,7 @@ class FairRing {
     if (!is_alone(seat)) [[unlikely]]
       follow(seat.group, by);
   }
-  // To the least start of those members of its group that could be served.
+  // pass() to the least start of those members of its group that could be served.
   static void pass_to_least(RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
     pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(seat.group));
   }
@@ -472,7 +473,7 @@ class FairRing {
   void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Of a seat, when its group's blocks are right.
+  // The part of refresh() that is left when the blocks of the seat's group are right.
   void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Whether the groups of the seat and above have no blocks, and will have none.
   bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);

@@ -33,6 +33,7 @@ struct ClaimRequest {
   Site site = Site::kLocal;
 };
 
+// What is set of a queue when it is attached to the ring.
 struct QueueOptions {
   std::string tenant = "default";
   std::string customer = {};  // of the tenant; empty: the one of all batches that name none

@@ -12,9 +12,9 @@
 
 namespace locksley {
 
-// A gate of one ring. Gate 0 exists always. Others are made by FairRing::add_gate().
+// The number of a gate of one ring. Gate 0 always exists. FairRing::add_gate() makes others.
 using GateId = std::uint32_t;
-// Of one ring, gate 0 included.
+// The most gates of one ring, gate 0 included.
 inline constexpr GateId kMostGates = 1024;
 
 // Some gates of a ring, for claims and hints. A plain value of 136 bytes; nothing fails but that an id beyond
@@ -48,6 +48,7 @@ class GateSet {
 // Where an executor runs: on this machine, or on that of a remote worker. The values are bits of RingGate::admits.
 enum class Site : std::uint8_t { kLocal = 8, kRemote = 16 };
 
+// What the owner of a gate sets.
 struct GateOptions {
   std::uint32_t concurrency = 0;    // local executors at once; 0: no limit
   bool is_on = true;                // the owner's switch, of local executors

@@ -13,7 +13,7 @@
 
 namespace locksley {
 
-// Owns the gates. Keeps those where something waits in two lists, by whether it may be claimed, and
+// Owns the gates. Keeps the gates where something waits in two lists, by whether it may be claimed, and
 // tells the hints for threads without the mutex, which it borrows. A member of the ring, guarded by
 // its mutex. Nothing blocks; at() ends the process for a gate that does not exist.
 class RingGates {
@@ -25,10 +25,11 @@ class RingGates {
   // None if there are kMostGates. The id of a gate that was removed is used again.
   std::optional<GateId> add(const GateOptions& options, FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes);
   void remove(GateId id) { all_[id] = nullptr; }
+  // Ends the process if there is no such gate.
   RingGate& at(GateId id) const;
   // By id; null: none.
   const std::vector<std::unique_ptr<RingGate>>& all() const { return all_; }
-  // Those where something waits, and may or may not be claimed.
+  // The gates where something waits: those where it may be claimed, and those where it may not.
   const std::vector<RingGate*>& open() const { return open_; }
   const std::vector<RingGate*>& closed() const { return closed_; }
   // No other gate has anything that waits.

@@ -79,7 +79,8 @@ struct RingGroup : FairOwner<RingSeat, RingNode> {
   std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // jobs
   Nanoseconds busy LOCKSLEY_GUARDED_BY(kRingNodes){};                 // settled since it was made
   DueService due LOCKSLEY_GUARDED_BY(kRingNodes);                     // while fair.competes
-  // Of a tenant's queues' results; null: not counted. As QueueOptions::results of the last queue that came.
+  // The account of a tenant's results; null: they are not counted. It is QueueOptions::results of the last queue that
+  // came.
   ResultAccount* results LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   GroupLimits limits LOCKSLEY_GUARDED_BY(kRingNodes);
   StartRate rate LOCKSLEY_GUARDED_BY(kRingNodes);  // as `limits` say

@@ -9,6 +9,7 @@
 
 namespace locksley {
 
+// A tenant, at one moment.
 struct TenantView {
   std::string tenant;
   std::uint32_t weight = 1;
@@ -42,6 +43,7 @@ struct CustomerView {
   bool at_limit = false;  // has something to run, and as many slots or starts as it may
 };
 
+// A gate, at one moment.
 struct GateView {
   std::uint32_t gate = 0;
   std::uint32_t concurrency = 0;  // 0: no limit
@@ -54,6 +56,7 @@ struct GateView {
   std::uint32_t executors = 0;
 };
 
+// The whole ring, at one moment.
 struct RingSnapshot {
   std::uint64_t queued = 0;   // jobs
   std::uint64_t claimed = 0;  // jobs claimed and not settled
@@ -67,6 +70,7 @@ struct RingSnapshot {
   std::vector<GateView> gates;         // by id
 };
 
+// A queue, at one moment.
 struct QueueView {
   bool attached = false;  // if not, the other members mean nothing
   std::uint64_t queued = 0;

@@ -38,10 +38,11 @@ class StartRate {
   // When available() will be above 0 again.
   Nanoseconds next_at() const { return next_; }
 
+  // `count` jobs start now.
   void take(std::uint64_t count, Nanoseconds now) {
     if (is_limited()) next_ = std::max(next_, now - tolerance_) + time_of(count);
   }
-  // So many jobs that were taken have not started.
+  // `count` of the jobs that were taken have not started.
   void give_back(std::uint64_t count) {
     if (is_limited()) next_ -= time_of(count);
   }

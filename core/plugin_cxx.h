@@ -29,6 +29,7 @@
 
 namespace locksley::plugin {
 
+// The ABI's texts and C++ views of the same bytes.
 inline std::string_view view(locksley_text text) {
   return text.size == 0 ? std::string_view() : std::string_view(text.data, text.size);
 }

@@ -20,6 +20,7 @@ inline void append_range(std::vector<IndexRange>& to, IndexRange range) {
   }
 }
 
+// The number of indexes. Needs: disjoint.
 inline std::uint64_t count_of(std::span<const IndexRange> ranges) {
   std::uint64_t sum = 0;
   for (const IndexRange& range : ranges) sum += range.size();
@@ -50,7 +51,7 @@ inline std::vector<IndexRange> difference(std::span<const IndexRange> all,
   return result;
 }
 
-// Those of `ranges`, ascending and disjoint, that have an index in common with `range`.
+// Those of `ranges` that have an index in common with `range`. Needs: ascending and disjoint.
 inline std::span<const IndexRange> overlapping(std::span<const IndexRange> ranges, IndexRange range) {
   const auto first = std::ranges::upper_bound(ranges, range.low, {}, &IndexRange::high);
   const auto last = std::ranges::lower_bound(first, ranges.end(), range.high, {}, &IndexRange::low);

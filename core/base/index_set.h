@@ -19,9 +19,9 @@ namespace locksley {
 class IndexSet {
  public:
   bool empty() const { return ranges_.empty(); }
-  // Of indexes.
+  // The number of indexes.
   std::uint64_t size() const { return size_; }
-  // In how many ranges they lie.
+  // The number of ranges that they lie in.
   std::size_t parts() const { return ranges_.size(); }
   // The least index. The set must not be empty.
   std::uint64_t first() const { return ranges_.begin()->first; }

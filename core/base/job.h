@@ -21,6 +21,7 @@ inline constexpr Instant kNever = Instant::max();
 enum class JobStatus : std::uint8_t { kOk, kError, kTimeout, kCrashed, kCancelled };
 inline constexpr std::size_t kJobStatuses = 5;
 
+// As clients read it.
 constexpr std::string_view to_string(JobStatus status) {
   constexpr std::string_view kNames[kJobStatuses] = {"ok", "error", "timeout", "crashed", "cancelled"};
   return kNames[static_cast<std::size_t>(status)];

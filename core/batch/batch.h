@@ -52,6 +52,7 @@ enum class RunningJobs : std::uint8_t {
 // Which outputs are kept.
 enum class Keep : std::uint8_t { kAll, kFailures, kNone };
 
+// What the maker of a batch sets.
 struct BatchOptions {
   std::string id;    // unique among live batches; the caller guarantees that
   std::string name;  // for people
@@ -131,6 +132,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Null: the batch exists in memory only.
   BatchJournal* journal() const { return journal_.get(); }
 
+  // All numbers are of one moment. Takes the batch's mutex.
   BatchStatus status() const;
   // Every job has ended, and none can be added. One acquire load.
   bool is_over() const {

@@ -40,6 +40,7 @@ class JobNotes {
   // The jobs have ended well.
   void forget(IndexRange jobs);
 
+  // Ascending by index.
   std::vector<NotedJob> all() const;
   bool empty() const { return notes_.empty(); }
   std::size_t bytes() const { return bytes_; }

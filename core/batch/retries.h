@@ -46,6 +46,7 @@ class Retries {
  public:
   explicit Retries(std::uint64_t seed) : random_(seed) {}
 
+  // The attempts that job `index` has had.
   Attempts of(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, that have failed as often as the first one.
   IndexRange alike(IndexRange jobs) const;

@@ -141,6 +141,7 @@ class Lane {
 
   // ---- Changes, effective at once ----
 
+  // Relative to the other batches of its tenant or customer; 0 counts as 1.
   void set_weight(Batch& batch, std::uint32_t weight);
   // The batch's cap, queued or running; 0: none. What runs goes on. A claim that others may steal from was made before
   // the cap, and ends within about a quantum. Calls wake().
@@ -188,6 +189,7 @@ class Lane {
     ring_.end_backoffs(steady_now());
     wake_remote();
   }
+  // How long a turn should take. Effective from the next claim on.
   void set_quantum(Nanoseconds quantum);
   // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
   void set_start_cost(Nanoseconds start_cost, GateId gate = 0) { ring_.set_start_cost(start_cost, gate); }

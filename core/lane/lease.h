@@ -49,7 +49,7 @@ struct LeaseBuffers {
 //   end_jobs()                 some of its jobs have ended; any number of times, in any order
 //   give_back()                its tail, or all that is left, is queued again; any number of times
 //   charge_so_far()            its batch is charged for what the lease has used by now
-//   settle() lose() expire()   it is over
+//   settle() lose() expire()   the lease is over
 //
 // Who holds an index: each job is queued, has ended, or is held by exactly one lease or executor. end_jobs()
 // records those jobs that this lease holds, and ignores the others; so each job is recorded once, even if a
@@ -106,7 +106,7 @@ class Lease {
   // The ring and the batch count some more executors if jobs of another attempt, or beyond `most_bytes`, were
   // handed back at once.
   std::uint32_t width() const { return width_; }
-  // Of its jobs.
+  // The attempt that its jobs are at.
   std::uint32_t attempt() const { return attempt_; }
   // After claim(), until the next call of a lease that shares the buffers. Empty if the batch's payloads are a
   // range (PayloadSource::range()).

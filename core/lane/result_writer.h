@@ -85,6 +85,8 @@ class ResultWriter {
   }
   // Drops the job's output so far.
   void clear_output() { cursor_ = row_ + sizeof(ResultHead); }
+  // The job has ended with what was written as its output. An output that is longer than the batch allows makes it an
+  // error.
   void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with its row. Changes
   // `facts`.

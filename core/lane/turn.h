@@ -63,6 +63,7 @@ class Turn {
 
   // ---- Steps 2 to 4: during the turn ----
 
+  // The batch counts the turn's executors; the time for which it is charged begins.
   void begin();
   // Counts `jobs` jobs, the lowest of those left, as ended. Their results are in the writer.
   void count_ended(std::uint64_t jobs) {
@@ -76,7 +77,7 @@ class Turn {
   // The batch is charged for `service`, which the turn's executors have used so far, where that is more than
   // it was charged. For turns that last long.
   void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }
-  // So many jobs have begun, where starts are scarce: GateOptions::start_cost.
+  // `jobs` jobs of the turn have begun. Needed where starts are scarce: GateOptions::start_cost.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
   // A job ended with status ok; the last job broke the executor. The ring is told when the turn is
   // settled: Lane::end_waits().

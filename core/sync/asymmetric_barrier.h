@@ -30,6 +30,7 @@ namespace locksley {
 // take. Nothing fails.
 class AsymmetricBarrier {
  public:
+  // The frequent side.
   static void light() {
     if (available_) [[likely]] {
       // fence: for the compiler alone; the other side makes the processor's.
@@ -38,6 +39,7 @@ class AsymmetricBarrier {
       locked_operation();
     }
   }
+  // The rare side.
   static void heavy();
 
  private:

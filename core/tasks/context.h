@@ -72,7 +72,7 @@ class Context {
   template <class Body>
   void parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain = 0);
 
-  // Of the worker that runs the code; for core/tasks/task_group.h.
+  // The spawner of the worker that runs the code; for core/tasks/task_group.h.
   Spawner& spawner() const { return spawner_; }
   const JobFrame& frame() const { return frame_; }
 

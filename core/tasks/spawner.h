@@ -62,6 +62,7 @@ class Spawner {
     own_thread_.assume_held();
     return spawning_;
   }
+  // The job that has spawned is over.
   void end();
 
   // ---- Any thread ----

@@ -25,7 +25,7 @@ struct Tenant {
   const std::string name;
   std::uint32_t weight = 1;
   Account account;
-  // Of its customers (Customers).
+  // About its customers (Customers).
   CustomerTerms customer_terms;               // the terms of a customer without settings
   std::uint64_t customers_with_settings = 0;  // how many
   Customer* nameless = nullptr;               // the one with the empty name; null before the first batch

@@ -153,14 +153,15 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
 }
 
 // A stream may be larger than the memory for queued payloads: jobs that have ended make room for jobs to come.
-// All at once, when no job is left to run; a stream comes to that before its client would have to wait.
+// The payloads are freed all at once, when no job is left to run; a stream comes to that before its client would have
+// to wait.
 void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& status) {
   constexpr std::uint64_t kWorthIt = 1U << 20;
   if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;
   parts_.registry.count_payloads(record, 0);
   BatchPayloads& payloads = record.payloads();
   if (payloads.memory_bytes() < kWorthIt) return;
-  // Very many failures lie in nearly every piece: then all of them stay.
+  // If nearly every piece has a failed job, all pieces stay.
   BatchPayloads::Released released = payloads.keep_only(record.failed_jobs());
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes);
   parts_.registry.count(record, 0, payloads.memory_bytes());
@@ -171,7 +172,7 @@ void BatchNews::schedule_retry(BatchRecord& record, const BatchStatus& status) {
 }
 
 void BatchNews::wake_waiters(BatchRecord& record, std::uint64_t rows) {
-  // At most so many at a time, so that connections that do not wait have their turns in between.
+  // At most this many at a time, so that connections that do not wait have their turns in between.
   constexpr int kAtOnce = 64;
   const bool is_over = record.is_over();
   int woken = 0;

@@ -221,7 +221,7 @@ void Batches::connection_ended(std::uint64_t connection) {
 
 std::optional<Ticket> Batches::forget(BatchRecord& record) {
   if (!record.is_over() || dependencies_.is_notifying(record.sequence)) return std::nullopt;
-  // It may be over for less time than this thread has taken to learn of it.
+  // This thread may not have learned yet that it is over.
   news_.apply(record);
   const auto ticket = retention_.forget(record, Urgency::kAwaited);
   timer_.arm();

@@ -140,6 +140,7 @@ class Batches {
   void on_result_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) {
     on_result_room_ = std::move(told);
   }
+  // As the functions of HandlerBatches. `name`: that of the handler.
   void hold_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
   void release_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
     handler_batches_.release(name);

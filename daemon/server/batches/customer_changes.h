@@ -45,7 +45,7 @@ class CustomerChanges {
     Ticket ticket;
   };
   Removed remove(Tenant& user, std::string_view customer) LOCKSLEY_REQUIRES(kIoThread);
-  // Those that the store has, before its batches are restored. The error is for the operator.
+  // Restores the settings that the store has, before its batches are restored. The error is for the operator.
   std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
 
  private:

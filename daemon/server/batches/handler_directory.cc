@@ -37,7 +37,7 @@ void HandlerDirectory::set_held(std::string_view name, bool is_held) {
 const HandlerDirectory::Entry& HandlerDirectory::for_batch(const std::string& name) {
   if (const Entry* const known = find_any(name)) return *known;
   check(!entries_.empty(), "there is no lane for a batch of a handler that is missing");
-  // Where it waits is all the same.
+  // Any lane will do for it to wait in.
   return missing_
       .emplace(name, Entry{.handler = handler_of(name),
                            .lane = entries_.begin()->second.lane,

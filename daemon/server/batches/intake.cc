@@ -332,7 +332,7 @@ void Intake::restore(StoredBatch stored) {
   registry.count(*record, jobs, record->payloads().memory_bytes());
   registry.count_payloads(*record, record->stored.payload_bytes);
   record->lane->enqueue(record, stored.left, !history.closed, Lane::Start::kLater);
-  // It may have been about to end.
+  // If all its jobs had ended, this ends the batch.
   if (history.closed) record->Batch::close();
 }
 

@@ -27,7 +27,7 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record,
                                                             const ReadFailures* failures) {
   // A RETRY that was executed already, and whose reply was lost.
   if (demand.round && *demand.round != record.status().retry_rounds) return 0;
-  // It may be over for less time than this thread has taken to learn of it.
+  // This thread may not have learned yet that it is over.
   if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
   const bool are_some = !demand.indexes.empty();
   const auto reservation =

@@ -94,11 +94,11 @@ class Retention {
 
   // This batch is over: it may be evicted from now on.
   void add(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // One that was over before this process began.
+  // The same, of a batch that was over before this process began.
   void add_restored(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
-  // RETRY: it goes on, wherever it was kept.
+  // RETRY: the batch goes on, wherever it was kept.
   void go_on(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  // It leaves, with its results. None if it is not over, or not there; else the ticket of its deletion, 0 if
+  // The batch leaves, with its results. None if it is not over, or not there; else the ticket of its deletion, 0 if
   // the store has nothing of it. With Urgency::kAwaited a reply waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
@@ -141,12 +141,12 @@ class Retention {
   // The oldest batch of the tenant that holds some of the resource leaves. False: there is none.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // The first that is not pinned; those before it are put aside. kNone: there is none.
+  // The first batch that is not pinned; those before it are put aside. kNone: there is none.
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   std::uint64_t first_of(Kept& kept, std::set<std::uint64_t>& batches) LOCKSLEY_REQUIRES(kIoThread);
-  // Of each tenant that is over its own limit.
+  // Evicts batches of each tenant that is over its own limit.
   void evict_own(Resource resource) LOCKSLEY_REQUIRES(kIoThread);
-  // While all together are over their limit.
+  // Evicts batches while all tenants together are over their limit.
   void evict_heaviest(Resource resource, Tenant* asker, double least) LOCKSLEY_REQUIRES(kIoThread);
   // The tenant that has the most for its weight, at least `least` and more than the asker, and a
   // batch to evict; else the asker, if another tenant has more than it. Null: no tenant may lose a

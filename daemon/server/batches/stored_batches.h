@@ -151,8 +151,8 @@ class StoredBatches {
   // Refusals between expect() and the end of settle(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.
   std::atomic<std::uint64_t> refusals_{0};
-  // Of batches that were retired: what load() would not find in the store yet. As many as the store has yet to
-  // write.
+  // What load() would not find in the store yet, of batches that were retired. There are as many entries as writes
+  // that the store has yet to make.
   struct Discarded {
     Ticket ticket;
     std::uint64_t rows;

@@ -15,6 +15,7 @@ class BatchIds {
   BatchIds() : random_(std::random_device{}()) {}
   explicit BatchIds(std::uint64_t seed) : random_(seed) {}
 
+  // `unix_seconds`: the time now.
   std::string next(std::int64_t unix_seconds);
 
  private:

@@ -165,6 +165,7 @@ class BatchRecord final : public Batch {
   static constexpr std::uint64_t kLogBytes = kItsEnd - 2;  // bytes that a job writes to its log
   void wake_readers() LOCKSLEY_REQUIRES(kIoThread) { wake_all(kReadRows); }
   void wake_log_readers() LOCKSLEY_REQUIRES(kIoThread) { wake_all(kLogBytes); }
+  // Wakes those whose Waiter::row is this one.
   void wake_all(std::uint64_t row) LOCKSLEY_REQUIRES(kIoThread);
   struct Waiters {
     std::vector<Waiter> all LOCKSLEY_GUARDED_BY(kIoThread);  // in no order

@@ -29,6 +29,7 @@ struct ListDemand {
   std::function<bool(const BatchStatus&)> is_so = {};
 };
 
+// A page of batches, newest first.
 struct ListPage {
   std::uint64_t next = 0;  // the cursor of the next page; 0: this is the last
   // The page owns its records, because a record that was loaded for it may have no other owner.

@@ -51,6 +51,7 @@ class Registry {
   // All tenants. The registry keeps the accounts of what each has in use.
   Tenants& tenants() LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   const Tenants& tenants() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
+  // The tenant of the batch's owner.
   Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   Customers& customers() LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
   const Customers& customers() const LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
@@ -77,6 +78,7 @@ class Registry {
   // sequence number it is only counted.
   void add_run(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
   std::uint64_t active_runs() const LOCKSLEY_REQUIRES(kIoThread) { return active_run_records_.size(); }
+  // Calls `visit` with each RUN that is not over. A visit may end RUNs.
   void visit_active_runs(const std::function<void(BatchRecord&)>& visit) LOCKSLEY_REQUIRES(kIoThread);
 
   // Removes a batch that is over. False, without effect, if it is not over or is not registered.

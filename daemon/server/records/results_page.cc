@@ -22,7 +22,7 @@ class PageRows {
   // `page` has its first row and what is superseded.
   PageRows(ResultsPage& page, const ResultsDemand& demand) : page_(page), demand_(demand) {}
 
-  // So many rows may be looked at.
+  // The number of rows that may be looked at.
   std::uint64_t most() const {
     const std::uint64_t below = page_.superseded.below;
     const std::uint64_t superseded = below - std::min(below, page_.first);

@@ -48,6 +48,7 @@ void visit_results(const ResultsPage& page, const Visit& visit) {
     return is_superseded(here, row, page.superseded) || visit(here, row);
   });
 }
+// Which rows a page of RESULTS has.
 struct ResultsDemand {
   std::uint64_t cursor = 0;
   std::uint64_t count = 0;

@@ -14,6 +14,7 @@
 
 namespace locksley::daemon {
 
+// A batch of which memory has only this.
 struct RetainedBatch {
   std::uint64_t sequence = 0;
   std::uint64_t id_hash = 0;  // RetainedBatches::hash_of()
@@ -42,6 +43,7 @@ class RetainedBatches {
   // `seed` is secret, so that clients cannot choose ids that all have one hash.
   explicit RetainedBatches(std::uint64_t seed) : seed_(seed) {}
 
+  // `tenant`: Tenant::number.
   std::uint64_t hash_of(std::uint32_t tenant, std::string_view id) const;
 
   // Needs: its sequence number is not 0, and has no entry.

@@ -124,7 +124,7 @@ Session::Turn Session::execute() {
     ++commands_;
     if (executor.execute(*this, command_, spec_) == CommandExecutor::Executed::kBlocks) return Turn::kBlock;
     if (life_.is_closing()) return Turn::kClose;
-    // The clock costs as much as a PING, and next to nothing beside any other command.
+    // The clock costs as much as a PING, and next to nothing compared with any other command.
     const bool is_cheap = spec_ != nullptr && spec_->id == proto::CommandId::kPing;
     if ((n % 16 == 0 || !is_cheap) && now() - began > kTurnTime) return Turn::kYield;
   }

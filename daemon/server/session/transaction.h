@@ -70,7 +70,7 @@ class Transaction {
   static constexpr std::size_t kPageBytes = 64 * 1024;
   static constexpr std::size_t kFirstPageBytes = 256;
 
-  // So many packed commands, and then perhaps a large one.
+  // A number of packed commands, and then perhaps a large one.
   struct Stretch {
     std::size_t packed = 0;
     std::optional<proto::Command> large = {};
@@ -81,7 +81,7 @@ class Transaction {
     std::deque<std::string> pages;
     std::size_t read = 0;  // of the first page
   };
-  // Of a queue with nothing in it, as libstdc++ and malloc have it: each deque takes an index and a node, 608 bytes.
+  // The memory of an empty queue with libstdc++ and malloc: each deque takes an index and a node, 608 bytes.
   static constexpr std::uint64_t kQueueBytes = sizeof(Queue) + 2 * std::uint64_t{608};
 
   static std::uint64_t bytes_of(const proto::Command& large) {

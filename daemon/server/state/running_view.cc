@@ -68,7 +68,7 @@ void RunningList::keep_longest() {
 }
 
 std::vector<RunningList::Row> RunningList::take() {
-  constexpr std::size_t kEach = 64;  // about what a row has beside its texts
+  constexpr std::size_t kEach = 64;  // about what a row takes without its texts
   keep_longest();
   std::size_t bytes = 0;
   const auto end = std::ranges::find_if(rows_, [&](const Row& row) {

@@ -111,6 +111,7 @@ class ServerState {
   void when_stored(Ticket ticket, Stored done) LOCKSLEY_REQUIRES(kIoThread);
   // Whether a client waits for a batch or for the store.
   bool has_waiting_clients() const { return stats_.blocked.get() != 0 || !held_replies_.empty(); }
+  // Since the daemon's start.
   std::uint64_t batches_accepted() const;
 
   // Puts a configuration in force, for all but the connections, which the Server tells.

@@ -36,6 +36,7 @@ class Warnings {
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;
 
+  // Writes the line, with the peer's address, unless one of this kind was written in the last minute.
   void warn(Warning kind, std::string_view peer, LogLine what);
 
  private:

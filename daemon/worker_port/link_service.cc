@@ -17,12 +17,14 @@ namespace locksley::daemon {
 
 namespace {
 
-constexpr auto kRoomPeriod = std::chrono::milliseconds(10);  // guess: of a disk that is behind
-constexpr auto kViewPeriod = std::chrono::milliseconds(50);  // guess: people and scrapers do not notice it
-// A timer that is so late shows that the thread did not run, and read nothing. A beat of the
-// shortest lease is 333 ms.
+// How often the link asks whether the store has room again. A guess.
+constexpr auto kRoomPeriod = std::chrono::milliseconds(10);
+// How old the view may be. A guess: people and scrapers do not notice it.
+constexpr auto kViewPeriod = std::chrono::milliseconds(50);
+// A timer that is this late shows that the thread did not run, and has read nothing. The workers of the shortest leases
+// send a BEAT every 333 ms.
 constexpr auto kDeaf = std::chrono::milliseconds(300);
-constexpr int kViewCost = 100;  // making the view takes at most one part in so many of the thread's time
+constexpr int kViewCost = 100;  // making the view takes at most one part in this many of the thread's time
 
 // A number for this process of the daemon, so that leases of an earlier process are not taken for its own.
 std::uint64_t random_life() {

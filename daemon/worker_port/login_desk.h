@@ -28,6 +28,7 @@ struct LoginQuestion {
 // A user's place among its connections: taken by the login, given back when the last copy goes, on any thread.
 using ConnectionPlace = std::shared_ptr<void>;
 
+// What a login, or a certificate, came to.
 struct LoginAnswer {
   UserRef user;  // null: it is not logged in
   ConnectionPlace place;

@@ -37,6 +37,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   WorkerSession(const WorkerSession&) = delete;
   WorkerSession& operator=(const WorkerSession&) = delete;
 
+  // Runs until the connection is closed, or after drop().
   static Coroutine<void> serve(std::shared_ptr<WorkerSession> self);
 
   // Its number among the link's connections.

@@ -36,6 +36,7 @@ class WorkerConnections {
     std::deque<Held> held;  // ascending by ticket
   };
 
+  // `user`: empty before the login.
   Id add(std::string user, proto::Protocol protocol);
   void remove(Id id);
   // Null: the connection is gone.
@@ -48,7 +49,7 @@ class WorkerConnections {
   // All results up to this number are written.
   void written(std::uint64_t ticket);
   bool is_holding() const { return !holding_.empty(); }
-  // The highest that a reply had to wait for.
+  // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
   // Connections that got bytes to send since the last call.
   std::vector<Id> take_ready();

@@ -1,4 +1,4 @@
-// The link to remote workers: who has joined, what each holds, and what they are told. Without I/O and threads.
+// The link to remote workers: who has joined, what each holds, and what they are told. It has no I/O and no threads.
 #pragma once
 
 #include <chrono>
@@ -27,6 +27,7 @@
 
 namespace locksley::daemon {
 
+// The limits and times of a link.
 struct WorkerLinkOptions {
   std::chrono::milliseconds lease = std::chrono::seconds(10);  // unless a worker asks for another
   // After a recovery, only RECLAIM gets jobs for so long.
@@ -34,15 +35,15 @@ struct WorkerLinkOptions {
   bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;
   std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;  // payloads of all leases, about
-  // Of one lease. Guesses: some ms of the smallest jobs; what a link sends in a few quanta.
+  // The most of one lease. Guesses: some milliseconds of the smallest jobs; what a link sends in a few quanta.
   std::uint64_t max_jobs = 65'536;
   std::uint64_t max_bytes = 16 * 1024 * 1024;
-  // How many ranges the jobs of a lease may lie in, as they end in any order: 70 bytes each.
+  // The most ranges that the jobs of a lease may lie in, as they end in any order: 70 bytes each.
   std::size_t max_parts = 1'024;
-  // Of all workers. Guesses: 20 MB and 10 MB.
+  // The most of all workers together. Guesses: they take 20 MB and 10 MB.
   std::size_t max_workers = 16'384;
   std::uint64_t max_slots = 262'144;
-  // The worker enforces the time-out of a job; the link enforces it so much later.
+  // The worker enforces the time-out of a job; the link enforces it this much later.
   std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
   WorkerLimits limits = {};
 };
@@ -96,6 +97,7 @@ class WorkerLink {
 
   // ---- Connections ----
 
+  // A connection has come. `user`: empty before its login.
   Id connect(std::string user, proto::Protocol protocol);
   void set_protocol(Id id, proto::Protocol protocol);
   // The peer has logged in, before it has joined or after.
@@ -257,7 +259,8 @@ class WorkerLink {
   // CLAIMs that wait, by lane, in the order of their arrival.
   std::map<Lane*, Waiting> waiting_;
   std::map<Lane*, RemoteService> lanes_;
-  // Of batches whose job has crashed: when the next one of the lane is over, by this clock and by the lane's.
+  // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the link's clock and by the
+  // lane's.
   struct Backoff {
     Nanoseconds due;
     Nanoseconds until;

@@ -90,7 +90,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
 
   // The tenant of the lane's ring whose share all leases take.
   static constexpr std::string_view kTenant = "(upstream)";
-  // Of one SETTLE. Guesses: some milliseconds of the smallest jobs; what a socket takes in a few writes.
+  // The most of one SETTLE. Guesses: some milliseconds of the smallest jobs; what a socket takes in a few writes.
   static constexpr std::uint64_t kMostJobs = 65'536;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 

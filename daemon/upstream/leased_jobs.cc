@@ -43,7 +43,7 @@ std::unique_ptr<PayloadSource> read_range(ReplyCursor& cursor, const LeasedJobs&
   } else {
     pattern = cursor.text();
   }
-  // Of index 0; it wraps around as the sum in RangePayloads does.
+  // The value of index 0. It wraps around as the sum in RangePayloads does.
   return std::make_unique<RangePayloads>(static_cast<std::int64_t>(first - jobs.range.low),
                                          std::move(pattern));
 }

@@ -66,6 +66,7 @@ class Upstream {
   Upstream(const Upstream&) = delete;
   Upstream& operator=(const Upstream&) = delete;
 
+  // Starts the thread of the connections.
   void start();
   // Offers these lanes from now on, with these slots and handlers. A lane whose offer has changed,
   // or that is not among them, finishes or hands back what it holds on its old connection.

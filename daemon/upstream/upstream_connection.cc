@@ -20,7 +20,7 @@
 namespace locksley::daemon {
 namespace {
 
-// Of a connection, the TLS handshake included. A guess.
+// How long connecting may take, with the TLS handshake. A guess.
 constexpr std::chrono::seconds kConnectTimeout{10};
 // A peer that vanished without a word is noticed after about so long, until JOIN says how long a lease lasts.
 constexpr std::chrono::seconds kSilence{10};

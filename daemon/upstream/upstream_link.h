@@ -24,6 +24,7 @@
 
 namespace locksley::daemon {
 
+// How a link joins its upstream.
 struct UpstreamLinkOptions {
   static constexpr std::uint32_t kMostSlots = 4'096;  // an upstream allows no more
 
@@ -81,9 +82,11 @@ class UpstreamLink {
   bool wants_connection(Nanoseconds now) const {
     return phase_ == Phase::kDown && !is_done() && now >= connect_at_;
   }
+  // The connection is made, and has sent nothing.
   void connected(Nanoseconds now);
   // The connection is closed, or could not be made: `why` for the log.
   void disconnected(std::string why, Nanoseconds now);
+  // Where the owner puts what it reads from the connection; received() says how much that was.
   std::span<char> space() { return scanner_.prepare(); }
   void received(std::size_t bytes, Nanoseconds now);
   proto::OutputBuffer& output() { return output_; }
@@ -124,11 +127,12 @@ class UpstreamLink {
   void drain(Nanoseconds now);
   // The same, and running jobs are asked to stop.
   void stop(Nanoseconds now);
-  // Nothing is held, and the upstream knows all results.
+  // After drain() or stop(): nothing is held, and the upstream knows all results.
   bool is_done() const { return is_draining_ && leases_.empty() && (has_left_ || phase_ == Phase::kDown); }
 
   // ---- Time ----
 
+  // When advance() is to be called next; none: not before another call.
   std::optional<Nanoseconds> next_timer() const;
   void advance(Nanoseconds now);
 

@@ -105,7 +105,7 @@ class FairOwner {
     });
     limit_others(part, charged.amount, by);
   }
-  // A turn of `part`, which is active, counts as so many executors more; modulo 2^32. The caller then calls
+  // A turn of `part`, which is active, counts as this many executors more; modulo 2^32. The caller then calls
   // set_ready().
   void change_executors(Part& part, std::uint32_t by) LOCKSLEY_REQUIRES(kRingNodes) {
     part.own.executors += by;

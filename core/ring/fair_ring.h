@@ -54,17 +54,17 @@ class FairRing {
     Share share = Share::kTime;
     Nanoseconds quantum = std::chrono::milliseconds(1);  // how long a turn should take
     std::uint32_t parallelism = 1;                       // executors: a claim leaves each of them its part
-    Nanoseconds brief_job{0};                            // jobs that take up to so long are brief; 0: all are
+    Nanoseconds brief_job{0};                            // jobs up to this long are brief; 0: all are
     Nanoseconds start_cost{0};                           // GateOptions::start_cost of gate 0
     // The virtual time at which a level's clock is set back; tests choose a small one. The default
     // leaves room for the sum of a few services of any size, and one worker needs 73 years to reach
     // it.
     VirtualTime set_back_at = VirtualTime{1} << 61;
-    // Tenants without queues are kept with their counters. If they are more than so many, the ring removes
+    // Tenants without queues are kept with their counters. If they are more than this many, the ring removes
     // those that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
     // A customer without queues is forgotten once the virtual time has passed what it received. If
-    // more than so many are ahead of it, the ring forgets those that are least ahead. That gives
+    // more than this many are ahead of it, the ring forgets those that are least ahead. That gives
     // nothing away: under another name, each of them would start anew as well. The default is a
     // guess: 3 MB.
     std::size_t most_idle_customers = 4096;
@@ -275,7 +275,7 @@ class FairRing {
 
   // ---- Turns ----
 
-  // At a gate, and in the lane as a whole: start costs are the gate's own.
+  // The service of a turn, as its gate counts it and as the lane does: only the gate counts its start costs.
   struct Service {
     std::int64_t at_gate = 0;
     std::int64_t in_lane = 0;
@@ -299,7 +299,7 @@ class FairRing {
   // part of `received`.
   Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // A turn of the queue counts as so many executors more, modulo 2^32.
+  // A turn of the queue counts as this many executors more, modulo 2^32.
   void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The effects of a turn on groups with limits, and on the tenant of a customer (fair_ring_groups.cc).
   // prepare_above(), before a claim is charged, returns how many jobs the limits allow, at least one.
@@ -326,12 +326,12 @@ class FairRing {
   void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // For one executor.
+  // How many jobs a claim of one executor takes.
   std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
   static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
       LOCKSLEY_REQUIRES(kRingNodes);
-  // For `width` executors together.
+  // How many jobs a claim of `width` executors together takes.
   std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
                            std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -515,7 +515,7 @@ class FairRing {
   ReadyHints hints_;                             // written under mutex_
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
   std::unordered_map<std::string, std::unique_ptr<RingGroup>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
-  // As configured, also for tenants that are not in the ring.
+  // The limits that were set, also those of tenants that are not in the ring.
   std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);
   LimitsOfCustomer limits_of_ LOCKSLEY_GUARDED_BY(mutex_);
   IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);                 // tenants
@@ -529,7 +529,7 @@ class FairRing {
   std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint32_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t claims_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  // With jobs queued, or with executors.
+  // The number of queues with jobs or with executors.
   std::uint64_t active_queues_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   DepthLists depths_ LOCKSLEY_GUARDED_BY(mutex_);
 };

@@ -269,7 +269,7 @@ FairCharge FairRing::end_above(RingSeat& seat, const Settlement& settlement, Ser
                                Nanoseconds received, Nanoseconds now) {
   const Charge& charged = settlement.charged;
   const std::uint64_t jobs = settlement.left.size();
-  // Those left that began, and went back, have used up their starts.
+  // Jobs that began, and went back without an end, have used up their starts.
   const std::uint64_t begun = settlement.started - std::min(settlement.started, settlement.executed);
   for (RingGroup* group = &seat.group; group != nullptr; group = group->tenant)
     group->rate.give_back(jobs - std::min(jobs, begun));

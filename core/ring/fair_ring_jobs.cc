@@ -12,7 +12,7 @@ namespace {
 // of an outlier has decayed).
 constexpr double kCostGain = 0.25;
 
-// A claim is at most so many times as large as the one before. So one wrong measurement (a step of
+// A claim is at most this many times as large as the one before. So one wrong measurement (a step of
 // the clock, a first job that was cached) cannot make a claim take a whole batch, and a few claims
 // reach the right size (1,000 jobs in five claims).
 constexpr std::uint64_t kClaimGrowth = 4;

@@ -153,7 +153,7 @@ std::uint32_t FairRing::admitted(const RingQueue& queue, const ClaimRequest& req
 
 std::uint64_t FairRing::lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
                                    std::uint32_t width) const {
-  // Of a turn that got fewer executors than it asked for, no more jobs may run at once.
+  // A turn that got fewer executors than it asked for gets no more jobs than these may run at once.
   const std::uint64_t most =
       width < request.width ? std::min<std::uint64_t>(request.most, width) : request.most;
   const std::uint64_t size = claim_size(queue, quantum);

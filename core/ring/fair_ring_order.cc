@@ -69,7 +69,8 @@ RingSeat& FairRing::first_customer(RingSeat& seat, const Choice& choice) {
   RingSeat* chosen = first_of(seat);
   const RingGroup& customer = chosen->group;
   if (gates_.open().size() == 1 || customer.active() == 1) return *chosen;
-  // As one level above: at which of the gates where both are the first.
+  // As in first_seat(), one level below: of the gates where tenant and customer are the first ones, that where the
+  // customer's first queue has the least start.
   for (RingGate* const gate : gates_.open()) {
     const auto* const other =
         choice.excludes(*gate) ? nullptr : static_cast<RingSeat*>(first_on(gate->level, choice.filter));

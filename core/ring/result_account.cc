@@ -19,7 +19,7 @@ void ResultAccount::refund(std::uint64_t bytes) {
     account->bytes_.fetch_sub(bytes);
   }
   for (ResultAccount* account = this; account != nullptr; account = account->parent_) {
-    // Of several refunds that make room, one calls on_change()'s function.
+    // If several refunds make room at once, only one calls the function of on_change().
     if (account->is_awaited_.load() && !account->await_room() && account->is_awaited_.exchange(false)) {
       has_room = true;
     }

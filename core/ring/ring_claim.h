@@ -71,7 +71,7 @@ struct Charge {
 
   static constexpr std::uint16_t kRemote = 0x8000;
   static constexpr std::uint32_t kMostWidth = kRemote - 1;
-  // As how many executors the turn counts.
+  // The number of executors that the turn counts as.
   std::uint32_t width() const { return lease == 0 ? 1U : lease & kMostWidth; }
   Site site() const { return (lease & kRemote) != 0 ? Site::kRemote : Site::kLocal; }
 };

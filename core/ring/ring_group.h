@@ -73,7 +73,7 @@ struct RingGroup : FairOwner<RingSeat, RingNode> {
   std::unique_ptr<RingCustomers> customers LOCKSLEY_GUARDED_BY(kRingNodes);
   // The list of all queues that are its members, ready or not.
   RingQueue* first LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  // Of its customers, too:
+  // These count what its customers have, too.
   std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these
   std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // jobs

@@ -99,7 +99,7 @@ struct locksley_host {
   int32_t (*stop_reason)(const locksley_context* context);
   /* Nanoseconds until the job's time limit, not below 0; -1: it has none. */
   int64_t (*time_left)(const locksley_context* context);
-  /* Blocks the thread for so many nanoseconds, or until the job should stop. */
+  /* Blocks the thread for this many nanoseconds, or until the job should stop. */
   void (*sleep)(const locksley_context* context, uint64_t nanoseconds);
 
   /* Appends to the job's output. In the context of `run` only. */

@@ -364,7 +364,7 @@ void Batch::list_failed(BatchStep& step) {
     step.failed = sorted(failed_);
     return;
   }
-  // Until requeue() nothing is added to it.
+  // No other job fails before requeue(), so that the step and the batch may share the list.
   all_failed_ = std::make_shared<const std::vector<IndexRange>>(std::exchange(failed_, {}));
   step.all_failed = all_failed_;
 }

@@ -62,7 +62,7 @@ struct BatchOptions {
   std::string trace;                     // W3C traceparent, passed to handlers unchanged
   std::uint32_t weight = 1;              // relative to the tenant's other batches
   std::uint32_t slots = 0;               // most jobs at once, at first; 0: no limit
-  std::uint64_t max_fails = 0;           // cancel the rest after so many failed jobs; 0: never
+  std::uint64_t max_fails = 0;           // cancel the rest after this many failed jobs; 0: never
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
   std::uint32_t retries = 0;             // of a failed job, before its failure becomes its result
   Keep keep = Keep::kAll;
@@ -404,7 +404,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);  // jobs that ended so; disjoint
   std::uint64_t failed_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;   // how many are known: in failed_, all_failed_
   bool failed_unread_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // lacks_failed_jobs()
-  // In place of failed_ once the batch is over, where there are many: shared with the last step.
+  // Replaces failed_ once the batch is over, if there are many ranges: shared with the last step.
   std::shared_ptr<const std::vector<IndexRange>> all_failed_ LOCKSLEY_GUARDED_BY(mutex_);
   // Taken from these by begin_requeue(), until requeue() is done; null: no requeue.
   std::shared_ptr<const std::vector<IndexRange>> requeued_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kStoredHeadBytes = 4;
 constexpr std::size_t kFirstChunkBytes = 512;
 constexpr std::size_t kLargestChunkBytes = 256 * 1024;
-// A publication of at least so many bytes gets a chunk of its own, which is filled outside the
+// A publication of at least this many bytes gets a chunk of its own, which is filled outside the
 // mutex: copying 4 KiB takes about as long as taking the lock.
 constexpr std::size_t kOwnChunkBytes = 4096;
 

@@ -85,7 +85,7 @@ bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate)
   to.attach(batch);
   to.ring_.put_back(queue, taken->ranges, steady_now());
   if (taken->is_closed) to.ring_.close(queue, steady_now());
-  // As in enqueue(): cancelled in between.
+  // As in enqueue(): the batch was cancelled in between.
   if (batch->is_stopping()) batch->jobs_dropped(to.ring_.cancel(queue, steady_now()));
   to.wake();
   return true;

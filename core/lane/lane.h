@@ -156,7 +156,7 @@ class Lane {
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
     ring_.set_tenant_weight(tenant, weight);
   }
-  // As FairRing's calls: the limits of a tenant are kept also while it has no batches; those of a
+  // As the calls of FairRing with these names: the limits of a tenant are kept also while it has no batches; those of a
   // customer have no effect if it is not in the lane. They hold in this lane by itself. Both call
   // wake().
   void set_tenant_limits(std::string_view tenant, const GroupLimits& limits);
@@ -193,7 +193,7 @@ class Lane {
   void set_quantum(Nanoseconds quantum);
   // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
   void set_start_cost(Nanoseconds start_cost, GateId gate = 0) { ring_.set_start_cost(start_cost, gate); }
-  // Jobs that take up to so long are brief; 0: all are. O(batches).
+  // Jobs that take up to this long are brief; 0: all are. O(batches).
   void set_brief_job(Nanoseconds brief_job) { ring_.set_brief_job(brief_job, steady_now()); }
 
   // ---- Gates: limits that batches of several tenants have in common ----

@@ -64,7 +64,7 @@ struct LeaseBuffers {
 // error of its job. Calls in a wrong order abort.
 class Lease {
  public:
-  // By index.
+  // Jobs that are shown as running, by index.
   using Shown = std::map<std::uint64_t, std::unique_ptr<ShownJob>>;
 
   Lease(Lane& lane, LeaseBuffers& buffers) : lane_(lane), buffers_(buffers), turn_(lane) {}
@@ -98,7 +98,7 @@ class Lease {
   Batch& batch() const { return turn_.batch(); }
   Lane& lane() const { return lane_; }
   GateId gate() const { return turn_.gate(); }
-  // From its first job to its last one, as it was claimed or reclaimed.
+  // From its first job to its last one, when it was claimed or reclaimed.
   IndexRange range() const { return range_; }
   // What it still holds.
   const IndexSet& held() const { return held_; }

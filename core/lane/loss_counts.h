@@ -20,7 +20,7 @@ namespace locksley {
 // counts of batches that are over are dropped, and if that is not enough, all of them.
 class LossCounts {
  public:
-  // `most_losses`: a job that was lost so often is not run again; at least 1.
+  // `most_losses`: a job that was lost this often is not run again; at least 1.
   explicit LossCounts(std::uint32_t most_losses, std::size_t most_jobs = 65'536);
 
   // Counts a loss of the job. True: it was the last one that the job may have; its count is forgotten.

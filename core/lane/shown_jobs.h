@@ -119,7 +119,7 @@ class ShownJob {
   std::uint64_t index() const { return index_; }
   // Whether any of the functions below that report something of the job was called since begin().
   bool has_said() const { return has_said_; }
-  // While it is begun:
+  // These need is_begun():
   void set_progress(std::uint32_t per_cent);
   // The batch gets the note, too, for the next attempt: at most one a second before the end of this one.
   void set_note(std::string_view text);

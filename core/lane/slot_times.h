@@ -51,7 +51,7 @@ class SlotTimes {
   Nanoseconds so_far(const Occupation& lease, Nanoseconds now) const;
   // The name of the lease that is in front on this slot. None: it has no lease.
   std::optional<std::uint64_t> front(std::uint32_t slot) const;
-  // On how many of its slots it is in front.
+  // The number of its slots where the lease is in front.
   std::uint32_t in_front(const Occupation& lease) const;
 
  private:

@@ -83,11 +83,11 @@ class Turn {
   // settled: Lane::end_waits().
   void note_ended_well() { has_ended_well_ = true; }
   void note_broken(bool has_broken = true) { has_broken_ = has_broken; }
-  // For an executor from whom jobs are stolen: these are left.
+  // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }
   // If the batch now has more failures than it allows, its rest is cancelled.
   void publish() { follow_up(writer_->publish()); }
-  // After the holder of a turn without a writer has published.
+  // The same, for a turn without a writer, after its holder has published.
   void follow_up(ResultWriter::Outcome outcome);
   void leave();
 
@@ -106,14 +106,14 @@ class Turn {
 
   // Between step 1 and step 5.
   bool is_held() const { return batch_ != nullptr; }
-  // While it is held:
+  // These need is_held():
   Batch& batch() const { return *batch_; }
   GateId gate() const { return charged_.gate(); }
   // No part of it may be stolen: Charge::is_capped().
   bool is_capped() const { return charged_.is_capped(); }
   IndexRange left() const { return left_; }
   std::uint64_t executed() const { return executed_; }
-  // As how many executors it counts.
+  // The number of executors that it counts as.
   std::uint32_t width() const { return charged_.width(); }
   // What the ring expects the claim to take, and how long the batch had waited for it. 0 for a
   // thief.

@@ -122,7 +122,7 @@ class StealRange {
   // Written by the owner while left_ is empty; read by thieves, who may believe it only once their
   // swap has succeeded. index = position + shift, modulo 2^64.
   Atomic<std::uint64_t> shift_{0};
-  // As shift_.
+  // Written and read as shift_ is.
   std::array<Atomic<std::uint64_t>, kPayloadWords> payload_{};
 
   // Owner's thread only: left_ as it was last seen. If it is empty here, it is empty.

@@ -60,7 +60,7 @@ class AdaptiveSpin {
   // A budget of at most this is not halved but becomes 0: a shorter look finds little. A guess.
   static constexpr Nanoseconds kLeast = std::chrono::microseconds(20);
 
-  // A yield that takes so long says that other threads need the processor; and for how long to stop
+  // A yield that takes this long says that other threads need the processor; and for how long to stop
   // looking.
   static constexpr Nanoseconds kCrowded = std::chrono::microseconds(200);
   static constexpr Nanoseconds kCrowdedFor = std::chrono::milliseconds(500);

@@ -73,7 +73,7 @@ class Account {
     for (Account* account = this; account != nullptr; account = account->parent_)
       account->at(resource) += amount;
   }
-  // Needs: so much is charged.
+  // Needs: this much is charged.
   void refund(Resource resource, std::uint64_t amount) {
     for (Account* account = this; account != nullptr; account = account->parent_)
       account->at(resource) -= amount;
@@ -93,7 +93,7 @@ class Account {
     kinds_[static_cast<std::size_t>(resource)] = kind;
   }
 
-  // Whether so much more is within this account's own limit.
+  // Whether this much more is within this account's own limit.
   bool has_room(Resource resource, std::uint64_t more) const {
     const std::uint64_t most = most_now(resource);
     return more <= most && used(resource) <= most - more;
@@ -107,7 +107,7 @@ class Account {
     return leaves_room(resource) ? std::min(limit(resource), parent_->free(resource)) : limit(resource);
   }
   bool is_over(Resource resource) const { return used(resource) > limit(resource); }
-  // The first account, from this one upwards, whose limit so much more would exceed; null: none.
+  // The first account, from this one upwards, whose limit this much more would exceed; null: none.
   const Account* first_without_room(Resource resource, std::uint64_t more) const {
     for (const Account* account = this; account != nullptr; account = account->parent_) {
       if (!account->has_room(resource, more)) return account;

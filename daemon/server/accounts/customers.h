@@ -104,7 +104,7 @@ class Customers {
     std::uint64_t number;
     auto operator<=>(const Place&) const = default;
 
-    // As a cursor: a million users, and for years a hundred thousand customers a second.
+    // A cursor has room for a million users, and for a hundred thousand new customers a second for years.
     static constexpr unsigned kNumberBits = 43;
     static constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << kNumberBits) - 1;
     std::uint64_t cursor() const { return std::uint64_t{tenant} << kNumberBits | number; }

@@ -97,7 +97,7 @@ class Admission {
   };
   // For SUBMIT, RUN, OPEN and ADD.
   Admitted reserve(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
-  // For RETRY: so many jobs of the batch, which are charged to it again by Registry::go_on() or update(). The
+  // For RETRY: this many jobs of the batch, which are charged to it again by Registry::go_on() or update(). The
   // reservation is to be held until then, and not committed.
   Admitted reserve_retry(BatchRecord& record, std::uint64_t jobs) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -111,7 +111,7 @@ class Admission {
   Checked check_sizes(const Demand& demand) const;
   // Refuses a demand that finds no room besides what is there now.
   Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
-  // The error, if so much more of one resource would be too much, even after what may be evicted has gone.
+  // The error, if this much more of one resource would be too much, even after what may be evicted has gone.
   Checked check(const Demand& demand, Resource resource, std::uint64_t more, std::string_view what)
       LOCKSLEY_REQUIRES(kIoThread);
   const Account* first_without_room(const Demand& demand, Resource resource, std::uint64_t more) const

@@ -128,7 +128,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
     return stored_.load(sequence);
   });
   registry_.tenants().account_of_all().results().on_change([this] {
-    // By any thread; one call that waits is enough.
+    // Called by any thread. One post that waits is enough.
     if (results_changed_.exchange(true)) return;
     asio::post(io_, [this] {
       kIoThread.assert_held();

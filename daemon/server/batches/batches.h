@@ -83,7 +83,7 @@ class Batches {
     const std::uint64_t bytes = payloads.memory_bytes();
     free_dropped(std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
   }
-  // The same of whatever has about so many bytes.
+  // The same of whatever has about this many bytes.
   void free_dropped(std::shared_ptr<void> dropped, std::uint64_t bytes) {
     free_aside(aside_, std::move(dropped), bytes);
   }

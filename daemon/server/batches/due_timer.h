@@ -30,7 +30,7 @@ class DueTimer {
   DueTimer(const DueTimer&) = delete;
   DueTimer& operator=(const DueTimer&) = delete;
 
-  // After every change of what is due.
+  // Called after every change of what is due.
   void arm() LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -89,7 +89,7 @@ class Intake {
                   BatchRecord::Origin origin, std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread);
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `at`: adds only if the batch has so many jobs; if it has these as well,
+  // Returns how many jobs the batch has now. `at`: adds only if the batch has this many jobs; if it has these as well,
   // adds nothing and succeeds; none: adds in any case.
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)

@@ -46,11 +46,11 @@ class RestoredTimes {
 
   // A batch of the store: its times are compared with the wall clock.
   void see(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // When the batch, which is over, is forgotten: as far as is known before all batches were seen.
+  // When the batch, which is over, is forgotten, by what is known before all batches were seen.
   Instant forget_at(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
   // All batches were seen, and those that are over are among the retained ones.
   void judge() LOCKSLEY_REQUIRES(kIoThread);
-  // By how much the wall clock is after the newest time of the store.
+  // How far the wall clock is ahead of the newest time of the store.
   std::chrono::milliseconds difference() const LOCKSLEY_REQUIRES(kIoThread) { return clock_.difference(); }
   // When the batch, which is not over, may start, and when its deadline passes; kNever: it has none.
   struct Due {

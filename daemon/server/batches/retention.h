@@ -41,7 +41,7 @@ class Store;
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the next group.
 class Retention {
  public:
-  // Of a batch in the store besides payloads and results; about.
+  // About what a batch takes in the store without its payloads and results.
   static constexpr std::uint64_t kRowBytes = 300;
 
   // `store` may be null. `aside` destroys what is large.
@@ -57,7 +57,7 @@ class Retention {
 
   // ---- Room: of kStoredBytes and of kRecordBytes ----
 
-  // Whether so much more of the tenant's would fit, were every batch evicted that may be for it. Without
+  // Whether this much more of the tenant's would fit, were every batch evicted that may be for it. Without
   // effects. If not: the account whose limit is exceeded.
   const Account* first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const
       LOCKSLEY_REQUIRES(kIoThread);

@@ -41,7 +41,7 @@ class StoreClock {
   // `newest`: the newest time in the store, Unix milliseconds; 0: there is none.
   StoreClock(std::int64_t newest, ClockReading at);
 
-  // By how much the wall clock is after the newest time of the store; 0 if the store has none.
+  // How far the wall clock is ahead of the newest time of the store; 0 if the store has none.
   std::chrono::milliseconds difference() const;
   bool is_doubtful() const { return is_doubtful_; }
   Instant second_look_at() const { return at_.steady + kSecondLook; }

@@ -200,7 +200,7 @@ void StoredBatches::settle_add(const Unsettled& item, bool is_stored) {
 }
 
 void StoredBatches::drop_rejected(BatchRecord& record) {
-  // While jobs that were to be added wait for their outcome, it is not over.
+  // The batch is not over while jobs that were to be added wait for their outcome.
   if (!record.is_over()) return;
   parts_.apply_news(record);
   parts_.retention.forget(record, Urgency::kWithNext);

@@ -23,7 +23,7 @@ class Streams {
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  // From now on this connection streams it in, and no other.
+  // From now on this connection streams the batch in, and no other does.
   void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread) {
     remove(record);
     if (record.due.close != kNever) registry_.schedule(record, Due::kClose, kNever);

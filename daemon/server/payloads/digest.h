@@ -25,7 +25,7 @@ struct Digest {
 // constructor throws std::bad_alloc.
 class DigestInParts {
  public:
-  // Of the arguments from `first` on, which are the payloads.
+  // The payloads are the arguments from `first` on.
   DigestInParts(const proto::ArgumentList& arguments, std::size_t first);
   ~DigestInParts();
   DigestInParts(const DigestInParts&) = delete;

@@ -27,7 +27,7 @@ namespace locksley::daemon {
 // until release() or keep_only(). A fetch from the store may block, and throws what that throws.
 class StreamedPayloads final : public BatchPayloads {
  public:
-  // An ADD of at most so many bytes is copied. Guess: a quarter of a block.
+  // An ADD of at most this many bytes is copied. Guess: a quarter of a block.
   static constexpr std::size_t kCopiedBytes = 4 * 1024;
   static constexpr std::size_t kPieceBytes = 64 * 1024;  // of copied payloads; guess
 

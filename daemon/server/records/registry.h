@@ -205,7 +205,7 @@ class Registry {
       LOCKSLEY_GUARDED_BY(kIoThread);  // by sequence
   DueQueue due_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::uint64_t next_sequence_ LOCKSLEY_GUARDED_BY(kIoThread) = 1;
-  // In no order: BatchRecord::place_among_runs.
+  // In no order; BatchRecord::place_among_runs is the place of each.
   std::vector<BatchRecord*> active_run_records_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 

@@ -34,7 +34,7 @@ class ShardedMap {
   static constexpr std::size_t kShards = 1024;
   using Shard = std::unordered_map<Key, Value, Hash>;
 
-  // By the upper bits: each part uses the whole hash again.
+  // Chosen by the upper bits of the hash, since the table of each shard uses the whole hash again.
   Shard& shard_of(const Key& key) { return shards_[(Hash()(key) >> 48) % kShards]; }
 
   std::array<Shard, kShards> shards_;

@@ -200,7 +200,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   // session_login.cc
   // Null: no user.
   void set_user(UserRef user, Credential credential) LOCKSLEY_REQUIRES(kIoThread);
-  // By then a user has logged in, or it closes.
+  // When the connection closes, unless a user has logged in by then.
   Instant login_deadline() const { return login_.stranger_since() + state_.config().limits.login_timeout; }
 
   // session_io.cc

@@ -87,7 +87,7 @@ bool Session::is_over_output_limit() {
 
 bool Session::serve_socket() {
   if (is_dropped()) return false;
-  // All of it: the socket does not report what a TLS channel has taken in already.
+  // Until nothing is left: the socket does not report what a TLS channel has taken in already.
   while (transport_.can_receive() && !is_dropped() && reader_.buffered_bytes() < kBlockedInput) receive();
   match_events();
   if (transport_.is_at_end()) {

@@ -30,7 +30,7 @@ void Session::set_user(UserRef user, Credential credential) {
   wakeup_.set_line(set == nullptr ? kStrangersLine : line_of_tenant(set->tenant().number));
   if (life_.is_open()) life_.go_to(set == nullptr ? Life::kStranger : Life::kServing);
   reader_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
-  // Before it gets events of the batches of others.
+  // Done first, so that it gets no events of the batches of others.
   if (!may(proto::CommandGroup::kRead)) subscriptions_.clear();
   if (set != nullptr) {
     subscriptions_.set_audience(set->is_admin() ? Events::kEverything : std::string_view(set->name()));

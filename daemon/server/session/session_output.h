@@ -77,7 +77,7 @@ class SessionOutput {
     std::optional<HeldReplies::Place> place;  // none: it waits for the parts of a whole reply after it
     proto::OutputBuffer bytes;
     std::vector<Part> parts = {};  // of `bytes`: the marked replies
-    // Of a whole reply that has ended: the number of parts after it that the store has not settled.
+    // For a whole reply that has ended: the number of parts after it that the store has not settled.
     std::size_t unsettled = 0;
 
     bool is_whole() const { return !place.has_value(); }

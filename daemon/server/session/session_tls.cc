@@ -30,7 +30,7 @@ Coroutine<bool> Session::shake_hands() {
       co_await state_.handshakes().wait_for_step(transport_.address(), kAwait);
     }
     if (life_.now() != Life::kHandshake) co_return false;
-    // Only before the first step: later a peer that has closed may have said all that it had to say.
+    // Asked only before the first step of the handshake: later a peer that has closed may have said all that it had to say.
     if (std::exchange(is_first, !is_tls) && transport_.is_gone()) {
       state_.stats().tls_failures.add(1);
       co_return false;

@@ -84,7 +84,7 @@ std::optional<std::size_t> Transaction::capacity_for(std::size_t bytes) const {
   const std::string& page = queue_->pages.back();
   if (page.size() + bytes > kPageBytes) return std::nullopt;
   if (page.size() + bytes <= page.capacity()) return page.capacity();
-  // As the library would grow it, so that this is what it takes.
+  // The library would grow it so as well; thus the page takes what was counted.
   return std::max(page.size() + bytes, 2 * page.capacity());
 }
 

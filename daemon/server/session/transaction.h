@@ -32,7 +32,7 @@ namespace locksley::daemon {
 // names the limit.
 class Transaction {
  public:
-  // Takes what is dropped, of so many bytes, to free it. Called by close() and spoil().
+  // Takes what is dropped, of this many bytes, to free it. Called by close() and spoil().
   using Free = std::function<void(std::shared_ptr<void> dropped, std::uint64_t bytes)>;
 
   explicit Transaction(Free free) : free_(std::move(free)) {}
@@ -87,7 +87,7 @@ class Transaction {
   static std::uint64_t bytes_of(const proto::Command& large) {
     return sizeof(Stretch) + large.arguments.memory_bytes();
   }
-  // The capacity that the last page needs for so many bytes more; none: they go to another page.
+  // The capacity that the last page needs for this many bytes more; none: they go to another page.
   std::optional<std::size_t> capacity_for(std::size_t bytes) const;
   void pack(const proto::ArgumentList& arguments, std::size_t bytes);
   proto::Command take_first();

@@ -143,7 +143,7 @@ void visit_members(const ServerState& state, const HandlerDirectory::Entry& entr
   visit("processes", std::uint64_t{entry.processes ? entry.processes() : 0});
 }
 
-// To four digits: the rest is noise, and differs each time.
+// Rounds to four decimals: the rest is noise, and differs each time.
 double rounded(double fraction);
 
 }  // namespace locksley::daemon

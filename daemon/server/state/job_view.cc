@@ -11,7 +11,7 @@
 namespace locksley::daemon {
 namespace {
 
-// If a worker of the pool may have ended the job a moment ago, so many rows near the job's place
+// If a worker of the pool may have ended the job a moment ago, this many rows near the job's place
 // are searched for it.
 constexpr std::uint64_t kNearRows = 65'536;
 

@@ -42,7 +42,7 @@ class Authenticator;
 // The I/O thread only. Nothing blocks. The constructor cannot fail.
 class ServerState {
  public:
-  // All of them outlive it.
+  // All parts outlive the ServerState.
   struct Parts {
     asio::io_context& io;
     HandlerDirectory& handlers;

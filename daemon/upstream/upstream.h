@@ -75,7 +75,7 @@ class Upstream {
   void drain(std::function<void()> done);
   // Asks running jobs to stop, too.
   void stop();
-  // After stop(): waits until nothing is held, at most so long, and ends the thread. What is left goes back to the
+  // After stop(): waits until nothing is held, at most this long, and ends the thread. What is left goes back to the
   // upstream with the connections.
   void end(std::chrono::milliseconds patience);
 

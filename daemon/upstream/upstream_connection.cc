@@ -22,7 +22,7 @@ namespace {
 
 // How long connecting may take, with the TLS handshake. A guess.
 constexpr std::chrono::seconds kConnectTimeout{10};
-// A peer that vanished without a word is noticed after about so long, until JOIN says how long a lease lasts.
+// A peer that vanished without a word is noticed after about this long, until JOIN says how long a lease lasts.
 constexpr std::chrono::seconds kSilence{10};
 // Guesses. Two lost packets are sent again in less than the first; a person waits as long as the
 // second for an upstream that has moved to another machine.

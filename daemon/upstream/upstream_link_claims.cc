@@ -17,7 +17,7 @@ UpstreamSlot* UpstreamLink::free_slot(std::uint32_t most) {
 }
 
 void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes) {
-  // After a refusal, or an empty reply that came too early, the next CLAIM waits for so long.
+  // After a refusal, or an empty reply that came too early, the next CLAIM waits for this long.
   constexpr std::chrono::milliseconds kPause{100};
   constexpr std::uint32_t kMostClaims = 64;  // at once
   UpstreamSlot& slot = slots_[awaited.slot];

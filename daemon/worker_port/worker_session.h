@@ -51,7 +51,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   void authorities_changed() LOCKSLEY_REQUIRES(kLinkThread);
   // The connection closes, without a word; the log's line says why.
   void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
-  // For Transport.
+  // Called by Transport.
   void socket_is_ready() { wakeup_.wake_here(); }
   void wake() { wakeup_.wake(); }
 

@@ -60,7 +60,7 @@ class Options {
     return milliseconds(
         number(option, static_cast<std::uint64_t>(least.count()), static_cast<std::uint64_t>(most.count())));
   }
-  // All that follow, which are at least one.
+  // All arguments that follow, at least one.
   std::vector<std::string_view> rest(const WorkerLimits& limits) {
     std::vector<std::string_view> names;
     const std::size_t count = arguments_.size() - at_;

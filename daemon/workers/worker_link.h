@@ -30,7 +30,7 @@ namespace locksley::daemon {
 // The limits and times of a link.
 struct WorkerLinkOptions {
   std::chrono::milliseconds lease = std::chrono::seconds(10);  // unless a worker asks for another
-  // After a recovery, only RECLAIM gets jobs for so long.
+  // After a recovery, only RECLAIM gets jobs for this long.
   std::chrono::milliseconds reclaim = std::chrono::seconds(3);
   bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;

@@ -40,9 +40,9 @@ class Admission {
  public:
   using Refusal = std::string;
 
-  // Jobs that have been admitted and belong to no batch yet: the place where everything is charged that a
-  // client causes to be held. Move-only; its destructor refunds, unless it was committed. Outlived by the
-  // Admission; on the stack of the command that made it.
+  // The charge for jobs that have been admitted and belong to no batch yet. All that a client makes the daemon
+  // hold is charged here first. Move-only; its destructor refunds, unless it was committed. The Admission
+  // outlives it: it is on the stack of the command that made it.
   class [[nodiscard]] Reservation {
    public:
     Reservation(Reservation&& other) noexcept
@@ -85,7 +85,7 @@ class Admission {
     Customer& customer;
     std::string_view handler;
     std::uint64_t new_batches;  // 0 for ADD and RETRY
-    std::uint64_t batch_jobs;   // of the batch, with those that are new
+    std::uint64_t batch_jobs;   // of the batch, the new ones included
     std::uint64_t new_jobs;
     const proto::ArgumentList* payloads;  // null: none
     bool is_stored;
@@ -109,7 +109,7 @@ class Admission {
   using Checked = std::expected<void, Refusal>;
   // Refuses a demand that is by itself too large for a limit, whatever else is queued.
   Checked check_sizes(const Demand& demand) const;
-  // Refuses a demand that finds no room besides what is there now.
+  // Refuses a demand for which there is no room now.
   Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
   // The error, if this much more of one resource would be too much, even after what may be evicted has gone.
   Checked check(const Demand& demand, Resource resource, std::uint64_t more, std::string_view what)

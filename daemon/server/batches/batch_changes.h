@@ -31,15 +31,15 @@ class BatchChanges {
 
   // Returns how many jobs will not run because of it. If these are very many that lie scattered, another thread
   // records them, and until then some of them count as queued.
-  // `running`: whether those that run go on.
+  // `running`: whether running jobs go on.
   std::uint64_t cancel(BatchRecord& record, std::string reason, RunningJobs running = RunningJobs::kStop)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Its deadline has passed: what runs goes on, and nothing else starts.
+  // The batch's deadline has passed: running jobs go on, and no other job starts.
   void end_by_deadline(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     cancel(record, "deadline passed", RunningJobs::kGoOn);
   }
   void set_weight(BatchRecord& record, std::uint32_t weight) LOCKSLEY_REQUIRES(kIoThread);
-  // 0: no bound.
+  // `slots`: 0: no bound.
   void set_slots(BatchRecord& record, std::uint32_t slots) LOCKSLEY_REQUIRES(kIoThread);
   void pause(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void resume(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);

@@ -43,9 +43,9 @@ class Store;
 //   2. Subscribers: `started`, `done` and `cancelled` are published; `progress` is scheduled. Before 3, so that
 //      a batch that is active is published, and one that was over before is not published again.
 //   3. The registry: the counts that limits and quotas use; a batch that is over leaves the active ones.
-//   4. If 3 saw it end: counters, the batches that wait for it, its stream, its payloads, the log line. Before
-//      5, so that a client that learns of the end sees the dependent batches start, and no memory charged.
-//      If it goes on: when its next retry is due, and payloads of a stream that are not needed any more.
+//   4. If step 3 saw the batch end: counters, the batches that wait for it, its stream, its payloads, the log line.
+//      Before 5, so that a client that learns of the end sees the dependent batches start, and no memory charged.
+//      If the batch goes on: when its next retry is due, and payloads of a stream that are not needed any more.
 //   5. Connections that wait for the batch are woken.
 //
 // Very many changed batches are applied in slices. After each slice the timer is armed for what is

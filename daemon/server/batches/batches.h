@@ -30,7 +30,7 @@ namespace locksley::daemon {
 // All batches of the daemon, as connections, the HTTP side and main() see them. It composes the parts of this
 // folder and hands each call to the one that it belongs to; README.md has a picture of them.
 //
-// With a store, an accepted batch is in the registry at once, and its jobs are in the ring when it is on the
+// With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it is on the
 // disk. A call that writes leaves its ticket in the record (BatchRecord::stored.ticket), or returns it: the
 // reply waits for it (on_stored()). What the disk refuses is undone, as if it had never been asked for.
 //
@@ -71,9 +71,9 @@ class Batches {
 
   // Everything that is in the store. The error is for the operator.
   std::expected<void, std::string> restore_all() LOCKSLEY_REQUIRES(kIoThread);
-  // The batch is the user's, `by`. `arguments` is the whole command; the payloads stay in it. The same id
-  // with the same handler and jobs gives the batch that there is and starts nothing.
-  // `digest`: of the payloads, if it is known already.
+  // The batch belongs to the user `by`. `arguments` is the whole command; the payloads stay in it. A repetition, with
+  // the same id, handler and jobs, returns the batch that there is, and starts nothing. `digest`: of the payloads, if
+  // it is known already.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kSubmit, digest);
@@ -83,16 +83,16 @@ class Batches {
     const std::uint64_t bytes = payloads.memory_bytes();
     free_dropped(std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
   }
-  // The same of whatever has about this many bytes.
+  // The same for any object, of about `bytes` bytes.
   void free_dropped(std::shared_ptr<void> dropped, std::uint64_t bytes) {
     free_aside(aside_, std::move(dropped), bytes);
   }
-  // A batch that no id leads to, forgotten as soon as its RUN lets go of it.
+  // Makes a batch without an id, which is forgotten as soon as its RUN lets go of it.
   Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments)
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kRun);
   }
-  // `connection` streams it in.
+  // `connection` streams the batch in.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.open(by, command, connection);
@@ -103,7 +103,8 @@ class Batches {
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.add(record, std::move(payloads), connection, at);
   }
-  // Batches that it streamed in close themselves after limits.open_timeout, unless another goes on with them.
+  // The batches that it streamed in close themselves after limits.open_timeout, unless another connection goes on
+  // with them.
   void connection_ended(std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Batches change, and leave ----
@@ -134,7 +135,7 @@ class Batches {
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
   // if the store has nothing of it. The caller waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // Limits may be lower or higher now.
+  // The limits of the configuration may have changed.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // Called when results in memory have room again: lanes are to start jobs that waited for it.
   void on_result_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) {

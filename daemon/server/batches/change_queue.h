@@ -52,10 +52,10 @@ class ChangeQueue final : public BatchObserver {
   static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
 
   static constexpr std::chrono::milliseconds kHoldOff{2};
-  static constexpr std::uint32_t kMostLines = 20;  // a second, for people who look for something
+  static constexpr std::uint32_t kMostLines = 20;  // a second; a guess: enough to see what is wrong
 
  private:
-  // None: this line is held back. Else how many were since the last.
+  // None: this line is held back. Else how many lines were held back since the last one.
   std::optional<std::uint64_t> open(RateGate& gate) LOCKSLEY_REQUIRES(gates_mutex_);
 
   // Constant.

@@ -19,7 +19,7 @@ class Store;
 
 // The settings of customers, as clients change them: in the table of customers, which the accounts
 // use, and in the store. A change holds at once, also for what is queued; its reply waits for the
-// ticket. A change that the disk refuses holds all the same, and is written later. The caller tells
+// ticket. A change that the disk refuses holds nevertheless, and is written later. The caller tells
 // the lanes (ServerState::tell_lanes()).
 //
 // The number of customers of a user that have settings is bounded (limits.max_customers), and the
@@ -30,13 +30,13 @@ class CustomerChanges {
  public:
   using Refusal = std::string;
 
-  // `store`: null: there is none.
+  // `store` may be null: then settings are in memory alone.
   CustomerChanges(const config::Config& config, Registry& registry, Retention& retention, Store* store)
       : config_(config), registry_(registry), retention_(retention), store_(store) {}
   CustomerChanges(const CustomerChanges&) = delete;
   CustomerChanges& operator=(const CustomerChanges&) = delete;
 
-  // What `changes` lacks stays as it is. Returns the ticket of the write; 0: there is none.
+  // Settings that `changes` lacks stay as they are. Returns the ticket of the write; 0: there is none.
   std::expected<Ticket, Refusal> set(Tenant& user, std::string_view customer,
                                      const proto::CustomerSettings& changes) LOCKSLEY_REQUIRES(kIoThread);
   // Removes all settings of a customer: the defaults hold for it again.

@@ -37,7 +37,7 @@ struct StartCondition {
 // satisfied or broken when the batches that they name end.
 //
 // An id is resolved once, to the sequence number of the batch that has it then. So a batch waits only for
-// older ones, there are no cycles, and a later batch with the same id is not meant.
+// older ones, there are no cycles, and a later batch with the same id does not count.
 //
 // When a batch ends for which very many wait, they are told in slices. Until the last of them is told, the
 // batch must not be forgotten: after a crash it would be a dependency of which nothing is known.
@@ -54,8 +54,8 @@ class Dependencies {
   // Without effects. The error is that of the reply: `by` has no such batch, or it cannot be read.
   std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The same for a batch from the store, without its delay. A dependency that cannot be found any more is decided
-  // here.
+  // The same for a batch from the store, without its delay. Decides about dependencies that cannot be found any
+  // more.
   StartCondition resolve_restored(const AcceptedRow& row, bool is_cancelled, const ChangesRow& changes)
       LOCKSLEY_REQUIRES(kIoThread);
 

@@ -14,7 +14,7 @@
 namespace locksley::daemon {
 
 // The one timer of all batches: armed for what is due next, in the registry's DueQueue or among the
-// retained batches, and for nothing else, so that nothing wakes while nothing is due. What is due
+// retained batches, and for nothing else, so that the thread does not wake while nothing is due. What is due
 // is done in slices, so that connections have their turns in between, even when a million batches
 // are to be forgotten at once.
 //

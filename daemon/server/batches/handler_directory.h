@@ -34,7 +34,7 @@ class HandlerDirectory {
     GateId gate = 0;                // of its lane
     std::string kind;               // builtin, plugin, command, worker, remote; missing: it is not configured
     std::uint32_t concurrency = 0;  // jobs at once, within its lane; 0: as many as the pool has workers
-    // The defaults of its batches.
+    // Defaults for its batches.
     std::chrono::milliseconds timeout{0};  // of a job; 0: none
     std::uint32_t retries = 0;             // of a failed job
     // Whether its jobs wait now because their rate is limited; called by any thread. Empty: never.
@@ -43,8 +43,8 @@ class HandlerDirectory {
     std::function<std::uint32_t()> processes = {};
     // Replaces its processes one by one, each after its jobs; returns how many. Empty: it has none.
     std::function<std::uint32_t()> restart = {};
-    // Whether remote workers may run its jobs; and how many bytes an output of its jobs may have;
-    // 0: as many as a reply.
+    // Whether remote workers may run its jobs; and how many bytes an output of its jobs may have; 0: as many as a
+    // reply.
     bool is_remote = false;
     std::uint64_t max_output = 0;
     // Its jobs must not start: it is missing, or is being replaced.
@@ -89,7 +89,7 @@ class HandlerDirectory {
   // handler changes, so that batches and counters keep referring to it.
   Handler& handler_of(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
 
-  // By name.
+  // The configured handlers, by name.
   const std::map<std::string, Entry, std::less<>>& entries() const LOCKSLEY_REQUIRES(kIoThread) {
     return entries_;
   }

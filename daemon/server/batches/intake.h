@@ -42,7 +42,7 @@ class RestoredTimes;
 class Store;
 struct StoredBatch;
 
-// The way in: makes a batch, or more jobs of one, out of a command, whole or not at all.
+// Makes a batch, or more jobs of one, out of a command, whole or not at all.
 //
 // The steps of each: the handler and the customer are found; a repetition of a known id is answered
 // with the batch that there is; Admission reserves; the start condition is resolved; the record is
@@ -83,14 +83,14 @@ class Intake {
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
 
-  // SUBMIT and RUN, by `origin`. What is refused leaves the payloads with the caller. `digest`: of the payloads,
+  // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads. `digest`: of the payloads,
   // where there are so many that the caller has computed it in parts.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   BatchRecord::Origin origin, std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread);
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `at`: adds only if the batch has this many jobs; if it has these as well,
-  // adds nothing and succeeds; none: adds in any case.
+  // Returns how many jobs the batch has now. `at`: adds only if the batch has this many jobs. If it has jobs for
+  // all the payloads after these already, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);

@@ -82,7 +82,7 @@ class RestoredTimes {
   };
   static Active active_of(const StoredBatch& stored);
   void compute_again(const Retained& batch) LOCKSLEY_REQUIRES(kIoThread);
-  // Computes some again until about `until`; true when all are.
+  // Computes some times again until about `until`. True if all are done.
   bool compute_again(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void drop_times() LOCKSLEY_REQUIRES(kIoThread);
 

@@ -57,12 +57,12 @@ class Retention {
 
   // ---- Room: of kStoredBytes and of kRecordBytes ----
 
-  // Whether this much more of the tenant's would fit, were every batch evicted that may be for it. Without
-  // effects. If not: the account whose limit is exceeded.
+  // Null: this much more of the tenant's fits, once every batch is evicted that may be evicted for it. Else the
+  // account whose limit would be exceeded. Without effects.
   const Account* first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const
       LOCKSLEY_REQUIRES(kIoThread);
-  // How much those batches of this user may take that cannot be evicted: its limit, or less where
-  // others have left less.
+  // How much the batches of this user that cannot be evicted may take: its limit, or less where others have
+  // left less.
   std::uint64_t most_now(const Account& own, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
   // Bytes in the store that a batch is about to take; they are moved to its record, or released.
   void reserve(Tenant& tenant, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
@@ -82,7 +82,7 @@ class Retention {
   // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the
   // user that asks; null: results have grown.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // The same, because limits are lower now, or more is there than an earlier process had.
+  // The same, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // The same for results in memory: until no account is full that may be relieved.
   void evict_results() LOCKSLEY_REQUIRES(kIoThread);
@@ -102,7 +102,7 @@ class Retention {
   // the store has nothing of it. With Urgency::kAwaited a reply waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
-  // Retires those for which memory has no place, as far as the store has all of them: all writes up to
+  // Retires the batches for which memory has no place, as far as the store has all of them: all writes up to
   // `settled` have had their outcome.
   void retire(Ticket settled) LOCKSLEY_REQUIRES(kIoThread);
 

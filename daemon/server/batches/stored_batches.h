@@ -48,8 +48,8 @@ struct AcceptedJobs {
   std::uint64_t unsettled_bytes = 0;          // of payloads that are in memory only until they are written
 };
 
-// The stored side of batches: what is written of each; what is held back until the disk has it; what is
-// undone if the disk refuses it; what is restored at a start.
+// The stored side of batches: writes them, holds their jobs back until the disk has them, undoes what the disk
+// refuses, and restores them at a start.
 //
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle(), when the
@@ -96,7 +96,7 @@ class StoredBatches {
 
   // ---- Outcomes ----
 
-  // Whether all writes up to this ticket are on the disk, or were refused, and that has been acted upon.
+  // Whether all writes up to this ticket are on the disk, or were refused, and settle() has acted on that.
   bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return ticket <= settled_; }
   Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
   // Some jobs wait for the disk before they enter the ring.
@@ -119,9 +119,9 @@ class StoredBatches {
       LOCKSLEY_REQUIRES(kIoThread);
   // Makes a record of the batch, as the store has it; in no registry and no lane yet.
   std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // Writes that this process has taken it on.
+  // Writes that this process has taken the batch on.
   void write_restored(BatchRecord& record, bool trims_payloads) LOCKSLEY_REQUIRES(kIoThread);
-  // A batch that was retired.
+  // Reads a batch that was retired.
   Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

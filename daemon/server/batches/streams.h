@@ -29,7 +29,7 @@ class Streams {
     if (record.due.close != kNever) registry_.schedule(record, Due::kClose, kNever);
     add(record, connection);
   }
-  // No connection does: it closes itself at `close_at`, unless one takes it over.
+  // No connection streams the batch in: it closes itself at `close_at`, unless one takes it over.
   void abandon(BatchRecord& record, Instant close_at) LOCKSLEY_REQUIRES(kIoThread) {
     remove(record);
     add(record, kNone);
@@ -56,7 +56,7 @@ class Streams {
     if (found->second.empty()) by_connection_.erase(found);
   }
 
-  // Every open batch; `visit` does not change this.
+  // Visits every open batch; `visit` does not change this object.
   void for_each(const std::function<void(BatchRecord&)>& visit) LOCKSLEY_REQUIRES(kIoThread) {
     for (const auto& [connection, sequences] : by_connection_) {
       for (const std::uint64_t sequence : sequences) visit(*registry_.by_sequence(sequence));

@@ -20,8 +20,8 @@ enum class Due : std::uint8_t {
 };
 
 // Instants, each with a batch's sequence and what is due then; in their order. A plain container of the I/O
-// thread; O(log n). Its owner arms one timer for next() and no other, so that nothing wakes while nothing is
-// due.
+// thread; O(log n). Its owner arms one timer for next() and no other, so that the thread does not wake while
+// nothing is due.
 class DueQueue {
  public:
   struct Item {

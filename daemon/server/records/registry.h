@@ -51,7 +51,7 @@ class Registry {
   // All tenants. The registry keeps the accounts of what each has in use.
   Tenants& tenants() LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   const Tenants& tenants() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
-  // The tenant of the batch's owner.
+  // The tenant that owns the batch.
   Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   Customers& customers() LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
   const Customers& customers() const LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
@@ -120,7 +120,7 @@ class Registry {
   // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the batch is over.
   void count_payloads(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
-  // Sets the bytes that the record itself is charged.
+  // Sets the bytes that the batch is charged for the record itself.
   void count_record(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
   std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
@@ -184,7 +184,7 @@ class Registry {
   void count_retained() LOCKSLEY_REQUIRES(kIoThread);
   const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
   void publish_counts() LOCKSLEY_REQUIRES(kIoThread);
-  // The customer's account, or that of its tenant: of a batch that is over.
+  // The account of the batch's customer; of a batch that is over, that of its tenant.
   Account& account_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void use_customer(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);

@@ -39,7 +39,7 @@ class Sessions;
 // It is one coroutine, serve(), that sleeps on one Wakeup. Its socket, the batch that a command waits for, a
 // timer and an order to close all wake it, and it checks which of them happened. It reads and writes without
 // blocking, and asks Asio only when the socket is ready; so no operation is ever cancelled half-way, and no
-// byte is lost by a race. What state it is in is one value, SessionLife; its parts are classes of their own:
+// byte is lost by a race. Its state is one value, SessionLife; its parts are classes of their own:
 // Transport (the socket), SessionOutput (replies, and which of them wait for the store), Subscriptions, Login,
 // ClientMemory::Share.
 //
@@ -67,7 +67,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   static constexpr auto kTurnTime = Slices::kSlice;
   static constexpr auto kCheapTurn = std::chrono::microseconds(100);  // a page of 64 KiB; guess
   static constexpr std::size_t kTurnOutput = 256 * 1024;              // a socket buffer
-  // What a peer has to read the last reply and to close.
+  // How long a peer has to read the last reply and to close.
   static constexpr auto kFarewell = std::chrono::seconds(1);
 
   Session(Sessions& sessions, Transport transport, std::uint64_t id, std::string peer, std::string local);
@@ -80,13 +80,13 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
 
   // False until the peer has logged in. While no users are configured, every peer counts as logged in.
   bool is_logged_in() const { return login_.user() != nullptr; }
-  // Needs: is_logged_in(). Another object after each change of the configuration, so not to be kept.
+  // Needs: is_logged_in(). Do not keep the reference: each change of the configuration replaces the object.
   const User& user() const { return *login_.user(); }
-  // Whether it may send commands of this group. False for all until it is logged in.
+  // Whether the peer may send commands of this group. False for all until it is logged in.
   bool may(proto::CommandGroup group) const { return login_.may(group); }
   // False, without effect, if the user has all the connections that it may have.
   bool log_in(const UserRef& user, Credential credential) LOCKSLEY_REQUIRES(kIoThread);
-  // Makes it what it was at the beginning.
+  // Makes the connection what it was at the beginning.
   void log_out() LOCKSLEY_REQUIRES(kIoThread);
   // After a TLS handshake. False if no user has that certificate, or log_in() refuses.
   bool log_in_by_certificate(std::string_view common_name) LOCKSLEY_REQUIRES(kIoThread);
@@ -98,19 +98,19 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   Sessions& sessions() { return sessions_; }
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
-  // MULTI to EXEC.
+  // The commands from MULTI to EXEC.
   Transaction& transaction() { return transaction_; }
   // The audit's line about the command that is executed; null: it has none.
   std::unique_ptr<Audit::Entry>& audit_entry() { return audit_entry_; }
   // Executes the commands of the transaction, which is open and not spoiled, one after another; other connections
-  // have their turns in between. Writes one reply, an array of theirs. Ends early if the connection is dropped.
+  // have their turns in between. Writes one reply, the array of their replies. Ends early if the connection is dropped.
   // session_transaction.cc
   Coroutine<void> run_transaction() LOCKSLEY_REQUIRES(kIoThread);
   // Writes a reply, in the protocol of the connection.
   proto::ReplyWriter reply();
   // Bytes of replies that were written and not sent.
   std::size_t output_size() const { return output_.size(); }
-  // An error reply, counted by its code.
+  // Writes an error reply, and counts it by its code.
   void fail(std::string_view text);
   // The reply that `write(ReplyWriter&)` writes goes out, and all replies after it, once everything up to
   // `ticket` is on the disk; if the write fails, an error goes out in its place. 0: at once.
@@ -146,13 +146,13 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
 
   std::uint64_t id() const { return id_; }
   const std::string& peer() const { return peer_; }
-  // The line of CLIENT LIST.
+  // Its line in CLIENT LIST.
   std::string describe() const;
   const ClientMemory::Share& memory() const { return memory_; }
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return life_.is_dropped(); }
-  // Drops it, since it holds most while all together hold too much. What it holds counts no longer.
+  // Drops it, since it holds most while all together hold too much. From now on, what it holds does not count.
   void evict(const std::string& limit);
   // Closes it as soon as its input is executed and what is written is out.
   void finish();

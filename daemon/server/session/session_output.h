@@ -41,7 +41,7 @@ class SessionOutput {
     return *muted_;
   }
 
-  // Frees it. Once its command is over.
+  // Frees that reply, once its command is over.
   void drop_muted() { muted_ = nullptr; }
 
   bool is_held() const { return !held_.empty(); }

@@ -114,7 +114,7 @@ void visit_members(const WorkerSnapshot& worker, const Visit& visit) {
   visit("turn_us", (worker.turn_ns + 999) / 1000);
 }
 
-// A remote worker; its handlers are the caller's to add.
+// A remote worker; the caller adds its handlers.
 inline constexpr std::size_t kMachineMembers = 10;
 template <class Visit>
 void visit_members(const MachineView& machine, const Visit& visit) {

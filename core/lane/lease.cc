@@ -53,6 +53,7 @@ bool Lease::reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std:
     }
   }
   attempt_ = attempt;
+  for (const IndexRange& range : ours) losses.take_back(batch, range);
   hold(std::move(ours));
   if (!others.empty()) turn_.give_back(others);
   if (held_.empty()) {
@@ -60,7 +61,6 @@ bool Lease::reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std:
     return false;
   }
   width_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(turn_.width(), held_.size()));
-  losses.take_back(batch, range_);
   return true;
 }
 

@@ -272,7 +272,6 @@ class FairLevel {
 
   // Sum of the weights of the nodes that are ready or have executors, as their owners count it
   // (FairOwner). Modulo 2^64: adding -n takes n away.
-  std::uint64_t active_weight() const { return active_weight_; }
   void change_weight(std::uint64_t by) { active_weight_ += by; }
 
   // The node is neither ahead of the virtual time nor behind it, whatever it has received. Charges of

@@ -71,6 +71,9 @@ struct UpstreamLinkStats {
 // slot, and kept results, of which at most max_kept_bytes when new leases are claimed.
 class UpstreamLink {
  public:
+  // Bytes of output that the upstream has not taken, above which news of running jobs waits: a guess.
+  static constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
+
   UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nanoseconds now);
   ~UpstreamLink();
   UpstreamLink(const UpstreamLink&) = delete;

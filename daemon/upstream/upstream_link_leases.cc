@@ -61,7 +61,7 @@ void UpstreamLink::send(std::uint64_t id) {
 bool UpstreamLink::say(LeaseKey key, std::uint64_t index, const SaidOfJob& said, Nanoseconds now) {
   now_ = std::max(now_, now);
   const HeldLease* const lease = find(key);
-  if (lease == nullptr || lease->name.empty()) return false;
+  if (lease == nullptr || lease->name.empty() || output_.size() > kMostUnsent) return false;
   say(*lease, said.words(index));
   return true;
 }

@@ -49,7 +49,6 @@ class InputBudget {
   };
 
   std::uint64_t used() const { return used_; }
-  void set_most(std::uint64_t most) { most_ = most; }
 
  private:
   // Modulo 2^64: `bytes` may be a difference below zero. Returns the sum of the user.
@@ -62,7 +61,7 @@ class InputBudget {
     return sum;
   }
 
-  std::uint64_t most_;
+  const std::uint64_t most_;
   std::uint64_t used_ = 0;
   std::map<std::string, std::uint64_t> by_user_;
 };

@@ -102,6 +102,7 @@ Coroutine<bool> WorkerSession::shake_hands() {
     then == Then::kWantRead ? transport_.wait_readable(*this) : transport_.wait_writable(*this);
     wake_at(deadline);
     if (!wakeup_.take()) co_await wakeup_.wait();
+    if (is_dropped_) co_return false;
     if (!is_tls) is_tls = transport_.looks_like_tls();
     if (is_tls == false) {
       transport_.become_plain();

@@ -149,9 +149,10 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   kLinkThread.assert_held();
   const LoginQuestion::By by = question.by;
   auto answer = std::make_shared<std::optional<LoginAnswer>>();
-  service_.questions().log_in(std::move(question), [self = shared_from_this(), answer](LoginAnswer result) {
+  // The question does not keep the session: the I/O thread may be the last to hold its answer's function.
+  service_.questions().log_in(std::move(question), [weak = weak_from_this(), answer](LoginAnswer result) {
     *answer = std::move(result);
-    self->wakeup_.wake();
+    if (const auto self = weak.lock()) self->wakeup_.wake();
   });
   while (!answer->has_value() && !is_dropped_) {
     if (!wakeup_.take()) co_await wakeup_.wait();
@@ -183,11 +184,10 @@ Coroutine<void> WorkerSession::reclaim() {
                                                     : std::optional<std::uint64_t>();
   if (number) {
     auto answer = std::make_shared<std::optional<std::shared_ptr<Batch>>>();
-    service_.questions().find_batch(*number,
-                                    [self = shared_from_this(), answer](std::shared_ptr<Batch> batch) {
-                                      *answer = std::move(batch);
-                                      self->wakeup_.wake();
-                                    });
+    service_.questions().find_batch(*number, [weak = weak_from_this(), answer](std::shared_ptr<Batch> batch) {
+      *answer = std::move(batch);
+      if (const auto self = weak.lock()) self->wakeup_.wake();
+    });
     while (!answer->has_value() && !is_dropped_) {
       if (!wakeup_.take()) co_await wakeup_.wait();
     }

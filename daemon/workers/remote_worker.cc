@@ -12,10 +12,6 @@ std::vector<ServedLane> lanes_of(std::span<const ServedHandler> handlers) {
   return lanes;
 }
 
-bool RemoteWorker::serves(std::string_view handler) const {
-  return std::ranges::any_of(handlers, [&](const ServedHandler& served) { return served.name == handler; });
-}
-
 OutLease* RemoteWorker::find(std::uint64_t number) {
   const auto found = leases.find(number);
   return found == leases.end() ? nullptr : found->second.get();
@@ -37,13 +33,12 @@ void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, N
   }
 }
 
-ShownJob& OutLease::shown_job(std::uint64_t index, std::string_view worker) {
-  std::unique_ptr<ShownJob>& job = shown[index];
-  if (job == nullptr) {
-    job = std::make_unique<ShownJob>(lease.lane().running());
-    job->begin(lease.batch(), index, lease.attempt(), steady_now(), worker, /*has_line_notes=*/false);
-  }
-  return *job;
+ShownJob* OutLease::shown_job(std::uint64_t index, std::string_view worker) {
+  if (const auto found = shown.find(index); found != shown.end()) return found->second.get();
+  if (shown.size() >= kMostShown) return nullptr;
+  auto job = std::make_unique<ShownJob>(lease.lane().running());
+  job->begin(lease.batch(), index, lease.attempt(), steady_now(), worker, /*has_line_notes=*/false);
+  return shown.emplace(index, std::move(job)).first->second.get();
 }
 
 void OutLease::save_notes() {

@@ -52,8 +52,12 @@ class RoundTrip {
 struct OutLease {
   OutLease(Lane& lane, LeaseBuffers& buffers) : lease(lane, buffers) {}
 
-  // Shows a job that the lease holds to others from now on, if it was not shown before, and returns its entry.
-  ShownJob& shown_job(std::uint64_t index, std::string_view worker);
+  // How many jobs a lease shows: each takes up to 4 KiB for its note. A guess: a worker runs some jobs of a lease at
+  // once, and settles those that have ended within some ms.
+  static constexpr std::size_t kMostShown = 1'024;
+  // Shows a job that the lease holds to others from now on, if it was not shown before, and returns its entry. Null:
+  // the lease shows kMostShown other jobs.
+  ShownJob* shown_job(std::uint64_t index, std::string_view worker);
 
   // The attempts of the jobs that it holds are over: their batch gets their last notes.
   void save_notes();
@@ -97,7 +101,6 @@ class RemoteWorker {
         wants_pushes(command.wants_pushes),
         slots(command.slots) {}
 
-  bool serves(std::string_view handler) const;
   OutLease* find(std::uint64_t number);
   // How long a lease should take: long compared with a round trip, short compared with the length of a lease.
   Nanoseconds quantum() const;

@@ -255,11 +255,13 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (out == nullptr) return;
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
-  ShownJob& job = out->shown_job(command->index, worker.name);
-  if (command->text) job.set_note(*command->text);
-  if (command->progress) job.set_progress(*command->progress);
-  if (command->exit_status) job.set_exit_status(*command->exit_status);
-  if (!command->log.empty()) job.add_log(command->log);
+  // Words about more jobs than a lease may show are not kept.
+  if (ShownJob* const job = out->shown_job(command->index, worker.name)) {
+    if (command->text) job->set_note(*command->text);
+    if (command->progress) job->set_progress(*command->progress);
+    if (command->exit_status) job->set_exit_status(*command->exit_status);
+    if (!command->log.empty()) job->add_log(command->log);
+  }
   connections_.reply(worker.connection).ok();
 }
 

@@ -10,7 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DaemonTest, wait_for
+from locksley_daemon import DaemonTest, merged, wait_for
 from resp import encode
 from store_daemon import HOUR_MS, StoreTest
 
@@ -137,6 +137,20 @@ class OneJob(JobTest):
         next_offset, text = self.command("LOG", batch, 0, "BLOCK", 0)
         self.assertTrue(text.startswith("note before: -\n"), text)
         self.assertEqual(next_offset, len(text))
+
+    def test_a_follower_goes_with_a_job_that_moves_to_another_lane(self):
+        self.command("SUBMIT", "talk", "JOBS", f"wait{self.go()}", f"wait{self.go()}")  # both places are taken
+        batch = self.command("SUBMIT", "talk", "JOBS", f"wait{self.folder / 'never'}")
+        with self.daemon.connect() as follower:
+            follower.send(encode("LOG", batch, 0, "BLOCK", 0))
+            wait_for("the follower to wait", lambda: "blocked_clients:1" in self.command("INFO", "clients"))
+            changed = merged(handlers(), {"handlers": {"talk": {"lane": "other"}}, "lanes": {"other": {"slots": 2}}})
+            self.daemon.configure(changed)
+            self.command("CONFIG", "RELOAD")
+            self.go().touch()
+            self.assertTrue(follower.read()[1].startswith("note before: -\n"))
+        self.assertTrue(self.job(batch)["worker"].startswith("other/"))
+        self.command("CANCEL", batch)
 
     def test_running_lists_the_longest_first(self):
         go = self.go()

@@ -190,7 +190,7 @@ class Audits(LogTest):
         alice.wait(open_batch)
         alice("FORGET", open_batch)
         alice("CONFIG", "SET", "limits.max_batch_jobs", 1000, "metrics.tenants", 7)
-        for wrong in (("CONFIG", "SET", secret, secret), ("CANCEL", "none"), ("SUBMIT", "echo", "ID", secret, "JOBS", secret)):
+        for wrong in (("CONFIG", "SET", secret, secret), ("CONFIG", "SET", "workers.lease", "3s", "upstream.url", secret), ("CANCEL", "none"), ("SUBMIT", "echo", "ID", secret, "JOBS", secret)):
             self.assertIsInstance(alice.ask(*wrong), Error)
         self.assert_error("NOPERM", bob.ask("CONFIG", "RELOAD"))
         self.assert_error("ERR", alice.ask("HANDLER", "RESTART", "echo"))
@@ -202,11 +202,11 @@ class Audits(LogTest):
             ("alice", "SUBMIT", "long", "ok"), ("alice", "WEIGHT", "long", "ok"), ("alice", "PAUSE", "long", "ok"), ("alice", "RESUME", "long", "ok"),
             ("alice", "CANCEL", "long", "ok"), ("alice", "RUN", run, "ok"), ("alice", "OPEN", open_batch, "ok"), ("alice", "ADD", open_batch, "ok"),
             ("alice", "CLOSE", open_batch, "ok"), ("alice", "FORGET", open_batch, "ok"), ("alice", "CONFIG SET", None, "ok"),
-            ("alice", "CONFIG SET", None, "ERR"), ("alice", "CANCEL", "none", "NOBATCH"), ("alice", "SUBMIT", None, "ERR"), ("bob", "CONFIG RELOAD", None, "NOPERM"),
+            ("alice", "CONFIG SET", None, "ERR"), ("alice", "CONFIG SET", None, "ERR"), ("alice", "CANCEL", "none", "NOBATCH"), ("alice", "SUBMIT", None, "ERR"), ("bob", "CONFIG RELOAD", None, "NOPERM"),
             ("alice", "HANDLER RESTART", None, "ERR"),
         ])  # fmt: skip
         lines = self.audited(daemon)
-        self.assertEqual([line["keys"] for line in lines if "keys" in line], ["limits.max_batch_jobs metrics.tenants", "?"])
+        self.assertEqual([line["keys"] for line in lines if "keys" in line], ["limits.max_batch_jobs metrics.tenants", "?", "workers.lease upstream.url"])
         self.assertEqual([line["handler"] for line in lines if "handler" in line], ["echo"])
         self.assertRegex(lines[0]["peer"], r"^127\.0\.0\.1:\d+$")
         self.assertNotIn(secret, daemon.log())

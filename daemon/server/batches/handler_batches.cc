@@ -41,6 +41,7 @@ void HandlerBatches::move(const std::string& handler, Lane& to, GateId gate) {
     if (record.lane == &to && record.gate() == gate) return;
     check(record.lane->hand_over(record.shared(), to, gate), "a batch changes its lane while jobs of it run");
     record.lane = &to;
+    record.wake_log_readers();  // they watch the jobs of the lane that it leaves
   });
 }
 

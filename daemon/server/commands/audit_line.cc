@@ -1,12 +1,13 @@
 #include "daemon/server/commands/audit_line.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "config/keys.h"
 #include "daemon/server/session/session.h"
 
 namespace locksley::daemon {
@@ -42,15 +43,12 @@ const proto::SubcommandSpec* changing_subcommand(const proto::Command& command, 
 
 // Whether a word may be written out: it looks like a key, so it is no value that came to the wrong place.
 bool looks_like_key(std::string_view word) {
-  constexpr std::array<std::string_view, 14> kSections{
-      "customers",
-
-      "listen",    "http",     "pool",  "scheduling", "limits",  "store",   "log",
-      "lanes",     "handlers", "users", "metrics",    "process", "shutdown"};
+  static const std::vector<std::string> kKeys = config::all_keys();
+  const auto section_of = [](std::string_view key) { return key.substr(0, key.find('.')); };
   const bool is_plain = std::ranges::all_of(word, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
   });
-  return is_plain && std::ranges::find(kSections, word.substr(0, word.find('.'))) != kSections.end();
+  return is_plain && std::ranges::find(kKeys, section_of(word), section_of) != kKeys.end();
 }
 
 std::string keys_of(const proto::ArgumentList& arguments) {

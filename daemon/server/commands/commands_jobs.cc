@@ -147,6 +147,7 @@ Coroutine<void> log_command(Session& session, proto::Command command) {
   const bool waits = parsed->block && !session.transaction().is_running();
   const Instant deadline = !waits ? now() : for_ever ? kNever : now() + *parsed->block;
   while (true) {
+    const Lane* const lane = record->lane;
     ShownJobs& running = record->lane->running();
     const LogWatch watch(running, *record, index);
     // An executor shows a job for a moment after its end.
@@ -169,7 +170,9 @@ Coroutine<void> log_command(Session& session, proto::Command command) {
         co_return;
       }
     }
-    const auto has_news = [&watch](const BatchRecord& batch) { return watch.has_news() || batch.is_over(); };
+    const auto has_news = [&watch, lane](const BatchRecord& batch) {
+      return watch.has_news() || batch.is_over() || batch.lane != lane;
+    };
     const Session::Awaited awaited =
         co_await session.await_batch(record, has_news, deadline, BatchRecord::kLogBytes);
     if (awaited == Session::Awaited::kGone) co_return;

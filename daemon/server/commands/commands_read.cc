@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <optional>
@@ -52,6 +54,18 @@ void write_page(Session& session, const ResultsPage& page) {
   // Sending costs as much again.
   session.state().slices().charge(2 * (now() - began));
 }
+
+// Counts the caller among those that wait, until it is destroyed.
+class CountedIn {
+ public:
+  explicit CountedIn(std::atomic<std::uint32_t>& count) : count_(count) { ++count_; }
+  ~CountedIn() { --count_; }
+  CountedIn(const CountedIn&) = delete;
+  CountedIn& operator=(const CountedIn&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& count_;
+};
 
 std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
   return std::static_pointer_cast<BatchRecord>(record.shared_from_this());
@@ -191,9 +205,8 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
       const auto has_row = [first](const BatchRecord& batch) {
         return batch.is_over() || batch.status().rows > first;
       };
-      ++record->waiters.for_rows;
+      const CountedIn waits(record->waiters.for_rows);
       const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
-      --record->waiters.for_rows;
       if (awaited == Session::Awaited::kGone) co_return;
     }
     const std::optional<ResultsPage> page = co_await page_of(session, record, demand);

@@ -336,10 +336,6 @@ void Registry::change_active(const std::function<void(BatchRecord&)>& change) {
   for (const auto& [sequence, record] : runs_) change(*record);
 }
 
-void Registry::visit_active(const std::function<void(const BatchRecord&)>& visit) const {
-  for (const auto& [sequence, record] : active_) visit(*record);
-}
-
 Instant& Registry::instant_of(BatchRecord& record, Due kind) {
   switch (kind) {
     case Due::kDeadline:

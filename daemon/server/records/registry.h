@@ -152,8 +152,6 @@ class Registry {
 
   // Whether `is_true` holds for every active batch; stops at the first for which it does not. O(active).
   bool all_active(const std::function<bool(const BatchRecord&)>& is_true) const LOCKSLEY_REQUIRES(kIoThread);
-  // Every active batch, in the order of submission; for metrics. O(active).
-  void visit_active(const std::function<void(const BatchRecord&)>& visit) const LOCKSLEY_REQUIRES(kIoThread);
 
   // Every active batch, and every RUN of which something is due. O(active).
   void change_active(const std::function<void(BatchRecord&)>& change) LOCKSLEY_REQUIRES(kIoThread);

@@ -16,7 +16,7 @@ constexpr std::chrono::minutes kMinute{1};
 Warnings::Warnings(std::shared_ptr<spdlog::logger> log)
     : log_(std::move(log)),
       gates_{RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute),
-             RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute)} {}
+             RateGate(kMinute), RateGate(kMinute), RateGate(kMinute), RateGate(kMinute)} {}
 
 void Warnings::warn(Warning kind, std::string_view peer, LogLine what) {
   RateGate& gate = gates_[static_cast<std::size_t>(kind)];

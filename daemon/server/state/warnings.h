@@ -19,12 +19,11 @@ enum class Warning : std::uint8_t {
   kMaxClients,
   kDenied,
   kWrongPassword,
-  kLoginTimeout,
   kHandshake,
   kWrongPort,
   kClientMemory,
 };
-inline constexpr std::size_t kWarnings = 10;
+inline constexpr std::size_t kWarnings = 9;
 
 // Log lines about peers, one a minute of each kind, so that no peer can flood the log. Each line says in
 // `unlogged` how many of its kind were left out.

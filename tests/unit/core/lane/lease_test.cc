@@ -272,6 +272,20 @@ TEST_F(LeaseTest, AMachineThatComesBackReclaimsWhatIsQueued) {
   EXPECT_EQ(losses.size(), 0U);
 }
 
+TEST_F(LeaseTest, AReclaimTakesBackTheLossesOfItsOwnJobsAlone) {
+  const auto batch = lease_all(submit(10));
+  (void)first.lose(seconds(1), 1, losses);
+  ASSERT_TRUE(second.reclaim(*batch, {4, 6}, 1, 1, losses));
+  EXPECT_FALSE(losses.count(*batch, 5));
+  ASSERT_TRUE(first.reclaim(*batch, {0, 10}, 1, 1, losses));
+  EXPECT_EQ(losses.size(), 1U) << "of job 5, which the other machine holds";
+  EXPECT_EQ(end(first, {0, 10}), 8U);
+  EXPECT_EQ(end(second, {4, 6}), 2U);
+  first.settle(seconds(1));
+  second.settle(seconds(1));
+  EXPECT_TRUE(batch->is_over());
+}
+
 TEST_F(LeaseTest, AnExpiredLeaseEndsWhatRanAtItsTimeOut) {
   const auto batch = lease_all(submit(10));
   EXPECT_EQ(first.expire(seconds(9), 2, losses), 8U);

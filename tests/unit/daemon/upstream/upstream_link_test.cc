@@ -1,4 +1,5 @@
 // The link as long as the connection holds: who it is, what it claims, what it returns, and which orders it obeys.
+// Length: a short test for each of these.
 #include <gmock/gmock.h>
 
 #include "tests/unit/daemon/upstream/link_fixture.h"
@@ -219,6 +220,20 @@ TEST_F(UpstreamLinkTest, AHeldLeaseIsKeptByBeatsWithTheNextIndex) {
   advance(1ms);
   exchange();
   EXPECT_EQ(upstream->count_of("BEAT"), 2U);
+}
+
+TEST_F(UpstreamLinkTest, NewsOfJobsWaitsWhileTheUpstreamDoesNotRead) {
+  make(4);
+  join();
+  const LeaseKey lease = host->running.begin()->first;
+  SaidOfJob said;
+  said.log.assign(60'000, 'x');
+  std::size_t sent = 0;
+  while (sent < 100 && link->say(lease, 0, said, now)) ++sent;
+  EXPECT_EQ(sent, 1 + UpstreamLink::kMostUnsent / 60'000);
+  EXPECT_LE(link->output().size(), UpstreamLink::kMostUnsent + 70'000);
+  link->output().consume(link->output().size());
+  EXPECT_TRUE(link->say(lease, 0, said, now)) << "it reads again";
 }
 
 TEST_F(UpstreamLinkTest, ACutIsAnsweredFromThePositionAskedForOrLater) {

@@ -208,6 +208,27 @@ TEST_F(WorkerLinkTest, EachStatusIsRecorded) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(to_string(rows[i].status), statuses[i]);
 }
 
+TEST_F(WorkerLinkTest, ALeaseShowsABoundedNumberOfJobs) {
+  const WorkerLink::Id id = joined();
+  const auto batch = host.submit("echo", 2 * OutLease::kMostShown);
+  const std::string lease = reclaimed(id, "1 1 0 " + std::to_string(2 * OutLease::kMostShown));
+  for (std::size_t i = 0; i < 2 * OutLease::kMostShown; ++i)
+    ASSERT_EQ(say(id, "NOTE " + lease + " " + std::to_string(i) + " TEXT x"), "+OK");
+  const auto count = [&] {
+    std::size_t shown = 0;
+    host.lane_of("echo")->running().visit(
+        0, 4 * OutLease::kMostShown, 0, [](const Batch&) { return true; },
+        [&](const ShownJobs::View&) { ++shown; });
+    return shown;
+  };
+  EXPECT_EQ(count(), OutLease::kMostShown);
+  // Those that have ended make room for others.
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 x y"), "*2 :2 :0");
+  EXPECT_EQ(say(id, "NOTE " + lease + " 2000 PROGRESS 7"), "+OK");
+  EXPECT_EQ(host.lane_of("echo")->running().find(*batch, 2000).value().progress, std::optional(7U));
+  EXPECT_LE(count(), OutLease::kMostShown);
+}
+
 TEST_F(WorkerLinkTest, AnOutputThatIsTooLargeIsAnErrorOfItsJob) {
   const WorkerLink::Id id = joined();
   BatchOptions options;

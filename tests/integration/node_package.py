@@ -17,7 +17,7 @@ from client_packages import ROOT, install_node
 from late_proxy import FORWARD, LOSE_REPLY, LateProxy
 from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
 from page_programs import Page
-from remote_worker import machines, port_for_workers
+from remote_worker import port_for_workers, wait_for_machines
 from secured import Secured
 from store_daemon import StoreTest
 from users import PASSWORD, users
@@ -281,7 +281,7 @@ class RemoteWorker(StoreTest):
         wait_for("4 jobs that began", lambda: len(list(self.path.glob("began-*"))) == 4)
         self.kill()
         self.begin({"workers": {"port": worker_port, "reclaim": "20s"}, "listen": {"port": port}})
-        wait_for("the worker to come back", lambda: machines(self.command))
+        wait_for_machines(self.command, 1)
         (self.path / "go").touch()
         self.assertEqual(self.command.wait(batch)["ok"], 4)
         self.assertEqual(self.outputs(batch), [0, 1, 2, 3])

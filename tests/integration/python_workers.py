@@ -14,10 +14,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from late_proxy import FORWARD, LOSE_REPLY, LateProxy
 from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
 from python_tasks import ENVIRONMENT, HANDLER, HANDLER_2, locksley, tasks, url_of
-from remote_worker import machines, port_for_workers
+from remote_worker import port_for_workers, wait_for_machines
 from secured import Secured
 from store_daemon import StoreTest
 from users import PASSWORD, users
+
+from locksley import remote
 
 
 class LocalWorker(DaemonTest):
@@ -196,7 +198,7 @@ class RemoteWorker(StoreTest):
         self.began(4)
         self.kill()
         self.begin({"workers": {"port": worker_port, "reclaim": "20s"}, "listen": {"port": port}})
-        wait_for("the worker to come back", lambda: machines(self.command))
+        wait_for_machines(self.command, 1)
         (self.path / "go").touch()
         self.assertEqual(list(batch.values()), [0, 1, 2, 3])
         self.assertEqual((batch.status().ok, len(list(self.path.glob("began-*")))), (4, 4))  # none began twice
@@ -260,6 +262,20 @@ class RemoteWorker(StoreTest):
             worker = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=DEADLINE_S, text=True)
             self.assertEqual(worker.returncode, 78)
             self.assertIn(said, worker.stderr)
+
+
+class Slots(unittest.TestCase):
+    def test_a_slot_is_taken_until_the_results_of_its_lease_are_sent(self):
+        """Else the daemon would refuse the next CLAIM, which comes before the last SETTLE: a slot has at most two leases."""
+        worker = remote.RemoteWorker(tasks.far, "redis://127.0.0.1:1")
+        lease = remote.Lease(worker, 0, [b"lease", 1, b"far", 0, 1, 1, 0, None, [b'{"task":"identity","args":[7]}'], b"b", b"u", None, None, None])
+        worker._leases.add(lease)
+        self.assertEqual((worker._steps_of(lease), worker._slot_that_wants()), ([], None))
+        lease.run()
+        lease.has_run = True  # the slot's thread, after the main thread has looked
+        self.assertIsNone(worker._slot_that_wants())
+        [(command, _)] = worker._steps_of(lease)
+        self.assertEqual((command, worker._slot_that_wants()), (("SETTLE", "lease", "ok", 0, b"7"), 0))
 
 
 class Secure(DaemonTest):

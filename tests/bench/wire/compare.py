@@ -87,6 +87,8 @@ CANDIDATES = [
               LOCKSLEY + "--batch 10000 --connections 2", servers.locksley_remote),
     of_remote("locksley-python", "jobs", "Locksley, one remote worker in Python, redis-py", 500_000,
               LOCKSLEY + "--batch 10000 --connections 2", servers.locksley_python),
+    of_remote("locksley-package", "jobs", "Locksley, one remote worker of the Python package", 500_000,
+              LOCKSLEY + "--batch 10000 --connections 2", servers.locksley_package),
     of_redis("redis-1000", "jobs", "Redis lists, 1,000 jobs a command, 1 worker", 2_000_000,
              THROUGHPUT + "--count 1000 --window 8000"),
     of_redis("redis-1", "jobs", "Redis lists, a command a job, pipelined, 4 workers", 150_000,

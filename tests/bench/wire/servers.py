@@ -116,6 +116,10 @@ def locksley_python():
     return WithWorker(python_worker_words)
 
 
+def locksley_package():
+    return WithWorker(package_worker_words)
+
+
 def redis():
     return Server(redis_words)
 
@@ -133,7 +137,7 @@ def locksley_words(port, folder, port_for_workers=None):
     config = folder / "locksley.yaml"
     text = f"listen: {{port: {port}}}\nhttp: {{port: 0}}\nstore: {{path: ''}}\n"
     if port_for_workers is not None:
-        text += f"workers: {{port: {port_for_workers}}}\nhandlers: {{echo: {{remote: true}}}}\n"
+        text += f"workers: {{port: {port_for_workers}}}\nhandlers: {{echo: {{remote: true}}, json: {{remote: true}}}}\n"
     config.write_text(text)
     return [os.environ["LOCKSLEYD"], "--config", config]
 
@@ -146,6 +150,12 @@ def locksley_worker_words(url, folder):
 
 def python_worker_words(url, _folder):
     return ["/usr/bin/python3", pathlib.Path(__file__).resolve().parent / "remote_echo.py", url]
+
+
+def package_worker_words(url, _folder):
+    here = pathlib.Path(__file__).resolve().parent
+    paths = f"PYTHONPATH={here.parents[2] / 'proto/clients/python'}:{here}"
+    return ["/usr/bin/env", paths, "/usr/bin/python3", "-B", "-m", "locksley", "package_echo:app", "--url", url]
 
 
 def redis_words(port, folder):

@@ -1,12 +1,13 @@
 """A worker: python3 -m locksley MODULE:APP [--url redis://queue:7771] …"""
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import logging
 import os
 import socket
 import sys
-from typing import Optional
 
 from .app import App
 from .errors import Refused
@@ -14,7 +15,7 @@ from .remote import RemoteWorker
 from .worker import LocalWorker, take_the_pipes
 
 
-def _app_of(target: str, handler: Optional[str]) -> App:
+def _app_of(target: str, handler: str | None) -> App:
     """MODULE:APP, or MODULE for its own public functions."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

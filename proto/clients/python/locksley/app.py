@@ -7,9 +7,9 @@ import itertools
 import os
 import time
 import uuid
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Awaitable, Callable, Dict, Generic, Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar
-from typing import Union, cast, overload
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from .batch import Batch, as_status
 from .codec import JSON, RAW, Codec
@@ -23,9 +23,9 @@ _LINGER_S = 0.2  # jobs of a slow iterable do not wait for others for longer
 _OPTIONS = "name weight timeout retries deadline keep delay retain slots max_fails trace for_ after after_ok ephemeral".split()
 
 
-def option_words(options: Mapping[str, Any]) -> List[Any]:
+def option_words(options: Mapping[str, Any]) -> list[Any]:
     """Options of a batch, as proto/PROTOCOL.md has them; durations are in seconds here."""
-    words: List[Any] = []
+    words: list[Any] = []
     for name, value in options.items():
         if name not in _OPTIONS:
             raise TypeError(f"a batch has no option '{name}'; there are: {', '.join(_OPTIONS)}")
@@ -40,8 +40,8 @@ def option_words(options: Mapping[str, Any]) -> List[Any]:
     return words
 
 
-def _chunks(payloads: Iterator[bytes]) -> Iterator[List[bytes]]:
-    chunk: List[bytes] = []
+def _chunks(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:
+    chunk: list[bytes] = []
     size, began = 0, time.monotonic()
     for payload in payloads:
         chunk.append(payload)
@@ -53,17 +53,17 @@ def _chunks(payloads: Iterator[bytes]) -> Iterator[List[bytes]]:
         yield chunk
 
 
-async def _submit(ask: Ask, handler: str, id: str, words: List[Any], payloads: Iterator[bytes]) -> None:
+async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: Iterator[bytes]) -> None:
     """One SUBMIT if there are few; else a stream."""
     chunks = _chunks(payloads)
     first = list(itertools.islice(chunks, 2))
     if len(first) == 2:
         return await stream(ask, handler, id, words, itertools.chain(first, chunks))
-    jobs: List[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
+    jobs: list[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
     checked(await ask([["SUBMIT", handler, "ID", id, *words, *jobs]]))
 
 
-async def stream(ask: Ask, handler: str, id: str, words: List[Any], chunks: Iterator[List[bytes]]) -> None:
+async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]]) -> None:
     """Goes on where an earlier run of the program with the same id broke off."""
     at = there = 0
     [reply] = await ask([["OPEN", handler, "ID", id, *words]])
@@ -85,7 +85,7 @@ async def stream(ask: Ask, handler: str, id: str, words: List[Any], chunks: Iter
 class Task(Generic[R]):
     """A function that workers run. Called, it runs here, as if it were no task."""
 
-    def __init__(self, app: App, function: Callable[..., Any], name: str, handler: str, raw: bool, options: Dict[str, Any]) -> None:
+    def __init__(self, app: App, function: Callable[..., Any], name: str, handler: str, raw: bool, options: dict[str, Any]) -> None:
         self.app, self.function, self.name, self.handler, self.raw, self.options = app, function, name, handler, raw, options
         self.codec: Codec = RAW if raw else app.codec
         functools.update_wrapper(self, function)
@@ -98,7 +98,7 @@ class Task(Generic[R]):
         return self.codec.dumps(args[0] if self.raw else {**call, "kwargs": kwargs} if kwargs else call)
 
     async def _calls(
-        self, ask: Ask, /, calls: Iterable[Sequence[Any]], *, id: Optional[str] = None, kwargs: Mapping[str, Any] = {}, **options: Any
+        self, ask: Ask, /, calls: Iterable[Sequence[Any]], *, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any
     ) -> Batch[R]:
         """As map(), but each item is a sequence of arguments."""
         batch: Batch[R] = Batch(self.app, id or new_id(), self.codec)
@@ -107,7 +107,7 @@ class Task(Generic[R]):
         return batch
 
     async def _map(
-        self, ask: Ask, /, items: Iterable[Any], *, id: Optional[str] = None, kwargs: Mapping[str, Any] = {}, **options: Any
+        self, ask: Ask, /, items: Iterable[Any], *, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any
     ) -> Batch[R]:
         """A batch with a job for each item. Jobs of a long iterable run while it is still read. With an `id` of your own, a program that
         was interrupted may be run again: it adds what is missing."""
@@ -136,14 +136,15 @@ class _Decorator(Protocol):
 
 
 class App:
-    """A daemon at `url`, or several URLs of a cluster; without one, that of the environment's LOCKSLEY_URL, or this machine's.
+    """A daemon at `url`; with several addresses, redis://a:7770,b:7770, or several URLs, that which serves; without one, that of the
+    environment's LOCKSLEY_URL, or this machine's.
 
     `handler` is the handler of the daemon that runs the tasks, unless a task names another. `patience` is for how many seconds a command is
     tried again when no daemon answers, or when it says "retry later". Other options are those of a connection of redis-py."""
 
     def __init__(
         self,
-        url: Union[str, Sequence[str], None] = None,
+        url: str | Sequence[str] | None = None,
         *,
         handler: str = "python",
         codec: Codec = JSON,
@@ -152,21 +153,22 @@ class App:
     ) -> None:
         self.handler = handler
         self.codec: Codec = codec
-        self.tasks: Dict[str, Task[Any]] = {}
+        self.tasks: dict[str, Task[Any]] = {}
+        self._raw: dict[str, Task[Any]] = {}  # by handler
         self._patience, self._redis_options = patience, redis_options
-        self.transport: Union[Transport, Inline]
+        self.transport: Transport | Inline
         self.connect(url or os.environ.get("LOCKSLEY_URL") or "redis://127.0.0.1:7770")
 
-    def connect(self, url: Union[str, Sequence[str]]) -> None:
+    def connect(self, url: str | Sequence[str]) -> None:
         """From now on the daemon is this one. Nothing is sent yet."""
-        self.transport = Transport([url] if isinstance(url, str) else list(url), self._patience, self._redis_options)
+        self.transport = self._connected = Transport(url, self._patience, self._redis_options)
 
     @overload
     def task(self, function: Callable[..., Awaitable[R]]) -> Task[R]: ...
     @overload
     def task(self, function: Callable[..., R]) -> Task[R]: ...
     @overload
-    def task(self, *, name: Optional[str] = None, handler: Optional[str] = None, raw: bool = False, **options: Any) -> _Decorator: ...
+    def task(self, *, name: str | None = None, handler: str | None = None, raw: bool = False, **options: Any) -> _Decorator: ...
     def task(self, function: Any = None, *, name: Any = None, handler: Any = None, raw: bool = False, **options: Any) -> Any:
         """A decorator. The options are those of the task's batches, and a call of map() may give others. `raw`: the task is given its
         payload as bytes, and returns bytes, str or None; it needs a handler of its own."""
@@ -180,9 +182,11 @@ class App:
         if any(task.handler == other.handler and (raw or other.raw) for other in self.tasks.values()):
             raise ValueError(f"a raw task needs a handler of its own, but '{task.handler}' has two tasks")
         self.tasks[task.name] = task
+        if raw:
+            self._raw[task.handler] = task
         return task
 
-    def named(self, name: str, *, handler: Optional[str] = None, raw: bool = False, **options: Any) -> Task[Any]:
+    def named(self, name: str, *, handler: str | None = None, raw: bool = False, **options: Any) -> Task[Any]:
         """A task that another program has, to submit to: in another language, or in a module that is not to be imported here."""
 
         def elsewhere(*_: Any, **__: Any) -> None:
@@ -196,20 +200,19 @@ class App:
             if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 self.task(name=f"{module.__name__}:{name}")(value)
 
-    def call_of(self, payload: bytes, handler: str) -> Tuple[Task[Any], Sequence[Any], Mapping[str, Any]]:
+    def call_of(self, payload: bytes, handler: str) -> tuple[Task[Any], Sequence[Any], Mapping[str, Any]]:
         """What a payload asks a worker to run."""
-        raw = next((task for task in self.tasks.values() if task.raw and task.handler == handler), None)
-        if raw is not None:
-            return raw, (payload,), {}
-        call: Any = self.codec.loads(payload)
-        if not isinstance(call, dict) or "task" not in call:
+        if handler in self._raw:
+            return self._raw[handler], (payload,), {}
+        call: dict[str, Any] = self.codec.loads(payload)
+        if not isinstance(call, dict) or "task" not in call:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LocksleyError('the payload is not {"task": name, "args": [...]}')
-        if call["task"] not in self.tasks:
+        task = self.tasks.get(call["task"])
+        if task is None:
             raise LocksleyError(f"no task is named '{call['task']}'; there are: {', '.join(sorted(self.tasks)) or 'none'}")
-        found = cast(Dict[str, Any], call)
-        return self.tasks[found["task"]], found.get("args", ()), found.get("kwargs", {})
+        return task, call.get("args", ()), call.get("kwargs", {})
 
-    def batch(self, id: str, codec: Optional[Codec] = None) -> Batch[Any]:
+    def batch(self, id: str, codec: Codec | None = None) -> Batch[Any]:
         """The batch of this id, which maybe another program submitted."""
         return Batch(self, id, codec)
 
@@ -219,7 +222,7 @@ class App:
 
     def close(self) -> None:
         """Closes connections; the next command opens new ones. Of an event loop: aclose()."""
-        self.transport.close()
+        self._connected.close()
 
     async def aclose(self) -> None:
-        await self.transport.aclose()
+        await self._connected.aclose()

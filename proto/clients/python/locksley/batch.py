@@ -7,8 +7,8 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Generator, Generic, Iterator, List, Mapping, NamedTuple, Optional
-from typing import TypeVar, cast
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from .codec import Codec
 from .errors import JobError, decode_failure
@@ -80,7 +80,7 @@ class Result(Generic[R]):
         return self.status == "ok"
 
     @property
-    def error(self) -> Optional[JobError]:
+    def error(self) -> JobError | None:
         return None if self.ok else decode_failure(self._batch, self.index, self.status, self.output, self._codec)
 
     @property
@@ -96,33 +96,28 @@ class Result(Generic[R]):
 class Batch(Generic[R]):
     """A handle: making one asks nothing."""
 
-    def __init__(self, app: App, id: str, codec: Optional[Codec] = None) -> None:
+    def __init__(self, app: App, id: str, codec: Codec | None = None) -> None:
         self.app, self.id = app, id
         self.codec: Codec = codec or app.codec
 
     def __repr__(self) -> str:
         return f"Batch({self.id!r})"
 
-    # Results.
-
     async def read(self, ask: Ask, /, only_failed: bool = False, discard: bool = False) -> AsyncIterator[Result[R]]:
         """In the order of completion; those of a batch that runs as they come. `discard`: the daemon drops what was delivered a while ago.
 
         A daemon that was killed may have shown results that it had not recorded yet: their jobs run again, and then the order is another.
         So after a connection has broken this begins anew, and leaves out what it has delivered."""
-        transport = self.app.transport
-        cursor, breaks, anew, reply = "0", transport.breaks, False, cast(Any, None)
+        transport, options = self.app.transport, ["FAILED"] if only_failed else []
+        cursor, breaks, anew = "0", transport.breaks, False
         recorded, next_discard = "0", time.monotonic() + _RECORDED_S
         seen = bytearray()  # by index: how it was delivered, 0: not yet
         while True:
-            if transport.breaks == breaks:
-                commands: List[Command] = []
-                if discard and time.monotonic() >= next_discard:
-                    commands += [["RESULTS", self.id, "FROM", recorded, "COUNT", 1, "DISCARD"]] if recorded != "0" else []
-                    recorded, next_discard = cursor, time.monotonic() + _RECORDED_S
-                options = ["FAILED"] if only_failed else []
-                commands.append(["RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options])
-                reply = checked(await ask(commands))[-1]
+            commands: list[Command] = [["RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options]]
+            if discard and time.monotonic() >= next_discard:
+                commands[:0] = [["RESULTS", self.id, "FROM", recorded, "COUNT", 1, "DISCARD"]] if recorded != "0" else []
+                recorded, next_discard = cursor, time.monotonic() + _RECORDED_S
+            reply: Any = checked(await ask(commands))[-1] if transport.breaks == breaks else None
             if transport.breaks != breaks:
                 cursor, recorded, breaks, anew = "0", "0", transport.breaks, True
                 continue
@@ -139,7 +134,7 @@ class Batch(Generic[R]):
 
     async def _ordered(self, ask: Ask, /) -> AsyncIterator[Result[R]]:
         """In the order of the jobs. What ended early waits in memory."""
-        waiting: Dict[int, Result[R]] = {}
+        waiting: dict[int, Result[R]] = {}
         at = 0
         async for result in self.read(ask):
             waiting[result.index] = result
@@ -179,31 +174,19 @@ class Batch(Generic[R]):
         if bar is not None:
             bar.close()
 
-    results, aresults = twins(read)
-    ordered, aordered = twins(_ordered)
-    values, avalues = twins(_values)
-    failed, afailed = twins(_failed)
-    result, aresult = twins(_result)
-    progress, aprogress = twins(_progress)
-
-    def __iter__(self) -> Iterator[Result[R]]:
-        return self.results()
-
-    def __aiter__(self) -> AsyncIterator[Result[R]]:
-        return self.aresults()
-
-    # What is asked, and done.
+    async def _one(self, ask: Ask, *command: Any) -> Any:
+        return checked(await ask([command]))[0]
 
     async def _status(self, ask: Ask, /) -> Status:
-        return as_status(checked(await ask([["STATUS", self.id]]))[0])
+        return as_status(await self._one(ask, "STATUS", self.id))
 
-    async def _wait(self, ask: Ask, /, timeout: Optional[float] = None, on_progress: Optional[Callable[[Status], object]] = None) -> Status:
+    async def _wait(self, ask: Ask, /, timeout: float | None = None, on_progress: Callable[[Status], object] | None = None) -> Status:
         """Until it is over; TimeoutError after `timeout` seconds, which change nothing for the batch. `on_progress` is called twice a
         second."""
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
         while True:
             left_ms = max(1.0, min(500 if on_progress else BLOCK_MS, (end - time.monotonic()) * 1000))
-            status = as_status(checked(await ask([["WAIT", self.id, int(left_ms)]]))[0])
+            status = as_status(await self._one(ask, "WAIT", self.id, int(left_ms)))
             if on_progress:
                 on_progress(status)
             if status.is_over:
@@ -213,31 +196,36 @@ class Batch(Generic[R]):
 
     async def _cancel(self, ask: Ask, /) -> int:
         """How many jobs will not run because of it; those that run are asked to stop."""
-        return int(checked(await ask([["CANCEL", self.id]]))[0])
+        return int(await self._one(ask, "CANCEL", self.id))
 
     async def _retry(self, ask: Ask, /, *indexes: int) -> int:
         """Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did."""
         rounds = (await self._status(ask)).retry_rounds  # so that it may be sent again
-        return int(checked(await ask([["RETRY", self.id, "ROUND", rounds, *indexes]]))[0])
+        return int(await self._one(ask, "RETRY", self.id, "ROUND", rounds, *indexes))
 
     async def _forget(self, ask: Ask, /) -> bool:
         """Drops the batch, which must be over, and its results."""
-        return bool(checked(await ask([["FORGET", self.id]]))[0])
+        return bool(await self._one(ask, "FORGET", self.id))
 
     async def _explain(self, ask: Ask, /) -> Explanation:
-        found = as_map(checked(await ask([["EXPLAIN", self.id]]))[0])
-        state, reason, paused, ahead, *numbers, eta_ms = (found[name] for name in Explanation._fields)
-        share, received, rate = map(float, numbers)
-        return Explanation(state, reason, bool(paused), ahead, share, received, rate, eta_ms)
+        found = as_map(await self._one(ask, "EXPLAIN", self.id))
+        state, reason, paused, ahead, share, received, rate, eta_ms = (found[name] for name in Explanation._fields)
+        return Explanation(state, reason, bool(paused), ahead, float(share), float(received), float(rate), eta_ms)
 
     async def _job(self, ask: Ask, /, index: int) -> Mapping[str, Any]:
         """What is known of one job, as JOB has it: its attempt, worker, times, progress, note, exit status and payload."""
-        return as_map(checked(await ask([["JOB", self.id, index]]))[0])
+        return as_map(await self._one(ask, "JOB", self.id, index))
 
     async def _log(self, ask: Ask, /, index: int) -> str:
         """The end of what a job wrote to standard error, also while it runs."""
-        return text(checked(await ask([["LOG", self.id, index]]))[0][1])
+        return text((await self._one(ask, "LOG", self.id, index))[1])
 
+    results, aresults = twins(read)
+    ordered, aordered = twins(_ordered)
+    values, avalues = twins(_values)
+    failed, afailed = twins(_failed)
+    result, aresult = twins(_result)
+    progress, aprogress = twins(_progress)
     status, astatus = twins(_status)
     wait, await_end = twins(_wait)
     cancel, acancel = twins(_cancel)
@@ -246,6 +234,12 @@ class Batch(Generic[R]):
     explain, aexplain = twins(_explain)
     job, ajob = twins(_job)
     log, alog = twins(_log)
+
+    def __iter__(self) -> Iterator[Result[R]]:
+        return self.results()
+
+    def __aiter__(self) -> AsyncIterator[Result[R]]:
+        return self.aresults()
 
     def __await__(self) -> Generator[Any, None, Status]:
         return self.await_end().__await__()

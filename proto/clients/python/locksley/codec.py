@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any, Dict, Protocol, cast
+from typing import Any, Protocol, cast
 
 _BYTES = (bytes, bytearray, memoryview)
 
@@ -19,24 +19,25 @@ class Codec(Protocol):
     def loads(self, data: bytes) -> Any: ...
 
 
-def _no_json(value: Any) -> Dict[str, str]:
+def _no_json(value: Any) -> dict[str, str]:
     if isinstance(value, _BYTES):
         return {"$bytes": base64.b64encode(cast(bytes, value)).decode()}
     raise TypeError(f"{type(value).__name__} is not JSON: give and return numbers, strings, bytes, lists and dicts, or use another codec")
 
 
-def _object(value: Dict[str, Any]) -> Any:
+def _object(value: dict[str, Any]) -> Any:
     return base64.b64decode(value["$bytes"]) if value.keys() == {"$bytes"} else value
 
 
 class _Json:
     _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_no_json).encode)
+    _decode, _decode_bytes = map(staticmethod, (json.JSONDecoder().decode, json.JSONDecoder(object_hook=_object).decode))
 
     def dumps(self, value: Any) -> bytes:
         return self._encode(value).encode()
 
     def loads(self, data: bytes) -> Any:
-        return json.loads(data, object_hook=_object) if b'"$bytes"' in data else json.loads(data)
+        return (self._decode_bytes if b'"$bytes"' in data else self._decode)(data.decode())
 
 
 class _Raw:

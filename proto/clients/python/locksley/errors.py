@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import traceback
-from typing import Any, Dict, Optional, Type
+from typing import Any
 
 from .codec import JSON, Codec
 
@@ -24,8 +24,11 @@ class Refused(LocksleyError):
     """The daemon's error reply. `code` is its first word, such as NOHANDLER or QUEUEFULL."""
 
     def __init__(self, code: str, text: str) -> None:
-        super().__init__(f"{code} {text}")
+        super().__init__(code, text)
         self.code = code
+
+    def __str__(self) -> str:
+        return " ".join(self.args)
 
 
 class Unreachable(LocksleyError, ConnectionError):
@@ -51,14 +54,13 @@ class JobError(LocksleyError):
     status = "error"
 
     def __init__(self, batch: str, index: int, message: str, exception: str = "", attempt: int = 0, remote_traceback: str = "") -> None:
-        super().__init__(f"job {index} of batch {batch}: {message}")
+        super().__init__(batch, index, message, exception, attempt, remote_traceback)
         self.batch, self.index, self.message, self.exception = batch, index, message, exception
         self.attempt, self.remote_traceback = attempt, remote_traceback
-        if remote_traceback:
-            self.__cause__ = RemoteTraceback(remote_traceback)
+        self.__cause__ = RemoteTraceback(remote_traceback) if remote_traceback else None
 
-    def __reduce__(self) -> Any:
-        return type(self), (self.batch, self.index, self.message, self.exception, self.attempt, self.remote_traceback)
+    def __str__(self) -> str:
+        return f"job {self.index} of batch {self.batch}: {self.message}"
 
 
 class JobTimeout(JobError):
@@ -75,36 +77,32 @@ class JobCancelled(JobError):
     status = "cancelled"
 
 
-_BY_STATUS: Dict[str, Type[JobError]] = {kind.status: kind for kind in (JobError, JobTimeout, JobCrashed, JobCancelled)}
+_BY_STATUS = {kind.status: kind for kind in (JobError, JobTimeout, JobCrashed, JobCancelled)}
 
 
 def encode_failure(error: BaseException, attempt: int, codec: Codec) -> bytes:
     """The output of a job whose task raised this."""
     name = type(error).__name__
     try:
-        line = " ".join(f"{name}: {error}".split()) if str(error) else name
+        line = " ".join(f"{name}: {error}".split())[:_LONGEST_LINE] if str(error) else name
     except Exception:  # a message that cannot be formatted
         line = name
     frames = error.__traceback__.tb_next if error.__traceback__ else None  # without this package's own
     text = "".join(traceback.format_exception(type(error), error, frames))[-_LONGEST_TRACEBACK:]
     detail = {"exception": name, "attempt": attempt, "traceback": text}
     if codec is JSON:
-        return f"{line[:_LONGEST_LINE]}\t{json.dumps(detail, ensure_ascii=False)}".encode(errors="replace")
-    detail["message"] = line[:_LONGEST_LINE]
-    return name.encode() + b"\t" + base64.b64encode(codec.dumps(detail))
+        return f"{line}\t{json.dumps(detail, ensure_ascii=False)}".encode(errors="replace")
+    return name.encode() + b"\t" + base64.b64encode(codec.dumps({**detail, "message": line}))
 
 
 def decode_failure(batch: str, index: int, status: str, output: bytes, codec: Codec) -> JobError:
-    kind = _BY_STATUS.get(status, JobError)
     line, tab, rest = output.partition(b"\t")
-    detail: Optional[Dict[str, Any]] = None
-    if tab:
-        try:
-            detail = json.loads(rest) if rest.startswith(b"{") else codec.loads(base64.b64decode(rest, validate=True))
-        except Exception:  # another program's text, which has a TAB
-            line = output
-    message = line.decode(errors="replace") or status
-    if not isinstance(detail, dict):
-        return kind(batch, index, message)
-    exception, attempt, remote_traceback = detail.get("exception", ""), detail.get("attempt", 0), detail.get("traceback", "")
-    return kind(batch, index, detail.get("message", message), exception, attempt, remote_traceback)
+    detail: dict[str, Any] = {}
+    try:
+        if tab:
+            detail = dict(json.loads(rest) if rest.startswith(b"{") else codec.loads(base64.b64decode(rest, validate=True)))
+    except Exception:  # another program's text, which has a TAB
+        line = output
+    message = detail.get("message") or line.decode(errors="replace") or status
+    more = detail.get("exception", ""), detail.get("attempt", 0), detail.get("traceback", "")
+    return _BY_STATUS.get(status, JobError)(batch, index, message, *more)

@@ -9,9 +9,10 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, Union, cast
+from typing import Any, cast
 
 from .app import App, Task, new_id, option_words, stream
 from .batch import Batch
@@ -28,9 +29,7 @@ class Executor(futures.Executor):
     future can be cancelled until its job is sent; at most twice `max_workers` are sent, or 10,000 where it is None. Other options are
     those of a batch."""
 
-    def __init__(
-        self, app: Union[App, str, None] = None, task: Optional[str] = None, max_workers: Optional[int] = None, **options: Any
-    ) -> None:
+    def __init__(self, app: App | str | None = None, task: str | None = None, max_workers: int | None = None, **options: Any) -> None:
         self._app = app if isinstance(app, App) else App(app)
         self._task = None if task is None else self._app.tasks[task]
         self._batch: Batch[Any] = Batch(self._app, new_id(), self._task.codec if self._task else None)
@@ -38,17 +37,17 @@ class Executor(futures.Executor):
         self._window = _WINDOW if max_workers is None else 2 * max_workers
         self._words = option_words({"slots": max_workers, "name": task, **options})
         self._changed = threading.Condition()
-        self._waiting: Deque[Tuple[bytes, Future[Any]]] = collections.deque()
-        self._running: Dict[int, Future[Any]] = {}  # by index
+        self._waiting: collections.deque[tuple[bytes, Future[Any]]] = collections.deque()
+        self._running: dict[int, Future[Any]] = {}  # by index
         self._closed = False
-        self._broken: Optional[BaseException] = None
-        self._threads: List[threading.Thread] = []
+        self._broken: BaseException | None = None
+        self._threads: list[threading.Thread] = []
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         if self._task is not None and not callable(fn):
             args, fn = (fn, *args), self._task
         task: Task[Any] = cast(Any, fn) if isinstance(fn, Task) else self._app.named(f"{_module_of(fn)}:{fn.__qualname__}")
-        waiting = task.payload(args, kwargs), Future[Any]()
+        payload, future = task.payload(args, kwargs), Future[Any]()
         with self._changed:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -57,13 +56,13 @@ class Executor(futures.Executor):
             if self._handler not in ("", task.handler):
                 raise LocksleyError(f"an executor is for one handler: '{self._handler}', not '{task.handler}'")
             self._handler = task.handler
-            self._waiting.append(waiting)
+            self._waiting.append((payload, future))
             if not self._threads:
                 self._begin(lambda: now(stream(self._app.transport.ask, self._handler, self._batch.id, self._words, self._chunks())))
             self._changed.notify_all()
-        return waiting[1]
+        return future
 
-    def map(self, fn: Any, *iterables: Iterable[Any], timeout: Optional[float] = None, chunksize: int = 1) -> Iterator[Any]:
+    def map(self, fn: Any, *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1) -> Iterator[Any]:
         if self._task is not None and not callable(fn):
             iterables, fn = (fn, *iterables), self._task
         return super().map(fn, *iterables, timeout=timeout, chunksize=chunksize)
@@ -71,11 +70,9 @@ class Executor(futures.Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._changed:
             self._closed = True
-            dropped = list(self._waiting) if cancel_futures else []
-            if cancel_futures:
-                self._waiting.clear()
+            dropped = [self._waiting.popleft()[1] for _ in range(len(self._waiting) if cancel_futures else 0)]
             self._changed.notify_all()
-        for _, future in dropped:
+        for future in dropped:
             future.cancel()
         if cancel_futures and self._threads:
             with contextlib.suppress(Refused):  # it is over, and forgotten, or not there yet
@@ -88,27 +85,24 @@ class Executor(futures.Executor):
             try:
                 work()
             except BaseException as error:
-                self._fail(error)
+                with self._changed:
+                    self._broken = self._broken or error
+                    lost = [future for _, future in self._waiting if future.set_running_or_notify_cancel()] + list(self._running.values())
+                    self._waiting.clear()
+                    self._running.clear()
+                    self._changed.notify_all()
+                for future in lost:
+                    future.set_exception(error)
 
         self._threads.append(threading.Thread(target=run, name="locksley-executor", daemon=True))
         self._threads[-1].start()
 
-    def _fail(self, error: BaseException) -> None:
-        with self._changed:
-            self._broken = self._broken or error
-            lost = [future for _, future in self._waiting if future.set_running_or_notify_cancel()] + list(self._running.values())
-            self._waiting.clear()
-            self._running.clear()
-            self._changed.notify_all()
-        for future in lost:
-            future.set_exception(error)
-
-    def _chunks(self) -> Iterator[List[bytes]]:
+    def _chunks(self) -> Iterator[list[bytes]]:
         """What is to be sent, as soon as it is submitted and the window is open."""
         self._begin(self._read)  # the batch is there
         count = 0
         while True:
-            payloads: List[bytes] = []
+            payloads: list[bytes] = []
             with self._changed:
                 self._changed.wait_for(lambda: self._broken or (len(self._running) < self._window if self._waiting else self._closed))
                 if self._broken or not self._waiting:
@@ -141,6 +135,4 @@ def _module_of(fn: Any) -> str:
     if fn.__module__ != "__main__":
         return str(fn.__module__)
     main = sys.modules["__main__"]
-    if main.__spec__ is not None:
-        return main.__spec__.name
-    return os.path.splitext(os.path.basename(main.__file__ or "__main__"))[0]
+    return main.__spec__.name if main.__spec__ else os.path.splitext(os.path.basename(main.__file__ or "__main__"))[0]

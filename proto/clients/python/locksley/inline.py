@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Dict, List
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from .batch import Status
 from .errors import Refused
 from .wire import Command
-from .worker import EventLoop, Job, run_job
+from .worker import Job, run_job
 
 if TYPE_CHECKING:
     from .app import App
@@ -18,12 +19,70 @@ _FAILED = ("error", "timeout", "crashed")
 
 
 class _Stored:
-    def __init__(self, handler: str, options: Dict[Any, Any]) -> None:
-        self.handler, self.name, self.retries = handler, options.get("NAME", ""), int(options.get("RETRIES", 0))
+    """A batch. Its methods are commands, and return their replies."""
+
+    def __init__(self, app: App, id: str, handler: str, words: list[Any]) -> None:
+        options = dict(zip(words, words[1:]))
+        self._app, self._id, self._handler, self._name, self._retries = app, id, handler, options.get("NAME", ""), options.get("RETRIES", 0)
         self.is_open = True
-        self.payloads: List[bytes] = []
-        self.rows: List[List[Any]] = []
-        self.retried = self.rounds = 0
+        self._payloads: list[bytes] = []
+        self._rows: list[list[Any]] = []
+        self._retried = self._rounds = 0
+
+    def addat(self, at: int, *payloads: bytes) -> Any:
+        if at != len(self._payloads) or not self.is_open:
+            return Refused("CLOSED", f"the batch has {len(self._payloads)} jobs, or is closed")
+        self._payloads += payloads
+        self._run(range(at, len(self._payloads)))
+        return len(self._payloads)
+
+    def _run(self, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            attempt, status, output = 0, "error", b""
+            while status in _FAILED and attempt <= self._retries:
+                attempt += 1
+                status, output = run_job(self._app, Job(self._id, index, self._handler, attempt), self._payloads[index])
+            self._retried += attempt - 1
+            self._rows.append([index, status, output])
+
+    def close(self) -> int:
+        self.is_open = False
+        return len(self._payloads)
+
+    def results(self, _: str, cursor: str, __: str, count: int, *options: Any) -> Any:
+        at = max(0, int(cursor) - 1)
+        rows = self._rows[at : at + count]
+        is_end = not self.is_open and at + count >= len(self._rows)
+        if not rows and not is_end:
+            time.sleep(0.005)  # it is asked again at once
+        return ["0" if is_end else str(at + len(rows) + 1), [row for row in rows if "FAILED" not in options or row[1] != "ok"]]
+
+    def status(self, *_: Any) -> dict[str, Any]:
+        ends = [row[1] for row in self._rows]
+        found: dict[str, Any] = {**dict.fromkeys(Status._fields, 0), "id": self._id, "name": self._name, "handler": self._handler}
+        found.update(tenant="default", state="open" if self.is_open else "done", retried=self._retried, retry_rounds=self._rounds)
+        failed = sum(end in _FAILED for end in ends)
+        return {**found, "jobs": len(ends), "ok": ends.count("ok"), "failed": failed, "cancelled": ends.count("cancelled")}
+
+    wait = status
+
+    def cancel(self) -> int:
+        return 0
+
+    def retry(self, _: str, __: int, *indexes: int) -> int:
+        again = [row[0] for row in self._rows if row[1] in _FAILED and (not indexes or row[0] in indexes)]
+        self._rows = [row for row in self._rows if row[0] not in again]
+        self._rounds += bool(again)
+        self._run(again)
+        return len(again)
+
+    def explain(self) -> dict[str, Any]:
+        found = {"reason": "open-and-empty" if self.is_open else "ended", "eta_ms": -1 if self.is_open else 0}
+        return {"state": "", "paused": 0, "ahead": 0, "share": 0, "received": 0, "jobs_per_second": 0, **found}
+
+    def job(self, index: int) -> dict[str, Any]:
+        [(_, status, output)] = [row for row in self._rows if row[0] == index]
+        return {"index": index, "status": status, "output": output, "payload": self._payloads[index]}
 
 
 class Inline:
@@ -33,8 +92,8 @@ class Inline:
 
     def __init__(self, app: App) -> None:
         self._app, self._before = app, app.transport
-        self._batches: Dict[str, _Stored] = {}
-        self._lock, self._loop = threading.RLock(), EventLoop()
+        self._batches: dict[str, _Stored] = {}
+        self._lock = threading.RLock()
         app.transport = self
 
     def restore(self) -> None:
@@ -46,91 +105,26 @@ class Inline:
     def __exit__(self, *_: object) -> None:
         self.restore()
 
-    async def ask(self, commands: List[Command]) -> List[Any]:
+    async def ask(self, commands: list[Command]) -> list[Any]:
         return [self._reply(*command) for command in commands]
 
     aask = ask
 
-    def close(self) -> None:
-        self._before.close()
-
-    async def aclose(self) -> None:
-        await self._before.aclose()
-
     def _reply(self, word: str, id: str, *words: Any) -> Any:
         with self._lock:
             if word in ("SUBMIT", "OPEN"):
-                return self._open(word, id, *words)
+                return self._begin(word, id, *words)
             if id not in self._batches:
                 return Refused("NOBATCH", f"there is no batch '{id}'")
-            reply = getattr(self, f"_{word.lower()}")(id, self._batches[id], *words)
-        if word == "RESULTS" and not reply[1] and reply[0] != "0":
-            time.sleep(0.005)  # it is asked again at once
-        return reply
+            if word == "FORGET":
+                return len([self._batches.pop(id)])
+            return getattr(self._batches[id], word.lower())(*words)
 
-    def _open(self, word: str, handler: str, _: str, id: str, *words: Any) -> Any:
+    def _begin(self, word: str, handler: str, _: str, id: str, *words: Any) -> Any:
         if id in self._batches:
             return Refused("EXISTS", f"a batch '{id}' exists")
-        batch = self._batches[id] = _Stored(handler, dict(zip(words, words[1:])))
+        batch = self._batches[id] = _Stored(self._app, id, handler, list(words))
         if "JOBS" in words:
-            self._addat(id, batch, 0, *words[words.index("JOBS") + 1 :])
+            batch.addat(0, *words[words.index("JOBS") + 1 :])
         batch.is_open = word == "OPEN"
         return id
-
-    def _addat(self, id: str, batch: _Stored, at: int, *payloads: bytes) -> Any:
-        if at != len(batch.payloads) or not batch.is_open:
-            return Refused("CLOSED", f"the batch has {len(batch.payloads)} jobs, or is closed")
-        batch.payloads += payloads
-        for index in range(at, len(batch.payloads)):
-            self._run(id, batch, index)
-        return len(batch.payloads)
-
-    def _run(self, id: str, batch: _Stored, index: int) -> None:
-        attempt, status, output = 0, "error", b""
-        while status in _FAILED and attempt <= batch.retries:
-            attempt += 1
-            status, output = run_job(self._app, Job(id, index, batch.handler, attempt), batch.payloads[index], self._loop)
-        batch.retried += attempt - 1
-        batch.rows.append([index, status, output])
-
-    def _close(self, _: str, batch: _Stored) -> int:
-        batch.is_open = False
-        return len(batch.payloads)
-
-    def _results(self, _: str, batch: _Stored, __: str, cursor: str, ___: str, count: int, *options: Any) -> Any:
-        at = max(0, int(cursor) - 1)
-        rows = batch.rows[at : at + count]
-        is_end = not batch.is_open and at + count >= len(batch.rows)
-        return ["0" if is_end else str(at + len(rows) + 1), [row for row in rows if "FAILED" not in options or row[1] != "ok"]]
-
-    def _status(self, id: str, batch: _Stored, *_: Any) -> Dict[str, Any]:
-        ends = [row[1] for row in batch.rows]
-        found: Dict[str, Any] = {**dict.fromkeys(Status._fields, 0), "id": id, "name": batch.name, "handler": batch.handler}
-        found.update(tenant="default", state="open" if batch.is_open else "done", retried=batch.retried, retry_rounds=batch.rounds)
-        failed = sum(end in _FAILED for end in ends)
-        return {**found, "jobs": len(ends), "ok": ends.count("ok"), "failed": failed, "cancelled": ends.count("cancelled")}
-
-    _wait = _status
-
-    def _cancel(self, _: str, __: _Stored) -> int:
-        return 0
-
-    def _retry(self, id: str, batch: _Stored, _: str, __: int, *indexes: int) -> int:
-        again = [row[0] for row in batch.rows if row[1] in _FAILED and (not indexes or row[0] in indexes)]
-        batch.rows = [row for row in batch.rows if row[0] not in again]
-        batch.rounds += bool(again)
-        for index in again:
-            self._run(id, batch, index)
-        return len(again)
-
-    def _explain(self, _: str, batch: _Stored) -> Dict[str, Any]:
-        found = {"reason": "open-and-empty" if batch.is_open else "ended", "eta_ms": -1 if batch.is_open else 0}
-        return {"state": "", "paused": 0, "ahead": 0, "share": 0, "received": 0, "jobs_per_second": 0, **found}
-
-    def _job(self, _: str, batch: _Stored, index: int) -> Dict[str, Any]:
-        found = {row[0]: {"index": index, "status": row[1], "output": row[2], "payload": batch.payloads[index]} for row in batch.rows}
-        return found[index]
-
-    def _forget(self, id: str, _: _Stored) -> int:
-        del self._batches[id]
-        return 1

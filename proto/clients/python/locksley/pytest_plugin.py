@@ -1,7 +1,7 @@
 """For pytest: def test_it(locksleyd): daemon = locksleyd({"python": worker("tasks:app")})"""
 
 import contextlib
-from typing import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 

@@ -1,24 +1,27 @@
 """A worker on any machine: `python3 -m locksley module:app --url redis://…`, over proto/WORKER_PROTOCOL.md.
 
-The main thread has the connection: in rounds it sends what there is to say, all at once, and reads the replies. Each slot has a thread,
-which runs one lease after the other; coroutines run side by side in a loop of their own. So BEATs go out whatever the jobs do, as long as
-they do not hold Python's global lock for longer than the lease."""
+The main thread has the connection: it sends what there is to say, all at once, and takes the replies as they come. Each slot has a
+thread, which runs one lease after the other; coroutines run side by side in a loop of their own. So BEATs go out whatever the jobs do, as
+long as they do not hold Python's global lock for longer than the lease. While jobs are short, that lock changes hands every few
+milliseconds: so one SETTLE has the results of hundreds."""
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import os
 import queue
+import selectors
 import signal
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Refused
-from .wire import BLOCK_MS, LATER, as_map, connections, log, redis, refusal, text
-from .worker import EventLoop, Job, run_job
+from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, checked, log, redis, refusal, text
+from .worker import Job, run_job
 
 if TYPE_CHECKING:
     from .app import App
@@ -26,86 +29,105 @@ if TYPE_CHECKING:
 _BEAT_S = 1.0  # at most: STOP and CUT come in the reply of BEAT
 _SHORT_S = 0.02  # while its leases take less, a slot has the next one there already
 _SETTLE_BYTES = 4 << 20
-_BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
-Step = Tuple[Tuple[Any, ...], Callable[[Any], object]]  # a command, and the function that takes its reply
+Step = tuple[tuple[Any, ...], Callable[[Any], object]]  # a command, and the function that takes its reply
 
 
 class Lease:
-    """A range of jobs that this worker holds. The slot's thread calls run(), the thread of the connection all else."""
+    """A range of jobs that this worker holds. The slot's thread calls run(), the main thread all else."""
 
-    def __init__(self, reply: List[Any], slot: int) -> None:
+    def __init__(self, worker: RemoteWorker, slot: int, reply: list[Any]) -> None:
         name, self.batch, handler, self._first, count, self.attempt, timeout_ms, trace, self._payloads, id, *_ = reply
         self._range, note = reply[12:14]
-        self.name, self.slot, self.has_run = text(name), slot, False
-        self.id, told = text(id), {"trace": text(trace or b""), "note": text(note or b""), "timeout_s": timeout_ms / 1000}
-        self._new_job = functools.partial(Job, self.id, handler=text(handler), attempt=self.attempt, **told)
+        self._worker, self.slot, self.name, self.id = worker, slot, text(name), text(id)
+        self.has_run = self.is_over = False
+        self._told = text(handler), self.attempt, text(trace or b""), text(note or b""), timeout_ms / 1000, self._tell
         self._lock = threading.Lock()
         # Guarded by the lock.
         self.next: int = self._first  # the first that has not started
         self._high: int = self._first + count
-        self.left: Set[int] = set(range(self._first, self._high))  # what the daemon takes this worker to hold
-        self.ended: Dict[int, Tuple[str, bytes]] = {}  # status and output of those of them that have ended
-        self._job: Optional[Job] = None
+        self.left: set[int] = set(range(self._first, self._high))  # what the daemon takes this worker to hold
+        self._ended: dict[int, tuple[str, bytes]] = {}  # status and output of those of them that have ended
+        self._unsent: list[int] = []  # those of them that are to be settled
+        self._job: Job | None = None
 
-    def run(self, worker: RemoteWorker) -> None:
-        while not worker.stopping:
-            with self._lock:
-                while self.next < self._high and self.next not in self.left:
-                    self.next += 1  # it runs elsewhere
-                if self.next >= self._high:
-                    break
-                index, self.next = self.next, self.next + 1
-                job = self._job = self._new_job(index)
-            job.tell = functools.partial(worker.tell, self, index)
-            end = run_job(worker.app, job, self._payload(index), worker.coroutines)
-            with self._lock:
-                if index in self.left:
-                    self.ended[index] = end
-            worker.poke()
-        self._job = None
+    def run(self) -> None:
+        job = self._following()
+        while job:
+            end = run_job(self._worker.app, job, self._payload(job.index))
+            job = self._following(job.index, end)
+
+    def _following(self, index: int = -1, end: tuple[str, bytes] = ("", b"")) -> Job | None:
+        """The next job; the one before ended so."""
+        with self._lock:
+            if index in self.left:
+                self._ended[index] = end
+                self._unsent.append(index)
+                self._worker.stir()
+            while self.next < self._high and self.next not in self.left:
+                self.next += 1  # it runs elsewhere
+            index, self._job = self.next, None
+            if index < self._high and not self._worker.stopping:
+                self.next, self._job = index + 1, Job(self.id, index, *self._told)
+            return self._job
 
     def _payload(self, index: int) -> bytes:
         if self._range is None:
-            return bytes(self._payloads[index - self._first])
+            return self._payloads[index - self._first]  # type: ignore[no-any-return]
         number = b"%d" % (int(self._range[0]) + index - self._first)
         return number if self._range[1] is None else bytes(self._range[1]).replace(b"{}", number)
 
-    def settles(self) -> List[Tuple[int, str, List[bytes]]]:
-        """What has ended: runs of indexes with the same status, as first, status, outputs."""
-        runs: List[Tuple[int, str, List[bytes]]] = []
-        size = 0
-        with self._lock:
-            for index, (status, output) in sorted(self.ended.items()):
-                if not runs or (index, status) != (runs[-1][0] + len(runs[-1][2]), runs[-1][1]) or size > _SETTLE_BYTES:
-                    runs.append((index, status, []))
-                    size = 0
-                runs[-1][2].append(output)
-                size += len(output)
-        return runs
+    def _tell(self, job: Job, kind: str, value: Any) -> None:
+        self._worker.say("NOTE", self.name, job.index, "PROGRESS" if kind == "progress" else "TEXT", value)
 
-    def acknowledge(self, indexes: range) -> None:
+    def settles(self) -> list[Step]:
+        """What has ended since the last time: a command for each run of indexes with the same status."""
+        with self._lock:
+            unsent, self._unsent = self._unsent, []
+            ends = [(index, *self._ended[index]) for index in unsent]
+        runs: list[tuple[int, str, list[bytes]]] = []
+        size = 0
+        for index, status, output in ends:
+            if not runs or (index, status) != (runs[-1][0] + len(runs[-1][2]), runs[-1][1]) or size > _SETTLE_BYTES:
+                runs.append((index, status, []))
+                size = 0
+            runs[-1][2].append(output)
+            size += len(output)
+        return [
+            (("SETTLE", self.name, status, first, *outputs), functools.partial(self._settled, range(first, first + len(outputs))))
+            for first, status, outputs in runs
+        ]
+
+    def _settled(self, indexes: range, reply: Any) -> None:
+        if isinstance(reply, Refused):
+            log.warning("jobs %d to %d of batch %s: %s", indexes[0], indexes[-1], self.id, reply)
         with self._lock:
             self.left.difference_update(indexes)
             for index in indexes:
-                self.ended.pop(index, None)
+                self._ended.pop(index, None)
 
-    def reclaimed(self, name: str, ranges: List[List[int]]) -> None:
-        """Under a new name, and only these jobs: the others run elsewhere."""
+    def reclaim(self, ask: Callable[..., Any]) -> None:
+        """After a reconnect: what of it is still wanted, under a new name. The others run elsewhere."""
+        name, ranges = "", cast(Any, [])
+        try:
+            name, ranges = ask("RECLAIM", self.batch, self.attempt, min(self.left), max(self.left) + 1, "SLOT", self.slot)
+        except Refused as error:
+            log.warning("%d jobs of batch %s run elsewhere: %s", len(self.left), self.id, error)
         with self._lock:
-            self.name = name
+            self.name = text(name)
             self.left = {index for low, high in ranges for index in range(low, high) if index in self.left}
-            self.ended = {index: end for index, end in self.ended.items() if index in self.left}
+            self._ended = {index: end for index, end in self._ended.items() if index in self.left}
+            self._unsent = sorted(self._ended)
             if self._job and self._job.index not in self.left:
                 self._job.stop("lost")
 
-    def cut(self, at: int = 0) -> Optional[int]:
-        """No job from `at` on starts, or from the first that has not: where to YIELD from, if there is something."""
+    def cut(self, at: int = 0) -> list[Step]:
+        """No job from `at` on starts, or from the first that has not: they are given back."""
         with self._lock:
             at = max(at, self.next)
             if at >= self._high:
-                return None
+                return []
             self._high, self.left = at, {index for index in self.left if index < at}
-            return at
+            return [(("YIELD", self.name, at), _ignore)]
 
     def stop(self) -> None:
         if job := self._job:
@@ -113,18 +135,21 @@ class Lease:
 
 
 class RemoteWorker:
+    """`url` may have several addresses; options are those of a connection of redis-py."""
+
     def __init__(
         self, app: App, url: str, *, slots: int = 1, name: str = "", lease_s: float = 10.0, grace_s: float = 30.0, **options: Any
     ) -> None:
-        self.app, self.coroutines, self.stopping = app, EventLoop(), False
-        self._url, self._options = url, options
+        self.app, self.stopping = app, False
+        self._addresses, self._handlers = Addresses(url, 7771, options), sorted({task.handler for task in app.tasks.values()})
         self._name, self._lease_ms, self._grace_s = name, int(lease_s * 1000), grace_s
-        self._handlers = sorted({task.handler for task in app.tasks.values()})
-        self._leases: Set[Lease] = set()
-        self._later: List[Step] = []  # to say in the next round: any thread appends
-        self._queues: List[queue.SimpleQueue[Lease]] = [queue.SimpleQueue() for _ in range(slots)]
+        self._queues: list[queue.SimpleQueue[Lease]] = [queue.SimpleQueue() for _ in range(slots)]
         self._took_s = [1.0] * slots  # the last lease of each slot
-        self._stirred, self._sending = threading.Event(), threading.Lock()
+        self._later: list[Step] = []  # to send in the next round: any thread appends
+        self._woken, self._waker = socket.socketpair()
+        self._is_stirred = False
+        # Of the main thread alone.
+        self._leases: set[Lease] = set()
         self._draining = self._claiming = False  # claiming: a CLAIM waits at the daemon
 
     def run(self) -> int:
@@ -136,17 +161,17 @@ class RemoteWorker:
         delay = 0.1
         while not self.stopping:
             began = time.monotonic()
-            self._connection: Any = connections(self._url, redis.ConnectionPool, 7771, **self._options).make_connection()
+            url, connection = self._addresses.connection(redis.ConnectionPool)
             try:
-                self._serve()
-            except (Refused, *_BROKEN) as error:
-                if isinstance(error, Refused) and error.code not in LATER:
-                    raise
-                log.warning("%s: %s; trying again", self._url.rsplit("@", 1)[-1], error or type(error).__name__)
+                self._serve(connection, self._join(connection))
+            except (Refused, *ERROR_REPLIES, *BROKEN) as error:
+                trouble = refusal(error) if isinstance(error, ERROR_REPLIES) else error
+                if isinstance(trouble, Refused) and trouble.code not in LATER + ELSEWHERE and self._addresses.has(url):
+                    raise trouble from None
+                log.warning("%s: %s; trying again", Addresses.host(url), trouble or type(error).__name__)
+                self._addresses.turn(url, str(trouble))
             finally:
-                with self._sending:
-                    self._claiming = False
-                    self._connection.disconnect()
+                connection.disconnect()
             delay = 0.1 if time.monotonic() - began > 10 else min(delay * 2, 5.0)
             end = time.monotonic() + delay
             while not self.stopping and time.monotonic() < end:
@@ -158,150 +183,127 @@ class RemoteWorker:
             os._exit(75)
         self.stopping = True
         log.info("stopping: jobs that run may end")
-        threading.Thread(target=self.poke).start()  # not here: the main thread may be sending
+        self.stir()
+
+    def stir(self) -> None:
+        """There is something to send. Any thread may call it."""
+        if not self._is_stirred:
+            self._is_stirred = True
+            self._waker.send(b"!")
+
+    def say(self, *command: Any) -> None:
+        """Any thread may call it. What is said is lost with its connection."""
+        self._later.append((command, _ignore))
+        self.stir()
 
     def _run_leases(self, slot: int) -> None:
         while True:
             lease = self._queues[slot].get()
             began = time.monotonic()
-            lease.run(self)
+            lease.run()
             self._took_s[slot], lease.has_run = time.monotonic() - began, True
-            self.poke()
+            self.stir()
 
-    def tell(self, lease: Lease, index: int, kind: str, value: Any) -> None:
-        """A note is lost with its connection."""
-        self._later.append((("NOTE", lease.name, index, "PROGRESS" if kind == "progress" else "TEXT", value), lambda _: None))
-        self.poke()
-
-    def poke(self) -> None:
-        """There is something to say. A CLAIM that waits ends as soon as another command comes."""
-        self._stirred.set()
-        if self._claiming:
-            with self._sending, contextlib.suppress(*_BROKEN):
-                if self._claiming:
-                    self._claiming = False
-                    self._connection.send_command("BEAT")
-
-    def _exchange(self, steps: List[Step]) -> None:
-        with self._sending:
-            self._connection.send_packed_command(self._connection.pack_commands([command for command, _ in steps]))
-            self._claiming = steps[-1][0][0] == "CLAIM"
-        if self._claiming and self._stirred.is_set():
-            self.poke()
-        for command, take in steps:
-            take(self._reply())
-            if command[0] == "CLAIM":
-                with self._sending:
-                    waspoked, self._claiming = not self._claiming, False
-                if waspoked:
-                    self._reply()
-
-    def _reply(self) -> Any:
-        try:
-            return self._connection.read_response()
-        except redis.ResponseError as error:
-            return refusal(error)
-        except (AttributeError, ValueError) as error:  # poke() has found it broken meanwhile, and redis-py has taken it apart
-            raise redis.ConnectionError("the connection broke") from error
-
-    def _refuse_to_connect(self) -> None:
-        """redis-py would connect again in order to send, and that connection would not have joined."""
-        raise redis.ConnectionError("the connection broke")
-
-    def _ask(self, *words: Any) -> Any:
-        replies: List[Any] = []
-        self._exchange([(words, replies.append)])
-        if isinstance(replies[0], Refused):
-            raise replies[0]
-        return replies[0]
-
-    def _join(self) -> float:
+    def _join(self, connection: Any) -> float:
         """Seconds from BEAT to BEAT."""
-        try:
-            self._connection.connect()
-        except (redis.AuthenticationError, redis.ResponseError) as error:
-            raise refusal(error) from error
-        self._connection.connect = self._refuse_to_connect
-        joined = as_map(self._ask("JOIN", self._name, "SLOTS", len(self._queues), "LEASE", self._lease_ms, "HANDLERS", *self._handlers))
-        self._draining = False
+
+        def ask(*words: Any) -> Any:
+            connection.send_command(*words)
+            return checked([_reply(connection)])[0]
+
+        connection.connect()
+        joined = as_map(ask("JOIN", self._name, "SLOTS", len(self._queues), "LEASE", self._lease_ms, "HANDLERS", *self._handlers))
+        self._addresses.add(map(text, joined["addresses"] if len(joined["addresses"]) > 1 else ()))  # a cluster
+        self._draining = self._claiming = False
         self._later.clear()
         for lease in [lease for lease in self._leases if lease.left]:
-            try:
-                name, ranges = self._ask("RECLAIM", lease.batch, lease.attempt, min(lease.left), max(lease.left) + 1, "SLOT", lease.slot)
-                lease.reclaimed(text(name), ranges)
-            except Refused as error:
-                log.warning("%d jobs of batch %s run elsewhere: %s", len(lease.left), lease.id, error)
-                lease.reclaimed("", [])
+            lease.reclaim(ask)
         log.info("joined for %s", ", ".join(self._handlers))
         return float(min(_BEAT_S, joined["beat_ms"] / 1000))
 
-    def _serve(self) -> None:
+    def _serve(self, connection: Any, beat_s: float) -> None:
         """From JOIN until the worker was stopped and all has ended, or the connection breaks."""
-        beat_s, beaten, end = self._join(), time.monotonic(), 0.0
-        while True:
-            self._stirred.clear()
-            steps: List[Step] = []
-            for lease in list(self._leases):
-                if self.stopping:
-                    steps += self._cut(lease)
-                for first, status, outputs in lease.settles():
-                    settled = functools.partial(self._settled, lease, range(first, first + len(outputs)))
-                    steps.append((("SETTLE", lease.name, status, first, *outputs), settled))
-                if not lease.left and lease.has_run:
-                    self._leases.discard(lease)
-            later, self._later = self._later, []
-            steps[:0] = later  # a note comes before the end of its job
-            held = [lease for lease in self._leases if lease.left]
-            if held and time.monotonic() - beaten >= beat_s:
-                beaten = time.monotonic()
-                steps.append((("BEAT", *(word for lease in held for word in (lease.name, lease.next))), self._obey))
-            slot = None if self.stopping or self._draining else self._slot_that_wants()
-            if slot is not None:
-                block_ms = int(beat_s * 1000) if held else BLOCK_MS
-                steps.append((("CLAIM", "SLOT", slot, "BLOCK", block_ms), functools.partial(self._claimed, slot)))
-            if steps:
-                self._exchange(steps)
-                continue  # a reply may have brought something to say
-            if self.stopping:
-                end = end or time.monotonic() + self._grace_s
-                if not held or time.monotonic() >= end:
-                    self._ask("LEAVE")  # jobs that still run go back
-                    return
-            self._stirred.wait(0.05 if self.stopping else beat_s)
+        takes: collections.deque[Callable[[Any], object]] = collections.deque()  # of the commands whose replies are to come
+        heard = beaten = time.monotonic()
+        end, leaving = 0.0, False
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._woken, selectors.EVENT_READ)
+            ready.register(connection._sock, selectors.EVENT_READ)
+            while not leaving or takes:
+                self._is_stirred = False  # before it looks
+                steps = [step for lease in list(self._leases) for step in self._steps_of(lease)]
+                later, self._later = self._later, []
+                steps[:0] = later  # a note comes before the end of its job
+                held = [lease for lease in self._leases if lease.left]
+                moment = time.monotonic()
+                if held and moment - beaten >= beat_s:
+                    beaten = moment
+                    steps.append((("BEAT", *(word for lease in held for word in (lease.name, lease.next))), self._obey))
+                slot = None if self.stopping or self._draining or self._claiming else self._slot_that_wants()
+                if slot is not None:
+                    self._claiming = True
+                    steps.append((("CLAIM", "SLOT", slot, "BLOCK", BLOCK_MS), functools.partial(self._claimed, slot)))
+                if self.stopping and not leaving:
+                    end = end or moment + self._grace_s
+                    leaving = not held or moment >= end
+                    steps += [(("LEAVE",), _ignore)] if leaving else []  # jobs that still run go back
+                if steps:
+                    heard = heard if takes else moment
+                    packed = connection.pack_commands([command for command, _ in steps])
+                    connection.send_packed_command([b"".join(packed)])  # in one piece: each gives the global lock away
+                    takes.extend(take for _, take in steps)
+                elif takes and moment - heard > REPLY_S:
+                    raise redis.TimeoutError("no reply")
+                while connection.can_read(0):
+                    heard = time.monotonic()
+                    takes.popleft()(_reply(connection))
+                    self._is_stirred = True  # a reply may have brought something to say
+                if not self._is_stirred and any(key.fd == self._woken.fileno() for key, _ in ready.select(0.05 if self.stopping else beat_s)):
+                    self._woken.recv(16)
 
-    def _slot_that_wants(self) -> Optional[int]:
-        busy = collections.Counter(lease.slot for lease in self._leases if not lease.has_run)
+    def _steps_of(self, lease: Lease) -> list[Step]:
+        lease.is_over = lease.has_run  # before its results are collected: with those the slot is free at the daemon, too
+        steps = (lease.cut() if self.stopping else []) + lease.settles()
+        if lease.is_over and not lease.left:
+            self._leases.discard(lease)
+        return steps
+
+    def _slot_that_wants(self) -> int | None:
+        busy = collections.Counter(lease.slot for lease in self._leases if not lease.is_over)
         quick = [slot for slot, took_s in enumerate(self._took_s) if busy[slot] == 1 and took_s < _SHORT_S]
         return next((slot for slot in range(len(self._queues)) if not busy[slot]), quick[0] if quick else None)
 
     def _claimed(self, slot: int, reply: Any) -> None:
+        self._claiming = False
         if isinstance(reply, Refused) and reply.code != "DRAINING":
             raise reply
         if isinstance(reply, Refused):
             self._draining = True
         elif reply is not None:
-            lease = Lease(reply, slot)
+            lease = Lease(self, slot, reply)
             self._leases.add(lease)
             if not self.stopping:  # else it goes back
                 self._queues[slot].put(lease)
 
-    def _settled(self, lease: Lease, indexes: range, reply: Any) -> None:
-        if isinstance(reply, Refused):
-            log.warning("jobs %d to %d of batch %s: %s", indexes[0], indexes[-1], lease.id, reply)
-        lease.acknowledge(indexes)
-
-    def _cut(self, lease: Lease, at: int = 0) -> List[Step]:
-        start = lease.cut(at)
-        return [] if start is None else [(("YIELD", lease.name, start), lambda _: None)]
-
     def _obey(self, orders: Any) -> None:
         """The reply of BEAT."""
         by_name = {lease.name: lease for lease in self._leases}
-        words: List[Any]
+        words: list[Any]
         for words in () if isinstance(orders, Refused) else orders:
             order, lease = text(words[0]), by_name.get(text(words[1])) if len(words) > 1 else None
             self._draining = self._draining or order == "DRAIN"
             if lease and order == "STOP":
                 lease.stop()
             if lease:
-                self._later += self._cut(lease, int(words[2]) if order == "CUT" else 0)
+                self._later += lease.cut(int(words[2]) if order == "CUT" else 0)
+
+
+def _reply(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except ERROR_REPLIES as error:
+        return refusal(error)
+
+
+def _ignore(_: Any) -> None:
+    pass

@@ -9,10 +9,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, Optional
+from typing import Any
 
 
-def worker(target: str, *paths: str, **settings: Any) -> Dict[str, Any]:
+def worker(target: str, *paths: str, **settings: Any) -> dict[str, Any]:
     """A handler that serves MODULE:APP by this Python, which finds modules in `paths` and in the folder of the test."""
     environment = [f"PYTHONPATH={os.pathsep.join([*paths, os.getcwd(), *(path for path in sys.path if path)])}"]
     return {"worker": [sys.executable, "-m", "locksley", target], "worker_protocol": 2, "environment": environment, **settings}
@@ -22,11 +22,11 @@ class Daemon:
     """`handlers` are those of its configuration, by name; `settings` other sections. `url` is for an App, `workers_url` for a remote
     worker. The program is that of the environment's LOCKSLEYD, or the one in PATH."""
 
-    def __init__(self, handlers: Optional[Dict[str, Any]] = None, **settings: Any) -> None:
+    def __init__(self, handlers: dict[str, Any] | None = None, **settings: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="locksley-")
         folder = pathlib.Path(self._folder.name)
         path, self._log = folder / "locksley.yaml", folder / "log"
-        ports: Dict[str, Any] = {"listen": {"port": 0}, "http": {"port": 0}, "workers": {"port": 0}, "store": {"path": ""}}
+        ports: dict[str, Any] = {"listen": {"port": 0}, "http": {"port": 0}, "workers": {"port": 0}, "store": {"path": ""}}
         path.write_text(json.dumps({**ports, **settings, "handlers": handlers or {}}))  # JSON is YAML
         with self._log.open("wb") as log:
             command = [os.environ.get("LOCKSLEYD") or "locksleyd", "--config", str(path)]

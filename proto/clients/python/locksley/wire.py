@@ -4,8 +4,8 @@ What takes a command or several is written once, as a coroutine that is given an
 asyncio. With Transport.aask it waits as coroutines do; with Transport.ask, which blocks, it never suspends, so now() and each() run it in
 a thread.
 
-A connection that breaks is made anew, and the commands are sent again: so all commands here may be repeated. A refusal that says "retry
-later" is waited for in the same way."""
+A connection that breaks is made anew, to the next address, and the commands are sent again: so all commands here may be repeated. A
+refusal that says "retry later", or that another daemon serves, is dealt with in the same way."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import inspect
 import logging
 import os
 import random
+import re
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Coroutine, Dict, Iterator, List, Mapping, Protocol, Sequence
-from typing import Tuple, TypeVar, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from urllib.parse import urlsplit
 
 from .errors import LocksleyError, Refused, Unreachable
@@ -35,13 +36,16 @@ redis_asyncio: Any = importlib.import_module("redis.asyncio")
 
 T = TypeVar("T")
 Command = Sequence[Any]
-Ask = Callable[[List[Command]], Awaitable[List[Any]]]  # sends commands together; a refusal is a Refused among the replies
+Ask = Callable[[list[Command]], Awaitable[list[Any]]]  # sends commands together; a refusal is a Refused among the replies
 
 BLOCK_MS = 5000  # of a command that waits: shorter than the time-outs of clients and of what is between
-OPTIONS = {"socket_timeout": 30.0, "socket_connect_timeout": 5.0}
+REPLY_S, CONNECT_S = 30.0, 5.0  # time-outs
 LATER = ("QUEUEFULL", "DRAINING", "STORE")
-_SAID_AFTER_S = 0.1
-_LOGIN = ("NOAUTH", "WRONGPASS")
+ELSEWHERE = ("READONLY", "LOADING")  # the daemon stands by, or is about to take over
+ERROR_REPLIES = (redis.ResponseError, redis.AuthenticationError, redis.exceptions.BusyLoadingError)
+BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)
+_CODES = {redis.exceptions.NoPermissionError: "NOPERM", redis.ReadOnlyError: "READONLY", redis.exceptions.BusyLoadingError: "LOADING"}
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.05, 2.0
 
 log = logging.getLogger("locksley")
 
@@ -75,12 +79,12 @@ S = TypeVar("S", bound=_OfApp)
 
 @overload
 def twins(
-    method: Callable[Concatenate[S, Ask, P], Coroutine[Any, Any, T]]
-) -> Tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]: ...
+    method: Callable[Concatenate[S, Ask, P], Coroutine[Any, Any, T]],
+) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]: ...
 @overload
 def twins(
-    method: Callable[Concatenate[S, Ask, P], AsyncIterator[T]]
-) -> Tuple[Callable[Concatenate[S, P], Iterator[T]], Callable[Concatenate[S, P], AsyncIterator[T]]]: ...
+    method: Callable[Concatenate[S, Ask, P], AsyncIterator[T]],
+) -> tuple[Callable[Concatenate[S, P], Iterator[T]], Callable[Concatenate[S, P], AsyncIterator[T]]]: ...
 def twins(method: Any) -> Any:
     """Of a method that is given an Ask: one that blocks, and one for asyncio."""
     run: Any = each if inspect.isasyncgenfunction(method) else now
@@ -94,18 +98,13 @@ def twins(method: Any) -> Any:
     return functools.update_wrapper(blocking, method), functools.update_wrapper(waiting, method)
 
 
-def connections(url: str, pool: Any, port: int = 7770, **options: Any) -> Any:
-    """A pool of redis-py, as a maker of connections to this URL."""
-    return pool.from_url(url, **({} if urlsplit(url).port else {"port": port}), **{**OPTIONS, **options})
-
-
 def refusal(error: BaseException) -> Refused:
     """redis-py takes some codes off the text, and makes classes of them."""
     code, _, rest = str(error).partition(" ")
-    if isinstance(error, redis.AuthenticationError) and code not in _LOGIN:
-        return Refused(_LOGIN["username-password" in rest], str(error))
-    if isinstance(error, redis.exceptions.NoPermissionError):
-        return Refused("NOPERM", str(error))
+    if isinstance(error, redis.AuthenticationError) and code not in ("NOAUTH", "WRONGPASS"):
+        return Refused("WRONGPASS" if "username-password" in rest else "NOAUTH", str(error))
+    if type(error) in _CODES:
+        return Refused(_CODES[type(error)], str(error))
     return Refused(code, rest) if code.isalpha() and code.isupper() else Refused("ERR", str(error))
 
 
@@ -119,7 +118,7 @@ def as_map(reply: Any) -> Mapping[str, Any]:
     return {text(key): text(value) if isinstance(value, bytes) else value for key, value in pairs}
 
 
-def checked(replies: List[Any]) -> List[Any]:
+def checked(replies: list[Any]) -> list[Any]:
     for reply in replies:
         if isinstance(reply, Refused):
             raise reply
@@ -134,75 +133,118 @@ async def _outcome(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+class Addresses:
+    """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770. `url` is the one
+    that is believed to serve. `options` are those of a connection of redis-py. Any thread may use it."""
+
+    def __init__(self, urls: str | Sequence[str], port: int, options: Mapping[str, Any]) -> None:
+        self._port, self._options, self._at = port, {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options}, 0
+        given = [urls] if isinstance(urls, str) else urls
+        self._urls = [self._at_host(url, host) for url in given for host in self.host(url).split(",")]
+        self.url = self._urls[0]
+
+    @staticmethod
+    def host(url: str) -> str:
+        """With the port, and without user and password."""
+        return urlsplit(url).netloc.rpartition("@")[2]
+
+    def _at_host(self, url: str, host: str) -> str:
+        parts = urlsplit(url)
+        login = "".join(parts.netloc.rpartition("@")[:2])
+        return parts._replace(netloc=login + host + ("" if urlsplit(f"//{host}").port else f":{self._port}")).geturl()
+
+    def add(self, hosts: Iterable[str]) -> None:
+        """Other daemons of the same cluster."""
+        self._urls += [url for url in (self._at_host(self.url, host) for host in hosts) if url not in self._urls]
+
+    def connection(self, pool: Any) -> tuple[str, Any]:
+        """One that is not open yet, of the kind of this pool of redis-py; and where it leads."""
+        url = self.url
+        return url, pool.from_url(url, **self._options).make_connection()
+
+    def has(self, url: str) -> bool:
+        """Whether it was given, and not only named by a daemon."""
+        return url in self._urls
+
+    def turn(self, url: str, trouble: str) -> None:
+        """The daemon at `url` does not serve: the next one is that which it names, or else that of the list."""
+        named = re.search(r"the active daemon is (\S+:\d+)$", trouble)
+        if named and self._at_host(url, named[1]) != url:
+            self.url = self._at_host(url, named[1])
+        elif self.url == url:  # else another thread has turned already
+            self._at = (self._at + 1) % len(self._urls)
+            self.url = self._urls[self._at]
+
+
 class Transport:
-    """Connections to one of several daemons. Any thread and any event loop may use it."""
+    """Connections to the daemon that serves. Any thread and any event loop may use it."""
 
-    def __init__(self, urls: Sequence[str], patience: float, options: Dict[str, Any]) -> None:
-        self._urls, self._at, self._patience = urls, 0, patience
-        self._makers = [connections(url, redis.ConnectionPool, **options) for url in urls]
-        self._async_makers = [connections(url, redis_asyncio.ConnectionPool, **options) for url in urls]
-        self._free: Dict[int, List[Any]] = {}  # by process: after a fork the connections are the parent's
+    def __init__(self, urls: str | Sequence[str], patience: float, options: Mapping[str, Any]) -> None:
+        self._addresses, self._patience = Addresses(urls, 7770, options), patience
+        self._free: dict[int, list[Any]] = {}  # by process: after a fork the connections are the parent's
         self._async_free: Any = weakref.WeakKeyDictionary()  # by event loop
-        self.breaks = 0  # connections that broke: the daemon may have been restarted
+        self.breaks = 0  # connections that broke: the daemon may have been restarted, or be another one
 
-    async def ask(self, commands: List[Command]) -> List[Any]:
-        return await self._exchange(commands, self._makers, self._free.setdefault(os.getpid(), []), _sleep_here)
+    async def ask(self, commands: list[Command]) -> list[Any]:
+        return await self._exchange(commands, redis.ConnectionPool, self._free.setdefault(os.getpid(), []), _sleep_here)
 
-    async def aask(self, commands: List[Command]) -> List[Any]:
+    async def aask(self, commands: list[Command]) -> list[Any]:
         free = self._async_free.setdefault(asyncio.get_running_loop(), [])
-        return await self._exchange(commands, self._async_makers, free, asyncio.sleep)
+        return await self._exchange(commands, redis_asyncio.ConnectionPool, free, asyncio.sleep)
 
-    async def _exchange(
-        self, commands: List[Command], makers: List[Any], free: List[Any], sleep: Callable[[float], Awaitable[Any]]
-    ) -> List[Any]:
-        delay, end = 0.05, 0.0
+    async def _exchange(self, commands: list[Command], pool: Any, free: list[Any], sleep: Callable[[float], Awaitable[Any]]) -> list[Any]:
+        delay, end = 0.0, 0.0
         while True:
             try:
-                connection = free.pop()
+                url, connection = free.pop()
             except IndexError:
-                connection = makers[self._at].make_connection()
+                url, connection = self._addresses.connection(pool)
+            trouble: LocksleyError | None
             try:
                 await _outcome(connection.send_packed_command(connection.pack_commands(commands)))
                 replies = [await self._reply(connection) for _ in commands]
             except BaseException as error:
                 free.clear()
                 await _outcome(connection.disconnect())
-                trouble: LocksleyError = self._broken(error)
+                trouble = self._trouble(url, error)
             else:
-                free.append(connection)
-                refused = [reply for reply in replies if isinstance(reply, Refused) and reply.code in LATER]
-                if not refused:
+                free.append((url, connection))
+                trouble = next((reply for reply in replies if isinstance(reply, Refused) and reply.code in LATER), None)
+                if trouble is None:
                     return replies
-                trouble = refused[0]
             end = end or time.monotonic() + self._patience
             if time.monotonic() >= end:
                 raise trouble
-            if delay == _SAID_AFTER_S:  # not the first time: a connection that broke is made anew without a word
+            if delay == _FIRST_DELAY_S:  # not the first time: a connection that broke is made anew without a word
                 log.warning("%s; trying again for %g s", trouble, self._patience)
+            delay = min(delay * 2, _LONGEST_DELAY_S) or _FIRST_DELAY_S
             await sleep(delay * random.uniform(0.5, 1.0))
-            delay = min(delay * 2, 2.0)
 
     async def _reply(self, connection: Any) -> Any:
         try:
             return await _outcome(connection.read_response())
-        except redis.ResponseError as error:
-            return refusal(error)
+        except ERROR_REPLIES as error:
+            refused = refusal(error)
+            if refused.code in ELSEWHERE:
+                raise refused from error
+            return refused
 
-    def _broken(self, error: BaseException) -> Unreachable:
-        """What to raise once patience is over; raises at once what is no broken connection."""
-        if isinstance(error, (redis.AuthenticationError, redis.ResponseError)):  # of the log-in
+    def _trouble(self, url: str, error: BaseException) -> LocksleyError:
+        """What to raise once patience is over; raises at once what another try does not mend."""
+        if isinstance(error, ERROR_REPLIES):  # of the log-in
             raise refusal(error) from error
-        if not isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)):
+        if isinstance(error, BROKEN):
+            error = Unreachable(f"no answer from {Addresses.host(url)}: {str(error).rstrip('.')}")
+        elif not isinstance(error, Refused):
             raise error
         self.breaks += 1
-        url = urlsplit(self._urls[self._at])
-        self._at = (self._at + 1) % len(self._urls)
-        return Unreachable(f"no answer from {url.hostname}:{url.port or 7770}: {str(error).rstrip('.')}")
+        self._addresses.turn(url, str(error))
+        return error
 
     def close(self) -> None:
-        for connection in self._free.pop(os.getpid(), []):
+        for _, connection in self._free.pop(os.getpid(), []):
             connection.disconnect()
 
     async def aclose(self) -> None:
-        for connection in self._async_free.pop(asyncio.get_running_loop(), []):
+        for _, connection in self._async_free.pop(asyncio.get_running_loop(), []):
             await connection.disconnect()

@@ -127,9 +127,9 @@ export class Task {
   }
 }
 
-// A daemon at `url`, or several URLs of a cluster; without one, that of the environment's LOCKSLEY_URL, or this machine's. `handler` is the handler
-// of the daemon that runs the tasks, unless a task names another. `patience` is for how many milliseconds a command is tried again when no daemon
-// answers, or when it says "retry later". `redis`: options of ioredis.
+// A daemon at `url`; with several addresses, redis://a:7770,b:7770, or several URLs, that which serves; without one, that of the environment's
+// LOCKSLEY_URL, or this machine's. `handler` is the handler of the daemon that runs the tasks, unless a task names another. `patience` is for how
+// many milliseconds a command is tried again when no daemon answers, or when it says "retry later". `redis`: options of ioredis.
 export class Locksley {
   tasks = new Map(); // by name
   #raw = new Map(); // by handler
@@ -143,7 +143,7 @@ export class Locksley {
 
   // From now on the daemon is this one. Nothing is sent yet.
   connect(url) {
-    this.transport = new Transport([url].flat(), ...this.#settings);
+    this.transport = new Transport(url, ...this.#settings);
   }
 
   // Options are those of the task's batches, and `handler` and `raw`: a raw task is given its payload as a Buffer, and returns a Buffer, a string

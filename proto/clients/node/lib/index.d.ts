@@ -155,8 +155,9 @@ export interface LocksleyOptions {
   redis?: RedisOptions;
 }
 
-/** An application: its daemon, or several of a cluster, and its tasks. */
+/** An application: its daemon, or several of which one serves, and its tasks. */
 export class Locksley {
+  /** With several addresses, `redis://a:7770,b:7770`, or several URLs. */
   constructor(url?: string | string[], options?: LocksleyOptions);
   readonly tasks: ReadonlyMap<string, Task<any[], unknown>>;
   task<A extends any[], R>(name: string, fn: (...args: A) => R | Promise<R>, options?: TaskOptions): Task<A, R>;

@@ -1,15 +1,15 @@
 // A worker on any machine: `locksley-worker tasks.js --url redis://queue:7771 --slots 50`, over proto/WORKER_PROTOCOL.md. As many jobs run side by
 // side as there are slots, as promises; BEATs go out between them, so a task that computes for longer than the lease loses its jobs.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Addresses } from './addresses.js';
 import { Refused } from './errors.js';
 import { Job, runJob } from './runner.js';
-import { asMap, call, checked, connect, within } from './wire.js';
+import { ELSEWHERE, LATER, asMap, call, checked, connect, within } from './wire.js';
 
 const BLOCK_MS = 30_000;
 const BEAT_MS = 1000; // at most: STOP and CUT come in the reply of BEAT
 const SHORT_MS = 20; // while its leases take less, a slot has the next one there already
 const SETTLE_BYTES = 4 << 20;
-const LATER = new Set(['DRAINING', 'QUEUEFULL', 'STORE']);
 
 class Lease {
   constructor(reply, slot, worker) {
@@ -84,7 +84,7 @@ export class RemoteWorker {
   #isDraining = false;
 
   constructor(app, url, { slots = 1, name, lease = 10_000, grace = 30_000, redis = {} }) {
-    Object.assign(this, { app, url, name, lease, grace, redis });
+    Object.assign(this, { app, addresses: new Addresses(url, 7771), name, lease, grace, redis });
     this.slots = Array.from({ length: slots }, (_, number) => ({ number, leases: 0, lastMs: 1000 }));
     this.handlers = [...new Set([...app.tasks.values()].map((task) => task.handler))].sort();
   }
@@ -93,11 +93,14 @@ export class RemoteWorker {
   async run() {
     for (let delay = 100; !this.#isStopping; delay = Math.min(delay * 2, 5000)) {
       const began = Date.now();
+      const { url } = this.addresses;
       try {
-        await this.#session();
+        await this.#session(url);
       } catch (error) {
-        if (error instanceof Refused && !LATER.has(error.code)) throw error;
+        const isOver = error instanceof Refused && !LATER.has(error.code) && !ELSEWHERE.has(error.code);
+        if (isOver && this.addresses.has(url)) throw error;
         console.error(`locksley: ${error.message}; trying again`);
+        this.addresses.turn(url, error.message);
       }
       if (Date.now() - began > 10_000) delay = 100;
       for (const end = Date.now() + delay; !this.#isStopping && Date.now() < end; ) await sleep(50);
@@ -126,8 +129,8 @@ export class RemoteWorker {
     if (lease.left.size === 0) this.#leases.delete(lease);
   }
 
-  async #session() {
-    const link = await connect(this.url, 7771, this.redis);
+  async #session(url) {
+    const link = await connect(url, this.redis);
     let broken = null;
     link.once('close', () => {
       broken = new Error('the connection broke');
@@ -137,6 +140,7 @@ export class RemoteWorker {
     let beats = null;
     try {
       const joined = asMap(await ask('JOIN', this.name, 'SLOTS', this.slots.length, 'LEASE', this.lease, 'HANDLERS', ...this.handlers));
+      if (joined.addresses.length > 1) this.addresses.add(joined.addresses.map(String)); // a cluster
       for (const lease of [...this.#leases]) await this.#reclaim(ask, lease);
       this.#link = link;
       this.#isDraining = false;

@@ -1,19 +1,20 @@
-// Commands and replies over ioredis. A connection that breaks is made anew, and the commands are sent again: so all commands here may be repeated.
-// A refusal that says "retry later" is waited for in the same way. ioredis' own resending is off, because readers must know of a break.
+// Commands and replies over ioredis. A connection that breaks is made anew, to the next address, and the commands are sent again: so all commands
+// here may be repeated. A refusal that says "retry later", or that another daemon serves, is dealt with in the same way. ioredis' own resending is
+// off, because readers must know of a break.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { Addresses, hostOf } from './addresses.js';
 import { Refused, Unreachable } from './errors.js';
 
 export const BLOCK_MS = 5000; // of a command that waits: shorter than the time-outs of clients and of what is between
 const REPLY_TIMEOUT_MS = 30_000;
-const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
+export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
+export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // the daemon stands by, or is about to take over
 const LOGIN = /^(WRONGPASS|NOAUTH|NOPERM)/;
 
 // A connection of ioredis that does not come back by itself. Rejects with a Refused if the log-in is refused.
-export async function connect(url, defaultPort, options) {
-  const { port } = new URL(url);
+export async function connect(url, options) {
   const redis = new Redis(url, {
-    ...(port ? {} : { port: defaultPort }),
     lazyConnect: true, connectTimeout: 5000, retryStrategy: () => null, maxRetriesPerRequest: null,
     autoResendUnfulfilledCommands: false, enableReadyCheck: false, enableOfflineQueue: true, ...options,
   });
@@ -52,15 +53,14 @@ export function asMap(reply) {
 }
 
 export class Transport {
-  #urls;
-  #at = 0;
+  #addresses;
   #patience;
   #options;
-  #free = [];
-  breaks = 0; // connections that broke: the daemon may have been restarted
+  #free = []; // with their URLs
+  breaks = 0; // connections that broke: the daemon may have been restarted, or be another one
 
   constructor(urls, patience, options) {
-    this.#urls = urls;
+    this.#addresses = new Addresses(urls, 7770);
     this.#patience = patience;
     this.#options = options;
   }
@@ -71,21 +71,23 @@ export class Transport {
     let delay = 25;
     for (;;) {
       signal?.throwIfAborted();
-      let redis = this.#free.pop();
+      let { redis, url } = this.#free.pop() ?? { redis: null, url: this.#addresses.url };
       let trouble;
       try {
-        redis ??= await connect(this.#urls[this.#at], 7770, this.#options);
+        redis ??= await connect(url, this.#options);
         const replies = await within(Promise.all(commands.map((command) => call(redis, command))), signal);
-        this.#free.push(redis);
-        trouble = replies.find((reply) => reply instanceof Refused && LATER.has(reply.code));
+        const refused = (codes) => replies.find((reply) => reply instanceof Refused && codes.has(reply.code));
+        if (refused(ELSEWHERE)) throw refused(ELSEWHERE);
+        this.#free.push({ redis, url });
+        trouble = refused(LATER);
         if (!trouble) return replies;
       } catch (error) {
         redis?.disconnect();
-        if (error instanceof Refused || signal?.aborted) throw error;
-        for (const other of this.#free.splice(0)) other.disconnect();
+        if (signal?.aborted || (error instanceof Refused && !ELSEWHERE.has(error.code))) throw error;
+        for (const other of this.#free.splice(0)) other.redis.disconnect();
         this.breaks += 1;
-        trouble = new Unreachable(`no answer from ${new URL(this.#urls[this.#at]).host}: ${error.message}`, { cause: error });
-        this.#at = (this.#at + 1) % this.#urls.length;
+        trouble = error instanceof Refused ? error : new Unreachable(`no answer from ${hostOf(url)}: ${error.message}`, { cause: error });
+        this.#addresses.turn(url, error.message);
       }
       until ??= Date.now() + this.#patience;
       if (Date.now() >= until) throw trouble;
@@ -95,7 +97,7 @@ export class Transport {
   }
 
   close() {
-    for (const redis of this.#free.splice(0)) redis.disconnect();
+    for (const { redis } of this.#free.splice(0)) redis.disconnect();
   }
 }
 

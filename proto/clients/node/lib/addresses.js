@@ -1,0 +1,50 @@
+// The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770.
+const PARTS = /^(\w+:\/\/(?:[^@/]*@)?)([^/?#]*)(.*)$/; // with the log-in, the addresses, and the rest
+
+export class Addresses {
+  url; // that which is believed to serve
+  #urls;
+  #at = 0;
+  #port; // where an address has none
+
+  constructor(urls, port) {
+    this.#port = port;
+    this.#urls = [urls].flat().flatMap((url) => hostOf(url).split(',').map((host) => this.#atHost(url, host)));
+    [this.url] = this.#urls;
+  }
+
+  // Other daemons of the same cluster.
+  add(hosts) {
+    for (const host of hosts) {
+      const url = this.#atHost(this.url, host);
+      if (!this.has(url)) this.#urls.push(url);
+    }
+  }
+
+  // Whether it was given, and not only named by a daemon.
+  has(url) {
+    return this.#urls.includes(url);
+  }
+
+  // The daemon at `url` does not serve: the next one is that which `trouble` names, or else that of the list.
+  turn(url, trouble) {
+    const named = /the active daemon is (\S+:\d+)$/.exec(trouble)?.[1];
+    const other = named && this.#atHost(url, named);
+    if (other && other !== url) {
+      this.url = other;
+    } else if (this.url === url) { // else another command has turned already
+      this.#at = (this.#at + 1) % this.#urls.length;
+      this.url = this.#urls[this.#at];
+    }
+  }
+
+  #atHost(url, host) {
+    const [, head, , rest] = PARTS.exec(url);
+    return head + host + (/:\d+$/.test(host) ? '' : `:${this.#port}`) + rest;
+  }
+}
+
+// Without user and password.
+export function hostOf(url) {
+  return PARTS.exec(url)?.[2] ?? url;
+}

@@ -168,7 +168,7 @@ class Version2(DaemonTest):
         self.check_library(eval)
 
     def test_the_library_for_node(self):
-        self.serve([shutil.which("node") or "nodejs", "-e", NODE, str(EXAMPLES / "node/locksley_worker.js")])
+        self.serve([shutil.which("node") or "nodejs", "-e", NODE, str(EXAMPLES.parents[1] / "proto/clients/node/lib/locksley_worker.cjs")])
         self.check_library(lambda text: tuple(json.loads(text)))
 
 

@@ -3,7 +3,7 @@
 
 const { execFileSync } = require('node:child_process');
 const timers = require('node:timers/promises');
-const { serve } = require('../../../deploy/examples/node/locksley_worker.js');
+const { serve } = require('../../../proto/clients/node/lib/locksley_worker.cjs');
 
 console.log('on its way'); // before it serves
 

@@ -5,7 +5,6 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Locksley, Refused, RemoteWorker } from '../lib/index.js';
-import { hideStandardOutput, serve } from '../lib/local.js';
 
 const USAGE = `usage: locksley-worker FILE [--url URL] [--slots N] [--name NAME] [--lease MS] [--grace MS]
   FILE     a module that exports a Locksley
@@ -20,15 +19,15 @@ if (values.help || positionals.length !== 1) {
   console.error(USAGE);
   process.exit(values.help ? 0 : 64);
 }
-if (!values.url) hideStandardOutput(); // before the module is imported: it may print
+const local = values.url ? null : await import('../lib/local.js'); // before the module: it may print
 const exported = Object.values(await import(pathToFileURL(resolve(positionals[0]))));
 const app = exported.find((value) => value instanceof Locksley);
 if (!app) {
   console.error(`locksley-worker: ${positionals[0]} exports no Locksley`);
   process.exit(64);
 }
-if (!values.url) {
-  await serve(app);
+if (local) {
+  await local.serve(app);
 } else {
   const number = (name, otherwise) => (values[name] === undefined ? otherwise : Number(values[name]));
   const options = { slots: number('slots', 1), name: values.name ?? `${hostname()}-${process.pid}`, lease: number('lease', 10_000), grace: number('grace', 30_000) };

@@ -1,15 +1,16 @@
 'use strict';
 // A Locksley worker in Node.js: serve(handler) answers each job with what the handler returns, or resolves to, for its payload.
+// One file, which needs nothing: copy it beside your worker.
 //
-//   const { serve } = require('./locksley_worker.js');
+//   const { serve } = require('./locksley_worker.cjs');
 //
 //   serve((payload) => payload.toString().toUpperCase());
 //
 // The handler is given the payload as a Buffer, and {index, batch}: the job's place in its batch, and the batch's id. It returns a Buffer
 // (or another Uint8Array), a string (sent as UTF-8), or nothing for an empty output; or a promise of that. An error is the job's error, as one line;
 // its stack goes to standard error, and so to the daemon's log. The job has progress(percent) and writeNote(text), for who watches and for the next
-// attempt. One job at a time, unless the handler has `worker_protocol: 2` (then the job also has attempt, note, trace, timeoutMs and signal): how many processes there are is the
-// daemon's matter. The promise that serve() returns is fulfilled when the daemon wants no more of this process.
+// attempt. One job at a time, unless the handler has `worker_protocol: 2` (then the job also has attempt, note, trace, timeoutMs and signal): how
+// many processes there are is the daemon's matter. The promise that serve() returns is fulfilled when the daemon wants no more of this process.
 //
 // Require it before anything that prints: from then on console and process.stdout write to standard error, and nothing gets between the answers. Node
 // cannot hide descriptors 0 and 1 from programs that it starts: do not let them inherit those (stdio: ['ignore', 2, 2]). Node.js 18 or later.
@@ -21,32 +22,37 @@ const LONGEST_ERROR = 4096; // characters; the daemon takes a line of up to 64 K
 const ANSWERS = 1; // the descriptor
 
 async function serve(handler) {
+  return serveRuns(async (payload, job) => {
+    try {
+      return ['ok', outputOf(await handler(payload, job))];
+    } catch (error) {
+      if (job.signal?.aborted) return ['cancelled', ''];
+      console.error(error);
+      return ['error', oneLine(error)];
+    }
+  });
+}
+
+// For a library above this one: run(payload, job) resolves to how the job ended, [status, output], and never throws. A text of an error is one line.
+async function serveRuns(run) {
   const requests = new Requests();
-  const running = new Map(); // with worker_protocol: 2, what tells a job to stop, by batch and index
+  const stops = new Map(); // with worker_protocol: 2, what tells a job to stop, by batch and index
   let isVersion2 = false; // the first message is a job
   for await (const bytes of process.stdin) {
     requests.add(bytes);
     for (let request = requests.next(); request !== null; request = requests.next()) {
       if (request.length === 8) {
         isVersion2 = true;
-        serveVersion2(handler, request, running); // the next message is not kept waiting
-        continue;
+        serveVersion2(run, request, stops); // the next message is not kept waiting
+      } else if (isVersion2) {
+        stops.get(`${request[2]}/${request[1]}`)?.abort(); // [stop, index, batch]
+      } else {
+        const [payload, index, batch] = request;
+        const [status, output] = await run(payload, new Job(Number(index.toString()), batch.toString()));
+        // At once, even if more jobs are waiting: should the next one kill this process, or take too long, then the daemon
+        // knows which it was.
+        write(status === 'ok' ? bulkString(output) : Buffer.from(`-${output}\r\n`));
       }
-      if (isVersion2) {
-        running.get(`${request[2]}/${request[1]}`)?.abort();
-        continue;
-      }
-      const [payload, index, batch] = request;
-      let answer;
-      try {
-        answer = bulkString(await handler(payload, new Job(Number(index.toString()), batch.toString())));
-      } catch (error) {
-        console.error(error);
-        answer = Buffer.from(`-${oneLine(error)}\r\n`);
-      }
-      // At once, even if more jobs are waiting: should the next one kill this process, or take too long, then the daemon
-      // knows which it was.
-      write(answer);
     }
   }
 }
@@ -74,11 +80,11 @@ class Job {
 }
 
 // Several jobs run at once, as far as the handler waits for something, and are answered in any order.
-async function serveVersion2(handler, request, running) {
+async function serveVersion2(run, request, stops) {
   const [, payload, index, batch, attempt, trace, note, timeout] = request;
   const stop = new AbortController();
   const name = `${batch}/${index}`;
-  running.set(name, stop);
+  stops.set(name, stop);
   const job = new Job(Number(index.toString()), batch.toString(), {
     attempt: Number(attempt.toString()),
     trace: trace.toString(),
@@ -86,17 +92,9 @@ async function serveVersion2(handler, request, running) {
     timeoutMs: Number(timeout.toString()),
     signal: stop.signal, // of an AbortController: the batch was cancelled
   });
-  let status = 'ok';
-  let output;
-  try {
-    output = bulkString(await handler(payload, job));
-  } catch (error) {
-    status = stop.signal.aborted ? 'cancelled' : 'error';
-    if (status === 'error') console.error(error);
-    output = bulkString(status === 'error' ? oneLine(error) : '');
-  }
-  running.delete(name);
-  write(Buffer.concat([Buffer.from('*3\r\n'), bulkString(index), bulkString(status), output]));
+  const [status, output] = await run(payload, job);
+  stops.delete(name);
+  write(Buffer.concat([Buffer.from('*3\r\n'), bulkString(index), bulkString(status), bulkString(output)]));
 }
 
 // console asks for it when it is first used.
@@ -141,11 +139,15 @@ class Requests {
   }
 }
 
+function outputOf(value) {
+  if (typeof value === 'string' || value instanceof Uint8Array) return value;
+  if (value === undefined || value === null) return '';
+  throw new TypeError(`the handler returned ${typeof value}; it may return a Buffer, a string or nothing`);
+}
+
 function bulkString(output) {
-  if (output === undefined || output === null) return Buffer.from('$0\r\n\r\n');
-  if (typeof output === 'string') return Buffer.from(`$${Buffer.byteLength(output)}\r\n${output}\r\n`);
-  if (output instanceof Uint8Array) return Buffer.concat([Buffer.from(`$${output.length}\r\n`), output, Buffer.from('\r\n')]);
-  throw new TypeError(`the handler returned ${typeof output}; it may return a Buffer, a string or nothing`);
+  const bytes = Buffer.from(output);
+  return Buffer.concat([Buffer.from(`$${bytes.length}\r\n`), bytes, Buffer.from('\r\n')]);
 }
 
 // Class and message, in one line; anything can be thrown.
@@ -158,4 +160,4 @@ function write(answer) {
   for (let written = 0; written < answer.length; ) written += fs.writeSync(ANSWERS, answer, written);
 }
 
-module.exports = { serve };
+module.exports = { serve, serveRuns };

@@ -157,27 +157,22 @@ class LocalWorker:
             while not self._stopping and (message := self._ahead.get()):
                 # Answered at once, even if more jobs are waiting: should the next one kill this process, or take too long, then the
                 # daemon knows which it was.
-                self._write(self._answer(*message) if len(message) == 3 else self._answer_2(*message[1:]))
+                self._write(self._answer(message))
                 self._job = None
         return 0
 
-    def _answer(self, payload: bytes, index: bytes, batch: bytes) -> bytes:
-        status, output = self._run(Job(batch.decode(), int(index), self._handler, tell=self._tell), payload)
-        return _bulk(output) if status == "ok" else b"-%b\r\n" % output
-
-    def _answer_2(
-        self, payload: bytes, index: bytes, batch: bytes, attempt: bytes, trace: bytes, note: bytes, timeout_ms: bytes
-    ) -> bytes:
+    def _answer(self, message: list[bytes]) -> bytes:
+        """To [payload, index, batch], or with worker_protocol: 2 to [job, payload, index, batch, attempt, trace, note, timeout_ms]."""
+        is_version_2 = len(message) == 8
+        payload, index, batch, attempt, trace, note, timeout_ms = message[1:] if is_version_2 else [*message, b"0", b"", b"", b"0"]
         told = int(attempt), trace.decode(), note.decode(), int(timeout_ms) / 1000
-        status, output = self._run(Job(batch.decode(), int(index), self._handler, *told, self._tell), payload)
-        return b"*3\r\n%b%b%b" % (_bulk(index), _bulk(status.encode()), _bulk(output))
-
-    def _run(self, job: Job, payload: bytes) -> tuple[str, bytes]:
-        self._job = job
-        if self._cancelled and (b"%d" % job.index, job.batch.encode()) in self._cancelled:
+        job = self._job = Job(batch.decode(), int(index), self._handler, *told, self._tell)
+        if (index, batch) in self._cancelled:
             job.stop("cancelled")
-            return "cancelled", b""
-        return run_job(self._app, job, payload)
+        status, output = ("cancelled", b"") if job.stopped else run_job(self._app, job, payload)
+        if is_version_2:
+            return b"*3\r\n%b%b%b" % (_bulk(index), _bulk(status.encode()), _bulk(output))
+        return _bulk(output) if status == "ok" else b"-%b\r\n" % output
 
     def _read_ahead(self) -> None:
         """In a thread of its own, so that a job can be told to stop while it runs. With worker_protocol: 2 the first message is a job, of
@@ -186,13 +181,12 @@ class LocalWorker:
         while message:
             is_version_2 = is_version_2 or len(message) == 8
             if is_version_2 and len(message) == 3:
-                self._cancelled.add((message[1], message[2]))
-                job = self._job
-                if job and (b"%d" % job.index, job.batch.encode()) == (message[1], message[2]):
+                _, index, batch = message
+                self._cancelled.add((index, batch))
+                if (job := self._job) and (b"%d" % job.index, job.batch.encode()) == (index, batch):
                     job.stop("cancelled")
             else:
-                if is_version_2:
-                    self._cancelled.discard((message[2], message[3]))  # of an earlier attempt
+                self._cancelled -= {(message[2], message[3])} if is_version_2 else set()  # of an earlier attempt
                 self._ahead.put(message)
             message = self._read()
         self._ahead.put([])

@@ -258,7 +258,8 @@ class RemoteWorker:
                     heard = time.monotonic()
                     takes.popleft()(_reply(connection))
                     self._is_stirred = True  # a reply may have brought something to say
-                if not self._is_stirred and any(key.fd == self._woken.fileno() for key, _ in ready.select(0.05 if self.stopping else beat_s)):
+                rest = 0.05 if self.stopping else beat_s if held else REPLY_S
+                if not self._is_stirred and any(key.fileobj is self._woken for key, _ in ready.select(rest)):
                     self._woken.recv(16)
 
     def _steps_of(self, lease: Lease) -> list[Step]:

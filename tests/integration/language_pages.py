@@ -7,12 +7,15 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from page_programs import ROOT, Page
+from scratch import scratch
 
 
-class Languages(unittest.TestCase):
-    def carry_out(self, name, count):
-        self.assertEqual(Page(self, ROOT / f"deploy/examples/{name}/README.md").carry_out(), count)
+class PageTest(unittest.TestCase):
+    def carry_out(self, name, count, environment=None):
+        self.assertEqual(Page(self, ROOT / f"deploy/examples/{name}/README.md", environment).carry_out(), count)
 
+
+class Languages(PageTest):
     def test_ruby(self):
         self.carry_out("ruby", 2)
 
@@ -24,6 +27,13 @@ class Languages(unittest.TestCase):
 
     def test_java(self):
         self.carry_out("java", 1)
+
+
+class Go(PageTest):
+    """Beside the others, because Debian's Go takes 465 MB: deploy/test --all."""
+
+    def test_go(self):
+        self.carry_out("go", 2, {"GOCACHE": str(scratch(self) / "cache")})
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ Parsed<std::uint64_t> parse(const Node& node, const Bounds<std::uint64_t>& bound
 
 Parsed<Duration> parse(const Node& node, const Bounds<Duration>& bounds) {
   return checked(parse_duration(node.text),
-                 {"a duration such as 10ms (us, ms, s, m, h)", "a duration without leading zeros"}, bounds);
+                 {"a duration such as 10ms (us, ms, s, m, h, d)", "a duration without leading zeros"},
+                 bounds);
 }
 
 Parsed<Bytes> parse(const Node& node, const Bounds<Bytes>& bounds) {

@@ -17,7 +17,7 @@ struct Unit {
 // Smallest first: formatting looks for the last one that divides.
 constexpr std::array kDurationUnits{
     Unit{"us", 1},         Unit{"ms", 1'000},           Unit{"s", 1'000'000},
-    Unit{"m", 60'000'000}, Unit{"h", 3'600'000'000ULL},
+    Unit{"m", 60'000'000}, Unit{"h", 3'600'000'000ULL}, Unit{"d", 86'400'000'000ULL},
 };
 constexpr std::array kByteUnits{
     Unit{"B", 1},
@@ -41,7 +41,7 @@ constexpr std::array kDurationAliases{
     Alias{"usec", "us"}, Alias{"µs", "us"},    Alias{"msec", "ms"},   Alias{"sec", "s"},
     Alias{"secs", "s"},  Alias{"second", "s"}, Alias{"seconds", "s"}, Alias{"min", "m"},
     Alias{"mins", "m"},  Alias{"minute", "m"}, Alias{"minutes", "m"}, Alias{"hr", "h"},
-    Alias{"hour", "h"},  Alias{"hours", "h"},
+    Alias{"hour", "h"},  Alias{"hours", "h"},  Alias{"day", "d"},     Alias{"days", "d"},
 };
 constexpr std::array kByteAliases{
     Alias{"bytes", "B"}, Alias{"k", "KiB"},  Alias{"kb", "KiB"}, Alias{"ki", "KiB"}, Alias{"m", "MiB"},

@@ -64,7 +64,7 @@ struct UnitError {
 
 // Text to value. Digits, then one unit, with nothing between or around them: no sign, fraction or leading
 // zero.
-//   durations  250us 10ms 30s 5m 24h
+//   durations  250us 10ms 30s 5m 24h 3d; a day is 24 hours
 //   sizes      64KiB 512MiB 8GiB 1TiB 100B, or a bare number of bytes
 //   rates      20/s 300/m 5/h
 //   numbers    0 42

@@ -1,17 +1,35 @@
 #include "daemon/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 
 #include "daemon/base/exit_codes.h"
 
 namespace locksley::daemon {
+namespace {
+
+// As an int, so that a negative or a too large number is outside the range and not another port.
+void add_port(CLI::App& app, const std::string& name, std::optional<std::uint16_t>& into,
+              const std::string& help) {
+  app.add_option_function<int>(
+         name, [&into](const int& port) { into = static_cast<std::uint16_t>(port); }, help)
+      ->check(CLI::Range(0, 65'535))
+      ->type_name("N");
+}
+
+}  // namespace
 
 ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& version) {
   CommandLine command_line;
   CLI::App app("Locksley: runs batches of jobs, and is fair about it", "locksleyd");
-  app.add_option("--config", command_line.config_file,
+  app.add_option("--config", command_line.config.file,
                  "Configuration file (YAML); without it all keys have their defaults")
       ->type_name("FILE");
+  add_port(
+      app, "--port", command_line.config.port,
+      "Port for clients, 0 to 65535, in place of listen.port; 0: any free one, which the ready line names");
+  add_port(app, "--http-port", command_line.config.http_port,
+           "Port for the dashboard, JSON and metrics, in place of http.port; 0: any free one");
   app.add_flag("--check-config", command_line.check_config,
                "Check the configuration, print it with all defaults, and exit");
   app.add_flag("--repair", command_line.repair, "Repair a damaged store: keep what can be read, and exit");

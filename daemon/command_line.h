@@ -3,10 +3,12 @@
 #include <optional>
 #include <string>
 
+#include "daemon/config_source.h"
+
 namespace locksley::daemon {
 
 struct CommandLine {
-  std::string config_file;  // empty: all defaults
+  ConfigSource config;  // --config, --port, --http-port
   bool check_config = false;
   bool repair = false;
 

@@ -16,7 +16,6 @@
 #include "config/auto_limits.h"
 #include "config/dump.h"
 #include "config/lanes.h"
-#include "config/load.h"
 #include "config/validate.h"
 #include "config/words.h"
 #include "core/lane/lane.h"
@@ -28,6 +27,7 @@
 #include "daemon/base/log_line.h"
 #include "daemon/base/logging.h"
 #include "daemon/command_line.h"
+#include "daemon/config_source.h"
 #include "daemon/forced_exit.h"
 #include "daemon/handler_set.h"
 #include "daemon/handlers/plugin_worker.h"
@@ -97,8 +97,8 @@ Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) 
 }
 
 // The table of contents. Each part is built here, in this order; one that cannot be built throws StartFailure.
-int build_and_run(const config::Config& config, const config::Machine& machine,
-                  const std::string& config_file, const std::shared_ptr<spdlog::logger>& log) {
+int build_and_run(const config::Config& config, const config::Machine& machine, const ConfigSource& source,
+                  const std::shared_ptr<spdlog::logger>& log) {
   const ThreadRoleScope role(kIoThread);
 
   // What is read before root is given up: users, tokens, programs, certificates.
@@ -193,7 +193,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
       .with("http", http_at)
       .with("workers", counts.workers)
       .with("handlers", handlers->directory().entries().size())
-      .with("config", config_file.empty() ? "(defaults)" : config_file)
+      .with("config", source.file.empty() ? "(defaults)" : source.file)
       .with("store", store == nullptr ? "memory" : store->place())
       .with("durability", store == nullptr ? "none" : config::word_of(config.store.durability))
       .write(*log, spdlog::level::info);
@@ -221,7 +221,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
                                      .metrics = http.scheduler_metrics(),
                                      .machine = machine,
                                      .log = log},
-                                    config_file);
+                                    source);
     server.on_config({.reload =
                           [&](auto done) {
                             kIoThread.assert_held();
@@ -276,13 +276,12 @@ int build_and_run(const config::Config& config, const config::Machine& machine,
 int serve(const config::Config& config, const config::Machine& machine, const CommandLine& command_line) {
   forbid_new_privileges(config.process.core_dumps);
   const auto log = make_log(config.log);
-  const std::string& config_file = command_line.config_file;
   try {
     if (command_line.work) {
       const ThreadRoleScope role(kIoThread);
       return run_work_program(config, log);
     }
-    return build_and_run(config, machine, config_file, log);
+    return build_and_run(config, machine, command_line.config, log);
   } catch (const StartFailure& failure) {
     for (const std::string& problem : failure.problems()) log->error("{}", problem);
     return failure.exit_code();
@@ -323,17 +322,12 @@ int run(int argc, char** argv) {
     const std::string& handler = parsed.command_line->handler;
     return parsed.command_line->check ? check_plugin(file, handler) : run_plugin_worker(file, handler);
   }
-  config::Config config;
-  if (const std::string& file = parsed.command_line->config_file; !file.empty()) {
-    auto loaded = config::load_file(file);
-    if (!loaded) {
-      for (const config::Problem& problem : loaded.error()) {
-        std::fprintf(stderr, "%s\n", config::to_string(problem).c_str());
-      }
-      return kExitConfig;
-    }
-    config = std::move(*loaded);
+  auto loaded = load(parsed.command_line->config);
+  if (!loaded) {
+    for (const std::string& problem : loaded.error()) std::fprintf(stderr, "%s\n", problem.c_str());
+    return kExitConfig;
   }
+  config::Config config = *std::move(loaded);
   const config::Machine machine = this_machine(config);
   config::derive_limits(config, machine);
   if (parsed.command_line->check_config) {

@@ -49,10 +49,8 @@ struct Reconfiguration::Mailbox {
   }
 };
 
-Reconfiguration::Reconfiguration(Parts parts, std::string config_file)
-    : parts_(std::move(parts)),
-      config_file_(std::move(config_file)),
-      mailbox_(std::make_shared<Mailbox>(*this)) {}
+Reconfiguration::Reconfiguration(Parts parts, ConfigSource source)
+    : parts_(std::move(parts)), source_(std::move(source)), mailbox_(std::make_shared<Mailbox>(*this)) {}
 
 Reconfiguration::~Reconfiguration() {
   const MutexLock lock(mailbox_->mutex);
@@ -70,12 +68,12 @@ void Reconfiguration::set(ConfigChanges::Values values, Done done) {
 }
 
 std::expected<config::Reload, std::vector<std::string>> Reconfiguration::read_file() const {
-  if (config_file_.empty()) {
+  if (source_.file.empty()) {
     return std::unexpected(
         std::vector<std::string>{"no configuration to read again: started without --config"});
   }
-  const auto loaded = config::load_file(config_file_);
-  if (!loaded) return std::unexpected(sentences(loaded.error()));
+  const auto loaded = load(source_);
+  if (!loaded) return std::unexpected(loaded.error());
   return config::diff_reloadable(parts_.server.config(), *loaded);
 }
 
@@ -198,11 +196,11 @@ void Reconfiguration::end(const Result& result) {
   if (result && request.is_by_client) {
     parts_.log->info("configuration changed until it is read again: CONFIG SET");
   } else if (result) {
-    LogLine("configuration read again").with("file", config_file_).write(*parts_.log, spdlog::level::info);
+    LogLine("configuration read again").with("file", source_.file).write(*parts_.log, spdlog::level::info);
   } else if (!request.is_by_client) {
     for (const std::string& problem : result.error()) parts_.log->error("{}", problem);
     LogLine("the configuration stays as it was: the file has problems")
-        .with("file", config_file_)
+        .with("file", source_.file)
         .with("problems", result.error().size())
         .write(*parts_.log, spdlog::level::err);
   }

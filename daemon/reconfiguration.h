@@ -16,6 +16,7 @@
 #include "core/pool/pool.h"
 #include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/config_source.h"
 #include "daemon/handler_set.h"
 #include "daemon/server/state/config_changes.h"
 
@@ -52,7 +53,7 @@ class Reconfiguration {
     std::shared_ptr<spdlog::logger> log;
   };
 
-  Reconfiguration(Parts parts, std::string config_file);
+  Reconfiguration(Parts parts, ConfigSource source);
   ~Reconfiguration();
   Reconfiguration(const Reconfiguration&) = delete;
   Reconfiguration& operator=(const Reconfiguration&) = delete;
@@ -93,7 +94,7 @@ class Reconfiguration {
   void end(const Result& result);
 
   const Parts parts_;
-  const std::string config_file_;
+  const ConfigSource source_;
   std::vector<Prepare> parts_to_ask_;
   std::deque<Request> requests_;  // the first is being served
   std::shared_ptr<Mailbox> mailbox_;

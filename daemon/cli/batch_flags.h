@@ -22,8 +22,8 @@ void add_duration(CLI::App& command, const std::string& name, std::optional<Unit
           [&into, name](const std::string& text) {
             const auto duration = config::parse_duration(text);
             if (!duration) {
-              throw CLI::ValidationError(name,
-                                         "'" + text + "' is not a duration such as 500ms, 10s, 5m or 24h");
+              throw CLI::ValidationError(
+                  name, "'" + text + "' is not a duration such as 500ms, 10s, 5m, 24h or 3d");
             }
             const auto value = std::chrono::duration_cast<Unit>(*duration);
             if (value != *duration) {

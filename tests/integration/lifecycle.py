@@ -48,6 +48,41 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((wrong.returncode, wrong.stdout), (USAGE, ""))
         self.assertIn("--no-such-option", wrong.stderr)
 
+    def test_a_port_is_a_number_from_0_to_65535(self):
+        for option in ("--port", "--http-port"):
+            for port in ("65536", "-1", "7770x", "70000000000", ""):
+                with self.subTest(option, port=port):
+                    wrong = run(f"{option}={port}")
+                    self.assertEqual((wrong.returncode, wrong.stdout), (USAGE, ""), wrong.stderr)
+                    self.assertIn(option, wrong.stderr)
+            self.assertRegex(run(option, 65536).stderr, "65536 not in range 0 to 65535")
+
+    def test_a_port_of_the_command_line_stands_for_that_of_the_configuration(self):
+        for arguments, ports in {("--port", 7001): (7001, 9770), ("--http-port", 7002): (7770, 7002), ("--port", 0, "--http-port", 65535): (0, 65535)}.items():
+            self.assertEqual(self.ports(*arguments), ports)
+        self.file.write_text("listen: {address: 127.0.0.2, port: 7100}\nhttp: {port: 7101}\n")
+        self.assertEqual(self.ports("--config", self.file), (7100, 7101))
+        self.assertEqual(self.ports("--config", self.file, "--port", 7001), (7001, 7101))
+        clash = run("--config", self.file, "--port", 7101, "--check-config")
+        self.assertEqual((clash.returncode, clash.stdout), (OK, clash.stdout), "another address, so no clash")
+        clash = run("--port", 9770, "--check-config")
+        self.assertEqual((clash.returncode, clash.stdout), (CONFIG, ""))
+        self.assertIn("--port 9770: http.port: expected another port than listen.port", clash.stderr)
+
+    def ports(self, *arguments):
+        """Of the two ports in what --check-config prints."""
+        checked = run("--check-config", *arguments)
+        self.assertEqual((checked.returncode, checked.stderr), (OK, ""))
+        listen, http = (re.search(rf"(?m)^{section}:\n(?:  .*\n)*?  port: (\d+)", checked.stdout) for section in ("listen", "http"))
+        return int(listen[1]), int(http[1])
+
+    def test_days_are_read_and_the_print_has_the_largest_unit(self):
+        for written, printed in {"3d": "3d", "72h": "3d", "36h": "36h", "1440m": "1d"}.items():
+            self.file.write_text(f"store: {{retention: {written}}}\n")
+            checked = run("--check-config", "--config", self.file)
+            self.assertEqual((checked.returncode, checked.stderr), (OK, ""))
+            self.assertRegex(checked.stdout, rf"(?m)^  retention: {printed}$")
+
     def test_check_config_prints_what_would_be_in_force_and_accepts_it_again(self):
         self.file.write_text("pool: {workers: 3}\nlimits: {max_payload: 1MiB}\n")
         first = run("--check-config", "--config", self.file)
@@ -111,6 +146,22 @@ class Running(DaemonTest):
         daemon.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.wait_end(), OK)
         self.assertEqual(daemon.process.stdout.read(), b"")
+
+    def test_a_port_of_the_command_line_is_served_and_stays_at_a_reload(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            # A start that took the file's ports would fail.
+            port = taken.getsockname()[1]
+            settings = {"listen": {"port": port}, "http": {"port": port, "address": "127.0.0.2"}}
+            daemon = self.start(settings, arguments=["--port", "0", "--http-port", "0"])
+            self.assertNotEqual(daemon.port, port)
+            self.assertEqual(daemon.host, "127.0.0.1")
+            connection = self.connect(daemon)
+            self.assertEqual(connection("PING"), "PONG")
+            daemon.configure(settings | {"limits": {"max_clients": 77}})
+            self.assertEqual(connection("CONFIG", "RELOAD"), "OK")
+            self.assertEqual(connection.map("CONFIG", "GET", "limits.max_clients"), {"limits.max_clients": "77"})
+            self.assertEqual(connection.map("CONFIG", "GET", "listen.port"), {"listen.port": "0"})
+            self.assertNotIn("needs a restart", daemon.log())
 
     def test_every_line_of_the_json_log_parses(self):
         daemon = self.start({"log": {"format": "json", "level": "debug"}})

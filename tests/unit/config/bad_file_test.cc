@@ -61,15 +61,15 @@ INSTANTIATE_TEST_SUITE_P(
     Values, BadFileTest,
     testing::Values(
         BadFile{"DurationThatIsAWord", "scheduling:\n  quantum: ten\n",
-                "f:2:12: scheduling.quantum: expected a duration such as 10ms (us, ms, s, m, h), found "
+                "f:2:12: scheduling.quantum: expected a duration such as 10ms (us, ms, s, m, h, d), found "
                 "\"ten\"\n"},
         BadFile{"DurationOutOfBounds", "scheduling: {quantum: 5us}\n",
                 "f:1:23: scheduling.quantum: expected a duration from 10us to 1s, found \"5us\"\n"},
         BadFile{
             "DurationBeyondItsType", "limits: {idle_timeout: 99999999999999h}\n",
-            "f:1:24: limits.idle_timeout: expected a duration from 0s to 8760h, found \"99999999999999h\"\n"},
+            "f:1:24: limits.idle_timeout: expected a duration from 0s to 365d, found \"99999999999999h\"\n"},
         BadFile{"DurationWithoutUnit", "limits: {idle_timeout: 0}\n",
-                "f:1:24: limits.idle_timeout: expected a duration such as 10ms (us, ms, s, m, h), found "
+                "f:1:24: limits.idle_timeout: expected a duration such as 10ms (us, ms, s, m, h, d), found "
                 "\"0\"; did "
                 "you mean \"0s\"?\n"},
         BadFile{"SizeInDecimalUnits", "limits:\n  max_payload: 64MB\n",

@@ -15,6 +15,7 @@ TEST(UnitsTest, DurationsAreReadInEveryUnit) {
   EXPECT_EQ(parse_duration("30s"), Duration{30s});
   EXPECT_EQ(parse_duration("5m"), Duration{5min});
   EXPECT_EQ(parse_duration("24h"), Duration{24h});
+  EXPECT_EQ(parse_duration("3d"), Duration{72h});
   EXPECT_EQ(parse_duration("0s"), Duration{0});
 }
 
@@ -43,7 +44,7 @@ TEST(UnitsTest, CountsArePlainDigits) {
 
 TEST(UnitsTest, AnythingElseIsASyntaxFault) {
   for (const char* text : {"", "ten", "10", "10 ms", " 10ms", "10ms ", "-1s", "+1s", "1.5s", "1e3s", "ms",
-                           "7d", "0", "10MS", "1s2s", "\xD9\xA3s"}) {
+                           "7w", "0", "10MS", "1s2s", "\xD9\xA3s"}) {
     const auto parsed = parse_duration(text);
     ASSERT_FALSE(parsed) << text;
     EXPECT_EQ(parsed.error().fault, UnitFault::kSyntax) << text;
@@ -79,6 +80,7 @@ TEST(UnitsTest, OverflowIsAFaultAndNotASmallNumber) {
   EXPECT_EQ(parse_bytes("16777216TiB").error().fault, UnitFault::kTooLarge);
   EXPECT_EQ(parse_duration("9223372036854775808us").error().fault, UnitFault::kTooLarge);
   EXPECT_EQ(parse_duration("2562047789h").error().fault, UnitFault::kTooLarge);
+  EXPECT_EQ(parse_duration("106751992d").error().fault, UnitFault::kTooLarge);
   EXPECT_EQ(parse_duration("9223372036854775807us"), Duration::max());
 }
 
@@ -89,12 +91,14 @@ TEST(UnitsTest, CommonSpellingsGetASuggestion) {
   EXPECT_EQ(parse_duration("30sec").error().suggestion, "30s");
   EXPECT_EQ(parse_duration("5min").error().suggestion, "5m");
   EXPECT_EQ(parse_duration("24 hours").error().suggestion, "24h");
+  EXPECT_EQ(parse_duration("7 days").error().suggestion, "7d");
+  EXPECT_EQ(parse_duration("7D").error().suggestion, "7d");
   EXPECT_EQ(parse_bytes("512MB").error().suggestion, "512MiB");
   EXPECT_EQ(parse_bytes("64k").error().suggestion, "64KiB");
   EXPECT_EQ(parse_bytes("8gib").error().suggestion, "8GiB");
   EXPECT_EQ(parse_rate("20/sec").error().suggestion, "20/s");
   EXPECT_EQ(parse_duration("10").error().suggestion, "");  // the unit is unknown
-  EXPECT_EQ(parse_duration("7d").error().suggestion, "");
+  EXPECT_EQ(parse_duration("7w").error().suggestion, "");
 }
 
 TEST(UnitsTest, TextIsInTheLargestUnitThatLosesNothing) {
@@ -103,7 +107,10 @@ TEST(UnitsTest, TextIsInTheLargestUnitThatLosesNothing) {
   EXPECT_EQ(to_string(Duration{1500ms}), "1500ms");
   EXPECT_EQ(to_string(Duration{90s}), "90s");
   EXPECT_EQ(to_string(Duration{120s}), "2m");
-  EXPECT_EQ(to_string(Duration{24h}), "24h");
+  EXPECT_EQ(to_string(Duration{23h}), "23h");
+  EXPECT_EQ(to_string(Duration{36h}), "36h");
+  EXPECT_EQ(to_string(Duration{24h}), "1d");
+  EXPECT_EQ(to_string(Duration{72h}), "3d");
   EXPECT_EQ(to_string(Bytes{0}), "0");
   EXPECT_EQ(to_string(Bytes{1000}), "1000");
   EXPECT_EQ(to_string(Bytes{1536}), "1536");
@@ -113,8 +120,8 @@ TEST(UnitsTest, TextIsInTheLargestUnitThatLosesNothing) {
 }
 
 TEST(UnitsTest, EveryValueReadsBackFromItsText) {
-  for (std::int64_t n :
-       {0L, 1L, 999L, 1000L, 1001L, 60'000'000L, 3'600'000'000L, 3'600'000'001L, 86'400'000'000L}) {
+  for (std::int64_t n : {0L, 1L, 999L, 1000L, 1001L, 60'000'000L, 3'600'000'000L, 3'600'000'001L,
+                         86'400'000'000L, 86'400'000'001L, 259'200'000'000L}) {
     EXPECT_EQ(parse_duration(to_string(Duration{n})), Duration{n});
   }
   for (std::uint64_t shift = 0; shift < 64; ++shift) {

@@ -1,0 +1,45 @@
+#include "daemon/config_source.h"
+
+#include <string_view>
+#include <utility>
+
+#include "config/load.h"
+
+namespace locksley::daemon {
+namespace {
+
+std::vector<std::string> lines_of(const std::vector<config::Problem>& problems,
+                                  std::string_view before = {}) {
+  std::vector<std::string> result;
+  for (const config::Problem& problem : problems) {
+    result.push_back(std::string(before) + config::to_string(problem));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::expected<config::Config, std::vector<std::string>> load(const ConfigSource& source) {
+  config::Config config;
+  if (!source.file.empty()) {
+    auto loaded = config::load_file(source.file);
+    if (!loaded) return std::unexpected(lines_of(loaded.error()));
+    config = *std::move(loaded);
+  }
+  std::vector<std::pair<std::string, std::string>> values;
+  std::string options;
+  const auto put = [&](std::string_view option, std::string key, const std::optional<std::uint16_t>& port) {
+    if (!port) return;
+    const std::string text = std::to_string(*port);
+    options.append(option).append(" ").append(text).append(": ");
+    values.emplace_back(std::move(key), text);
+  };
+  put("--port", "listen.port", source.port);
+  put("--http-port", "http.port", source.http_port);
+  if (values.empty()) return config;
+  auto changed = config::with_values(config, values);
+  if (!changed) return std::unexpected(lines_of(changed.error(), options));
+  return *std::move(changed);
+}
+
+}  // namespace locksley::daemon

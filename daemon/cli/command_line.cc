@@ -113,8 +113,11 @@ class Parser {
         "that of\n"
         "--password-file or of LOCKSLEY_PASSWORD.\n\nExample:\n  find . -name '*.log' | locksley run "
         "--files sha256");
-    auto* server = app_.add_option("--server", line_.global.server, "Address of the daemon as HOST:PORT");
-    app_.add_option("--url", line_.global.url, "Address as redis://[user@]host[:port]; rediss:// with TLS")
+    auto* server = app_.add_option(
+        "--server", line_.global.server,
+        "Address of the daemon as HOST:PORT; of several, of which one serves, HOST:PORT,HOST:PORT");
+    app_.add_option("--url", line_.global.url,
+                    "Address as redis://[user@]host[:port][,host[:port]]; rediss:// with TLS")
         ->excludes(server);
     app_.add_option(
         "--ca-file", line_.global.ca_file,

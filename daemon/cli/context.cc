@@ -18,7 +18,7 @@ Expected<client::Client> Context::connect(int interrupt_fd, std::chrono::millise
   options.name = "locksley";
   options.patience = patience;
   options.interrupt_fd = interrupt_fd;
-  return client::Client::connect(address_, std::move(options));
+  return client::Client::connect(addresses_, std::move(options));
 }
 
 int Context::fail(const ClientError& error) const {
@@ -56,13 +56,13 @@ int exit_code_of(const ClientError& error) {
   if (error.code == "NOAUTH" || error.code == "WRONGPASS" || error.code == "NOPERM")
     return daemon::kExitNoPermission;
   if (error.code == "QUEUEFULL" || error.code == "STORE") return daemon::kExitTemporary;
-  if (error.code == "DRAINING") return daemon::kExitUnavailable;
+  if (error.code == "DRAINING" || client::is_elsewhere(error.code)) return daemon::kExitUnavailable;
   return daemon::kExitDataError;
 }
 
 bool is_temporary(const ClientError& error) {
   return error.kind == Kind::kUnavailable || error.code == "DRAINING" || error.code == "STORE" ||
-         error.code == "QUEUEFULL";
+         error.code == "QUEUEFULL" || client::is_elsewhere(error.code);
 }
 
 void say_it_was_there(const std::string& id) {
@@ -75,8 +75,8 @@ void say_how_to_go_on(const std::string& id) {
                printable(id).c_str(), printable(id).c_str());
 }
 
-Expected<Address> choose_address(const GlobalOptions& global, Environment environment,
-                                 std::uint16_t default_port) {
+Expected<std::vector<Address>> choose_addresses(const GlobalOptions& global, Environment environment,
+                                                std::uint16_t default_port) {
   const auto from_environment = [&](const char* name) {
     const char* value = environment(name);
     return std::string(value == nullptr ? "" : value);
@@ -84,31 +84,38 @@ Expected<Address> choose_address(const GlobalOptions& global, Environment enviro
   const bool by_option = !global.server.empty() || !global.url.empty();
   const std::string text =
       by_option ? (global.server.empty() ? global.url : global.server) : from_environment("LOCKSLEY_URL");
-  Expected<Address> address = client::parse_address(text.empty() ? Address{}.host : text, default_port);
-  if (!address) return address;
-  if (by_option && !address->password.empty()) {
+  auto addresses = client::parse_addresses(text.empty() ? Address{}.host : text, default_port);
+  if (!addresses) return addresses;
+  // All have the same user, password and TLS.
+  Address shared = addresses->front();
+  if (by_option && !shared.password.empty()) {
     return client::client_error(
         Kind::kAddress,
         "a password on the command line can be read by every user of this machine; put it "
         "into LOCKSLEY_PASSWORD or a file for --password-file");
   }
-  if (!address->tls && !(global.ca_file.empty() && global.certificate.empty())) {
+  if (!shared.tls && !(global.ca_file.empty() && global.certificate.empty())) {
     return client::client_error(
-        Kind::kAddress,
-        address->text() + ": --ca-file and --cert are for TLS, which a URL with rediss:// asks for");
+        Kind::kAddress, client::text_of(*addresses) +
+                            ": --ca-file and --cert are for TLS, which a URL with rediss:// asks for");
   }
-  address->ca_file = global.ca_file.empty() ? from_environment("LOCKSLEY_CA_FILE") : global.ca_file;
-  address->certificate = global.certificate;
-  address->key = global.key;
+  shared.ca_file = global.ca_file.empty() ? from_environment("LOCKSLEY_CA_FILE") : global.ca_file;
+  shared.certificate = global.certificate;
+  shared.key = global.key;
   if (!global.password_file.empty()) {
     std::ifstream file(global.password_file);
-    if (!std::getline(file, address->password)) {
+    if (!std::getline(file, shared.password)) {
       return client::client_error(Kind::kAddress, global.password_file + ": no password can be read from it");
     }
   } else if (const std::string password = from_environment("LOCKSLEY_PASSWORD"); !password.empty()) {
-    address->password = password;
+    shared.password = password;
   }
-  return address;
+  for (Address& address : *addresses) {
+    shared.host = address.host;
+    shared.port = address.port;
+    address = shared;
+  }
+  return addresses;
 }
 
 bool print(std::string_view text) {

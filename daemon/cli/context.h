@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/cli/options.h"
 #include "daemon/cli/signals.h"
@@ -11,12 +12,13 @@
 
 namespace locksley::cli {
 
-// What every command needs: the daemon's address, the format of the output, and the signals. Made by main(),
+// What every command needs: the daemon's addresses, the format of the output, and the signals. Made by main(),
 // lives as long as the program. Only the main thread may call its members.
 class Context {
  public:
-  Context(GlobalOptions global, client::Address address, Signals& signals)
-      : global_(std::move(global)), address_(std::move(address)), signals_(&signals) {}
+  // `addresses`: at least one, of daemons of which one serves.
+  Context(GlobalOptions global, std::vector<client::Address> addresses, Signals& signals)
+      : global_(std::move(global)), addresses_(std::move(addresses)), signals_(&signals) {}
 
   // A new connection. `interrupt_fd` is the descriptor of the signals unless the caller gives another.
   client::Expected<client::Client> connect() const { return connect(signals_->fd()); }
@@ -31,19 +33,19 @@ class Context {
   int fail(const client::ClientError& error) const;
 
   bool json() const { return global_.json; }
-  const client::Address& address() const { return address_; }
+  const std::vector<client::Address>& addresses() const { return addresses_; }
   Signals& signals() const { return *signals_; }
 
  private:
   GlobalOptions global_;
-  client::Address address_;
+  std::vector<client::Address> addresses_;
   Signals* signals_;
 };
 
-// The daemon's address by the rules of `locksley --help`; `environment` is getenv, or a test's.
+// The daemon's address, or those of several, by the rules of `locksley --help`; `environment` is getenv, or a test's.
 using Environment = const char* (*)(const char* name);
-client::Expected<client::Address> choose_address(const GlobalOptions& global, Environment environment,
-                                                 std::uint16_t default_port = client::kDefaultPort);
+client::Expected<std::vector<client::Address>> choose_addresses(
+    const GlobalOptions& global, Environment environment, std::uint16_t default_port = client::kDefaultPort);
 inline constexpr std::uint16_t kWorkersPort = 7771;  // of remote workers
 
 int exit_code_of(const client::ClientError& error);

@@ -16,7 +16,7 @@ namespace locksley::cli {
 // A command line as plain values: command_line.h makes it from argv, and a command sees only these values.
 
 struct GlobalOptions {
-  std::string server = {};   // HOST:PORT
+  std::string server = {};   // HOST:PORT, or several with commas between them
   std::string url = {};      // redis://user@host:port, rediss:// with TLS
   std::string ca_file = {};  // of TLS, as are the two below
   std::string certificate = {};

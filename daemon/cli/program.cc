@@ -31,14 +31,14 @@ int run_program(std::vector<std::string> arguments) {
   if (const auto* command = std::get_if<HashPasswordArguments>(&line->command)) {
     return run_hash_password(*command, line->global.json, signals);
   }
-  const auto address = choose_address(
+  const auto addresses = choose_addresses(
       line->global, [](const char* name) -> const char* { return std::getenv(name); },
       std::holds_alternative<WorkArguments>(line->command) ? kWorkersPort : client::kDefaultPort);
-  if (!address) {
-    const int code = Context(line->global, {}, signals).fail(address.error());
+  if (!addresses) {
+    const int code = Context(line->global, {}, signals).fail(addresses.error());
     return std::holds_alternative<ExecArguments>(line->command) ? daemon::kExitExecFailed : code;
   }
-  Context context(line->global, *address, signals);
+  Context context(line->global, *addresses, signals);
   return std::visit(Overloaded{
                         [&](SubmitArguments& command) { return run_submit(context, std::move(command)); },
                         [&](ExecArguments& command) { return run_exec(context, std::move(command)); },

@@ -113,7 +113,7 @@ int show_ping(Context& context, Client& client) {
   const auto before = client::Clock::now();
   if (const auto answered = client.ping(); !answered) return context.fail(answered.error());
   const auto time = std::chrono::duration_cast<std::chrono::microseconds>(client::Clock::now() - before);
-  const std::string peer = context.address().text();
+  const std::string peer = client.address().text();
   if (context.json()) return print_line(json_object({{"address", peer}, {"us", std::int64_t{time.count()}}}));
   return print_line(peer + " answers in " + std::to_string(time.count()) + " us");
 }

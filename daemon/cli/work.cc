@@ -84,7 +84,13 @@ int fail(const std::string& problem) {
 }  // namespace
 
 int run_work(Context& context, const WorkArguments& arguments) {
-  const client::Address& address = context.address();
+  const client::Address& address = context.addresses().front();
+  if (context.addresses().size() > 1) {
+    return context.fail({.kind = client::ClientError::Kind::kAddress,
+                         .message = client::text_of(context.addresses()) +
+                                    ": work: expected one address, found a list of " +
+                                    std::to_string(context.addresses().size())});
+  }
   std::string password_file;
   if (!address.password.empty()) {
     auto file = file_of(address.password + "\n");

@@ -33,6 +33,10 @@ double own_cpu_seconds() {
 // Runs `work(number, connection)` on a thread for each connection, all connected before any begins.
 template <class Value, class Work>
 Expected<std::vector<Value>> on_each_connection(const Context& context, unsigned connections, Work work) {
+  auto first = context.connect();
+  if (!first) return std::unexpected(std::move(first.error()));
+  if (auto found = first->find_serving(); !found) return std::unexpected(std::move(found.error()));
+  const client::Address address = first->address();
   std::vector<Expected<Value>> outcomes(connections);
   std::latch connected(connections);
   {
@@ -40,8 +44,7 @@ Expected<std::vector<Value>> on_each_connection(const Context& context, unsigned
     for (unsigned number = 0; number < connections; ++number) {
       threads.emplace_back([&, number] {
         Connection connection(context.signals().fd());
-        auto opened =
-            connection.open(context.address(), "locksley-bench", client::deadline_in(kConnectTimeout));
+        auto opened = connection.open(address, "locksley-bench", client::deadline_in(kConnectTimeout));
         connected.arrive_and_wait();
         outcomes[number] = opened ? work(number, connection) : std::unexpected(opened.error());
       });

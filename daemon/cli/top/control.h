@@ -35,6 +35,7 @@ TopAnswer to_answer(const TopAction& action, const proto::Reply& reply);
 // Knows neither a terminal nor a daemon. Used by one thread; nothing blocks.
 class TopControl {
  public:
+  // `address`: shown until a daemon has answered.
   TopControl(std::string address, TopOrder order, std::string filter);
 
   const TopScreen& screen() const { return screen_; }
@@ -48,7 +49,11 @@ class TopControl {
   // There are new figures. A batch that has gone is no longer selected: what is pressed in that moment must
   // not befall another.
   void take(const TopFigures& figures);
-  void connected() { screen_.lost.clear(); }
+  // `address`: of the daemon that answered.
+  void connected(std::string address) {
+    screen_.lost.clear();
+    screen_.address = std::move(address);
+  }
   void lost(std::string why) { screen_.lost = std::move(why); }
   void say(TopAnswer answer);
   // What was said has been read.

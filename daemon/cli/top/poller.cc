@@ -13,8 +13,8 @@
 
 namespace locksley::cli {
 
-TopPoller::TopPoller(client::Address address, std::chrono::milliseconds interval)
-    : address_(std::move(address)),
+TopPoller::TopPoller(std::vector<client::Address> addresses, std::chrono::milliseconds interval)
+    : addresses_(std::move(addresses)),
       interval_(interval),
       news_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { run(); }) {}
@@ -76,22 +76,28 @@ bool TopPoller::wait(std::chrono::milliseconds time) {
   return !is_stopping_;
 }
 
+bool TopPoller::prepare_next(client::ClientError error, client::Route& route, client::Backoff& backoff) {
+  const bool is_refused =
+      error.kind == client::ClientError::Kind::kRefused && !client::is_elsewhere(error.code);
+  if (route.after(error) == client::Route::Next::kAtOnce) return wait(std::chrono::milliseconds(0));
+  tell(Lost{std::move(error)});
+  drop_actions();
+  return wait(is_refused ? kAfterRefusal : backoff.next());
+}
+
 void TopPoller::run() {
   client::Connection connection(stop_.fd());
   TopReader reader(connection);
+  client::Route route(addresses_);
   client::Backoff backoff(std::random_device{}());
   for (bool goes_on = true; goes_on;) {
     const bool is_new = !connection.is_open();
     if (is_new) {
-      if (auto opened = connection.open(address_, "locksley-top", client::deadline_in(kConnectTime));
+      if (auto opened = connection.open(route.current(), "locksley-top", client::deadline_in(kConnectTime));
           !opened) {
-        const bool is_refused = opened.error().kind == client::ClientError::Kind::kRefused;
-        tell(Lost{std::move(opened.error())});
-        drop_actions();
-        goes_on = wait(is_refused ? kAfterRefusal : backoff.next());
+        goes_on = prepare_next(std::move(opened.error()), route, backoff);
         continue;
       }
-      backoff.reset();
     }
     if (!perform_actions(reader)) continue;
     TopDemand demand;
@@ -102,9 +108,16 @@ void TopPoller::run() {
     auto snapshot = reader.look(demand);
     if (!snapshot) {
       connection.close();
-      tell(Lost{std::move(snapshot.error())});
+      if (client::is_elsewhere(snapshot.error().code)) {
+        goes_on = prepare_next(std::move(snapshot.error()), route, backoff);
+      } else {
+        tell(Lost{std::move(snapshot.error())});
+      }
       continue;
     }
+    backoff.reset();
+    route.serving();
+    snapshot->address = route.current().text();
     tell(std::move(*snapshot));
     goes_on = wait(is_new ? std::min(kSecondLook, interval_) : interval_);
   }

@@ -13,13 +13,16 @@
 #include "daemon/cli/event.h"
 #include "daemon/cli/top/control.h"
 #include "daemon/cli/top/reader.h"
+#include "proto/clients/cpp/backoff.h"
 #include "proto/clients/cpp/error.h"
+#include "proto/clients/cpp/route.h"
 #include "proto/clients/cpp/url.h"
 
 namespace locksley::cli {
 
 // Asks the daemon for a TopSnapshot once an interval, on a thread of its own, so that a slow or distant
-// daemon does not delay the keys. After a broken connection it connects again, for as long as it takes.
+// daemon does not delay the keys. After a broken connection it connects again, for as long as it takes; of several
+// daemons it finds the one that serves.
 //
 // Owned by `top`. The thread of `top` calls all public functions; none of them blocks, except the destructor,
 // which interrupts the poller's thread and joins it. A failure is reported as Lost among the news.
@@ -30,7 +33,7 @@ class TopPoller {
   };
   using News = std::variant<TopSnapshot, Lost, TopAnswer>;
 
-  TopPoller(client::Address address, std::chrono::milliseconds interval);
+  TopPoller(std::vector<client::Address> addresses, std::chrono::milliseconds interval);
   ~TopPoller();
   TopPoller(const TopPoller&) = delete;
   TopPoller& operator=(const TopPoller&) = delete;
@@ -55,6 +58,8 @@ class TopPoller {
 
   // The poller's thread.
   void run();
+  // After a failed attempt: tells of it, unless another address is tried at once, and waits. True unless it stops.
+  bool prepare_next(client::ClientError error, client::Route& route, client::Backoff& backoff);
   bool perform_actions(TopReader& reader) LOCKSLEY_EXCLUDES(mutex_);
   void drop_actions() LOCKSLEY_EXCLUDES(mutex_);
   // Until something is urgent, the poller stops, or `time` has passed. True unless it stops.
@@ -62,7 +67,7 @@ class TopPoller {
   void tell(News news) LOCKSLEY_EXCLUDES(mutex_);
 
   // Constant.
-  const client::Address address_;
+  const std::vector<client::Address> addresses_;
   const std::chrono::milliseconds interval_;
   const int news_fd_;  // an eventfd
   Event stop_;         // interrupts a connection that blocks

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "proto/clients/cpp/connection.h"
+#include "proto/clients/cpp/route.h"
 #include "proto/command_writer.h"
 #include "proto/output_buffer.h"
 
@@ -65,6 +66,11 @@ Expected<TopSnapshot> TopReader::look(const TopDemand& demand) {
   auto replies =
       ask_all({{"INFO", "server", "clients", "persistence", "locksley", "lanes"}, {"WORKERS"}, {"TENANTS"}});
   if (!replies) return std::unexpected(std::move(replies.error()));
+  for (const Reply& reply : *replies) {
+    if (!reply.is_error()) continue;
+    client::ClientError error = client::refused(reply.text);
+    if (client::is_elsewhere(error.code)) return std::unexpected(std::move(error));
+  }
   snapshot.at = std::chrono::steady_clock::now();
   const Reply& info = (*replies)[0];
   if (!is_refused(info, snapshot)) {

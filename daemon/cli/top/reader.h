@@ -21,7 +21,7 @@ namespace locksley::cli {
 //
 // Borrows the connection, used by one thread. Each call blocks until its replies are there, kPatience at
 // most, and fails as Connection does, after which the connection is closed; what the daemon refuses is no
-// failure, but in the snapshot.
+// failure, but in the snapshot; only one that is not the one that serves (is_elsewhere) is.
 class TopReader {
  public:
   explicit TopReader(client::Connection& connection) : connection_(connection) {}

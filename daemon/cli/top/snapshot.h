@@ -72,6 +72,7 @@ struct TopDetail {
 
 struct TopSnapshot {
   std::chrono::steady_clock::time_point at;
+  std::string address;  // of the daemon
   TopServer server;
   std::vector<TopLane> lanes;
   std::vector<client::WorkerInfo> workers;

@@ -45,7 +45,7 @@ class Top {
       : context_(context),
         arguments_(arguments),
         charset_(charset),
-        control_(context.address().text(), order_named(arguments.order), arguments.filter) {}
+        control_(client::text_of(context.addresses()), order_named(arguments.order), arguments.filter) {}
 
   // Until the daemon has been seen once: where it cannot be reached at all, that is an error like any other
   // command's. The exit status, if that is so.
@@ -88,8 +88,8 @@ std::optional<int> Top::begin(TopPoller& poller) {
 
 bool Top::take(TopPoller::News news) {
   if (auto* snapshot = std::get_if<TopSnapshot>(&news)) {
+    control_.connected(snapshot->address);
     model_.take(std::move(*snapshot));
-    control_.connected();
     control_.take(model_.figures());
     if (steady_clock::now() - said_at_ > kSaidFor) control_.fall_silent();
     return true;
@@ -193,7 +193,7 @@ int run_top(Context& context, const TopArguments& arguments) {
   // Before the poller's thread, which is to have them blocked as well.
   std::optional<Signals> of_terminal;
   if (is_screen) of_terminal.emplace({SIGWINCH, SIGTSTP, SIGCONT});
-  TopPoller poller(context.address(), arguments.interval);
+  TopPoller poller(context.addresses(), arguments.interval);
   if (const auto failed = top.begin(poller)) return *failed;
   return is_screen ? top.show(poller, *of_terminal) : top.print(poller);
 }

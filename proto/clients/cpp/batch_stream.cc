@@ -9,6 +9,7 @@
 #include "proto/clients/cpp/backoff.h"
 #include "proto/clients/cpp/batch_id.h"
 #include "proto/clients/cpp/buffers.h"
+#include "proto/clients/cpp/route.h"
 #include "proto/command_writer.h"
 
 namespace locksley::client {
@@ -26,7 +27,7 @@ class BatchStream::Retries {
   // Waits, if the command may succeed later; else, and once the patience is at its end, returns the error.
   Expected<void> wait_after(ClientError error) {
     const bool is_full = error.code == "QUEUEFULL";
-    if (!is_full && error.code != "DRAINING" && error.code != "STORE")
+    if (!is_full && error.code != "DRAINING" && error.code != "STORE" && !is_elsewhere(error.code))
       return std::unexpected(std::move(error));
     if (is_full) {
       restarted_.reset();

@@ -22,6 +22,9 @@ namespace {
 // proxies, and long enough to cost nothing.
 constexpr std::chrono::milliseconds kSlice{10'000};
 
+// Of one attempt to connect, where there are others. A lost SYN is sent again after a second.
+constexpr std::chrono::milliseconds kAttemptOfSeveral{2'000};
+
 // What one read of results may take: large, so that reading is few system calls.
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 
@@ -43,6 +46,13 @@ Expected<Value> as(const Expected<Reply>& reply, Expected<Value> (*convert)(cons
   return convert(*reply);
 }
 
+// The error of a daemon that is not the one that serves.
+std::optional<ClientError> elsewhere(const Reply& reply) {
+  if (!reply.is_error()) return {};
+  ClientError error = refused(reply.text);
+  return is_elsewhere(error.code) ? std::optional(std::move(error)) : std::nullopt;
+}
+
 Expected<void> as_nothing(const Expected<Reply>& reply) {
   if (!reply) return std::unexpected(reply.error());
   return {};
@@ -60,19 +70,75 @@ void write_batch_command(OutputBuffer& out, std::string_view command, std::strin
   for (const std::string& word : words) writer.argument(word);
 }
 
-Client::Client(Address address, ClientOptions options)
-    : address_(std::move(address)),
+// What follows a failed attempt: nothing, or the next one, at once or after a pause.
+class Client::Attempts {
+ public:
+  Attempts(Client& client, Deadline deadline) : client_(client), deadline_(deadline) {}
+
+  // Returns the error if no attempt follows.
+  Expected<void> prepare_next(ClientError error) {
+    Route& route = client_.route_;
+    const auto next = route.after(error);
+    if (!next) return std::unexpected(std::move(error));
+    // The first failure starts the clock; a connection that is made and breaks again does not set it back.
+    if (!give_up_) give_up_ = earlier(deadline_in(client_.options_.patience), deadline_);
+    const bool is_at_once = next == Route::Next::kAtOnce;
+    const auto pause = is_at_once ? std::chrono::milliseconds{0} : backoff_.next();
+    if (Clock::now() + pause >= (is_at_once ? deadline_ : *give_up_)) {
+      if (route.is_list())
+        error.message = "no daemon of " + route.text() + " serves; the last one: " + error.message;
+      return std::unexpected(std::move(error));
+    }
+    return is_at_once ? Expected<void>{} : client_.sleep(pause);
+  }
+
+ private:
+  Client& client_;
+  const Deadline deadline_;
+  std::optional<Deadline> give_up_;
+  Backoff backoff_{std::random_device{}()};
+};
+
+Client::Client(Route route, ClientOptions options)
+    : route_(std::move(route)),
       options_(std::move(options)),
       connection_(std::make_unique<Connection>(options_.interrupt_fd)) {}
 
 Expected<Client> Client::connect(Address address, ClientOptions options) {
-  Client client(std::move(address), std::move(options));
-  if (auto opened = client.open(); !opened) return std::unexpected(std::move(opened.error()));
+  return connect(std::vector{std::move(address)}, std::move(options));
+}
+
+Expected<Client> Client::connect(std::vector<Address> addresses, ClientOptions options) {
+  Client client(Route(std::move(addresses)), std::move(options));
+  auto reached = client.route_.is_list() ? client.reach() : client.open();
+  if (!reached) return std::unexpected(std::move(reached.error()));
   return client;
 }
 
 Expected<void> Client::open() {
-  return connection_->open(address_, options_.name, deadline_in(options_.connect_timeout));
+  const auto time =
+      route_.is_list() ? std::min(options_.connect_timeout, kAttemptOfSeveral) : options_.connect_timeout;
+  auto opened = connection_->open(route_.current(), options_.name, deadline_in(time));
+  // A daemon that accepts and says nothing is no reason not to try the others.
+  if (!opened && opened.error().kind == Kind::kTimeout && route_.is_list()) {
+    opened.error().kind = Kind::kUnavailable;
+  }
+  return opened;
+}
+
+Expected<void> Client::reach() {
+  Attempts attempts(*this, kNoDeadline);
+  for (;;) {
+    auto opened = open();
+    if (opened) return opened;
+    if (auto next = attempts.prepare_next(std::move(opened.error())); !next) return next;
+  }
+}
+
+Expected<void> Client::find_serving() {
+  auto reply = call({"HANDLERS"});
+  if (!reply && reply.error().code == "NOPERM") return {};
+  return as_nothing(reply);
 }
 
 Expected<void> Client::sleep(std::chrono::milliseconds time) { return connection_->pause(deadline_in(time)); }
@@ -80,26 +146,27 @@ Expected<void> Client::sleep(std::chrono::milliseconds time) { return connection
 Expected<int> Client::transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
                                const ReadReply& read) {
   int sent = 0;
-  std::optional<Deadline> give_up;
-  Backoff backoff(std::random_device{}());
+  Attempts attempts(*this, deadline);
   for (;;) {
     Expected<void> outcome = connection_->is_open() ? Expected<void>{} : open();
-    if (outcome) {
+    const bool is_sent = outcome.has_value();
+    if (is_sent) {
       ++sent;
       for (const std::string_view buffer : buffers) connection_->send(buffer);
       outcome = read(deadline);
     }
-    if (outcome) return sent;
-    // Nothing may go on to use bytes of ours after this returns.
-    if (outcome.error().kind != Kind::kRefused) connection_->close();
-    if (outcome.error().kind != Kind::kUnavailable || (sent > 0 && repeat == Repeat::kNever)) {
-      return std::unexpected(std::move(outcome.error()));
+    if (outcome) {
+      route_.serving();
+      return sent;
     }
-    // The first failure starts the clock; a connection that is made and breaks again does not set it back.
-    if (!give_up) give_up = earlier(deadline_in(options_.patience), deadline);
-    const auto pause = backoff.next();
-    if (Clock::now() + pause >= *give_up) return std::unexpected(std::move(outcome.error()));
-    if (auto waited = sleep(pause); !waited) return std::unexpected(std::move(waited.error()));
+    ClientError& error = outcome.error();
+    // Nothing may go on to use bytes of ours after this returns. A pipeline that was refused has more replies to come.
+    if (error.kind != Kind::kRefused || is_elsewhere(error.code)) connection_->close();
+    if (is_sent && is_elsewhere(error.code)) --sent;
+    if (sent > 0 && repeat == Repeat::kNever) return std::unexpected(std::move(error));
+    if (auto next = attempts.prepare_next(std::move(error)); !next) {
+      return std::unexpected(std::move(next.error()));
+    }
   }
 }
 
@@ -109,6 +176,7 @@ Expected<Client::Sent> Client::send(std::span<const std::string_view> buffers, R
   const auto sent = transact(buffers, repeat, deadline, [&](Deadline until) -> Expected<void> {
     auto reply = connection_->read(until);
     if (!reply) return std::unexpected(std::move(reply.error()));
+    if (auto error = elsewhere(*reply)) return std::unexpected(*std::move(error));
     result.reply = std::move(*reply);
     return {};
   });
@@ -210,6 +278,10 @@ Expected<void> Client::results(std::string_view id, ResultsPosition& position, s
                          ++position.shown;
                          visit({index, state, output});
                        });
+                   if (status == ReadStatus::kComplete && page.is_error) {
+                     ClientError error = refused(page.error);
+                     if (is_elsewhere(error.code)) return std::unexpected(std::move(error));
+                   }
                    if (status == ReadStatus::kComplete) return {};
                    if (status == ReadStatus::kError)
                      return connection_->protocol_error(connection_->reader().error_message());
@@ -259,6 +331,7 @@ Expected<std::vector<Reply>> Client::of_each_job(std::string_view command, std::
         while (replies.size() < indexes.size()) {
           auto reply = connection_->read(until);
           if (!reply) return std::unexpected(std::move(reply.error()));
+          if (auto error = elsewhere(*reply)) return std::unexpected(*std::move(error));
           replies.push_back(std::move(*reply));
         }
         return {};

@@ -14,6 +14,7 @@
 #include "proto/clients/cpp/connection.h"
 #include "proto/clients/cpp/deadline.h"
 #include "proto/clients/cpp/error.h"
+#include "proto/clients/cpp/route.h"
 #include "proto/clients/cpp/url.h"
 #include "proto/clients/cpp/values.h"
 #include "proto/customer_settings.h"
@@ -28,17 +29,19 @@ using proto::BatchOptions;
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{5'000};  // of one attempt, the handshake included
   std::chrono::milliseconds reply_timeout{60'000};   // of commands that do not wait for jobs
-  std::chrono::milliseconds patience{10'000};  // for how long to reconnect after a failure; 0: not at all
-  std::string name = {};                       // of the connection, as CLIENT LIST shows it
+  // For how long to reconnect after a failure, and to look for the daemon that serves; 0: one round of attempts.
+  std::chrono::milliseconds patience{10'000};
+  std::string name = {};  // of the connection, as CLIENT LIST shows it
   int interrupt_fd = -1;  // readable: blocking calls return kInterrupted. Borrowed; see Link
 };
 
 // If the connection breaks before the reply: kSafe sends the command again, kNever returns an error.
 enum class Repeat { kSafe, kNever };
 
-// A synchronous client of one daemon: each call sends a command and waits for its reply. After a broken
+// A synchronous client of the daemon that serves, of one or several: each call sends a command and waits for its reply. After a broken
 // connection it reconnects, with backoff, and repeats a command that may be repeated; SUBMIT may be, because
-// it always has an ID.
+// it always has an ID. A daemon on standby is left for the one that it names, and one that takes over is asked again,
+// until `patience` is over; neither executes the command, so each command is repeated then.
 //
 // Owned by its creator; used from one thread at a time: two threads need two clients. Every call can block:
 // for the reply (reply_timeout; wait() and results() for their own time), and for a new connection
@@ -49,6 +52,9 @@ class Client {
 
   // Makes one attempt to connect: an absent daemon is reported at once, not after `patience`.
   static Expected<Client> connect(Address address, ClientOptions options = {});
+  // Connects to the first of them that accepts, and goes round the list for `patience`. An attempt takes 2 s at most:
+  // an address whose machine is gone must not use up the patience. `addresses`: at least one; with one as above.
+  static Expected<Client> connect(std::vector<Address> addresses, ClientOptions options = {});
 
   Client(Client&&) noexcept = default;
   Client& operator=(Client&&) noexcept = default;
@@ -136,7 +142,10 @@ class Client {
   Expected<WorkerList> workers();
   Expected<void> ping();
 
-  const Address& address() const { return address_; }
+  // Finds the daemon that serves, as any command does. A user who may not read is not refused.
+  Expected<void> find_serving();
+  // Of the daemon of the last attempt, so after a successful call of the one that serves.
+  const Address& address() const { return route_.current(); }
 
   // For classes that use this one (BatchStream). `buffers` together are one encoded command; `attempts` says
   // how often it was sent.
@@ -154,15 +163,18 @@ class Client {
                                                   std::span<const std::uint64_t> indexes);
   using ReadReply = std::function<Expected<void>(Deadline)>;
 
-  Client(Address address, ClientOptions options);
+  class Attempts;
+
+  Client(Route route, ClientOptions options);
   Expected<void> open();
-  // Sends `buffers` and calls `read`. If the connection breaks and `repeat` allows it, starts again. Returns
+  Expected<void> reach();
+  // Sends `buffers` and calls `read`, which returns an error reply for which is_elsewhere() as its error. If the connection breaks and `repeat` allows it, starts again. Returns
   // how often the command was sent.
   Expected<int> transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
                          const ReadReply& read);
   Deadline reply_deadline() const { return deadline_in(options_.reply_timeout); }
 
-  Address address_;
+  Route route_;
   ClientOptions options_;
   std::unique_ptr<Connection> connection_;
 };

@@ -65,7 +65,27 @@ Expected<Address> with_host_and_port(Address address, std::string_view rest, std
   return address;
 }
 
+// For each of `list`, separated by commas, `address` with its host and port.
+Expected<std::vector<Address>> with_hosts_and_ports(const Address& address, std::string_view list,
+                                                    std::string_view whole) {
+  std::vector<Address> addresses;
+  for (;;) {
+    const auto comma = list.find(',');
+    auto one = with_host_and_port(address, list.substr(0, comma), whole);
+    if (!one) return std::unexpected(std::move(one.error()));
+    addresses.push_back(*std::move(one));
+    if (comma == std::string_view::npos) return addresses;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
+
+std::string text_of(const std::vector<Address>& addresses) {
+  std::string text;
+  for (const Address& address : addresses) text += (text.empty() ? "" : ",") + address.text();
+  return text;
+}
 
 std::string Address::text() const {
   const bool ipv6 = host.find(':') != std::string::npos;
@@ -73,10 +93,21 @@ std::string Address::text() const {
 }
 
 Expected<Address> parse_address(std::string_view text, std::uint16_t default_port) {
+  auto addresses = parse_addresses(text, default_port);
+  if (!addresses) return std::unexpected(std::move(addresses.error()));
+  if (addresses->size() > 1) {
+    return client_error(
+        ClientError::Kind::kAddress,
+        text_of(*addresses) + ": expected one address, found a list of " + std::to_string(addresses->size()));
+  }
+  return std::move(addresses->front());
+}
+
+Expected<std::vector<Address>> parse_addresses(std::string_view text, std::uint16_t default_port) {
   Address address;
   address.port = default_port;
   const auto scheme_end = text.find("://");
-  if (scheme_end == std::string_view::npos) return with_host_and_port(address, text, text);
+  if (scheme_end == std::string_view::npos) return with_hosts_and_ports(address, text, text);
 
   const std::string_view scheme = text.substr(0, scheme_end);
   if (scheme == "rediss" || scheme == "locksleys") {
@@ -104,7 +135,7 @@ Expected<Address> parse_address(std::string_view text, std::uint16_t default_por
     if (path != "/" && path != "/0") return bad(shown, "there is only database 0");
     rest = rest.substr(0, slash);
   }
-  return with_host_and_port(std::move(address), rest, shown);
+  return with_hosts_and_ports(address, rest, shown);
 }
 
 }  // namespace locksley::client

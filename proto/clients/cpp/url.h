@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/clients/cpp/error.h"
 
@@ -28,9 +29,17 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
+// The texts of several, separated by commas.
+std::string text_of(const std::vector<Address>& addresses);
+
 // Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: redis://, locksley://, and with TLS rediss://, locksleys://;
 // [user[:password]@]host[:port][/0]. User and password are percent-decoded. `default_port`: where none is given. Fails
 // with kAddress.
 Expected<Address> parse_address(std::string_view text, std::uint16_t default_port = kDefaultPort);
+
+// Reads one address or several, as HOST:PORT,HOST:PORT or redis://[user[:password]@]host[:port],host[:port][/0]: all
+// have the same user, password and TLS. At least one.
+Expected<std::vector<Address>> parse_addresses(std::string_view text,
+                                               std::uint16_t default_port = kDefaultPort);
 
 }  // namespace locksley::client

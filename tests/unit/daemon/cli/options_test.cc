@@ -28,7 +28,7 @@ Command parsed(const std::string& line) {
 
 TEST(CliOptionsTest, SubmitTakesTheOptionsOfTheWire) {
   const auto submit = parsed<SubmitArguments>(
-      "submit echo --weight 3 --name n --id i --timeout 500ms --deadline 5m --keep failures --retain 2m "
+      "submit echo --weight 3 --name n --id i --timeout 500ms --deadline 5m --keep failures --retain 3d "
       "--slots 4 --max-fails 9 --ephemeral --trace t --retries 0 --delay 3s --after x --afterok y a b");
   EXPECT_EQ(submit.handler, "echo");
   EXPECT_EQ(submit.batch.weight, 3U);
@@ -37,7 +37,7 @@ TEST(CliOptionsTest, SubmitTakesTheOptionsOfTheWire) {
   EXPECT_EQ(submit.batch.timeout, std::chrono::milliseconds(500));
   EXPECT_EQ(submit.batch.deadline, std::chrono::minutes(5));
   EXPECT_EQ(submit.batch.keep, proto::Keep::kFailures);
-  EXPECT_EQ(submit.batch.retain, std::chrono::minutes(2));
+  EXPECT_EQ(submit.batch.retain, std::chrono::hours(72));
   EXPECT_EQ(submit.batch.slots, 4U);
   EXPECT_EQ(submit.batch.max_fails, 9U);
   EXPECT_TRUE(submit.batch.ephemeral);
@@ -57,9 +57,10 @@ TEST(CliOptionsTest, WorkTakesAProgramAndItsArguments) {
   EXPECT_TRUE(work.insecure);
   EXPECT_THAT(parsed<WorkArguments>("work -- h p").program, ElementsAre("p"));
   EXPECT_FALSE(parse("work h"));
-  EXPECT_EQ(choose_address(
+  EXPECT_EQ(choose_addresses(
                 {.url = "redis://h"}, [](const char*) -> const char* { return nullptr; }, kWorkersPort)
                 .value()
+                .front()
                 .port,
             7771);
 }
@@ -197,16 +198,30 @@ const char* full_environment(const char* name) {
 }
 
 TEST(CliAddressTest, OptionsWinOverTheEnvironmentWhichWinsOverTheDefault) {
-  EXPECT_EQ(choose_address({}, no_environment).value().text(), "127.0.0.1:7770");
-  EXPECT_EQ(choose_address({}, full_environment).value().text(), "example.org:5");
-  EXPECT_EQ(choose_address({}, full_environment).value().user, "bob");
-  EXPECT_EQ(choose_address({}, full_environment).value().password, "from environment");
-  EXPECT_EQ(choose_address({.server = "h:1"}, full_environment).value().text(), "h:1");
-  EXPECT_EQ(choose_address({.url = "redis://h:2"}, full_environment).value().text(), "h:2");
+  EXPECT_EQ(choose_addresses({}, no_environment).value().front().text(), "127.0.0.1:7770");
+  EXPECT_EQ(choose_addresses({}, full_environment).value().front().text(), "example.org:5");
+  EXPECT_EQ(choose_addresses({}, full_environment).value().front().user, "bob");
+  EXPECT_EQ(choose_addresses({}, full_environment).value().front().password, "from environment");
+  EXPECT_EQ(choose_addresses({.server = "h:1"}, full_environment).value().front().text(), "h:1");
+  EXPECT_EQ(choose_addresses({.url = "redis://h:2"}, full_environment).value().front().text(), "h:2");
+}
+
+TEST(CliAddressTest, AListHasOneUserAndOnePassword) {
+  const auto list =
+      choose_addresses({.url = "redis://bob@a:1,b,[::1]:3"}, [](const char* name) -> const char* {
+        return std::string_view(name) == "LOCKSLEY_PASSWORD" ? "pw" : nullptr;
+      });
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(client::text_of(*list), "a:1,b:7770,[::1]:3");
+  for (const client::Address& address : *list) {
+    EXPECT_EQ(address.user, "bob");
+    EXPECT_EQ(address.password, "pw");
+  }
+  EXPECT_EQ(client::text_of(choose_addresses({.server = "a:1,b:2"}, no_environment).value()), "a:1,b:2");
 }
 
 TEST(CliAddressTest, APasswordInAnArgumentIsRefused) {
-  const auto address = choose_address({.url = "redis://u:secret@h"}, no_environment);
+  const auto address = choose_addresses({.url = "redis://u:secret@h"}, no_environment);
   ASSERT_FALSE(address);
   EXPECT_THAT(address.error().message, HasSubstr("LOCKSLEY_PASSWORD"));
 }
@@ -214,8 +229,9 @@ TEST(CliAddressTest, APasswordInAnArgumentIsRefused) {
 TEST(CliAddressTest, ThePasswordFilesFirstLineIsThePassword) {
   const std::string name = ::testing::TempDir() + "cli_options_test.password";
   std::ofstream(name) << "pass word\nnext\n";
-  EXPECT_EQ(choose_address({.password_file = name}, full_environment).value().password, "pass word");
-  EXPECT_FALSE(choose_address({.password_file = name + ".none"}, full_environment));
+  EXPECT_EQ(choose_addresses({.password_file = name}, full_environment).value().front().password,
+            "pass word");
+  EXPECT_FALSE(choose_addresses({.password_file = name + ".none"}, full_environment));
 }
 
 TEST(CliExitTest, CodesSayWhatACallerCanDo) {

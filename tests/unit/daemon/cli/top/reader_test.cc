@@ -182,7 +182,7 @@ TEST(TopPollerTest, LooksAgainAndAgainAndTellsTheAnswerToAnAction) {
   FakeServer server([](const Words& words) {
     return words[0] == "PAUSE" ? Answer::text("-NOBATCH there is no batch 'x'\r\n") : quiet(words);
   });
-  TopPoller poller(server.address(), milliseconds(1));
+  TopPoller poller({server.address()}, milliseconds(1));
   std::vector<TopPoller::News> queue;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::holds_alternative<TopSnapshot>(next_news(poller, queue)));
   poller.act({TopAction::Kind::kPause, "x", {"PAUSE", "x"}});
@@ -200,7 +200,7 @@ TEST(TopPollerTest, ConnectsAgainWhenTheConnectionBreaks) {
   int looks = 0;
   FakeServer server(
       [&](const Words& words) { return words[0] == "INFO" && ++looks == 2 ? Answer::drop() : quiet(words); });
-  TopPoller poller(server.address(), milliseconds(1));
+  TopPoller poller({server.address()}, milliseconds(1));
   std::vector<TopPoller::News> queue;
   bool was_lost = false;
   for (;;) {
@@ -211,10 +211,36 @@ TEST(TopPollerTest, ConnectsAgainWhenTheConnectionBreaks) {
   EXPECT_GE(server.connections(), 2);
 }
 
+TEST(TopPollerTest, LooksAtTheDaemonThatAStandbyNamesAndSaysWhere) {
+  FakeServer active(quiet);
+  FakeServer standby([&](const Words& words) {
+    if (words[0] == "INFO") return quiet(words);
+    return Answer::text("-READONLY the active daemon is " + active.address().text() + "\r\n");
+  });
+  TopPoller poller({standby.address()}, milliseconds(1));
+  std::vector<TopPoller::News> queue;
+  const TopPoller::News news = next_news(poller, queue);
+  ASSERT_TRUE(std::holds_alternative<TopSnapshot>(news)) << "the first news is no loss";
+  EXPECT_EQ(std::get<TopSnapshot>(news).address, active.address().text());
+}
+
+TEST(TopPollerTest, ADaemonThatTakesOverIsLostUntilItServes) {
+  int looks = 0;
+  FakeServer server([&](const Words& words) {
+    return words[0] == "WORKERS" && ++looks < 3 ? Answer::text("-LOADING the store is read\r\n")
+                                                : quiet(words);
+  });
+  TopPoller poller({server.address()}, milliseconds(1));
+  std::vector<TopPoller::News> queue;
+  EXPECT_TRUE(std::holds_alternative<TopPoller::Lost>(next_news(poller, queue)));
+  EXPECT_TRUE(std::holds_alternative<TopPoller::Lost>(next_news(poller, queue)));
+  EXPECT_TRUE(std::holds_alternative<TopSnapshot>(next_news(poller, queue)));
+}
+
 TEST(TopPollerTest, EndsAtOnceWhileTheDaemonSaysNothing) {
   FakeServer server([](const Words&) { return Answer::silence(); });
   {
-    TopPoller poller(server.address(), milliseconds(1));
+    TopPoller poller({server.address()}, milliseconds(1));
     while (server.commands().empty()) std::this_thread::yield();
   }
   // It did not wait for the half minute that an answer may take: the test's own time says so.
@@ -230,7 +256,7 @@ TEST(TopPollerTest, WhatIsAskedForWithoutAConnectionIsNotDoneLater) {
   client::Address address;
   address.host = "127.0.0.1";
   address.port = port;
-  TopPoller poller(address, milliseconds(1));
+  TopPoller poller({address}, milliseconds(1));
   std::vector<TopPoller::News> queue;
   EXPECT_TRUE(std::holds_alternative<TopPoller::Lost>(next_news(poller, queue)));
   poller.act({TopAction::Kind::kCancel, "x", {"CANCEL", "x"}});

@@ -56,6 +56,25 @@ TEST(ClientUrlTest, NoMessageShowsAPassword) {
   }
 }
 
+TEST(ClientUrlTest, AListSharesUserPasswordAndTls) {
+  EXPECT_EQ(parse_addresses("a:1,b,[::1]:3").value(),
+            (std::vector<Address>{{.host = "a", .port = 1}, {.host = "b"}, {.host = "::1", .port = 3}}));
+  EXPECT_EQ(parse_addresses("rediss://u:p%2Cq,r@a:1,b:2/0").value(),
+            (std::vector<Address>{{.host = "a", .port = 1, .user = "u", .password = "p,q,r", .tls = true},
+                                  {.host = "b", .port = 2, .user = "u", .password = "p,q,r", .tls = true}}));
+  EXPECT_EQ(text_of(parse_addresses("redis://u:p@a:1,b:2").value()), "a:1,b:2");
+}
+
+TEST(ClientUrlTest, AListWithAMissingHostAndAListInPlaceOfOneAddressAreRefused) {
+  for (const char* text : {",", "a:1,", ",a:1", "a:1,,b:2", "redis://u@a:1,"}) {
+    const auto list = parse_addresses(text);
+    ASSERT_FALSE(list) << text;
+    EXPECT_THAT(list.error().message, HasSubstr("the host is missing")) << text;
+  }
+  EXPECT_THAT(parse_address("redis://u:secret@a:1,b:2").error().message,
+              AllOf(HasSubstr("a:1,b:2: expected one address, found a list of 2"), Not(HasSubstr("secret"))));
+}
+
 TEST(ClientUrlTest, TextIsWhatCanBeReadBack) {
   for (const char* text : {"h:1", "[::1]:7770"}) EXPECT_EQ(parse_address(text).value().text(), text);
 }

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/clients/cpp/error.h"
+#include "proto/clients/cpp/url.h"
+
+namespace locksley::client {
+
+// Which address a client tries next in search of the daemon that serves: those of a list in turn, and the one that a
+// daemon on standby names. It decides only; the caller connects and pauses.
+//
+// Owned by a client, used from one thread at a time. Nothing blocks or fails.
+class Route {
+ public:
+  // When to make the next attempt. After kAtOnce there are at most two attempts for each address of the list before
+  // kAfterPause.
+  enum class Next : std::uint8_t { kAtOnce, kAfterPause };
+
+  // `addresses`: at least one; the first is tried first.
+  explicit Route(std::vector<Address> addresses);
+
+  // The address of the next attempt, or of the connection.
+  const Address& current() const { return current_; }
+  bool is_list() const { return addresses_.size() > 1; }
+  // The addresses of the list for messages, separated by commas.
+  std::string text() const { return text_of(addresses_); }
+
+  // Chooses the next attempt after an error of the attempt at current(). Nothing: the error is none that another
+  // attempt or another address mends.
+  std::optional<Next> after(const ClientError& error);
+  // What the attempt came to, one by one; the first three choose the next one. Of a list, the address of a connection
+  // that served and broke comes once more before the others.
+  Next unreachable();
+  // `reply`: the error of a daemon on standby, `READONLY the active daemon is HOST:PORT`. Credentials and TLS are those
+  // of current(). A reply without an address counts as unreachable.
+  Next standing_by(std::string_view reply);
+  // The daemon will serve as soon as it has read the store.
+  Next loading();
+  void serving();
+
+ private:
+  Next pause();
+
+  std::vector<Address> addresses_;  // constant
+  std::size_t index_ = 0;           // of the next address of the list, or of current_
+  Address current_;
+  std::size_t failures_ = 0;   // since the last pause
+  bool has_served_ = false;    // current(), in its last attempt
+  bool has_followed_ = false;  // the address that a daemon named, since the last pause
+};
+
+// Whether the error, READONLY or LOADING, says that the daemon executed nothing because it is not the one that serves.
+bool is_elsewhere(std::string_view error_code);
+
+}  // namespace locksley::client

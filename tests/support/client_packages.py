@@ -26,7 +26,11 @@ def build(folder, which="all"):
 def install_python(folder):
     """The wheel, by pip; the folder for PYTHONPATH."""
     _, wheel = build(folder)
-    target = pathlib.Path(folder) / "python"
+    return install_wheel(wheel, pathlib.Path(folder) / "python")
+
+
+def install_wheel(wheel, target):
+    """By pip, into the folder `target`, which is returned."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps", "--target", target, wheel]
     done = subprocess.run(pip, capture_output=True, text=True, env=dict(os.environ, PIP_ROOT_USER_ACTION="ignore"))
     if done.returncode:
@@ -37,6 +41,11 @@ def install_python(folder):
 def install_node(folder):
     """Makes `folder`/node_modules, with the package and what LOCKSLEY_NODE_MODULES has. Not by npm, which would ask its registry for ioredis."""
     (tarball,) = build(folder, "node")
+    install_tarball(tarball, folder)
+
+
+def install_tarball(tarball, folder):
+    """As install_node(), of a tarball that is there."""
     modules = pathlib.Path(folder) / "node_modules"
     (modules / "@locksley").mkdir(parents=True)
     with tarfile.open(tarball) as tar:

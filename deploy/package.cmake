@@ -28,6 +28,7 @@ locksley_compressed(deploy/man/locksley.yaml.5 ${CMAKE_INSTALL_MANDIR}/man5 runt
 locksley_compressed(deploy/man/locksleyd.8 ${CMAKE_INSTALL_MANDIR}/man8 runtime)
 locksley_compressed(deploy/package/changelog share/doc/locksley debian EXCLUDE_FROM_ALL)
 locksley_compressed(deploy/package/changelog share/doc/locksley-dev debian-dev EXCLUDE_FROM_ALL)
+locksley_compressed(deploy/CHANGELOG.md share/doc/locksley runtime)
 add_custom_target(locksley_documents DEPENDS ${LOCKSLEY_COMPRESSED})
 add_dependencies(locksleyd locksley_documents)
 

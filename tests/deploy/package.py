@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The Debian packages, without installing them: what is inside, and what lintian says."""
 
+import json
 import os
 import pathlib
 import re
@@ -50,6 +51,7 @@ class Packages(unittest.TestCase):
             "/usr/share/fish/vendor_completions.d/locksley.fish",
             "/usr/share/doc/locksley/copyright",
             "/usr/share/doc/locksley/changelog.gz",
+            "/usr/share/doc/locksley/CHANGELOG.md.gz",
             "/usr/share/doc/locksley/examples/locksley.yaml",
             "/usr/share/doc/locksley/examples/prometheus/alerts.yml",
             "/usr/share/doc/locksley/examples/grafana/locksley.json",
@@ -86,7 +88,13 @@ class Packages(unittest.TestCase):
         version = run(program("LOCKSLEYD"), "--version").split()[1]
         for package in self.packages.values():
             self.assertEqual(field(package, "Version"), version)
-        self.assertRegex((ROOT / "deploy/package/changelog").read_text(), rf"^locksley \({re.escape(version)}\) ")
+        text = lambda path: (ROOT / path).read_text()
+        self.assertRegex(text("deploy/package/changelog"), rf"^locksley \({re.escape(version)}\) ")
+        self.assertRegex(text("deploy/CHANGELOG.md"), rf"(?m)\A(?:(?!## ).*\n)*## {re.escape(version)}$", "the newest version is the first")
+        self.assertEqual(json.loads(text("proto/clients/node/package.json"))["version"], version)
+        self.assertIn(f'\nversion = "{version}"\n', text("proto/clients/python/pyproject.toml"))
+        for manifest in (ROOT / "deploy/kubernetes").glob("*.yaml"):
+            self.assertEqual(set(re.findall(r"image: locksley:(\S+)", manifest.read_text())) - {version}, set(), manifest.name)
 
     def test_it_depends_on_what_the_programs_link_to(self):
         depends = field(self.packages["locksley"], "Depends")

@@ -8,4 +8,4 @@ from .errors import LocksleyError as LocksleyError, Refused as Refused, Stopped 
 from .executor import Executor as Executor
 from .worker import Job as Job, current_job as current_job
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

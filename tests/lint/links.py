@@ -11,6 +11,7 @@ from tree import Finding, Sample
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?\)")
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = re.compile(r"[a-z]+:")
+PICTURES = (".webp", ".png", ".svg")
 CONTRIBUTORS = ".github/CONTRIBUTING.md"
 NAMED = re.compile(r"`((?:core|daemon|deploy|proto|tests)/[\w./-]+)`")
 
@@ -55,7 +56,8 @@ def wrong_links(files):
                 path, _, anchor = target.partition("#")
                 path = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
                 path = "" if path == "." else path
-                if path not in there:
+                # A picture is no text, so it is not among `files`.
+                if path not in there and not (path.endswith(PICTURES) and (tree.ROOT / path).is_file()):
                     yield Finding(page, number, f"leads nowhere: {target}")
                 elif anchor and path.endswith(".md") and anchor not in anchors(files[path]):
                     yield Finding(page, number, f"no such heading: {target}")
@@ -69,6 +71,7 @@ SAMPLES = [
     Sample("in code", {"README.md": "```\n[x](y)\n```\n`[x](y)`\n"}, None),
     Sample("the second heading of a name", {"README.md": "# A\n# A\n[a](#a-1)\n"}, None),
     Sample("no file", {"README.md": "[x](y.md)\n"}, "leads nowhere"),
+    Sample("no picture", {"README.md": "![x](y.webp)\n"}, "leads nowhere"),
     Sample("no heading", {"README.md": "# A\n[x](#b)\n"}, "no such heading"),
     Sample("a path of the contributors' page", {CONTRIBUTORS: "`core/nothing.h`\n"}, "is not there"),
 ]

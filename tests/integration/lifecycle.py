@@ -131,7 +131,7 @@ class CommandLine(unittest.TestCase):
         for section in ("listen", "http"):
             with self.subTest(section), socket.create_server(("127.0.0.1", 0)) as taken:
                 port = taken.getsockname()[1]
-                self.file.write_text(f"listen: {{port: 0}}\nhttp: {{port: 0}}\n{section}: {{port: {port}}}\n".replace(f"{section}: {{port: 0}}\n", ""))
+                self.file.write_text(f"store: {{path: ''}}\nlisten: {{port: 0}}\nhttp: {{port: 0}}\n{section}: {{port: {port}}}\n".replace(f"{section}: {{port: 0}}\n", ""))
                 refused = run("--config", self.file)
                 self.assertEqual((refused.returncode, refused.stdout), (UNAVAILABLE, ""), refused.stderr)
                 self.assertIn(str(port), refused.stderr)

@@ -268,6 +268,8 @@ class Slots(unittest.TestCase):
     def test_a_slot_is_taken_until_the_results_of_its_lease_are_sent(self):
         """Else the daemon would refuse the next CLAIM, which comes before the last SETTLE: a slot has at most two leases."""
         worker = remote.RemoteWorker(tasks.far, "redis://127.0.0.1:1")
+        self.addCleanup(worker._woken.close)
+        self.addCleanup(worker._waker.close)
         lease = remote.Lease(worker, 0, [b"lease", 1, b"far", 0, 1, 1, 0, None, [b'{"task":"identity","args":[7]}'], b"b", b"u", None, None, None])
         worker._leases.add(lease)
         self.assertEqual((worker._steps_of(lease), worker._slot_that_wants()), ([], None))

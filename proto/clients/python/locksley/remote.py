@@ -145,7 +145,7 @@ class RemoteWorker:
         self._name, self._lease_ms, self._grace_s = name, int(lease_s * 1000), grace_s
         self._queues: list[queue.SimpleQueue[Lease]] = [queue.SimpleQueue() for _ in range(slots)]
         self._took_s = [1.0] * slots  # the last lease of each slot
-        self._later: list[Step] = []  # to send in the next round: any thread appends
+        self._later: collections.deque[Step] = collections.deque()  # to send in the next round: any thread appends
         self._woken, self._waker = socket.socketpair()
         self._is_stirred = False
         # Of the main thread alone.
@@ -230,22 +230,13 @@ class RemoteWorker:
             ready.register(self._woken, selectors.EVENT_READ)
             ready.register(connection._sock, selectors.EVENT_READ)
             while not leaving or takes:
-                self._is_stirred = False  # before it looks
-                steps = [step for lease in list(self._leases) for step in self._steps_of(lease)]
-                later, self._later = self._later, []
-                steps[:0] = later  # a note comes before the end of its job
-                held = [lease for lease in self._leases if lease.left]
-                moment = time.monotonic()
-                if held and moment - beaten >= beat_s:
-                    beaten = moment
-                    steps.append((("BEAT", *(word for lease in held for word in (lease.name, lease.next))), self._obey))
-                slot = None if self.stopping or self._draining or self._claiming else self._slot_that_wants()
-                if slot is not None:
-                    self._claiming = True
-                    steps.append((("CLAIM", "SLOT", slot, "BLOCK", BLOCK_MS), functools.partial(self._claimed, slot)))
+                self._is_stirred, moment = False, time.monotonic()  # before it looks
+                steps = self._steps(moment - beaten >= beat_s)
+                beaten = moment if moment - beaten >= beat_s else beaten
+                is_holding = any(lease.left for lease in self._leases)
                 if self.stopping and not leaving:
                     end = end or moment + self._grace_s
-                    leaving = not held or moment >= end
+                    leaving = not is_holding or moment >= end
                     steps += [(("LEAVE",), _ignore)] if leaving else []  # jobs that still run go back
                 if steps:
                     heard = heard if takes else moment
@@ -258,9 +249,22 @@ class RemoteWorker:
                     heard = time.monotonic()
                     takes.popleft()(_reply(connection))
                     self._is_stirred = True  # a reply may have brought something to say
-                rest = 0.05 if self.stopping else beat_s if held else REPLY_S
+                rest = 0.05 if self.stopping else beat_s if is_holding else REPLY_S
                 if not self._is_stirred and any(key.fileobj is self._woken for key, _ in ready.select(rest)):
                     self._woken.recv(16)
+
+    def _steps(self, is_time_to_beat: bool) -> list[Step]:
+        """What there is to say. A note comes before the end of its job, and so it is collected after that."""
+        steps = [step for lease in list(self._leases) for step in self._steps_of(lease)]
+        said = [self._later.popleft() for _ in range(len(self._later))]
+        held = [word for lease in self._leases if lease.left for word in (lease.name, lease.next)]
+        if held and is_time_to_beat:
+            steps.append((("BEAT", *held), self._obey))
+        slot = None if self.stopping or self._draining or self._claiming else self._slot_that_wants()
+        if slot is not None:
+            self._claiming = True
+            steps.append((("CLAIM", "SLOT", slot, "BLOCK", BLOCK_MS), functools.partial(self._claimed, slot)))
+        return said + steps
 
     def _steps_of(self, lease: Lease) -> list[Step]:
         lease.is_over = lease.has_run  # before its results are collected: with those the slot is free at the daemon, too

@@ -57,8 +57,9 @@ class LocalWorker(DaemonTest):
         run = self.connect(self.daemon)
         self.assertEqual(run("RUN", "python", "JOBS", '{"task": "identity", "args": [7]}', '{"task": "identity", "args": [], "kwargs": {"value": 8}}'),
                          [["ok", "7"], ["ok", "8"]])
-        rows = run("RUN", "python", "JOBS", "no JSON", '{"task": "nosuch"}', "[]")
-        self.assertEqual([row[0] for row in rows], ["error"] * 3)
+        self.assertEqual(run("RUN", "python", "JOBS", ' {"task": "identity", "args": [9]}\r\n'), [["ok", "9"]])
+        rows = run("RUN", "python", "JOBS", "no JSON", '{"task": "nosuch"}', "[]", '{"task": "identity", "args": [7]} more', "")
+        self.assertEqual([row[0] for row in rows], ["error"] * 5)
         self.assertRegex(rows[1][1], r"^LocksleyError: no task is named 'nosuch'; there are: about, .*\t\{")
         self.assertEqual(run("RUN", "raw", "JOBS", "abc"), [["ok", "ABC"]])
         self.assertEqual(tasks.shout.submit(b"abc").result(), b"ABC")

@@ -144,6 +144,13 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
+// How this daemon is known to the others on the same database, and to clients that these send to it.
+struct Cluster {
+  std::string name = {};       // "": the name of the machine
+  std::string advertise = {};  // host:port for clients; "": the address and port of `listen`
+  bool operator==(const Cluster&) const = default;
+};
+
 enum class Input {
   kStdin,     // a job's payload is the process's standard input
   kArgument,  // it replaces {} in the arguments
@@ -336,6 +343,7 @@ struct Config {
   Scheduling scheduling;
   Limits limits;
   Store store;
+  Cluster cluster;
   std::map<std::string, Lane> lanes;        // by name; lanes.h has the lane that is always there
   std::map<std::string, Handler> handlers;  // by name; lanes.h has that of `exec`
   Exec exec = Exec::kNo;

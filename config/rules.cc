@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace locksley::config {
 namespace {
@@ -66,6 +67,21 @@ bool is_url(std::string_view text) {
   return !host.empty() && !has_password && std::ranges::all_of(text, is_printable);
 }
 
+// host:port, [IPv6]:port.
+bool is_advertised(std::string_view text) {
+  if (text.empty()) return true;
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return false;
+  const std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  const bool is_bracketed = host.starts_with('[') && host.ends_with(']');
+  const bool has_host = is_bracketed ? is_address(host.substr(1, host.size() - 2)) : is_host(host);
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  return has_host && error == std::errc() && end == port.data() + port.size() && number >= 1 &&
+         number <= 65535;
+}
+
 bool is_database(std::string_view text) {
   std::string_view rest = text;
   if (rest.starts_with("postgresql://")) {
@@ -121,6 +137,7 @@ const TextRule kFileName{"the name of a file", has_no_nul};
 const TextRule kUser{"the name of a user of this machine", has_no_nul};
 const TextRule kUrl{"a URL such as rediss://user@host:7771, without a password", is_url};
 const TextRule kWorkerName{"a name of at most 128 printable characters without spaces", is_worker_name};
+const TextRule kAdvertised{"host:port, such as queue-1.example:7770 or [2001:db8::1]:7770", is_advertised};
 const ListRule kHosts{{"the name of a host, without a port, such as locksley.example", is_host},
                       ListRule::Empty::kAllowed};
 const ListRule kArguments{{"a program and its arguments", has_no_nul}};

@@ -69,6 +69,7 @@ extern const TextRule kFileName;    // or empty
 extern const TextRule kUser;        // likewise; of the machine
 extern const TextRule kUrl;         // of an upstream daemon; or empty
 extern const TextRule kWorkerName;  // there; or empty
+extern const TextRule kAdvertised;  // host:port, where clients of this daemon connect; or empty
 extern const ListRule kHosts;       // names, without a port; or empty
 extern const ListRule kArguments;
 extern const ListRule kNames;

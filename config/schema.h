@@ -212,6 +212,10 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"retention", Change::kLive}, config.store.retention, Time{Duration{0}, kLongestTime});
     v.key(Key{"max_bytes", Change::kLive}, config.store.max_bytes, LimitRule<Bytes>{{Bytes{0}, kMostDisk}});
   });
+  v.section("cluster", [&] {
+    v.key(Key{"name", Change::kRestart}, config.cluster.name, kWorkerName);
+    v.key(Key{"advertise", Change::kRestart}, config.cluster.advertise, kAdvertised);
+  });
   v.entries(Key{"lanes", Change::kFile}, config.lanes, kName, [](auto& inner, auto& lane) {
     inner.key(Key{"slots", Change::kLive}, lane.slots, SlotsRule{kSlotCount, kSlotName});
     inner.key(Key{"idle_timeout", Change::kLive}, lane.idle_timeout, Time{Duration{0}, kLongestTime});

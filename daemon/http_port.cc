@@ -11,6 +11,7 @@
 #include "daemon/metrics/process_metrics.h"
 #include "daemon/metrics/server_metrics.h"
 #include "daemon/server/state/account_metrics.h"
+#include "daemon/store/cluster_metrics.h"
 #include "daemon/store/store_metrics.h"
 #include "daemon/tls/tls_metrics.h"
 #include "daemon/upstream/upstream.h"
@@ -86,6 +87,7 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     metrics_.add([store](Families& families) { read_store_metrics(*store, families); });
     health_.watch_store([store] { return store->failing_since(); });
   }
+  metrics_.add([&cluster = parts.cluster](Families& families) { read_cluster_metrics(cluster, families); });
   metrics_.add([&server](Families& families) {
     kIoThread.assert_held();
     const ServerState& state = server.state();
@@ -102,10 +104,6 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   add_operator_pages(router_, metrics_, health_);
   add_assets(router_, dashboard_assets());
   api_.add_to(router_);
-}
-
-std::expected<asio::ip::tcp::endpoint, std::string> HttpPort::listen(const config::Http& http) {
-  return http_.listen(http.address, http.port);
 }
 
 }  // namespace locksley::daemon

@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "config/config.h"
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
 #include "daemon/auth/secret.h"
+#include "daemon/base/bound_port.h"
 #include "daemon/handler_set.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/hosts.h"
@@ -23,6 +25,7 @@
 #include "daemon/metrics/metrics_page.h"
 #include "daemon/metrics/scheduler_metrics.h"
 #include "daemon/server/server.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/context.h"
 #include "daemon/worker_port/worker_port.h"
@@ -47,6 +50,7 @@ class HttpPort {
     Server& server;
     const WorkerPort& workers;
     const Upstream* upstream;  // null: none
+    const ClusterBoard& cluster;
   };
 
   // `token`: none is right if there is none.
@@ -54,8 +58,10 @@ class HttpPort {
   HttpPort(const HttpPort&) = delete;
   HttpPort& operator=(const HttpPort&) = delete;
 
-  // Binds, listens, and returns where. The error names the address and what the system said.
-  std::expected<asio::ip::tcp::endpoint, std::string> listen(const config::Http& http);
+  // Serves from now on. The error names the address and what the system said.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port) {
+    return http_.listen(std::move(port));
+  }
 
   Health& health() { return health_; }
   HttpLogin& login() { return login_; }

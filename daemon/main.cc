@@ -21,6 +21,7 @@
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
+#include "daemon/base/bound_port.h"
 #include "daemon/base/endpoint_text.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/io_thread.h"
@@ -39,7 +40,9 @@
 #include "daemon/reconfiguration.h"
 #include "daemon/server/server.h"
 #include "daemon/service.h"
+#include "daemon/standby/standby.h"
 #include "daemon/startup.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/context.h"
@@ -87,8 +90,10 @@ Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) 
   kIoThread.assert_held();
   if (!config::serves_remote_workers(config) || workers.is_started()) return [] {};
   if (!workers.is_open()) {  // not yet by a configuration that was then refused
-    if (auto bound = workers.listen(config.workers); !bound)
-      return std::unexpected(std::vector{"workers: " + bound.error()});
+    auto port = BoundPort::bind(config.workers.address, config.workers.port);
+    if (!port) return std::unexpected(std::vector{"workers: " + port.error()});
+    if (auto opened = workers.listen(*std::move(port)); !opened)
+      return std::unexpected(std::vector{"workers: " + opened.error()});
   }
   return [&workers] {
     kIoThread.assert_held();
@@ -110,6 +115,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   ::mallopt(M_TRIM_THRESHOLD, 8 << 20);  // twice as much, as malloc would have it
   std::signal(SIGPIPE, SIG_IGN);         // a peer that has gone is an error of the write
   auto token = or_fail(read_http_token(config.http), kExitConfig);
+  auto standby_token = or_fail(read_http_token(config.http), kExitConfig);
 
   // What clients send lies in its blocks, for as long as a batch needs it.
   proto::BlockPool blocks(proto::CommandReader::kPooledBytes);
@@ -124,9 +130,33 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   TlsContexts tls = or_fail(load_tls(config), kExitConfig);
   log_warnings(tls, *log);
 
-  // What is made and opened from here on belongs to the user; only the ports are bound by root.
-  or_fail(lower_privileges(privileges, *handlers, config), kExitUnavailable);
-  const std::unique_ptr<Store> store = or_fail(open_store(config, log), kExitUnavailable);
+  // Bound by root, and opened later: other daemons on the same database know from the store where they are.
+  Ports ports = or_fail(bind_ports(config), kExitUnavailable);
+  const std::string http_at = to_text(ports.http.endpoint());
+  const std::string listen_at = to_text(ports.listen.endpoint());
+
+  // Root ends here: what is made and opened from here on belongs to the user, and no byte has come from the network.
+  or_fail(drop_privileges(privileges, *handlers, config), kExitUnavailable);
+
+  // The batches, for which a daemon that is not the only one may have to wait.
+  const auto cluster = std::make_shared<ClusterBoard>();
+  Standby standby({.config = config,
+                   .http = ports.http,
+                   .listen = ports.listen,
+                   .tls = tls,
+                   .http_token = std::move(standby_token),
+                   .cluster = cluster,
+                   .version = kBuildVersion,
+                   .log = log});
+  auto opened = open_store(
+      config,
+      {.name = cluster_name(config),
+       .wire = cluster_wire(config, ports),
+       .board = cluster,
+       .stand_by = [&standby](auto time) { return or_fail(standby.wait(time), kExitUnavailable); }},
+      log);
+  if (standby.is_told_to_end()) return kExitOk;
+  const std::unique_ptr<Store> store = or_fail(std::move(opened), kExitUnavailable);
 
   // The two ports.
   asio::io_context io(1);  // one thread runs it: fewer locks
@@ -139,7 +169,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
                  .authenticator = authenticator,
                  .log = log,
                  .version = kBuildVersion,
-                 .blocks = &blocks},
+                 .blocks = &blocks,
+                 .cluster = cluster.get()},
                 config);
   WorkerPort workers(server.state(), store.get());
   server.on_stored([&workers](Ticket ticket) {
@@ -157,7 +188,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
                  .store = store.get(),
                  .server = server,
                  .workers = workers,
-                 .upstream = upstream.get()},
+                 .upstream = upstream.get(),
+                 .cluster = *cluster},
                 config, std::move(token));
   LiveHandlers live_handlers({.io = io,
                               .handlers = *handlers,
@@ -170,16 +202,16 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   use_tls(server, http.http(), workers, std::move(tls));
 
   // Clients. The HTTP port is opened first: a client that can connect to the other finds everything there.
-  or_fail(privileges.raise(), kExitUnavailable);
-  const std::string http_at =
-      to_text(or_fail(in_section("http", http.listen(config.http)), kExitUnavailable));
-  const std::string listen_at = to_text(or_fail(in_section("listen", server.listen()), kExitUnavailable));
+  standby.hand_over();
+  cluster->set_role(ClusterBoard::Role::kActive);
+  or_fail(in_section("http", http.listen(std::move(ports.http))), kExitUnavailable);
+  or_fail(in_section("listen", server.listen(std::move(ports.listen))), kExitUnavailable);
   std::string ready = fmt::format("ready listen={} http={}", listen_at, http_at);
-  if (config::serves_remote_workers(config)) {
-    const auto bound = or_fail(in_section("workers", workers.listen(config.workers)), kExitUnavailable);
-    ready += " workers=" + to_text(bound);
+  if (ports.workers) {
+    const auto at =
+        or_fail(in_section("workers", workers.listen(*std::move(ports.workers))), kExitUnavailable);
+    ready += " workers=" + to_text(at);
   }
-  or_fail(privileges.drop(), kExitUnavailable);
 
   // Jobs.
   pool.start(counts.workers, counts.reserved);
@@ -247,6 +279,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
                      .reconfiguration = reconfiguration,
                      .upstream = upstream.get(),
                      .log = log});
+    standby.resend_signals();
     exit_code = service.run(ready);
   }
 

@@ -85,21 +85,6 @@ std::expected<void, std::string> Privileges::make_folder(const std::string& path
   return {};
 }
 
-std::expected<void, std::string> Privileges::lower() const {
-  if (!drops_) return {};
-  if (::initgroups(name_.c_str(), group_) != 0) return refused(name_, "its groups");
-  if (::setegid(group_) != 0) return refused(name_, "its group");
-  if (::seteuid(user_) != 0) return refused(name_, "the user");
-  return {};
-}
-
-std::expected<void, std::string> Privileges::raise() const {
-  if (!drops_) return {};
-  // The groups stay: root needs none to bind a port.
-  if (::seteuid(0) != 0 || ::setegid(0) != 0) return refused(name_, "root for the ports");
-  return {};
-}
-
 std::expected<void, std::string> Privileges::drop() const {
   if (!drops_) return {};
   if (::initgroups(name_.c_str(), group_) != 0) return refused(name_, "its groups");

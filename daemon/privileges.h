@@ -16,8 +16,8 @@ namespace locksley::daemon {
 // from which the others inherit.
 void forbid_new_privileges(config::CoreDumps core_dumps);
 
-// From root to `process.user`, in steps: what belongs to the user is made and opened as the user, ports are
-// bound as root, and then root is given up. Without `process.user` every step does nothing.
+// From root to `process.user`: ports are bound and the store's folder is made as root, then root is given up; all else
+// is made and opened as the user. Without `process.user` every step does nothing.
 //
 // Owned by main(), on its thread. Each step takes effect for all threads of the process. No job runs and no byte
 // is read from the network before drop(). Nothing blocks. A step that fails says why; then the daemon must not
@@ -35,9 +35,6 @@ class Privileges {
   // Makes the folder for the user alone, unless it exists. As root, since the user may lack the right to write
   // in the parent folder, which must exist. The error names the folder.
   std::expected<void, std::string> make_folder(const std::string& path) const;
-  // Files are opened as the user from now on, until raise().
-  std::expected<void, std::string> lower() const;
-  std::expected<void, std::string> raise() const;
   // Gives root up for good: groups, group, user, in that order. Fails also if the process could become root
   // again; then it must end.
   std::expected<void, std::string> drop() const;

@@ -13,6 +13,7 @@
 
 #include "config/validate.h"
 #include "daemon/base/cpu_count.h"
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/memory_size.h"
 #include "daemon/handler_set.h"
@@ -76,15 +77,15 @@ void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
   }
 }
 
-std::expected<void, std::string> lower_privileges(const Privileges& privileges, HandlerSet& handlers,
-                                                  const config::Config& config) {
+std::expected<void, std::string> drop_privileges(const Privileges& privileges, HandlerSet& handlers,
+                                                 const config::Config& config) {
   if (!privileges.will_drop()) return {};
   auto kept = handlers.processes().keep_root_for_others(privileges.user(), handlers.program_users());
   if (!kept) return kept;
   if (!config.store.path.empty() && config.store.engine == config::StoreEngine::kRocksdb) {
     if (auto made = privileges.make_folder(config.store.path); !made) return made;
   }
-  return privileges.lower();
+  return privileges.drop();
 }
 
 namespace {
@@ -104,23 +105,57 @@ std::string machine_name() {
 
 }  // namespace
 
-Store::Options store_options(const config::Config& config, const std::shared_ptr<spdlog::logger>& log) {
+std::expected<Ports, std::string> bind_ports(const config::Config& config) {
+  auto http = in_section("http", BoundPort::bind(config.http.address, config.http.port));
+  if (!http) return std::unexpected(std::move(http.error()));
+  auto listen = in_section("listen", BoundPort::bind(config.listen.address, config.listen.port));
+  if (!listen) return std::unexpected(std::move(listen.error()));
+  Ports ports{.http = *std::move(http), .listen = *std::move(listen), .workers = std::nullopt};
+  if (config::serves_remote_workers(config)) {
+    auto workers = in_section("workers", BoundPort::bind(config.workers.address, config.workers.port));
+    if (!workers) return std::unexpected(std::move(workers.error()));
+    ports.workers = *std::move(workers);
+  }
+  return ports;
+}
+
+std::string cluster_name(const config::Config& config) {
+  return config.cluster.name.empty() ? machine_name() : config.cluster.name;
+}
+
+std::string cluster_wire(const config::Config& config, const Ports& ports) {
+  if (!config.cluster.advertise.empty()) return config.cluster.advertise;
+  const auto& bound = ports.listen.endpoint();
+  return bound.address().is_unspecified() ? fmt::format("{}:{}", machine_name(), bound.port())
+                                          : to_text(bound);
+}
+
+Store::Options store_options(const config::Config& config, const ClusterParts& cluster,
+                             const std::shared_ptr<spdlog::logger>& log) {
   Store::Options options{
       .path = config.store.path, .durability = config.store.durability, .engine = embedded_engine()};
   if (config.store.engine == config::StoreEngine::kPostgresql) {
     options.engine = postgres_engine({.url = config.store.url,
                                       .replication = config.store.replication,
-                                      .name = machine_name(),
-                                      .wire = fmt::format("{}:{}", config.listen.address, config.listen.port),
+                                      .name = cluster.name,
+                                      .wire = cluster.wire,
+                                      .cluster = cluster.board,
+                                      .stand_by = cluster.stand_by,
                                       .on_fenced = [log] { end_fenced(log); }});
   }
   return options;
 }
 
 std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
+                                                              const ClusterParts& cluster,
                                                               const std::shared_ptr<spdlog::logger>& log) {
+  if (config.store.engine != config::StoreEngine::kPostgresql) {
+    ClusterView view;
+    view.nodes.push_back(ClusterBoard::alone(cluster.name, cluster.wire));
+    cluster.board->set(std::move(view));
+  }
   if (!config::has_store(config.store)) return nullptr;
-  return Store::open(store_options(config, log), log);
+  return Store::open(store_options(config, cluster, log), log);
 }
 
 }  // namespace locksley::daemon

@@ -1,10 +1,13 @@
 // What main() needs to build the parts of the daemon, and to end when one of them cannot be built.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <expected>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -14,7 +17,9 @@
 #include "config/auto_limits.h"
 #include "config/config.h"
 #include "core/ring/fair_ring.h"
+#include "daemon/base/bound_port.h"
 #include "daemon/base/exit_codes.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/store/store.h"
 
 namespace spdlog {
@@ -80,14 +85,41 @@ FairRing::Options ring_options(const config::Config& config, std::uint32_t worke
 void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log);
 
 // Makes what only root can make, as far as the configuration asks for it: the keeper, if programs run as other
-// users, and the folder of the store. From then on the process acts as the user, until Privileges::raise().
-std::expected<void, std::string> lower_privileges(const Privileges& privileges, HandlerSet& handlers,
-                                                  const config::Config& config);
+// users, and the folder of the store. Then gives root up for good.
+std::expected<void, std::string> drop_privileges(const Privileges& privileges, HandlerSet& handlers,
+                                                 const config::Config& config);
+
+// The ports for clients, and where they are. Bound, and not listening.
+struct Ports {
+  BoundPort http;
+  BoundPort listen;
+  std::optional<BoundPort> workers;  // if a handler is remote
+};
+// The error names the section of the configuration and the address.
+std::expected<Ports, std::string> bind_ports(const config::Config& config);
+
+// How this daemon is known to others on the same database: cluster.name, or the name of the machine; and where clients
+// are sent that look for it: cluster.advertise, or where it listens, with the name of the machine in place of an address
+// that stands for all.
+std::string cluster_name(const config::Config& config);
+std::string cluster_wire(const config::Config& config, const Ports& ports);
+
+// What the store needs to know of the other daemons, and they of this one.
+struct ClusterParts {
+  std::string name;
+  std::string wire;
+  std::shared_ptr<ClusterBoard> board;
+  // As PostgresOptions::stand_by.
+  std::function<bool(std::chrono::milliseconds)> stand_by;
+};
 
 // The one place that knows which engine the store has.
-Store::Options store_options(const config::Config& config, const std::shared_ptr<spdlog::logger>& log);
+Store::Options store_options(const config::Config& config, const ClusterParts& cluster,
+                             const std::shared_ptr<spdlog::logger>& log);
 // Null: the configuration names no store.
+// Where other daemons can have the store, too, this waits until this daemon is the active one.
 std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
+                                                              const ClusterParts& cluster,
                                                               const std::shared_ptr<spdlog::logger>& log);
 
 }  // namespace locksley::daemon

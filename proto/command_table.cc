@@ -209,6 +209,8 @@ constexpr CommandSpec kCommands[] = {
     {Id::kLog, "log", 3, 7, kBlocking, Group::kRead,
      "Returns what a job has written to standard error, from an offset on", kLog},
     {Id::kMulti, "multi", 1, 1, kNotInMulti, Group::kConnection, "Queues the commands that follow until EXEC"},
+    {Id::kNodes, "nodes", 1, 1, kNoFlags, Group::kRead,
+     "Lists the daemons that share the store: which is active, which stand by"},
     {Id::kOpen, "open", 2, kNoMaximum, kWrite, Group::kSubmit, "Opens a batch that jobs are added to", kOpen},
     {Id::kPause, "pause", 2, 2, kWrite, Group::kControl, "Pauses a batch: no more of its jobs start until RESUME", kId},
     {Id::kPing, "ping", 1, 2, kWhileSubscribed, Group::kConnection, "Returns PONG, or the given string",

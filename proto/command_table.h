@@ -33,6 +33,7 @@ enum class CommandId : std::uint8_t {
   kList,
   kLog,
   kMulti,
+  kNodes,
   kOpen,
   kPause,
   kPing,

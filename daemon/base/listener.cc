@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
 
@@ -13,33 +14,19 @@ namespace locksley::daemon {
 Listener::Listener(asio::io_context& io, std::shared_ptr<spdlog::logger> log)
     : acceptor_(io), pause_(io), log_(std::move(log)) {}
 
-std::expected<asio::ip::tcp::endpoint, std::string> Listener::listen(const std::string& address,
-                                                                     std::uint16_t port,
+std::expected<asio::ip::tcp::endpoint, std::string> Listener::listen(BoundPort port,
                                                                      std::function<void(Socket)> accepted) {
+  const asio::ip::tcp::endpoint endpoint = port.endpoint();
   accepted_ = std::move(accepted);
   asio::error_code error;
-  const auto failed = [&](std::string_view step) {
+  acceptor_.assign(endpoint.protocol(), std::move(port).release(), error);
+  if (!error) acceptor_.listen(kBacklog, error);
+  if (error) {
     acceptor_.close();
-    const std::string_view advice = error == asio::error::address_in_use
-                                        ? ": does another daemon run? listen.port says where this one listens"
-                                        : "";
-    return std::unexpected(
-        fmt::format("cannot {} {} port {}: {}{}", step, address, port, error.message(), advice));
-  };
-  const asio::ip::address ip = asio::ip::make_address(address, error);
-  if (error) return failed("understand the address");
-  const asio::ip::tcp::endpoint endpoint(ip, port);
-  acceptor_.open(endpoint.protocol(), error);
-  if (error) return failed("open a socket for");
-  acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  acceptor_.bind(endpoint, error);
-  if (error) return failed("listen on");
-  acceptor_.listen(kBacklog, error);
-  if (error) return failed("listen on");
-  const auto bound = acceptor_.local_endpoint(error);
-  if (error) return failed("listen on");
+    return std::unexpected(fmt::format("cannot listen on {}: {}", to_text(endpoint), error.message()));
+  }
   accept_next();
-  return bound;
+  return endpoint;
 }
 
 void Listener::accept_next() {
@@ -64,8 +51,7 @@ void Listener::accept_next() {
 }
 
 void Listener::close() {
-  asio::error_code ignored;
-  acceptor_.close(ignored);
+  close_acceptor(acceptor_);
   pause_.cancel();
 }
 

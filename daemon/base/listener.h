@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <expected>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "daemon/base/bound_port.h"
 #include "daemon/base/io.h"
 #include "daemon/base/rate_gate.h"
 
@@ -25,9 +25,9 @@ class Listener {
 
   Listener(asio::io_context& io, std::shared_ptr<spdlog::logger> log);
 
-  // Binds and begins to accept; `accepted` gets each connection. The error names the address and
-  // the system's reason.
-  std::expected<asio::ip::tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port,
+  // Begins to accept; `accepted` gets each connection. The error names the address and the
+  // system's reason.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port,
                                                              std::function<void(Socket)> accepted);
   void close();
 

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/base/endpoint_text.h"
 #include "daemon/http/connection.h"
 
 namespace locksley::daemon {
@@ -38,7 +39,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
         acceptor_(strand_),
         pause_(strand_) {}
 
-  std::expected<tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port);
+  std::expected<tcp::endpoint, std::string> listen(BoundPort port);
   void stop();
   void use_tls(std::shared_ptr<const TlsContext> context, HandshakeQueue& handshakes) {
     tls_ = std::move(context);
@@ -72,29 +73,24 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   HandshakeQueue* handshakes_ = nullptr;   // not null with tls_
 };
 
-std::expected<tcp::endpoint, std::string> HttpServer::Core::listen(const std::string& address,
-                                                                   std::uint16_t port) {
+std::expected<tcp::endpoint, std::string> HttpServer::Core::listen(BoundPort port) {
+  const tcp::endpoint endpoint = port.endpoint();
   try {
-    const tcp::endpoint wanted(asio::ip::make_address(address), port);
     // A local variable until it listens, so that a failure changes nothing.
     tcp::acceptor acceptor(strand_);
-    acceptor.open(wanted.protocol());
-    acceptor.set_option(tcp::acceptor::reuse_address(true));
-    acceptor.bind(wanted);
+    acceptor.assign(endpoint.protocol(), std::move(port).release());
     acceptor.listen();
-    tcp::endpoint bound = acceptor.local_endpoint();
     acceptor_ = std::move(acceptor);
     asio::co_spawn(strand_, accept_all(shared_from_this()), asio::detached);
-    return bound;
+    return endpoint;
   } catch (const std::system_error& error) {
-    return std::unexpected(address + " port " + std::to_string(port) + ": " + error.what());
+    return std::unexpected("cannot listen on " + to_text(endpoint) + ": " + error.what());
   }
 }
 
 void HttpServer::Core::stop() {
   stopped_ = true;
-  std::error_code ignored;
-  acceptor_.close(ignored);
+  close_acceptor(acceptor_);
   pause_.cancel();
   for (HttpConnection& connection : connections_) connection.stop();
 }
@@ -159,7 +155,13 @@ HttpServer::HttpServer(asio::io_context& io, const Router& router, HttpLimits li
 HttpServer::~HttpServer() { stop(); }
 
 std::expected<tcp::endpoint, std::string> HttpServer::listen(const std::string& address, std::uint16_t port) {
-  return core_->listen(address, port);
+  auto bound = BoundPort::bind(address, port);
+  if (!bound) return std::unexpected(std::move(bound.error()));
+  return listen(*std::move(bound));
+}
+
+std::expected<tcp::endpoint, std::string> HttpServer::listen(BoundPort port) {
+  return core_->listen(std::move(port));
 }
 
 void HttpServer::use_tls(std::shared_ptr<const TlsContext> context, HandshakeQueue& handshakes) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/base/bound_port.h"
 #include "daemon/http/limits.h"
 #include "daemon/http/router.h"
 
@@ -36,6 +37,9 @@ class HttpServer {
   // Binds to a numeric address and a port (0: any free one), begins to serve, and returns the
   // endpoint. Call it once. The error names the address and the system's reason.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port);
+
+  // The same on a port that is bound already.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port);
 
   // New connections use TLS with this context; null: plain. Existing connections do not change. On
   // the io_context's thread, or before it runs; `handshakes` outlives every run of the io_context.

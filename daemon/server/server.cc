@@ -1,5 +1,7 @@
 #include "daemon/server/server.h"
 
+#include <utility>
+
 #include "daemon/server/commands/dispatch.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/session/sessions.h"
@@ -23,8 +25,14 @@ Server::Server(Parts parts, config::Config config)
 Server::~Server() = default;
 
 std::expected<asio::ip::tcp::endpoint, std::string> Server::listen() {
-  const config::Config& config = state_.config();
-  auto bound = listener_.listen(config.listen.address, config.listen.port, [this](Socket socket) {
+  const config::Listen& where = state_.config().listen;
+  auto port = BoundPort::bind(where.address, where.port);
+  if (!port) return std::unexpected(std::move(port.error()));
+  return listen(*std::move(port));
+}
+
+std::expected<asio::ip::tcp::endpoint, std::string> Server::listen(BoundPort port) {
+  auto bound = listener_.listen(std::move(port), [this](Socket socket) {
     kIoThread.assert_held();
     sessions_->accept(std::move(socket));
   });
@@ -56,6 +64,12 @@ void Server::close(std::function<void()> on_closed) {
     close_timer_.cancel();
     on_closed();
   });
+}
+
+void Server::cut(std::string_view reason, std::function<void()> on_closed) {
+  listener_.close();
+  sessions_->finish(std::move(on_closed));
+  sessions_->drop_all(reason);
 }
 
 }  // namespace locksley::daemon

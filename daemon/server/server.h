@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "config/config.h"
 #include "core/lane/lane.h"
+#include "daemon/base/bound_port.h"
 #include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/listener.h"
@@ -39,6 +41,8 @@ class Server {
 
   // Serves clients from now on. The error names the address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen();
+  // The same on a port that is bound already.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port);
   // New connections speak TLS from now on, with this certificate; null: plain. Those that exist stay as they
   // are.
   void use_tls(std::shared_ptr<const TlsContext> context);
@@ -59,6 +63,8 @@ class Server {
   // Accepts no more connections, gives those that exist kCloseGrace to take what is written for them, and
   // calls `on_closed` when none is left.
   void close(std::function<void()> on_closed);
+  // The same at once: connections execute nothing any more, and what is written for them is lost.
+  void cut(std::string_view reason, std::function<void()> on_closed);
   static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
 
   ServerState& state() { return state_; }

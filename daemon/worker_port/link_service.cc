@@ -53,9 +53,8 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
 
 LinkService::~LinkService() = default;
 
-std::expected<asio::ip::tcp::endpoint, std::string> LinkService::listen(const std::string& address,
-                                                                        std::uint16_t port) {
-  return listener_.listen(address, port, [this](Socket socket) {
+std::expected<asio::ip::tcp::endpoint, std::string> LinkService::listen(BoundPort port) {
+  return listener_.listen(std::move(port), [this](Socket socket) {
     kLinkThread.assert_held();
     accept(std::move(socket));
   });

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/bound_port.h"
 #include "daemon/base/io.h"
 #include "daemon/base/listener.h"
 #include "daemon/base/slices.h"
@@ -69,8 +70,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   // ---- For the port, by posts ----
 
   // The error names the address and what the system said.
-  std::expected<asio::ip::tcp::endpoint, std::string> listen(const std::string& address, std::uint16_t port)
-      LOCKSLEY_REQUIRES(kLinkThread);
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port) LOCKSLEY_REQUIRES(kLinkThread);
   // Connections of users that it does not have, or whose credential it has changed, are closed.
   void set_directory(std::shared_ptr<const WorkerDirectory> directory) LOCKSLEY_REQUIRES(kLinkThread);
   // Everything up to this ticket is on the disk.

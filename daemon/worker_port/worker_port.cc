@@ -66,9 +66,9 @@ LinkService::Questions WorkerPort::questions() {
   };
 }
 
-std::expected<asio::ip::tcp::endpoint, std::string> WorkerPort::listen(const config::Workers& workers) {
+std::expected<asio::ip::tcp::endpoint, std::string> WorkerPort::listen(BoundPort port) {
   const ThreadRoleScope role(kLinkThread);
-  auto bound = service_->listen(workers.address, workers.port);
+  auto bound = service_->listen(std::move(port));
   if (bound) address_ = to_text(*bound);
   return bound;
 }

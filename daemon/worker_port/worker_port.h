@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "daemon/base/bound_port.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/store.h"
@@ -31,8 +32,7 @@ class WorkerPort {
   // Called after the batches of an earlier process are restored, and before all other functions.
   void begin() LOCKSLEY_REQUIRES(kIoThread);
   // The error names the address and what the system said.
-  std::expected<asio::ip::tcp::endpoint, std::string> listen(const config::Workers& workers)
-      LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port) LOCKSLEY_REQUIRES(kIoThread);
   // Whether listen() has succeeded; whether start() was called.
   bool is_open() const { return !address_.empty(); }
   bool is_started() const { return thread_.joinable(); }

@@ -117,7 +117,7 @@ class SaysWhatTheWireSays(UsersTest):
         wait_for("the worker of the first to have left it", lambda: [(row["batches"], row["running"]) for row in map(pairs, self.wire("TENANTS"))] == [(1, 0)])
         before = time.time() * 1000
         overview = get(self.daemon, "/api/overview")
-        for mine, theirs, changing in (("workers", "WORKERS", {"parks", "steal_attempts", "busy_us", "turn_us"}), ("tenants", "TENANTS", {"received", "share"})):
+        for mine, theirs, changing in (("workers", "WORKERS", {"parks", "steal_attempts", "busy_us", "turn_us"}), ("tenants", "TENANTS", {"received", "share"}), ("nodes", "NODES", {"beat_ms"})):
             wire = [pairs(row) for row in self.wire(theirs)]
             self.assertEqual(len(overview[mine]), len(wire))
             for row, of_wire in zip(overview[mine], wire):

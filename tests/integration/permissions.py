@@ -58,6 +58,7 @@ COMMANDS = {
     "list": (READ, "LIST"),
     "log": (READ, "LOG nosuch 0"),
     "multi": (CONNECTION, "MULTI"),
+    "nodes": (READ, "NODES"),
     "open": (SUBMIT, "OPEN echo"),
     "pause": (CONTROL, "PAUSE nosuch"),
     "ping": (CONNECTION, "PING"),

@@ -88,6 +88,12 @@ class Daemon:
         self.config_path.write_text(json.dumps(merged(DEFAULTS, settings), indent=1))
 
     def _read_ready_line(self):
+        """Until it serves; before that it may have stood by for a while."""
+        while not self._read_line().startswith("ready "):
+            pass
+
+    def _read_line(self):
+        """The next line that it writes of its state, and where it listens by that."""
         line = b""
         end = time.monotonic() + DEADLINE_S
         with selectors.DefaultSelector() as selector:
@@ -95,16 +101,18 @@ class Daemon:
             while not line.endswith(b"\n"):
                 if not selector.select(max(0, end - time.monotonic())):
                     raise AssertionError(f"waited {DEADLINE_S} s for the ready line; the log: {self.log()}")
-                piece = os.read(self.process.stdout.fileno(), 4096)
+                piece = os.read(self.process.stdout.fileno(), 1)  # a line, and no byte of the next one
                 if not piece:
                     raise AssertionError(f"the daemon ended with {self.process.wait()} before it was ready; its log: {self.log()}")
                 line += piece
         self.ready_line = line.decode()
-        match = re.fullmatch(r"ready listen=([\d.]+|\[[0-9a-f:]+\]):(\d+) http=([\d.]+|\[[0-9a-f:]+\]):(\d+)(?: workers=\S+)?\n", self.ready_line)
+        address = r"([\d.]+|\[[0-9a-f:]+\]):(\d+)"
+        match = re.fullmatch(rf"(?:ready|standby) listen={address} http={address}(?: workers=\S+)?\n", self.ready_line)
         if not match:
             raise AssertionError(f"a strange ready line: {self.ready_line!r}")
         self.host, self.port = match[1].strip("[]"), int(match[2])
         self.http = f"http://{match[3]}:{match[4]}"
+        return self.ready_line
 
     def log(self):
         return self.log_path.read_text(errors="replace")

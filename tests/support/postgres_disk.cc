@@ -33,7 +33,7 @@ begin
   return null;
 end $$;
 create constraint trigger at_commit after update on {0}.locksley_node deferrable initially deferred
-  for each row when (old.committed is distinct from new.committed) execute function {0}.at_commit();
+  for each row when (old.alive and old.committed is distinct from new.committed) execute function {0}.at_commit();
 )";
 
 constexpr auto kPatience = std::chrono::seconds(30);

@@ -165,6 +165,12 @@ Json machines_of(const ServerState& state) {
   return machines;
 }
 
+Json nodes_of(const ServerState& state) {
+  if (state.cluster() == nullptr) return Json::array();
+  const ClusterBoard::View view = state.cluster()->get();
+  return array_of(view->nodes);
+}
+
 }  // namespace
 
 HttpReply Api::overview(const HttpRequest& request) const {
@@ -213,6 +219,7 @@ HttpReply Api::overview(const HttpRequest& request) const {
        {"stored_bytes", has_stored ? Json(stats.stored_bytes.get()) : Json()},
        {"workers", array_of(state_.pool().snapshot())},
        {"machines", machines_of(state_)},
+       {"nodes", nodes_of(state_)},
        {"steals", std::move(steals)},
        {"lanes", std::move(lanes)},
        {"tenants", std::move(tenants)},

@@ -18,13 +18,17 @@ HttpReply ready_page(const Health& health) {
 
 }  // namespace
 
-void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health) {
+void add_metrics_page(Router& router, const MetricsPage& metrics) {
   router.get("/metrics", Access::kOperators, [&metrics](const HttpRequest& request) {
     const bool is_openmetrics = wants_openmetrics(request.accept);
     return HttpReply{.content_type = is_openmetrics ? kOpenMetricsContentType : MetricsPage::kContentType,
                      .body = is_openmetrics ? metrics.openmetrics() : metrics.text(),
                      .fields = {"Vary: Accept"}};
   });
+}
+
+void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health) {
+  add_metrics_page(router, metrics);
   router.get("/healthz", Access::kEverybody, [&health](const HttpRequest&) {
     if (auto trouble = health.trouble()) return unavailable(std::move(*trouble));
     return HttpReply{.body = "ok\n"};

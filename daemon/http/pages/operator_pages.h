@@ -7,6 +7,9 @@
 
 namespace locksley::daemon {
 
+// Adds /metrics. `metrics` must outlive the server of `router`.
+void add_metrics_page(Router& router, const MetricsPage& metrics);
+
 // Adds /metrics, /healthz and /readyz. `metrics` and `health` must outlive the server of `router`.
 void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health);
 

@@ -30,6 +30,18 @@ void handlers_command(Session& session, proto::Command&) {
   }
 }
 
+void nodes_command(Session& session, proto::Command&) {
+  const ClusterBoard* const cluster = session.state().cluster();
+  proto::ReplyWriter reply = session.reply();
+  if (cluster == nullptr) return reply.array(0);
+  const ClusterBoard::View view = cluster->get();
+  reply.array(view->nodes.size());
+  for (const ClusterNode& node : view->nodes) {
+    reply.map(kNodeMembers);
+    visit_members(node, Members(reply));
+  }
+}
+
 void tenants_command(Session& session, proto::Command&) {
   const TenantViews tenants = tenants_with_own(session.state(), session.user());
   proto::ReplyWriter reply = session.reply();

@@ -68,6 +68,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kList, list_command);
   blocking(CommandId::kLog, log_command);
   plain(CommandId::kMulti, multi_command);
+  plain(CommandId::kNodes, nodes_command);
   plain(CommandId::kOpen, open_command);
   plain(CommandId::kPause, pause_command);
   plain(CommandId::kPing, ping_command);
@@ -136,6 +137,25 @@ bool passes(Session& session, const proto::CommandSpec& spec, std::size_t argume
   return true;
 }
 
+constexpr std::string_view kLoadingError =
+    "LOADING this daemon has taken over, and reads the batches: retry later";
+
+// A daemon that is not the active one has no batches: it executes what concerns the connection, the daemon and its
+// neighbours. False after an error reply.
+bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
+  const ClusterBoard::Role role = session.state().role();
+  if (role == ClusterBoard::Role::kActive) return true;
+  // CONFIG SET and RELOAD are among them, and need parts that only the active daemon has.
+  const bool is_harmless = (spec.group == proto::CommandGroup::kConnection && spec.id != CommandId::kConfig &&
+                            spec.id != CommandId::kCustomer) ||
+                           spec.id == CommandId::kNodes;
+  if (is_harmless) return true;
+  session.fail(role == ClusterBoard::Role::kLoading
+                   ? std::string(kLoadingError)
+                   : "READONLY " + where_the_active_daemon_is(*session.state().cluster()->get()));
+  return false;
+}
+
 Coroutine<void> execute_audited(Session& session, CommandId id, proto::Command command)
     LOCKSLEY_REQUIRES(kIoThread) {
   co_await kTable.handlers[index_of(id)].blocking(session, std::move(command));
@@ -170,7 +190,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
     stats.commands[index_of(found->id)].add(1);
     begin_audit_line(session, command, *found);
   }
-  if (!passes(session, *found, command.arguments.size())) {
+  if (!passes(session, *found, command.arguments.size()) || !is_for_this_daemon(session, *found)) {
     session.transaction().spoil();
     end_audit_line(session);
     return Executed::kDone;

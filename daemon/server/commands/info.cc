@@ -10,6 +10,7 @@
 #include "daemon/base/time.h"
 #include "daemon/server/state/inspection.h"
 #include "daemon/server/state/server_state.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/store/store.h"
 #include "proto/hello.h"
 #include "proto/text.h"
@@ -116,6 +117,7 @@ void put_account(const Account& account, Text& text) {
 }
 
 void put_store(const ServerState& state, const User& user, Text& text) {
+  if (state.role() != ClusterBoard::Role::kActive) return text.line("store", "standby");
   const Store* const store = state.store();
   const auto is_failing = [store] { return !store->error().empty(); };
   text.line("store", store == nullptr ? "memory" : is_failing() ? "failing" : "ready");
@@ -123,6 +125,30 @@ void put_store(const ServerState& state, const User& user, Text& text) {
   const Store::Stats stats = store->stats();
   text.line("store_bytes", stats.disk_bytes);
   text.line("store_errors", stats.errors);
+}
+
+// As Redis has it: a daemon that stands by is a slave, and the master is where its clients are served.
+void put_role(const ServerState& state, Text& text) {
+  if (state.role() == ClusterBoard::Role::kActive) {
+    text.line("role", "master");
+    std::size_t standbys = 0;
+    if (state.cluster() != nullptr) {
+      const ClusterBoard::View view = state.cluster()->get();
+      standbys = static_cast<std::size_t>(
+          std::ranges::count(view->nodes, ClusterNode::State::kStandby, &ClusterNode::state));
+    }
+    text.line("connected_slaves", standbys);
+    return;
+  }
+  text.line("role", "slave");
+  const ClusterBoard::View view = state.cluster()->get();
+  const ClusterNode* const active = view->active();
+  const std::string wire = active == nullptr ? "" : active->wire;
+  const std::size_t colon = wire.rfind(':');
+  text.line("master_host", colon == std::string::npos ? wire : wire.substr(0, colon));
+  text.line("master_port", colon == std::string::npos ? "0" : wire.substr(colon + 1));
+  text.line("master_link_status", active != nullptr && !view->trouble ? "up" : "down");
+  text.line("connected_slaves", 0);
 }
 
 }  // namespace
@@ -150,7 +176,7 @@ std::string info_text(ServerState& state, const User& user, std::span<const std:
     }
   }
   if (text.section("Persistence")) {
-    text.line("loading", 0);
+    text.line("loading", state.role() == ClusterBoard::Role::kLoading ? 1 : 0);
     put_store(state, user, text);
   }
   if (all && text.section("Stats")) {
@@ -166,8 +192,7 @@ std::string info_text(ServerState& state, const User& user, std::span<const std:
     text.line("total_error_replies", errors);
   }
   if (text.section("Replication")) {
-    text.line("role", "master");
-    text.line("connected_slaves", 0);
+    put_role(state, text);
   }
   if (text.section("Locksley")) {
     text.line("workers", state.pool().workers());

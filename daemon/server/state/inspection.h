@@ -10,8 +10,10 @@
 #include "core/pool/worker_stats.h"
 #include "core/ring/ring_view.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/base/time.h"
 #include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/records/batch_record.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/workers/machines_view.h"
 
 namespace locksley::daemon {
@@ -84,6 +86,17 @@ void visit_members(const Explanation& explanation, const Visit& visit) {
   visit("received", explanation.received);
   visit("jobs_per_second", explanation.jobs_per_second);
   visit("eta_ms", explanation.eta_ms);
+}
+
+inline constexpr std::size_t kNodeMembers = 6;
+template <class Visit>
+void visit_members(const ClusterNode& node, const Visit& visit) {
+  visit("name", std::string_view(node.name));
+  visit("node", static_cast<std::uint64_t>(node.number));
+  visit("state", to_string(node.state));
+  visit("wire", std::string_view(node.wire));
+  visit("shards", std::uint64_t{node.shards});
+  visit("beat_ms", static_cast<std::uint64_t>(node.beat_age(now()).count()));
 }
 
 inline constexpr std::size_t kTenantMembers = 8;

@@ -27,6 +27,7 @@
 #include "daemon/server/state/config_changes.h"
 #include "daemon/server/state/held_replies.h"
 #include "daemon/server/state/warnings.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/tls/handshake_queue.h"
 #include "daemon/workers/machines_view.h"
 #include "proto/limits.h"
@@ -51,8 +52,9 @@ class ServerState {
     Store* store;  // null: all is in memory only
     Authenticator& authenticator;
     std::shared_ptr<spdlog::logger> log;
-    std::string version;                 // of the daemon
-    proto::BlockPool* blocks = nullptr;  // for what clients send; null: the heap
+    std::string version;                    // of the daemon
+    proto::BlockPool* blocks = nullptr;     // for what clients send; null: the heap
+    const ClusterBoard* cluster = nullptr;  // null: nothing is known of other daemons, and this one is active
   };
 
   ServerState(Parts parts, config::Config config);
@@ -69,6 +71,11 @@ class ServerState {
   const Batches& batches() const { return batches_; }
   // Null: all is in memory only.
   const Store* store() const { return parts_.store; }
+  // Null: as Parts::cluster.
+  const ClusterBoard* cluster() const { return parts_.cluster; }
+  ClusterBoard::Role role() const {
+    return parts_.cluster == nullptr ? ClusterBoard::Role::kActive : parts_.cluster->role();
+  }
   const Users& users() const { return users_; }
   Authenticator& authenticator() const { return parts_.authenticator; }
   const HandlerDirectory& handlers() const { return parts_.handlers; }

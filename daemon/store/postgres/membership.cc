@@ -1,11 +1,20 @@
 #include "daemon/store/postgres/membership.h"
 
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
+#include "daemon/store/cluster_board.h"
+#include "daemon/store/postgres/group_writer.h"
+#include "daemon/store/postgres/node_rows.h"
+#include "daemon/store/postgres/schema.h"
 
 namespace locksley::daemon {
 namespace {
@@ -13,100 +22,280 @@ namespace {
 constexpr auto kJoinPatience = std::chrono::seconds(10);
 // How long a fencing waits for a transaction of the daemon that it fences, before it ends that daemon's sessions.
 constexpr auto kLockTimeout = "500ms";
-constexpr int kAttempts = 20;
+constexpr int kLooksInLease = 10;
+constexpr auto kLockNotAvailable = "55P03";
 
-struct Node {
-  std::int32_t number = 0;
-  std::string name;
-  std::int64_t beat = 0;
+// From a row that stands by to one that is active. On the stack of join().
+class Joining {
+ public:
+  Joining(const PostgresOptions& options, const std::string& store, std::unique_ptr<Connection> connection,
+          spdlog::logger& log)
+      : options_(options),
+        store_(store),
+        cluster_(*options.cluster),
+        log_(log),
+        connection_(std::move(connection)),
+        nodes_(options.lease) {}
+
+  std::expected<std::int32_t, std::string> run();
+
+ private:
+  // The row of another daemon, with the beat that it had `since`.
+  struct Watched {
+    std::int32_t node;
+    std::int64_t beat;
+    Instant since;
+  };
+  struct Look {
+    bool is_own_alive = false;
+    std::optional<NodeRow> active;  // another daemon
+  };
+  enum class Adoption : std::uint8_t {
+    kDone,
+    kTooLate,  // another daemon was quicker, or the former one wrote again
+    kLocked,   // a session of the former daemon holds its row
+  };
+
+  PgExpected<Result> query(const std::string& sql, const Parameters& parameters = {}) {
+    return connection_->run(sql, parameters, now() + kJoinPatience);
+  }
+  PgExpected<void> connect();
+  PgExpected<void> enroll();
+  // The row goes, as far as the database can be reached.
+  void withdraw();
+  // Says that this daemon lives, and looks at all rows. Makes a row for this daemon, if it has none.
+  PgExpected<Look> look();
+  // Whether it was silent for a lease.
+  bool is_silent(const NodeRow& active);
+  PgExpected<Adoption> adopt(const std::optional<NodeRow>& former);
+  // In a transaction, which it leaves open: the next step of adopt() after an error or a result that ends it.
+  PgExpected<Adoption> give_up(Adoption why);
+  PgExpected<void> end_sessions_of(std::int32_t node);
+  // Looks, and takes over if it is time. Whether this daemon is the active one.
+  PgExpected<bool> advance();
+  // False: this daemon ends.
+  bool pause();
+  void tell_of(const NodeRow& active);
+  std::string in_use_by(const NodeRow& active) const;
+
+  const PostgresOptions& options_;
+  const std::string& store_;
+  ClusterBoard& cluster_;
+  spdlog::logger& log_;
+  std::unique_ptr<Connection> connection_;  // null: it was lost
+  std::int32_t own_ = 0;                    // 0: there is no row
+  NodeWatch nodes_;
+  std::optional<Watched> watched_;
+  Instant looked_at_{};                   // before the last look was sent
+  std::optional<std::string> is_in_use_;  // by a daemon that has just written; only without stand_by
+  std::int32_t told_of_ = 0;              // the active daemon of which the log has a line
 };
 
-using Found = std::expected<std::optional<Node>, std::string>;
-
-Found alive_node(Connection& connection) {
-  const auto found =
-      connection.run("select node, coalesce(name, ''), beat from locksley_node where alive order by node", {},
-                     now() + kJoinPatience);
-  if (!found) return std::unexpected(found.error().error.what);
-  if (PQntuples(found->get()) == 0) return std::nullopt;
-  return Node{.number = int4_of(**found, 0, 0),
-              .name = std::string(bytes_of(**found, 0, 1)),
-              .beat = int8_of(**found, 0, 2)};
-}
-
-// Whether it was silent for so long, watched by this connection. The error is that it is not.
-std::expected<void, std::string> watch(Connection& connection, const Node& node,
-                                       std::chrono::milliseconds lease) {
-  const Instant end = now() + lease;
-  const auto pause = lease / 20;
+std::expected<std::int32_t, std::string> Joining::run() {
+  bool was_enrolled = false;
+  bool has_failed = false;
   for (;;) {
-    const auto at = alive_node(connection);
-    if (!at) return std::unexpected(at.error());
-    if (!*at || (*at)->number != node.number) return {};
-    if ((*at)->beat != node.beat) {
-      return std::unexpected(
-          fmt::format("is in use by another daemon ({}, node {}), which has just written to it: two cannot "
-                      "share one. Stop that daemon, "
-                      "or start this one when that one has been silent for {:g} s",
-                      node.name, node.number, static_cast<double>(lease.count()) / 1000));
+    const auto is_active = advance();
+    if (is_active && *is_active) return own_;
+    if (is_in_use_) {
+      withdraw();
+      return std::unexpected(*is_in_use_);
     }
-    if (now() >= end) return {};
-    std::this_thread::sleep_for(pause);
+    if (!is_active) {
+      const std::string& why = is_active.error().error.what;
+      // At the start an error is most likely one of the configuration.
+      if (!was_enrolled || !options_.stand_by) return std::unexpected(why);
+      if (!has_failed) {
+        LogLine("store: the database cannot be reached: whether the active daemon lives is unknown")
+            .with("error", why)
+            .write(log_, spdlog::level::warn);
+      }
+      connection_.reset();
+      watched_.reset();
+      cluster_.set_trouble(why);
+    }
+    has_failed = !is_active;
+    was_enrolled = was_enrolled || own_ != 0;
+    if (pause()) continue;
+    withdraw();
+    return std::unexpected("is used by another daemon, and this one was told to end");
   }
 }
 
-// What one attempt came to.
-struct Adoption {
-  std::optional<std::int32_t> node;  // none: another daemon was quicker, or wrote again
-  bool is_locked = false;            // none because a session of the former daemon holds its row
-};
+void Joining::withdraw() {
+  if (connection_ == nullptr || own_ == 0) return;
+  static_cast<void>(query("delete from locksley_node where node = $1 and committed = -1 and not alive",
+                          {Parameter::int4(own_)}));
+}
 
-// In one transaction.
-PgExpected<Adoption> adopt(Connection& connection, const NodeNames& names,
-                           const std::optional<Node>& former) {
-  const Instant deadline = now() + kJoinPatience;
-  const auto run = [&](const std::string& sql, const Parameters& parameters = {}) {
-    return connection.run(sql, parameters, deadline);
-  };
-  const auto give_up = [&](bool is_locked) -> PgExpected<Adoption> {
-    if (const auto undone = run("rollback"); !undone) return std::unexpected(undone.error());
-    return Adoption{.node = std::nullopt, .is_locked = is_locked};
-  };
-  if (const auto begun = run("begin"); !begun) return std::unexpected(begun.error());
-  if (const auto set = run(fmt::format("set local lock_timeout = '{}'", kLockTimeout)); !set) {
+PgExpected<bool> Joining::advance() {
+  if (connection_ == nullptr) {
+    if (const auto connected = connect(); !connected) return std::unexpected(connected.error());
+  }
+  const auto seen = look();
+  if (!seen) return std::unexpected(seen.error());
+  // An adoption whose outcome was unknown.
+  if (seen->is_own_alive) return true;
+  if (seen->active) {
+    tell_of(*seen->active);
+    if (!is_silent(*seen->active)) return false;
+  }
+  const auto adopted = adopt(seen->active);
+  if (!adopted) return std::unexpected(adopted.error());
+  if (*adopted == Adoption::kLocked) {
+    // A daemon that is paused in a transaction holds its row.
+    if (const auto ended = end_sessions_of(seen->active->node); !ended) return std::unexpected(ended.error());
+  }
+  return *adopted == Adoption::kDone;
+}
+
+PgExpected<void> Joining::connect() {
+  auto opened = Connection::open(options_.url, "locksley");
+  if (!opened) return std::unexpected(opened.error());
+  if (const auto kept = check_promises(**opened, options_.replication); !kept) {
+    return std::unexpected(PgError{{EngineError::Kind::kFailed, kept.error()}, ""});
+  }
+  if (const auto set = (*opened)->run(kWriterSettings, now() + kJoinPatience); !set) {
     return std::unexpected(set.error());
   }
-  // Of two that start at once, one waits here.
-  if (const auto locked = run("select 1 from locksley_cluster for update"); !locked) {
+  connection_ = std::move(*opened);
+  return {};
+}
+
+PgExpected<void> Joining::enroll() {
+  const auto made = query(
+      "insert into locksley_node (name, wire, alive, beat, committed) values ($1, $2, false, 0, -1) "
+      "returning node",
+      {Parameter::text(options_.name), Parameter::text(options_.wire)});
+  if (!made) return std::unexpected(made.error());
+  own_ = int4_of(**made, 0, 0);
+  return {};
+}
+
+PgExpected<Joining::Look> Joining::look() {
+  looked_at_ = now();
+  if (own_ == 0) {
+    if (const auto enrolled = enroll(); !enrolled) return std::unexpected(enrolled.error());
+  }
+  const auto beaten =
+      query("update locksley_node set beat = beat + 1 where node = $1 and committed = -1 and not alive",
+            {Parameter::int4(own_)});
+  if (!beaten) return std::unexpected(beaten.error());
+  const auto rows = read_nodes(*connection_, now() + kJoinPatience);
+  if (!rows) return std::unexpected(rows.error());
+  // A database that takes so long says nothing of another daemon's silence.
+  if (now() - looked_at_ > options_.lease / 2) watched_.reset();
+  Look seen;
+  for (const NodeRow& row : *rows) {
+    if (row.node == own_) {
+      seen.is_own_alive = row.is_alive;
+    } else if (row.is_alive) {
+      seen.active = row;
+    }
+  }
+  // The row was taken for one of a daemon that has gone: this daemon was paused for very long. It gets another row.
+  if (rows_changed(**beaten) != 1 && !seen.is_own_alive) own_ = 0;
+  cluster_.set(nodes_.see(*rows, now()));
+  return seen;
+}
+
+bool Joining::is_silent(const NodeRow& active) {
+  const bool is_same = watched_ && watched_->node == active.node;
+  if (is_same && watched_->beat == active.beat) return looked_at_ - watched_->since >= options_.lease;
+  if (is_same && !options_.stand_by) is_in_use_ = in_use_by(active);
+  watched_ = Watched{.node = active.node, .beat = active.beat, .since = now()};
+  return false;
+}
+
+PgExpected<Joining::Adoption> Joining::give_up(Adoption why) {
+  if (const auto undone = query("rollback"); !undone) return std::unexpected(undone.error());
+  return why;
+}
+
+// In one transaction.
+PgExpected<Joining::Adoption> Joining::adopt(const std::optional<NodeRow>& former) {
+  if (own_ == 0) return Adoption::kTooLate;
+  if (const auto begun = query("begin"); !begun) return std::unexpected(begun.error());
+  if (const auto set = query(fmt::format("set local lock_timeout = '{}'", kLockTimeout)); !set) {
+    return std::unexpected(set.error());
+  }
+  // Of two that do it at once, one waits here.
+  if (const auto locked = query("select 1 from locksley_cluster for update"); !locked) {
     if (locked.error().is_lost()) return std::unexpected(locked.error());
-    return give_up(false);
+    return give_up(Adoption::kTooLate);
   }
   if (former) {
-    const auto fenced = run("update locksley_node set alive = false where node = $1 and alive and beat = $2",
-                            {Parameter::int4(former->number), Parameter::int8(former->beat)});
+    const auto fenced =
+        query("update locksley_node set alive = false where node = $1 and alive and beat = $2",
+              {Parameter::int4(former->node), Parameter::int8(former->beat)});
     if (!fenced && fenced.error().is_lost()) return std::unexpected(fenced.error());
-    if (!fenced) return give_up(fenced.error().state == "55P03");
-    if (rows_changed(**fenced) != 1) return give_up(false);
+    if (!fenced) {
+      return give_up(fenced.error().state == kLockNotAvailable ? Adoption::kLocked : Adoption::kTooLate);
+    }
+    if (rows_changed(**fenced) != 1) return give_up(Adoption::kTooLate);
   }
-  const auto others = run("select count(*) from locksley_node where alive");
+  const auto others = query("select count(*) from locksley_node where alive");
   if (!others) return std::unexpected(others.error());
-  if (int8_of(**others, 0, 0) != 0) return give_up(false);
-  const auto made =
-      run("insert into locksley_node (name, wire, alive, beat, committed) values ($1, $2, true, 0, 0) "
-          "returning node",
-          {Parameter::text(names.name), Parameter::text(names.wire)});
-  if (!made) return std::unexpected(made.error());
-  const std::int32_t node = int4_of(**made, 0, 0);
-  if (const auto taken = run("update locksley_shard set owner = $1", {Parameter::int4(node)}); !taken) {
+  if (int8_of(**others, 0, 0) != 0) return give_up(Adoption::kTooLate);
+  const auto risen = query(
+      "update locksley_node set alive = true, committed = 0, beat = beat + 1 where node = $1 and committed = "
+      "-1",
+      {Parameter::int4(own_)});
+  if (!risen) return std::unexpected(risen.error());
+  if (rows_changed(**risen) != 1) return give_up(Adoption::kTooLate);
+  if (const auto taken = query("update locksley_shard set owner = $1", {Parameter::int4(own_)}); !taken) {
     return std::unexpected(taken.error());
   }
-  connection.take_warning();
-  const auto committed = run("commit");
+  connection_->take_warning();
+  const auto committed = query("commit");
   if (!committed) return std::unexpected(committed.error());
-  if (const std::string warning = connection.take_warning(); !warning.empty()) {
+  // The wait for the synchronous standby was cancelled: whether it has the row is unknown.
+  if (const std::string warning = connection_->take_warning(); !warning.empty()) {
     return std::unexpected(PgError{{EngineError::Kind::kFailed, warning}, ""});
   }
-  return Adoption{.node = node};
+  if (former) {
+    cluster_.count_fencing();
+    LogLine(
+        "store: the active daemon was silent: this one takes over, and that one can write nothing any more")
+        .with("node", own_)
+        .with("former", former->node)
+        .with("name", former->name)
+        .write(log_, spdlog::level::warn);
+  }
+  return Adoption::kDone;
+}
+
+PgExpected<void> Joining::end_sessions_of(std::int32_t node) {
+  const auto ended = query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and "
+      "application_name = $1",
+      {Parameter::text(session_name(store_, node))});
+  if (!ended) return std::unexpected(ended.error());
+  return {};
+}
+
+bool Joining::pause() {
+  const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease / kLooksInLease);
+  if (options_.stand_by) return options_.stand_by(pause);
+  std::this_thread::sleep_for(pause);
+  return true;
+}
+
+void Joining::tell_of(const NodeRow& active) {
+  if (!options_.stand_by || std::exchange(told_of_, active.node) == active.node) return;
+  LogLine("store: another daemon is active: this one stands by")
+      .with("node", own_)
+      .with("active", active.node)
+      .with("name", active.name)
+      .with("wire", active.wire)
+      .write(log_, spdlog::level::info);
+}
+
+std::string Joining::in_use_by(const NodeRow& active) const {
+  return fmt::format(
+      "is in use by another daemon ({}, node {}), which has just written to it: two cannot share one. Stop "
+      "that daemon, or start this one when that one has been silent for {:g} s",
+      active.name, active.node, static_cast<double>(options_.lease.count()) / 1000);
 }
 
 }  // namespace
@@ -115,35 +304,24 @@ std::string session_name(const std::string& store, std::int32_t node) {
   return fmt::format("locksley {}/{}", store.substr(0, 8), node);
 }
 
-std::expected<std::int32_t, std::string> join(Connection& connection, const std::string& store,
-                                              const NodeNames& names, std::chrono::milliseconds lease) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const auto former = alive_node(connection);
-    if (!former) return std::unexpected(former.error());
-    if (*former) {
-      if (const auto silent = watch(connection, **former, lease); !silent)
-        return std::unexpected(silent.error());
-    }
-    const auto adopted = adopt(connection, names, *former);
-    if (!adopted) return std::unexpected("another daemon cannot be replaced: " + adopted.error().error.what);
-    if (adopted->node) return *adopted->node;
-    if (!adopted->is_locked) continue;
-    // A daemon that is paused in a transaction holds its row.
-    const auto ended = connection.run(
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and "
-        "application_name = $1",
-        {Parameter::text(session_name(store, (*former)->number))}, now() + kJoinPatience);
-    if (!ended) return std::unexpected(ended.error().error.what);
-  }
-  return std::unexpected("is in use by other daemons, which start at the same time");
+std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
+                                              std::unique_ptr<Connection> connection, spdlog::logger& log) {
+  options.cluster->set_role(ClusterBoard::Role::kStandby);
+  auto node = Joining(options, store, std::move(connection), log).run();
+  if (!node) return node;
+  options.cluster->set_role(ClusterBoard::Role::kLoading);
+  options.cluster->count_adoption();
+  return node;
 }
 
 PgExpected<void> leave(Connection& connection, std::int32_t node) {
-  for (const char* sql : {"update locksley_shard set owner = null where owner = $1",
-                          "update locksley_node set alive = false where node = $1"}) {
-    const auto done = connection.run(sql, {Parameter::int4(node)}, now() + kJoinPatience);
-    if (!done) return std::unexpected(done.error());
-  }
+  const Instant deadline = now() + kJoinPatience;
+  const auto left = connection.run(
+      fmt::format("begin; update locksley_shard set owner = null where owner = {0}; update locksley_node set "
+                  "alive = false where node = {0}; commit",
+                  node),
+      deadline);
+  if (!left) return std::unexpected(left.error());
   return {};
 }
 

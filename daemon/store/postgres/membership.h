@@ -1,29 +1,33 @@
 // Which daemon may write. Internal to daemon/store/postgres.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <string>
 
 #include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/postgres_engine.h"
+
+namespace spdlog {
+class logger;
+}
 
 namespace locksley::daemon {
 
-// What this daemon says of itself.
-struct NodeNames {
-  std::string name;
-  std::string wire;
-};
-
-// Each life of a daemon has a row in locksley_node. It may write as long as that row is alive, and once it is not, it never
-// is again. One daemon is alive at a time, and owns all shards.
+// Each life of a daemon has a row in locksley_node. At first it stands by (committed = -1, alive = false); then it may be
+// the active one (alive), which owns all shards and alone may write; and once it is not alive any more, it never is again.
 //
-// Makes a row for this daemon, and takes all shards. If another daemon is alive, waits for `lease`: if that daemon
-// says nothing meanwhile, it is fenced; else this is the error. No clocks of different machines are compared. Blocks for
-// some seconds at most. The number of the row.
-std::expected<std::int32_t, std::string> join(Connection& connection, const std::string& store,
-                                              const NodeNames& names, std::chrono::milliseconds lease);
+// Makes a row for this daemon, and returns its number once this daemon is the active one. While another daemon is alive it
+// looks once in a tenth of the lease, says that it lives, and watches whether that daemon's beat changes. It takes over
+// when no daemon is alive, or when the beat was the same for a lease, seen by one connection. No clocks of different
+// machines are compared.
+//
+// With PostgresOptions::stand_by it waits for that as long as it takes, over losses of the connection, too; until
+// stand_by() says that this daemon ends, which is an error. Without it, another daemon that lives is an error, and so is a
+// lost connection. `connection`: to the database, with its tables. Writes what it sees to the ClusterBoard. Blocks.
+std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
+                                              std::unique_ptr<Connection> connection, spdlog::logger& log);
 
 // The name of a daemon's sessions, by which they are found when it is fenced.
 std::string session_name(const std::string& store, std::int32_t node);

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "config/config.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/store/engine.h"
 
 namespace locksley::daemon {
@@ -20,12 +22,19 @@ struct PostgresOptions {
   // How long a commit waits for its reply; and then for a database that can be written, before its group counts as failed.
   std::chrono::milliseconds reply_time = std::chrono::seconds(10);
   std::chrono::milliseconds patience = std::chrono::seconds(10);
+  // Where this daemon writes what it sees of itself and the others, and the role that it has. Null: the engine keeps it to itself.
+  std::shared_ptr<ClusterBoard> cluster = {};
+  // Called while another daemon is active, or the database cannot be reached, by the thread that opens the engine: waits for
+  // so long. False: this daemon ends, so opening is an error. May throw. Empty: the daemon does not stand by; another daemon
+  // that is active is an error.
+  std::function<bool(std::chrono::milliseconds)> stand_by = {};
   // Another daemon has taken over: from now on nothing can be written, and no client may be answered. Called once, by any
   // thread; may not return. Empty: commits fail with kFenced, and that is all.
   std::function<void()> on_fenced = {};
 };
 
-// Opens the database that `url` names; EngineOptions::path is not used. Creates the tables if there are none.
+// Opens the database that `url` names, once this daemon is the active one; EngineOptions::path is not used. Creates the
+// tables if there are none.
 OpenEngine postgres_engine(PostgresOptions options);
 
 // The address without what is secret, for messages: hosts, ports and the database.

@@ -34,10 +34,14 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
   if (const auto kept = check_promises(**connection, options.replication); !kept) return cannot(kept.error());
   const auto store = prepare_schema(**connection);
   if (!store) return cannot(store.error());
-  const auto node = join(**connection, *store, {options.name, options.wire}, options.lease);
+  if (const auto set = (*connection)->run(kWriterSettings, now() + options.reply_time); !set) {
+    return cannot(set.error().error.what);
+  }
+  if (options.cluster == nullptr) options.cluster = std::make_shared<ClusterBoard>();
+  const auto node = join(options, *store, std::move(*connection), *engine.log);
   if (!node) return std::unexpected(fmt::format("the store {} {}", place, node.error()));
   std::unique_ptr<ServerEngine> opened(
-      new ServerEngine(std::move(engine), std::move(options), *store, *node, std::move(*connection)));
+      new ServerEngine(std::move(engine), std::move(options), *store, *node));
   const ThreadRoleScope role(kStoreWriter);
   // By the same way as later: the name of the session, its settings, and a first beat.
   if (auto ready = opened->reopen(); !ready) return cannot(ready.error().what);
@@ -45,15 +49,17 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
 }
 
 ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options, std::string store,
-                           std::int32_t node, std::unique_ptr<Connection> connection)
+                           std::int32_t node)
     : engine_(std::move(engine)),
       options_(std::move(options)),
       place_(postgres_place(options_.url)),
       store_(std::move(store)),
       node_(node),
       pool_(options_.url, session_name(store_, node) + " reads"),
-      connection_(std::move(connection)),
-      beats_([this] { run_beats(); }) {}
+      nodes_(options_.lease) {
+  options_.cluster->set_lease(options_.lease);
+  beats_ = std::thread([this] { run_beats(); });
+}
 
 ServerEngine::~ServerEngine() {
   {
@@ -120,7 +126,7 @@ EngineDone ServerEngine::sync() {
 Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety) {
   const Written written =
       write_group(*connection_, node_, number, group, safety, now() + options_.reply_time);
-  if (written.outcome == Outcome::kDone) beaten_at_ = now().time_since_epoch().count();
+  if (written.outcome == Outcome::kDone) options_.cluster->beaten(now());
   return written;
 }
 
@@ -154,7 +160,7 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
                                         {Parameter::int4(node_)}, deadline);
   if (!committed) return std::unexpected(committed.error());
   if (PQntuples(committed->get()) != 1) return std::unexpected(PgError{fenced(), ""});
-  beaten_at_ = now().time_since_epoch().count();
+  options_.cluster->beaten(now());
   connection_ = std::move(*opened);
   return int8_of(**committed, 0, 0);
 }
@@ -201,39 +207,58 @@ std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
 void ServerEngine::run_beats() {
   std::unique_ptr<Connection> connection;
   Instant measured_at{};
-  const auto period = options_.lease / kBeatsInLease;
   const MutexLock lock(beat_mutex_);
   while (!is_ending_) {
-    beat_ended_.wait_until(beat_mutex_, now() + period / 2);
+    beat_ended_.wait_until(beat_mutex_, now() + options_.lease / kBeatsInLease);
     if (is_ending_ || is_fenced_) continue;
-    const Instant beaten_at{Instant::duration(beaten_at_.load())};
-    if (now() - beaten_at < period / 2 && now() - measured_at < kMeasurePeriod) continue;
     beat_mutex_.unlock();
-    beat(connection, measured_at);
+    if (!tend(connection, measured_at)) connection.reset();
     beat_mutex_.lock();
   }
 }
 
-void ServerEngine::beat(std::unique_ptr<Connection>& connection, Instant& measured_at) {
+PgExpected<void> ServerEngine::tend(std::unique_ptr<Connection>& connection, Instant& measured_at) {
   const Instant deadline = now() + options_.lease;
   if (connection == nullptr) {
     auto opened = Connection::open(options_.url, session_name(store_, node_));
-    if (!opened || !(*opened)->run(kWriterSettings, deadline)) return;
+    if (!opened) return std::unexpected(opened.error());
+    if (const auto set = (*opened)->run(kWriterSettings, deadline); !set) return std::unexpected(set.error());
     connection = std::move(*opened);
   }
-  const auto beaten = connection->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
-                                      {Parameter::int4(node_)}, deadline);
-  if (!beaten) return connection.reset();
-  if (rows_changed(**beaten) != 1) return be_fenced();
-  beaten_at_ = now().time_since_epoch().count();
-  if (now() - measured_at < kMeasurePeriod) return;
+  if (now() - options_.cluster->beaten_at() >= options_.lease / kBeatsInLease) {
+    const auto beaten = connection->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
+                                        {Parameter::int4(node_)}, deadline);
+    if (!beaten) return std::unexpected(beaten.error());
+    if (rows_changed(**beaten) != 1) {
+      be_fenced();
+      return {};
+    }
+    options_.cluster->beaten(now());
+  }
+  if (const auto looked = look_at_nodes(*connection, deadline); !looked) return looked;
+  if (now() - measured_at < kMeasurePeriod) return {};
   const auto measured = connection->run(
       "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_payload') + "
       "pg_total_relation_size('locksley_result') + pg_total_relation_size('locksley_name'))::bigint",
       Parameters{}, deadline);
-  if (!measured) return connection.reset();
+  if (!measured) return std::unexpected(measured.error());
   bytes_ = static_cast<std::uint64_t>(int8_of(**measured, 0, 0));
   measured_at = now();
+  return {};
+}
+
+PgExpected<void> ServerEngine::look_at_nodes(Connection& connection, Instant deadline) {
+  const auto rows = read_nodes(connection, deadline);
+  if (!rows) return std::unexpected(rows.error());
+  options_.cluster->set(nodes_.see(*rows, now()));
+  for (const NodeRow& row : nodes_.outdated()) {
+    // Unless it lives after all.
+    const auto forgotten =
+        connection.run("delete from locksley_node where node = $1 and not alive and beat = $2",
+                       {Parameter::int4(row.node), Parameter::int8(row.beat)}, deadline);
+    if (!forgotten) return std::unexpected(forgotten.error());
+  }
+  return {};
 }
 
 }  // namespace locksley::daemon

@@ -13,6 +13,7 @@
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
 #include "daemon/store/postgres/group_writer.h"
+#include "daemon/store/postgres/node_rows.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "daemon/store/reading_gate.h"
 #include "daemon/store/writer_thread.h"
@@ -22,7 +23,7 @@ namespace locksley::daemon {
 // Rows in tables of a PostgreSQL database, which this daemon alone writes as long as its row in locksley_node is alive.
 //
 // Owned by the Store. Threads, blocking and errors: as Engine says. A thread of its own, from open() to the destructor,
-// says that the daemon lives while nothing is committed, and measures how large the tables are.
+// says that the daemon lives while nothing is committed, looks at the other daemons, and measures how large the tables are.
 //
 // A commit whose outcome is unknown is settled before commit() returns: the engine connects to the server that can be
 // written, commits a beat there and waits for it, which comes after anything that the lost connection may still do, and then
@@ -69,12 +70,11 @@ class ServerEngine final : public Engine {
 
  private:
   static constexpr std::size_t kAheadBytes = 1U << 20;  // measured: between 0.5 and 2 MB
-  // Three of them before another daemon may conclude that this one is gone.
-  static constexpr int kBeatsInLease = 3;
+  // So many chances to beat before another daemon may conclude that this one is gone.
+  static constexpr int kBeatsInLease = 6;
   static constexpr auto kMeasurePeriod = std::chrono::seconds(5);
 
-  ServerEngine(EngineOptions engine, PostgresOptions options, std::string store, std::int32_t node,
-               std::unique_ptr<Connection> connection);
+  ServerEngine(EngineOptions engine, PostgresOptions options, std::string store, std::int32_t node);
 
   Written write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety)
       LOCKSLEY_REQUIRES(kStoreWriter);
@@ -89,8 +89,10 @@ class ServerEngine final : public Engine {
   void be_fenced();
 
   void run_beats() LOCKSLEY_EXCLUDES(beat_mutex_);
-  // One beat, and a measurement if one is due.
-  void beat(std::unique_ptr<Connection>& connection, Instant& measured_at);
+  // A beat and a measurement, if they are due, and a look at the other daemons. After an error the connection is of no use.
+  PgExpected<void> tend(std::unique_ptr<Connection>& connection, Instant& measured_at);
+  // Forgets those that have gone.
+  PgExpected<void> look_at_nodes(Connection& connection, Instant deadline);
 
   const EngineOptions engine_;
   const PostgresOptions options_;
@@ -107,14 +109,12 @@ class ServerEngine final : public Engine {
 
   std::atomic<bool> is_fenced_{
       false};  // set once, by any thread; a thread that reads false is told by its next commit
-  // When the row of this daemon last said that it lives, as far as is confirmed. Written by the writer and by the thread of
-  // the beats; a stale value costs a beat too many.
-  std::atomic<Instant::rep> beaten_at_{0};
   std::atomic<std::uint64_t> bytes_{0};  // of the tables; a number for people
 
   Mutex beat_mutex_;
   CondVar beat_ended_;
   bool is_ending_ LOCKSLEY_GUARDED_BY(beat_mutex_) = false;
+  NodeWatch nodes_;    // the thread of the beats alone
   std::thread beats_;  // last: it uses all of the above
 };
 

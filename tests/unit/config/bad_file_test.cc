@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "f:7:1: shutdwn: unknown key; did you mean \"shutdown\"?\n"},
         BadFile{"ColumnsCountCharacters", "{\"h\xC3\xA9\": 1, pool: {workers: x}}\n",
                 "f:1:2: h\xC3\xA9: unknown key, expected listen, http, workers, pool, scheduling, limits, "
-                "store, lanes, "
+                "store, cluster, lanes, "
                 "handlers, "
                 "customers, exec, users, upstream, metrics, log, process or shutdown\n"
                 "f:1:27: pool.workers: expected a whole number from 0 to 1024, found \"x\"\n"},

@@ -29,6 +29,7 @@ Config all_changed() {
                    Limit{13}, 7s, 8s,       9s,       Bytes{10}, Limit{11}, Bytes{14}};
   config.store = {
       "p", Durability::kAsync, 1h, Limit{1}, StoreEngine::kPostgresql, "postgresql://db", Replication::kNone};
+  config.cluster = {.name = "n", .advertise = "h:1"};
   config.lanes["l"].slots = {.count = 1, .names = {}};
   config.handlers["h"].plugin = "p";
   config.customers = {.weight = 2, .slots = 1, .rate = Rate{1}, .max_queued_jobs = 1};
@@ -117,7 +118,8 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                   "scheduling.share",   "scheduling.reserved_workers",
                                   "store.engine",       "store.url",
                                   "store.replication",  "store.path",
-                                  "store.durability",   "upstream.url",
+                                  "store.durability",   "cluster.name",
+                                  "cluster.advertise",  "upstream.url",
                                   "upstream.name",      "upstream.password_file",
                                   "upstream.ca_file",   "upstream.cert_file",
                                   "upstream.key_file",  "upstream.max_leased_bytes",

@@ -125,6 +125,22 @@ TEST(ValidateTest, ADatabaseHasAUrlAndADirectoryHasNone) {
             "folder\n");
 }
 
+TEST(ValidateTest, WhereClientsAreSentIsAHostAndAPort) {
+  Config config;
+  for (const char* fine : {"", "queue-1.example:7770", "10.0.0.1:1", "[2001:db8::1]:65535"}) {
+    config.cluster.advertise = fine;
+    EXPECT_EQ(shown(check(config)), "") << fine;
+  }
+  for (const char* wrong : {"queue", ":7770", "queue:", "queue:0", "queue:65536", "queue:7770x",
+                            "queue: 7770", "a b:1", "2001:db8::1:1", "[x]:1", "redis://queue:7770"}) {
+    config.cluster.advertise = wrong;
+    EXPECT_EQ(shown(check(config)),
+              std::string("cluster.advertise: expected host:port, such as queue-1.example:7770 or "
+                          "[2001:db8::1]:7770, found \"") +
+                  wrong + "\"\n");
+  }
+}
+
 TEST(ValidateTest, APasswordOfADatabaseIsNotShown) {
   Config config;
   config.store.engine = StoreEngine::kPostgresql;

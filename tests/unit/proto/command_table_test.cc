@@ -58,7 +58,7 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
       "resume",  "retry",  "tenants", "info",     "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
       "hello",   "auth",   "ping",    "echo",     "quit",      "reset",       "select",     "client",
       "command", "config", "multi",   "addat",    "exec",      "discard",     "watch",      "unwatch",
-      "handler", "job",    "log",     "running",  "customer",  "slots"};
+      "handler", "job",    "log",     "running",  "customer",  "slots",       "nodes"};
   EXPECT_EQ(names, expected);
 }
 

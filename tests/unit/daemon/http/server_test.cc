@@ -61,7 +61,7 @@ TEST_F(HttpServerTest, SaysWhyItCannotListen) {
   const auto taken = second.listen("127.0.0.1", first.port());
   ASSERT_FALSE(taken);
   EXPECT_THAT(taken.error(),
-              AllOf(HasSubstr("127.0.0.1 port " + std::to_string(first.port())), HasSubstr("bind")));
+              AllOf(HasSubstr("127.0.0.1 port " + std::to_string(first.port())), HasSubstr("in use")));
   EXPECT_THAT(second.listen("nowhere", 0).error(), HasSubstr("nowhere"));
 }
 

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <asio/ip/tcp.hpp>
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <utility>
+
+namespace locksley::daemon {
+
+// A TCP port that this process has taken, and on which it does not listen yet: clients are refused, and the address is known.
+// A server that gets it listens on it. Several servers can listen one after the other, each on a duplicate: clients that
+// connect between the end of the one and the beginning of the other wait in the kernel's queue.
+//
+// A value that owns a descriptor; any thread. Nothing blocks.
+class BoundPort {
+ public:
+  // `port` 0: any free one. The error names the address and the system's reason.
+  static std::expected<BoundPort, std::string> bind(const std::string& address, std::uint16_t port);
+  ~BoundPort();
+  BoundPort(BoundPort&& other) noexcept
+      : socket_(std::exchange(other.socket_, -1)), endpoint_(other.endpoint_) {}
+  BoundPort& operator=(BoundPort&& other) noexcept {
+    std::swap(socket_, other.socket_);
+    std::swap(endpoint_, other.endpoint_);
+    return *this;
+  }
+
+  const asio::ip::tcp::endpoint& endpoint() const { return endpoint_; }
+  // Another descriptor of the same port. The error is the system's reason: no descriptor is left.
+  std::expected<BoundPort, std::string> duplicate() const;
+  // The descriptor, which the caller owns from now on.
+  int release() && { return std::exchange(socket_, -1); }
+
+ private:
+  BoundPort(int socket, asio::ip::tcp::endpoint endpoint) : socket_(socket), endpoint_(std::move(endpoint)) {}
+
+  int socket_;
+  asio::ip::tcp::endpoint endpoint_;
+};
+
+// Closes an acceptor that may have a duplicate elsewhere: it leaves the epoll set of its io_context first, in which the
+// duplicate would keep it otherwise.
+template <class Acceptor>
+void close_acceptor(Acceptor& acceptor) {
+  asio::error_code error;
+  if (!acceptor.is_open()) return;
+  const int descriptor = acceptor.release(error);
+  if (!error) ::close(descriptor);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,61 @@
+#include "daemon/store/cluster_board.h"
+
+#include <algorithm>
+
+namespace locksley::daemon {
+
+std::chrono::milliseconds ClusterNode::beat_age(Instant at) const {
+  if (!beaten_at || *beaten_at > at) return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(at - *beaten_at);
+}
+
+std::string_view to_string(ClusterNode::State state) {
+  switch (state) {
+    case ClusterNode::State::kActive:
+      return "active";
+    case ClusterNode::State::kStandby:
+      return "standby";
+    case ClusterNode::State::kGone:
+      break;
+  }
+  return "gone";
+}
+
+const ClusterNode* ClusterView::active() const {
+  const auto found = std::ranges::find(nodes, ClusterNode::State::kActive, &ClusterNode::state);
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+ClusterNode ClusterBoard::alone(std::string name, std::string wire) {
+  return {.number = 0,
+          .name = std::move(name),
+          .state = ClusterNode::State::kActive,
+          .wire = std::move(wire),
+          .shards = kShards};
+}
+
+void ClusterBoard::set(ClusterView view) {
+  View next = std::make_shared<const ClusterView>(std::move(view));
+  const MutexLock lock(mutex_);
+  view_.swap(next);
+}
+
+void ClusterBoard::set_trouble(std::string why) {
+  ClusterView view = *get();
+  view.trouble = std::move(why);
+  set(std::move(view));
+}
+
+std::optional<std::chrono::milliseconds> ClusterBoard::lease_left(Instant at) const {
+  const std::chrono::milliseconds lease(lease_ms_.load());
+  if (lease.count() == 0) return std::nullopt;
+  const auto past = std::chrono::duration_cast<std::chrono::milliseconds>(at - beaten_at());
+  return std::clamp(lease - past, std::chrono::milliseconds(0), lease);
+}
+
+std::string where_the_active_daemon_is(const ClusterView& view) {
+  const ClusterNode* const active = view.active();
+  return active == nullptr ? "no daemon is active: retry later" : "the active daemon is " + active->wire;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,63 @@
+// The rows of the daemons in locksley_node, and what they show over time. Internal to daemon/store/postgres.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/time.h"
+#include "daemon/store/cluster_board.h"
+#include "daemon/store/postgres/connection.h"
+
+namespace locksley::daemon {
+
+// `committed` of a row whose daemon stands by, and never was active.
+inline constexpr std::int64_t kNeverActive = -1;
+
+struct NodeRow {
+  std::int32_t node = 0;
+  std::string name;
+  std::string wire;
+  bool is_alive = false;  // it may write: the active daemon
+  std::int64_t committed = 0;
+  std::int64_t beat = 0;
+  std::uint32_t shards = 0;  // that it owns
+
+  bool stands_by() const { return !is_alive && committed == kNeverActive; }
+};
+
+// All of them, in the order of their numbers. Blocks on the network.
+PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline);
+
+// What one daemon sees of all of them, look by look: whose beats change. No clocks of different machines are compared.
+//
+// One thread at a time. Nothing blocks or fails.
+class NodeWatch {
+ public:
+  // A daemon that stands by and has not beaten for so long is gone.
+  explicit NodeWatch(std::chrono::milliseconds lease) : lease_(lease) {}
+
+  // Takes a look: the rows as they were `at` a moment. The picture of it.
+  ClusterView see(const std::vector<NodeRow>& rows, Instant at);
+  // Of that look: rows of daemons that have been gone for so long, or are so many, that they can be forgotten.
+  const std::vector<NodeRow>& outdated() const { return outdated_; }
+
+ private:
+  static constexpr auto kGoneKept = std::chrono::minutes(10);  // guess: an operator looks soon, or at the log
+  static constexpr std::size_t kMostGone = 16;                 // guess
+
+  struct Seen {
+    std::int64_t beat;
+    Instant beaten_at;
+    std::optional<Instant> gone_at;  // when it was first seen to be gone, if it is
+  };
+
+  const std::chrono::milliseconds lease_;
+  std::map<std::int32_t, Seen> seen_;
+  std::vector<NodeRow> outdated_;
+};
+
+}  // namespace locksley::daemon

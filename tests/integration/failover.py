@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""The active daemon of two is killed, paused or stopped at a random moment under load: the other one serves, no acknowledged batch is lost, each
+job's result is recorded once, and a daemon that was paused ends without another word. Prints its seed; --rounds N for more."""
+
+import argparse
+import pathlib
+import random
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import ClusterDaemon, Submitter, await_batches
+from locksley_daemon import wait_for
+from postgres_server import PostgresServer
+from resp import pairs
+
+CLIENTS = 3
+FAULTS = ("kill", "pause", "stop")
+
+
+class Wrong(Exception):
+    """What the daemons did that they must not do."""
+
+
+def wrong_unless(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+class Failover:
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.server = PostgresServer()
+        self.settings = {**self.server.settings(), "shutdown": {"drain_timeout": "20s"}}
+        self.active = self.start().wait_active()
+        self.standby = self.start()
+        wrong_unless(not self.standby.is_active, "a second daemon is active")
+        self.seeds = [self.active, self.standby]
+        self.submitters = [Submitter(f"c{number}", self.seeds) for number in range(CLIENTS)]
+        self.took = {fault: [] for fault in FAULTS}
+
+    def start(self):
+        return ClusterDaemon(self.settings)
+
+    def round(self, fault):
+        """The active daemon fails; the standby takes over, and another daemon stands by."""
+        await_batches(self.submitters, 5)
+        time.sleep(self.random.random() * 0.3)
+        former = self.active
+        began = time.monotonic()
+        former.send_signal({"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM}[fault])
+        self.standby.wait_active()
+        if fault == "stop":
+            # What the former one has accepted it ends first, under the eyes of the other.
+            wrong_unless(former.wait_end() == 0, f"a daemon that was stopped ended with {former.process.returncode}: {former.log()}")
+        self.took[fault].append(time.monotonic() - began)
+        if fault == "kill":
+            former.wait_end()
+        if fault == "pause":
+            former.send_signal(signal.SIGCONT)
+            code = former.wait_end()
+            wrong_unless(code == 69, f"a daemon that was paused ended with {code}, not 69: {former.log()}")
+            wrong_unless("another daemon has taken over" in former.log(), former.log())
+        former.process.returncode = 0  # as it should have ended
+        self.active, self.standby = self.standby, self.start()
+        self.seeds[:] = [self.active, self.standby]
+        former.close()
+        await_batches(self.submitters, 5)
+        self.check_new()
+
+    def check_new(self):
+        """Every batch that was acknowledged since the last look has each result once."""
+        with self.active.connect() as connection:
+            for submitter in self.submitters:
+                until = len(submitter.acknowledged)
+                for batch in submitter.acknowledged[submitter.checked : until]:
+                    self.check_one(connection, submitter, batch)
+                submitter.checked = until
+
+    def finish(self):
+        """Every batch that was ever acknowledged is there."""
+        for submitter in self.submitters:
+            submitter.end()
+        self.check_new()
+        with self.active.connect() as connection:
+            listed = {status["id"] for status in connection.listed()}
+            states = lambda: [pairs(row)["state"] for row in connection("NODES")]
+            wait_for("NODES to name the active one", lambda: states().count("active") == 1)
+        lost = [batch for submitter in self.submitters for batch in submitter.acknowledged if batch not in listed]
+        wrong_unless(not lost, f"lost: {lost}")
+        dead = self.server.query("select count(*) from locksley_node where not alive and committed >= 0")
+        wrong_unless(int(dead) <= 16, f"{dead} rows of daemons that have gone")
+
+    @staticmethod
+    def check_one(connection, submitter, batch):
+        status = connection.wait(batch)
+        rows = sorted(connection.results(batch))
+        expected = [[index, "ok", payload] for index, payload in enumerate(submitter.payloads(batch))]
+        wrong_unless(rows == expected, f"{batch}: results {rows}")
+        wrong_unless((status["jobs"], status["ok"], status["failed"]) == (submitter.JOBS, submitter.JOBS, 0), f"{batch}: {status}")
+
+    def close(self):
+        for submitter in self.submitters:
+            submitter.stop.set()
+        for daemon in (self.active, self.standby):
+            if daemon.process.poll() is None:
+                daemon.process.kill()
+                daemon.wait_end()
+            daemon.process.returncode = 0
+            daemon.close()
+        self.server.close()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    options = parser.parse_args()
+    print(f"seed {options.seed}, {options.rounds} rounds", flush=True)
+    failover = Failover(options.seed)
+    try:
+        for number in range(options.rounds):
+            # Each of them before any twice.
+            failover.round(FAULTS[number] if number < len(FAULTS) else failover.random.choice(FAULTS))
+        failover.finish()
+    except BaseException:
+        for daemon in (failover.active, failover.standby):
+            print(f"--- log of {daemon.address}\n{daemon.log()[-4000:]}---")
+        raise
+    finally:
+        failover.close()
+    for fault, seconds in failover.took.items():
+        if seconds:
+            print(f"{fault}: the other served after {min(seconds):.2f} to {max(seconds):.2f} s, {len(seconds)} times")
+    print(f"{sum(len(each.acknowledged) for each in failover.submitters)} batches of {Submitter.JOBS} jobs, none lost; redirected: "
+          f"{sum(each.client.redirected for each in failover.submitters)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+"""A daemon that stands by beside the active one on the same PostgreSQL server: what it answers on both ports, whom it lets in, how it ends, and
+what it says while it takes over. failover.py has the takeovers under load."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import ClusterDaemon
+from locksley_daemon import DaemonTest, end_with_parent, merged, wait_for
+from postgres_server import PostgresServer, programs
+from resp import Closed, Error, pairs
+from users import PASSWORD, users
+
+
+class StandbyTest(DaemonTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = PostgresServer()
+        cls.addClassCleanup(cls.server.close)
+
+    def setUp(self):
+        # Each test has a store of its own.
+        self.schema = self._testMethodName[:40]
+        self.server.query(f"create schema {self.schema}")
+        self.settings = self.server.settings(url=f"{self.server.url}&options=-csearch_path%3D{self.schema}")
+
+    def query(self, sql):
+        return self.server.query(f"set search_path = {self.schema}; {sql}")
+
+    def start(self, settings=None):
+        daemon = ClusterDaemon(merged(self.settings, settings or {}))
+        self.addCleanup(self._end, daemon)
+        return daemon
+
+    def _end(self, daemon):
+        if daemon.process.poll() is None:
+            daemon.process.kill()
+            daemon.wait_end()
+        daemon.process.returncode = 0
+        super()._end(daemon)
+
+    def start_pair(self, settings=None):
+        active = self.start(settings).wait_active()
+        standby = self.start(settings)
+        self.assertFalse(standby.is_active)
+        return active, standby
+
+    def info(self, connection, section="replication"):
+        lines = connection("INFO", section).split("\r\n")
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def nodes(self, connection):
+        return [pairs(row) for row in connection("NODES")]
+
+
+class Answers(StandbyTest):
+    def test_what_concerns_the_connection_is_executed_and_all_else_sent_to_the_active_one(self):
+        active, standby = self.start_pair()
+        connection = self.connect(standby)
+        self.assertEqual(connection("PING"), "PONG")
+        self.assertEqual(connection("ECHO", "x"), "x")
+        self.assertEqual(connection("SELECT", "0"), "OK")
+        self.assertEqual(connection("CLIENT", "SETNAME", "me"), "OK")
+        self.assertEqual(connection("CLIENT", "GETNAME"), "me")
+        self.assertGreater(connection("COMMAND", "COUNT"), 40)
+        readonly = f"READONLY the active daemon is {active.address}"
+        for command in ("SUBMIT echo JOBS x", "RUN echo JOBS x", "OPEN echo", "STATUS x", "LIST", "WAIT x", "WORKERS", "HANDLERS", "SUBSCRIBE batches",
+                        "CONFIG GET *", "CONFIG RELOAD", "CUSTOMER LIST", "TENANTS"):  # fmt: skip
+            self.assertEqual(connection.ask(*command.split()), readonly, command)
+        self.assert_error("ERR unknown command", connection.ask("NOSUCH"))
+        self.assert_error("ERR wrong number of arguments", connection.ask("SUBMIT"))
+        connection("MULTI")
+        self.assertEqual(connection("PING"), "QUEUED")
+        self.assertEqual(connection.ask("SUBMIT", "echo", "JOBS", "x"), readonly)
+        self.assert_error("EXECABORT", connection.ask("EXEC"))
+        self.assertEqual(connection("CLIENT", "REPLY", "ON"), "OK")
+        self.assertEqual(connection("RESET"), "RESET")
+        self.assertEqual(pairs(connection("HELLO", "3"))["proto"], 3)
+        self.assertEqual(connection("QUIT"), "OK")
+
+    def test_both_say_who_is_who(self):
+        active, standby = self.start_pair({"cluster": {"name": "one"}})
+        at_active, at_standby = self.connect(active), self.connect(standby)
+        info = self.info(at_standby)
+        self.assertEqual((info["role"], info["master_host"], info["master_port"]), ("slave", active.host, str(active.port)))
+        persistence = self.info(at_standby, "persistence")
+        self.assertEqual((persistence["loading"], persistence["store"]), ("0", "standby"))
+        self.assertEqual(self.info(at_standby, "server")["tcp_port"], str(standby.port))
+        self.assertEqual(self.info(at_active)["role"], "master")
+        wait_for("the active one to see the other", lambda: self.info(at_active)["connected_slaves"] == "1")
+        for connection in (at_active, at_standby):
+            first, second = wait_for("both rows", lambda: len(nodes := self.nodes(connection)) == 2 and nodes)
+            self.assertEqual((first["state"], first["wire"], first["shards"], first["name"]), ("active", active.address, 64, "one"))
+            self.assertEqual((second["state"], second["wire"], second["shards"]), ("standby", standby.address, 0))
+            self.assertLess(first["node"], second["node"])
+            wait_for("fresh beats", lambda: all(node["beat_ms"] < 5000 for node in self.nodes(connection)))
+
+    def test_the_http_port_says_where_the_active_one_is(self):
+        active, standby = self.start_pair()
+        where = f"stands by: the active daemon is {active.address}\n"
+        self.assertEqual(standby.get("/healthz"), (200, "ok\n"))
+        self.assertEqual(standby.get("/readyz"), (503, where))
+        self.assertEqual(standby.get("/api/overview"), (503, where))
+        self.assertEqual(standby.get("/"), (503, where))
+        self.assertEqual(active.get("/readyz"), (200, "ready\n"))
+        wait_for("the active one to see the other", lambda: active.metrics()['locksley_cluster_nodes{state="standby"}'] == 1)
+        for daemon in (active, standby):
+            metrics = wait_for("a look", lambda: (seen := daemon.metrics())['locksley_cluster_nodes{state="active"}'] == 1 and seen)
+            self.assertEqual(metrics['locksley_cluster_shards{state="owned"}'], 64)
+            self.assertEqual(metrics['locksley_cluster_shards{state="unowned"}'], 0)
+            self.assertEqual(metrics["locksley_cluster_adoptions_total"], 1 if daemon is active else 0)
+            self.assertEqual(metrics["locksley_cluster_fenced_total"], 0)
+        self.assertGreater(active.metrics()["locksley_cluster_lease_seconds_left"], 0)
+        self.assertNotIn("locksley_cluster_lease_seconds_left", standby.metrics())
+
+    def test_clients_are_sent_to_the_advertised_address(self):
+        self.start({"cluster": {"advertise": "queue.example:7770"}}).wait_active()
+        standby = self.start()
+        connection = self.connect(standby)
+        self.assertEqual(connection.ask("LIST"), "READONLY the active daemon is queue.example:7770")
+        info = self.info(connection)
+        self.assertEqual((info["master_host"], info["master_port"]), ("queue.example", "7770"))
+
+    def test_users_log_in_as_at_the_active_one(self):
+        settings = users(alice={"commands": ["submit", "read"]}, bob={"commands": ["submit"]})
+        _, standby = self.start_pair(settings)
+        connection = self.connect(standby)
+        self.assert_error("NOAUTH", connection.ask("SUBMIT", "echo", "JOBS", "x"))
+        self.assert_error("NOAUTH", connection.ask("INFO"))
+        self.assert_error("WRONGPASS", connection.ask("AUTH", "alice", "wrong"))
+        self.assertEqual(connection("AUTH", "alice", PASSWORD.format("alice")), "OK")
+        self.assert_error("READONLY", connection.ask("SUBMIT", "echo", "JOBS", "x"))
+        self.assert_error("NOPERM", connection.ask("CANCEL", "x"))
+        self.assertEqual(len(connection("NODES")), 2)
+        connection("AUTH", "bob", PASSWORD.format("bob"))
+        self.assert_error("NOPERM", connection.ask("NODES"))
+
+
+class TakesOver(StandbyTest):
+    def test_a_daemon_that_ends_in_order_is_followed_on_the_same_ports(self):
+        active, standby = self.start_pair()
+        connection = self.connect(active)
+        connection.wait(connection("SUBMIT", "echo", "ID", "kept", "JOBS", "x"))
+        listed = self.connect(standby)
+        where = (standby.port, standby.http)
+        active.send_signal(signal.SIGTERM)
+        standby.wait_active()
+        self.assertEqual(active.wait_end(), 0)
+        self.assertEqual((standby.port, standby.http), where)
+        with self.assertRaises(Closed):
+            listed("PING")
+        connection = self.connect(standby)
+        self.assertEqual(connection.results("kept"), [[0, "ok", "x"]])
+        self.assertEqual(self.info(connection)["role"], "master")
+        self.assertEqual(standby.get("/readyz"), (200, "ready\n"))
+        self.assertEqual(standby.metrics()["locksley_cluster_adoptions_total"], 1)
+        self.assertEqual(standby.metrics()["locksley_cluster_fenced_total"], 0)
+
+    def test_it_says_that_it_reads_the_batches_and_ends_in_order_if_it_is_told_to_meanwhile(self):
+        active, standby = self.start_pair()
+        connection = self.connect(active)
+        connection.wait(connection("SUBMIT", "echo", "ID", "kept", "JOBS", "x"))
+        waiting = self.connect(standby)
+        active.process.kill()
+        active.wait_end()
+        # While another session has the lock, the index cannot be read.
+        command = [programs() / "psql", "-qAtX", "-h", self.server.folder, "-U", "locksley", "-d", "postgres"]
+        lock = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
+        self.addCleanup(lock.stdout.close)
+        self.addCleanup(lock.wait)
+        self.addCleanup(lock.stdin.close)
+        self.addCleanup(lock.kill)
+        lock.stdin.write(f"begin; lock table {self.schema}.locksley_index in access exclusive mode; select 'locked';\n")
+        lock.stdin.flush()
+        self.assertEqual(lock.stdout.readline(), "locked\n")
+        wait_for("the other to take over", lambda: str(waiting.ask("LIST")).startswith("LOADING"))
+        self.assertEqual(self.info(waiting, "persistence")["loading"], "1")
+        self.assertEqual(self.info(waiting)["role"], "slave")
+        self.assertEqual(standby.get("/readyz"), (503, "takes over: reads the batches\n"))
+        self.assertEqual(standby.get("/healthz"), (200, "ok\n"))
+        self.assertEqual(standby.metrics()["locksley_cluster_fenced_total"], 1)
+        standby.send_signal(signal.SIGTERM)
+        lock.stdin.write("rollback;\n")
+        lock.stdin.flush()
+        self.assertEqual(standby.wait_end(), 0, standby.log())
+        self.assertEqual(self.query("select count(*) from locksley_shard where owner is not null"), "0", "it gave the batches up")
+
+    def test_a_third_one_goes_on_standing_by(self):
+        active, standby = self.start_pair()
+        third = self.start()
+        active.send_signal(signal.SIGTERM)
+        wait_for("one of the two to serve", lambda: self.query("select count(*) from locksley_node where alive") == "1" and active.process.poll() is not None)
+        follower, other = (standby, third) if self.query("select wire from locksley_node where alive") == standby.address else (third, standby)
+        follower.wait_active()
+        connection = self.connect(other)
+        wait_for("the new address", lambda: connection.ask("LIST") == f"READONLY the active daemon is {follower.address}")
+
+
+class Ends(StandbyTest):
+    def test_a_signal_ends_it_with_0_and_its_row_goes(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            active, standby = self.start_pair() if number == signal.SIGTERM else (active, self.start())
+            connection = self.connect(standby)
+            self.assertEqual(connection("PING"), "PONG")
+            standby.send_signal(number)
+            self.assertEqual(standby.wait_end(), 0, standby.log())
+            self.assertEqual(self.query("select count(*) from locksley_node"), "1")
+        self.assertEqual(self.connect(active)("PING"), "PONG")
+
+    def test_a_hangup_is_kept_until_it_is_active(self):
+        active, standby = self.start_pair()
+        standby.configure(merged(self.settings, {"limits": {"open_timeout": "7h"}}))
+        standby.send_signal(signal.SIGHUP)
+        standby.wait_for_log("read again once this daemon is active")
+        self.assert_error("READONLY", self.connect(standby).ask("LIST"))
+        active.send_signal(signal.SIGTERM)
+        standby.wait_active()
+        connection = self.connect(standby)
+        wait_for("the other configuration", lambda: connection("CONFIG", "GET", "limits.open_timeout") == ["limits.open_timeout", "7h"])
+
+    def test_it_survives_the_death_of_the_database(self):
+        active, standby = self.start_pair()
+        self.server.kill()
+        try:
+            wait_for("it to notice", lambda: "the database cannot be reached" in standby.get("/readyz")[1])
+        finally:
+            self.server.start()
+        wait_for("it to stand by again", lambda: standby.get("/readyz")[1].startswith("stands by: the active daemon is "))
+        active.send_signal(signal.SIGTERM)
+        standby.wait_active()
+
+
+if __name__ == "__main__":
+    unittest.main()

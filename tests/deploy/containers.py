@@ -135,6 +135,30 @@ class Compose(unittest.TestCase):
         self.assertGreaterEqual(seconds(self.services["locksley"]["stop_grace_period"]), seconds(config["shutdown"]["drain_timeout"]) + CLOSING_S)
 
 
+class ComposeStandby(unittest.TestCase):
+    def setUp(self):
+        self.folder = DEPLOY / "compose"
+        self.added = yaml.safe_load((self.folder / "standby/compose.yaml").read_text())
+
+    def test_what_it_mounts_is_there(self):
+        for name, service in self.added["services"].items():
+            for mount in service["volumes"]:
+                source = mount.split(":")[0]
+                exists = (self.folder / source).is_file() if source.startswith(".") else source in self.added["volumes"]
+                self.assertTrue(exists, f"{name}: {source}")
+
+    def test_the_two_daemons_have_one_database_and_names_of_their_own(self):
+        first, second = (checked((self.folder / f"standby/locksley-{number}.yaml").read_text()) for number in (1, 2))
+        self.assertEqual(first["store"]["engine"], "postgresql")
+        one, other = first.pop("cluster"), second.pop("cluster")
+        self.assertEqual(first, second)
+        self.assertNotEqual(one["name"], other["name"])
+        services = {"locksley": one, "locksley-2": other}
+        for name, cluster in services.items():
+            self.assertIn(name, {**self.added["services"], "locksley": None})
+            self.assertEqual(cluster["advertise"], f"{name}:{first['listen']['port']}")
+
+
 class Kubernetes(DaemonTest):
     def setUp(self):
         documents = list(yaml.safe_load_all((DEPLOY / "kubernetes/locksley.yaml").read_text()))

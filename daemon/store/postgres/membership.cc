@@ -13,7 +13,7 @@
 #include "daemon/base/time.h"
 #include "daemon/store/cluster_board.h"
 #include "daemon/store/postgres/group_writer.h"
-#include "daemon/store/postgres/node_rows.h"
+#include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/schema.h"
 
 namespace locksley::daemon {
@@ -146,7 +146,11 @@ PgExpected<bool> Joining::advance() {
     // A daemon that is paused in a transaction holds its row.
     if (const auto ended = end_sessions_of(seen->active->node); !ended) return std::unexpected(ended.error());
   }
-  return *adopted == Adoption::kDone;
+  if (*adopted != Adoption::kDone) return false;
+  // So that the board says at once who is active now.
+  const auto rows = read_nodes(*connection_, now() + kJoinPatience);
+  if (rows) cluster_.set(nodes_.see(*rows, now()));
+  return true;
 }
 
 PgExpected<void> Joining::connect() {
@@ -299,6 +303,27 @@ std::string Joining::in_use_by(const NodeRow& active) const {
 }
 
 }  // namespace
+
+PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline) {
+  const auto read = connection.run(
+      "select node, coalesce(name, ''), coalesce(wire, ''), alive, committed, beat, (select count(*) from "
+      "locksley_shard where owner = node) from locksley_node order by node",
+      Parameters{}, deadline);
+  if (!read) return std::unexpected(read.error());
+  const PGresult& table = **read;
+  std::vector<NodeRow> rows(static_cast<std::size_t>(PQntuples(&table)));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const int row = static_cast<int>(i);
+    rows[i] = {.node = int4_of(table, row, 0),
+               .name = std::string(bytes_of(table, row, 1)),
+               .wire = std::string(bytes_of(table, row, 2)),
+               .is_alive = bytes_of(table, row, 3).front() != 0,
+               .committed = int8_of(table, row, 4),
+               .beat = int8_of(table, row, 5),
+               .shards = static_cast<std::uint32_t>(int8_of(table, row, 6))};
+  }
+  return rows;
+}
 
 std::string session_name(const std::string& store, std::int32_t node) {
   return fmt::format("locksley {}/{}", store.substr(0, 8), node);

@@ -5,8 +5,10 @@
 #include <expected>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/postgres_engine.h"
 
 namespace spdlog {
@@ -28,6 +30,9 @@ namespace locksley::daemon {
 // lost connection. `connection`: to the database, with its tables. Writes what it sees to the ClusterBoard. Blocks.
 std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
                                               std::unique_ptr<Connection> connection, spdlog::logger& log);
+
+// The rows of all daemons, in the order of their numbers. Blocks on the network.
+PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline);
 
 // The name of a daemon's sessions, by which they are found when it is fenced.
 std::string session_name(const std::string& store, std::int32_t node);

@@ -13,7 +13,7 @@
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
 #include "daemon/store/postgres/group_writer.h"
-#include "daemon/store/postgres/node_rows.h"
+#include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "daemon/store/reading_gate.h"
 #include "daemon/store/writer_thread.h"

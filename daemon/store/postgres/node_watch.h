@@ -1,4 +1,5 @@
-// The rows of the daemons in locksley_node, and what they show over time. Internal to daemon/store/postgres.
+// The rows of the daemons in locksley_node, and what they show over time. Internal to daemon/store/postgres, without
+// libpq.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,6 @@
 
 #include "daemon/base/time.h"
 #include "daemon/store/cluster_board.h"
-#include "daemon/store/postgres/connection.h"
 
 namespace locksley::daemon {
 
@@ -28,9 +28,6 @@ struct NodeRow {
 
   bool stands_by() const { return !is_alive && committed == kNeverActive; }
 };
-
-// All of them, in the order of their numbers. Blocks on the network.
-PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline);
 
 // What one daemon sees of all of them, look by look: whose beats change. No clocks of different machines are compared.
 //

@@ -1,30 +1,9 @@
-#include "daemon/store/postgres/node_rows.h"
+#include "daemon/store/postgres/node_watch.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace locksley::daemon {
-
-PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline) {
-  const auto read = connection.run(
-      "select node, coalesce(name, ''), coalesce(wire, ''), alive, committed, beat, (select count(*) from "
-      "locksley_shard where owner = node) from locksley_node order by node",
-      Parameters{}, deadline);
-  if (!read) return std::unexpected(read.error());
-  const PGresult& table = **read;
-  std::vector<NodeRow> rows(static_cast<std::size_t>(PQntuples(&table)));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const int row = static_cast<int>(i);
-    rows[i] = {.node = int4_of(table, row, 0),
-               .name = std::string(bytes_of(table, row, 1)),
-               .wire = std::string(bytes_of(table, row, 2)),
-               .is_alive = bytes_of(table, row, 3).front() != 0,
-               .committed = int8_of(table, row, 4),
-               .beat = int8_of(table, row, 5),
-               .shards = static_cast<std::uint32_t>(int8_of(table, row, 6))};
-  }
-  return rows;
-}
 
 ClusterView NodeWatch::see(const std::vector<NodeRow>& rows, Instant at) {
   ClusterView view;

@@ -1,0 +1,226 @@
+// A daemon stands by while another one is active, and takes over from it.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "daemon/store/cluster_board.h"
+#include "daemon/store/key.h"
+#include "tests/support/postgres_disk.h"
+#include "tests/support/postgres_proxy.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+using Fault = testing::PostgresProxy::Fault;
+using Opened = std::expected<std::unique_ptr<Engine>, std::string>;
+using Role = ClusterBoard::Role;
+using State = ClusterNode::State;
+using testing::wait_until_true;
+
+// A daemon that opens the engine on a thread of its own, and stands by until it may.
+class StandbyDaemon {
+ public:
+  explicit StandbyDaemon(PostgresOptions options) {
+    options.cluster = board;
+    options.stand_by = [this](std::chrono::milliseconds time) {
+      ++waits;
+      // Looks often, also with a long lease.
+      std::this_thread::sleep_for(std::min(time, std::chrono::milliseconds(20)));
+      return !is_to_end;
+    };
+    thread_ = std::thread([this, options = std::move(options)] {
+      opened_ = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
+      is_open = opened_.has_value();
+      has_ended = true;
+    });
+  }
+  ~StandbyDaemon() {
+    is_to_end = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  // What opening came to.
+  Opened& join() {
+    thread_.join();
+    return opened_;
+  }
+  std::optional<State> state_of(std::int32_t node) const {
+    const ClusterBoard::View view = board->get();
+    for (const ClusterNode& each : view->nodes) {
+      if (each.number == node) return each.state;
+    }
+    return std::nullopt;
+  }
+
+  const std::shared_ptr<ClusterBoard> board = std::make_shared<ClusterBoard>();
+  std::atomic<int> waits{0};
+  std::atomic<bool> is_to_end{false};
+  std::atomic<bool> is_open{false};
+  std::atomic<bool> has_ended{false};
+
+ private:
+  Opened opened_ = std::unexpected("");
+  std::thread thread_;
+};
+
+class StandingByTest : public ::testing::Test {
+ protected:
+  PostgresOptions through_proxy() {
+    PostgresOptions options = disk.options();
+    options.url =
+        "postgresql://locksley@/postgres?host=" + proxy.folder() + "&options=-csearch_path%3D" + disk.name();
+    return options;
+  }
+  // An active daemon, whose lease is so long that it is never silent for a test that is slow.
+  static PostgresOptions patient(PostgresOptions options) {
+    options.lease = std::chrono::hours(1);
+    return options;
+  }
+  std::unique_ptr<Engine> open_active(PostgresOptions options) {
+    options.cluster = active_board;
+    options.wire = "active:7770";
+    auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
+    if (!opened) throw std::runtime_error(opened.error());
+    return std::move(*opened);
+  }
+  std::string value(const std::string& sql) { return testing::TestConnection(disk.url()).value(sql); }
+
+  testing::PostgresDisk disk;
+  testing::PostgresProxy proxy{testing::postgres_server().socket()};
+  const std::shared_ptr<ClusterBoard> active_board = std::make_shared<ClusterBoard>();
+};
+
+TEST_F(StandingByTest, ADaemonThatIsAloneIsActiveAtOnce) {
+  StandbyDaemon daemon(patient(disk.options()));
+  ASSERT_TRUE(daemon.join().has_value());
+  EXPECT_EQ(daemon.waits, 0);
+  EXPECT_EQ(daemon.board->role(), Role::kLoading);
+  EXPECT_EQ(daemon.board->adoptions(), 1U);
+  EXPECT_EQ(daemon.board->fencings(), 0U);
+  EXPECT_EQ(value("select count(*) from locksley_shard join locksley_node on owner = node where alive"),
+            "64");
+}
+
+TEST_F(StandingByTest, BothSeeEachOther) {
+  const auto active = open_active(disk.options());
+  StandbyDaemon standby(disk.options());
+  EXPECT_TRUE(wait_until_true([&] {
+    const ClusterBoard::View view = standby.board->get();
+    return view->active() != nullptr && view->active()->wire == "active:7770" && standby.waits > 3;
+  }));
+  EXPECT_EQ(standby.board->role(), Role::kStandby);
+  EXPECT_TRUE(wait_until_true([&] { return standby.state_of(2) == State::kStandby; }));
+  EXPECT_TRUE(wait_until_true([&] {
+    const ClusterBoard::View view = active_board->get();
+    return view->nodes.size() == 2 && view->nodes[0].state == State::kActive && view->nodes[0].shards == 64 &&
+           view->nodes[1].state == State::kStandby && view->nodes[1].shards == 0 && view->unowned_shards == 0;
+  }));
+  EXPECT_FALSE(standby.has_ended);
+}
+
+TEST_F(StandingByTest, ItTakesOverOnceTheActiveOneHasEnded) {
+  auto active = open_active(patient(disk.options()));
+  StandbyDaemon standby(patient(disk.options()));
+  ASSERT_TRUE(wait_until_true([&] { return standby.waits > 3; }));
+  EXPECT_FALSE(standby.is_open);
+  active.reset();
+  ASSERT_TRUE(standby.join().has_value()) << "without waiting for an hour, which is the lease";
+  EXPECT_EQ(standby.board->role(), Role::kLoading);
+  EXPECT_EQ(standby.board->adoptions(), 1U);
+  EXPECT_EQ(standby.board->fencings(), 0U);
+  EXPECT_EQ(value("select node from locksley_node where alive"), "2");
+}
+
+TEST_F(StandingByTest, ItTakesOverFromOneThatIsSilent) {
+  const auto active = open_active(through_proxy());
+  StandbyDaemon standby(disk.options());
+  ASSERT_TRUE(wait_until_true([&] { return standby.waits > 3; }));
+  proxy.freeze();
+  ASSERT_TRUE(standby.join().has_value());
+  EXPECT_EQ(standby.board->fencings(), 1U);
+  EXPECT_TRUE(wait_until_true([&] { return standby.state_of(1) == State::kGone; }));
+  EXPECT_EQ(standby.state_of(2), State::kActive);
+  proxy.thaw();
+  const ThreadRoleScope role(kStoreWriter);
+  const auto group = active->new_group();
+  group->put(Table::kIndex, "a", "");
+  const auto done = active->commit(*group, Engine::Sync::kSynced);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().kind, EngineError::Kind::kFenced);
+}
+
+TEST_F(StandingByTest, ItOutlivesTheDatabase) {
+  auto active = open_active(disk.options());
+  StandbyDaemon standby(patient(disk.options()));
+  ASSERT_TRUE(wait_until_true([&] { return standby.waits > 3; }));
+  disk.cut_power();
+  EXPECT_TRUE(wait_until_true([&] { return standby.board->get()->trouble.has_value(); }));
+  disk.lose_power();
+  EXPECT_TRUE(wait_until_true([&] { return !standby.board->get()->trouble.has_value(); }));
+  EXPECT_EQ(standby.board->role(), Role::kStandby);
+  EXPECT_EQ(value("select count(*) from locksley_node"), "2") << "it has kept its row";
+  {
+    const ThreadRoleScope role(kStoreWriter);
+    ASSERT_TRUE(wait_until_true([&] { return active->reopen().has_value(); }));
+  }
+  active.reset();
+  EXPECT_TRUE(standby.join().has_value());
+}
+
+TEST_F(StandingByTest, OfTwoThatStandByOneTakesOver) {
+  auto active = open_active(patient(disk.options()));
+  StandbyDaemon one(patient(disk.options()));
+  StandbyDaemon other(patient(disk.options()));
+  ASSERT_TRUE(wait_until_true([&] { return one.waits > 3 && other.waits > 3; }));
+  active.reset();
+  ASSERT_TRUE(wait_until_true([&] { return one.is_open || other.is_open; }));
+  StandbyDaemon& second = one.is_open ? other : one;
+  const int waits = second.waits;
+  ASSERT_TRUE(wait_until_true([&] { return second.waits > waits + 3; }));
+  EXPECT_FALSE(second.has_ended);
+  EXPECT_EQ(value("select count(*) from locksley_node where alive"), "1");
+}
+
+TEST_F(StandingByTest, ADaemonWhoseRowWasForgottenGetsAnother) {
+  const auto active = open_active(disk.options());
+  StandbyDaemon standby(disk.options());
+  ASSERT_TRUE(wait_until_true([&] { return standby.waits > 0; }));
+  testing::TestConnection(disk.url()).run("delete from locksley_node where not alive");
+  EXPECT_TRUE(wait_until_true([&] { return value("select max(node) from locksley_node") == "3"; }));
+  EXPECT_FALSE(standby.has_ended);
+}
+
+TEST_F(StandingByTest, OneThatIsToldToEndLeavesNoRow) {
+  const auto active = open_active(disk.options());
+  StandbyDaemon standby(disk.options());
+  ASSERT_TRUE(wait_until_true([&] { return standby.waits > 0; }));
+  EXPECT_EQ(value("select count(*) from locksley_node"), "2");
+  standby.is_to_end = true;
+  const Opened& opened = standby.join();
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_THAT(opened.error(), HasSubstr("told to end"));
+  EXPECT_EQ(value("select count(*) from locksley_node"), "1");
+}
+
+TEST_F(StandingByTest, TheActiveOneForgetsAllButTheNewestThatHaveGone) {
+  ASSERT_NE(open_active(disk.options()), nullptr);
+  testing::TestConnection(disk.url())
+      .run(
+          "insert into locksley_node (alive, beat, committed) select false, 7, 7 from generate_series(1, "
+          "30)");
+  const auto active = open_active(disk.options());
+  EXPECT_TRUE(wait_until_true([&] { return value("select count(*) from locksley_node") == "17"; }))
+      << "16 and its own";
+  EXPECT_EQ(value("select min(node) from locksley_node"), "16");
+}
+
+}  // namespace
+}  // namespace locksley::daemon

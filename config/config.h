@@ -141,6 +141,8 @@ struct Store {
   StoreEngine engine = StoreEngine::kRocksdb;
   std::string url = {};  // of the server, for kPostgresql, which needs no path; may have a password
   Replication replication = Replication::kRequired;
+  std::string backup_directory =
+      {};  // BACKUP makes copies of the store below it, with kRocksdb; "": it makes none
   bool operator==(const Store&) const = default;
 };
 

@@ -208,6 +208,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
     v.key(Key{"url", Change::kRestart}, config.store.url, DatabaseRule{});
     v.key(Key{"replication", Change::kRestart}, config.store.replication, WordRule{});
     v.key(Key{"path", Change::kRestart}, config.store.path, kFileName);
+    v.key(Key{"backup_directory", Change::kFile}, config.store.backup_directory, kFileName);
     v.key(Key{"durability", Change::kRestart}, config.store.durability, WordRule{});
     v.key(Key{"retention", Change::kLive}, config.store.retention, Time{Duration{0}, kLongestTime});
     v.key(Key{"max_bytes", Change::kLive}, config.store.max_bytes, LimitRule<Bytes>{{Bytes{0}, kMostDisk}});

@@ -113,6 +113,10 @@ class CrossChecker {
       report("store.url", {"store.url", "store.engine"}, "the URL of the database, with engine: postgresql",
              "none");
     }
+    if (store.engine == StoreEngine::kPostgresql && !store.backup_directory.empty()) {
+      report("store.backup_directory", {"store.backup_directory", "store.engine"},
+             "engine: rocksdb together with a backup_directory", "engine: postgresql");
+    }
     if (store.engine == StoreEngine::kPostgresql) return;
     if (!store.url.empty()) {
       report("store.url", {"store.url", "store.engine"}, "engine: postgresql together with a URL",

@@ -1,3 +1,4 @@
+// Length: one table, of all commands with their arguments.
 #include "proto/command_table.h"
 
 #include <algorithm>
@@ -29,6 +30,7 @@ constexpr ArgumentDoc kNames[] = {{.name = "command-name", .optional = true, .mu
 constexpr ArgumentDoc kSetting[] = {{.name = "key"}, {.name = "value"}};
 constexpr ArgumentDoc kSettings[] = {
     {.name = "key-value", .type = Type::kBlock, .multiple = true, .arguments = kSetting}};
+constexpr ArgumentDoc kFolder[] = {{.name = "name"}};
 constexpr ArgumentDoc kHandlerName[] = {{.name = "handler"}};
 constexpr ArgumentDoc kName[] = {{.name = "connection-name"}};
 constexpr ArgumentDoc kKeys[] = {{.name = "key", .multiple = true}};
@@ -182,6 +184,7 @@ constexpr CommandSpec kCommands[] = {
     {Id::kAddat, "addat", 4, kNoMaximum, kWrite, Group::kSubmit,
      "Adds jobs to an open batch where it has n jobs; nothing where it has them already", kAddat},
     {Id::kAuth, "auth", 2, 3, kBeforeAuth | kNotInMulti, Group::kConnection, "Authenticates the connection", kAuth},
+    {Id::kBackup, "backup", 2, 2, kBlocking | kNotInMulti, Group::kAdmin, "Copies the store into a new folder", kFolder},
     {Id::kCancel, "cancel", 2, 2, kWrite, Group::kControl,
      "Cancels the jobs of a batch that have not ended; returns how many will not run", kId},
     {Id::kClient, "client", 2, kNoMaximum, kNoFlags, Group::kConnection, "Commands about client connections"},

@@ -14,6 +14,7 @@ enum class CommandId : std::uint8_t {
   kAdd,
   kAddat,
   kAuth,
+  kBackup,
   kCancel,
   kClient,
   kClose,

@@ -75,6 +75,7 @@ class Parser {
     add_customers();
     add_customer_commands();
     add_handler_commands();
+    add_backup();
     add_server_commands();
     add_top();
     add_bench();
@@ -426,6 +427,17 @@ class Parser {
     restart->callback([this] { line_.command = handler_; });
   }
 
+  void add_backup() {
+    auto* command =
+        add("backup", "Copy the daemon's store, while it serves, into a folder of the daemon's machine",
+            "locksley backup monday");
+    command
+        ->add_option("NAME", backup_.name,
+                     "Name of the new folder, in the daemon's store.backup_directory; its path is printed")
+        ->required();
+    command->callback([this] { line_.command = backup_; });
+  }
+
   void add_server_commands() {
     using Command = ServerArguments::Command;
     const auto one = [this](const std::string& name, Command kind, const std::string& description) {
@@ -532,6 +544,7 @@ class Parser {
   CustomersArguments customers_;
   CustomerArguments customer_;
   HandlerArguments handler_;
+  BackupArguments backup_;
   TopArguments top_;
   BenchArguments bench_;
   WorkArguments work_;

@@ -23,6 +23,7 @@ int run_slots(Context& context, const SlotsArguments& arguments);
 int run_customers(Context& context, const CustomersArguments& arguments);
 int run_customer(Context& context, const CustomerArguments& arguments);
 int run_handler(Context& context, const HandlerArguments& arguments);
+int run_backup(Context& context, const BackupArguments& arguments);
 int run_server(Context& context, const ServerArguments& arguments);
 int run_top(Context& context, const TopArguments& arguments);
 int run_bench(Context& context, const BenchArguments& arguments);

@@ -169,6 +169,10 @@ struct HandlerArguments {
   std::string name = {};
 };
 
+struct BackupArguments {
+  std::string name = {};
+};
+
 struct ServerArguments {
   enum class Command { kHandlers, kTenants, kWorkers, kPing, kInfo };
   Command command;
@@ -188,8 +192,8 @@ struct WorkArguments {
 using Arguments =
     std::variant<SubmitArguments, RunArguments, ExecArguments, ResultsArguments, WaitArguments, ListArguments,
                  BatchArguments, JobArguments, RunningArguments, LogArguments, WeightArguments,
-                 SlotsArguments, HandlerArguments, CustomersArguments, CustomerArguments, ServerArguments,
-                 TopArguments, BenchArguments, HashPasswordArguments, WorkArguments>;
+                 SlotsArguments, HandlerArguments, BackupArguments, CustomersArguments, CustomerArguments,
+                 ServerArguments, TopArguments, BenchArguments, HashPasswordArguments, WorkArguments>;
 
 struct CommandLine {
   GlobalOptions global;

@@ -55,6 +55,7 @@ int run_program(std::vector<std::string> arguments) {
                         [&](CustomersArguments& command) { return run_customers(context, command); },
                         [&](CustomerArguments& command) { return run_customer(context, command); },
                         [&](HandlerArguments& command) { return run_handler(context, command); },
+                        [&](BackupArguments& command) { return run_backup(context, command); },
                         [&](ServerArguments& command) { return run_server(context, command); },
                         [&](TopArguments& command) { return run_top(context, command); },
                         [&](BenchArguments& command) { return run_bench(context, command); },

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -124,6 +125,12 @@ class Engine {
 
   // For messages: its folder, or its address.
   virtual const std::string& place() const = 0;
+  // For messages about damage: what an operator can do, a sentence without its full stop.
+  enum class Damage : std::uint8_t {
+    kUnreadable,     // the engine cannot read what it has
+    kContradictory,  // it can, and the rows contradict each other: no repair of the engine's would help
+  };
+  virtual std::string_view remedy(Damage damage) const = 0;
   // Readings that wait until it is open stop waiting, now and later.
   virtual void abandon() = 0;
   struct Usage {
@@ -137,6 +144,15 @@ class Engine {
   virtual void start_upkeep() = 0;
   virtual void stop_upkeep() = 0;
   virtual void set_live_bytes(std::uint64_t bytes) = 0;
+
+  // Copies of all rows, which are made while others commit. why_no_copies(): why the engine makes none, for the client who
+  // asks; empty: it makes them. copy_to(): makes `folder`, which must not exist, with all that was committed before the
+  // call, and perhaps some of what is committed meanwhile; a daemon can start from it. Returns once the folder and what is in
+  // it survive a power loss; its parent has not been synced. Needs: why_no_copies() is empty, and no other
+  // copy_to() runs. Not for the writer's thread: it blocks on the disk for as long as a copy takes. Ends early, with
+  // kNotOpen, after `stop` and before the engine closes. After an error a part of the folder may be there.
+  virtual std::string_view why_no_copies() const = 0;
+  virtual EngineDone copy_to(const std::string& folder, const std::stop_token& stop) = 0;
 
  protected:
   friend class EngineReading;

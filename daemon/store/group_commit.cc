@@ -196,9 +196,7 @@ void GroupCommit::commit() {
     writes.clear();  // while the mutex is not held
     written_ = ticket;
   } else if (is_full_) {
-    const bool has_deletions_only = std::ranges::all_of(writes, [](const StoreWrite& each) {
-      return is_deletion(each) || std::holds_alternative<std::monostate>(each);
-    });
+    const bool has_deletions_only = std::ranges::all_of(writes, is_deletion);
     weight = write_deletions(writes);
     if (has_deletions_only && is_full_ && !has_refused_) error.clear();
   }
@@ -224,9 +222,9 @@ EngineDone GroupCommit::write(const Writes& writes) {
 void GroupCommit::fail(std::string error, Writes writes) {
   for (StoreWrite& each : writes) {
     // Acceptances and ADDs are not kept: their clients are told that they were refused.
-    if (!std::holds_alternative<AcceptBatch>(each) && !std::holds_alternative<AddJobs>(each)) {
-      kept_.add(std::move(each));
-    }
+    const bool is_refused =
+        std::holds_alternative<AcceptBatch>(each) || std::holds_alternative<AddJobs>(each);
+    if (!is_refused && !std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
   }
   if (error_.empty()) {
     ++errors_;

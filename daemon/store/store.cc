@@ -161,7 +161,8 @@ Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared
       failed_ranges_(options.rows.failed_ranges),
       log_(log),
       group_(std::make_unique<GroupCommit>(*engine_, options.durability, log, options.rows)),
-      reader_(std::make_unique<Reader>()) {}
+      reader_(std::make_unique<Reader>()),
+      backups_(std::make_unique<Backups>(*engine_, log_)) {}
 
 Store::~Store() = default;
 
@@ -242,26 +243,29 @@ std::expected<ResultLog::Place, std::string> Store::place_of_result(std::uint64_
 
 std::expected<void, std::string> Store::read_customers(const std::function<void(CustomerRow)>& visit) {
   const EngineReading reading(*engine_);
-  std::string problem;
+  bool is_whole = true;
   const auto visited = reading.visit_prefix(
       Table::kIndex, Key(kCustomerKey), [&](std::string_view key, std::string_view value) {
         const auto names = names_in(key);
         const auto settings = decode_settings(value);
         if (!names || !settings) {
-          problem = "the settings of a customer are damaged";
+          is_whole = false;
           return false;
         }
         visit({std::string(names->user), std::string(names->customer), *settings});
         return true;
       });
-  if (!visited) problem = visited.error().what;
-  if (problem.empty()) return {};
-  return std::unexpected(damaged(problem));
+  if (!visited) return std::unexpected(damaged(visited.error().what, Engine::Damage::kUnreadable));
+  if (!is_whole) {
+    return std::unexpected(damaged("the settings of a customer are damaged", Engine::Damage::kContradictory));
+  }
+  return {};
 }
 
 std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch)>& visit) {
-  const auto damaged = [this](std::uint64_t sequence, std::string_view what) {
-    return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what)));
+  const auto damaged = [this](std::uint64_t sequence, std::string_view what,
+                              Engine::Damage damage = Engine::Damage::kContradictory) {
+    return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what), damage));
   };
   const EngineReading reading(*engine_);
   KindCursor accepted(reading, kAcceptedKey);
@@ -286,7 +290,7 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
                                  is_whole = step && replay.apply(last_number(key), std::move(*step));
                                  return is_whole;
                                });
-      if (!visited) return damaged(batch.sequence, visited.error().what);
+      if (!visited) return damaged(batch.sequence, visited.error().what, Engine::Damage::kUnreadable);
       const auto ended = replay.ended(history.jobs);
       if (!is_whole || !ended || count_of(*ended) != replay.last().totals.total()) {
         return damaged(batch.sequence, "its results and its counters disagree");
@@ -308,7 +312,9 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   first_orphan_ = next_sequence_;
   next_sequence_ = std::max(next_sequence_, highest_sequence(reading) + 1);
   for (const KindCursor* cursor : {&accepted, &changes, &ends}) {
-    if (const auto status = cursor->status(); !status) return damaged(next_sequence_, status.error().what);
+    if (const auto status = cursor->status(); !status) {
+      return damaged(next_sequence_, status.error().what, Engine::Damage::kUnreadable);
+    }
   }
   return {};
 }
@@ -344,6 +350,7 @@ void Store::move_failed_apart() {
 }
 
 void Store::stop() {
+  backups_->stop();
   reader_->stop();
   engine_->stop_upkeep();
   group_->stop();
@@ -375,7 +382,8 @@ Store::Stats Store::stats() const {
   return {.commit_time = group_->commit_time(),
           .disk_bytes = usage.bytes,
           .errors = group_->errors(),
-          .disk = usage.space};
+          .disk = usage.space,
+          .backups = engine_->why_no_copies().empty() ? std::optional(backups_->stats()) : std::nullopt};
 }
 
 }  // namespace locksley::daemon

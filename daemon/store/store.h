@@ -15,6 +15,7 @@
 #include "core/batch/batch_journal.h"
 #include "core/batch/payload.h"
 #include "core/sync/mutex.h"
+#include "daemon/store/backups.h"
 #include "daemon/store/disk_space.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
@@ -121,6 +122,16 @@ class Store {
   // destroyed, not run.
   void read(Reader::Task task, Reader::User user = Reader::kNoUser) { reader_->post(std::move(task), user); }
 
+  // A write of nothing, for which a client waits: its outcome comes once all that was put before is written.
+  Ticket put_marker() { return group_->put(std::monostate(), Urgency::kAwaited); }
+  // [the thread of start()] Copies of what is written (Backups::make).
+  std::expected<void, std::string> back_up(const std::string& directory, const std::string& name,
+                                           Backups::Done done) {
+    return backups_->make(directory, name, std::move(done));
+  }
+  // Why this store makes no copies, for the client; empty: it makes them.
+  std::string_view why_no_copies() const { return engine_->why_no_copies(); }
+
   // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The reader's thread calls
   // `on_read`, unless stop() comes first; the error is for the client.
   using OnFailedJobs = std::move_only_function<void(std::expected<FailedJobList, std::string>)>;
@@ -130,7 +141,8 @@ class Store {
     const DurationHistogram& commit_time;
     std::uint64_t disk_bytes;  // of the engine's rows, measured at most a second ago
     std::uint64_t errors;
-    std::optional<DiskSpace> disk;  // likewise; nothing: it is not known
+    std::optional<DiskSpace> disk;          // likewise; nothing: it is not known
+    std::optional<Backups::Stats> backups;  // nothing: the engine makes no copies
   };
   Stats stats() const;
 
@@ -144,7 +156,7 @@ class Store {
   std::expected<void, std::string> write_once(char key, std::string_view value, Engine::Sync sync);
   // The errors of open() and recover().
   std::string cannot_open(const EngineError& error) const;
-  std::string damaged(std::string_view what) const;
+  std::string damaged(std::string_view what, Engine::Damage damage) const;
 
   void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
   // Ends of an earlier version get their failed jobs in rows of their own. While the disk fails, the rest stay as they are.
@@ -160,6 +172,7 @@ class Store {
   std::uint64_t first_orphan_ = 1;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
+  const std::unique_ptr<Backups> backups_;
 
   // Measured when they are asked for: background work of the engine changes the files at any time.
   static constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);

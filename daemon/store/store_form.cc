@@ -22,23 +22,13 @@ constexpr std::string_view kEarlierForm = "locksley 1";
 }  // namespace
 
 std::string Store::cannot_open(const EngineError& error) const {
-  if (error.kind == EngineError::Kind::kDamaged) {
-    return fmt::format(
-        "the store {} is damaged, so nothing was started: {}. Restore it from a copy; or `locksleyd "
-        "--repair` with "
-        "the same configuration keeps what can still be read; or set store.path to another folder to begin "
-        "anew",
-        engine_->place(), error.what);
-  }
+  if (error.kind == EngineError::Kind::kDamaged) return damaged(error.what, Engine::Damage::kUnreadable);
   return fmt::format("cannot open the store {}: {}", engine_->place(), error.what);
 }
 
-std::string Store::damaged(std::string_view what) const {
-  return fmt::format(
-      "the store {} is damaged, so nothing was started: {}. Restore it from a copy, or set store.path to "
-      "another "
-      "folder to begin anew",
-      engine_->place(), what);
+std::string Store::damaged(std::string_view what, Engine::Damage damage) const {
+  return fmt::format("the store {} is damaged, so nothing was started: {}. {}", engine_->place(), what,
+                     engine_->remedy(damage));
 }
 
 std::expected<void, std::string> Store::check_form() {

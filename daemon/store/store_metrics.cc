@@ -20,6 +20,18 @@ void read_store_metrics(const Store& store, Families& families) {
       Family::counter("locksley_store_errors_total", "Writes and reopenings of the store that failed.");
   errors.add({}, stats.errors);
   std::move(errors).move_to(families);
+  if (stats.backups) {
+    Family backups = Family::counter("locksley_store_backups_total",
+                                     "Backups that were begun, by what came of them; without refused ones.");
+    backups.add({{"outcome", "made"}}, stats.backups->made);
+    backups.add({{"outcome", "failed"}}, stats.backups->failed);
+    std::move(backups).move_to(families);
+    Family last =
+        Family::gauge("locksley_store_last_backup_timestamp_seconds",
+                      "When the last backup that was made was begun, since 1970; 0: none by this process.");
+    last.add({}, static_cast<double>(stats.backups->last_made));
+    std::move(last).move_to(families);
+  }
   if (!stats.disk) return;
   Family size =
       Family::gauge("locksley_store_disk_size_bytes", "Bytes of the file system that contains the store.");

@@ -59,7 +59,7 @@ struct SetCustomer {
 // for it alone.
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
-// std::monostate: a write that a later one has replaced (PendingWrites).
+// std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
 using StoreWrite =
     std::variant<std::monostate, AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch, SetCustomer>;
 

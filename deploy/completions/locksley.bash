@@ -53,7 +53,7 @@ _locksley() {
         if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); else words=$(_locksley_jobs "$program" "${server[@]}"); fi
         ;;
       customer) if [[ -z $handler ]]; then words='get set del'; else words=$(_locksley_column "$program" "${server[@]}" customers); fi ;;
-      exec | list | customers | handlers | tenants | workers | ping | info | bench | top) ;;
+      exec | list | backup | customers | handlers | tenants | workers | ping | info | bench | top) ;;
       *) if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); fi ;;
     esac
   fi

@@ -72,7 +72,7 @@ function __locksley
                 echo restart
             case customer
                 printf '%s\n' get set del
-            case exec list customers handlers tenants workers ping info bench top
+            case exec list backup customers handlers tenants workers ping info bench top
             case '*'
                 __locksley_column $program $server list
         end

@@ -51,7 +51,7 @@ _locksley() {
         fi
         ;;
       customer) if [[ -z $handler ]]; then found=(get set del); else found=(${(f)"$(_locksley_column $program $server customers)"}); fi ;;
-      exec | list | customers | handlers | tenants | workers | ping | info | bench | top) ;;
+      exec | list | backup | customers | handlers | tenants | workers | ping | info | bench | top) ;;
       *) [[ -z $handler ]] && found=(${(f)"$(_locksley_column $program $server list)"}) ;;
     esac
   fi

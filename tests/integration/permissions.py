@@ -17,6 +17,7 @@ COMMANDS = {
     "add": (SUBMIT, "ADD nosuch payload"),
     "addat": (SUBMIT, "ADDAT nosuch 0 payload"),
     "auth": (CONNECTION, "AUTH nosuch wrong"),
+    "backup": (ADMIN, "BACKUP nosuch"),
     "cancel": (CONTROL, "CANCEL nosuch"),
     "client": (CONNECTION, "CLIENT ID"),
     "client|getname": (CONNECTION, "CLIENT GETNAME"),

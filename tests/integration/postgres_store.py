@@ -126,6 +126,10 @@ class PostgresStore(StoreTest):
         self.assertEqual(refused.returncode, 78)
         self.assertIn("database on a server", refused.stderr)
 
+    def test_backups_are_for_the_embedded_store(self):
+        self.begin(self.settings)
+        self.assertIn("use the tools of the database", str(self.command.ask("BACKUP", "one")))
+
 
 if __name__ == "__main__":
     unittest.main()

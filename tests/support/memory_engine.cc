@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "daemon/store/key.h"
@@ -16,6 +18,7 @@ using daemon::EngineError;
 using daemon::Table;
 
 constexpr auto kPatience = std::chrono::seconds(30);
+constexpr const char* kCopy = "rows";
 
 EngineDone failed(std::string what) {
   return std::unexpected(EngineError{EngineError::Kind::kFailed, std::move(what)});
@@ -118,6 +121,13 @@ class MemoryEngine final : public daemon::Engine {
   void start_upkeep() override {}
   void stop_upkeep() override {}
   void set_live_bytes(std::uint64_t) override {}
+  std::string_view remedy(Damage) const override {
+    return "Restore it, or set store.path to another folder to begin anew";
+  }
+  std::string_view why_no_copies() const override { return {}; }
+  EngineDone copy_to(const std::string& folder, const std::stop_token&) override {
+    return disk_.copy_to(folder);
+  }
 
  protected:
   bool begin_reading(daemon::ReadingWait wait) override { return gate_.enter(wait); }
@@ -141,6 +151,33 @@ class MemoryEngine final : public daemon::Engine {
 };
 
 }  // namespace
+
+// The file: of each row the number of its table, and the sizes of its key and its value, in lines of text before these.
+MemoryDisk::MemoryDisk(const std::filesystem::path& folder) {
+  std::ifstream file(folder / kCopy, std::ios::binary);
+  std::size_t table = 0, key = 0, value = 0;
+  while (file >> table >> key >> value) {
+    file.get();  // the end of the line
+    std::string bytes(key + value, '\0');
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    synced_.at(table)[bytes.substr(0, key)] = bytes.substr(key);
+  }
+  *written_ = synced_;
+}
+
+EngineDone MemoryDisk::copy_to(const std::filesystem::path& folder) const {
+  const auto tables = this->tables();
+  std::error_code error;
+  if (!std::filesystem::create_directory(folder, error)) return failed("cannot make " + folder.string());
+  std::ofstream file(folder / kCopy, std::ios::binary);
+  for (std::size_t table = 0; table < tables->size(); ++table) {
+    for (const auto& [key, value] : (*tables)[table]) {
+      file << table << ' ' << key.size() << ' ' << value.size() << '\n' << key << value;
+    }
+  }
+  file.close();
+  return file ? EngineDone() : failed("cannot write " + folder.string());
+}
 
 daemon::OpenEngine MemoryDisk::engine() {
   return [this](const daemon::EngineOptions& options)
@@ -299,8 +336,8 @@ EngineDone MemoryDisk::write_anew() {
   return {};
 }
 
-std::unique_ptr<StoreDisk> make_store_disk(const std::filesystem::path&, std::uint64_t) {
-  return std::make_unique<MemoryDisk>();
+std::unique_ptr<StoreDisk> make_store_disk(const std::filesystem::path& folder, std::uint64_t) {
+  return std::make_unique<MemoryDisk>(folder);
 }
 
 }  // namespace locksley::testing

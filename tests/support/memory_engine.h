@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,9 @@ class MemoryDisk final : public StoreDisk {
  public:
   using Rows = std::map<std::string, std::string, std::less<>>;
   using Tables = std::array<Rows, daemon::kTables>;
+
+  // With what Engine::copy_to() has left in `folder`; else empty.
+  explicit MemoryDisk(const std::filesystem::path& folder);
 
   daemon::OpenEngine engine() override;
   std::vector<RawRow> rows() const override LOCKSLEY_EXCLUDES(mutex_);
@@ -49,6 +53,8 @@ class MemoryDisk final : public StoreDisk {
   std::shared_ptr<const Tables> tables() const LOCKSLEY_EXCLUDES(mutex_);
   daemon::EngineDone apply(const std::vector<Change>& changes) LOCKSLEY_EXCLUDES(mutex_);
   daemon::EngineDone sync() LOCKSLEY_EXCLUDES(mutex_);
+  // Makes the folder, with what is there in a file.
+  daemon::EngineDone copy_to(const std::filesystem::path& folder) const LOCKSLEY_EXCLUDES(mutex_);
   // What can be read is written once more, and synced.
   daemon::EngineDone write_anew() LOCKSLEY_EXCLUDES(mutex_);
 

@@ -45,6 +45,7 @@ class PostgresDisk final : public StoreDisk {
 
   daemon::OpenEngine engine() override;
   std::string place(const std::filesystem::path&) const override { return daemon::postgres_place(url()); }
+  std::string key_of_place() const override { return "store.url"; }
   std::vector<RawRow> rows() const override;
   void hold_syncs() override;
   void release() override;

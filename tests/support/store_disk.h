@@ -20,6 +20,8 @@ class StoreDisk {
   virtual daemon::OpenEngine engine() = 0;
   // What messages call the store in this folder.
   virtual std::string place(const std::filesystem::path& folder) const { return folder.string(); }
+  // The key of the configuration that says where it is: what a message advises to set.
+  virtual std::string key_of_place() const { return "store.path"; }
   // All rows of batches, as they lie there.
   virtual std::vector<RawRow> rows() const = 0;
 

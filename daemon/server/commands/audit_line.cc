@@ -68,7 +68,7 @@ bool names_a_batch(CommandId id) {
 }  // namespace
 
 void begin_audit_line(Session& session, const proto::Command& command, const proto::CommandSpec& spec) {
-  const bool may_change = (spec.flags & proto::kWrite) != 0;
+  const bool may_change = (spec.flags & proto::kWrite) != 0 || spec.id == CommandId::kBackup;
   const bool has_changing_subcommand = spec.id == CommandId::kConfig || spec.id == CommandId::kClient ||
                                        spec.id == CommandId::kHandler || spec.id == CommandId::kCustomer;
   if ((!may_change && !has_changing_subcommand) || !session.is_logged_in()) return;
@@ -88,6 +88,8 @@ void begin_audit_line(Session& session, const proto::Command& command, const pro
     if (arguments.size() > 2) entry->handler = arguments[2].substr(0, LogLine::kMostValueBytes);
   } else if (subcommand != nullptr && is_about_customer(subcommand->id)) {
     if (arguments.size() > 2) entry->customer = arguments[2].substr(0, LogLine::kMostValueBytes);
+  } else if (spec.id == CommandId::kBackup) {
+    if (arguments.size() > 1) entry->backup = arguments[1].substr(0, LogLine::kMostValueBytes);
   } else if (subcommand == nullptr && arguments.size() > 1 && names_a_batch(spec.id)) {
     entry->batch = arguments[1].substr(0, LogLine::kMostValueBytes);
   }

@@ -35,6 +35,9 @@ void select_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES
 // commands_config.cc
 Coroutine<void> config_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 
+// commands_backup.cc
+Coroutine<void> backup_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+
 // commands_login.cc
 Coroutine<void> auth_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 Coroutine<void> hello_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);

@@ -49,6 +49,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kAdd, add_command);
   plain(CommandId::kAddat, addat_command);
   blocking(CommandId::kAuth, auth_command);
+  blocking(CommandId::kBackup, backup_command);
   plain(CommandId::kCancel, cancel_command);
   blocking(CommandId::kClient, client_command);
   plain(CommandId::kClose, close_command);

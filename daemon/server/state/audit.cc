@@ -34,6 +34,7 @@ void Audit::write(const Entry& entry) {
   if (!entry.batch.empty()) line.with("batch", entry.batch);
   if (!entry.handler.empty()) line.with("handler", entry.handler);
   if (!entry.customer.empty()) line.with("customer", entry.customer);
+  if (!entry.backup.empty()) line.with("backup", entry.backup);
   line.with("outcome", entry.outcome.empty() ? "ok" : entry.outcome);
   line.with("unlogged", entry.unlogged).write(*log_, spdlog::level::info);
 }

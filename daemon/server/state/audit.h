@@ -45,6 +45,7 @@ class Audit {
     std::string batch;     // its id; empty: none, or none was made
     std::string handler;   // of HANDLER RESTART
     std::string customer;  // of CUSTOMER SET and DEL, as the client said it
+    std::string backup;    // of BACKUP: the folder, as the client said it
     std::string outcome;   // the code of the error reply; empty: ok
     std::uint64_t unlogged = 0;
   };

@@ -70,7 +70,7 @@ class ServerState {
   Batches& batches() { return batches_; }
   const Batches& batches() const { return batches_; }
   // Null: all is in memory only.
-  const Store* store() const { return parts_.store; }
+  Store* store() const { return parts_.store; }
   // Null: as Parts::cluster.
   const ClusterBoard* cluster() const { return parts_.cluster; }
   ClusterBoard::Role role() const {

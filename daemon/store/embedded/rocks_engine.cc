@@ -12,6 +12,7 @@
 
 #include "daemon/store/embedded/clean_end.h"
 #include "daemon/store/embedded/embedded_engine.h"
+#include "daemon/store/embedded/live_copy.h"
 #include "daemon/store/embedded/log_continuity.h"
 #include "daemon/store/embedded/open_attempt.h"
 #include "daemon/store/embedded/rocks_options.h"
@@ -140,11 +141,17 @@ std::string RocksEngine::explain(const rocksdb::Status& status) const {
 }
 
 std::string RocksEngine::damage(std::string_view what) const {
-  return fmt::format(
-      "the store {} is damaged, so nothing was started: {}. Restore it from a copy; or `locksleyd --repair` "
-      "with the "
-      "same configuration keeps what can still be read; or set store.path to another folder to begin anew",
-      options_.path, what);
+  return fmt::format("the store {} is damaged, so nothing was started: {}. {}", options_.path, what,
+                     remedy(Damage::kUnreadable));
+}
+
+std::string_view RocksEngine::remedy(Damage damage) const {
+  if (damage == Damage::kContradictory) {
+    return "Restore it from a copy, or set store.path to another folder to begin anew";
+  }
+  return "Restore it from a copy; or `locksleyd --repair` with the same configuration keeps what can still "
+         "be "
+         "read; or set store.path to another folder to begin anew";
 }
 
 // RocksDB takes a folder without CURRENT for an empty one, and deletes the files in it. (When
@@ -203,7 +210,9 @@ std::expected<void, std::string> RocksEngine::try_open_files() {
 }
 
 void RocksEngine::close_files() {
+  is_closing_ = true;
   gate_.close();
+  is_closing_ = false;
   opened_ = nullptr;
   if (files_.db == nullptr) return;
   for (rocksdb::ColumnFamilyHandle* family : std::exchange(files_.families, {})) {
@@ -355,6 +364,15 @@ std::expected<bool, EngineError> RocksEngine::get(Table table, std::string_view 
 std::unique_ptr<RowCursor> RocksEngine::scan(const RowRange& range) {
   return std::make_unique<RocksCursor>(*opened_->db, opened_->families[static_cast<std::size_t>(range.table)],
                                        range);
+}
+
+EngineDone RocksEngine::copy_to(const std::string& folder, const std::stop_token& stop) {
+  const EngineReading reading(*this, ReadingWait::kNot);
+  if (!reading.is_valid()) return not_open();
+  const auto goes_on = [&] { return !is_closing_.load() && !stop.stop_requested(); };
+  const auto copied = copy_live_files(*opened_->db, {.folder = folder, .goes_on = goes_on});
+  if (!goes_on()) return not_open();
+  return outcome(copied);
 }
 
 Engine::Usage RocksEngine::usage() const {

@@ -5,10 +5,12 @@
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,12 +59,16 @@ class RocksEngine final : public Engine {
   EngineDone reclaim(std::uint64_t first, std::uint64_t last) override LOCKSLEY_REQUIRES(kStoreWriter);
 
   const std::string& place() const override { return options_.path; }
+  std::string_view remedy(Damage damage) const override;
   void abandon() override { gate_.abandon(); }
   // Reads the folder.
   Usage usage() const override;
   void start_upkeep() override { compactor_.start(); }
   void stop_upkeep() override { compactor_.stop(); }
   void set_live_bytes(std::uint64_t bytes) override { compactor_.set_live_bytes(bytes); }
+  std::string_view why_no_copies() const override { return {}; }
+  // While it runs, RocksDB deletes no files.
+  EngineDone copy_to(const std::string& folder, const std::stop_token& stop) override;
 
   // ---- For the Compactor, on its thread ----
 
@@ -120,6 +126,8 @@ class RocksEngine final : public Engine {
   // For repair(): of a damaged log, drop the records after the damage.
   bool drops_damaged_log_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   ReadingGate gate_;
+  std::atomic<bool> is_closing_{
+      false};            // the writer sets it, to end a copy_to() that it would have to wait for
   Compactor compactor_;  // last: its thread uses all of the above
 };
 

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "core/sync/mutex.h"
@@ -55,12 +57,25 @@ class ServerEngine final : public Engine {
   EngineDone reclaim(std::uint64_t, std::uint64_t) override { return {}; }
 
   const std::string& place() const override { return place_; }
+  // The server repairs its rows itself, or not at all.
+  std::string_view remedy(Damage) const override {
+    return "Restore the database from a backup of the server's, or set store.url to an empty database to "
+           "begin "
+           "anew";
+  }
   void abandon() override { gate_.abandon(); }
   // As it was measured last, at most kMeasurePeriod ago while the database can be reached.
   Usage usage() const override;
   void start_upkeep() override {}
   void stop_upkeep() override {}
   void set_live_bytes(std::uint64_t) override {}
+  std::string_view why_no_copies() const override {
+    return "the store is a database on a server: use the tools of the database, such as pg_dump";
+  }
+  // Not called, as why_no_copies() says.
+  EngineDone copy_to(const std::string&, const std::stop_token&) override {
+    return std::unexpected(EngineError{EngineError::Kind::kFailed, std::string(why_no_copies())});
+  }
 
  protected:
   bool begin_reading(ReadingWait wait) override { return gate_.enter(wait); }

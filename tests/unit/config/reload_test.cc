@@ -28,7 +28,8 @@ Config all_changed() {
   config.limits = {1,         2,  Bytes{3}, Bytes{4}, 5,         17,        Limit{6}, Limit{12},
                    Limit{13}, 7s, 8s,       9s,       Bytes{10}, Limit{11}, Bytes{14}};
   config.store = {
-      "p", Durability::kAsync, 1h, Limit{1}, StoreEngine::kPostgresql, "postgresql://db", Replication::kNone};
+      "p", Durability::kAsync, 1h, Limit{1}, StoreEngine::kPostgresql, "postgresql://db", Replication::kNone,
+      "b"};
   config.cluster = {.name = "n", .advertise = "h:1"};
   config.lanes["l"].slots = {.count = 1, .names = {}};
   config.handlers["h"].plugin = "p";
@@ -92,6 +93,7 @@ TEST(ReloadTest, EveryKeyIsEitherLiveOrWaitsForARestart) {
                                "limits.output_buffer",
                                "limits.client_memory",
                                "limits.max_log_bytes",
+                               "store.backup_directory",
                                "store.retention",
                                "store.max_bytes",
                                "lanes.l",
@@ -147,6 +149,7 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   expected.scheduling.quantum = new_config.scheduling.quantum;
   expected.limits = new_config.limits;
   expected.store.retention = new_config.store.retention;
+  expected.store.backup_directory = new_config.store.backup_directory;
   expected.store.max_bytes = new_config.store.max_bytes;
   expected.metrics = new_config.metrics;
   expected.log = new_config.log;

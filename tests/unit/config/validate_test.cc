@@ -141,6 +141,18 @@ TEST(ValidateTest, WhereClientsAreSentIsAHostAndAPort) {
   }
 }
 
+TEST(ValidateTest, BackupsAreOfADirectoryAndNotOfADatabase) {
+  Config config;
+  config.store.backup_directory = "backups";
+  EXPECT_EQ(shown(check(config)), "");
+  config.store.engine = StoreEngine::kPostgresql;
+  config.store.url = "postgresql://db";
+  EXPECT_EQ(
+      shown(check(config)),
+      "store.backup_directory: expected engine: rocksdb together with a backup_directory, found engine: "
+      "postgresql\n");
+}
+
 TEST(ValidateTest, APasswordOfADatabaseIsNotShown) {
   Config config;
   config.store.engine = StoreEngine::kPostgresql;

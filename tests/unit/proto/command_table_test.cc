@@ -58,7 +58,7 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
       "resume",  "retry",  "tenants", "info",     "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
       "hello",   "auth",   "ping",    "echo",     "quit",      "reset",       "select",     "client",
       "command", "config", "multi",   "addat",    "exec",      "discard",     "watch",      "unwatch",
-      "handler", "job",    "log",     "running",  "customer",  "slots",       "nodes"};
+      "handler", "job",    "log",     "running",  "customer",  "slots",       "nodes",      "backup"};
   EXPECT_EQ(names, expected);
 }
 
@@ -89,8 +89,9 @@ TEST(CommandTableTest, WhatIsAllowedWhen) {
     if (!spec.allowed_in_transaction()) refused.insert(spec.name);
     if (spec.ends_transaction()) at_once.insert(spec.name);
   }
-  EXPECT_EQ(refused, (std::set<std::string_view>{"run", "subscribe", "unsubscribe", "psubscribe",
-                                                 "punsubscribe", "hello", "auth", "multi", "watch"}));
+  EXPECT_EQ(refused,
+            (std::set<std::string_view>{"run", "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
+                                        "hello", "auth", "multi", "watch", "backup"}));
   EXPECT_EQ(at_once, (std::set<std::string_view>{"exec", "discard", "quit", "reset"}));
 }
 

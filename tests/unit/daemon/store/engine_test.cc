@@ -17,7 +17,9 @@ namespace locksley::daemon {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using Rows = Engine::Group::Rows;
 using Sync = Engine::Sync;
 
@@ -89,6 +91,15 @@ TEST_F(EngineTest, ACursorBeginsWithTheLastRowThatIsNotAboveAKey) {
   EXPECT_THAT(from("b", "f", "bb"), ElementsAre("c", "e")) << "none, so the first of the range";
   EXPECT_THAT(from("b", "f", "a"), ElementsAre("c", "e"));
   EXPECT_THAT(from("h", "", "k"), IsEmpty());
+}
+
+TEST_F(EngineTest, AdvisesWhatCanBeDoneWithThisEngine) {
+  const std::string other = disk->key_of_place() == "store.path" ? "store.url" : "store.path";
+  for (const auto damage : {Engine::Damage::kUnreadable, Engine::Damage::kContradictory}) {
+    const std::string advice(engine->remedy(damage));
+    EXPECT_THAT(advice, HasSubstr(disk->key_of_place()));
+    EXPECT_THAT(advice, Not(HasSubstr(other)));
+  }
 }
 
 TEST_F(EngineTest, AGroupIsAppliedInItsOrder) {

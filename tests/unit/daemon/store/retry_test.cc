@@ -232,6 +232,8 @@ TEST_F(StoreRetryTest, JobsQueuedAgainThatHadNotEndedAreDamage) {
   const auto picture = bench.try_recover();
   ASSERT_FALSE(picture.has_value());
   EXPECT_THAT(picture.error(), ::testing::HasSubstr("its results and its counters disagree"));
+  EXPECT_THAT(picture.error(), ::testing::HasSubstr("set " + bench.disk->key_of_place() + " to"));
+  EXPECT_THAT(picture.error(), ::testing::Not(::testing::HasSubstr("--repair"))) << "it would change nothing";
 }
 
 }  // namespace

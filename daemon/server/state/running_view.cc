@@ -17,6 +17,8 @@ RunningList::RunningList(ServerState& state, const User& by, const BatchRecord* 
       count_(count) {}
 
 bool RunningList::is_wanted(const Batch& batch) const {
+  // A worker of the pool shows its last job for a moment after its end.
+  if (batch.is_over()) return false;
   if (batch_ != nullptr) return &batch == batch_;
   // The batch of a lease of an upstream daemon is no record of this daemon: the upstream shows it.
   if (!batch.options().queue_tenant.empty()) return false;

@@ -139,7 +139,8 @@ class OneJob(JobTest):
         self.assertEqual(next_offset, len(text))
 
     def test_a_follower_goes_with_a_job_that_moves_to_another_lane(self):
-        self.command("SUBMIT", "talk", "JOBS", f"wait{self.go()}", f"wait{self.go()}")  # both places are taken
+        first = self.command("SUBMIT", "talk", "JOBS", f"wait{self.go()}", f"wait{self.go()}")
+        wait_for("both places to be taken", lambda: len(self.command("RUNNING", first)) == 2)
         batch = self.command("SUBMIT", "talk", "JOBS", f"wait{self.folder / 'never'}")
         with self.daemon.connect() as follower:
             follower.send(encode("LOG", batch, 0, "BLOCK", 0))

@@ -223,7 +223,8 @@ TEST_F(WorkerLinkTest, ALeaseShowsABoundedNumberOfJobs) {
   };
   EXPECT_EQ(count(), OutLease::kMostShown);
   // Those that have ended make room for others.
-  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 x y"), "*2 :2 :0");
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 x y"),
+            "*2 :2 :" + std::to_string(2 * OutLease::kMostShown - 2));
   EXPECT_EQ(say(id, "NOTE " + lease + " 2000 PROGRESS 7"), "+OK");
   EXPECT_EQ(host.lane_of("echo")->running().find(*batch, 2000).value().progress, std::optional(7U));
   EXPECT_LE(count(), OutLease::kMostShown);

@@ -52,9 +52,11 @@ Coroutine<void> WorkerSession::converse() {
     if (!question.name.empty()) question.by = LoginQuestion::By::kCertificate;
     if (!co_await log_in(std::move(question))) co_return;
   }
+  bool needs_input = true;  // as in Session::converse()
   while (!is_dropped_) {
     if (!is_logged_in() && now() >= connected_at_ + service_.directory().login_timeout) co_return;
-    if (!is_closing_ && may_execute() && transport_.can_receive() && !receive()) break;
+    const bool may_receive = needs_input && !is_closing_ && may_execute();
+    if (may_receive && transport_.can_receive() && !receive()) break;
     Turn turn = is_closing_ ? Turn::kClose : execute();
     if (turn == Turn::kAsk) {
       service_.after_link();
@@ -62,6 +64,7 @@ Coroutine<void> WorkerSession::converse() {
       turn = is_closing_ ? Turn::kClose : Turn::kYield;
     }
     if (is_dropped_) co_return;
+    needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;
     service_.after_link();
     // after_link() sends for connections that got new bytes; this one may have older bytes, for
     // which the socket has room.

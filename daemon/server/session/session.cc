@@ -63,9 +63,11 @@ Coroutine<void> Session::converse() {
     const bool is_ready = co_await shake_hands();
     if (!is_ready) co_return;
   }
+  // False while commands that have arrived are yet to be executed: a peer that sends faster than they are executed waits.
+  bool needs_input = true;
   while (!is_dropped()) {
     if (life_.now() == Life::kStranger && now() >= login_deadline()) co_return;
-    if (transport_.can_receive() && !is_held_up()) receive();
+    if (needs_input && transport_.can_receive() && !is_held_up()) receive();
     const Instant began = now();
     const Turn turn = execute();
     match_events();
@@ -75,6 +77,7 @@ Coroutine<void> Session::converse() {
       co_await sessions_.executor().execute_blocking(*this, spec_->id, std::exchange(command_, {}));
       active_at_ = now();
     }
+    needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;
     // Sending takes as long as making what is sent.
     if (output_.sendable().size() >= Slices::kMuchToSend && !state_.slices().has_time()) {
       co_await wait_for_slice();

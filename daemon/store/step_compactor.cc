@@ -24,17 +24,22 @@ void StepCompactor::compact_if_due(std::uint64_t sequence, std::uint64_t number,
   StepReplay replay;
   std::uint64_t first = 0;
   std::uint64_t rows = 0;
+  std::uint64_t most = kMostRead;
   bool is_good = true;
-  const auto visited = reading.visit_prefix(Table::kIndex, row_key(kStepKey, sequence),
-                                            [&](std::string_view key, std::string_view value) {
-                                              const std::uint64_t step_number = last_number(key);
-                                              // After a failed write the database may have later steps, which are written again.
-                                              if (step_number >= number || rows == kMostRead) return false;
-                                              if (rows++ == 0) first = step_number;
-                                              auto step = decode_step(value);
-                                              is_good = step && replay.apply(step_number, std::move(*step));
-                                              return is_good;
-                                            });
+  const auto visited = reading.visit_prefix(
+      Table::kIndex, row_key(kStepKey, sequence), [&](std::string_view key, std::string_view value) {
+        const std::uint64_t step_number = last_number(key);
+        // After a failed write the database may have later steps, which are written again.
+        if (step_number >= number || rows == most) return false;
+        if (rows++ == 0) {
+          first = step_number;
+          // The step that stands for earlier ones is written again: as many others go with it.
+          most = std::max<std::uint64_t>(kMostRead, value.size() / kStepBytes);
+        }
+        auto step = decode_step(value);
+        is_good = step && replay.apply(step_number, std::move(*step));
+        return is_good;
+      });
   if (!visited || !is_good || rows < 2) return;
   const auto merged = replay.merged();
   if (!merged) return;
@@ -43,7 +48,7 @@ void StepCompactor::compact_if_due(std::uint64_t sequence, std::uint64_t number,
   // Many, as it is due: the engine need not look how many.
   into.erase_range(Table::kIndex, step_key(sequence, first), step_key(sequence, merged->number),
                    Engine::Group::Rows::kSomeOfThisGroup);
-  const bool has_more = rows == kMostRead;
+  const bool has_more = rows == most;
   next = has_more ? number + 1 : number + std::max<std::uint64_t>(steps_, row.size() / kStepBytes);
 }
 

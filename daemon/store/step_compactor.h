@@ -14,8 +14,8 @@ namespace locksley::daemon {
 // A batch is due after so many steps, and again after as many, or more while its merged row is large: so each step is
 // rewritten about twice, however long the batch goes on.
 //
-// Owned by GroupCommit; the writer's thread. Reads the engine, at most kMostRead rows at once. If that fails, or if the
-// rows contradict one another, nothing is merged: the next start says what is wrong.
+// Owned by GroupCommit; the writer's thread. Reads the engine, at once at most kMostRead rows, or as many as the merged
+// row is large. If that fails, or if the rows contradict one another, nothing is merged: the next start says what is wrong.
 class StepCompactor {
  public:
   static constexpr std::uint64_t kSteps = 1024;           // guess: read in a millisecond

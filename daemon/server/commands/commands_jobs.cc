@@ -171,6 +171,7 @@ Coroutine<void> log_command(Session& session, proto::Command command) {
       }
     }
     const auto has_news = [&watch, lane](const BatchRecord& batch) {
+      kIoThread.assert_held();
       return watch.has_news() || batch.is_over() || batch.lane != lane;
     };
     const Session::Awaited awaited =

@@ -22,7 +22,7 @@ void read_store_metrics(const Store& store, Families& families) {
   std::move(errors).move_to(families);
   if (stats.backups) {
     Family backups = Family::counter("locksley_store_backups_total",
-                                     "Backups that were begun, by what came of them; without refused ones.");
+                                     "Backups that were begun, by outcome; refused ones are not counted.");
     backups.add({{"outcome", "made"}}, stats.backups->made);
     backups.add({{"outcome", "failed"}}, stats.backups->failed);
     std::move(backups).move_to(families);

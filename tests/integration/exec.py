@@ -214,7 +214,7 @@ class Ends(ExecTest):
         self.assertIn("--halt: the batch is cancelled", done.stderr.decode())
         ran = set((self.work / "ran").read_text().split())
         self.assertLessEqual({"100", "2"}, ran)
-        self.assertNotIn("102", ran)  # 101 may have begun before the failure was heard of
+        self.assertNotIn("102", ran)  # 101 may have begun before the program got the failure
 
     def test_halt_soon(self):
         for halt, code in (("soon,fail=1", 7), ("soon,fail=10%", 7), ("soon,success=1", 0), ("soon,done=1", 0)):

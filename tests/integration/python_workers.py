@@ -124,7 +124,7 @@ class Version2(DaemonTest):
         wait_for("the job to run", lambda: bool(list(pathlib.Path(folder.name).glob("began-*"))))
         batch.cancel()
         self.assertEqual(batch.wait(DEADLINE_S).cancelled, 20)
-        # One, or some more, if it heard of them one after another.
+        # One; or some more, if the stops reached it one after another.
         self.assertLess(len(list(pathlib.Path(folder.name).glob("began-*"))), 10)
         self.assertEqual(tasks.told.submit().result()[3], process)
 

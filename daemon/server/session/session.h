@@ -47,9 +47,9 @@ class Sessions;
 // coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An error of the
 // connection ends this connection alone.
 //
-// Bounds. Input: a turn reads up to kMostRead; a command may grow to limits.max_command, all
-// unfinished ones together to limits.max_queued_bytes; after a blocking command up to kBlockedInput
-// is read. Output: no command is executed while more than kPauseOutput waits for the peer (before
+// Bounds. Input: a turn reads up to kMostRead, and only once all commands that have arrived are
+// executed; a command may grow to limits.max_command, all unfinished ones together to
+// limits.max_queued_bytes; after a blocking command up to kBlockedInput is read. Output: no command is executed while more than kPauseOutput waits for the peer (before
 // authentication, while its reader has those limits: kPauseStranger); the connection is dropped
 // when more than limits.output_buffer waits, or when it holds most of all while all together hold
 // more than limits.client_memory. Fairness: turns go round users, and then round their connections

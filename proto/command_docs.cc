@@ -12,8 +12,6 @@
 namespace locksley::proto {
 namespace {
 
-constexpr std::string_view kSince = "0.1.0";
-
 // One entry of COMMAND INFO as Redis 7 has it: name, arity, flags, first key, last key, step, categories,
 // tips, key specifications, subcommands. There are no keys here.
 void write_info(ReplyWriter& reply, std::string_view name, std::int32_t arity, std::uint8_t flags,
@@ -90,25 +88,26 @@ void write_arguments(ReplyWriter& reply, std::span<const ArgumentDoc> arguments)
   }
 }
 
-void write_docs(ReplyWriter& reply, std::string_view summary, CommandGroup group,
-                std::span<const ArgumentDoc> arguments, std::span<const SubcommandSpec> subcommands) {
-  reply.map(3 + (arguments.empty() ? 0u : 1u) + (subcommands.empty() ? 0u : 1u));
+// `Spec`: CommandSpec or SubcommandSpec.
+template <class Spec>
+void write_docs(ReplyWriter& reply, const Spec& spec, std::span<const SubcommandSpec> subcommands) {
+  reply.map(3 + (spec.arguments.empty() ? 0u : 1u) + (subcommands.empty() ? 0u : 1u));
   reply.bulk("summary");
-  reply.bulk(summary);
+  reply.bulk(spec.summary);
   reply.bulk("since");
-  reply.bulk(kSince);
+  reply.bulk(spec.since);
   reply.bulk("group");
-  reply.bulk(to_string(group));
-  if (!arguments.empty()) {
+  reply.bulk(to_string(spec.group));
+  if (!spec.arguments.empty()) {
     reply.bulk("arguments");
-    write_arguments(reply, arguments);
+    write_arguments(reply, spec.arguments);
   }
   if (!subcommands.empty()) {
     reply.bulk("subcommands");
     reply.map(subcommands.size());
     for (const SubcommandSpec& one : subcommands) {
       reply.bulk(full_name(one));
-      write_docs(reply, one.summary, one.group, one.arguments, {});
+      write_docs(reply, one, {});
     }
   }
 }
@@ -177,7 +176,7 @@ void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments) {
   reply.map(found.size());
   for (const CommandSpec* spec : found) {
     reply.bulk(spec->name);
-    write_docs(reply, spec->summary, spec->group, spec->arguments, spec->subcommands());
+    write_docs(reply, *spec, spec->subcommands());
   }
 }
 

@@ -116,6 +116,9 @@ struct ArgumentDoc {
 
 inline constexpr std::int32_t kNoMaximum = 0x7FFFFFFF;
 
+// The version of the daemon that first had a command, unless the row of the command names a later one.
+inline constexpr std::string_view kFirstVersion = "0.1.0";
+
 struct SubcommandSpec {
   SubcommandId id;
   CommandId container;
@@ -125,6 +128,7 @@ struct SubcommandSpec {
   CommandGroup group;
   std::string_view summary;
   std::span<const ArgumentDoc> arguments = {};
+  std::string_view since = kFirstVersion;
 
   constexpr std::int32_t arity() const {
     return min_arguments == max_arguments ? min_arguments : -min_arguments;
@@ -144,6 +148,7 @@ struct CommandSpec {
   CommandGroup group;
   std::string_view summary;
   std::span<const ArgumentDoc> arguments = {};
+  std::string_view since = kFirstVersion;
 
   // As Redis says it: n if there must be exactly n arguments, -n if at least n.
   constexpr std::int32_t arity() const {

@@ -162,6 +162,15 @@ TEST(CommandDocsTest, DocsOfAllCommandsAreWholeInBothVersions) {
   }
 }
 
+TEST(CommandDocsTest, DocsSayWhichVersionFirstHadACommand) {
+  const Reply docs = written(Protocol::kResp3, [](ReplyWriter& w) {
+    write_command_docs(w, list({"COMMAND", "DOCS", "run", "job", "handler"}));
+  });
+  EXPECT_EQ(docs.find("run")->find("since")->text, "0.1.0");
+  EXPECT_EQ(docs.find("job")->find("since")->text, "0.2.0");
+  EXPECT_EQ(docs.find("handler")->find("subcommands")->find("handler|restart")->find("since")->text, "0.2.0");
+}
+
 TEST(CommandDocsTest, DocsDescribeArgumentsInRedisWords) {
   const Reply docs = written(Protocol::kResp3, [](ReplyWriter& w) {
     write_command_docs(w, list({"COMMAND", "DOCS", "Submit", "nosuch"}));

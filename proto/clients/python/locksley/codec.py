@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import json
+import json.encoder
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
 _BYTES = (bytes, bytearray, memoryview)
@@ -29,16 +31,26 @@ def _object(value: dict[str, Any]) -> Any:
     return base64.b64decode(value["$bytes"]) if value.keys() == {"$bytes"} else value
 
 
+def _encoder() -> Callable[[Any, int], Iterable[str]]:
+    """JSONEncoder.encode() makes its encoder in C anew for each value, which takes longer than to encode a small one; this is made once."""
+    module: Any = json.encoder
+    make: Callable[..., Callable[[Any, int], Iterable[str]]] | None = module.c_make_encoder
+    if make:
+        return make(None, _no_json, module.encode_basestring, None, ":", ",", False, False, False)
+    encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"), default=_no_json)
+    return lambda value, _: encoder.iterencode(value)
+
+
 class _Json:
-    _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_no_json).encode)
+    _encode = staticmethod(_encoder())
     _plain, _with_bytes = json.JSONDecoder(), json.JSONDecoder(object_hook=_object)
 
     def dumps(self, value: Any) -> bytes:
-        return self._encode(value).encode()
+        return "".join(self._encode(value, 0)).encode()
 
     def loads(self, data: bytes) -> Any:
         text = data.decode().strip(" \t\r\n")
-        value, end = (self._with_bytes if b'"$bytes"' in data else self._plain).raw_decode(text)  # twice as fast as decode()
+        value, end = (self._with_bytes if '"$bytes"' in text else self._plain).raw_decode(text)  # twice as fast as decode()
         if end < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
         return value
@@ -46,6 +58,8 @@ class _Json:
 
 class _Raw:
     def dumps(self, value: Any) -> bytes:
+        if type(value) is bytes:
+            return value
         if isinstance(value, str):
             return value.encode()
         if value is None or isinstance(value, _BYTES):

@@ -2,12 +2,15 @@
 
 The main thread has the connection: it sends what there is to say, all at once, and takes the replies as they come. Each slot has a
 thread, which runs one lease after the other; coroutines run side by side in a loop of their own. So BEATs go out whatever the jobs do, as
-long as they do not hold Python's global lock for longer than the lease. While jobs are short, that lock changes hands every few
-milliseconds: so one SETTLE has the results of hundreds."""
+long as they do not hold Python's global lock for longer than the lease.
+
+Short jobs keep that lock until their lease is over, at most a few milliseconds. So one SETTLE has the results of hundreds, and a lease is
+given to its slot only after the CLAIM for the next one was sent."""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import os
 import queue
@@ -20,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Refused
-from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, checked, log, redis, refusal, text
+from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, checked, log, packed, redis, refusal, text
 from .worker import Job, run_job
 
 if TYPE_CHECKING:
@@ -33,105 +36,102 @@ Step = tuple[tuple[Any, ...], Callable[[Any], object]]  # a command, and the fun
 
 
 class Lease:
-    """A range of jobs that this worker holds. The slot's thread calls run(), the main thread all else."""
+    """A range of jobs that this worker holds. The slot's thread calls run(), the main thread all else. What both use are deques, of which
+    each takes from an end of its own, so that neither waits for a lock."""
 
     def __init__(self, worker: RemoteWorker, slot: int, reply: list[Any]) -> None:
-        name, self.batch, handler, self._first, count, self.attempt, timeout_ms, trace, self._payloads, id, *_ = reply
-        self._range, note = reply[12:14]
+        name, self.batch, handler, first, count, self.attempt, timeout_ms, trace, payloads, id, _, _, numbers, note, *_ = reply
+        if numbers is not None:
+            value, template = int(numbers[0]), b"{}" if numbers[1] is None else numbers[1]
+            payloads = [template.replace(b"{}", b"%d" % number) for number in range(value, value + count)]
         self._worker, self.slot, self.name, self.id = worker, slot, text(name), text(id)
-        self.has_run = self.is_over = False
         self._told = text(handler), self.attempt, text(trace or b""), text(note or b""), timeout_ms / 1000, self._tell
-        self._lock = threading.Lock()
-        # Guarded by the lock.
-        self.next: int = self._first  # the first that has not started
-        self._high: int = self._first + count
-        self.left: set[int] = set(range(self._first, self._high))  # what the daemon takes this worker to hold
-        self._ended: dict[int, tuple[str, bytes]] = {}  # status and output of those of them that have ended
-        self._unsent: list[int] = []  # those of them that are to be settled
-        self._job: Job | None = None
+        self.has_run = self.is_over = False
+        self._job: Job | None = None  # the last that has started
+        self._is_stopped = False
+        self.held = set(range(first, first + count))  # what the daemon takes this worker to hold: the main thread changes it
+        self._waiting: collections.deque[tuple[int, bytes]] = collections.deque(zip(range(first, first + count), payloads))
+        self._ended: collections.deque[tuple[int, str, bytes]] = collections.deque()  # index, status, output
+        self._sent: list[tuple[int, str, list[bytes]]] = []  # first index, status, outputs; not acknowledged yet, in the order of SETTLEs
 
     def run(self) -> None:
-        job = self._following()
-        while job:
-            end = run_job(self._worker.app, job, self._payload(job.index))
-            job = self._following(job.index, end)
-
-    def _following(self, index: int = -1, end: tuple[str, bytes] = ("", b"")) -> Job | None:
-        """The next job; the one before ended so."""
-        with self._lock:
-            if index in self.left:
-                self._ended[index] = end
-                self._unsent.append(index)
+        while not self._worker.stopping:
+            try:
+                index, payload = self._waiting.popleft()
+            except IndexError:
+                return
+            if index in self.held:  # else it runs elsewhere
+                job = self._job = Job(self.id, index, *self._told)
+                if self._is_stopped:
+                    job.stop("cancelled")
+                status, output = run_job(self._worker.app, job, payload)
+                self._ended.append((index, status, output))
                 self._worker.stir()
-            while self.next < self._high and self.next not in self.left:
-                self.next += 1  # it runs elsewhere
-            index, self._job = self.next, None
-            if index < self._high and not self._worker.stopping:
-                self.next, self._job = index + 1, Job(self.id, index, *self._told)
-            return self._job
-
-    def _payload(self, index: int) -> bytes:
-        if self._range is None:
-            return self._payloads[index - self._first]  # type: ignore[no-any-return]
-        number = b"%d" % (int(self._range[0]) + index - self._first)
-        return number if self._range[1] is None else bytes(self._range[1]).replace(b"{}", number)
 
     def _tell(self, job: Job, kind: str, value: Any) -> None:
         self._worker.say("NOTE", self.name, job.index, "PROGRESS" if kind == "progress" else "TEXT", value)
 
+    @property
+    def next(self) -> int:
+        """The lowest index that has not started, for BEAT."""
+        try:
+            return self._waiting[0][0]
+        except IndexError:
+            return max(self.held) + 1
+
     def settles(self) -> list[Step]:
         """What has ended since the last time: a command for each run of indexes with the same status."""
-        with self._lock:
-            unsent, self._unsent = self._unsent, []
-            ends = [(index, *self._ended[index]) for index in unsent]
         runs: list[tuple[int, str, list[bytes]]] = []
-        size = 0
-        for index, status, output in ends:
-            if not runs or (index, status) != (runs[-1][0] + len(runs[-1][2]), runs[-1][1]) or size > _SETTLE_BYTES:
-                runs.append((index, status, []))
-                size = 0
-            runs[-1][2].append(output)
-            size += len(output)
-        return [
-            (("SETTLE", self.name, status, first, *outputs), functools.partial(self._settled, range(first, first + len(outputs))))
-            for first, status, outputs in runs
-        ]
+        following, size = (-1, ""), 0
+        for _ in range(len(self._ended)):
+            index, status, output = self._ended.popleft()
+            if index in self.held:
+                if (index, status) != following or size > _SETTLE_BYTES:
+                    runs.append((index, status, []))
+                    size = 0
+                runs[-1][2].append(output)
+                following, size = (index + 1, status), size + len(output)
+        self._sent += runs
+        return [(("SETTLE", self.name, status, first, *outputs), self._settled) for first, status, outputs in runs]
 
-    def _settled(self, indexes: range, reply: Any) -> None:
+    def _settled(self, reply: Any) -> None:
+        """Replies come in the order of the commands."""
+        first, _, outputs = self._sent.pop(0)
         if isinstance(reply, Refused):
-            log.warning("jobs %d to %d of batch %s: %s", indexes[0], indexes[-1], self.id, reply)
-        with self._lock:
-            self.left.difference_update(indexes)
-            for index in indexes:
-                self._ended.pop(index, None)
+            log.warning("jobs %d to %d of batch %s: %s", first, first + len(outputs) - 1, self.id, reply)
+        self.held.difference_update(range(first, first + len(outputs)))
 
     def reclaim(self, ask: Callable[..., Any]) -> None:
         """After a reconnect: what of it is still wanted, under a new name. The others run elsewhere."""
         name, ranges = "", cast(Any, [])
         try:
-            name, ranges = ask("RECLAIM", self.batch, self.attempt, min(self.left), max(self.left) + 1, "SLOT", self.slot)
+            name, ranges = ask("RECLAIM", self.batch, self.attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
         except Refused as error:
-            log.warning("%d jobs of batch %s run elsewhere: %s", len(self.left), self.id, error)
-        with self._lock:
-            self.name = text(name)
-            self.left = {index for low, high in ranges for index in range(low, high) if index in self.left}
-            self._ended = {index: end for index, end in self._ended.items() if index in self.left}
-            self._unsent = sorted(self._ended)
-            if self._job and self._job.index not in self.left:
-                self._job.stop("lost")
+            log.warning("%d jobs of batch %s run elsewhere: %s", len(self.held), self.id, error)
+        self.name = text(name)
+        self.held.intersection_update([index for low, high in ranges for index in range(low, high)])
+        if self._job and self._job.index not in self.held:
+            self._job.stop("lost")
+        unsettled = [(first + at, status, output) for first, status, outputs in self._sent for at, output in enumerate(outputs)]
+        self._ended.extendleft(reversed(unsettled))
+        self._sent.clear()
 
     def cut(self, at: int = 0) -> list[Step]:
         """No job from `at` on starts, or from the first that has not: they are given back."""
-        with self._lock:
-            at = max(at, self.next)
-            if at >= self._high:
-                return []
-            self._high, self.left = at, {index for index in self.left if index < at}
-            return [(("YIELD", self.name, at), _ignore)]
+        first = None
+        with contextlib.suppress(IndexError):  # the slot's thread has taken the last one
+            while self._waiting[-1][0] >= at:
+                first, _ = self._waiting.pop()
+        if first is None:
+            return []
+        self.held.difference_update(range(first, max(self.held, default=first) + 1))
+        return [(("YIELD", self.name, first), _ignore)]
 
     def stop(self) -> None:
-        if job := self._job:
-            job.stop("cancelled")
+        """The jobs that run, and those that start nevertheless."""
+        self._is_stopped = True
+        if self._job:
+            self._job.stop("cancelled")
 
 
 class RemoteWorker:
@@ -150,6 +150,7 @@ class RemoteWorker:
         self._is_stirred = False
         # Of the main thread alone.
         self._leases: set[Lease] = set()
+        self._fresh: list[Lease] = []  # those that their slots do not have yet
         self._draining = self._claiming = False  # claiming: a CLAIM waits at the daemon
 
     def run(self) -> int:
@@ -216,7 +217,7 @@ class RemoteWorker:
         self._addresses.add(map(text, joined["addresses"] if len(joined["addresses"]) > 1 else ()))  # a cluster
         self._draining = self._claiming = False
         self._later.clear()
-        for lease in [lease for lease in self._leases if lease.left]:
+        for lease in [lease for lease in self._leases if lease.held]:
             lease.reclaim(ask)
         log.info("joined for %s", ", ".join(self._handlers))
         return float(min(_BEAT_S, joined["beat_ms"] / 1000))
@@ -233,18 +234,20 @@ class RemoteWorker:
                 self._is_stirred, moment = False, time.monotonic()  # before it looks
                 steps = self._steps(moment - beaten >= beat_s)
                 beaten = moment if moment - beaten >= beat_s else beaten
-                is_holding = any(lease.left for lease in self._leases)
+                is_holding = any(lease.held for lease in self._leases)
                 if self.stopping and not leaving:
                     end = end or moment + self._grace_s
                     leaving = not is_holding or moment >= end
                     steps += [(("LEAVE",), _ignore)] if leaving else []  # jobs that still run go back
                 if steps:
                     heard = heard if takes else moment
-                    packed = connection.pack_commands([command for command, _ in steps])
-                    connection.send_packed_command([b"".join(packed)])  # in one piece: each gives the global lock away
+                    connection.send_packed_command([packed([command for command, _ in steps])])
                     takes.extend(take for _, take in steps)
                 elif takes and moment - heard > REPLY_S:
                     raise redis.TimeoutError("no reply")
+                for lease in self._fresh:
+                    self._queues[lease.slot].put(lease)
+                self._fresh.clear()
                 while connection.can_read(0):
                     heard = time.monotonic()
                     takes.popleft()(_reply(connection))
@@ -257,7 +260,7 @@ class RemoteWorker:
         """What there is to say. A note comes before the end of its job, and so it is collected after that."""
         steps = [step for lease in list(self._leases) for step in self._steps_of(lease)]
         said = [self._later.popleft() for _ in range(len(self._later))]
-        held = [word for lease in self._leases if lease.left for word in (lease.name, lease.next)]
+        held = [word for lease in self._leases if lease.held for word in (lease.name, lease.next)]
         if held and is_time_to_beat:
             steps.append((("BEAT", *held), self._obey))
         slot = None if self.stopping or self._draining or self._claiming else self._slot_that_wants()
@@ -269,7 +272,7 @@ class RemoteWorker:
     def _steps_of(self, lease: Lease) -> list[Step]:
         lease.is_over = lease.has_run  # before its results are collected: with those the slot is free at the daemon, too
         steps = (lease.cut() if self.stopping else []) + lease.settles()
-        if lease.is_over and not lease.left:
+        if lease.is_over and not lease.held:
             self._leases.discard(lease)
         return steps
 
@@ -288,7 +291,7 @@ class RemoteWorker:
             lease = Lease(self, slot, reply)
             self._leases.add(lease)
             if not self.stopping:  # else it goes back
-                self._queues[slot].put(lease)
+                self._fresh.append(lease)
 
     def _obey(self, orders: Any) -> None:
         """The reply of BEAT."""

@@ -133,6 +133,19 @@ async def _outcome(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+def bulk(word: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(word), word)
+
+
+def packed(commands: Iterable[Command]) -> bytes:
+    """In one piece, since each write gives Python's global lock away. redis-py's own takes several times as long for many words."""
+    pieces: list[bytes] = []
+    for command in commands:
+        pieces.append(b"*%d\r\n" % len(command))
+        pieces += [bulk(word if type(word) is bytes else str(word).encode()) for word in command]
+    return b"".join(pieces)
+
+
 class Addresses:
     """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770. `url` is the one
     that is believed to serve. `options` are those of a connection of redis-py. Any thread may use it."""
@@ -201,7 +214,7 @@ class Transport:
                 url, connection = self._addresses.connection(pool)
             trouble: LocksleyError | None
             try:
-                await _outcome(connection.send_packed_command(connection.pack_commands(commands)))
+                await _outcome(connection.send_packed_command([packed(commands)]))
                 replies = [await self._reply(connection) for _ in commands]
             except BaseException as error:
                 free.clear()

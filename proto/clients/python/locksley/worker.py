@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .errors import LocksleyError, Stopped, encode_failure
+from .wire import bulk, packed
 
 if TYPE_CHECKING:
     from .app import App
@@ -171,8 +172,8 @@ class LocalWorker:
             job.stop("cancelled")
         status, output = ("cancelled", b"") if job.stopped else run_job(self._app, job, payload)
         if is_version_2:
-            return b"*3\r\n%b%b%b" % (_bulk(index), _bulk(status.encode()), _bulk(output))
-        return _bulk(output) if status == "ok" else b"-%b\r\n" % output
+            return packed([(index, status, output)])
+        return bulk(output) if status == "ok" else b"-%b\r\n" % output
 
     def _read_ahead(self) -> None:
         """In a thread of its own, so that a job can be told to stop while it runs. With worker_protocol: 2 the first message is a job, of
@@ -205,8 +206,8 @@ class LocalWorker:
         return strings
 
     def _tell(self, _: Job, kind: str, value: Any) -> None:
-        word = b":%d\r\n" % value if kind == "progress" else _bulk(value.encode()[:4096])
-        self._write(b"*2\r\n%b%b" % (_bulk(kind.encode()), word))
+        word = b":%d\r\n" % value if kind == "progress" else bulk(value.encode()[:4096])
+        self._write(b"*2\r\n%b%b" % (bulk(kind.encode()), word))
 
     def _write(self, answer: bytes) -> None:
         while answer:
@@ -220,7 +221,3 @@ class LocalWorker:
             os._exit(0)  # there is nothing to lose
         self._job.stop("SIGTERM")
         raise Stopped("SIGTERM")
-
-
-def _bulk(string: bytes) -> bytes:
-    return b"$%d\r\n%b\r\n" % (len(string), string)

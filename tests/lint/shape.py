@@ -16,7 +16,7 @@ LONG_TEST = 80  # lines of a test function
 TEST_BEGINS = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P)\((.*?)(?:\)|$)", re.MULTILINE)
 LENGTH = re.compile(r"^\s*(?://|#)\s*Length: \S.{10,}", re.MULTILINE)
 # Folders whose sub-folders are small enough to be described in the parent's README.md, by name.
-DESCRIBED_ABOVE = ("tests",)
+DESCRIBED_ABOVE = ("tests", "deploy/helm")  # a README.md in a chart would become part of it
 SILENCED = re.compile("NO" + r"LINT|clang-format off(?!: \S)|shellcheck disable(?!=SC\d+ *#)")
 ENUM = re.compile(r"\benum\s+(?:class|struct)\b[^{;]*\{([^}]*)\}")
 ENUMERATOR = re.compile(r"(?:^|,)\s*(\w+)")
@@ -43,11 +43,11 @@ def readmes(files):
         readme = posixpath.join(folder, "README.md")
         if readme in files:
             continue
-        top, _, rest = folder.partition("/")
-        if rest and top in DESCRIBED_ABOVE:
-            name = rest.split("/")[0]
-            if f"{name}/" not in files.get(f"{top}/README.md", ""):
-                yield Finding(f"{top}/README.md", 1, f"does not say what {name}/ is")
+        above = next((above for above in DESCRIBED_ABOVE if folder.startswith(f"{above}/")), None)
+        if above:
+            name = folder[len(above) + 1 :].split("/")[0]
+            if f"{name}/" not in files.get(f"{above}/README.md", ""):
+                yield Finding(f"{above}/README.md", 1, f"does not say what {name}/ is")
         else:
             yield Finding(readme, 1, "missing: what is in this folder, and why?")
 
@@ -142,6 +142,7 @@ SAMPLES = [
     Sample("folder without README", HOME | {"daemon/main.h": ""}, "daemon/README.md"),
     Sample("sub-folder without README", HOME | {"core/x/y.h": ""}, "core/x/README.md"),
     Sample("tests describe theirs", HOME | {"tests/README.md": "unit/ is small", "tests/unit/core/a.h": ""}, None),
+    Sample("a chart is described above it", HOME | {"deploy/README.md": "", "deploy/helm/README.md": "`chart/`", "deploy/helm/chart/templates/a.yaml": ""}, None),
     Sample("tests forget one", HOME | {"tests/README.md": "unit/ is small", "tests/stress/a.h": ""}, "what stress/ is"),
     Sample("long", HOME | {"core/a.h": "int x;\n" * 401}, "401 lines"),
     Sample("long, with reason", HOME | {"core/a.h": "// Length: one table of all commands\n" + "int x;\n" * 401}, None),

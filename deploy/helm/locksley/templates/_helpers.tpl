@@ -1,0 +1,117 @@
+{{- /* 52 characters: names of pods and of the other objects add to it. */}}
+{{- define "locksley.fullname" -}}
+{{- $full := contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) }}
+{{- .Values.fullnameOverride | default $full | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Which pods: a dict with `root` and `component`, daemon or worker. */}}
+{{- define "locksley.selector" -}}
+app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "locksley.labels" -}}
+{{ include "locksley.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- /* locksley.yaml of the daemon. */}}
+{{- define "locksley.config" -}}
+{{- $config := dict
+  "listen" (dict "address" "0.0.0.0" "port" 7770)
+  "http" (dict "address" "0.0.0.0" "port" 9770 "hosts" (list (include "locksley.fullname" .) (printf "%s.%s.svc" (include "locksley.fullname" .) .Release.Namespace)))
+  "log" (dict "format" "json")
+  "shutdown" (dict "drain_timeout" (printf "%ds" (int .Values.drainSeconds))) }}
+{{- $store := dict "path" "/var/lib/locksley/store" }}
+{{- if eq .Values.store.engine "postgresql" }}
+{{- $url := required "store.postgresql.url: the database's address" .Values.store.postgresql.url }}
+{{- $store = dict "engine" "postgresql" "url" $url "replication" .Values.store.postgresql.replication }}
+{{- else if gt (int .Values.replicas) 1 }}
+{{- fail "replicas: more than one daemon needs store.engine: postgresql" }}
+{{- end }}
+{{- $_ := set $config "store" $store }}
+{{- $tls := dict "tls" (dict "certificate" "/etc/locksley-tls/tls.crt" "key" "/etc/locksley-tls/tls.key") }}
+{{- if .Values.tls.secretName }}
+{{- $_ := merge $config.listen $tls }}
+{{- if .Values.tls.http }}{{ $_ := merge $config.http $tls }}{{ end }}
+{{- end }}
+{{- if .Values.workers.enabled }}
+{{- $handlers := .Values.workers.handlers }}
+{{- if not $handlers }}{{ fail "workers.handlers: what they run" }}{{ end }}
+{{- $hash := required "workers.passwordHash: of the workers' password, from `locksley hash-password`" .Values.workers.passwordHash }}
+{{- $port := dict "address" "0.0.0.0" "port" 7771 }}
+{{- if .Values.tls.secretName }}{{ $_ := merge $port $tls }}{{ else if .Values.workers.insecure }}{{ $_ := set $port "insecure" true }}
+{{- else }}{{ fail "workers: they need tls.secretName, or workers.insecure: true" }}{{ end }}
+{{- $remote := dict }}
+{{- range $name := keys $handlers | sortAlpha }}{{ $_ := set $remote $name (dict "remote" true) }}{{ end }}
+{{- $user := dict "password_hash" $hash "commands" (list "work") "handlers" (keys $handlers | sortAlpha) }}
+{{- $config = merge (dict "workers" $port "handlers" $remote "users" (dict "worker" $user)) $config }}
+{{- end }}
+{{- mergeOverwrite $config (deepCopy .Values.config) | toYaml }}
+{{- end }}
+
+{{- /* locksley.yaml of the workers: clients are not served there. */}}
+{{- define "locksley.workerConfig" -}}
+{{- $upstream := dict "password_file" "/etc/locksley-worker/password" }}
+{{- $address := printf "worker@%s:7771" (include "locksley.fullname" .) }}
+{{- if .Values.tls.secretName }}{{ $_ := merge $upstream (dict "url" (printf "rediss://%s" $address) "ca_file" "/etc/locksley-worker/ca.crt") }}
+{{- else }}{{ $_ := merge $upstream (dict "url" (printf "redis://%s" $address) "insecure" true) }}{{ end }}
+{{- $config := dict
+  "http" (dict "address" "0.0.0.0" "port" 9770)
+  "upstream" $upstream
+  "handlers" .Values.workers.handlers
+  "store" (dict "path" "")
+  "log" (dict "format" "json")
+  "shutdown" (dict "drain_timeout" (printf "%ds" (int .Values.workers.drainSeconds))) }}
+{{- mergeOverwrite (deepCopy $config) (deepCopy .Values.workers.config) | toYaml }}
+{{- end }}
+
+{{- /* What the pods of daemons and workers have in common: a dict with `root` and `drainSeconds`. */}}
+{{- define "locksley.pod" -}}
+automountServiceAccountToken: false
+# The time to drain, and 15 s to close. SIGTERM drains; /readyz says no from then on.
+terminationGracePeriodSeconds: {{ add .drainSeconds 15 }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile: {type: RuntimeDefault}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- /* Of a container: a dict with `root`, `image` (what differs from the daemon's), `scheme` of the HTTP port and `resources`. */}}
+{{- define "locksley.container" -}}
+image: {{ printf "%s:%s" (.image.repository | default .root.Values.image.repository) (.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+readinessProbe:
+  httpGet: {path: /readyz, port: http, scheme: {{ .scheme }}}
+  periodSeconds: 5
+# It finds a stall in a minute, and needs a probe now and then for it.
+livenessProbe:
+  httpGet: {path: /healthz, port: http, scheme: {{ .scheme }}}
+  periodSeconds: 10
+  failureThreshold: 3
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+resources: {{- toYaml .resources | nindent 2 }}
+{{- end }}

@@ -207,5 +207,45 @@ class Kubernetes(DaemonTest):
         self.assertEqual(self.container["image"], f"locksley:{version}")
 
 
+class KubernetesStandby(unittest.TestCase):
+    """standby.yaml: what it has in common with locksley.yaml, and what differs."""
+
+    def setUp(self):
+        kinds = lambda name: {document["kind"]: document for document in yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text())}
+        self.alone, self.pair = kinds("locksley.yaml"), kinds("standby.yaml")
+        self.deployment = self.pair["Deployment"]["spec"]
+        self.pod = self.deployment["template"]["spec"]
+        self.container = self.pod["containers"][0]
+        self.config = checked(self.pair["ConfigMap"]["data"]["locksley.yaml"])
+
+    def test_but_for_the_store_it_is_the_pod_with_a_volume(self):
+        for kind in ("Service", "ServiceMonitor"):
+            self.assertEqual(self.pair[kind], self.alone[kind])
+        other = self.alone["StatefulSet"]["spec"]["template"]
+        pod, container = dict(other["spec"]), dict(other["spec"]["containers"][0])
+        self.assertEqual(self.deployment["template"]["metadata"], other["metadata"])
+        self.assertEqual(self.deployment["selector"]["matchLabels"], other["metadata"]["labels"])
+        for key in ("automountServiceAccountToken", "terminationGracePeriodSeconds", "securityContext", "volumes"):
+            self.assertEqual(self.pod[key], pod[key], key)
+        for key in ("image", "ports", "livenessProbe", "securityContext", "resources"):
+            self.assertEqual(self.container[key], container[key], key)
+        self.assertEqual(self.container["volumeMounts"], [mount for mount in container["volumeMounts"] if mount["name"] != "store"])
+        config = checked(self.alone["ConfigMap"]["data"]["locksley.yaml"])
+        differs = {key for key in config if config[key] != self.config[key]}
+        self.assertEqual(differs, {"store"})
+
+    def test_two_daemons_share_a_database_that_replicates(self):
+        self.assertEqual(self.deployment["replicas"], 2)
+        self.assertEqual((self.config["store"]["engine"], self.config["store"]["replication"]), ("postgresql", "required"))
+        spread = self.pod["topologySpreadConstraints"][0]
+        self.assertEqual((spread["topologyKey"], spread["labelSelector"]), ("kubernetes.io/hostname", self.deployment["selector"]))
+
+    def test_a_pod_that_stands_by_is_alive_and_not_ready(self):
+        # tests/integration/standby.py has what both pages answer then.
+        probes = {name: self.container[name]["httpGet"]["path"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
+        self.assertEqual(probes, {"startupProbe": "/healthz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"})
+        self.assertEqual(self.deployment["strategy"], {"type": "Recreate"}, "a rolling update waits for a second ready pod")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -38,7 +38,7 @@ def only(name, kind):
 class Keys(unittest.TestCase):
     def test_manifests_have_the_keys_that_kubernetes_and_keda_know(self):
         files = sorted(path.name for path in KUBERNETES.glob("*.yaml"))
-        self.assertEqual(files, ["keda.yaml", "locksley.yaml", "workers.yaml"])
+        self.assertEqual(files, ["keda.yaml", "locksley.yaml", "standby.yaml", "workers.yaml"])
         for name in files:
             for document in documents(name):
                 self.assertEqual(manifest_complaints(document), [], name)

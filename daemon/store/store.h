@@ -70,9 +70,9 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Visits all batches, in the order of their acceptance. The error is as in open(): a row is
-  // damaged.
-  std::expected<void, std::string> recover(const std::function<void(StoredBatch)>& visit);
+  // Visits all batches, in the order of their acceptance; a visit may move from the batch. The error is as in
+  // open(): a row is damaged.
+  std::expected<void, std::string> recover(const std::function<void(StoredBatch&&)>& visit);
   // Visits what is set of customers, in the order of the names of users and customers. The error is as in open().
   std::expected<void, std::string> read_customers(const std::function<void(CustomerRow)>& visit);
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its jobs failed, these

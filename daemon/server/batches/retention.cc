@@ -300,7 +300,7 @@ void Retention::add_restored(const RetainedBatch& batch) {
   kept.first_retired = std::min(kept.first_retired, batch.sequence);
   change_evictable(kept, signed_of(batch.stored_bytes), Registry::kRetainedBytes);
   tenant.account.charge(Resource::kStoredBytes, batch.stored_bytes);
-  registry_.retain(batch);
+  registry_.restore(batch);
   note_if_over(tenant.account);
 }
 

@@ -94,7 +94,7 @@ class Retention {
 
   // This batch is over: it may be evicted from now on.
   void add(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // The same, of a batch that was over before this process began.
+  // The same, of a batch that was over before this process began; Registry::restored() comes after the last one.
   void add_restored(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   // RETRY: the batch goes on, wherever it was kept.
   void go_on(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);

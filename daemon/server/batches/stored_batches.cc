@@ -212,7 +212,7 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
   std::vector<StoredBatch> unfinished;
   std::uint64_t over = 0;
   Instant reported = began;
-  if (auto read = parts_.store->recover([&](StoredBatch stored) {
+  if (auto read = parts_.store->recover([&](StoredBatch&& stored) {
         kIoThread.assert_held();
         parts_.times.see(stored);
         if (stored.history.finished_at == 0) {
@@ -231,6 +231,7 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
       !read) {
     return read;
   }
+  parts_.registry.restored();
   parts_.times.judge();
   parts_.retention.publish_bytes();
   parts_.registry.begin_at(parts_.store->next_sequence());

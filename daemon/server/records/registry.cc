@@ -122,9 +122,13 @@ void Registry::retire(BatchRecord& record) {
   forget(record);
 }
 
-void Registry::retain(const RetainedBatch& batch) {
+void Registry::restore(const RetainedBatch& batch) {
   tenants_.all()[batch.tenant].account.charge(Resource::kRecordBytes, kRetainedBytes);
-  retained_.add(batch);
+  retained_.restore(batch);
+}
+
+void Registry::restored() {
+  retained_.restored();
   count_retained();
 }
 

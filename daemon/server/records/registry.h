@@ -86,8 +86,10 @@ class Registry {
 
   // Removes the record from memory and keeps its place. Needs: the batch is over, and its end is in the store.
   void retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // Adds a batch that is over and in the store, without loading it.
-  void retain(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
+  // At the start: adds batches that are over and in the store, without loading them, in the order of their sequence
+  // numbers; restored() makes them known. Between the two no batch is added, retired or looked up.
+  void restore(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
+  void restored() LOCKSLEY_REQUIRES(kIoThread);
   RetainedBatches& retained() LOCKSLEY_REQUIRES(kIoThread) { return retained_; }
   const RetainedBatches& retained() const LOCKSLEY_REQUIRES(kIoThread) { return retained_; }
   // Removes a retained batch, and returns its entry; none if it is not retained.

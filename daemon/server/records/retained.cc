@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -17,6 +18,7 @@ std::uint64_t RetainedBatches::hash_of(std::uint32_t tenant, std::string_view id
 }
 
 void RetainedBatches::add(const RetainedBatch& batch) {
+  check(!is_restoring_, "a batch is added while those of the store are restored");
   Page& page = pages_[batch.sequence >> kPageShift];
   const auto at = std::ranges::lower_bound(page, batch.sequence, {}, &RetainedBatch::sequence);
   check(at == page.end() || at->sequence != batch.sequence, "a batch is retained twice");
@@ -26,6 +28,35 @@ void RetainedBatches::add(const RetainedBatch& batch) {
   put_slot({batch.id_hash, batch.sequence});
   going_.push_back({batch.forget_at, batch.sequence});
   std::ranges::push_heap(going_, std::greater<>{});
+}
+
+void RetainedBatches::restore(const RetainedBatch& batch) {
+  is_restoring_ = true;
+  const std::uint64_t number = batch.sequence >> kPageShift;
+  if (pages_.empty() || pages_.rbegin()->first != number) {
+    if (!pages_.empty()) pages_.rbegin()->second.shrink_to_fit();
+    pages_.emplace_hint(pages_.end(), number, Page())->second.reserve(kPageSlots);
+  }
+  Page& page = pages_.rbegin()->second;
+  check(page.empty() || page.back().sequence < batch.sequence, "batches are restored out of their order");
+  page.push_back(batch);
+  ++size_;
+}
+
+void RetainedBatches::restored() {
+  if (!std::exchange(is_restoring_, false)) return;
+  pages_.rbegin()->second.shrink_to_fit();
+  slots_ = std::vector<Slot>(std::max<std::size_t>(16, std::bit_ceil((4 * size_ + 2) / 3)));
+  going_.reserve(size_);
+  for (const auto& [number, page] : pages_) {
+    // The slots of a page lie anywhere, so each would cost a wait for the memory.
+    for (const RetainedBatch& batch : page) __builtin_prefetch(&slots_[home_of(batch.id_hash)], 1);
+    for (const RetainedBatch& batch : page) {
+      put_slot({batch.id_hash, batch.sequence});
+      going_.push_back({batch.forget_at, batch.sequence});
+    }
+  }
+  std::ranges::make_heap(going_, std::greater<>{});
 }
 
 std::optional<RetainedBatch> RetainedBatches::remove(std::uint64_t sequence) {
@@ -93,6 +124,7 @@ const RetainedBatch* RetainedBatches::next_of(std::uint32_t tenant, std::uint64_
 }
 
 std::vector<std::uint64_t> RetainedBatches::with_hash(std::uint64_t id_hash) const {
+  check(!is_restoring_, "a batch is looked up while those of the store are restored");
   std::vector<std::uint64_t> sequences;
   if (slots_.empty()) return sequences;
   const std::size_t mask = slots_.size() - 1;
@@ -114,7 +146,7 @@ const RetainedBatch* RetainedBatches::next_to_go() {
 
 void RetainedBatches::put_slot(Slot slot) {
   const std::size_t mask = slots_.size() - 1;
-  std::size_t i = slot.id_hash & mask;
+  std::size_t i = home_of(slot.id_hash);
   while (slots_[i].sequence != 0) i = (i + 1) & mask;
   slots_[i] = slot;
 }

@@ -48,6 +48,10 @@ class RetainedBatches {
 
   // Needs: its sequence number is not 0, and has no entry.
   void add(const RetainedBatch& batch);
+  // At a start: adds batches in the order of their sequence numbers, and then makes all of them known at once. Until
+  // restored() only restore() and size() may be called. A million batches take a tenth of the time of add().
+  void restore(const RetainedBatch& batch);
+  void restored();
   // Removes an entry and returns it; none if there is none.
   std::optional<RetainedBatch> remove(std::uint64_t sequence);
 
@@ -88,12 +92,14 @@ class RetainedBatches {
     friend bool operator>(const Going& a, const Going& b) { return a.at > b.at; }
   };
 
+  std::size_t home_of(std::uint64_t id_hash) const { return id_hash & (slots_.size() - 1); }
   void put_slot(Slot slot);
   void remove_slot(const RetainedBatch& batch);
   void resize_slots(std::size_t count);
 
   const std::uint64_t seed_;
   std::size_t size_ = 0;
+  bool is_restoring_ = false;  // restore() was called, and restored() was not
   std::map<std::uint64_t, Page> pages_;
   std::vector<Slot> slots_;   // a power of two of them, at most three quarters of them taken
   std::vector<Going> going_;  // a heap, the earliest on top; some of its batches may be forgotten already

@@ -45,6 +45,7 @@ class RocksCursor final : public RowCursor {
       : low_(range.low), high_(range.high), lower_(low_), upper_(high_) {
     rocksdb::ReadOptions options;
     options.verify_checksums = true;
+    options.fill_cache = !range.is_read_once;
     // The bounds keep the iterator from stepping over deleted rows outside of them.
     if (!low_.empty()) options.iterate_lower_bound = &lower_;
     if (!high_.empty()) options.iterate_upper_bound = &upper_;

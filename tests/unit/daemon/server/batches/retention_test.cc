@@ -141,6 +141,7 @@ TEST_F(RetentionTest, ARetiredBatchIsEvictedInItsTurn) {
   tenant();
   const std::uint64_t sequence = registry_.take_sequence();
   retention_.add_restored({.sequence = sequence, .id_hash = 1, .forget_at = kNever, .stored_bytes = kBytes});
+  registry_.restored();
   add_over("later");
   limit_to(kBytes);
   retention_.limits_changed();

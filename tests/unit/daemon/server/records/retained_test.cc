@@ -1,6 +1,6 @@
 #include "daemon/server/records/retained.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <map>
@@ -73,6 +73,54 @@ TEST(RetainedBatchesTest, AnInstantMovesOnlyFromWhereItIsSaidToBe) {
   EXPECT_EQ(all.next_to_go()->sequence, 1u);
   all.postpone(77, Instant(seconds(1)), Instant(seconds(2)));
   EXPECT_EQ(all.size(), 2u);
+}
+
+TEST(RetainedBatchesTest, RestoredBatchesAreAsThoseThatWereAdded) {
+  std::mt19937_64 random = locksley::testing::stress_random(1);
+  RetainedBatches restored(1);
+  RetainedBatches added(1);
+  std::vector<std::uint64_t> sequences;
+  // Pages that are full, that have a few entries, and that are not there.
+  std::uint64_t sequence = 0;
+  while (sequences.size() < 5000) {
+    sequence += sequence % 300 == 299 ? 1 + random() % 2000 : std::uint64_t{1};
+    sequences.push_back(sequence);
+    const RetainedBatch each = batch(added, sequence, Instant(seconds(random() % 1000)));
+    added.add(each);
+    restored.restore(each);
+  }
+  EXPECT_EQ(restored.size(), sequences.size());
+  restored.restored();
+  for (const std::uint64_t each : sequences) {
+    const RetainedBatch* const found = restored.find(each);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->stored_bytes, added.find(each)->stored_bytes);
+    EXPECT_THAT(restored.with_hash(found->id_hash), ::testing::ElementsAre(each));
+  }
+  EXPECT_EQ(restored.before(sequences.front()), nullptr);
+  EXPECT_EQ(restored.before(~std::uint64_t{0})->sequence, sequences.back());
+  EXPECT_EQ(restored.find(sequences.back() + 1), nullptr);
+  // They go in the same order; others come meanwhile.
+  for (std::uint64_t left = sequences.size(); left != 0; --left) {
+    if (left % 10 == 0) {
+      const RetainedBatch each = batch(added, sequences.back() + left, Instant(seconds(2000)));
+      added.add(each);
+      restored.add(each);
+    }
+    ASSERT_EQ(restored.next_to_go()->forget_at, added.next_to_go()->forget_at);
+    const std::uint64_t next = restored.next_to_go()->sequence;
+    EXPECT_TRUE(restored.remove(next).has_value());
+    EXPECT_TRUE(added.remove(next).has_value());
+  }
+  EXPECT_EQ(restored.size(), added.size());
+}
+
+TEST(RetainedBatchesTest, NothingIsRestored) {
+  RetainedBatches all(1);
+  all.restored();
+  EXPECT_EQ(all.next_to_go(), nullptr);
+  all.add(batch(all, 1));
+  EXPECT_EQ(all.with_hash(all.find(1)->id_hash).size(), 1U);
 }
 
 // Against a map, through growing and shrinking.

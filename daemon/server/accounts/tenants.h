@@ -29,6 +29,9 @@ struct Tenant {
   CustomerTerms customer_terms;               // the terms of a customer without settings
   std::uint64_t customers_with_settings = 0;  // how many
   Customer* nameless = nullptr;               // the one with the empty name; null before the first batch
+
+  // What it has for its weight, of something of which it has `used`.
+  double burden(std::uint64_t used) const { return static_cast<double>(used) / weight; }
 };
 
 // All tenants, and the account of all together. Owned by the Registry; the I/O thread only. Nothing blocks. A

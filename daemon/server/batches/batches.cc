@@ -123,6 +123,12 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
     kIoThread.assert_held();
     return dependencies_.is_notifying(sequence);
   });
+  retention_.evict_later([this, &slices] {
+    slices.add([this](Instant until) {
+      kIoThread.assert_held();
+      return retention_.evict_more(until);
+    });
+  });
   registry_.load_with([this](std::uint64_t sequence) {
     kIoThread.assert_held();
     return stored_.load(sequence);
@@ -186,7 +192,10 @@ std::expected<void, std::string> Batches::restore_all() {
         });
       });
   // The limits may be lower than they were for an earlier process.
-  if (restored) retention_.limits_changed();
+  if (restored) {
+    retention_.limits_changed();
+    retention_.evict_more(Instant::max());
+  }
   timer_.arm();
   return restored;
 }

@@ -10,25 +10,7 @@ namespace locksley::daemon {
 
 namespace {
 
-constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
-
-// What the tenant has for its weight.
-double burden(const Tenant& tenant, std::uint64_t used) { return static_cast<double>(used) / tenant.weight; }
-
-constexpr double kAnyBurden = -1;
-
 std::int64_t signed_of(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
-
-// The greatest burden of the tenants with jobs that have not ended: their results may be growing.
-// `used` returns what a tenant has.
-template <class Used>
-double heaviest_that_grows(const std::deque<Tenant>& tenants, Used used) {
-  double most = kAnyBurden;
-  for (const Tenant& tenant : tenants) {
-    if (tenant.account.used(Resource::kQueuedJobs) != 0) most = std::max(most, burden(tenant, used(tenant)));
-  }
-  return most;
-}
 
 }  // namespace
 
@@ -78,7 +60,7 @@ const Account* Retention::first_without_room(Tenant& asker, Resource resource, s
   if (all.has_room(resource, more) || all.used(resource) + more - freed <= all.limit(resource))
     return nullptr;
   std::uint64_t left = all.used(resource) + more - freed - all.limit(resource);  // to be freed by others
-  const double asked = burden(asker, own.used(resource) + more - freed);
+  const double asked = asker.burden(own.used(resource) + more - freed);
   bool gives_own = !own.has_limit(resource);
   for (const Tenant& other : registry_.tenants().all()) {
     if (left == 0) break;
@@ -131,136 +113,9 @@ void Retention::publish_bytes() {
   store_->set_live_bytes(bytes);
 }
 
-Tenant* Retention::heaviest(Resource resource, Tenant* asker, double least) const {
-  Tenant* found = nullptr;
-  const double asked = asker == nullptr ? kAnyBurden : burden(*asker, asker->account.used(resource));
-  double most = asked;
-  bool asker_gives = asker != nullptr && !asker->account.has_limit(resource);
-  for (Tenant& tenant : registry_.tenants().all()) {
-    if (&tenant == asker) continue;
-    const double own = burden(tenant, tenant.account.used(resource));
-    asker_gives = asker_gives || (asker != nullptr && own > asked);
-    if (own < least || own <= most || evictable(tenant, resource) == 0) continue;
-    found = &tenant;
-    most = own;
-  }
-  return found == nullptr && asker_gives && evictable(*asker, resource) != 0 ? asker : found;
-}
-
 void Retention::note_if_over(const Account& account) {
   for (const Resource resource : kEvictable) {
     if (account.is_over(resource) || account.parent()->is_over(resource)) may_be_over_ = true;
-  }
-}
-
-void Retention::evict(Tenant* asker) {
-  if (asker == nullptr && !std::exchange(may_be_over_, false)) return;
-  for (const Resource resource : kEvictable) {
-    if (asker != nullptr) {
-      while (asker->account.is_over(resource) && evict_one(*asker, resource)) {
-      }
-    } else {
-      evict_own(resource);
-    }
-    const auto used = [resource](const Tenant& tenant) { return tenant.account.used(resource); };
-    const double least = asker != nullptr ? kAnyBurden : heaviest_that_grows(registry_.tenants().all(), used);
-    evict_heaviest(resource, asker, least);
-  }
-}
-
-void Retention::limits_changed() {
-  for (const Resource resource : kEvictable) {
-    evict_own(resource);
-    evict_heaviest(resource, nullptr, kAnyBurden);
-  }
-}
-
-void Retention::evict_own(Resource resource) {
-  for (Tenant& tenant : registry_.tenants().all()) {
-    while (tenant.account.is_over(resource) && evict_one(tenant, resource)) {
-    }
-  }
-}
-
-void Retention::evict_heaviest(Resource resource, Tenant* asker, double least) {
-  while (registry_.tenants().account_of_all().is_over(resource)) {
-    Tenant* const victim = heaviest(resource, asker, least);
-    if (victim == nullptr || !evict_one(*victim, resource)) return;
-  }
-}
-
-std::uint64_t Retention::first_of(Kept& kept, std::set<std::uint64_t>& batches) {
-  while (!batches.empty()) {
-    if (!is_pinned_(*batches.begin())) return *batches.begin();
-    kept.pinned.insert(batches.extract(batches.begin()));
-  }
-  return kNone;
-}
-
-void Retention::unpinned(std::uint64_t sequence) {
-  BatchRecord* const record = registry_.by_sequence(sequence);
-  if (record == nullptr) return;
-  Tenant& tenant = registry_.tenant_of(*record);
-  Kept& kept = kept_of(tenant);
-  if (kept.pinned.erase(sequence) == 0) return;
-  (record->is_stored() ? kept.stored : kept.ephemeral).insert(sequence);
-  note_if_over(tenant.account);
-  has_relief_ = has_relief_ || tenant.account.results().is_full();
-}
-
-bool Retention::evict_one(Tenant& tenant, Resource resource) {
-  Kept& kept = kept_of(tenant);
-  const bool is_memory = resource == Resource::kRecordBytes;
-  // Most of a record's memory is free once the store alone has the batch, and nothing is lost by that.
-  const std::uint64_t stored = first_of(kept, kept.stored);
-  if (is_memory && stored != kNone && try_retire(*registry_.by_sequence(stored))) return true;
-  const std::uint64_t ephemeral = is_memory ? first_of(kept, kept.ephemeral) : kNone;
-  const RetainedBatch* const retired =
-      kept.retired == 0 ? nullptr : registry_.retained().next_of(tenant.number, kept.first_retired);
-  if (retired != nullptr) kept.first_retired = retired->sequence;
-  if (retired != nullptr && retired->sequence < std::min(stored, ephemeral)) {
-    return forget_retired(retired->sequence, Urgency::kWithNext).has_value();
-  }
-  const std::uint64_t first = std::min(stored, ephemeral);
-  if (first == kNone) return false;
-  return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
-}
-
-bool Retention::evict_one_with_results(Tenant& tenant) {
-  Kept& kept = kept_of(tenant);
-  if (const std::uint64_t first = first_of(kept, kept.ephemeral); first != kNone) {
-    return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
-  }
-  return std::ranges::any_of(kept.stored, [this](std::uint64_t sequence) {
-    kIoThread.assert_held();
-    BatchRecord& record = *registry_.by_sequence(sequence);
-    // try_retire() changes the set: any_of() looks at it no more.
-    return try_retire(record);
-  });
-}
-
-void Retention::evict_results() {
-  for (Tenant& tenant : registry_.tenants().all()) {
-    const ResultAccount& results = tenant.account.results();
-    while (results.bytes() >= results.limit() && evict_one_with_results(tenant)) {
-    }
-  }
-  const ResultAccount& all = registry_.tenants().account_of_all().results();
-  while (all.bytes() >= all.limit()) {
-    const auto used = [](const Tenant& tenant) { return tenant.account.results().bytes(); };
-    const double least = heaviest_that_grows(registry_.tenants().all(), used);
-    Tenant* victim = nullptr;
-    double most = kAnyBurden;
-    for (Tenant& tenant : registry_.tenants().all()) {
-      const Kept* const kept = find_kept(tenant);
-      if (kept == nullptr || (kept->ephemeral.empty() && kept->stored.empty())) continue;
-      const double own = burden(tenant, used(tenant));
-      if (own >= least && own > most) {
-        victim = &tenant;
-        most = own;
-      }
-    }
-    if (victim == nullptr || !evict_one_with_results(*victim)) return;
   }
 }
 

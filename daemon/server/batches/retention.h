@@ -80,12 +80,18 @@ class Retention {
   // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
   void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the
-  // user that asks; null: results have grown.
+  // user that asks; null: results have grown. One large batch may take the place of a million small ones: evict() and
+  // limits_changed() evict some, and evict_more() the rest.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // The same, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // The same for results in memory: until no account is full that may be relieved.
   void evict_results() LOCKSLEY_REQUIRES(kIoThread);
+  // Evicts what evict() and limits_changed() have left, until about `until`. True: all is done.
+  bool evict_more(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  // `schedule` is called when there is more to evict, once until evict_more() returns true. By default evict() and
+  // limits_changed() evict all at once.
+  void evict_later(std::function<void()> schedule) { schedule_ = std::move(schedule); }
   // Whether, since the last call, a batch of a full account of results has ended: evict_results() can relieve
   // the account now.
   bool take_relief() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(has_relief_, false); }
@@ -108,6 +114,7 @@ class Retention {
 
  private:
   static constexpr std::size_t kMostInMemory = 4096;  // guess: some MiB
+  static constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
 
   // What evicting all batches that are over would free.
   struct Evictable {
@@ -144,10 +151,20 @@ class Retention {
   // The first batch that is not pinned; those before it are put aside. kNone: there is none.
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   std::uint64_t first_of(Kept& kept, std::set<std::uint64_t>& batches) LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts batches of each tenant that is over its own limit.
-  void evict_own(Resource resource) LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts batches while all tenants together are over their limit.
-  void evict_heaviest(Resource resource, Tenant* asker, double least) LOCKSLEY_REQUIRES(kIoThread);
+  // Why batches are evicted.
+  struct Cause {
+    Tenant* asker = nullptr;  // null: no new batch asks
+    bool is_limit = false;    // limits are lower than before
+    bool operator==(const Cause&) const = default;
+  };
+  void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
+  // These evict at most `left` batches, and take their number from it. False: there are more to evict.
+  bool evict_some(const Cause& cause, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
+  // Batches of a tenant that is over its own limit.
+  bool evict_own(Tenant& tenant, Resource resource, std::size_t& left) LOCKSLEY_REQUIRES(kIoThread);
+  // Batches, while all tenants together are over their limit.
+  bool evict_heaviest(Resource resource, Tenant* asker, double least, std::size_t& left)
+      LOCKSLEY_REQUIRES(kIoThread);
   // The tenant that has the most for its weight, at least `least` and more than the asker, and a
   // batch to evict; else the asker, if another tenant has more than it. Null: no tenant may lose a
   // batch.
@@ -160,8 +177,11 @@ class Retention {
   bool has_relief_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::function<bool(std::uint64_t)> is_pinned_ = [](std::uint64_t) { return false; };
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // since evict() looked at all
-  std::vector<Kept> kept_ LOCKSLEY_GUARDED_BY(kIoThread);    // by Tenant::number
-  Evictable all_evictable_ LOCKSLEY_GUARDED_BY(kIoThread);   // of all tenants
+  static constexpr std::size_t kMostAtOnce = 128;            // batches: some 200 us
+  std::deque<Cause> causes_ LOCKSLEY_GUARDED_BY(kIoThread);  // of what is left to evict; each once
+  std::function<void()> schedule_;
+  std::vector<Kept> kept_ LOCKSLEY_GUARDED_BY(kIoThread);   // by Tenant::number
+  Evictable all_evictable_ LOCKSLEY_GUARDED_BY(kIoThread);  // of all tenants
   // Stored ones, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told

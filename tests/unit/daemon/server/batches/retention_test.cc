@@ -1,4 +1,5 @@
 // The bytes that batches have in the store, and which batches go when they are too many.
+// Length: one class, whose rules concern each other.
 #include "daemon/server/batches/retention.h"
 #include "daemon/base/io_thread.h"
 
@@ -148,6 +149,38 @@ TEST_F(RetentionTest, ARetiredBatchIsEvictedInItsTurn) {
   EXPECT_EQ(registry_.retained().find(sequence), nullptr);
   EXPECT_TRUE(is_there("later"));
   EXPECT_EQ(retention_.forget_retired(sequence, Urgency::kWithNext), std::nullopt) << "it is gone";
+}
+
+// A small one, of the user that asks, comes while the many go.
+TEST_F(RetentionTest, VeryManyAreEvictedAFewAtATimeAndNoMoreThanMustBe) {
+  const ThreadRoleScope io_thread(kIoThread);
+  constexpr std::uint64_t kMany = 1000;
+  int scheduled = 0;
+  retention_.evict_later([&] { ++scheduled; });
+  tenant();
+  for (std::uint64_t i = 0; i < kMany; ++i) {
+    const std::uint64_t sequence = registry_.take_sequence();
+    retention_.add_restored(
+        {.sequence = sequence, .id_hash = i, .forget_at = kNever, .stored_bytes = kBytes});
+  }
+  registry_.restored();
+  limit_to(10 * kBytes);
+  retention_.limits_changed();
+  EXPECT_EQ(scheduled, 1);
+  EXPECT_GT(registry_.retained().size(), kMany / 2) << "not all of them at once";
+  add_over("small");
+  retention_.evict(&tenant());
+  EXPECT_EQ(scheduled, 1) << "it waits for its turn";
+  const std::size_t before = registry_.retained().size();
+  EXPECT_FALSE(retention_.evict_more(Instant::min()));
+  EXPECT_LT(registry_.retained().size(), before);
+  EXPECT_TRUE(retention_.evict_more(Instant::max()));
+  EXPECT_EQ(stored_bytes(), 10 * kBytes);
+  EXPECT_TRUE(is_there("small"));
+  limit_to(9 * kBytes);
+  retention_.limits_changed();
+  EXPECT_EQ(stored_bytes(), 9 * kBytes) << "a few go at once";
+  EXPECT_EQ(scheduled, 1);
 }
 
 TEST_F(RetentionTest, ABatchThatGoesOnIsActiveAgainAndNotEvicted) {

@@ -99,10 +99,13 @@ void ShownJob::begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, N
 
 void ShownJob::forget() {
   if (batch_ == nullptr) return;
-  all_.tell(*batch_, job_);
-  batch_ = nullptr;
+  Batch* const batch = std::exchange(batch_, nullptr);
+  all_.tell(*batch, job_);
   progress_.reset();
   exit_status_.reset();
+  if (ResultAccount* const account = batch->options().results; account != nullptr && !note_.empty()) {
+    account->refund(note_.size());
+  }
   note_.clear();
   log_.clear();
 }
@@ -125,7 +128,12 @@ void ShownJob::set_note(std::string_view text) {
   has_unsaved_note_ = true;
   {
     const MutexLock lock(all_.mutex_);
+    ResultAccount* const account = batch_->options().results;
+    const std::size_t before = note_.size();
     note_ = text.substr(0, JobNotes::kMostText);
+    // Charged first, so that the account never seems to have room in between.
+    if (account != nullptr && !note_.empty()) account->charge(note_.size());
+    if (account != nullptr && before != 0) account->refund(before);
   }
   const Nanoseconds now = steady_now();
   if (note_saved_.count() != 0 && now - note_saved_ < kSaveAgain) return;

@@ -159,16 +159,23 @@ void FairRing::on_customer(LimitsOfCustomer limits_of) {
 
 void FairRing::set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
   const RingLock lock(mutex_);
-  GroupLimits& limits = tenant_limits_[std::string(tenant)];
+  const std::string name(tenant);
+  GroupLimits& limits = tenant_limits_[name];
   limits.weight = std::max(weight, 1U);
-  if (const auto found = tenants_.find(std::string(tenant)); found != tenants_.end())
+  if (const auto found = tenants_.find(name); found != tenants_.end())
     change_limits(*found->second, limits, latest_);
+  if (limits == GroupLimits{}) tenant_limits_.erase(name);
 }
 
 void FairRing::set_tenant_limits(std::string_view tenant, const GroupLimits& limits, Nanoseconds now) {
   const RingLock lock(mutex_);
-  tenant_limits_[std::string(tenant)] = limits;
-  if (const auto found = tenants_.find(std::string(tenant)); found != tenants_.end())
+  const std::string name(tenant);
+  if (limits == GroupLimits{}) {
+    tenant_limits_.erase(name);
+  } else {
+    tenant_limits_[name] = limits;
+  }
+  if (const auto found = tenants_.find(name); found != tenants_.end())
     change_limits(*found->second, limits, now);
 }
 

@@ -38,7 +38,7 @@ class ShownJobsTest : public ::testing::Test {
   }
 
   Handler handler{"test", "", [](JobContext&, std::string_view) {}};
-  Lane lane{"lane", FairRing::Options{.quantum = std::chrono::milliseconds(1), .parallelism = 1}};
+  Lane lane{"lane", FairRing::Options{.quantum = std::chrono::seconds(1), .parallelism = 1}};
   ExternalExecutor executor{lane};
 };
 
@@ -99,6 +99,31 @@ TEST_F(ShownJobsTest, TheNoteOfAJobReachesItsBatchAtOnceAndThenOnceASecond) {
   executor.end_job(JobStatus::kError, "bad");
   executor.end_turn();
   EXPECT_EQ(batch->note(0), "2") << "the last one of the attempt";
+}
+
+TEST_F(ShownJobsTest, ANoteIsChargedAsAResultWhileTheJobRuns) {
+  ResultAccount account;
+  BatchOptions options;
+  options.results = &account;
+  options.keep = Keep::kNone;
+  const auto batch = submit(1, options);
+  ASSERT_TRUE(executor.begin_turn(10, kAnySize));
+  executor.set_worker("lane/0", false);
+  ASSERT_TRUE(executor.start_job());
+  const std::uint64_t before = account.bytes();
+  const auto charged = [&] { return account.bytes() - before; };
+  executor.running().set_note(std::string(3000, 'x'));
+  // The batch has the first one, and one each second, for the next attempt: charged, too, with what its entry takes.
+  const std::uint64_t entry = charged() - 2 * 3000;
+  EXPECT_LT(entry, 1000U);
+  const auto charged_for_batch = [&] { return batch->note(0).size() + entry; };
+  executor.running().set_note(std::string(10'000, 'x'));
+  EXPECT_EQ(charged(), JobNotes::kMostText + charged_for_batch()) << "in place of the other one, and cut";
+  executor.running().set_note("y");
+  EXPECT_EQ(charged(), 1 + charged_for_batch());
+  executor.end_job(JobStatus::kOk, "");
+  executor.end_turn();
+  EXPECT_LE(charged(), JobNotes::kMostText + entry) << "only what the batch has";
 }
 
 TEST_F(ShownJobsTest, AWatchIsToldOnceThatAJobBeganWroteOrEnded) {

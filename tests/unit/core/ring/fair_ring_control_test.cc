@@ -1,6 +1,8 @@
 // What can be changed of queues while they are queued, and of tenants: pause, slots, brief jobs, weights.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <string>
 #include <vector>
 
 #include "tests/support/ring_simulator.h"
@@ -304,6 +306,20 @@ TEST(FairRingControlTest, ConfiguredTenantWeightsOutliveTheTenant) {
     ring.close(queue, kAnyInstant);
     EXPECT_TRUE(ring.snapshot(0, kAnyInstant).tenants.empty());
   }
+}
+
+// Users come and go with the configuration.
+TEST(FairRingControlTest, LimitsThatAreSetBackTakeNoMemory) {
+  FairRing ring(FairRing::Options{});
+  const auto set_all = [&](const GroupLimits& limits_of_each) {
+    for (int i = 0; i < 10'000; ++i)
+      ring.set_tenant_limits("user number " + std::to_string(i), limits_of_each, kAnyInstant);
+  };
+  const std::size_t before = mallinfo2().uordblks;
+  set_all({.weight = 2});
+  set_all({});
+  EXPECT_LT(mallinfo2().uordblks, before + 500'000)
+      << "the buckets of the table are left; a name takes 100 bytes";
 }
 
 }  // namespace

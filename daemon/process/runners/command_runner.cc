@@ -32,6 +32,9 @@ void CommandRunner::abandon() {
 }
 
 void CommandRunner::end_turn() {
+  // A slot without a job takes no memory for an output.
+  output_.clear();
+  output_.shrink_to_fit();
   turn_->end_turn();
   lane_.take_back(std::move(turn_));
 }

@@ -19,10 +19,6 @@ constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
 
-// The memory that an entry of recent_ keeps after its batch has been evicted: the entry itself and
-// the control block of the batch's shared_ptr.
-constexpr std::size_t kRecentBytes = 96;
-
 }  // namespace
 
 GroupCommit::GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
@@ -120,7 +116,7 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     if (!results_freed_.empty()) {
       const auto freed = std::exchange(results_freed_, {});
       mutex_.unlock();
-      free_recent(0);
+      recent_.free(0);
       for (const auto& done : freed) done();
       mutex_.lock();
       continue;
@@ -277,13 +273,12 @@ void GroupCommit::keep_in_memory(const Writes& written) {
     const auto* record = std::get_if<RecordStep>(&each);
     if (record == nullptr || record->step.rows.rows == 0) continue;
     const ResultLog::Slice& rows = record->step.rows;
-    recent_.push_back({record->step.batch, rows.first_row + rows.rows, rows.size_bytes + kRecentBytes});
-    recent_bytes_ += recent_.back().bytes;
+    recent_.add(record->step.batch, rows.first_row + rows.rows, rows.size_bytes);
     if (const std::shared_ptr<Batch> batch = record->step.batch.lock()) {
       is_at_limit = is_at_limit || batch->is_at_result_limit();
     }
   }
-  free_recent(is_at_limit ? 0 : kResultMemory);
+  recent_.free(is_at_limit ? 0 : kResultMemory);
 }
 
 void GroupCommit::free_results(std::function<void()> done) {
@@ -294,11 +289,4 @@ void GroupCommit::free_results(std::function<void()> done) {
   wake_.notify_one();
 }
 
-void GroupCommit::free_recent(std::size_t down_to_bytes) {
-  for (; recent_bytes_ > down_to_bytes; recent_.pop_front()) {
-    const Recent& oldest = recent_.front();
-    if (const std::shared_ptr<Batch> batch = oldest.batch.lock()) batch->drop_rows_before(oldest.end);
-    recent_bytes_ -= oldest.bytes;
-  }
-}
 }  // namespace locksley::daemon

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
 #include "daemon/store/pending_writes.h"
+#include "daemon/store/recent_results.h"
 #include "daemon/store/step_compactor.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/writer_thread.h"
@@ -143,7 +143,6 @@ class GroupCommit {
   bool has_room() const LOCKSLEY_REQUIRES(mutex_);
   EngineDone write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
-  void free_recent(std::size_t down_to_bytes) LOCKSLEY_REQUIRES(kStoreWriter);
 
   Engine& engine_;
   const config::Durability durability_;
@@ -185,15 +184,7 @@ class GroupCommit {
   bool unsynced_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   StepCompactor step_compactor_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   const std::uint64_t failed_ranges_;  // RowSizes
-  // Results that are on the disk and still in memory, for clients that read them soon; oldest
-  // first.
-  struct Recent {
-    std::weak_ptr<Batch> batch;
-    std::uint64_t end;  // of their rows
-    std::size_t bytes;
-  };
-  std::deque<Recent> recent_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  std::size_t recent_bytes_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
+  RecentResults recent_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   AdaptiveSpin spin_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
   // Written by the writer, read by any thread.

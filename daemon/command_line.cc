@@ -33,6 +33,15 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
   app.add_flag("--check-config", command_line.check_config,
                "Check the configuration, print it with all defaults, and exit");
   app.add_flag("--repair", command_line.repair, "Repair a damaged store: keep what can be read, and exit");
+  // An empty text is a place that is refused, not the absence of one.
+  CLI::Option* const migrate_to = app.add_option_function<std::string>(
+      "--migrate-to", [&](const std::string& store) { command_line.migrate_to = store; },
+      "Copy the store to a PostgreSQL database (postgresql://...) or a folder (an absolute path), and exit; "
+      "interrupted, it goes on when it is run again");
+  migrate_to->type_name("STORE");
+  app.add_flag("--undo-migration", command_line.undo_migration,
+               "Make a store that was migrated usable again, as it was then, and exit")
+      ->excludes(migrate_to);
   // For processes that the daemon starts itself.
   app.add_flag("--work", command_line.work)->group("");
   app.add_flag("--keeper", command_line.keeper)->group("");

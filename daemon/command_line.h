@@ -11,6 +11,8 @@ struct CommandLine {
   ConfigSource config;  // --config, --port, --http-port
   bool check_config = false;
   bool repair = false;
+  std::optional<std::string> migrate_to;  // the process copies the store to this place, and ends
+  bool undo_migration = false;
 
   // For processes that the daemon and `locksley` start themselves; not shown in --help.
   bool work = false;          // run jobs of the upstream alone, without ports and store

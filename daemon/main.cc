@@ -35,6 +35,7 @@
 #include "daemon/http_port.h"
 #include "daemon/live_handlers.h"
 #include "daemon/metrics/build_info.h"
+#include "daemon/migrate_program.h"
 #include "daemon/privileges.h"
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/reconfiguration.h"
@@ -314,6 +315,8 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
       const ThreadRoleScope role(kIoThread);
       return run_work_program(config, log);
     }
+    if (command_line.migrate_to) return migrate(config, *command_line.migrate_to, log);
+    if (command_line.undo_migration) return undo_migration(config, log);
     return build_and_run(config, machine, command_line.config, log);
   } catch (const StartFailure& failure) {
     for (const std::string& problem : failure.problems()) log->error("{}", problem);

@@ -8,7 +8,9 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/store/engine.h"
+#include "daemon/store/migration_mark.h"
 #include "daemon/store/store.h"
+#include "daemon/store/store_form.h"
 
 namespace locksley::daemon {
 namespace {
@@ -20,6 +22,8 @@ constexpr std::string_view kForm = "locksley 2";
 constexpr std::string_view kEarlierForm = "locksley 1";
 
 }  // namespace
+
+bool is_readable_form(std::string_view form) { return form == kForm || form == kEarlierForm; }
 
 std::string Store::cannot_open(const EngineError& error) const {
   if (error.kind == EngineError::Kind::kDamaged) return damaged(error.what, Engine::Damage::kUnreadable);
@@ -40,7 +44,11 @@ std::expected<void, std::string> Store::check_form() {
     if (!found) return std::unexpected(cannot_open(found.error()));
     is_new = !*found;
     if (!is_new && form == kForm) return {};
-    if (!is_new && form != kEarlierForm) {
+    if (!is_new && !is_readable_form(form)) {
+      const auto marked = read_marked_form(reading);
+      if (!marked) return std::unexpected(cannot_open(marked.error()));
+      if (auto why = migration_forbids_start(*marked, engine_->place()))
+        return std::unexpected(*std::move(why));
       return std::unexpected(
           fmt::format("the store {} was written by another version of Locksley (its format is '{}', this "
                       "version's is '{}'): use that version, or another store",

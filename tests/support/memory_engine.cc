@@ -61,7 +61,7 @@ class MemoryCursor final : public daemon::RowCursor {
     end_ = range.high.empty() ? rows_.end() : rows_.lower_bound(range.high);
     if (range.from_at_most.empty() || range.from_at_most < range.low) return;
     auto after = rows_.upper_bound(range.from_at_most);
-    if (!range.high.empty() && range.high < range.from_at_most) after = end_;
+    if (!range.high.empty() && range.high <= range.from_at_most) after = end_;
     if (after != at_) at_ = std::prev(after);
   }
   bool is_valid() const override { return at_ != end_; }
@@ -97,7 +97,7 @@ class MemoryEngine final : public daemon::Engine {
     group.clear();
     return done;
   }
-  std::size_t write_ahead_bytes() const override { return std::size_t{1} << 20; }
+  std::size_t write_ahead_bytes() const override { return disk_.write_ahead_bytes; }
   EngineDone sync() override { return disk_.sync(); }
   EngineDone reopen() override {
     gate_.close();

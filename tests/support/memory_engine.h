@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -36,6 +37,9 @@ class MemoryDisk final : public StoreDisk {
   void heal() override LOCKSLEY_EXCLUDES(mutex_);
   void cut_power() override LOCKSLEY_EXCLUDES(mutex_);
   void lose_power() override LOCKSLEY_EXCLUDES(mutex_);
+
+  // As many bytes as its engine says that a group should have; change it while no engine is open.
+  std::size_t write_ahead_bytes = std::size_t{1} << 20;
 
   // ---- For its engine ----
 

@@ -88,6 +88,7 @@ TEST_F(EngineTest, ACursorBeginsWithTheLastRowThatIsNotAboveAKey) {
   EXPECT_THAT(from("", "", "e"), ElementsAre("e", "g"));
   EXPECT_THAT(from("", "", "z"), ElementsAre("g"));
   EXPECT_THAT(from("c", "g", "z"), ElementsAre("e")) << "the last of the range";
+  EXPECT_THAT(from("c", "g", "g"), ElementsAre("e")) << "the bound is a row, and not in the range";
   EXPECT_THAT(from("b", "f", "bb"), ElementsAre("c", "e")) << "none, so the first of the range";
   EXPECT_THAT(from("b", "f", "a"), ElementsAre("c", "e"));
   EXPECT_THAT(from("h", "", "k"), IsEmpty());

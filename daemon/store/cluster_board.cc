@@ -53,6 +53,11 @@ std::optional<std::chrono::milliseconds> ClusterBoard::lease_left(Instant at) co
   return std::clamp(lease - past, std::chrono::milliseconds(0), lease);
 }
 
+std::optional<std::chrono::milliseconds> ClusterBoard::oldest_transaction() const {
+  const std::chrono::milliseconds age(oldest_transaction_ms_.load());
+  return age.count() < 0 ? std::nullopt : std::optional(age);
+}
+
 std::string where_the_active_daemon_is(const ClusterView& view) {
   const ClusterNode* const active = view.active();
   return active == nullptr ? "no daemon is active: retry later" : "the active daemon is " + active->wire;

@@ -81,6 +81,11 @@ class ClusterBoard {
   // active, or because no other daemon can have its store.
   std::optional<std::chrono::milliseconds> lease_left(Instant at) const;
 
+  // The age of the oldest transaction in the database, as it was measured last. None: there is no database, or nothing was
+  // measured yet.
+  void set_oldest_transaction(std::chrono::milliseconds age) { oldest_transaction_ms_.store(age.count()); }
+  std::optional<std::chrono::milliseconds> oldest_transaction() const;
+
   // Counters of this process.
   void count_adoption() { ++adoptions_; }
   void count_fencing() { ++fencings_; }
@@ -93,6 +98,7 @@ class ClusterBoard {
   std::atomic<Role> role_{Role::kActive};
   std::atomic<Instant::rep> beaten_at_{0};  // written by the engine's threads; a number to look at
   std::atomic<std::int64_t> lease_ms_{0};   // 0: none. Likewise
+  std::atomic<std::int64_t> oldest_transaction_ms_{-1};  // below 0: none. Likewise
   std::atomic<std::uint64_t> adoptions_{0};
   std::atomic<std::uint64_t> fencings_{0};
   mutable Mutex mutex_;

@@ -40,6 +40,14 @@ void read_cluster_metrics(const ClusterBoard& cluster, Families& families) {
     lease.add({}, seconds_of(*left));
     std::move(lease).move_to(families);
   }
+  if (const auto age = cluster.oldest_transaction()) {
+    Family oldest =
+        Family::gauge("locksley_cluster_oldest_transaction_seconds",
+                      "Age of the oldest transaction in the store's database, of any client. While "
+                      "it lasts, the database keeps deleted rows.");
+    oldest.add({}, seconds_of(*age));
+    std::move(oldest).move_to(families);
+  }
 }
 
 }  // namespace locksley::daemon

@@ -117,6 +117,9 @@ class Answers(StandbyTest):
             self.assertEqual(metrics["locksley_cluster_fenced_total"], 0)
         self.assertGreater(active.metrics()["locksley_cluster_lease_seconds_left"], 0)
         self.assertNotIn("locksley_cluster_lease_seconds_left", standby.metrics())
+        # It is measured every 5 s, and at first once the daemon serves.
+        oldest = "locksley_cluster_oldest_transaction_seconds"
+        self.assertGreaterEqual(wait_for("the database to be measured", lambda: active.metrics().get(oldest)), 0)
 
     def test_clients_are_sent_to_the_advertised_address(self):
         self.start({"cluster": {"advertise": "queue.example:7770"}}).wait_active()

@@ -239,10 +239,15 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<Connection>& connection, Ins
   if (now() - measured_at < kMeasurePeriod) return {};
   const auto measured = connection->run(
       "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_payload') + "
-      "pg_total_relation_size('locksley_result') + pg_total_relation_size('locksley_name'))::bigint",
+      "pg_total_relation_size('locksley_result') + pg_total_relation_size('locksley_name'))::bigint, "
+      "(select coalesce(max(extract(epoch from clock_timestamp() - xact_start) * 1000), 0) "
+      "from pg_stat_activity where datname = current_database() and backend_type = 'client backend' "
+      "and pid <> pg_backend_pid())::bigint",
       Parameters{}, deadline);
   if (!measured) return std::unexpected(measured.error());
   bytes_ = static_cast<std::uint64_t>(int8_of(**measured, 0, 0));
+  options_.cluster->set_oldest_transaction(
+      std::max(std::chrono::milliseconds(int8_of(**measured, 0, 1)), std::chrono::milliseconds(0)));
   measured_at = now();
   return {};
 }

@@ -24,6 +24,7 @@ class Stored(StoreTest):
         self.assertEqual(get(self.daemon, f"/api/batches/{ids['weight']}")["weight"], 5)
         self.assertEqual(get(self.daemon, f"/api/batches/{ids['cancel']}")["state"], "cancelled")
         self.assertEqual(self.command.wait(failed)["retried"], 1)
+        self.assertEqual(get(self.daemon, "/api/overview")["server"]["store_at"], str(self.store))
 
     def test_failures_are_read_from_the_disk(self):
         self.begin()

@@ -9,7 +9,9 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from browser import Browser
 from cluster import ClusterDaemon
+from dashboard_page import TABLE
 from locksley_daemon import DaemonTest, end_with_parent, merged, wait_for
 from postgres_server import PostgresServer, programs
 from resp import Closed, Error, pairs
@@ -120,6 +122,18 @@ class Answers(StandbyTest):
         # It is measured every 5 s, and at first once the daemon serves.
         oldest = "locksley_cluster_oldest_transaction_seconds"
         self.assertGreaterEqual(wait_for("the database to be measured", lambda: active.metrics().get(oldest)), 0)
+
+    def test_the_dashboard_names_the_daemons_and_the_database(self):
+        active, standby = self.start_pair({"cluster": {"name": "queue-<b>1</b>"}})
+        wait_for("the active one to see the other", lambda: active.metrics()['locksley_cluster_nodes{state="standby"}'] == 1)
+        browser = Browser()
+        self.addCleanup(browser.close)
+        page = browser.open(f"{active.http}/")
+        self.addCleanup(page.close)
+        daemons = wait_for("both daemons on the page", lambda: len(rows := page.run(TABLE, "Daemons")) == 2 and rows)
+        shown = [[row[title][0] for title in ("Daemon", "State", "Clients connect to")] for row in daemons]
+        self.assertEqual(shown, [["queue-<b>1</b>", "serves", active.address], ["queue-<b>1</b>", "stands by", standby.address]])
+        self.assertIn(f"postgresql://{self.server.folder}/postgres", page.text("main"))
 
     def test_clients_are_sent_to_the_advertised_address(self):
         self.start({"cluster": {"advertise": "queue.example:7770"}}).wait_active()

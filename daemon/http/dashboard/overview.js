@@ -151,6 +151,27 @@ function machines() {
   return { element, update };
 }
 
+// Daemons on the same database: which serves, and which stand by. With a store of its own the card is not there.
+const STATES = { active: 'serves', standby: 'stands by', gone: 'has gone' };
+
+function daemons() {
+  const list = table('Daemons', [
+    ['name', 'Daemon', 'name'], ['state', 'State'], ['wire', 'Clients connect to', 'name'], ['beat', 'Last sign of life', 'number'],
+  ]);
+  const { element, note } = card('Daemons', list.element);
+  const update = ({ nodes: rows, server }) => {
+    show(element, rows.some((row) => row.node !== 0));
+    setText(note, server.store_at ?? '');
+    keyed(list.body, rows, (row) => String(row.node), () => list.row(), (row, { cells }) => {
+      setText(cells.name, row.name);
+      setText(cells.state, STATES[row.state] ?? row.state);
+      setText(cells.wire, row.wire);
+      setNumber(cells.beat, `${duration(row.beat_ms / 1000)} ago`, `${exact(row.beat_ms)} ms ago`);
+    });
+  };
+  return { element, update };
+}
+
 // What each user holds of what is limited, fullest first.
 const RESOURCES = [
   ['queued_jobs', 'Queued jobs', count], ['queued_bytes', 'Payloads', bytes], ['result_bytes', 'Results in memory', bytes],
@@ -244,10 +265,10 @@ export function overviewView(context) {
   const workers = card('Workers', chart.element);
   const running = runningCard();
   let runs = false; // whether a job runs, as of the last poll
-  const parts = [lanes(), machines(), tenants(), accounts(), handlers(context)];
-  const [laneCard, machineCard, tenantCard, accountCard, handlerCard] = parts;
+  const parts = [lanes(), daemons(), machines(), tenants(), accounts(), handlers(context)];
+  const [laneCard, daemonCard, machineCard, tenantCard, accountCard, handlerCard] = parts;
   const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'See the batches'), ' that have ended, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
-  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), running.element, machineCard.element, tenantCard.element, accountCard.element, handlerCard.element);
+  const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), running.element, daemonCard.element, machineCard.element, tenantCard.element, accountCard.element, handlerCard.element);
   return {
     element,
     title: 'Overview',

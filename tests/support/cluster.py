@@ -1,5 +1,6 @@
 """Daemons that share one PostgreSQL server: the active one, those that stand by, and clients that find the active one as it changes."""
 
+import collections
 import threading
 import time
 
@@ -29,14 +30,16 @@ class ClusterDaemon(Daemon):
 
 class ClusterClient:
     """Sends each command to the active daemon, again and again until it has its reply: as a client does whose commands can be repeated.
-    One thread at a time. `seeds`: the daemons that it knows, a list that the test may change."""
+    One thread at a time. `seeds`: the daemons that it knows, a list that the test may change. `login`: user and password, or nothing."""
 
     REPLY_S = 2.0  # a daemon that is paused says nothing
 
-    def __init__(self, seeds):
-        self.seeds = seeds
+    def __init__(self, seeds, login=()):
+        self.seeds, self.login = seeds, login
         self.connection = None
         self.redirected = 0
+        self.unanswered = 0  # commands that were sent and have no reply: they may have been executed
+        self.refused = collections.Counter()  # by the first word of the error
 
     def close(self):
         if self.connection is not None:
@@ -47,6 +50,8 @@ class ClusterClient:
         self.close()
         host, port = address.rsplit(":", 1)
         self.connection = Connection(host, int(port), timeout=self.REPLY_S)
+        if self.login:
+            self.connection("AUTH", *self.login)
 
     def __call__(self, *words, seconds=2 * DEADLINE_S):
         """The reply, which is no sign of a change of daemons."""
@@ -61,14 +66,17 @@ class ClusterClient:
                 last = self.connection.ask(*words)
             except (OSError, Closed, AssertionError) as error:  # AssertionError: no reply in time
                 last = error
+                self.unanswered += self.connection is not None
                 self.close()
+            if isinstance(last, Error):
+                self.refused[last.split(" ", 1)[0]] += 1
             if isinstance(last, Error) and last.startswith("READONLY the active daemon is "):
                 self.redirected += 1
                 try:
                     self.connect(last.rsplit(" ", 1)[1])
                     time.sleep(0.01)
                     continue
-                except OSError as error:
+                except (OSError, Closed, AssertionError) as error:
                     last = error
                     self.close()
             if not isinstance(last, Exception) and not (isinstance(last, Error) and last.split(" ", 1)[0] in ("READONLY", "LOADING", "DRAINING", "STORE")):
@@ -83,10 +91,11 @@ class Submitter:
     """A thread that submits batches with IDs, one after the other, and keeps those that were acknowledged."""
 
     JOBS = 20
+    PAUSE_S = 0.02  # so few batches that each can be looked at
 
-    def __init__(self, name, seeds):
+    def __init__(self, name, seeds, login=()):
         self.name = name
-        self.client = ClusterClient(seeds)
+        self.client = ClusterClient(seeds, login)
         self.acknowledged = []
         self.checked = 0  # of these, by the test
         self.trouble = None
@@ -107,7 +116,7 @@ class Submitter:
                     raise AssertionError(f"SUBMIT of {batch} has the reply {reply!r}")
                 self.acknowledged.append(batch)
                 number += 1
-                self.stop.wait(0.02)  # so many that each can be looked at
+                self.stop.wait(self.PAUSE_S)
         except BaseException as error:
             self.trouble = error
         finally:

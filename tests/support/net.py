@@ -4,7 +4,7 @@
     host = network.host("a")
     with host.inside():  # sockets that are made, and programs that are started, belong to that host
         daemon = Daemon(...)
-    host.cut(), host.cut_out(), host.cut_in(), host.heal()
+    host.cut(), host.cut_out(), host.cut_in(), host.cut_to(other), host.cut_from(other), host.heal()
 
 The namespaces have no names: the kernel removes them, and all that is in them, when the test process and the last program in them have ended, however they
 end. A cut is a rule `blackhole` of the router, for what comes from a host or goes to it: packets vanish without a word, as in a partition, and both ends see a
@@ -92,6 +92,14 @@ class Host(Namespace):
 
     def cut(self):
         self.drop(f"iif {self.port}", f"to {self.address}/32")
+
+    def cut_to(self, other):
+        """What it sends does not reach that host."""
+        self.drop(f"iif {self.port} to {other.address}/32")
+
+    def cut_from(self, other):
+        """What that host sends does not reach it."""
+        self.drop(f"iif {other.port} to {self.address}/32")
 
     def heal(self):
         self.router.ip(*(f"rule delete {rule} blackhole" for rule in self.rules))

@@ -18,6 +18,7 @@ full_page_writes = off
 synchronous_commit = on
 shared_buffers = 64MB
 max_connections = 60
+dynamic_shared_memory_type = mmap
 """
 
 
@@ -29,12 +30,19 @@ def programs():
     return found[-1].parent
 
 
-class PostgresServer:
-    """Made and started by the constructor. Use close()."""
+def new_folder():
+    """In memory where there is room."""
+    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return pathlib.Path(tempfile.mkdtemp(prefix="locksley-pg-", dir=parent))
 
-    def __init__(self, settings=""):
-        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="locksley-pg-", dir=parent))
+
+class PostgresServer:
+    """Made and started by the constructor, in a new folder unless one is given. Use close()."""
+
+    initdb_options = ()
+
+    def __init__(self, settings="", folder=None):
+        self.folder = folder or new_folder()
         self.as_other = []
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
@@ -42,10 +50,13 @@ class PostgresServer:
             self.as_other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
         self.data = self.folder / "data"
         self.process = None
-        self.run("initdb", "-D", self.data, "-U", "locksley", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        self.make_data()
         with open(self.data / "postgresql.conf", "a") as file:
             file.write(f"{SETTINGS}unix_socket_directories = '{self.folder}'\n{settings}")
         self.start()
+
+    def make_data(self):
+        self.run("initdb", "-D", self.data, "-U", "locksley", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", *self.initdb_options)
 
     def run(self, name, *arguments):
         subprocess.run([*self.as_other, programs() / name, *arguments], check=True, stdout=subprocess.DEVNULL, timeout=DEADLINE_S)
@@ -65,6 +76,9 @@ class PostgresServer:
     def is_ready(self):
         if self.process.poll() is not None:
             raise AssertionError(f"PostgreSQL ended: {(self.folder / 'log').read_text()[-2000:]}")
+        return self.accepts()
+
+    def accepts(self):
         return subprocess.run([programs() / "pg_isready", "-q", "-h", self.folder], check=False).returncode == 0
 
     def kill(self):

@@ -93,12 +93,11 @@ std::size_t GroupCommit::write_deletions(Writes& writes) {
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
   const std::unordered_set<std::uint64_t> discarding = batches_with_discards_only(writes);
   std::unordered_set<std::uint64_t> deleted;
-  for (const StoreWrite& each : writes) {
+  group.add_if(writes, [&](const StoreWrite& each) {
     const std::uint64_t sequence = sequence_of(each);
-    if (!is_deletion(each) && !discarding.contains(sequence)) continue;
-    group.add(each);
     if (is_deletion(each)) deleted.insert(sequence);
-  }
+    return is_deletion(each) || discarding.contains(sequence);
+  });
   if (deleted.empty() && discarding.empty()) return 0;
   engine_.use_reserve();
   if (!group.finish(Engine::Sync::kSynced)) {
@@ -138,7 +137,7 @@ void GroupCommit::write_with_reserve() {
   engine_.use_reserve();
   if (!engine_.has_last_room(bytes)) return;
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
-  for (const StoreWrite& each : kept_.all()) group.add(each);
+  group.add(kept_.all());
   if (group.finish(Engine::Sync::kSynced)) kept_.take();
 }
 
@@ -166,7 +165,7 @@ EngineDone GroupCommit::write_kept(std::size_t& dropped) {
   }
   // Synced whatever store.durability says: no later write may hide a second failure.
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
-  for (const StoreWrite& each : kept_.all()) group.add(each);
+  group.add(kept_.all());
   return group.finish(Engine::Sync::kSynced);
 }
 

@@ -38,7 +38,56 @@ PayloadParts parts_of(const proto::ArgumentList& payloads) {
   return fits ? PayloadParts::kOne : PayloadParts::kUnknown;
 }
 
-void WriteGroup::add(const StoreWrite& write) {
+void WriteGroup::add(std::span<const StoreWrite> writes) {
+  add_if(writes, [](const StoreWrite&) { return true; });
+}
+
+void WriteGroup::add_if(std::span<const StoreWrite> writes,
+                        const std::function<bool(const StoreWrite&)>& is_wanted) {
+  std::vector<Ordered> ordered;
+  for (const StoreWrite& each : writes) {
+    if (is_wanted(each)) ordered.push_back({sequence_of(each), &each});
+  }
+  add_by_batch(std::move(ordered), Age::kKept);
+}
+
+void WriteGroup::add_new(std::span<const StoreWrite> writes) {
+  std::vector<Ordered> ordered;
+  ordered.reserve(writes.size());
+  for (const StoreWrite& each : writes) ordered.push_back({sequence_of(each), &each});
+  add_by_batch(std::move(ordered), Age::kNew);
+}
+
+void WriteGroup::add_by_batch(std::vector<Ordered> writes, Age age) {
+  std::ranges::sort(writes);
+  for (std::span<const Ordered> left(writes); !left.empty();) {
+    const auto behind = std::ranges::find_if(
+        left, [sequence = left.front().sequence](const Ordered& each) { return each.sequence != sequence; });
+    const std::span<const Ordered> of_batch(left.begin(), behind);
+    left = left.subspan(of_batch.size());
+    of_batch_ = {};
+    age == Age::kNew ? add_all_new(of_batch) : add_all(of_batch);
+  }
+}
+
+void WriteGroup::add_all(std::span<const Ordered> of_batch) {
+  for (const Ordered& each : of_batch) add_one(*each.write);
+}
+
+void WriteGroup::add_all_new(std::span<const Ordered> of_batch) {
+  const auto forgets =
+      std::ranges::find_if(of_batch, [](const Ordered& each) { return is_deletion(*each.write); });
+  if (forgets == of_batch.end()) return add_all(of_batch);
+  for (auto left_out = of_batch.begin(); left_out != forgets; ++left_out) {
+    if (const auto* record = std::get_if<RecordStep>(left_out->write)) {
+      const BatchStep& step = record->step;
+      of_batch_.has_no_end = step.finished_at != 0 && step.number == 0 && !step.is_base;
+    }
+  }
+  add_all({forgets, of_batch.end()});
+}
+
+void WriteGroup::add_one(const StoreWrite& write) {
   std::visit(
       [this](const auto& each) {
         kStoreWriter.assert_held();
@@ -47,31 +96,8 @@ void WriteGroup::add(const StoreWrite& write) {
       write);
 }
 
-void WriteGroup::add_new(std::span<const StoreWrite> writes) {
-  touched_.reserve(writes.size());
-  for (std::size_t i = 0; i < writes.size(); ++i) {
-    if (const auto* forget = std::get_if<ForgetBatch>(&writes[i]))
-      forgotten_.push_back({forget->sequence, i});
-  }
-  std::ranges::sort(forgotten_, {}, &Forgotten::sequence);
-  for (std::size_t i = 0; i < writes.size(); ++i) {
-    Forgotten* const forgotten = forgotten_.empty() ? nullptr : find_forgotten(sequence_of(writes[i]));
-    if (forgotten == nullptr || i >= forgotten->place) {
-      add(writes[i]);
-    } else if (const auto* record = std::get_if<RecordStep>(&writes[i])) {
-      const BatchStep& step = record->step;
-      forgotten->has_no_end = step.finished_at != 0 && step.number == 0 && !step.is_base;
-    }
-  }
-}
-
-WriteGroup::Forgotten* WriteGroup::find_forgotten(std::uint64_t sequence) {
-  const auto found = std::ranges::lower_bound(forgotten_, sequence, {}, &Forgotten::sequence);
-  return found != forgotten_.end() && found->sequence == sequence ? &*found : nullptr;
-}
-
 void WriteGroup::put(const AcceptBatch& accept) {
-  touched_[accept.sequence] = nullptr;
+  of_batch_.has_rows = true;
   const Key key = row_key(kAcceptedKey, accept.sequence);
   if (accept.payloads != nullptr && parts_of(*accept.payloads) == PayloadParts::kInRow) {
     last_->put(Table::kIndex, key, join_rows(encode(accept.row), encode_all_payloads(*accept.payloads)));
@@ -82,14 +108,14 @@ void WriteGroup::put(const AcceptBatch& accept) {
 }
 
 void WriteGroup::put(const AddJobs& add) {
-  touched_.try_emplace(add.sequence, nullptr);
+  of_batch_.has_rows = true;
   put_payloads(add.sequence, add.first, *add.payloads);
   put_changes(add.sequence, add.changes);
 }
 
 void WriteGroup::put(const ChangeBatch& change) {
   if (!change.freed_rows.empty() && change.may_have_results_inside) free_results_inside(change.sequence);
-  touched_.try_emplace(change.sequence, nullptr);
+  of_batch_.has_rows = true;
   if (change.trims_payloads) {
     // Before the payloads that the same group adds, whether these go ahead or not.
     large_payloads().erase_range(Table::kPayloads, part_key(change.sequence, change.changes.jobs),
@@ -97,10 +123,10 @@ void WriteGroup::put(const ChangeBatch& change) {
   }
   if (!change.freed_rows.empty()) {
     delete_between(Table::kResults, part_key(change.sequence, change.freed_rows.low),
-                   part_key(change.sequence, change.freed_rows.high), change.sequence);
+                   part_key(change.sequence, change.freed_rows.high));
     if (change.may_have_marks) {
       delete_between(Table::kResults, mark_key(change.sequence, change.freed_rows.low),
-                     mark_key(change.sequence, change.freed_rows.high), change.sequence);
+                     mark_key(change.sequence, change.freed_rows.high));
     }
   }
   put_changes(change.sequence, change.changes);
@@ -111,7 +137,7 @@ void WriteGroup::put(const RecordStep& record) {
   const bool is_last = step.finished_at != 0;
   if (is_last || step.is_base) {
     compactor_.forget(record.sequence);
-  } else if (!touched_.contains(record.sequence)) {
+  } else if (!of_batch_.has_rows) {
     compactor_.compact_if_due(record.sequence, step.number, *last_);
   }
   const bool are_inside = has_results_inside(step);
@@ -133,7 +159,8 @@ void WriteGroup::put(const RecordStep& record) {
     if (count_of(step.requeued) + count_of(step.failed) > failed_ranges_) delete_failed(record.sequence);
   }
   if (is_last && step.totals.failed() == 0) delete_payloads(record.sequence, record.parts);
-  touched_[record.sequence] = are_inside ? &step : nullptr;
+  of_batch_.has_rows = true;
+  of_batch_.end = are_inside ? &step : nullptr;
 }
 
 void WriteGroup::put_end(const RecordStep& end) {
@@ -152,10 +179,7 @@ void WriteGroup::put_end(const RecordStep& end) {
 
 void WriteGroup::free_results_inside(std::uint64_t sequence) {
   const Key key = row_key(kEndKey, sequence);
-  if (const auto found = touched_.find(sequence); found != touched_.end() && found->second != nullptr) {
-    last_->put(Table::kIndex, key, encode(*found->second));
-    return;
-  }
+  if (of_batch_.end != nullptr) return last_->put(Table::kIndex, key, encode(*of_batch_.end));
   const EngineReading reading(engine_, ReadingWait::kNot);
   std::string end;
   if (!reading.is_valid() || !reading.get(Table::kIndex, key, end).value_or(false)) return;
@@ -164,8 +188,7 @@ void WriteGroup::free_results_inside(std::uint64_t sequence) {
 }
 
 void WriteGroup::put(const ForgetBatch& forget) {
-  const Forgotten* const forgotten = find_forgotten(forget.sequence);
-  const bool has_no_end = forget.has_one_step && forgotten != nullptr && forgotten->has_no_end;
+  const bool has_no_end = forget.has_one_step && of_batch_.has_no_end;
   last_->erase(Table::kIndex, row_key(kAcceptedKey, forget.sequence));
   if (!has_no_end) last_->erase(Table::kIndex, row_key(kEndKey, forget.sequence));
   if (forget.may_have_changes) last_->erase(Table::kIndex, row_key(kChangesKey, forget.sequence));
@@ -178,10 +201,11 @@ void WriteGroup::put(const ForgetBatch& forget) {
     if (!forget.has_results_inside) last_->erase(Table::kResults, part_key(forget.sequence, 0));
     if (forget.may_have_marks) last_->erase(Table::kResults, mark_key(forget.sequence, 0));
   } else {
-    delete_prefix(Table::kIndex, row_key(kStepKey, forget.sequence), forget.sequence);
+    delete_prefix(Table::kIndex, row_key(kStepKey, forget.sequence));
     delete_parts(Table::kResults, forget.sequence);
   }
-  touched_[forget.sequence] = nullptr;
+  of_batch_.has_rows = true;
+  of_batch_.end = nullptr;
 }
 
 void WriteGroup::put(const SetCustomer& set) {
@@ -246,7 +270,7 @@ void WriteGroup::delete_steps(std::uint64_t sequence, std::uint64_t count) {
 }
 
 void WriteGroup::delete_failed(std::uint64_t sequence) {
-  delete_prefix(Table::kIndex, row_key(kFailedKey, sequence), sequence);
+  delete_prefix(Table::kIndex, row_key(kFailedKey, sequence));
 }
 
 void WriteGroup::delete_payloads(std::uint64_t sequence, PayloadParts parts) {
@@ -255,21 +279,20 @@ void WriteGroup::delete_payloads(std::uint64_t sequence, PayloadParts parts) {
 }
 
 void WriteGroup::delete_parts(Table table, std::uint64_t sequence) {
-  delete_prefix(table, Key().append(sequence), sequence);
+  delete_prefix(table, Key().append(sequence));
 }
 
-void WriteGroup::delete_prefix(Table table, std::string_view prefix, std::uint64_t sequence) {
+void WriteGroup::delete_prefix(Table table, std::string_view prefix) {
   std::string end(prefix);
   end.append(9, '\xFF');  // after all keys of the prefix, which have 8 bytes more
-  delete_between(table, prefix, end, sequence);
+  delete_between(table, prefix, end);
 }
 
-void WriteGroup::delete_between(Table table, std::string_view low, std::string_view high,
-                                std::uint64_t sequence) {
+void WriteGroup::delete_between(Table table, std::string_view low, std::string_view high) {
   if (!ahead_) return;
-  last_->erase_range(table, low, high,
-                     touched_.contains(sequence) ? Engine::Group::Rows::kSomeOfThisGroup
-                                                 : Engine::Group::Rows::kAllCommitted);
+  last_->erase_range(
+      table, low, high,
+      of_batch_.has_rows ? Engine::Group::Rows::kSomeOfThisGroup : Engine::Group::Rows::kAllCommitted);
 }
 
 }  // namespace locksley::daemon

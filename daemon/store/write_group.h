@@ -1,10 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -21,23 +22,42 @@ class StepCompactor;
 // last commit, and payloads do not count without these rows: a group that fails has no effect, and a
 // crash leaves no half of a group.
 //
-// Lives on the stack of the writer's thread: add_new() or add() the writes, which outlive the group, then finish(). They
-// block on the disk. After a failure, nothing more is added and finish() returns the error.
+// Rows are put in the order of the batches, and those of one batch in the order of its writes. An engine that keeps rows in the
+// order of their keys then finds the place of most rows next to the row before. A group is atomic, so no reader sees the order.
+//
+// Lives on the stack of the writer's thread: one of the three calls of add, with writes that outlive the group, then finish().
+// They block on the disk. After a failure, nothing more is added and finish() returns the error.
 class WriteGroup {
  public:
   // Both outlive it. `failed_ranges`: as kFailedRangesInRow; fewer in tests.
   WriteGroup(Engine& engine, StepCompactor& compactor, std::uint64_t failed_ranges)
       : engine_(engine), compactor_(compactor), failed_ranges_(failed_ranges), last_(engine.new_group()) {}
 
-  void add(const StoreWrite& write) LOCKSLEY_REQUIRES(kStoreWriter);
-  // The same for writes that no group has had before. If one of them forgets a batch, the writes of that batch before it
-  // are left out, and what only they would have written is not deleted. Once.
+  void add(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // Those of them that are wanted.
+  void add_if(std::span<const StoreWrite> writes, const std::function<bool(const StoreWrite&)>& is_wanted)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  // The same as add() for writes that no group has had before. If one of them forgets a batch, the writes of that batch
+  // before it are left out, and what only they would have written is not deleted.
   void add_new(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
   // The error is that of the first write that failed.
   EngineDone finish(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
+  // A write, and the batch to which it belongs. Writes lie in memory in the order in which they came.
+  struct Ordered {
+    std::uint64_t sequence;
+    const StoreWrite* write;
+    friend auto operator<=>(const Ordered&, const Ordered&) = default;
+  };
+  enum class Age { kNew, kKept };
+  void add_by_batch(std::vector<Ordered> writes, Age age) LOCKSLEY_REQUIRES(kStoreWriter);
+  // The writes of one batch.
+  void add_all(std::span<const Ordered> of_batch) LOCKSLEY_REQUIRES(kStoreWriter);
+  void add_all_new(std::span<const Ordered> of_batch) LOCKSLEY_REQUIRES(kStoreWriter);
+  void add_one(const StoreWrite& write) LOCKSLEY_REQUIRES(kStoreWriter);
+
   void put(std::monostate) {}
   void put(const AcceptBatch& accept) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const AddJobs& add) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -58,27 +78,22 @@ class WriteGroup {
   void delete_steps(std::uint64_t sequence, std::uint64_t count) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_payloads(std::uint64_t sequence, PayloadParts parts) LOCKSLEY_REQUIRES(kStoreWriter);
   void delete_parts(Table table, std::uint64_t sequence);
-  void delete_prefix(Table table, std::string_view prefix, std::uint64_t sequence);
-  // The rows of this batch from `low` on and below `high`.
-  void delete_between(Table table, std::string_view low, std::string_view high, std::uint64_t sequence);
-
-  // A batch that one of the writes of add_new() forgets, and the place of that write.
-  struct Forgotten {
-    std::uint64_t sequence;
-    std::size_t place;
-    bool has_no_end = false;  // its only step was left out, so it has no rows of a step
-  };
-  Forgotten* find_forgotten(std::uint64_t sequence);
+  void delete_prefix(Table table, std::string_view prefix);
+  // The rows of the batch from `low` on and below `high`.
+  void delete_between(Table table, std::string_view low, std::string_view high);
 
   Engine& engine_;
   StepCompactor& compactor_;
   const std::uint64_t failed_ranges_;
   std::unique_ptr<Engine::Group> payloads_;  // of large batches; null: there are none
   const std::unique_ptr<Engine::Group> last_;
-  // Batches that this group has rows of, each with its end, if the row of that has results inside.
-  std::unordered_map<std::uint64_t, const BatchStep*> touched_;
-  std::vector<Forgotten> forgotten_;  // by sequence
-  EngineDone ahead_;                  // what write_ahead() said
+  // Of the batch whose writes are being added:
+  struct OfBatch {
+    bool has_rows = false;           // this group has rows of it
+    const BatchStep* end = nullptr;  // its end, if the row of that has results inside
+    bool has_no_end = false;         // its only step was left out, so it has no rows of a step
+  } of_batch_;
+  EngineDone ahead_;  // what write_ahead() said
 };
 
 }  // namespace locksley::daemon

@@ -19,6 +19,8 @@ constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
 
+constexpr std::size_t kMostSpare = 1024;  // writes: some 500 KB
+
 }  // namespace
 
 GroupCommit::GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
@@ -164,8 +166,8 @@ void GroupCommit::sleep_until(Nanoseconds instant) {
 }
 
 void GroupCommit::commit() {
-  Writes writes = gathering_.take();
-  if (writes.empty()) return;
+  if (gathering_.empty()) return;
+  Writes writes = gathering_.take(std::exchange(spare_, {}));
   const bool is_awaited = urgent_.exchange(false);
   const Ticket ticket = ticket_++;
   std::string error = error_;
@@ -190,6 +192,7 @@ void GroupCommit::commit() {
     for (const StoreWrite& each : writes) weight += weight_of(each);
     keep_in_memory(writes);
     writes.clear();  // while the mutex is not held
+    if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
     written_ = ticket;
   } else if (is_full_) {
     const bool has_deletions_only = std::ranges::all_of(writes, is_deletion);

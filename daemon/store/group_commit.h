@@ -166,6 +166,8 @@ class GroupCommit {
   std::atomic<Ticket> ticket_{1};    // of gathering_: a write that was put before this read has no later one
   std::atomic<bool> urgent_{false};  // gathering_ has an awaited write; the writer polls it before it sleeps
 
+  // The memory of the group before, for the writes of the group after this one; empty.
+  Writes spare_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // to be written when the disk works again
   // error_ is set only because the disk is full: the database is in order, and deletions are written.
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;

@@ -50,13 +50,11 @@ void PendingWrites::append(StoreWrite&& write, std::size_t& known, bool is_first
   if (replaced_ > writes_.size() / 2) compact();
 }
 
-PendingWrites::Writes PendingWrites::take() {
+PendingWrites::Writes PendingWrites::take(Writes spare) {
   replaced_ = 0;
   changes_.clear();
   customers_.clear();
-  Writes taken = std::exchange(writes_, {});
-  writes_.reserve(std::min(taken.size(), kMostReserved));
-  return taken;
+  return std::exchange(writes_, std::move(spare));
 }
 
 void PendingWrites::compact() {

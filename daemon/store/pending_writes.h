@@ -24,9 +24,9 @@ class PendingWrites {
   void add(StoreWrite&& write);
   // All of them; replaced ones are std::monostate.
   const Writes& all() const { return writes_; }
-  // The same, and none is left. The next ones get as much memory at once: a write is large, and is not moved again and
-  // again while their number grows.
-  Writes take();
+  // The same, and none is left. The next ones come into the memory of `spare`, which is empty: a write is large, and is not
+  // moved again and again while their number grows.
+  Writes take(Writes spare = {});
 
   bool empty() const { return writes_.empty(); }
   // Without replaced ones.
@@ -37,8 +37,6 @@ class PendingWrites {
   void append(StoreWrite&& write, std::size_t& known, bool is_first);
   // Removes replaced ones.
   void compact();
-
-  static constexpr std::size_t kMostReserved = 1024;  // some 500 KB
 
   Writes writes_;
   std::size_t replaced_ = 0;

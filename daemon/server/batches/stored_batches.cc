@@ -23,6 +23,34 @@ constexpr auto kReportPeriod = std::chrono::seconds(2);  // of reading a large s
 
 }  // namespace
 
+// Wakes the executors of a lane once for several batches that enter it, one after the other. On the stack of the
+// I/O thread.
+class StoredBatches::LaneWakes {
+ public:
+  LaneWakes() = default;
+  ~LaneWakes() { wake(); }
+  LaneWakes(const LaneWakes&) = delete;
+  LaneWakes& operator=(const LaneWakes&) = delete;
+
+  // The lane has work from now on.
+  void add(Lane& lane) {
+    if (lane_ != &lane) wake();
+    lane_ = &lane;
+    if (++batches_ == kMost) wake();
+  }
+
+ private:
+  static constexpr int kMost = 16;  // guess: their enqueueing takes as long as a wake-up
+
+  void wake() {
+    if (batches_ != 0) lane_->wake();
+    batches_ = 0;
+  }
+
+  Lane* lane_ = nullptr;
+  int batches_ = 0;
+};
+
 StoredBatches::StoredBatches(Parts parts) : parts_(std::move(parts)) {}
 StoredBatches::~StoredBatches() = default;
 
@@ -152,13 +180,14 @@ void StoredBatches::expect(const Outcome& outcome) {
 void StoredBatches::settle(const Outcome& outcome) {
   settled_ = outcome.up_to;
   const bool is_stored = outcome.error.empty();
+  LaneWakes wakes;
   while (!unsettled_.empty() && unsettled_.front().ticket <= outcome.up_to) {
     const Unsettled item = std::move(unsettled_.front());
     unsettled_.pop_front();
     unsettled_bytes_ -= item.bytes;
     switch (item.kind) {
       case Unsettled::Kind::kAccept:
-        settle_accept(item, is_stored);
+        settle_accept(item, is_stored, wakes);
         break;
       case Unsettled::Kind::kAdd:
         settle_add(item, is_stored);
@@ -171,11 +200,12 @@ void StoredBatches::settle(const Outcome& outcome) {
   if (!is_stored) --refusals_;
 }
 
-void StoredBatches::settle_accept(const Unsettled& item, bool is_stored) {
+void StoredBatches::settle_accept(const Unsettled& item, bool is_stored, LaneWakes& wakes) {
   BatchRecord& record = *item.record;
   const std::span<const IndexRange> jobs{&item.jobs, item.jobs.empty() ? 0U : 1U};
   if (is_stored) {
-    record.lane->enqueue(item.record, jobs, item.open);
+    record.lane->enqueue(item.record, jobs, item.open, Lane::Start::kLater);
+    if (!jobs.empty()) wakes.add(*record.lane);
     parts_.events.publish_accepted(record);
     return;
   }

@@ -137,7 +137,8 @@ class StoredBatches {
     bool open = false;
     std::uint64_t bytes = 0;
   };
-  void settle_accept(const Unsettled& item, bool is_stored) LOCKSLEY_REQUIRES(kIoThread);
+  class LaneWakes;
+  void settle_accept(const Unsettled& item, bool is_stored, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);
   void settle_add(const Unsettled& item, bool is_stored) LOCKSLEY_REQUIRES(kIoThread);
   void drop_rejected(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   ChangesRow changes_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);

@@ -150,6 +150,8 @@ struct Store {
 struct Cluster {
   std::string name = {};       // "": the name of the machine
   std::string advertise = {};  // host:port for clients; "": the address and port of `listen`
+  // host:port for remote workers; "": the host of `advertise`, or the address of `workers`, with the port of `workers`
+  std::string advertise_workers = {};
   bool operator==(const Cluster&) const = default;
 };
 

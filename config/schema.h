@@ -216,6 +216,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
   v.section("cluster", [&] {
     v.key(Key{"name", Change::kRestart}, config.cluster.name, kWorkerName);
     v.key(Key{"advertise", Change::kRestart}, config.cluster.advertise, kAdvertised);
+    v.key(Key{"advertise_workers", Change::kRestart}, config.cluster.advertise_workers, kAdvertised);
   });
   v.entries(Key{"lanes", Change::kFile}, config.lanes, kName, [](auto& inner, auto& lane) {
     inner.key(Key{"slots", Change::kLive}, lane.slots, SlotsRule{kSlotCount, kSlotName});

@@ -93,7 +93,8 @@ Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) 
   if (!workers.is_open()) {  // not yet by a configuration that was then refused
     auto port = BoundPort::bind(config.workers.address, config.workers.port);
     if (!port) return std::unexpected(std::vector{"workers: " + port.error()});
-    if (auto opened = workers.listen(*std::move(port)); !opened)
+    const std::string address = cluster_workers(config, port->endpoint());
+    if (auto opened = workers.listen(*std::move(port), address); !opened)
       return std::unexpected(std::vector{"workers: " + opened.error()});
   }
   return [&workers] {
@@ -135,6 +136,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   Ports ports = or_fail(bind_ports(config), kExitUnavailable);
   const std::string http_at = to_text(ports.http.endpoint());
   const std::string listen_at = to_text(ports.listen.endpoint());
+  const std::string workers_at = ports.workers ? cluster_workers(config, ports.workers->endpoint()) : "";
 
   // Root ends here: what is made and opened from here on belongs to the user, and no byte has come from the network.
   or_fail(drop_privileges(privileges, *handlers, config), kExitUnavailable);
@@ -144,6 +146,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   Standby standby({.config = config,
                    .http = ports.http,
                    .listen = ports.listen,
+                   .workers = ports.workers,
+                   .workers_at = workers_at,
                    .tls = tls,
                    .http_token = std::move(standby_token),
                    .cluster = cluster,
@@ -153,6 +157,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
       config,
       {.name = cluster_name(config),
        .wire = cluster_wire(config, ports),
+       .workers = workers_at,
        .board = cluster,
        .stand_by = [&standby](auto time) { return or_fail(standby.wait(time), kExitUnavailable); }},
       log);
@@ -209,8 +214,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   or_fail(in_section("listen", server.listen(std::move(ports.listen))), kExitUnavailable);
   std::string ready = fmt::format("ready listen={} http={}", listen_at, http_at);
   if (ports.workers) {
-    const auto at =
-        or_fail(in_section("workers", workers.listen(*std::move(ports.workers))), kExitUnavailable);
+    const auto at = or_fail(in_section("workers", workers.listen(*std::move(ports.workers), workers_at)),
+                            kExitUnavailable);
     ready += " workers=" + to_text(at);
   }
 

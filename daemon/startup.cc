@@ -96,6 +96,12 @@ std::string machine_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
 }
 
+// With the name of this machine in place of an address that stands for all.
+std::string reachable(const asio::ip::tcp::endpoint& bound) {
+  return bound.address().is_unspecified() ? fmt::format("{}:{}", machine_name(), bound.port())
+                                          : to_text(bound);
+}
+
 // Another daemon has the batches now. This one must send no client any reply: it ends as if it were killed, and
 // the service manager starts it again, as the second.
 [[noreturn]] void end_fenced(const std::shared_ptr<spdlog::logger>& log) {
@@ -125,9 +131,14 @@ std::string cluster_name(const config::Config& config) {
 
 std::string cluster_wire(const config::Config& config, const Ports& ports) {
   if (!config.cluster.advertise.empty()) return config.cluster.advertise;
-  const auto& bound = ports.listen.endpoint();
-  return bound.address().is_unspecified() ? fmt::format("{}:{}", machine_name(), bound.port())
-                                          : to_text(bound);
+  return reachable(ports.listen.endpoint());
+}
+
+std::string cluster_workers(const config::Config& config, const asio::ip::tcp::endpoint& bound) {
+  const config::Cluster& cluster = config.cluster;
+  if (!cluster.advertise_workers.empty()) return cluster.advertise_workers;
+  if (cluster.advertise.empty()) return reachable(bound);
+  return cluster.advertise.substr(0, cluster.advertise.rfind(':') + 1) + std::to_string(bound.port());
 }
 
 Store::Options store_options(const config::Config& config, const ClusterParts& cluster,
@@ -139,6 +150,7 @@ Store::Options store_options(const config::Config& config, const ClusterParts& c
                                       .replication = config.store.replication,
                                       .name = cluster.name,
                                       .wire = cluster.wire,
+                                      .workers = cluster.workers,
                                       .cluster = cluster.board,
                                       .stand_by = cluster.stand_by,
                                       .on_fenced = [log] { end_fenced(log); }});
@@ -151,7 +163,7 @@ std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Conf
                                                               const std::shared_ptr<spdlog::logger>& log) {
   if (config.store.engine != config::StoreEngine::kPostgresql) {
     ClusterView view;
-    view.nodes.push_back(ClusterBoard::alone(cluster.name, cluster.wire));
+    view.nodes.push_back(ClusterBoard::alone(cluster.name, cluster.wire, cluster.workers));
     cluster.board->set(std::move(view));
   }
   if (!config::has_store(config.store)) return nullptr;

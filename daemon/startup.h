@@ -103,11 +103,14 @@ std::expected<Ports, std::string> bind_ports(const config::Config& config);
 // that stands for all.
 std::string cluster_name(const config::Config& config);
 std::string cluster_wire(const config::Config& config, const Ports& ports);
+// The same for remote workers: cluster.advertise_workers, or the host of cluster.advertise, or where `bound` is.
+std::string cluster_workers(const config::Config& config, const asio::ip::tcp::endpoint& bound);
 
 // What the store needs to know of the other daemons, and they of this one.
 struct ClusterParts {
   std::string name;
   std::string wire;
+  std::string workers = {};  // empty: no handler is for remote workers
   std::shared_ptr<ClusterBoard> board;
   // As PostgresOptions::stand_by.
   std::function<bool(std::chrono::milliseconds)> stand_by;

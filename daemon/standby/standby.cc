@@ -38,6 +38,7 @@
 #include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/store/cluster_metrics.h"
+#include "daemon/worker_port/worker_port.h"
 
 namespace locksley::daemon {
 namespace {
@@ -56,7 +57,8 @@ HttpReply refusal(const ClusterBoard& cluster) {
 
 }  // namespace
 
-// What the thread has: a client port without batches, and five pages. Lives on the thread's stack.
+// What the thread has: a client port without batches, five pages, and a port that sends workers to the active daemon. Lives
+// on the thread's stack.
 class Standby::Desk {
  public:
   explicit Desk(Standby& standby) LOCKSLEY_REQUIRES(kIoThread);
@@ -81,6 +83,7 @@ class Standby::Desk {
   HandlerDirectory handlers_;
   Authenticator authenticator_;
   Server server_;
+  WorkerPort workers_;
 
   HttpLogin login_;
   HttpHosts hosts_;
@@ -110,6 +113,7 @@ Standby::Desk::Desk(Standby& standby)
                .blocks = nullptr,
                .cluster = &cluster_},
               config_),
+      workers_(server_.state(), nullptr),
       login_(authenticator_,
              [this](const std::string& name) -> std::optional<HttpUser> {
                const auto user = config_.users.find(name);
@@ -122,7 +126,9 @@ Standby::Desk::Desk(Standby& standby)
       watchdog_timer_(io_) {
   login_.set(config_.http.login, std::move(standby.parts_.http_token));
   hosts_.set(config_.http.hosts);
+  workers_.begin();
   server_.use_tls(standby.parts_.tls.listen);
+  workers_.update(standby.parts_.tls.workers);
   http_.use_tls(standby.parts_.tls.http, server_.state().handshakes());
   add_pages();
 }
@@ -150,6 +156,13 @@ std::expected<void, std::string> Standby::Desk::open() {
   if (auto opened = server_.listen(*std::move(listen)); !opened) {
     return std::unexpected("listen: " + opened.error());
   }
+  if (standby_.parts_.workers) {
+    auto workers = standby_.parts_.workers->duplicate();
+    if (!workers) return std::unexpected("workers: " + workers.error());
+    if (auto opened = workers_.listen(*std::move(workers), standby_.parts_.workers_at); !opened)
+      return std::unexpected("workers: " + opened.error());
+    workers_.start();
+  }
   wait_for_signal();
   std::uint64_t usec = 0;
   if (::sd_watchdog_enabled(0, &usec) > 0) {
@@ -169,6 +182,7 @@ void Standby::Desk::close() {
   signals_.clear(ignored);
   watchdog_timer_.cancel();
   http_.stop();
+  workers_.stop();
   server_.cut("this daemon has taken over", [this] { io_.stop(); });
 }
 
@@ -203,8 +217,9 @@ std::expected<bool, std::string> Standby::wait(std::chrono::milliseconds time) {
     thread_ = std::thread(
         [this, opened] { run([&opened](std::string why) { opened->set_value(std::move(why)); }); });
     if (const std::string why = outcome.get(); !why.empty()) return std::unexpected(why);
-    const std::string where = fmt::format("standby listen={} http={}", to_text(parts_.listen.endpoint()),
-                                          to_text(parts_.http.endpoint()));
+    std::string where = fmt::format("standby listen={} http={}", to_text(parts_.listen.endpoint()),
+                                    to_text(parts_.http.endpoint()));
+    if (parts_.workers) where += " workers=" + to_text(parts_.workers->endpoint());
     std::fputs((where + "\n").c_str(), stdout);
     std::fflush(stdout);
     ::sd_notify(0, "READY=1\nSTATUS=stands by");

@@ -39,6 +39,8 @@ class Standby {
     // Bound, and not listening; those of the active daemon, which gets the same ones later.
     const BoundPort& http;
     const BoundPort& listen;
+    const std::optional<BoundPort>& workers;  // none: no handler is for remote workers
+    std::string workers_at;                   // where workers connect
     TlsContexts tls;
     std::optional<Secret> http_token;  // none is right if there is none
     std::shared_ptr<ClusterBoard> cluster;
@@ -52,8 +54,8 @@ class Standby {
   Standby& operator=(const Standby&) = delete;
 
   // Another daemon is active: waits, and serves meanwhile. False: the daemon was told to end. The first call opens the
-  // ports, says so on standard output ("standby listen=… http=…") and to systemd, and takes the signals. The error is that
-  // it cannot; a sentence.
+  // ports, says so on standard output ("standby listen=… http=…", "… workers=…") and to systemd, and takes the
+  // signals. The error is that it cannot; a sentence.
   std::expected<bool, std::string> wait(std::chrono::milliseconds time) LOCKSLEY_EXCLUDES(mutex_);
   // Whether wait() has returned false.
   bool is_told_to_end() const LOCKSLEY_EXCLUDES(mutex_);

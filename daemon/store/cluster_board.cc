@@ -26,11 +26,12 @@ const ClusterNode* ClusterView::active() const {
   return found == nodes.end() ? nullptr : &*found;
 }
 
-ClusterNode ClusterBoard::alone(std::string name, std::string wire) {
+ClusterNode ClusterBoard::alone(std::string name, std::string wire, std::string workers) {
   return {.number = 0,
           .name = std::move(name),
           .state = ClusterNode::State::kActive,
           .wire = std::move(wire),
+          .workers = std::move(workers),
           .shards = kShards};
 }
 
@@ -58,9 +59,22 @@ std::optional<std::chrono::milliseconds> ClusterBoard::oldest_transaction() cons
   return age.count() < 0 ? std::nullopt : std::optional(age);
 }
 
+namespace {
+
+constexpr auto kNoneIsActive = "no daemon is active: retry later";
+
+}  // namespace
+
 std::string where_the_active_daemon_is(const ClusterView& view) {
   const ClusterNode* const active = view.active();
-  return active == nullptr ? "no daemon is active: retry later" : "the active daemon is " + active->wire;
+  return active == nullptr ? kNoneIsActive : "the active daemon is " + active->wire;
+}
+
+std::string where_workers_connect(const ClusterView& view) {
+  const ClusterNode* const active = view.active();
+  if (active == nullptr) return kNoneIsActive;
+  if (active->workers.empty()) return "the active daemon has no port for workers";
+  return "the active daemon is " + active->workers;
 }
 
 }  // namespace locksley::daemon

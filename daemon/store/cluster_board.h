@@ -24,6 +24,7 @@ struct ClusterNode {
   std::string name;
   State state = State::kGone;
   std::string wire;          // where its clients connect
+  std::string workers = {};  // where its remote workers connect; empty: it has no port for them
   std::uint32_t shards = 0;  // that it owns
   // When this daemon saw a sign of life of it last; none: it is this daemon, which shares its store with no other.
   std::optional<Instant> beaten_at = {};
@@ -57,7 +58,7 @@ class ClusterBoard {
   static constexpr std::uint32_t kShards = 64;
 
   // Of a daemon whose store no other daemon can have.
-  static ClusterNode alone(std::string name, std::string wire);
+  static ClusterNode alone(std::string name, std::string wire, std::string workers);
 
   // Each command asks for it.
   Role role() const { return role_.load(); }
@@ -105,7 +106,13 @@ class ClusterBoard {
   View view_ LOCKSLEY_GUARDED_BY(mutex_) = std::make_shared<ClusterView>();
 };
 
-// Where the active daemon is, for a reply: "the active daemon is 10.0.0.1:7770", or that there is none.
+// Where the active daemon is, for a reply: "the active daemon is 10.0.0.1:7770", or that there is none. The second: where
+// its remote workers connect.
 std::string where_the_active_daemon_is(const ClusterView& view);
+std::string where_workers_connect(const ClusterView& view);
+
+// The error of a daemon that has taken over, and does not serve yet.
+inline constexpr std::string_view kLoadingError =
+    "LOADING this daemon has taken over, and reads the batches: retry later";
 
 }  // namespace locksley::daemon

@@ -127,6 +127,9 @@ class Engine {
 
   // For messages: its folder, or its address.
   virtual const std::string& place() const = 0;
+  // A name of this database that no other one has, and that stays the same as long as it exists. A copy of an embedded one
+  // has another name.
+  virtual const std::string& id() const = 0;
   // For messages about damage: what an operator can do, a sentence without its full stop.
   enum class Damage : std::uint8_t {
     kUnreadable,     // the engine cannot read what it has

@@ -112,6 +112,8 @@ class Store {
   std::optional<Nanoseconds> failing_since() const { return group_->failing_since(); }
   // For messages: its folder, or the address of its database.
   const std::string& place() const { return engine_->place(); }
+  // As Engine::id(): numbers of batches mean the same in stores with the same id.
+  const std::string& id() const { return engine_->id(); }
   // The bytes of all batches in the store; the engine compares them with what its rows take.
   void set_live_bytes(std::uint64_t bytes);
 

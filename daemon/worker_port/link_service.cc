@@ -33,11 +33,17 @@ std::uint64_t random_life() {
   return life == 0 ? 1 : life;
 }
 
+// Without a store the numbers of batches begin anew in each process.
+std::string store_name(const Store* store) {
+  return store != nullptr ? store->id() : fmt::format("memory-{:016x}", random_life());
+}
+
 }  // namespace
 
 LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, MachinesBoard& board,
                          std::shared_ptr<const WorkerDirectory> directory)
     : parts_(std::move(parts)),
+      store_(store_name(parts_.store)),
       board_(board),
       work_(io_.get_executor()),
       listener_(io_, parts_.log),
@@ -332,9 +338,32 @@ std::uint64_t LinkService::last_write() {
   return asked_for_;
 }
 
+std::optional<std::string> LinkService::why_not_here() {
+  kLinkThread.assert_held();
+  const ClusterBoard* const cluster = directory_->cluster;
+  if (cluster == nullptr) return std::nullopt;
+  switch (cluster->role()) {
+    case ClusterBoard::Role::kActive:
+      return std::nullopt;
+    case ClusterBoard::Role::kLoading:
+      return std::string(kLoadingError);
+    case ClusterBoard::Role::kStandby:
+      break;
+  }
+  return "READONLY " + where_workers_connect(*cluster->get());
+}
+
 std::vector<std::string> LinkService::addresses() {
   kLinkThread.assert_held();
-  return directory_->addresses;
+  std::vector<std::string> addresses{directory_->address};
+  if (directory_->cluster == nullptr) return addresses;
+  const ClusterBoard::View view = directory_->cluster->get();
+  for (const ClusterNode& node : view->nodes) {
+    const bool is_known =
+        node.workers.empty() || std::ranges::find(addresses, node.workers) != addresses.end();
+    if (node.state != ClusterNode::State::kGone && !is_known) addresses.push_back(node.workers);
+  }
+  return addresses;
 }
 
 }  // namespace locksley::daemon

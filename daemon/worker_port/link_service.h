@@ -115,7 +115,9 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::shared_ptr<Batch> batch_of(std::uint64_t number) override;
   bool has_room() override;
   std::uint64_t last_write() override;
+  std::optional<std::string> why_not_here() override;
   std::vector<std::string> addresses() override;
+  const std::string& store() override { return store_; }
 
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
   // Drops connections whose certificate is of no authority any more.
@@ -129,6 +131,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   MachineView describe(const RemoteWorker& worker, const WorkerSession& session) const;
 
   const Parts parts_;
+  const std::string store_;  // the store's name, or that of this life
   MachinesBoard& board_;
   asio::io_context io_{1};  // one thread runs it: fewer locks
   std::optional<asio::executor_work_guard<IoExecutor>> work_;

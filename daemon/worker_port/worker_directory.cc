@@ -16,7 +16,8 @@ std::shared_ptr<const WorkerDirectory> WorkerDirectory::make(const ServerState& 
     if (entry.is_remote) made->handlers.emplace(name, HandlerPlace{.lane = &entry.lane, .gate = entry.gate});
   }
   made->tls = std::move(tls);
-  made->addresses.push_back(std::move(address));
+  made->address = std::move(address);
+  made->cluster = state.cluster();
   made->limits = state.reader_limits();
   made->max_clients = config.limits.max_clients;
   made->login_timeout = config.limits.login_timeout;

@@ -10,6 +10,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/state/server_state.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/tls/context.h"
 #include "daemon/workers/worker_host.h"
 #include "proto/limits.h"
@@ -33,8 +34,9 @@ struct WorkerDirectory {
   std::map<std::string, HandlerPlace, std::less<>>
       handlers;                           // for remote workers; the lanes outlive the link
   std::shared_ptr<const TlsContext> tls;  // for new connections; null: plain
-  std::vector<std::string> addresses;
-  proto::Limits limits;  // of a peer that has logged in
+  std::string address;                    // where workers connect to this daemon
+  const ClusterBoard* cluster = nullptr;  // of the other daemons; null: there are none. It outlives the link
+  proto::Limits limits;                   // of a peer that has logged in
   std::uint64_t max_clients = 0;
   std::chrono::nanoseconds login_timeout{};
 };

@@ -3,8 +3,6 @@
 #include <asio/post.hpp>
 #include <utility>
 
-#include "daemon/base/endpoint_text.h"
-
 namespace locksley::daemon {
 
 namespace {
@@ -66,10 +64,10 @@ LinkService::Questions WorkerPort::questions() {
   };
 }
 
-std::expected<asio::ip::tcp::endpoint, std::string> WorkerPort::listen(BoundPort port) {
+std::expected<asio::ip::tcp::endpoint, std::string> WorkerPort::listen(BoundPort port, std::string address) {
   const ThreadRoleScope role(kLinkThread);
   auto bound = service_->listen(std::move(port));
-  if (bound) address_ = to_text(*bound);
+  if (bound) address_ = std::move(address);
   return bound;
 }
 

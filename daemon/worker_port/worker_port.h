@@ -31,8 +31,9 @@ class WorkerPort {
 
   // Called after the batches of an earlier process are restored, and before all other functions.
   void begin() LOCKSLEY_REQUIRES(kIoThread);
-  // The error names the address and what the system said.
-  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port) LOCKSLEY_REQUIRES(kIoThread);
+  // `address`: where workers connect, as they are told. The error names the port's address and what the system said.
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port, std::string address)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Whether listen() has succeeded; whether start() was called.
   bool is_open() const { return !address_.empty(); }
   bool is_started() const { return thread_.joinable(); }

@@ -65,10 +65,13 @@ void WorkerSession::client_command() {
     return arguments[1] == "0" ? reply.ok() : reply.error("ERR DB index is out of range");
   }
   if (is(0, "INFO")) {
+    const ClusterBoard* const cluster = service_.directory().cluster;
+    const auto role = cluster == nullptr ? ClusterBoard::Role::kActive : cluster->role();
     return reply.verbatim(
-        fmt::format("# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\nloading:0\r\n"
-                    "role:master\r\n",
-                    proto::kRedisVersion));
+        fmt::format("# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\nloading:{}\r\n"
+                    "role:{}\r\n",
+                    proto::kRedisVersion, role == ClusterBoard::Role::kLoading ? 1 : 0,
+                    role == ClusterBoard::Role::kActive ? "master" : "slave"));
   }
   if (is(1, "SETNAME") && arguments.size() == 3) {
     if (!proto::is_client_name(arguments[2])) return reply.error(proto::kBadClientName);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +45,13 @@ class WorkerHost {
   // WorkerLink::written() is called with that number or a higher one. 0: results are not written.
   virtual std::uint64_t last_write() = 0;
 
-  // The addresses at which workers may connect, of all daemons.
+  // Why no worker can join here now, as an error reply: another daemon has the batches, or this one reads them. None: it
+  // can.
+  virtual std::optional<std::string> why_not_here() = 0;
+  // The addresses at which workers may connect, of all daemons of the cluster that live; this daemon's first.
   virtual std::vector<std::string> addresses() = 0;
+  // The name of the store whose batches have these numbers; of a daemon without a store: of this life of it.
+  virtual const std::string& store() = 0;
 };
 
 }  // namespace locksley::daemon

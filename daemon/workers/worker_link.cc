@@ -119,7 +119,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   const auto milliseconds = [](Nanoseconds time) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   };
-  reply.map(6);
+  reply.map(7);
   reply.bulk("worker");
   reply.bulk(worker.name);
   reply.bulk("lease_ms");
@@ -133,12 +133,15 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   reply.bulk("addresses");
   reply.array(addresses.size());
   for (const std::string& address : addresses) reply.bulk(address);
+  reply.bulk("store");
+  reply.bulk(host_.store());
 }
 
 std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const std::string& user) {
   if (is_draining_) return "DRAINING the daemon is about to stop";
   if (!host_.may_work(user))
     return fmt::format("NOPERM User {} has no permissions to run the 'join' command", user);
+  if (auto elsewhere = host_.why_not_here()) return elsewhere;
   for (const std::string_view handler : command.handlers) {
     if (!host_.may_serve(user, handler)) {
       return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <system_error>
@@ -22,6 +23,11 @@ constexpr const char* kCopy = "rows";
 
 EngineDone failed(std::string what) {
   return std::unexpected(EngineError{EngineError::Kind::kFailed, std::move(what)});
+}
+
+std::string new_id() {
+  static std::atomic<int> last = 0;
+  return fmt::format("memory disk {}", ++last);
 }
 
 class MemoryGroup final : public daemon::Engine::Group {
@@ -110,6 +116,7 @@ class MemoryEngine final : public daemon::Engine {
   void use_reserve() override {}
   EngineDone reclaim(std::uint64_t, std::uint64_t) override { return {}; }
   const std::string& place() const override { return place_; }
+  const std::string& id() const override { return disk_.id(); }
   void abandon() override { gate_.abandon(); }
   Usage usage() const override {
     Usage usage;
@@ -153,7 +160,7 @@ class MemoryEngine final : public daemon::Engine {
 }  // namespace
 
 // The file: of each row the number of its table, and the sizes of its key and its value, in lines of text before these.
-MemoryDisk::MemoryDisk(const std::filesystem::path& folder) {
+MemoryDisk::MemoryDisk(const std::filesystem::path& folder) : id_(new_id()) {
   std::ifstream file(folder / kCopy, std::ios::binary);
   std::size_t table = 0, key = 0, value = 0;
   while (file >> table >> key >> value) {

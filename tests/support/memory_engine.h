@@ -43,6 +43,8 @@ class MemoryDisk final : public StoreDisk {
 
   // ---- For its engine ----
 
+  // As Engine::id().
+  const std::string& id() const { return id_; }
   struct Change {
     enum class Kind : std::uint8_t { kPut, kErase, kEraseRange };
     Kind kind;
@@ -67,6 +69,7 @@ class MemoryDisk final : public StoreDisk {
   static void apply(const Change& change, Tables& tables);
   daemon::EngineDone sync_held() LOCKSLEY_REQUIRES(mutex_);
 
+  const std::string id_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::shared_ptr<Tables> written_ LOCKSLEY_GUARDED_BY(mutex_) = std::make_shared<Tables>();

@@ -138,9 +138,6 @@ bool passes(Session& session, const proto::CommandSpec& spec, std::size_t argume
   return true;
 }
 
-constexpr std::string_view kLoadingError =
-    "LOADING this daemon has taken over, and reads the batches: retry later";
-
 // A daemon that is not the active one has no batches: it executes what concerns the connection, the daemon and its
 // neighbours. False after an error reply.
 bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {

@@ -88,13 +88,14 @@ void visit_members(const Explanation& explanation, const Visit& visit) {
   visit("eta_ms", explanation.eta_ms);
 }
 
-inline constexpr std::size_t kNodeMembers = 6;
+inline constexpr std::size_t kNodeMembers = 7;
 template <class Visit>
 void visit_members(const ClusterNode& node, const Visit& visit) {
   visit("name", std::string_view(node.name));
   visit("node", static_cast<std::uint64_t>(node.number));
   visit("state", to_string(node.state));
   visit("wire", std::string_view(node.wire));
+  visit("workers", std::string_view(node.workers));
   visit("shards", std::uint64_t{node.shards});
   visit("beat_ms", static_cast<std::uint64_t>(node.beat_age(now()).count()));
 }

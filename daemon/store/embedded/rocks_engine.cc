@@ -180,6 +180,7 @@ std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(Engin
   const ThreadRoleScope role(kStoreWriter);
   if (!engine->reserve_.check(0)) engine->reserve_.release();
   if (auto opened = engine->open_files(); !opened) return std::unexpected(std::move(opened.error()));
+  static_cast<void>(engine->files_.db->GetDbIdentity(engine->id_));  // which RocksDB has read when it opened
   return engine;
 }
 

@@ -59,6 +59,7 @@ class RocksEngine final : public Engine {
   EngineDone reclaim(std::uint64_t first, std::uint64_t last) override LOCKSLEY_REQUIRES(kStoreWriter);
 
   const std::string& place() const override { return options_.path; }
+  const std::string& id() const override { return id_; }
   std::string_view remedy(Damage damage) const override;
   void abandon() override { gate_.abandon(); }
   // Reads the folder.
@@ -117,6 +118,7 @@ class RocksEngine final : public Engine {
   const EngineOptions options_;
   rocksdb::Env* const env_;
   const StoreSizes sizes_;
+  std::string id_;  // RocksDB's, in its file IDENTITY; constant after open()
   DiskReserve reserve_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
   Files files_ LOCKSLEY_GUARDED_BY(kStoreWriter);

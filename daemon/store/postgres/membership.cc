@@ -168,9 +168,9 @@ PgExpected<void> Joining::connect() {
 
 PgExpected<void> Joining::enroll() {
   const auto made = query(
-      "insert into locksley_node (name, wire, alive, beat, committed) values ($1, $2, false, 0, -1) "
-      "returning node",
-      {Parameter::text(options_.name), Parameter::text(options_.wire)});
+      "insert into locksley_node (name, wire, workers, alive, beat, committed) values ($1, $2, $3, false, 0, "
+      "-1) returning node",
+      {Parameter::text(options_.name), Parameter::text(options_.wire), Parameter::text(options_.workers)});
   if (!made) return std::unexpected(made.error());
   own_ = int4_of(**made, 0, 0);
   return {};
@@ -306,8 +306,8 @@ std::string Joining::in_use_by(const NodeRow& active) const {
 
 PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline) {
   const auto read = connection.run(
-      "select node, coalesce(name, ''), coalesce(wire, ''), alive, committed, beat, (select count(*) from "
-      "locksley_shard where owner = node) from locksley_node order by node",
+      "select node, coalesce(name, ''), coalesce(wire, ''), coalesce(workers, ''), alive, committed, beat, "
+      "(select count(*) from locksley_shard where owner = node) from locksley_node order by node",
       Parameters{}, deadline);
   if (!read) return std::unexpected(read.error());
   const PGresult& table = **read;
@@ -317,10 +317,11 @@ PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant dead
     rows[i] = {.node = int4_of(table, row, 0),
                .name = std::string(bytes_of(table, row, 1)),
                .wire = std::string(bytes_of(table, row, 2)),
-               .is_alive = bytes_of(table, row, 3).front() != 0,
-               .committed = int8_of(table, row, 4),
-               .beat = int8_of(table, row, 5),
-               .shards = static_cast<std::uint32_t>(int8_of(table, row, 6))};
+               .workers = std::string(bytes_of(table, row, 3)),
+               .is_alive = bytes_of(table, row, 4).front() != 0,
+               .committed = int8_of(table, row, 5),
+               .beat = int8_of(table, row, 6),
+               .shards = static_cast<std::uint32_t>(int8_of(table, row, 7))};
   }
   return rows;
 }

@@ -29,6 +29,7 @@ ClusterView NodeWatch::see(const std::vector<NodeRow>& rows, Instant at) {
                           .name = row.name,
                           .state = state,
                           .wire = row.wire,
+                          .workers = row.workers,
                           .shards = row.shards,
                           .beaten_at = now_seen.beaten_at});
     seen.emplace(row.node, now_seen);

@@ -21,6 +21,7 @@ struct NodeRow {
   std::int32_t node = 0;
   std::string name;
   std::string wire;
+  std::string workers = {};
   bool is_alive = false;  // it may write: the active daemon
   std::int64_t committed = 0;
   std::int64_t beat = 0;

@@ -15,8 +15,9 @@ namespace locksley::daemon {
 struct PostgresOptions {
   std::string url;
   config::Replication replication = config::Replication::kRequired;
-  std::string name;  // of this daemon, for people
-  std::string wire;  // where its clients connect, likewise
+  std::string name;          // of this daemon, for people
+  std::string wire;          // where its clients connect, likewise
+  std::string workers = {};  // where remote workers connect, which are told; empty: nowhere
   // Another daemon whose row has not changed for so long may be fenced.
   std::chrono::milliseconds lease = std::chrono::seconds(5);
   // How long a commit waits for its reply; and then for a database that can be written, before its group counts as failed.

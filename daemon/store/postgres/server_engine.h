@@ -57,6 +57,7 @@ class ServerEngine final : public Engine {
   EngineDone reclaim(std::uint64_t, std::uint64_t) override { return {}; }
 
   const std::string& place() const override { return place_; }
+  const std::string& id() const override { return store_; }
   // The server repairs its rows itself, or not at all.
   std::string_view remedy(Damage) const override {
     return "Restore the database from a backup of the server's, or set store.url to an empty database to "
@@ -112,7 +113,7 @@ class ServerEngine final : public Engine {
   const EngineOptions engine_;
   const PostgresOptions options_;
   const std::string place_;
-  const std::string store_;  // its id
+  const std::string store_;  // its id, which its tables keep
   const std::int32_t node_;
   ConnectionPool pool_;
   ReadingGate gate_;

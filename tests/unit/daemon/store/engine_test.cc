@@ -103,6 +103,20 @@ TEST_F(EngineTest, AdvisesWhatCanBeDoneWithThisEngine) {
   }
 }
 
+TEST_F(EngineTest, ItsNameStaysTheSameAndNoOtherHasIt) {
+  const std::string name = engine->id();
+  EXPECT_THAT(name, Not(IsEmpty()));
+  engine.reset();
+  open();
+  EXPECT_EQ(engine->id(), name);
+  const testing::TemporaryFolder elsewhere;
+  const auto other_disk = testing::make_store_disk(elsewhere.path(), 2);
+  const auto other =
+      other_disk->engine()({elsewhere.path().string(), config::Durability::kFsync, testing::silent_log()});
+  ASSERT_TRUE(other.has_value()) << other.error();
+  EXPECT_NE((*other)->id(), name);
+}
+
 TEST_F(EngineTest, AGroupIsAppliedInItsOrder) {
   const ThreadRoleScope role(kStoreWriter);
   ASSERT_TRUE(put({{"a", "old"}, {"b", "old"}, {"c", "old"}}));

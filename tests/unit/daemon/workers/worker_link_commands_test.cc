@@ -1,4 +1,5 @@
 // What each command of remote workers does: the rows of the table of commands.
+// Length: some short tests for each of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,13 +28,24 @@ TEST_F(WorkerLinkTest, JoinTellsTheWorkerItsLimits) {
   const WorkerLink::Id id = connect();
   EXPECT_EQ(
       say(id, "join host-7 slots 8 handlers echo resize"),
-      "*12 $6 worker $6 host-7 $8 lease_ms :10000 $7 beat_ms :3333 $8 max_jobs :65536 $9 max_bytes :16777216 "
-      "$9 addresses *1 $10 queue:7771");
+      "*14 $6 worker $6 host-7 $8 lease_ms :10000 $7 beat_ms :3333 $8 max_jobs :65536 $9 max_bytes :16777216 "
+      "$9 addresses *1 $10 queue:7771 $5 store $7 store-1");
   EXPECT_EQ(link->stats().workers, 1U);
   EXPECT_EQ(link->stats().slots, 8U);
   const WorkerLink::Id other = connect();
   EXPECT_NE(say(other, "JOIN w SLOTS 1 LEASE 60000 HANDLERS echo").find("lease_ms :60000 $7 beat_ms :20000"),
             std::string::npos);
+}
+
+TEST_F(WorkerLinkTest, JoinIsSentToTheDaemonThatHasTheBatches) {
+  host.elsewhere = "READONLY the active daemon is queue-2:7771";
+  const WorkerLink::Id id = connect();
+  EXPECT_EQ(say(id, "JOIN w SLOTS 1 HANDLERS echo"), "-READONLY the active daemon is queue-2:7771");
+  EXPECT_EQ(say(id, "CLAIM"), "-NOTJOINED JOIN first");
+  // Whom it does not know it tells nothing.
+  EXPECT_EQ(say(connect("stranger"), "JOIN w SLOTS 1 HANDLERS echo").substr(0, 7), "-NOPERM");
+  host.elsewhere.reset();
+  EXPECT_EQ(say(id, "JOIN w SLOTS 1 HANDLERS echo").front(), '*');
 }
 
 TEST_F(WorkerLinkTest, JoinNeedsPermission) {

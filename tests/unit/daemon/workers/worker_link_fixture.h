@@ -59,7 +59,9 @@ class FakeHost final : public WorkerHost {
   }
   bool has_room() override { return room; }
   std::uint64_t last_write() override { return writes; }
+  std::optional<std::string> why_not_here() override { return elsewhere; }
   std::vector<std::string> addresses() override { return {"queue:7771"}; }
+  const std::string& store() override { return store_name; }
 
   void serve(const std::string& name) {
     auto by = std::make_unique<Served>(name);
@@ -94,6 +96,8 @@ class FakeHost final : public WorkerHost {
   std::uint64_t writes = 0;
   bool room = true;
   std::string forbidden;  // a handler
+  std::optional<std::string> elsewhere;
+  std::string store_name = "store-1";
 };
 
 class WorkerLinkFixture : public ::testing::Test {

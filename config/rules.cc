@@ -60,26 +60,30 @@ bool is_url(std::string_view text) {
   } else {
     return false;
   }
-  const std::size_t at = rest.rfind('@');
+  const std::size_t at = rest.find('@');
   const bool has_password = at != std::string_view::npos && rest.substr(0, at).contains(':');
   const std::string_view host = at == std::string_view::npos ? rest : rest.substr(at + 1);
   const auto is_printable = [](char c) { return c > ' ' && c <= '~'; };
   return !host.empty() && !has_password && std::ranges::all_of(text, is_printable);
 }
 
+bool is_host_or_bracketed(std::string_view text) {
+  const bool is_bracketed = text.starts_with('[') && text.ends_with(']');
+  return is_bracketed ? is_address(text.substr(1, text.size() - 2)) : is_host(text);
+}
+
+bool is_port(std::string_view text) {
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= 65535;
+}
+
 // host:port, [IPv6]:port.
 bool is_advertised(std::string_view text) {
   if (text.empty()) return true;
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return false;
-  const std::string_view host = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  const bool is_bracketed = host.starts_with('[') && host.ends_with(']');
-  const bool has_host = is_bracketed ? is_address(host.substr(1, host.size() - 2)) : is_host(host);
-  unsigned number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  return has_host && error == std::errc() && end == port.data() + port.size() && number >= 1 &&
-         number <= 65535;
+  return colon != std::string_view::npos && is_host_or_bracketed(text.substr(0, colon)) &&
+         is_port(text.substr(colon + 1));
 }
 
 bool is_database(std::string_view text) {
@@ -123,6 +127,30 @@ std::optional<std::string> outside(const Bounds<T>& bounds, const T& value) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> hosts_and_ports_of(std::string_view url) {
+  std::string_view rest = url.substr(url.find("://") + 3);
+  rest = rest.substr(0, rest.find('/'));
+  if (const std::size_t at = rest.find('@'); at != std::string_view::npos) rest.remove_prefix(at + 1);
+  std::vector<std::string_view> found;
+  for (;;) {
+    const std::size_t comma = rest.find(',');
+    found.push_back(rest.substr(0, comma));
+    if (comma == std::string_view::npos) return found;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+bool is_host_and_port(std::string_view text) {
+  return is_host_or_bracketed(text) || (!text.empty() && is_advertised(text));
+}
+
+bool is_of_this_machine(std::string_view host_and_port) {
+  if (host_and_port.starts_with("[::1]")) return true;
+  const std::string_view host = host_and_port.substr(0, host_and_port.find(':'));
+  return host == "localhost" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
 
 std::optional<std::string> fault_of_database(std::string_view text) {
   if (text.empty() || is_database(text)) return std::nullopt;

@@ -67,7 +67,7 @@ extern const TextRule kSlotName;    // printable, without spaces
 extern const TextRule kText;        // at least one character
 extern const TextRule kFileName;    // or empty
 extern const TextRule kUser;        // likewise; of the machine
-extern const TextRule kUrl;         // of an upstream daemon; or empty
+extern const TextRule kUrl;         // of an upstream daemon, or several; or empty
 extern const TextRule kWorkerName;  // there; or empty
 extern const TextRule kAdvertised;  // host:port, where clients of this daemon connect; or empty
 extern const ListRule kHosts;       // names, without a port; or empty
@@ -76,6 +76,12 @@ extern const ListRule kNames;
 extern const ListRule kNamesOrNone;
 extern const ListRule kPaths;
 extern const ListRule kVariables;  // of an environment
+
+// What stands between commas in a URL behind its scheme and its first @.
+std::vector<std::string_view> hosts_and_ports_of(std::string_view url);
+// Whether the text is HOST, HOST:PORT, [IPv6] or [IPv6]:PORT; and whether that leads to this machine.
+bool is_host_and_port(std::string_view text);
+bool is_of_this_machine(std::string_view host_and_port);
 
 // "a whole number from 0 to 1024", "a duration from 10us to 1s", ...
 std::string describe(const Bounds<std::uint64_t>& bounds);

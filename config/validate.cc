@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/keys.h"
 #include "config/lanes.h"
@@ -161,27 +162,25 @@ class CrossChecker {
       report(path, {path + ".cert_file", path + ".key_file"}, "cert_file and key_file together",
              upstream.key_file.empty() ? "cert_file alone" : "key_file alone");
     }
+    if (!upstream.url.contains("://")) return;  // the key's rule has said so
+    const std::vector<std::string_view> addresses = hosts_and_ports_of(upstream.url);
+    for (const std::string_view address : addresses) {
+      if (is_host_and_port(address)) continue;
+      report(
+          path + ".url", {path + ".url"},
+          "addresses separated by commas, each HOST, HOST:PORT or [IPV6]:PORT, after one scheme and one user",
+          shown(std::string(address)));
+    }
     if (upstream.url.starts_with("rediss://")) return;
     if (!upstream.ca_file.empty() || !upstream.cert_file.empty()) {
       report(path + ".url", {path + ".url", path + ".ca_file", path + ".cert_file"},
              "rediss:// where there is a ca_file or a cert_file", shown(upstream.url));
-    } else if (upstream.insecure == Insecure::kNo && !is_loopback(upstream.url)) {
+    } else if (upstream.insecure == Insecure::kNo && !std::ranges::all_of(addresses, is_of_this_machine)) {
       report(path + ".url", {path + ".url", path + ".insecure"},
              "rediss:// for another machine, or insecure: true, because payloads and the password would not "
              "be encrypted",
              shown(upstream.url));
     }
-  }
-
-  // Whether a redis:// URL leads to this machine.
-  static bool is_loopback(std::string_view url) {
-    std::string_view host = url.substr(url.find("://") + 3);
-    host = host.substr(0, host.find('/'));
-    if (const std::size_t at = host.rfind('@'); at != std::string_view::npos) host.remove_prefix(at + 1);
-    if (host.starts_with("[::1]")) return true;
-    host = host.substr(0, host.find(':'));
-    return host == "localhost" ||
-           (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
   }
 
   void check_workers() {

@@ -36,12 +36,12 @@ std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config
   if (settings.url.empty()) return nullptr;
   const auto password = read_password(settings.password_file);
   if (!password) return Problem(password.error());
-  auto address = upstream_address(settings, *password);
-  if (!address) return Problem(address.error());
+  auto addresses = upstream_addresses(settings, *password);
+  if (!addresses) return Problem(addresses.error());
   asio::error_code error;
   const std::string host_name = asio::ip::host_name(error);
   return std::make_unique<Upstream>(Upstream::Parts{.settings = settings,
-                                                    .address = *std::move(address),
+                                                    .addresses = *std::move(addresses),
                                                     .host_name = error ? "worker" : host_name,
                                                     .use = use,
                                                     .pool = pool,

@@ -40,9 +40,11 @@ std::string percent_encoded(std::string_view text) {
   return result;
 }
 
-std::string url_of(const client::Address& address) {
-  const std::string user = address.user.empty() ? "" : percent_encoded(address.user) + "@";
-  return (address.tls ? "rediss://" : "redis://") + user + address.text();
+// All have the same user and TLS.
+std::string url_of(const std::vector<client::Address>& addresses) {
+  const client::Address& first = addresses.front();
+  const std::string user = first.user.empty() ? "" : percent_encoded(first.user) + "@";
+  return (first.tls ? "rediss://" : "redis://") + user + client::text_of(addresses);
 }
 
 // A file in memory, for this user alone, that the next program of this process finds open. Its name.
@@ -54,9 +56,10 @@ std::expected<std::string, std::string> file_of(std::string_view text) {
   return "/dev/fd/" + std::to_string(file);
 }
 
-nlohmann::json configuration(const client::Address& address, const WorkArguments& work,
+nlohmann::json configuration(const std::vector<client::Address>& addresses, const WorkArguments& work,
                              const std::string& password_file) {
-  nlohmann::json upstream = {{"url", url_of(address)}, {"name", work.name}, {"handlers", {work.handler}}};
+  const client::Address& address = addresses.front();
+  nlohmann::json upstream = {{"url", url_of(addresses)}, {"name", work.name}, {"handlers", {work.handler}}};
   if (!password_file.empty()) upstream["password_file"] = password_file;
   if (!address.ca_file.empty()) upstream["ca_file"] = address.ca_file;
   if (!address.certificate.empty()) {
@@ -85,19 +88,13 @@ int fail(const std::string& problem) {
 
 int run_work(Context& context, const WorkArguments& arguments) {
   const client::Address& address = context.addresses().front();
-  if (context.addresses().size() > 1) {
-    return context.fail({.kind = client::ClientError::Kind::kAddress,
-                         .message = client::text_of(context.addresses()) +
-                                    ": work: expected one address, found a list of " +
-                                    std::to_string(context.addresses().size())});
-  }
   std::string password_file;
   if (!address.password.empty()) {
     auto file = file_of(address.password + "\n");
     if (!file) return fail(file.error());
     password_file = *std::move(file);
   }
-  const auto file = file_of(configuration(address, arguments, password_file).dump());
+  const auto file = file_of(configuration(context.addresses(), arguments, password_file).dump());
   if (!file) return fail(file.error());
   const std::string program = daemon_program();
   // This program has blocked its signals, to read them from a descriptor.

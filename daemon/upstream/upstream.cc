@@ -18,15 +18,17 @@ bool is_served(const OfferedLane& offered) { return offered.slots != 0 && !offer
 
 }  // namespace
 
-std::expected<client::Address, std::string> upstream_address(const config::Upstream& settings,
-                                                             std::string_view password) {
-  auto address = client::parse_address(settings.url, kDefaultPort);
-  if (!address) return std::unexpected("upstream.url: " + address.error().message);
-  if (!password.empty()) address->password = password;
-  address->ca_file = settings.ca_file;
-  address->certificate = settings.cert_file;
-  address->key = settings.key_file;
-  return *std::move(address);
+std::expected<std::vector<client::Address>, std::string> upstream_addresses(const config::Upstream& settings,
+                                                                            std::string_view password) {
+  auto addresses = client::parse_addresses(settings.url, kDefaultPort);
+  if (!addresses) return std::unexpected("upstream.url: " + addresses.error().message);
+  for (client::Address& address : *addresses) {
+    if (!password.empty()) address.password = password;
+    address.ca_file = settings.ca_file;
+    address.certificate = settings.cert_file;
+    address.key = settings.key_file;
+  }
+  return *std::move(addresses);
 }
 
 Upstream::Upstream(Parts parts)
@@ -138,11 +140,14 @@ void Upstream::take_offer(std::vector<OfferedLane> lanes) {
 
 void Upstream::add(OfferedLane offer) {
   UpstreamLinkOptions options;
+  options.addresses = parts_.addresses;
+  // Payloads and the password would not be encrypted.
+  const bool is_open_to_all =
+      parts_.addresses.front().tls || parts_.settings.insecure == config::Insecure::kYes;
+  options.reach = is_open_to_all ? client::Route::Reach::kAnywhere : client::Route::Reach::kThisMachine;
   options.name = name_of(*offer.lane);
   options.slots = std::min(offer.slots, UpstreamLinkOptions::kMostSlots);
   for (const LeaseHandler& served : offer.handlers) options.handlers.push_back(served.handler->name());
-  options.user = parts_.address.user;
-  options.password = parts_.address.password;
   options.max_kept_bytes = parts_.settings.max_leased_bytes.count;
   options.seed = seed_++;
   UpstreamMeter& meter = [&]() -> UpstreamMeter& {
@@ -151,7 +156,6 @@ void Upstream::add(OfferedLane offer) {
   }();
   auto connection =
       std::make_unique<UpstreamConnection>(UpstreamConnection::Parts{.io = io_,
-                                                                     .address = parts_.address,
                                                                      .link = std::move(options),
                                                                      .lane = *offer.lane,
                                                                      .handlers = offer.handlers,

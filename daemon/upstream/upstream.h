@@ -39,10 +39,10 @@ struct OfferedLane {
   bool operator==(const OfferedLane&) const = default;
 };
 
-// The upstream's address, and the user and password to log in with, from the configuration. The
+// The upstream's addresses, and the user and password to log in with, from the configuration. The
 // error is a sentence.
-std::expected<client::Address, std::string> upstream_address(const config::Upstream& settings,
-                                                             std::string_view password);
+std::expected<std::vector<client::Address>, std::string> upstream_addresses(const config::Upstream& settings,
+                                                                            std::string_view password);
 
 // Leases jobs for the lanes of this daemon, one connection for each lane.
 //
@@ -54,8 +54,8 @@ class Upstream {
  public:
   struct Parts {
     config::Upstream settings;
-    client::Address address;
-    std::string host_name;  // the worker's name where the configuration has none
+    std::vector<client::Address> addresses;  // at least one
+    std::string host_name;                   // the worker's name where the configuration has none
     HandlerUse& use;
     const Pool* pool;  // the thread polls only while this has a free worker; null: the thread never polls
     std::shared_ptr<spdlog::logger> log;

@@ -1,5 +1,6 @@
 #include "daemon/upstream/upstream_connection.h"
 
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <spdlog/logger.h>
@@ -20,8 +21,11 @@
 namespace locksley::daemon {
 namespace {
 
-// How long connecting may take, with the TLS handshake. A guess.
-constexpr std::chrono::seconds kConnectTimeout{10};
+// How long connecting may take, and then the TLS handshake. A guess.
+constexpr std::chrono::milliseconds kConnectTimeout{10'000};
+// The same for TCP alone where there are other addresses to try: the machine of one may be gone. One lost packet is sent
+// again in less. A guess.
+constexpr std::chrono::milliseconds kAddressTimeout{1'500};
 // A peer that vanished without a word is noticed after about this long, until JOIN says how long a lease lasts.
 constexpr std::chrono::seconds kSilence{10};
 // Guesses. Two lost packets are sent again in less than the first; a person waits as long as the
@@ -30,6 +34,8 @@ constexpr std::chrono::seconds kShortestSilence{1};
 constexpr std::chrono::seconds kLongestSilence{60};
 // Between two looks at the socket's round trip: it changes slowly. A guess.
 constexpr std::chrono::seconds kRoundTripPeriod{1};
+// Lines about failed attempts, from one JOIN to the next. A guess: some reasons for each of some addresses.
+constexpr std::size_t kMostLogged = 32;
 
 void set_tcp_option(asio::ip::tcp::socket& socket, int name, std::chrono::milliseconds::rep value) {
   const int number = static_cast<int>(value);
@@ -166,7 +172,7 @@ void UpstreamConnection::note_state() {
       std::string refused;
       for (const std::string& name : link_.refused()) refused += (refused.empty() ? "" : " ") + name;
       LogLine("joined the upstream daemon")
-          .with("upstream", parts_.address.text())
+          .with("upstream", link_.address().text())
           .with("name", parts_.link.name)
           .with("lane", parts_.lane.name())
           .with("slots", parts_.link.slots)
@@ -174,14 +180,21 @@ void UpstreamConnection::note_state() {
           .with("refused", refused)
           .write(*parts_.log, spdlog::level::info);
       logged_.clear();
+      const std::string before = std::exchange(store_, link_.store());
+      if (!before.empty() && !store_.empty() && before != store_) {
+        LogLine("the upstream daemon has another store: what was leased from the one before is dropped")
+            .with("upstream", link_.address().text())
+            .with("name", parts_.link.name)
+            .write(*parts_.log, spdlog::level::warn);
+      }
     }
   }
-  if (was_joined_ || link_.trouble().empty() || link_.trouble() == logged_) return;
-  logged_ = link_.trouble();
+  if (was_joined_ || link_.trouble().empty() || logged_.size() >= kMostLogged) return;
+  if (!logged_.insert(tried_ + " " + link_.trouble()).second) return;
   LogLine("no connection to the upstream daemon")
-      .with("upstream", parts_.address.text())
+      .with("upstream", tried_)
       .with("name", parts_.link.name)
-      .with("reason", logged_)
+      .with("reason", link_.trouble())
       .write(*parts_.log, spdlog::level::warn);
 }
 
@@ -214,25 +227,27 @@ void UpstreamConnection::measure_round_trip(Nanoseconds now) {
 void UpstreamConnection::connect() {
   is_connecting_ = true;
   ++operations_;
-  connect_timer_.expires_after(kConnectTimeout);
-  connect_timer_.async_wait([this](const asio::error_code& error) {
-    kUpstreamThread.assert_held();
-    if (!error && is_connecting_) close("no connection in " + std::to_string(kConnectTimeout.count()) + " s");
-  });
+  const client::Address& to = link_.address();
+  tried_ = to.text();
+  const std::chrono::milliseconds time = link_.has_other_addresses() ? kAddressTimeout : kConnectTimeout;
   // A name goes through the resolver, which is a thread of Asio's; a number needs none.
   asio::error_code not_a_number;
-  const auto number = asio::ip::make_address(parts_.address.host, not_a_number);
+  const auto number = asio::ip::make_address(to.host, not_a_number);
   if (!not_a_number) {
-    return socket_.async_connect({number, parts_.address.port}, [this](const asio::error_code& error) {
+    arm_connect_timer(time);
+    return socket_.async_connect({number, to.port}, [this](const asio::error_code& error) {
       kUpstreamThread.assert_held();
       on_connected(error);
     });
   }
+  arm_connect_timer(kConnectTimeout);
   resolver_.async_resolve(
-      parts_.address.host, std::to_string(parts_.address.port),
-      [this](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& found) {
+      to.host, std::to_string(to.port),
+      [this, time](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& found) {
         kUpstreamThread.assert_held();
         if (error || is_closing_) return on_connected(error);
+        // One after the other.
+        arm_connect_timer(time * static_cast<int>(found.size()));
         asio::async_connect(socket_, found, [this](const asio::error_code& last, const auto&) {
           kUpstreamThread.assert_held();
           on_connected(last);
@@ -240,11 +255,20 @@ void UpstreamConnection::connect() {
       });
 }
 
+void UpstreamConnection::arm_connect_timer(std::chrono::milliseconds time) {
+  connect_timer_.expires_after(time);
+  connect_timer_.async_wait([this, time](const asio::error_code& error) {
+    kUpstreamThread.assert_held();
+    if (!error && is_connecting_)
+      close(fmt::format("no connection in {:g} s", static_cast<double>(time.count()) / 1000));
+  });
+}
+
 void UpstreamConnection::on_connected(const asio::error_code& error) {
   if (error) close("cannot connect: " + error.message());
   if (is_closing_) return end_operation();
   set_socket_options();
-  if (parts_.address.tls) return secure();
+  if (link_.address().tls) return secure();
   --operations_;
   open();
 }
@@ -268,7 +292,8 @@ void UpstreamConnection::set_silence(std::chrono::milliseconds lease) {
 }
 
 void UpstreamConnection::secure() {
-  auto stream = client::make_tls_stream(socket_, parts_.address);
+  arm_connect_timer(kConnectTimeout);
+  auto stream = client::make_tls_stream(socket_, link_.address());
   if (!stream) {
     close(stream.error().message);
     return end_operation();
@@ -276,7 +301,7 @@ void UpstreamConnection::secure() {
   tls_ = std::move(*stream);
   tls_->async_handshake(client::TlsStream::client, [this](const asio::error_code& error) {
     kUpstreamThread.assert_held();
-    if (error) close(client::explain_handshake(*tls_, error, parts_.address));
+    if (error) close(client::explain_handshake(*tls_, error, link_.address()));
     if (is_closing_) return end_operation();
     --operations_;
     open();

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,11 @@ namespace locksley::daemon {
 // Owned by Upstream, which has the io_context and the thread; both outlive it. Destroyed when the
 // thread has ended. The upstream thread only, which the compiler checks; results of other threads
 // come through the runner's wake-up. Only reading certificates blocks. Every failure is logged,
-// once for each change, and what failed is tried again.
+// once for each address and reason until it has joined, and what failed is tried again.
 class UpstreamConnection final : private LeaseSink {
  public:
   struct Parts {
     asio::io_context& io;
-    client::Address address;
     UpstreamLinkOptions link;
     Lane& lane;
     std::vector<LeaseHandler> handlers;
@@ -80,6 +80,8 @@ class UpstreamConnection final : private LeaseSink {
   // While leases run, the upstream is told now and then what their jobs have said.
   void arm_words_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void connect() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // From here on the connection has so long.
+  void arm_connect_timer(std::chrono::milliseconds time) LOCKSLEY_REQUIRES(kUpstreamThread);
   void on_connected(const asio::error_code& error) LOCKSLEY_REQUIRES(kUpstreamThread);
   void secure() LOCKSLEY_REQUIRES(kUpstreamThread);
   void open() LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -120,8 +122,11 @@ class UpstreamConnection final : private LeaseSink {
   bool is_closing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_writing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_abandoned_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
-  std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);     // it closes
-  std::string logged_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // the trouble of the last line
+  std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);    // it closes
+  std::string tried_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // the address of the last attempt
+  // Addresses with their troubles that the log has a line of, since the last JOIN.
+  std::set<std::string> logged_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  std::string store_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // of the upstream that it joined last
   bool was_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   UpstreamLinkStats recorded_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // that the meter has
   bool is_recorded_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;

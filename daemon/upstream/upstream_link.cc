@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
+// While it holds leases: an upstream that has read its batches waits for workers.reclaim, 3 s unless it is configured, before
+// it gives the jobs to others. With that, and UpstreamConnection's time for an address that does not answer, two
+// addresses are tried in less.
+constexpr std::chrono::milliseconds kLongestPauseWithLeases{1'000};
 
 }  // namespace
 
@@ -19,6 +23,7 @@ UpstreamLink::UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nano
       options_(std::move(options)),
       now_(now),
       backoff_(options_.seed, kFirstPause, kLongestPause),
+      route_(options_.addresses, options_.reach),
       connect_at_(now),
       slots_(options_.slots) {
   check(options_.slots != 0 && !options_.handlers.empty(), "a link without slots or handlers");
@@ -35,19 +40,20 @@ void UpstreamLink::connected(Nanoseconds now) {
   offered_ = options_.handlers;
   phase_ = Phase::kGreeting;
   join_until_ = now_ + options_.join_timeout;
-  if (options_.user.empty() && options_.password.empty()) {
+  const client::Address& to = address();
+  if (to.user.empty() && to.password.empty()) {
     say({.kind = Kind::kHello}, {"HELLO", "3"});
   } else {
-    const std::string_view user = options_.user.empty() ? std::string_view("default") : options_.user;
-    say({.kind = Kind::kHello}, {"HELLO", "3", "AUTH", user, options_.password});
+    const std::string_view user = to.user.empty() ? std::string_view("default") : to.user;
+    say({.kind = Kind::kHello}, {"HELLO", "3", "AUTH", user, to.password});
   }
 }
 
 void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   now_ = std::max(now_, now);
-  if (trouble_.empty()) trouble_ = std::move(why);
+  if (trouble_.empty() || phase_ == Phase::kDown) trouble_ = std::move(why);
+  const bool waits = turn();
   phase_ = Phase::kDown;
-  connect_at_ = now_ + backoff_.next();
   scanner_.clear();
   output_.clear();
   awaited_.clear();
@@ -68,6 +74,27 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
     if (has_ended || (is_draining_ && lease.state == HeldLease::State::kReady)) over.push_back(key);
   }
   for (const LeaseKey key : over) forget(leases_.at(key));
+  connect_at_ = waits ? now_ + pause() : now_;
+}
+
+bool UpstreamLink::turn() {
+  using Next = client::Route::Next;
+  // An upstream that closes what it has let join would otherwise be asked again and again without a pause.
+  const bool has_joined = is_joined() || phase_ == Phase::kLeaving;
+  Next next = Next::kAfterPause;
+  if (trouble_.starts_with("READONLY ")) {
+    next = route_.standing_by(trouble_);
+  } else if (trouble_.starts_with("LOADING ")) {
+    next = route_.loading();
+  } else {
+    next = route_.unreachable();
+  }
+  return has_joined || next == Next::kAfterPause;
+}
+
+Nanoseconds UpstreamLink::pause() {
+  const std::chrono::milliseconds pause = backoff_.next();
+  return leases_.empty() ? pause : std::min(pause, kLongestPauseWithLeases);
 }
 
 void UpstreamLink::received(std::size_t bytes, Nanoseconds now) {
@@ -146,6 +173,8 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   if (reply.is_error()) return on_refused_join(reply.text());
   std::uint64_t beat_ms = 0;
   std::uint64_t lease_ms = 0;
+  std::string store;
+  std::vector<std::string> others;
   std::uint64_t values = reply.array();
   for (; values >= 2 && !reply.is_bad(); values -= 2) {
     const std::string_view key = reply.text();
@@ -153,6 +182,11 @@ void UpstreamLink::on_join(ReplyCursor reply) {
       beat_ms = reply.count();
     } else if (key == "lease_ms") {
       lease_ms = reply.count();
+    } else if (key == "store") {
+      store = reply.text();
+    } else if (key == "addresses") {
+      for (std::uint64_t left = reply.array(); left != 0 && !reply.is_bad(); --left)
+        others.emplace_back(reply.text());
     } else {
       reply.skip();
     }
@@ -163,6 +197,10 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   beat_at_ = now_ + beat_every_;
   ++stats_.connections;
   backoff_.reset();
+  route_.serving();
+  route_.name_others(others);
+  if (!store.empty() && !store_.empty() && store != store_) lose_all();
+  store_ = std::move(store);
   begin_reclaims();
 }
 

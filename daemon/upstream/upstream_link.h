@@ -20,6 +20,8 @@
 #include "daemon/upstream/said_of_job.h"
 #include "daemon/upstream/upstream_host.h"
 #include "proto/clients/cpp/backoff.h"
+#include "proto/clients/cpp/route.h"
+#include "proto/clients/cpp/url.h"
 #include "proto/output_buffer.h"
 
 namespace locksley::daemon {
@@ -28,11 +30,13 @@ namespace locksley::daemon {
 struct UpstreamLinkOptions {
   static constexpr std::uint32_t kMostSlots = 4'096;  // an upstream allows no more
 
+  // Daemons of one cluster, of which one serves; at least one. All have the same user, password and TLS.
+  std::vector<client::Address> addresses = {client::Address{}};
+  // Whether a daemon may send this worker to another machine.
+  client::Route::Reach reach = client::Route::Reach::kAnywhere;
   std::string name;         // of this worker
   std::uint32_t slots = 1;  // leases that run at once; at least 1
   std::vector<std::string> handlers;
-  std::string user;                                       // empty: the upstream's default user
-  std::string password;                                   // empty: none is sent, unless there is a user
   std::uint64_t max_kept_bytes = std::uint64_t{1} << 30;  // results that are not acknowledged
   std::uint64_t seed = 1;                                 // of the random part of the back-off
   // How long a CLAIM waits at the upstream: shorter than the time-outs of proxies. A guess.
@@ -57,12 +61,12 @@ struct UpstreamLinkStats {
 // One connection to the upstream, for one lane of this daemon. Bytes, instants and results go in; bytes, leases and
 // orders come out:
 //
-//   if (link.wants_connection()) connect; link.connected(now);
+//   if (link.wants_connection()) connect to link.address(); link.connected(now);
 //   n = read(fd, link.space()); link.received(n, now); … link.flush(now); write(fd, link.output());
 //   if (link.is_broken()) close the socket; link.disconnected(now);
 //   sleep until link.next_timer(), then link.advance(now)
 //
-// README.md has the states. The host is called inside these calls; it reports by settle() and ended().
+// README.md has the states, and the order in which addresses are tried. The host is called inside these calls; it reports by settle() and ended().
 // Losing the connection loses no result: the link keeps what was not acknowledged, and sends it again after RECLAIM.
 // So the upstream records each index at most once, and each index that it has leased to this process ends, or goes back.
 //
@@ -85,6 +89,12 @@ class UpstreamLink {
   bool wants_connection(Nanoseconds now) const {
     return phase_ == Phase::kDown && !is_done() && now >= connect_at_;
   }
+  // Where to connect, and as whom; while there is a connection, its other end.
+  const client::Address& address() const { return route_.current(); }
+  // Whether there are other addresses to try: one that does not answer should not be waited for long.
+  bool has_other_addresses() const { return route_.is_list(); }
+  // The name of the store whose batches were leased last, as the reply of JOIN said it; empty: not said.
+  const std::string& store() const { return store_; }
   // The connection is made, and has sent nothing.
   void connected(Nanoseconds now);
   // The connection is closed, or could not be made: `why` for the log.
@@ -149,6 +159,9 @@ class UpstreamLink {
   // upstream_link.cc
   void say(AwaitedReply awaited, std::initializer_list<std::string_view> command);
   void say_join();
+  // What the last connection, which is gone, came to: chooses the next address. True: after a pause.
+  bool turn();
+  Nanoseconds pause();
   void on_reply(ReplyCursor reply, std::string_view bytes);
   void on_hello(ReplyCursor reply);
   void on_join(ReplyCursor reply);
@@ -196,6 +209,8 @@ class UpstreamLink {
 
   // upstream_link_reclaim.cc
   void begin_reclaims();
+  // The upstream has another store than the one that leased them: the numbers of batches mean other jobs there.
+  void lose_all();
   // Sends as many RECLAIMs as slots have room for.
   void pump_reclaims();
   std::optional<std::uint32_t> reclaim_slot(const HeldLease& lease) const;
@@ -212,6 +227,8 @@ class UpstreamLink {
   Phase phase_ = Phase::kDown;
   Nanoseconds now_;
   client::Backoff backoff_;
+  client::Route route_;
+  std::string store_;
   Nanoseconds connect_at_{};
   Nanoseconds join_until_{};
   std::string trouble_;

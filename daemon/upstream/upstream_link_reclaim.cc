@@ -23,6 +23,12 @@ void UpstreamLink::begin_reclaims() {
   pump_reclaims();
 }
 
+void UpstreamLink::lose_all() {
+  std::vector<LeaseKey> keys;
+  for (const auto& [key, lease] : leases_) keys.push_back(key);
+  for (const LeaseKey key : keys) lose(leases_.at(key));
+}
+
 std::optional<std::uint32_t> UpstreamLink::reclaim_slot(const HeldLease& lease) const {
   if (lease.state == State::kEnded) {
     const auto slot = std::ranges::min_element(slots_, {}, &UpstreamSlot::reclaims);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A daemon that stands by beside the active one on the same PostgreSQL server: what it answers on both ports, whom it lets in, how it ends, and
-what it says while it takes over. failover.py has the takeovers under load."""
+"""A daemon that stands by beside the active one on the same PostgreSQL server: what it answers on its ports, whom it lets in, how it ends, and
+what it says while it takes over; and jobs on worker machines when that happens. failover.py has the takeovers under load."""
 
 import pathlib
 import signal
@@ -12,10 +12,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from browser import Browser
 from cluster import ClusterDaemon
 from dashboard_page import TABLE
-from locksley_daemon import DaemonTest, end_with_parent, merged, wait_for
+from locksley_daemon import Daemon, DaemonTest, end_with_parent, merged, program, wait_for
 from postgres_server import PostgresServer, programs
+from programs import shell, worker
+from remote_worker import RemoteWorker, port_for_workers
 from resp import Closed, Error, pairs
+from scratch import scratch
 from users import PASSWORD, users
+
+REMOTE = {"workers": {"port": 0}, "handlers": {"far": {"remote": True}}}
+JOIN = ("JOIN", "by-hand", "SLOTS", "1", "HANDLERS", "far")
 
 
 class StandbyTest(DaemonTest):
@@ -58,6 +64,11 @@ class StandbyTest(DaemonTest):
 
     def nodes(self, connection):
         return [pairs(row) for row in connection("NODES")]
+
+    def worker_at(self, daemon, *handlers, **options):
+        worker = RemoteWorker(daemon, *handlers, **options)
+        self.addCleanup(worker.close)
+        return worker
 
 
 class Answers(StandbyTest):
@@ -135,17 +146,52 @@ class Answers(StandbyTest):
         self.assertEqual(shown, [["queue-<b>1</b>", "serves", active.address], ["queue-<b>1</b>", "stands by", standby.address]])
         self.assertIn(f"postgresql://{self.server.folder}/postgres", page.text("main"))
 
-    def test_clients_are_sent_to_the_advertised_address(self):
-        self.start({"cluster": {"advertise": "queue.example:7770"}}).wait_active()
-        standby = self.start()
+    def test_clients_and_workers_are_sent_to_the_advertised_addresses(self):
+        active = self.start(merged(REMOTE, {"cluster": {"advertise": "queue.example:7770"}})).wait_active()
+        standby = self.start(merged(REMOTE, {"cluster": {"advertise": "other.example:7770", "advertise_workers": "workers.example:7772"}}))
         connection = self.connect(standby)
         self.assertEqual(connection.ask("LIST"), "READONLY the active daemon is queue.example:7770")
         info = self.info(connection)
         self.assertEqual((info["master_host"], info["master_port"]), ("queue.example", "7770"))
+        where = f"queue.example:{port_for_workers(active)}"
+        self.assertEqual(self.worker_at(standby, join=False).ask(*JOIN), f"READONLY the active daemon is {where}")
+        connection = self.connect(active)
+        wait_for("the active one to see the other", lambda: len(self.nodes(connection)) == 2)
+        self.assertEqual(self.worker_at(active, "far").joined["addresses"], [where, "workers.example:7772"])
+
+    def test_the_port_for_workers_sends_them_to_the_active_one(self):
+        active, standby = self.start_pair(REMOTE)
+        where, other = (f"127.0.0.1:{port_for_workers(daemon)}" for daemon in (active, standby))
+        worker = self.worker_at(standby, join=False)
+        self.assertEqual(worker("PING"), "PONG")
+        self.assertIn("role:slave", worker("INFO"))
+        self.assertEqual(worker.ask(*JOIN), f"READONLY the active daemon is {where}")
+        self.assert_error("NOTJOINED", worker.ask("CLAIM"))
+        connection = self.connect(active)
+        nodes = wait_for("both rows", lambda: len(nodes := self.nodes(connection)) == 2 and nodes)
+        self.assertEqual([node["workers"] for node in nodes], [where, other])
+        worker = self.worker_at(active, "far")
+        self.assertIn("role:master", worker("INFO"))
+        self.assertEqual(worker.joined["addresses"], [where, other])
+        self.assertEqual(worker.joined["store"], self.query("select id from locksley_cluster"))
+        # One that has ended in order, or is gone, is named to no worker.
+        standby.send_signal(signal.SIGTERM)
+        standby.wait_end()
+        wait_for("its row to go", lambda: len(self.nodes(connection)) == 1)
+        self.assertEqual(self.worker_at(active, "far").joined["addresses"], [where])
+
+    def test_a_daemon_without_a_port_for_workers_is_named_to_none(self):
+        self.start().wait_active()
+        standby = self.start(REMOTE)
+        self.assertEqual(self.worker_at(standby, join=False).ask(*JOIN), "READONLY the active daemon has no port for workers")
 
     def test_users_log_in_as_at_the_active_one(self):
-        settings = users(alice={"commands": ["submit", "read"]}, bob={"commands": ["submit"]})
-        _, standby = self.start_pair(settings)
+        settings = users(alice={"commands": ["submit", "read"]}, bob={"commands": ["submit"]}, worker={"commands": ["work"], "handlers": ["far"]})
+        _, standby = self.start_pair(merged(REMOTE, settings))
+        for user, answer in (("worker", "READONLY"), ("bob", "NOPERM")):
+            login = {"user": user, "password": PASSWORD.format(user)}
+            self.assert_error(answer, self.worker_at(standby, join=False, **login).ask(*JOIN))
+        self.assert_error("NOAUTH", self.worker_at(standby, join=False).ask(*JOIN))
         connection = self.connect(standby)
         self.assert_error("NOAUTH", connection.ask("SUBMIT", "echo", "JOBS", "x"))
         self.assert_error("NOAUTH", connection.ask("INFO"))
@@ -179,10 +225,11 @@ class TakesOver(StandbyTest):
         self.assertEqual(standby.metrics()["locksley_cluster_fenced_total"], 0)
 
     def test_it_says_that_it_reads_the_batches_and_ends_in_order_if_it_is_told_to_meanwhile(self):
-        active, standby = self.start_pair()
+        active, standby = self.start_pair(REMOTE)
         connection = self.connect(active)
         connection.wait(connection("SUBMIT", "echo", "ID", "kept", "JOBS", "x"))
         waiting = self.connect(standby)
+        worker = self.worker_at(standby, join=False)
         active.process.kill()
         active.wait_end()
         # While another session has the lock, the index cannot be read.
@@ -198,6 +245,8 @@ class TakesOver(StandbyTest):
         wait_for("the other to take over", lambda: str(waiting.ask("LIST")).startswith("LOADING"))
         self.assertEqual(self.info(waiting, "persistence")["loading"], "1")
         self.assertEqual(self.info(waiting)["role"], "slave")
+        self.assert_error("LOADING", worker.ask(*JOIN))
+        self.assertIn("loading:1", worker("INFO"))
         self.assertEqual(standby.get("/readyz"), (503, "takes over: reads the batches\n"))
         self.assertEqual(standby.get("/healthz"), (200, "ok\n"))
         self.assertEqual(standby.metrics()["locksley_cluster_fenced_total"], 1)
@@ -206,6 +255,45 @@ class TakesOver(StandbyTest):
         lock.stdin.flush()
         self.assertEqual(standby.wait_end(), 0, standby.log())
         self.assertEqual(self.query("select count(*) from locksley_shard where owner is not null"), "0", "it gave the batches up")
+
+    def test_jobs_on_worker_machines_outlive_the_daemon_that_leased_them(self):
+        """A machine that knows one address and learns the other, and a program that knows both and asks the standby first."""
+        settings = merged(REMOTE, {"workers": {"reclaim": "30s"}, "handlers": {"sh": {"remote": True}, "py": {"remote": True}}})
+        active, standby = self.start_pair(settings)
+        connection = self.connect(active)
+        wait_for("the active one to see the other", lambda: len(self.nodes(connection)) == 2)
+        first, second = (f"127.0.0.1:{port_for_workers(daemon)}" for daemon in (active, standby))
+        machine = Daemon({"upstream": {"url": f"redis://{first}", "name": "machine"}, "handlers": {"sh": shell(concurrency=2)}})
+        self.addCleanup(DaemonTest._end, self, machine)
+        command = ["work", "py", "--url", f"redis://{second},{first}", "--name", "program", "--slots", "2", "--", *worker()["worker"]]
+        program_of_py = subprocess.Popen([program("LOCKSLEY"), *command], stderr=subprocess.DEVNULL, preexec_fn=end_with_parent)
+        self.addCleanup(program_of_py.wait)
+        self.addCleanup(program_of_py.kill)
+
+        # Each begins a line, and ends when the test says so: the first two while no daemon serves, the others later.
+        folder = scratch(self)
+        begun, go = folder / "begun", [folder / "go-0", folder / "go-1"]
+        in_shell = [f"echo sh-$LOCKSLEY_INDEX >> {begun}; until [ -e {each} ]; do sleep 0.05; done; printf done" for each in go]
+        in_python = [
+            f"open({str(begun)!r}, 'a').write(f'py-{{index}}\\n')\nwhile not os.path.exists({str(each)!r}): time.sleep(0.05)\nanswer('done')" for each in go
+        ]
+        connection("SUBMIT", "sh", "ID", "sh", "JOBS", *in_shell)
+        connection("SUBMIT", "py", "ID", "py", "JOBS", *in_python)
+        wait_for("all to run", lambda: begun.exists() and len(begun.read_text().splitlines()) == 4)
+        active.process.kill()
+        active.wait_end()
+        go[0].touch()
+        standby.wait_active()
+        connection = self.connect(standby)
+        wait_for("the first results", lambda: [connection.status(batch)["ok"] for batch in ("sh", "py")] == [1, 1])
+        go[1].touch()
+        for batch in ("sh", "py"):
+            status = connection.wait(batch)
+            self.assertEqual((status["jobs"], status["ok"], status["failed"]), (2, 2, 0))
+            self.assertEqual(sorted(connection.results(batch)), [[0, "ok", "done"], [1, "ok", "done"]])
+        self.assertEqual(sorted(begun.read_text().split()), ["py-0", "py-1", "sh-0", "sh-1"], "each began once")
+        wait_for("the metrics to show it", lambda: standby.metrics()["locksley_remote_reclaimed_jobs_total"] >= 4)
+        self.assertEqual(machine.metrics()['locksley_upstream_lost_leases_total{lane="processes"}'], 0)
 
     def test_a_third_one_goes_on_standing_by(self):
         active, standby = self.start_pair()

@@ -189,6 +189,24 @@ class Faults(UpstreamTest):
         self.addCleanup(later.close)
         return later
 
+    def test_an_address_that_is_gone_or_silent_is_passed_over(self):
+        gone, silent, upstream = self.upstream(), self.silent(), self.upstream()
+        gone.close()
+        url = f"redis://127.0.0.1:{gone.port},127.0.0.1:{silent},127.0.0.1:{upstream.port}"
+        daemon = self.start({"upstream": {"url": url, "name": "host-7", "handlers": ["echo"]}})
+        upstream.accept().join(["echo"])
+        daemon.wait_for_log(rf"joined the upstream daemon.*127.0.0.1:{upstream.port}")
+        self.assertRegex(daemon.log(), rf"no connection to the upstream daemon.*127.0.0.1:{gone.port}.*refused")
+        self.assertRegex(daemon.log(), rf"no connection to the upstream daemon.*127.0.0.1:{silent}.*no connection in 1.5 s")
+
+    def silent(self):
+        """The port of a listener whose queue is full: the kernel answers no further connection, as the machine of a daemon that is gone."""
+        listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self.addCleanup(listener.close)
+        waiting = socket.create_connection(listener.getsockname())
+        self.addCleanup(waiting.close)
+        return listener.getsockname()[1]
+
     def test_what_is_not_the_protocol_ends_the_connection_and_is_tried_again(self):
         upstream = self.upstream()
         daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["echo"]}})

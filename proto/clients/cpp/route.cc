@@ -7,18 +7,42 @@
 namespace locksley::client {
 namespace {
 
-// The last word of the reply, if it is HOST:PORT: a daemon names an address, and chooses neither user nor TLS.
-std::optional<Address> named_in(std::string_view reply) {
-  const std::string_view word = reply.substr(reply.rfind(' ') + 1);
-  if (word.find("://") != std::string_view::npos || word.find(':') == std::string_view::npos) return {};
-  const auto parsed = parse_address(word);
-  return parsed ? std::optional(*parsed) : std::nullopt;
+bool is_of_this_machine(std::string_view host) {
+  const bool is_ipv4 = host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host == "localhost" || host == "::1" || (is_ipv4 && host.starts_with("127."));
 }
 
 }  // namespace
 
-Route::Route(std::vector<Address> addresses)
-    : addresses_(std::move(addresses)), current_(addresses_.front()) {}
+Route::Route(std::vector<Address> addresses, Reach reach)
+    : addresses_(std::move(addresses)),
+      given_(addresses_.size()),
+      reach_(reach),
+      current_(addresses_.front()) {}
+
+std::optional<Address> Route::named(std::string_view word) const {
+  if (word.find("://") != std::string_view::npos || word.find(':') == std::string_view::npos ||
+      word.find('@') != std::string_view::npos)
+    return {};
+  const auto parsed = parse_address(word);
+  if (!parsed || (reach_ == Reach::kThisMachine && !is_of_this_machine(parsed->host))) return {};
+  Address address = addresses_.front();
+  address.host = parsed->host;
+  address.port = parsed->port;
+  return address;
+}
+
+void Route::name_others(const std::vector<std::string>& addresses) {
+  addresses_.resize(given_);
+  for (const std::string& word : addresses) {
+    if (addresses_.size() - given_ == kMostNamed) break;
+    auto address = named(word);
+    if (address && std::ranges::find(addresses_, *address) == addresses_.end())
+      addresses_.push_back(*std::move(address));
+  }
+  const auto listed = std::ranges::find(addresses_, current_);
+  index_ = listed == addresses_.end() ? 0 : static_cast<std::size_t>(listed - addresses_.begin());
+}
 
 Route::Next Route::pause() {
   failures_ = 0;
@@ -37,13 +61,9 @@ Route::Next Route::unreachable() {
 
 Route::Next Route::standing_by(std::string_view reply) {
   has_served_ = false;
-  const auto named = named_in(reply);
-  if (!named || has_followed_) return unreachable();
-  Address active = current_;
-  active.host = named->host;
-  active.port = named->port;
-  if (active == current_) return unreachable();
-  current_ = std::move(active);
+  auto active = named(reply.substr(reply.rfind(' ') + 1));
+  if (!active || has_followed_ || *active == current_) return unreachable();
+  current_ = *std::move(active);
   has_followed_ = true;
   const auto listed = std::ranges::find(addresses_, current_);
   if (listed != addresses_.end()) index_ = static_cast<std::size_t>(listed - addresses_.begin());

@@ -12,8 +12,9 @@
 
 namespace locksley::client {
 
-// Which address a client tries next in search of the daemon that serves: those of a list in turn, and the one that a
-// daemon on standby names. It decides only; the caller connects and pauses.
+// Which address a client tries next in search of the daemon that serves: those of a list in turn, those that a daemon has
+// named as its neighbours, and the one that a daemon on standby names. It decides only; the caller connects and pauses.
+// User, password and TLS are those of the list: a daemon names no more than a host and a port.
 //
 // Owned by a client, used from one thread at a time. Nothing blocks or fails.
 class Route {
@@ -22,13 +23,22 @@ class Route {
   // kAfterPause.
   enum class Next : std::uint8_t { kAtOnce, kAfterPause };
 
+  // Where a daemon may send the client: anywhere, or only to addresses of this machine.
+  enum class Reach : std::uint8_t { kAnywhere, kThisMachine };
+
   // `addresses`: at least one; the first is tried first.
-  explicit Route(std::vector<Address> addresses);
+  explicit Route(std::vector<Address> addresses, Reach reach = Reach::kAnywhere);
+
+  // Addresses of other daemons of the same cluster, as HOST:PORT, which are tried after those of the list; the first
+  // kMostNamed of them. They replace those that were named before; what is no address, or out of reach, is left out.
+  // current() stays.
+  static constexpr std::size_t kMostNamed = 16;  // guess: no cluster has so many daemons
+  void name_others(const std::vector<std::string>& addresses);
 
   // The address of the next attempt, or of the connection.
   const Address& current() const { return current_; }
   bool is_list() const { return addresses_.size() > 1; }
-  // The addresses of the list for messages, separated by commas.
+  // All that it tries, for messages, separated by commas.
   std::string text() const { return text_of(addresses_); }
 
   // Chooses the next attempt after an error of the attempt at current(). Nothing: the error is none that another
@@ -46,9 +56,13 @@ class Route {
 
  private:
   Next pause();
+  // The address that a daemon has named; none: it is none, or out of reach.
+  std::optional<Address> named(std::string_view word) const;
 
-  std::vector<Address> addresses_;  // constant
-  std::size_t index_ = 0;           // of the next address of the list, or of current_
+  std::vector<Address> addresses_;  // the first `given_` are those of the constructor
+  std::size_t given_;
+  Reach reach_;
+  std::size_t index_ = 0;  // of the next address of the list, or of current_
   Address current_;
   std::size_t failures_ = 0;   // since the last pause
   bool has_served_ = false;    // current(), in its last attempt

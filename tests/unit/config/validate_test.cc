@@ -59,16 +59,36 @@ TEST(ValidateTest, AnUpstreamOnAnotherMachineNeedsTls) {
     return shown(check(config));
   };
   for (const char* url : {"rediss://queue:7771", "rediss://renderer@queue", "redis://127.0.0.1:7771",
-                          "redis://u@localhost", "redis://[::1]:7771"}) {
+                          "redis://u@localhost", "redis://[::1]:7771",
+                          "rediss://u@queue-1,queue-2:7772,[::2]", "redis://u@localhost,127.0.0.1:7772"}) {
     EXPECT_EQ(problems_of(url), "") << url;
   }
   EXPECT_EQ(problems_of("redis://queue:7771", Insecure::kYes), "");
-  for (const char* url : {"redis://queue:7771", "redis://127.0.0.1.evil:7771", "redis://127.0.0.1@queue"}) {
+  for (const char* url : {"redis://queue:7771", "redis://127.0.0.1.evil:7771", "redis://127.0.0.1@queue",
+                          "redis://127.0.0.1,queue"}) {
     EXPECT_EQ(problems_of(url),
               "upstream.url: expected rediss:// for another machine, or insecure: true, because payloads and "
               "the password "
               "would not be encrypted, found \"" +
                   std::string(url) + "\"\n");
+  }
+}
+
+TEST(ValidateTest, AnUpstreamsUrlNamesTheAddressThatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"rediss://u@a,,b", ""},     {"rediss://a,b:99999", "b:99999"},
+      {"rediss://a,", ""},         {"rediss://a,rediss://b", "rediss:"},
+      {"rediss://u@a,u@b", "u@b"}, {"rediss://a,::1", "::1"},
+  };
+  for (const auto& [url, wrong] : cases) {
+    Config config;
+    config.upstream.url = url;
+    EXPECT_EQ(
+        shown(check(config)),
+        "upstream.url: expected addresses separated by commas, each HOST, HOST:PORT or [IPV6]:PORT, after "
+        "one scheme and one user, found \"" +
+            std::string(wrong) + "\"\n")
+        << url;
   }
 }
 
@@ -139,6 +159,8 @@ TEST(ValidateTest, WhereClientsAreSentIsAHostAndAPort) {
                           "[2001:db8::1]:7770, found \"") +
                   wrong + "\"\n");
   }
+  config.cluster = {.advertise_workers = "queue"};
+  EXPECT_EQ(shown(check(config)).substr(0, 54), "cluster.advertise_workers: expected host:port, such as");
 }
 
 TEST(ValidateTest, BackupsAreOfADirectoryAndNotOfADatabase) {

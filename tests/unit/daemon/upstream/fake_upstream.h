@@ -36,6 +36,8 @@ class FakeUpstream {
   bool is_draining = false;
   bool refuses_settles = false;  // with TOOBIG
   std::string refuses_join;
+  Words addresses;  // of its cluster
+  std::string store = "store-1";
   std::string range_template;  // not empty: the batch is a RANGE
 
   // ---- The connection ----
@@ -183,14 +185,16 @@ class FakeUpstream {
         return writer.error("NOHANDLER no handler '" + *handler + "' for remote workers");
     }
     slots_ = static_cast<std::uint32_t>(std::stoul(words[3]));
-    writer.map(3);
+    writer.map(4);
     writer.bulk("worker");
     writer.bulk(words[1]);
     writer.bulk("beat_ms");
     writer.integer(3'333);
     writer.bulk("addresses");
-    writer.array(1);
-    writer.bulk("here:7771");
+    writer.array(addresses.size());
+    for (const std::string& address : addresses) writer.bulk(address);
+    writer.bulk("store");
+    writer.bulk(store);
   }
 
   std::size_t leases_of(std::uint32_t slot) const {

@@ -12,8 +12,8 @@ using ::testing::StartsWith;
 using UpstreamLinkTest = LinkFixture;
 
 TEST_F(UpstreamLinkTest, SaysWhoItIsAndJoins) {
-  options.user = "renderer";
-  options.password = "secret";
+  options.addresses.front().user = "renderer";
+  options.addresses.front().password = "secret";
   make(0, 4);
   join();
   EXPECT_THAT(upstream->commands[0], ElementsAre("HELLO", "3", "AUTH", "renderer", "secret"));
@@ -21,8 +21,8 @@ TEST_F(UpstreamLinkTest, SaysWhoItIsAndJoins) {
 }
 
 TEST_F(UpstreamLinkTest, AWrongPasswordBreaksTheConnectionAndSaysWhy) {
-  options.user = "renderer";
-  options.password = "wrong";
+  options.addresses.front().user = "renderer";
+  options.addresses.front().password = "wrong";
   make(0);
   connect();
   exchange();

@@ -54,6 +54,28 @@ TEST(RouteTest, TheAddressThatAStandbyNamesIsNextWithTheSameUserAndTls) {
   EXPECT_EQ(route.current().text(), "a:1");
 }
 
+TEST(RouteTest, AddressesThatADaemonNamesAreTriedAfterThoseOfTheList) {
+  Route route(parse_addresses("rediss://u:p@a:1,b:2").value());
+  route.name_others({"b:2", "c:3", "c:3", "x", "redis://y:1", "z@y:1"});
+  EXPECT_EQ(route.text(), "a:1,b:2,c:3");
+  EXPECT_EQ(route.unreachable(), Next::kAtOnce);
+  EXPECT_EQ(route.unreachable(), Next::kAtOnce);
+  EXPECT_EQ(route.current(), (Address{.host = "c", .port = 3, .user = "u", .password = "p", .tls = true}));
+  route.name_others({"d:4"});
+  EXPECT_EQ(route.text(), "a:1,b:2,d:4") << "they replace those that were named before";
+  EXPECT_EQ(route.current().text(), "c:3");
+  EXPECT_EQ(route.unreachable(), Next::kAfterPause);
+  EXPECT_EQ(route.current().text(), "a:1");
+}
+
+TEST(RouteTest, ADaemonSendsNoFurtherThanTheRouteReaches) {
+  Route route(parse_addresses("127.0.0.1:1").value(), Route::Reach::kThisMachine);
+  route.name_others({"10.0.0.1:1", "localhost:2", "[::1]:3", "127.evil:4", "127.0.0.2:5"});
+  EXPECT_EQ(route.text(), "127.0.0.1:1,localhost:2,[::1]:3,127.0.0.2:5");
+  EXPECT_EQ(route.standing_by(named("10.0.0.1:1")), Next::kAtOnce);
+  EXPECT_EQ(route.current().text(), "localhost:2");
+}
+
 TEST(RouteTest, TwoThatNameEachOtherAreAskedAgainOnlyAfterAPause) {
   Route route = route_of("a:1,b:2");
   int attempts = 1;

@@ -15,6 +15,7 @@ from late_proxy import LateProxy
 from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from node_package import NODE
 from remote_worker import port_for_workers, wait_for_machines
+from scratch import scratch
 from standby_server import LOADING, StandbyServer, readonly
 from store_daemon import StoreTest
 
@@ -146,6 +147,25 @@ class Takeover(StoreTest):
             program.stdin.write("\n\n")  # and half way through the results nothing is killed
             program.stdin.flush()
             self.assertEqual([program.stdout.readline(), json.loads(program.stdout.readline())], ["kill\n", [self.JOBS, 0, self.JOBS, self.JOBS]])
+
+    def test_what_a_worker_holds_of_another_store_is_dropped(self):
+        """There the numbers of its batch and jobs mean others."""
+        before, after, another = (scratch(self) for _ in range(3))
+        url = f"redis://127.0.0.1:{port_for_workers(self.daemon)},{self.proxy.address}"
+        command = ["node_modules/.bin/locksley-worker", "package_tasks.mjs", "--url", url, "--slots", "2"]
+        worker = subprocess.Popen(command, cwd=node_package.INSTALLED, stderr=subprocess.DEVNULL)
+        self.addCleanup(worker.wait)
+        self.addCleanup(worker.kill)
+        self.command("SUBMIT", "far", "JOBS", *[node_package.call("holds", str(before))] * 2)
+        wait_for("the jobs to run", lambda: len(list(before.glob("began-*"))) == 2)
+        self.kill()
+        self.store = another
+        self.begin()
+        (after / "go").touch()
+        batch = self.command("SUBMIT", "far", "JOBS", *[node_package.call("holds", str(after))] * 2)
+        self.proxy.port = port_for_workers(self.daemon)
+        self.assertEqual(self.command.wait(batch)["ok"], 2)
+        self.assertEqual(len(list(after.glob("began-*"))), 2)  # and were not taken for those before
 
     def test_a_worker_joins_the_daemon_that_serves_and_loses_no_job(self):
         folder = tempfile.TemporaryDirectory()

@@ -3,6 +3,7 @@
 one starts on its store at another address."""
 
 import asyncio
+import json
 import pathlib
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from late_proxy import LateProxy
 from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from python_tasks import ENVIRONMENT, locksley, tasks
 from remote_worker import port_for_workers, wait_for_machines
+from scratch import scratch
 from standby_server import LOADING, StandbyServer, readonly
 from store_daemon import StoreTest
 
@@ -152,6 +154,26 @@ class Takeover(StoreTest):
         batch = identity.map(items())
         self.assertEqual(list(batch.values()), list(map(job_of, range(40_000))))
         self.assertEqual((batch.status().jobs, batch.status().ok), (40_000, 40_000))
+
+    def test_what_a_worker_holds_of_another_store_is_dropped(self):
+        """There the numbers of its batch and jobs mean others."""
+        before, after, another = (scratch(self) for _ in range(3))
+        proxy = self.proxy()
+        url = f"redis://127.0.0.1:{port_for_workers(self.daemon)},{proxy.address}"
+        command = [sys.executable, "-B", "-m", "locksley", "package_tasks:far", "--url", url, "--slots", "2"]
+        worker = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+        self.addCleanup(worker.wait)
+        self.addCleanup(worker.kill)
+        self.command("SUBMIT", "far", "JOBS", *[json.dumps({"task": "holds", "args": [str(before)]})] * 2)
+        wait_for("the jobs to run", lambda: len(list(before.glob("began-*"))) == 2)
+        self.kill()
+        self.store = another
+        self.begin()
+        (after / "go").touch()
+        batch = self.command("SUBMIT", "far", "JOBS", *[json.dumps({"task": "holds", "args": [str(after)]})] * 2)
+        proxy.port = port_for_workers(self.daemon)
+        self.assertEqual(self.command.wait(batch)["ok"], 2)
+        self.assertEqual(len(list(after.glob("began-*"))), 2)  # and were not taken for those before
 
     def test_a_worker_joins_the_daemon_that_serves_and_loses_no_job(self):
         folder = tempfile.TemporaryDirectory()

@@ -10,6 +10,9 @@ const BLOCK_MS = 30_000;
 const BEAT_MS = 1000; // at most: STOP and CUT come in the reply of BEAT
 const SHORT_MS = 20; // while its leases take less, a slot has the next one there already
 const SETTLE_BYTES = 4 << 20;
+const lost = async () => {
+  throw new Refused('LOST the daemon has another store');
+};
 
 class Lease {
   constructor(reply, slot, worker) {
@@ -77,6 +80,7 @@ class Lease {
 
 export class RemoteWorker {
   #leases = new Set();
+  #store = ''; // whose batches are leased
   #link = null;
   #wake = null;
   #isStirred = false;
@@ -91,7 +95,8 @@ export class RemoteWorker {
 
   // Until stop(). Rejects with a Refused for what another try does not mend.
   async run() {
-    for (let delay = 100; !this.#isStopping; delay = Math.min(delay * 2, 5000)) {
+    // A daemon that has taken over gives the leased jobs to others after some seconds.
+    for (let delay = 100; !this.#isStopping; delay = Math.min(delay * 2, this.#leases.size > 0 ? 500 : 5000)) {
       const began = Date.now();
       const { url } = this.addresses;
       try {
@@ -141,7 +146,10 @@ export class RemoteWorker {
     try {
       const joined = asMap(await ask('JOIN', this.name, 'SLOTS', this.slots.length, 'LEASE', this.lease, 'HANDLERS', ...this.handlers));
       if (joined.addresses.length > 1) this.addresses.add(joined.addresses.map(String)); // a cluster
-      for (const lease of [...this.#leases]) await this.#reclaim(ask, lease);
+      const before = this.#store;
+      this.#store = String(joined.store ?? '');
+      const isOther = before && this.#store && this.#store !== before;
+      for (const lease of [...this.#leases]) await this.#reclaim(isOther ? lost : ask, lease);
       this.#link = link;
       this.#isDraining = false;
       beats = setInterval(() => this.#beat(ask).catch(() => link.disconnect()), Math.min(BEAT_MS, joined.beat_ms));

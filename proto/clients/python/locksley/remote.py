@@ -149,6 +149,7 @@ class RemoteWorker:
         self._woken, self._waker = socket.socketpair()
         self._is_stirred = False
         # Of the main thread alone.
+        self._store = ""  # whose batches are leased
         self._leases: set[Lease] = set()
         self._fresh: list[Lease] = []  # those that their slots do not have yet
         self._draining = self._claiming = False  # claiming: a CLAIM waits at the daemon
@@ -173,7 +174,8 @@ class RemoteWorker:
                 self._addresses.turn(url, str(trouble))
             finally:
                 connection.disconnect()
-            delay = 0.1 if time.monotonic() - began > 10 else min(delay * 2, 5.0)
+            # A daemon that has taken over gives the leased jobs to others after some seconds.
+            delay = 0.1 if time.monotonic() - began > 10 else min(delay * 2, 0.5 if any(lease.held for lease in self._leases) else 5.0)
             end = time.monotonic() + delay
             while not self.stopping and time.monotonic() < end:
                 time.sleep(0.05)
@@ -215,10 +217,11 @@ class RemoteWorker:
         connection.connect()
         joined = as_map(ask("JOIN", self._name, "SLOTS", len(self._queues), "LEASE", self._lease_ms, "HANDLERS", *self._handlers))
         self._addresses.add(map(text, joined["addresses"] if len(joined["addresses"]) > 1 else ()))  # a cluster
+        before, self._store = self._store, joined.get("store", "")
         self._draining = self._claiming = False
         self._later.clear()
         for lease in [lease for lease in self._leases if lease.held]:
-            lease.reclaim(ask)
+            lease.reclaim(_lost if before and self._store not in ("", before) else ask)
         log.info("joined for %s", ", ".join(self._handlers))
         return float(min(_BEAT_S, joined["beat_ms"] / 1000))
 
@@ -315,3 +318,7 @@ def _reply(connection: Any) -> Any:
 
 def _ignore(_: Any) -> None:
     pass
+
+
+def _lost(*_: Any) -> Any:
+    raise Refused("LOST", "the daemon has another store")

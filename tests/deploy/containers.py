@@ -158,6 +158,26 @@ class ComposeStandby(unittest.TestCase):
             self.assertIn(name, {**self.added["services"], "locksley": None})
             self.assertEqual(cluster["advertise"], f"{name}:{first['listen']['port']}")
 
+    def test_with_workers_both_daemons_are_the_same_and_workers_know_both(self):
+        folder = self.folder / "standby/workers"
+        services = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+        self.assertEqual(set(services) - {"worker"}, set(self.added["services"]) - {"database"})
+        for service in services.values():
+            for mount in service["volumes"]:
+                self.assertTrue((self.folder / mount.split(":")[0]).is_file(), mount)
+        for number in (1, 2):
+            own, plain = (checked((each / f"locksley-{number}.yaml").read_text()) for each in (folder, folder.parent))
+            other = checked((folder / f"locksley-{3 - number}.yaml").read_text())
+            self.assertEqual({**own, "cluster": None}, {**other, "cluster": None})
+            for section in ("listen", "http", "store", "cluster"):
+                self.assertEqual(own[section], plain[section], section)
+        worker = checked((folder / "worker.yaml").read_text())
+        user, hosts = worker["upstream"]["url"].removeprefix("redis://").split("@")
+        self.assertEqual(own["users"][user]["commands"], ["work"])
+        self.assertEqual({host.split(":")[0] for host in hosts.split(",")}, set(services) - {"worker"})
+        self.assertEqual({host.split(":")[1] for host in hosts.split(",") if ":" in host}, {str(own["workers"]["port"])})
+        self.assertEqual(set(worker["handlers"]), {name for name, handler in own["handlers"].items() if handler.get("remote")})
+
 
 class Kubernetes(DaemonTest):
     def setUp(self):

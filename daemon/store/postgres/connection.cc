@@ -144,12 +144,17 @@ PgError Connection::lost(std::string_view what) const {
   return {.error = {.kind = EngineError::Kind::kFailed, .what = std::move(words)}, .state = {}};
 }
 
-PgExpected<std::unique_ptr<Connection>> Connection::open(const std::string& url, const std::string& name) {
+std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& url) {
   char* error = nullptr;
-  PQconninfoOption* const parsed = PQconninfoParse(url.c_str(), &error);
-  PQconninfoFree(parsed);
+  std::unique_ptr<PQconninfoOption, OptionsDeleter> options(PQconninfoParse(url.c_str(), &error));
   PQfreemem(error);  // it quotes the URL, which may have a password
-  if (parsed == nullptr) return std::unexpected(PgError{{EngineError::Kind::kFailed, kUnreadable}, ""});
+  return options;
+}
+
+PgExpected<std::unique_ptr<Connection>> Connection::open(const std::string& url, const std::string& name,
+                                                         const ServerAddress* server) {
+  if (parse_url(url) == nullptr)
+    return std::unexpected(PgError{{EngineError::Kind::kFailed, kUnreadable}, ""});
   // What the URL says about these comes after and counts, but for the last ones.
   static constexpr std::array kKeywords{"connect_timeout",
                                         "tcp_user_timeout",
@@ -161,8 +166,14 @@ PgExpected<std::unique_ptr<Connection>> Connection::open(const std::string& url,
                                         "application_name",
                                         "target_session_attrs",
                                         "client_encoding",
+                                        "host",
+                                        "hostaddr",
+                                        "port",
                                         static_cast<const char*>(nullptr)};
   // Seconds, and milliseconds: a server that is gone is noticed before its daemon's lease has ended twice.
+  const auto of_server = [&](std::string ServerAddress::* part) {
+    return server == nullptr ? "" : (server->*part).c_str();  // an empty word counts as none
+  };
   const std::array values{"3",
                           "8000",
                           "3",
@@ -173,6 +184,9 @@ PgExpected<std::unique_ptr<Connection>> Connection::open(const std::string& url,
                           name.c_str(),
                           "read-write",
                           "UTF8",
+                          of_server(&ServerAddress::host),
+                          of_server(&ServerAddress::number),
+                          of_server(&ServerAddress::port),
                           static_cast<const char*>(nullptr)};
   std::unique_ptr<Connection> connection(
       new Connection(PQconnectdbParams(kKeywords.data(), values.data(), 1)));

@@ -74,15 +74,36 @@ std::string_view bytes_of(const PGresult& result, int row, int column);
 // The number of rows that an UPDATE or another command has changed.
 std::uint64_t rows_changed(const PGresult& result);
 
-// A session with the writable server among those that the URL names. After the loss of the connection, or of a deadline, it
+// One of several servers that a URL names, in libpq's words; what is empty is as the URL says.
+struct ServerAddress {
+  std::string host;
+  std::string number;  // its IP address
+  std::string port;
+
+  friend bool operator==(const ServerAddress&, const ServerAddress&) = default;
+};
+
+struct OptionsDeleter {
+  void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
+};
+// What a URL says, in libpq's words; null if it cannot be read.
+std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& url);
+
+// A session with a server that can be written. After the loss of the connection, or of a deadline, it
 // is of no use any more: its owner destroys it, and connects again. The server may go on with what it was told.
 //
 // One thread at a time. All members may block on the network, until the deadline.
 class Connection {
  public:
-  static PgExpected<std::unique_ptr<Connection>> open(const std::string& url, const std::string& name);
+  // `server`: this one of those that the URL names; null: the first that can be written.
+  static PgExpected<std::unique_ptr<Connection>> open(const std::string& url, const std::string& name,
+                                                      const ServerAddress* server = nullptr);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
+
+  // Of the server's log, for PrimaryFinder; 0: unknown.
+  std::uint32_t timeline() const { return timeline_; }
+  void set_timeline(std::uint32_t timeline) { timeline_ = timeline; }
 
   // One command, or several without parameters, separated by semicolons. Of several, the last result. Text results.
   PgExpected<Result> run(const std::string& sql, Instant deadline);
@@ -121,6 +142,7 @@ class Connection {
   enum class Sent : std::uint8_t { kPreparation, kStatement };
   std::deque<Sent> sent_;
   std::string warning_;
+  std::uint32_t timeline_ = 0;
 };
 
 PgError error_of(const PGresult& result);

@@ -14,13 +14,13 @@ constexpr auto kPoolPatience = std::chrono::seconds(5);
 PgExpected<ConnectionPool::Taken> ConnectionPool::take() {
   {
     const MutexLock lock(mutex_);
-    if (!kept_.empty()) {
+    while (!kept_.empty()) {
       Taken taken = std::move(kept_.back());
       kept_.pop_back();
-      return taken;
+      if (!primary_.is_outdated(*taken)) return taken;
     }
   }
-  auto opened = Connection::open(url_, name_);
+  auto opened = primary_.connect(name_, PrimaryFinder::Look::kFirst);
   if (!opened) return opened;
   if (const auto set = (*opened)->run(kSettings, now() + kPoolPatience); !set)
     return std::unexpected(set.error());

@@ -8,6 +8,7 @@
 
 #include "core/sync/mutex.h"
 #include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/primary_finder.h"
 
 namespace locksley::daemon {
 
@@ -19,7 +20,7 @@ class ConnectionPool {
   // Not given back: closed.
   using Taken = std::unique_ptr<Connection>;
 
-  ConnectionPool(std::string url, std::string name) : url_(std::move(url)), name_(std::move(name)) {}
+  ConnectionPool(PrimaryFinder& primary, std::string name) : primary_(primary), name_(std::move(name)) {}
 
   PgExpected<Taken> take() LOCKSLEY_EXCLUDES(mutex_);
   // A connection that is in order and in no transaction.
@@ -31,7 +32,7 @@ class ConnectionPool {
   static constexpr std::size_t kKept =
       6;  // a start has three cursors at once; the reader, and workers, one each
 
-  const std::string url_;
+  PrimaryFinder& primary_;
   const std::string name_;
   Mutex mutex_;
   std::vector<Taken> kept_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -28,10 +28,11 @@ constexpr auto kLockNotAvailable = "55P03";
 // From a row that stands by to one that is active. On the stack of join().
 class Joining {
  public:
-  Joining(const PostgresOptions& options, const std::string& store, std::unique_ptr<Connection> connection,
-          spdlog::logger& log)
+  Joining(const PostgresOptions& options, const std::string& store, PrimaryFinder& primary,
+          std::unique_ptr<Connection> connection, spdlog::logger& log)
       : options_(options),
         store_(store),
+        primary_(primary),
         cluster_(*options.cluster),
         log_(log),
         connection_(std::move(connection)),
@@ -80,6 +81,7 @@ class Joining {
 
   const PostgresOptions& options_;
   const std::string& store_;
+  PrimaryFinder& primary_;
   ClusterBoard& cluster_;
   spdlog::logger& log_;
   std::unique_ptr<Connection> connection_;  // null: it was lost
@@ -154,7 +156,7 @@ PgExpected<bool> Joining::advance() {
 }
 
 PgExpected<void> Joining::connect() {
-  auto opened = Connection::open(options_.url, "locksley");
+  auto opened = primary_.connect("locksley", PrimaryFinder::Look::kAll);
   if (!opened) return std::unexpected(opened.error());
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
     return std::unexpected(PgError{{EngineError::Kind::kFailed, kept.error()}, ""});
@@ -331,9 +333,10 @@ std::string session_name(const std::string& store, std::int32_t node) {
 }
 
 std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
-                                              std::unique_ptr<Connection> connection, spdlog::logger& log) {
+                                              PrimaryFinder& primary, std::unique_ptr<Connection> connection,
+                                              spdlog::logger& log) {
   options.cluster->set_role(ClusterBoard::Role::kStandby);
-  auto node = Joining(options, store, std::move(connection), log).run();
+  auto node = Joining(options, store, primary, std::move(connection), log).run();
   if (!node) return node;
   options.cluster->set_role(ClusterBoard::Role::kLoading);
   options.cluster->count_adoption();

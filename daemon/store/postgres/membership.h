@@ -10,6 +10,7 @@
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/postgres_engine.h"
+#include "daemon/store/postgres/primary_finder.h"
 
 namespace spdlog {
 class logger;
@@ -27,9 +28,11 @@ namespace locksley::daemon {
 //
 // With PostgresOptions::stand_by it waits for that as long as it takes, over losses of the connection, too; until
 // stand_by() says that this daemon ends, which is an error. Without it, another daemon that lives is an error, and so is a
-// lost connection. `connection`: to the database, with its tables. Writes what it sees to the ClusterBoard. Blocks.
+// lost connection. `connection`: to the database, with its tables. `primary` finds it again after a loss. Writes what it
+// sees to the ClusterBoard. Blocks.
 std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
-                                              std::unique_ptr<Connection> connection, spdlog::logger& log);
+                                              PrimaryFinder& primary, std::unique_ptr<Connection> connection,
+                                              spdlog::logger& log);
 
 // The rows of all daemons, in the order of their numbers. Blocks on the network.
 PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline);

@@ -1,18 +1,13 @@
-#include <libpq-fe.h>
-
-#include <memory>
 #include <string>
 #include <string_view>
 
+#include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/postgres_engine.h"
 
 namespace locksley::daemon {
 
 std::string postgres_place(const std::string& url) {
-  char* error = nullptr;
-  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(
-      PQconninfoParse(url.c_str(), &error), &PQconninfoFree);
-  if (error != nullptr) PQfreemem(error);  // it may quote the password
+  const auto options = parse_url(url);
   std::string host;
   std::string port;
   std::string database;

@@ -29,7 +29,8 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
   const auto cannot = [&](const std::string& why) {
     return std::unexpected(fmt::format("cannot use the database {} as the store: {}", place, why));
   };
-  auto connection = Connection::open(options.url, "locksley");
+  auto primary = std::make_unique<PrimaryFinder>(options.url);
+  auto connection = primary->connect("locksley", PrimaryFinder::Look::kAll);
   if (!connection) return cannot(connection.error().error.what);
   if (const auto kept = check_promises(**connection, options.replication); !kept) return cannot(kept.error());
   const auto store = prepare_schema(**connection);
@@ -38,24 +39,25 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
     return cannot(set.error().error.what);
   }
   if (options.cluster == nullptr) options.cluster = std::make_shared<ClusterBoard>();
-  const auto node = join(options, *store, std::move(*connection), *engine.log);
+  const auto node = join(options, *store, *primary, std::move(*connection), *engine.log);
   if (!node) return std::unexpected(fmt::format("the store {} {}", place, node.error()));
   std::unique_ptr<ServerEngine> opened(
-      new ServerEngine(std::move(engine), std::move(options), *store, *node));
+      new ServerEngine(std::move(engine), std::move(options), std::move(primary), *store, *node));
   const ThreadRoleScope role(kStoreWriter);
   // By the same way as later: the name of the session, its settings, and a first beat.
   if (auto ready = opened->reopen(); !ready) return cannot(ready.error().what);
   return opened;
 }
 
-ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options, std::string store,
-                           std::int32_t node)
+ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options,
+                           std::unique_ptr<PrimaryFinder> primary, std::string store, std::int32_t node)
     : engine_(std::move(engine)),
       options_(std::move(options)),
       place_(postgres_place(options_.url)),
       store_(std::move(store)),
       node_(node),
-      pool_(options_.url, session_name(store_, node) + " reads"),
+      primary_(std::move(primary)),
+      pool_(*primary_, session_name(store_, node) + " reads"),
       nodes_(options_.lease) {
   options_.cluster->set_lease(options_.lease);
   beats_ = std::thread([this] { run_beats(); });
@@ -98,6 +100,10 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
         .write(*engine_.log, spdlog::level::warn);
     const auto is_written = settle(number, now() + options_.patience);
     if (!is_written) return fail(is_written.error());
+    LogLine(*is_written ? "store: the commit whose outcome was unknown is in the database"
+                        : "store: the commit whose outcome was unknown is not in the database")
+        .with("store", place_)
+        .write(*engine_.log, spdlog::level::info);
     if (*is_written) return {};
     // What went ahead of it may be gone with the server.
     if (has_ahead) return fail(written.error);
@@ -147,7 +153,7 @@ std::expected<bool, EngineError> ServerEngine::settle(std::int64_t number, Insta
 
 PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (is_fenced_) return std::unexpected(PgError{fenced(), ""});
-  auto opened = Connection::open(options_.url, session_name(store_, node_));
+  auto opened = primary_->connect(session_name(store_, node_), PrimaryFinder::Look::kAll);
   if (!opened) return std::unexpected(opened.error());
   if (const auto set = (*opened)->run(kWriterSettings, deadline); !set) return std::unexpected(set.error());
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
@@ -219,8 +225,8 @@ void ServerEngine::run_beats() {
 
 PgExpected<void> ServerEngine::tend(std::unique_ptr<Connection>& connection, Instant& measured_at) {
   const Instant deadline = now() + options_.lease;
-  if (connection == nullptr) {
-    auto opened = Connection::open(options_.url, session_name(store_, node_));
+  if (connection == nullptr || primary_->is_outdated(*connection)) {
+    auto opened = primary_->connect(session_name(store_, node_), PrimaryFinder::Look::kFirst);
     if (!opened) return std::unexpected(opened.error());
     if (const auto set = (*opened)->run(kWriterSettings, deadline); !set) return std::unexpected(set.error());
     connection = std::move(*opened);

@@ -17,6 +17,7 @@
 #include "daemon/store/postgres/group_writer.h"
 #include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/postgres_engine.h"
+#include "daemon/store/postgres/primary_finder.h"
 #include "daemon/store/reading_gate.h"
 #include "daemon/store/writer_thread.h"
 
@@ -90,7 +91,8 @@ class ServerEngine final : public Engine {
   static constexpr int kBeatsInLease = 6;
   static constexpr auto kMeasurePeriod = std::chrono::seconds(5);
 
-  ServerEngine(EngineOptions engine, PostgresOptions options, std::string store, std::int32_t node);
+  ServerEngine(EngineOptions engine, PostgresOptions options, std::unique_ptr<PrimaryFinder> primary,
+               std::string store, std::int32_t node);
 
   Written write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety)
       LOCKSLEY_REQUIRES(kStoreWriter);
@@ -115,6 +117,7 @@ class ServerEngine final : public Engine {
   const std::string place_;
   const std::string store_;  // its id, which its tables keep
   const std::int32_t node_;
+  const std::unique_ptr<PrimaryFinder> primary_;
   ConnectionPool pool_;
   ReadingGate gate_;
 

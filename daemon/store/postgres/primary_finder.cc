@@ -6,7 +6,6 @@
 #include <charconv>
 #include <chrono>
 #include <future>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -113,21 +112,22 @@ PgExpected<std::unique_ptr<Connection>> PrimaryFinder::connect_to(const std::str
 // A thread for each, because libpq cannot say that one of several addresses of a server has been tried for long enough.
 PgExpected<std::unique_ptr<Connection>> PrimaryFinder::ask_all(const std::string& name) {
   std::vector<std::future<PgExpected<std::unique_ptr<Connection>>>> asked;
+  // One after the other if there can be no more threads.
+  constexpr auto kPolicy = std::launch::async | std::launch::deferred;
   for (const ServerAddress& server : servers_) {
-    asked.push_back(
-        std::async(std::launch::async, [this, &name, &server] { return connect_to(name, &server); }));
+    asked.push_back(std::async(kPolicy, [this, &name, &server] { return connect_to(name, &server); }));
   }
   std::unique_ptr<Connection> best;
-  std::optional<PgError> error;
+  std::string errors;
   for (auto& each : asked) {
     auto opened = each.get();
     if (!opened) {
-      if (!error) error = opened.error();
+      errors += (errors.empty() ? "" : "; ") + opened.error().error.what;
     } else if (best == nullptr || best->timeline() < (*opened)->timeline()) {
       best = std::move(*opened);
     }
   }
-  if (best == nullptr) return std::unexpected(*error);
+  if (best == nullptr) return std::unexpected(PgError{{EngineError::Kind::kFailed, errors}, ""});
   if (!is_outdated(*best)) return best;
   return std::unexpected(old_primary(*best));
 }

@@ -29,7 +29,7 @@ class PrimaryFinder {
     kFirst,  // the first server that can be written and has no lower timeline than was seen, in the order of the URL
     kAll,  // asks all servers at once: after a loss, as the first may be an old primary
   };
-  // Connects to it. The error of kAll is that of the first server.
+  // Connects to it. The error has what each server said.
   PgExpected<std::unique_ptr<Connection>> connect(const std::string& name, Look look);
 
   // Whether a server with a higher timeline was seen since this connection was made.

@@ -249,6 +249,8 @@ IndexRange StealRange<Payload, Atomics>::take_as(Want want) {
   while (known_.low != known_.high) {
     const WordPair rest{known_.low + want(known_.high - known_.low), known_.high};
     const std::uint64_t first = known_.low;
+    // If it fails, known_ is a state of the pair even where its halves are loaded apart (arm64):
+    // the owner alone changes low.
     if (left_.compare_exchange(known_, rest)) [[likely]] {
       known_ = rest;
       return {first + known_shift_, rest.low + known_shift_};

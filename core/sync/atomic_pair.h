@@ -16,13 +16,13 @@ struct WordPair {
 // A WordPair that any number of threads compare and swap in one step.
 //
 // A member of its owner. Any thread may call anything. Nothing blocks where the processor swaps 16
-// bytes at once (x86-64 with -mcx16); elsewhere std::atomic<WordPair> stands in, which may lock
-// inside libatomic. Nothing fails.
+// bytes at once (x86-64 with -mcx16, arm64); elsewhere std::atomic<WordPair> stands in, which may
+// lock inside libatomic. Nothing fails.
 //
 // The two halves are loaded one at a time, since a 16-byte load costs as much as the swap itself.
 // That mixes accesses of 8 and of 16 bytes on the same memory, which the C++ memory model does not
-// describe and which x86-64 keeps coherent. It is safe under two rules, which this class imposes by
-// having no other operations:
+// describe and which x86-64 and arm64 keep coherent, byte by byte. It is safe under two rules, which
+// this class imposes by having no other operations:
 //   1. the pair changes by compare_exchange only, so every change is a full barrier and belongs
 //      to one order;
 //   2. halves that are loaded apart may belong to two states of the pair. Such a torn pair
@@ -36,6 +36,7 @@ class alignas(16) AtomicPair {
 
   // If the pair equals `expected`, makes it `desired` and returns true; else stores the pair in
   // `expected` and returns false. Never fails spuriously. Sequentially consistent in both cases.
+  // On arm64 a swap that fails may be two loads: then rule 2 holds for what is in `expected`.
   bool compare_exchange(WordPair& expected, WordPair desired);
 
   // One half. `order` is relaxed, acquire or seq_cst. An acquire must be on the low half:

@@ -99,13 +99,20 @@ def tidy_as_one(group, left_out=()):
         return said_of(scratch, unit, ["readability-duplicate-include", *left_out])
 
 
-def tidy(group, build, cache, left_out=()):
+def tidy_alone(source, left_out=()):
+    """Like said_of(), of one file. By its own command: the build's database has none for a source that is compiled with others as one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        pathlib.Path(scratch, "compile_commands.json").write_text(json.dumps([source["entry"]]))
+        return said_of(scratch, source["entry"]["file"], left_out)
+
+
+def tidy(group, cache, left_out=()):
     """Findings. Most of a file's time goes into the headers of the standard library: so several are looked at as one. Where that gave a finding,
     which may be that two of them have something of the same name, each half is looked at in the same way."""
     if len(group) > 1 and tidy_as_one(group, left_out) is not None:
         middle = len(group) // 2
-        return tidy(group[:middle], build, cache, left_out) + tidy(group[middle:], build, cache, left_out)
-    said = said_of(build, group[0]["entry"]["file"], left_out) if len(group) == 1 else None
+        return tidy(group[:middle], cache, left_out) + tidy(group[middle:], cache, left_out)
+    said = tidy_alone(group[0], left_out) if len(group) == 1 else None
     if said is not None:
         return [said]
     cache.mkdir(parents=True, exist_ok=True)
@@ -142,7 +149,7 @@ def self_test():
                 group.append({"entry": commands[-1], "path": file.name, "key": None})
             (root / "compile_commands.json").write_text(json.dumps(commands))
             assert groups(group) == [group], "files of one folder with the same flags are no group"
-            alone, together = tidy(group, root, root / "cache"), tidy_as_one(group)
+            alone, together = tidy(group, root / "cache"), tidy_as_one(group)
             assert bool(alone) == bool(together) or "redefinition" in (together or ""), f"one by one: {alone}; as one: {together}"
             return "".join(alone)
 
@@ -192,7 +199,7 @@ def main():
         for source, key in zip(work, pool.map(lambda one: key_of(one, settings), work)):
             source["key"] = key
         stale = [source for source in work if is_stale(source, cache)]
-        for findings in pool.map(lambda group: tidy(group, build, cache, left_out), groups(stale)):
+        for findings in pool.map(lambda group: tidy(group, cache, left_out), groups(stale)):
             bad += len(findings)
             print("".join(said + "\n" for said in findings), end="", flush=True)
     print(f"{len(work)} files, {bad} with findings")

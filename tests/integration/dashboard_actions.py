@@ -126,19 +126,21 @@ class Rate(DashboardTest):
         daemon = self.start({"handlers": {"true": {"command": ["true"], "concurrency": 2}}})
         command = self.connect(daemon)
         page = self.open(daemon, "#/batches")
+        samples = [(time.monotonic(), 0)]
         command("SUBMIT", "true", "ID", "fast", "RANGE", 0, 1_000_000)
         wait_for("its first jobs to end", lambda: command.status("fast")["ok"] >= 20)
-        begin = time.monotonic()
-        first = command.status("fast")["ok"]
-        ratios = []
-        while time.monotonic() < begin + 4:
+
+        def assert_right(rate):
+            """It is near to a rate that there was: on a busy machine that of half a second may be a third of that of the next."""
+            samples.append((time.monotonic(), command.status("fast")["ok"]))
+            rates = [(ended - before) / (at - then) for (then, before), (at, ended) in zip(samples, samples[1:])]
+            self.assertTrue(0.6 * min(rates) < rate < 1.7 * max(rates), (rate, rates))
+
+        while len(samples) < 9:
             time.sleep(0.5)
-            real = (command.status("fast")["ok"] - first) / (time.monotonic() - begin)
-            ratios.append(float(command.explain("fast")["jobs_per_second"]) / real)
-        self.assertEqual([ratio for ratio in ratios if not 0.6 < ratio < 1.7], [], ratios)
+            assert_right(float(command.explain("fast")["jobs_per_second"]))
         shown = self.table(page, "Batches")[0]["Rate"][1]
-        real = (command.status("fast")["ok"] - first) / (time.monotonic() - begin)
-        self.assertTrue(0.6 < float(re.match(r"[\d,.]+", shown)[0].replace(",", "")) / real < 1.7, (shown, real))
+        assert_right(float(re.match(r"[\d,.]+", shown)[0].replace(",", "")))
         command("CANCEL", "fast")
 
 

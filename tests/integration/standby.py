@@ -299,8 +299,8 @@ class TakesOver(StandbyTest):
         active, standby = self.start_pair()
         third = self.start()
         active.send_signal(signal.SIGTERM)
-        wait_for("one of the two to serve", lambda: self.query("select count(*) from locksley_node where alive") == "1" and active.process.poll() is not None)
-        follower, other = (standby, third) if self.query("select wire from locksley_node where alive") == standby.address else (third, standby)
+        either = {standby.address: (standby, third), third.address: (third, standby)}
+        follower, other = wait_for("one of the two to serve", lambda: either.get(self.query("select wire from locksley_node where alive")))
         follower.wait_active()
         connection = self.connect(other)
         wait_for("the new address", lambda: connection.ask("LIST") == f"READONLY the active daemon is {follower.address}")

@@ -11,21 +11,13 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import ClusterDaemon, Submitter, await_batches
+from cluster_ledger import Wrong, check_batch, wrong_unless
 from locksley_daemon import wait_for
 from postgres_server import PostgresServer
 from resp import pairs
 
 CLIENTS = 3
 FAULTS = ("kill", "pause", "stop")
-
-
-class Wrong(Exception):
-    """What the daemons did that they must not do."""
-
-
-def wrong_unless(condition, what):
-    if not condition:
-        raise Wrong(what)
 
 
 class Failover:
@@ -75,7 +67,7 @@ class Failover:
             for submitter in self.submitters:
                 until = len(submitter.acknowledged)
                 for batch in submitter.acknowledged[submitter.checked : until]:
-                    self.check_one(connection, submitter, batch)
+                    check_batch(connection, submitter, batch)
                 submitter.checked = until
 
     def finish(self):
@@ -91,14 +83,6 @@ class Failover:
         wrong_unless(not lost, f"lost: {lost}")
         dead = self.server.query("select count(*) from locksley_node where not alive and committed >= 0")
         wrong_unless(int(dead) <= 16, f"{dead} rows of daemons that have gone")
-
-    @staticmethod
-    def check_one(connection, submitter, batch):
-        status = connection.wait(batch)
-        rows = sorted(connection.results(batch))
-        expected = [[index, "ok", payload] for index, payload in enumerate(submitter.payloads(batch))]
-        wrong_unless(rows == expected, f"{batch}: results {rows}")
-        wrong_unless((status["jobs"], status["ok"], status["failed"]) == (submitter.JOBS, submitter.JOBS, 0), f"{batch}: {status}")
 
     def close(self):
         for submitter in self.submitters:

@@ -76,7 +76,7 @@ class PartitionTest(unittest.TestCase):
         return result
 
     def witness(self):
-        """A client that asks the daemon which is active now, and nobody else."""
+        """A client of the daemon that is active now; it tries no other one."""
         connection = self.cluster.connect(self.active)
         self.addCleanup(connection.close)
         connection("PING")

@@ -1,4 +1,4 @@
-// The link where several daemons are, of which one serves: which address it tries when, and what becomes of its leases.
+// A link with the addresses of several daemons, of which one serves: which it tries when, and what becomes of its leases.
 #include <gmock/gmock.h>
 
 #include "tests/unit/daemon/upstream/link_fixture.h"

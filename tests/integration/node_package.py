@@ -53,25 +53,6 @@ const status = await batch.wait();
 console.log(JSON.stringify([seen.size, wrong, status.jobs, status.ok]));
 process.exit(0);
 """
-ANEW = """
-import { Locksley } from '@locksley/client';
-
-const rows = (...indexes) => indexes.map((index) => [index, Buffer.from('ok'), Buffer.from(String(index))]);
-const after = { 0: ['3', rows(0, 2)], 3: ['0', rows(1, 3)] };
-const asked = [];
-const queue = new Locksley();
-queue.transport = {
-  breaks: 0,
-  async ask([[, , , cursor]]) {
-    asked.push(cursor);
-    if (cursor === '3') this.breaks = 1;
-    return [this.breaks ? after[cursor] : ['3', rows(0, 1)]];
-  },
-};
-const values = [];
-for await (const { value } of queue.batch('b')) values.push(value);
-console.log(JSON.stringify(values), asked.join());
-"""
 FACTS = """
 import { Locksley } from '@locksley/client';
 
@@ -151,14 +132,6 @@ class Kills(StoreTest):
                 program.stdin.write("\n")
                 program.stdin.flush()
             self.assertEqual(json.loads(program.stdout.readline()), [self.JOBS, 0, self.JOBS, self.JOBS])
-
-
-class Readers(unittest.TestCase):
-    def test_a_reader_begins_anew_after_a_break(self):
-        """The daemon was killed after the first page, and had not recorded its last row: the jobs 1 and 2 run again, in another order."""
-        (INSTALLED / "anew.mjs").write_text(ANEW)
-        done = subprocess.run([NODE, "anew.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
-        self.assertEqual(done.stdout, "[0,1,2,3] 0,3,0,3\n", done.stderr)
 
 
 class LostReplies(DaemonTest):

@@ -154,36 +154,28 @@ class LostReplies(DaemonTest):
         self.assertEqual(waiting.wait(DEADLINE_S).ok, 4990)
 
 
-class Rewritten:
-    """In the place of a Transport: a daemon that is killed after the first page, and had not recorded its last row: the jobs 1 and 2 run again, in
-    another order. `pages`: by cursor, before and after."""
+class TwoPages:
+    """In the place of a Transport: a batch whose results come in two pages."""
 
-    BEFORE = {"0": ("3", [[0, "ok", b"0"], [1, "ok", b"1"]])}
-    AFTER = {"0": ("3", [[0, "ok", b"0"], [2, "ok", b"2"]]), "3": ("0", [[1, "ok", b"1"], [3, "ok", b"3"]])}
+    PAGES = {"0": ("3", [[0, "ok", b"0"], [1, "ok", b"1"]]), "3": ("0", [[2, "ok", b"2"]])}
 
     def __init__(self):
-        self.breaks, self.asked = 0, []
+        self.asked = []
 
     async def ask(self, commands):
-        cursor = commands[-1][3]
-        if cursor == "3" and not self.breaks:
-            self.breaks = 1  # and the same command reaches the new daemon
-        self.asked.append(cursor)
-        return [(self.AFTER if self.breaks else self.BEFORE)[cursor]]
+        (words,) = commands
+        self.asked.append((words[3], words[-1] == "DISCARD"))
+        return [self.PAGES[words[3]]]
 
 
 class Readers(unittest.TestCase):
-    def test_a_reader_begins_anew_after_a_break(self):
-        app = locksley.App()
-        app.transport = Rewritten()
-        self.assertEqual([result.value for result in app.batch("b")], [0, 1, 2, 3])
-        self.assertEqual(app.transport.asked, ["0", "3", "0", "3"])
-
-    def test_and_delivers_how_a_job_ended_when_it_ran_again(self):
-        app = locksley.App()
-        app.transport = Rewritten()
-        app.transport.AFTER = {**Rewritten.AFTER, "3": ("0", [[1, "error", b"another end"]])}
-        self.assertEqual([(result.index, result.status) for result in app.batch("b")], [(0, "ok"), (1, "ok"), (2, "ok"), (1, "error")])
+    def test_only_a_reader_that_wants_it_discards_and_then_what_it_delivered(self):
+        for discard in (False, True):
+            app = locksley.App()
+            app.transport = TwoPages()
+            results = locksley.wire.each(app.batch("b").read(app.transport.ask, discard=discard))
+            self.assertEqual([result.value for result in results], [0, 1, 2])
+            self.assertEqual(app.transport.asked, [("0", False), ("3", discard)])
 
 
 class Refusals(DaemonTest):

@@ -95,7 +95,10 @@ class ServerFixture : public ::testing::Test {
       handlers_.add({.handler = const_cast<Handler&>(*handler), .lane = lane_, .kind = "builtin"});
     }
   }
-  ~ServerFixture() override {
+  ~ServerFixture() override { stop(); }
+
+  // Ends all jobs, connections and threads.
+  void stop() {
     release_ = true;
     release_.notify_all();
     if (!thread_.joinable()) return;
@@ -113,11 +116,16 @@ class ServerFixture : public ::testing::Test {
                                                      .handlers = handlers_,
                                                      .lanes = {&lane_},
                                                      .pool = pool_,
-                                                     .store = nullptr,
+                                                     .store = store_,
                                                      .authenticator = authenticator_,
                                                      .log = log_,
                                                      .version = "test"},
                                        config);
+    if (store_ != nullptr) {
+      const ThreadRoleScope io_thread(kIoThread);
+      const auto restored = server_->batches().restore_all();
+      ASSERT_TRUE(restored) << restored.error();
+    }
     const auto endpoint = server_->listen();
     ASSERT_TRUE(endpoint) << endpoint.error();
     port_ = endpoint->port();
@@ -149,6 +157,7 @@ class ServerFixture : public ::testing::Test {
   HandlerDirectory handlers_;
   asio::io_context io_{1};
   Authenticator authenticator_{io_.get_executor()};
+  Store* store_ = nullptr;  // set before start(); the test stops it
   std::unique_ptr<Server> server_;
   std::uint16_t port_ = 0;
   std::thread thread_;

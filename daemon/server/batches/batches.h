@@ -160,6 +160,9 @@ class Batches {
     on_stored_ = std::move(on_outcome);
   }
   bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_settled(ticket); }
+  Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread) {
+    return stored_.ticket_of_rows(record, rows);
+  }
   bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_congested(); }
   std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
                                             std::function<void(const ReadRows&)> on_read = {})

@@ -165,6 +165,19 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   discarded_[record.sequence] = {ticket, status.discarded, status.discarded_bytes};
 }
 
+Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
+  BatchRecord::Stored& stored = record.stored;
+  if (!record.is_stored() || (!record.is_active && is_settled(stored.end_ticket))) return 0;
+  if (rows <= stored.rows && is_settled(stored.rows_ticket)) return 0;
+  if (!parts_.store->error().empty()) return 0;
+  if (rows > stored.rows) {
+    // In this order: a step is put before its rows can be counted.
+    stored.rows = record.status().rows;
+    stored.rows_ticket = parts_.store->put_marker();
+  }
+  return stored.rows_ticket;
+}
+
 void StoredBatches::write_restored(BatchRecord& record, bool trims_payloads) {
   record.stored.has_changes = true;
   record.stored.ticket = parts_.store->put(
@@ -342,6 +355,7 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   record->stored.payload_bytes = stored.payload_bytes;
   record->stored.parts = stored.parts;
   record->stored.has_changes = true;  // soon, if it goes on
+  record->stored.rows = history.rows;
   record->waits.were_any = !row.after.empty();
   record->published.accepted = true;
   return record;

@@ -91,6 +91,10 @@ class StoredBatches {
   // Writes that results were discarded, and deletes those in `freed`. No reply waits for it: it goes with the
   // next group.
   void discard(BatchRecord& record, IndexRange freed) LOCKSLEY_REQUIRES(kIoThread);
+  // Once this ticket is on the disk, the first `rows` results of the batch are, and so a crash changes neither them nor
+  // their order. 0: that is so now, or the batch is not stored, or the disk fails, so that the time is not known. May have the
+  // store write at once.
+  Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
   void write_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 

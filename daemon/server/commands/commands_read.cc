@@ -215,6 +215,10 @@ Coroutine<void> results_command(Session& session, proto::Command command) {
     const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&
                          page->rows != 0 && now() < deadline;
     if (!goes_on) {
+      // A crash loses rows that are not on the disk yet, and others take their places: the next cursor would miss these.
+      // The last page has no next cursor.
+      if (!page->is_end && page->rows != 0)
+        session.hold_replies(session.state().batches().ticket_of_rows(*record, page->first + page->rows));
       write_page(session, *page);
       co_return;
     }

@@ -108,6 +108,9 @@ class BatchRecord final : public Batch {
     PayloadParts parts = PayloadParts::kUnknown;
     bool is_rejected = false;  // the store refused it: it leaves as soon as it is over
     bool has_changes = false;  // it may have a row of its changes
+    // Once `rows_ticket` is on the disk, the first `rows` of its results are.
+    Ticket rows_ticket = 0;
+    std::uint64_t rows = 0;
   } stored LOCKSLEY_GUARDED_BY(kIoThread);
 
   // What its customer and its user are charged for it. Written by the Registry. Not persistent.

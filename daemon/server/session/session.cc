@@ -173,6 +173,10 @@ void Session::release_replies(const std::string& error) {
   wakeup_.wake();
 }
 
+void Session::hold_replies(Ticket ticket) {
+  if (!state_.batches().is_settled(ticket)) output_.hold(ticket);
+}
+
 void Session::fail(std::string_view text) {
   state_.stats().command_errors[static_cast<std::size_t>(error_code_of(text))].add(1);
   if (audit_entry_ != nullptr) audit_entry_->outcome = Audit::code_of(text);

@@ -116,6 +116,9 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
   // `ticket` is on the disk; if the write fails, an error goes out in its place. 0: at once.
   template <class Write>
   void reply_when_stored(Ticket ticket, Write write) LOCKSLEY_REQUIRES(kIoThread);
+  // Replies that are written from now on go out once the writes up to `ticket` have had their outcome, whatever it is.
+  // 0: they wait for nothing new.
+  void hold_replies(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
   // After this reply nothing more is executed, and the connection closes once the reply is out.
   void close_after_reply() { life_.go_to(Life::kLastReply); }
   // What the connection holds may have changed; `more`: what a command that goes on holds.
@@ -255,7 +258,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
 template <class Write>
 void Session::reply_when_stored(Ticket ticket, Write write) {
   const bool waits = !state_.batches().is_settled(ticket);
-  if (waits) output_.hold(ticket);
+  hold_replies(ticket);
   const std::size_t begin = output_.end().size();
   proto::ReplyWriter writer = reply();
   write(writer);

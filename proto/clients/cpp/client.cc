@@ -1,6 +1,7 @@
 // Length: a function for each command of the daemon, most of a few lines.
 #include "proto/clients/cpp/client.h"
 
+#include <algorithm>
 #include <random>
 
 #include "proto/clients/cpp/backoff.h"
@@ -254,7 +255,7 @@ Expected<void> Client::results(std::string_view id, ResultsPosition& position, s
                                Rows which) {
   const std::string from = std::to_string(position.cursor);
   // At least the rows that are only passed over, and one more.
-  const std::string rows = std::to_string(std::max(count, position.shown + 1));
+  const std::string rows = std::to_string(std::max<std::uint64_t>(count, position.shown.size() + 1));
   const std::string milliseconds = std::to_string(block.count());
   std::vector<std::string_view> command{"RESULTS", id, "FROM", from, "COUNT", rows};
   if (block.count() > 0) add(command, "BLOCK", milliseconds);
@@ -269,13 +270,15 @@ Expected<void> Client::results(std::string_view id, ResultsPosition& position, s
   const auto sent =
       transact(buffers_of(out), Repeat::kSafe, deadline_in(options_.reply_timeout + block),
                [&](Deadline until) -> Expected<void> {
-                 std::uint64_t row = 0;
+                 std::vector<std::uint64_t>& shown = position.shown;
+                 std::ranges::sort(shown);
+                 const auto before = static_cast<std::ptrdiff_t>(shown.size());
                  page = {};
                  for (;;) {
                    const auto status = connection_->reader().next_results(
                        page, [&](std::uint64_t index, std::string_view state, std::string_view output) {
-                         if (row++ < position.shown) return;
-                         ++position.shown;
+                         if (std::binary_search(shown.begin(), shown.begin() + before, index)) return;
+                         shown.push_back(index);
                          visit({index, state, output});
                        });
                    if (status == ReadStatus::kComplete && page.is_error) {
@@ -290,8 +293,9 @@ Expected<void> Client::results(std::string_view id, ResultsPosition& position, s
                });
   if (!sent) return std::unexpected(sent.error());
   if (page.is_error) return std::unexpected(refused(page.error));
-  position = {
-      .cursor = page.cursor == 0 ? position.cursor : page.cursor, .shown = 0, .at_end = page.cursor == 0};
+  if (page.cursor != 0) position.cursor = page.cursor;
+  position.shown.clear();
+  position.at_end = page.cursor == 0;
   return {};
 }
 

@@ -94,12 +94,14 @@ class Client {
   Expected<BatchStatus> wait(std::string_view id, Deadline deadline = kNoDeadline);
 
   // One RESULTS command: visits at most `count` rows from `position` on, and moves the position. With `block`
-  // it waits that long for the first row; 0: not at all. `position` counts each visited row, so that after a
+  // it waits that long for the first row; 0: not at all. `position` notes each visited row, so that after a
   // failure or an interruption the call can be repeated without visiting a row twice.
   struct ResultsPosition {
     std::uint64_t cursor = 0;
-    std::uint64_t shown = 0;  // rows from the cursor on that were visited
-    bool at_end = false;      // the batch is over and everything was delivered
+    // The jobs whose rows from the cursor on were visited: of one reply that broke off. After a crash of the daemon these
+    // rows may come in another order.
+    std::vector<std::uint64_t> shown = {};
+    bool at_end = false;  // the batch is over and everything was delivered
   };
   // Some hundred kilobytes of short outputs: few commands, little memory.
   static constexpr std::uint64_t kRowsAtOnce = 10'000;

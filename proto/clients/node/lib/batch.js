@@ -6,14 +6,6 @@ import { BLOCK_MS, asMap, checked } from './wire.js';
 const PAGE_ROWS = 1000;
 const PROGRESS_MS = 250;
 
-const ENDS = ['ok', 'error', 'timeout', 'crashed', 'cancelled'];
-
-function grown(array, index) {
-  const longer = new Uint8Array(2 * index);
-  longer.set(array);
-  return longer;
-}
-
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
 
 export function asStatus(reply) {
@@ -65,34 +57,14 @@ export class Batch extends EventEmitter {
     return this.results();
   }
 
-  // A daemon that was killed may have shown results that it had not recorded yet: their jobs run again, and then the order is another. So after a
-  // connection has broken this begins anew, and leaves out what it has delivered.
   async *results({ signal, onlyFailed = false } = {}) {
-    const transport = this.app.transport;
-    let seen = new Uint8Array(1024); // by index: how it was delivered, 0: not yet
     let cursor = '0';
-    let breaks = transport.breaks;
-    let anew = false;
     do {
       const words = ['RESULTS', this.id, 'FROM', cursor, 'COUNT', PAGE_ROWS, 'BLOCK', BLOCK_MS, ...(onlyFailed ? ['FAILED'] : [])];
-      const reply = breaks === transport.breaks ? checked(await transport.ask([words], signal))[0] : null;
-      if (breaks !== transport.breaks) {
-        breaks = transport.breaks;
-        cursor = '0';
-        anew = true;
-        continue;
-      }
-      cursor = reply[0].toString();
-      for (const [index, how, output] of reply[1]) {
-        const status = how.toString();
-        if (index >= seen.length) seen = grown(seen, index);
-        const before = seen[index];
-        seen[index] = ENDS.indexOf(status) + 2;
-        if (anew && before === seen[index]) continue;
-        yield new Result(this, index, status, output);
-      }
-      if (cursor === '0') return;
-    } while (true);
+      const [next, rows] = checked(await this.app.transport.ask([words], signal))[0];
+      for (const [index, status, output] of rows) yield new Result(this, index, status.toString(), output);
+      cursor = next.toString();
+    } while (cursor !== '0');
   }
 
   // In the order of the jobs. What ended early waits in memory.

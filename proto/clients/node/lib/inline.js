@@ -7,7 +7,6 @@ const isFailed = (row) => ['error', 'timeout', 'crashed'].includes(row[1]);
 const flat = (object) => Object.entries(object).flatMap(([key, value]) => [Buffer.from(key), typeof value === 'string' ? Buffer.from(value) : value]);
 
 export class Inline {
-  breaks = 0;
   #app;
   #batches = new Map();
 

@@ -57,7 +57,6 @@ export class Transport {
   #patience;
   #options;
   #free = []; // with their URLs
-  breaks = 0; // connections that broke: the daemon may have been restarted, or be another one
 
   constructor(urls, patience, options) {
     this.#addresses = new Addresses(urls, 7770);
@@ -85,7 +84,6 @@ export class Transport {
         redis?.disconnect();
         if (signal?.aborted || (error instanceof Refused && !ELSEWHERE.has(error.code))) throw error;
         for (const other of this.#free.splice(0)) other.redis.disconnect();
-        this.breaks += 1;
         trouble = error instanceof Refused ? error : new Unreachable(`no answer from ${hostOf(url)}: ${error.message}`, { cause: error });
         this.#addresses.turn(url, error.message);
       }

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _PAGE_ROWS = 1000
-_RECORDED_S = 10.0  # after that a result has been recorded for long
-_ENDS = {"ok": 1, "error": 2, "timeout": 3, "crashed": 4, "cancelled": 5}
 
 
 class Status(NamedTuple):
@@ -104,33 +102,19 @@ class Batch(Generic[R]):
         return f"Batch({self.id!r})"
 
     async def read(self, ask: Ask, /, only_failed: bool = False, discard: bool = False) -> AsyncIterator[Result[R]]:
-        """In the order of completion; those of a batch that runs as they come. `discard`: the daemon drops what was delivered a while ago.
-
-        A daemon that was killed may have shown results that it had not recorded yet: their jobs run again, and then the order is another.
-        So after a connection has broken this begins anew, and leaves out what it has delivered."""
-        transport, options = self.app.transport, ["FAILED"] if only_failed else []
-        cursor, breaks, anew = "0", transport.breaks, False
-        recorded, next_discard = "0", time.monotonic() + _RECORDED_S
-        seen = bytearray()  # by index: how it was delivered, 0: not yet
+        """In the order of completion; those of a batch that runs as they come. `discard`: the daemon drops what was delivered."""
+        options = ["FAILED"] if only_failed else []
+        cursor = "0"
         while True:
-            commands: list[Command] = [["RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options]]
-            if discard and time.monotonic() >= next_discard:
-                commands[:0] = [["RESULTS", self.id, "FROM", recorded, "COUNT", 1, "DISCARD"]] if recorded != "0" else []
-                recorded, next_discard = cursor, time.monotonic() + _RECORDED_S
-            reply: Any = checked(await ask(commands))[-1] if transport.breaks == breaks else None
-            if transport.breaks != breaks:
-                cursor, recorded, breaks, anew = "0", "0", transport.breaks, True
-                continue
+            words: Command = ["RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options]
+            reply: Any = checked(await ask([words]))[0]
+            for index, status, output in reply[1]:
+                yield Result(self.id, self.codec, int(index), sys.intern(text(status)), output)
             cursor = text(reply[0])
-            for row in reply[1]:
-                index, status = int(row[0]), sys.intern(text(row[1]))
-                if index >= len(seen):
-                    seen.extend(bytes(index + 1))  # at least twice as long
-                before, seen[index] = seen[index], _ENDS.get(status, 255)
-                if not anew or before != seen[index]:
-                    yield Result(self.id, self.codec, index, status, row[2])
             if cursor == "0":
                 return
+            if discard:
+                options = ["DISCARD"]
 
     async def _ordered(self, ask: Ask, /) -> AsyncIterator[Result[R]]:
         """In the order of the jobs. What ended early waits in memory."""

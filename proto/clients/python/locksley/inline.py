@@ -88,8 +88,6 @@ class _Stored:
 class Inline:
     """In the place of an application's Transport until restore()."""
 
-    breaks = 0
-
     def __init__(self, app: App) -> None:
         self._app, self._before = app, app.transport
         self._batches: dict[str, _Stored] = {}

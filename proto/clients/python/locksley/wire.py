@@ -196,7 +196,6 @@ class Transport:
         self._addresses, self._patience = Addresses(urls, 7770, options), patience
         self._free: dict[int, list[Any]] = {}  # by process: after a fork the connections are the parent's
         self._async_free: Any = weakref.WeakKeyDictionary()  # by event loop
-        self.breaks = 0  # connections that broke: the daemon may have been restarted, or be another one
 
     async def ask(self, commands: list[Command]) -> list[Any]:
         return await self._exchange(commands, redis.ConnectionPool, self._free.setdefault(os.getpid(), []), _sleep_here)
@@ -250,7 +249,6 @@ class Transport:
             error = Unreachable(f"no answer from {Addresses.host(url)}: {str(error).rstrip('.')}")
         elif not isinstance(error, Refused):
             raise error
-        self.breaks += 1
         self._addresses.turn(url, str(error))
         return error
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Batches are submitted, run and forgotten without a pause on a PostgreSQL primary with a synchronous standby: its vacuum keeps up, so the tables hold what
-was deleted in the last seconds and not all that was ever written. Prints how large they are, also beside a session that is idle in a transaction, which
-keeps vacuum from giving back anything. --seconds S of each."""
+"""Batches are submitted, run and forgotten without a pause on a PostgreSQL primary with a synchronous standby: the tables hold what lives and what was
+deleted in the last seconds, and not all that was ever written, also beside a session that is idle in a transaction, which keeps vacuum from giving back
+anything. Prints how large they are. --seconds S of each."""
 
 import argparse
 import contextlib
@@ -20,11 +20,12 @@ JOBS, PAYLOAD = 1000, "x" * 1000
 BATCH_BYTES = 2 * JOBS * len(PAYLOAD)  # payloads, then results
 KEPT = 20  # batches that have ended and are not forgotten
 TABLES = ("locksley_index", "locksley_payload", "locksley_result")
+SIZE = "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('{}'))"
 
 
 def sizes(server):
     """Of the tables with their indexes, and of the values in them, in bytes."""
-    tables = server.query(f"select {' + '.join(f'pg_total_relation_size({table!r})' for table in TABLES)}")
+    tables = server.query(f"select {' + '.join(map(SIZE.format, ('locksley_payload', 'locksley_result')))} + pg_total_relation_size('locksley_index')")
     live = server.query(f"select {' + '.join(f'(select coalesce(sum(length(value)), 0) from {table})' for table in TABLES)}")
     return int(tables), int(live)
 
@@ -76,10 +77,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=30)
     options = parser.parse_args()
-    share = measure("churn", options.seconds, contextlib.nullcontext)
-    measure("beside an idle transaction", options.seconds, idle_transaction)
-    if share > 0.5:
-        raise SystemExit(f"{share:.0%} of all bytes that were ever written take room, though nearly all were deleted")
+    for what, beside in (("churn", contextlib.nullcontext), ("beside an idle transaction", idle_transaction)):
+        share = measure(what, options.seconds, beside)
+        if share > 0.5:
+            raise SystemExit(f"{what}: {share:.0%} of all bytes that were ever written take room, though nearly all were deleted")
     return 0
 
 

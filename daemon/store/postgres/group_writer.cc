@@ -33,11 +33,13 @@ constexpr Statement kPutIndex{
     "from unnest($1::bigint[], $5::\"char\"[], $2::bigint[], $3::bytea[]) r(batch, kind, part, value) "
     "where" LOCKSLEY_ALIVE(
         "$4") " on conflict (shard, batch, kind, part) do update set value = excluded.value"};
-#define LOCKSLEY_PUT(table)                                                                          \
-  "insert into " table                                                                               \
-  " select (r.batch & 63)::int, r.batch, r.part, r.value "                                           \
-  "from unnest($1::bigint[], $2::bigint[], $3::bytea[]) r(batch, part, value) where" LOCKSLEY_ALIVE( \
-      "$4") " on conflict (shard, batch, part) do update set value = excluded.value"
+// $5 generation
+#define LOCKSLEY_PUT(table)                                                                         \
+  "insert into " table                                                                              \
+  " (shard, batch, part, value, generation) select (r.batch & 63)::int, r.batch, r.part, r.value, " \
+  "r.generation::smallint from unnest($1::bigint[], $2::bigint[], $3::bytea[], $5::bigint[]) "      \
+  "r(batch, part, value, generation) where" LOCKSLEY_ALIVE(                                         \
+      "$4") " on conflict (shard, batch, part, generation) do update set value = excluded.value"
 constexpr Statement kPutPayload{"put_payload", LOCKSLEY_PUT("locksley_payload")};
 constexpr Statement kPutResult{"put_result", LOCKSLEY_PUT("locksley_result")};
 
@@ -66,6 +68,10 @@ constexpr Statement kEraseIndexRange{
 constexpr Statement kErasePayloadRange{"erase_payload_range", LOCKSLEY_ERASE_RANGE("locksley_payload")};
 constexpr Statement kEraseResultRange{"erase_result_range", LOCKSLEY_ERASE_RANGE("locksley_result")};
 
+constexpr Statement kBeginGeneration{
+    "begin_generation",
+    "insert into locksley_generation select $1::\"char\", $2, $3::smallint where" LOCKSLEY_ALIVE(
+        "$4") " on conflict (place, first) do update set generation = excluded.generation"};
 constexpr Statement kPutName{"put_name",
                              "insert into locksley_name select $1::\"char\", $2, $3 where" LOCKSLEY_ALIVE(
                                  "$4") " on conflict (place, name) do update set value = excluded.value"};
@@ -90,18 +96,27 @@ class Columns {
  public:
   bool empty() const { return rows_ == 0; }
   bool is_full() const { return rows_ >= kMostRows || values_.size_bytes() >= kMostBytes; }
-  void put(const RowPlace& place, std::string_view value) {
+  // `generation`: of rows that are not of the index.
+  void put(const RowPlace& place, std::string_view value, std::int16_t generation) {
     begin(place);
     parts_.add(place.part);
     values_.add(value);
+    generations_.add(std::int64_t{generation});
   }
   void erase(const RowPlace& place, std::int64_t last_part) {
     begin(place);
     parts_.add(place.part);
     lasts_.add(last_part);
   }
-  Parameters take_put(Table table, std::int32_t node) { return take(table, node, values_.take()); }
-  Parameters take_erase(Table table, std::int32_t node) { return take(table, node, lasts_.take()); }
+  Parameters take_put(Table table, std::int32_t node) {
+    Parameter fifth = table == Table::kIndex ? kinds_.take() : generations_.take();
+    return take(node, values_.take(), std::move(fifth));
+  }
+  Parameters take_erase(Table table, std::int32_t node) {
+    std::optional<Parameter> fifth;
+    if (table == Table::kIndex) fifth = kinds_.take();
+    return take(node, lasts_.take(), std::move(fifth));
+  }
 
  private:
   void begin(const RowPlace& place) {
@@ -109,9 +124,9 @@ class Columns {
     batches_.add(place.batch);
     kinds_.add(place.kind);
   }
-  Parameters take(Table table, std::int32_t node, Parameter third) {
+  Parameters take(std::int32_t node, Parameter third, std::optional<Parameter> fifth) {
     Parameters parameters{batches_.take(), parts_.take(), std::move(third), Parameter::int4(node)};
-    if (table == Table::kIndex) parameters.push_back(kinds_.take());
+    if (fifth) parameters.push_back(*std::move(fifth));
     *this = Columns();
     return parameters;
   }
@@ -122,6 +137,7 @@ class Columns {
   ArrayParameter parts_ = ArrayParameter::of_int8();
   ArrayParameter lasts_ = ArrayParameter::of_int8();
   ArrayParameter values_ = ArrayParameter::of_bytea();
+  ArrayParameter generations_ = ArrayParameter::of_int8();
 };
 
 // Sends the statements of a group, and counts them. After an error it does nothing more.
@@ -134,7 +150,12 @@ class Sender {
     sent_ = connection_.send(statement.name, statement.sql, parameters);
     ++count_;
   }
-  void send(Table table, const PostgresGroup::OfTable& changes) {
+  void send(const Generations::Span& begun) {
+    const auto place = static_cast<unsigned char>('0' + static_cast<int>(begun.table));
+    send(kBeginGeneration, {Parameter::one_char(place), Parameter::int8(begun.first),
+                            Parameter::int4(begun.number), Parameter::int4(node_)});
+  }
+  void send(Table table, const PostgresGroup::OfTable& changes, const Generations& generations) {
     const OfTable& statements = kStatements[static_cast<std::size_t>(table)];
     const unsigned char place = static_cast<unsigned char>('0' + static_cast<int>(table));
     Columns columns;
@@ -159,7 +180,9 @@ class Sender {
     }
     flush_erase();
     for (const auto& [at, value] : changes.rows) {
-      if (value) columns.put(at, *value);
+      if (value)
+        columns.put(at, *value,
+                    table == Table::kIndex ? std::int16_t{0} : generations.number_of(table, at.batch));
       if (columns.is_full()) send(statements.put, columns.take_put(table, node_));
     }
     if (!columns.empty()) send(statements.put, columns.take_put(table, node_));
@@ -210,7 +233,7 @@ const char* const kWriterSettings =
     "set idle_in_transaction_session_timeout = '5s'";
 
 Written write_group(Connection& connection, std::int32_t node, std::optional<std::int64_t> number,
-                    const PostgresGroup& group, Safety safety, Instant deadline) {
+                    const Changes& changes, Safety safety, Instant deadline) {
   using Outcome = Written::Outcome;
   // A connection may be lost with the COMMIT in it, sent by libpq or by the system, of which libpq says nothing.
   const auto failed = [](const PgError& error) -> Written {
@@ -226,8 +249,9 @@ Written write_group(Connection& connection, std::int32_t node, std::optional<std
   } else {
     sender.send(kBeat, {Parameter::int4(node)});
   }
+  for (const Generations::Span& begun : changes.begun) sender.send(begun);
   for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults})
-    sender.send(table, group.of(table));
+    sender.send(table, changes.group.of(table), changes.generations);
   sender.send(kCommit);
   sender.end();
   if (!sender.sent()) return failed(sender.sent().error());
@@ -244,6 +268,14 @@ Written write_group(Connection& connection, std::int32_t node, std::optional<std
     return {.outcome = Outcome::kUnknown, .error = {EngineError::Kind::kFailed, std::move(warning)}};
   }
   return {};
+}
+
+Written write_beat(Connection& connection, std::int32_t node, Instant deadline) {
+  const PostgresGroup no_group;
+  const Generations no_generations;
+  const std::vector<Generations::Span> none_begun;
+  return write_group(connection, node, std::nullopt, {no_group, no_generations, none_begun}, Safety::kSafe,
+                     deadline);
 }
 
 }  // namespace locksley::daemon

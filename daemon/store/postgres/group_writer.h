@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/base/time.h"
 #include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/generations.h"
 #include "daemon/store/postgres/postgres_group.h"
 
 namespace locksley::daemon {
@@ -27,12 +29,21 @@ struct Written {
 // How far a transaction's rows are safe once it is done: kAhead: as soon as a later transaction is that is kSafe.
 enum class Safety : std::uint8_t { kSafe, kAhead };
 
+// What a transaction writes: a group, and the generations in whose tables its rows go, some of which begin with it.
+struct Changes {
+  const PostgresGroup& group;
+  const Generations& generations;
+  const std::vector<Generations::Span>& begun;
+};
+
 // One transaction: the fence, which takes this daemon's row and says that the daemon lives, and the changes, none of which
 // happens if that row is not alive. `number`: becomes the `committed` of the row; none: that stays.
 //
 // Blocks until `deadline`. Unless the outcome is kDone or kFenced, the connection is of no use any more.
 Written write_group(Connection& connection, std::int32_t node, std::optional<std::int64_t> number,
-                    const PostgresGroup& group, Safety safety, Instant deadline);
+                    const Changes& changes, Safety safety, Instant deadline);
+// The same with no changes: a beat.
+Written write_beat(Connection& connection, std::int32_t node, Instant deadline);
 
 inline constexpr std::string_view kFencedWords = "another daemon has taken over";
 

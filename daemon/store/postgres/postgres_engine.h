@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,8 @@ struct PostgresOptions {
   // How long a commit waits for its reply; and then for a database that can be written, before its group counts as failed.
   std::chrono::milliseconds reply_time = std::chrono::seconds(10);
   std::chrono::milliseconds patience = std::chrono::seconds(10);
+  // A generation of batches has at least so many bytes in its table of payloads, and in that of results.
+  std::uint64_t generation_bytes = std::uint64_t{16} << 20;
   // Where this daemon writes what it sees of itself and the others, and the role that it has. Null: the engine keeps it to itself.
   std::shared_ptr<ClusterBoard> cluster = {};
   // Called while another daemon is active, or the database cannot be reached, by the thread that opens the engine: waits for

@@ -6,44 +6,90 @@
 #include <string_view>
 
 #include "daemon/base/time.h"
+#include "daemon/store/postgres/generations.h"
 
 namespace locksley::daemon {
 namespace {
 
-constexpr int kForm = 1;  // of the tables
+constexpr int kForm = 2;  // of the tables
+constexpr int kFormWithoutGenerations = 1;
 constexpr auto kSchemaPatience = std::chrono::seconds(30);
 
 std::string text(const PGresult& result, int column) { return PQgetvalue(&result, 0, column); }
 
+// Values up to 8,000 bytes lie in their row, larger ones outside (toast_tuple_target).
+constexpr std::string_view kLayout = "toast_tuple_target = 8160";
+// It does not rest (cost_delay): with PostgreSQL's own setting it gave less room back than batches of 15 MB/s took when they
+// were deleted, and tables grew without a bound.
+constexpr std::string_view kVacuum =
+    "autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, "
+    "toast.autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_cost_delay = 0";
+// Of tables that are truncated.
+constexpr std::string_view kNoVacuum = "autovacuum_enabled = off, toast.autovacuum_enabled = off";
+
+// No value is compressed: that would cost the server more than the bytes that it saves.
+std::string table_of_all(std::string_view name) {
+  return fmt::format(
+      "create table {0} (shard int, batch bigint, part bigint, value bytea not null, generation smallint not "
+      "null, "
+      "primary key (shard, batch, part, generation)) partition by list (generation);\n"
+      "alter table {0} alter value set storage external;\n",
+      name);
+}
+std::string table_of_rest(std::string_view name) {
+  return fmt::format("create table {0}_0 partition of {0} for values in (0) with ({1}, {2});\n", name,
+                     kLayout, kVacuum);
+}
+std::string tables_of_generations(std::string_view name) {
+  std::string sql;
+  for (int number = 1; number <= Generations::kTablesOfBatches; ++number) {
+    sql += fmt::format("create table {0}_{1} partition of {0} for values in ({1}) with ({2}, {3});\n", name,
+                       number, kLayout, kNoVacuum);
+  }
+  return sql;
+}
+constexpr std::string_view kTableOfSpans =
+    "create table locksley_generation (place \"char\", first bigint, generation smallint not null, "
+    "primary key (place, first));\n";
+
+// Tables of form 1 had no generations. They become those for the rest.
+std::string conversion_of(std::string_view name) {
+  return fmt::format(
+             "alter table {0} rename to {0}_0;\n"
+             "alter table {0}_0 add column generation smallint not null default 0;\n"
+             "alter table {0}_0 drop constraint {0}_pkey;\n"
+             "alter table {0}_0 add primary key (shard, batch, part, generation);\n",
+             name) +
+         table_of_all(name) +
+         fmt::format("alter table {0} attach partition {0}_0 for values in (0);\n", name) +
+         tables_of_generations(name);
+}
+
 }  // namespace
 
-// Values up to 8,000 bytes lie in their row, larger ones outside; none is compressed, which would cost the server more than
-// the bytes that it saves. Vacuum does not rest (cost_delay): with PostgreSQL's own setting it gave less room back than
-// batches of 15 MB/s took when they were deleted, and tables grew without a bound.
-const char* const kSchema = R"(
-create table locksley_cluster (form int, id uuid, shards int);
-create table locksley_node (node int generated always as identity primary key, name text, wire text, workers text,
-  alive bool not null, beat bigint not null, committed bigint not null) with (fillfactor = 20);
-create table locksley_shard (shard int primary key, owner int);
-create table locksley_index (shard int, batch bigint, kind "char", part bigint, value bytea not null,
-  primary key (shard, batch, kind, part)) with (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
-create table locksley_payload (shard int, batch bigint, part bigint, value bytea not null,
-  primary key (shard, batch, part)) with (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
-create table locksley_result (shard int, batch bigint, part bigint, value bytea not null,
-  primary key (shard, batch, part)) with (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
-create table locksley_name (place "char", name bytea, value bytea not null, primary key (place, name));
-alter table locksley_index alter value set storage external;
-alter table locksley_payload alter value set storage external;
-alter table locksley_result alter value set storage external;
-alter table locksley_index set (autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_cost_delay = 0,
-  toast.autovacuum_vacuum_scale_factor = 0.05);
-alter table locksley_payload set (autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_cost_delay = 0,
-  toast.autovacuum_vacuum_scale_factor = 0.05);
-alter table locksley_result set (autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_cost_delay = 0,
-  toast.autovacuum_vacuum_scale_factor = 0.05);
-insert into locksley_cluster values (1, gen_random_uuid(), 64);
-insert into locksley_shard select shard, null from generate_series(0, 63) shard;
-)";
+std::string schema_sql() {
+  std::string sql = fmt::format(
+      "create table locksley_cluster (form int, id uuid, shards int);\n"
+      "create table locksley_node (node int generated always as identity primary key, name text, wire text, "
+      "workers text, alive bool not null, beat bigint not null, committed bigint not null) with (fillfactor "
+      "= 20);\n"
+      "create table locksley_shard (shard int primary key, owner int);\n"
+      "create table locksley_index (shard int, batch bigint, kind \"char\", part bigint, value bytea not "
+      "null, "
+      "primary key (shard, batch, kind, part)) with ({}, {});\n"
+      "alter table locksley_index alter value set storage external;\n"
+      "create table locksley_name (place \"char\", name bytea, value bytea not null, primary key (place, "
+      "name));\n",
+      kLayout, kVacuum);
+  for (const char* const name : {"locksley_payload", "locksley_result"})
+    sql += table_of_all(name) + table_of_rest(name) + tables_of_generations(name);
+  sql += kTableOfSpans;
+  sql += fmt::format(
+      "insert into locksley_cluster values ({}, gen_random_uuid(), 64);\n"
+      "insert into locksley_shard select shard, null from generate_series(0, 63) shard;\n",
+      kForm);
+  return sql;
+}
 
 std::expected<std::string, std::string> prepare_schema(Connection& connection) {
   const Instant deadline = now() + kSchemaPatience;
@@ -51,7 +97,7 @@ std::expected<std::string, std::string> prepare_schema(Connection& connection) {
     const auto there = connection.run("select to_regclass('locksley_cluster') is not null", deadline);
     if (!there) return std::unexpected(there.error().error.what);
     if (text(**there, 0) == "t") break;
-    const auto created = connection.run(std::string("begin;") + kSchema + "commit", deadline);
+    const auto created = connection.run("begin;" + schema_sql() + "commit", deadline);
     if (!created) {
       // Another daemon may have been quicker.
       if (is_second || created.error().is_lost() || !connection.run("rollback", deadline)) {
@@ -61,13 +107,38 @@ std::expected<std::string, std::string> prepare_schema(Connection& connection) {
   }
   const auto form = connection.run("select form, shards, id from locksley_cluster", deadline);
   if (!form) return std::unexpected(form.error().error.what);
-  if (PQntuples(form->get()) != 1 || text(**form, 0) != std::to_string(kForm) || text(**form, 1) != "64") {
+  const bool is_known =
+      PQntuples(form->get()) == 1 && (text(**form, 0) == std::to_string(kForm) ||
+                                      text(**form, 0) == std::to_string(kFormWithoutGenerations));
+  if (!is_known || text(**form, 1) != "64") {
     return std::unexpected(fmt::format(
         "its tables are of another version of Locksley (their form is '{}' with {} shards, this version's is "
         "'{}' with 64): use that version, or another database",
         PQntuples(form->get()) == 1 ? text(**form, 0) : "", text(**form, 1), kForm));
   }
   return text(**form, 2);
+}
+
+std::expected<void, std::string> convert_schema(Connection& connection, std::int32_t node) {
+  constexpr auto kConversionPatience = std::chrono::minutes(10);  // indexes are made anew
+  const Instant deadline = now() + kConversionPatience;
+  const auto form = connection.run("select form from locksley_cluster", deadline);
+  if (!form) return std::unexpected(form.error().error.what);
+  if (text(**form, 0) == std::to_string(kForm)) return {};
+  const auto converted =
+      connection.run(fmt::format("begin; update locksley_node set beat = beat + 1 where node = {};\n{}{}{}"
+                                 "update locksley_cluster set form = {}; commit",
+                                 node, conversion_of("locksley_payload"), conversion_of("locksley_result"),
+                                 kTableOfSpans, kForm),
+                     deadline);
+  if (!converted) {
+    return std::unexpected(
+        fmt::format("its tables are of an earlier version, and cannot be converted: {}. Start this version "
+                    "once as the role that "
+                    "owns them",
+                    converted.error().error.what));
+  }
+  return {};
 }
 
 std::expected<void, std::string> check_promises(Connection& connection, config::Replication replication) {

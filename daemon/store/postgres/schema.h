@@ -1,6 +1,7 @@
 // The tables in the database, and what the database must promise. Internal to daemon/store/postgres.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <string>
 
@@ -9,14 +10,19 @@
 
 namespace locksley::daemon {
 
-// Creates the tables if there are none; refuses those of another version. Returns the id of the database's store, which
+// Creates the tables if there are none; refuses those of another version, but for earlier ones that convert_schema() knows.
+// Returns the id of the database's store, which
 // its creation has chosen. The error is a sentence without the place.
 std::expected<std::string, std::string> prepare_schema(Connection& connection);
+
+// Tables of an earlier version get their form of today, which programs of that version cannot use. Needs: this daemon, with the
+// row `node`, is the active one. The error likewise. Blocks until indexes are made anew.
+std::expected<void, std::string> convert_schema(Connection& connection, std::int32_t node);
 
 // Whether a commit on this server means as much as `replication` says. The error likewise.
 std::expected<void, std::string> check_promises(Connection& connection, config::Replication replication);
 
-// The SQL of the tables, for those who create them by hand.
-extern const char* const kSchema;
+// The SQL of the tables.
+std::string schema_sql();
 
 }  // namespace locksley::daemon

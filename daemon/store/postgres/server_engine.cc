@@ -4,18 +4,26 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/log_line.h"
 #include "daemon/store/postgres/membership.h"
 #include "daemon/store/postgres/postgres_cursor.h"
 #include "daemon/store/postgres/postgres_group.h"
 #include "daemon/store/postgres/schema.h"
+#include "daemon/store/postgres/table_upkeep.h"
 
 namespace locksley::daemon {
 namespace {
 
 using Outcome = Written::Outcome;
+
+// At once: for as long the daemon's groups wait.
+constexpr std::int64_t kMostMoved = std::int64_t{16} << 20;
+constexpr auto kLockedPause =
+    std::chrono::seconds(10);  // guess: what uses a table is a backup, which takes minutes
 
 constexpr auto kAttemptPause = std::chrono::milliseconds(200);  // guess: of a promotion that takes seconds
 
@@ -41,6 +49,9 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
   if (options.cluster == nullptr) options.cluster = std::make_shared<ClusterBoard>();
   const auto node = join(options, *store, *primary, std::move(*connection), *engine.log);
   if (!node) return std::unexpected(fmt::format("the store {} {}", place, node.error()));
+  auto after = primary->connect("locksley", PrimaryFinder::Look::kAll);
+  if (!after) return cannot(after.error().error.what);
+  if (const auto converted = convert_schema(**after, *node); !converted) return cannot(converted.error());
   std::unique_ptr<ServerEngine> opened(
       new ServerEngine(std::move(engine), std::move(options), std::move(primary), *store, *node));
   const ThreadRoleScope role(kStoreWriter);
@@ -130,10 +141,31 @@ EngineDone ServerEngine::sync() {
 }
 
 Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety) {
-  const Written written =
-      write_group(*connection_, node_, number, group, safety, now() + options_.reply_time);
-  if (written.outcome == Outcome::kDone) options_.cluster->beaten(now());
+  const Instant deadline = now() + options_.reply_time;
+  const MutexLock lock(generations_mutex_);
+  if (are_generations_unknown_) {
+    // The beat waits for the transaction that changed them, if it is still under way.
+    if (Written beaten = write_beat(*connection_, node_, deadline); beaten.outcome != Outcome::kDone)
+      return beaten;
+    auto read = read_generations(*connection_, deadline);
+    if (!read) return {.outcome = Outcome::kRefused, .error = read.error().error};
+    generations_ = std::move(*read);
+    are_generations_unknown_ = false;
+  }
+  Generations after = generations_;
+  const std::vector<Generations::Span> begun = after.begin(enough_bytes());
+  const Written written = write_group(*connection_, node_, number, {group, after, begun}, safety, deadline);
+  if (written.outcome == Outcome::kDone) {
+    options_.cluster->beaten(now());
+    after.count(group);
+    generations_ = std::move(after);
+  }
   return written;
+}
+
+std::uint64_t ServerEngine::enough_bytes() const {
+  // Of the bytes that are live, half are payloads or results, and these lie in four generations or more.
+  return std::max(options_.generation_bytes, live_bytes_ / 8);
 }
 
 std::expected<bool, EngineError> ServerEngine::settle(std::int64_t number, Instant deadline) {
@@ -159,13 +191,18 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
     return std::unexpected(PgError{{EngineError::Kind::kFailed, kept.error()}, ""});
   }
-  const Written beaten = write_group(**opened, node_, std::nullopt, {}, Safety::kSafe, deadline);
+  const Written beaten = write_beat(**opened, node_, deadline);
   if (beaten.outcome == Outcome::kFenced) be_fenced();
   if (beaten.outcome != Outcome::kDone) return std::unexpected(PgError{beaten.error, ""});
   const auto committed = (*opened)->run("select committed from locksley_node where node = $1",
                                         {Parameter::int4(node_)}, deadline);
   if (!committed) return std::unexpected(committed.error());
   if (PQntuples(committed->get()) != 1) return std::unexpected(PgError{fenced(), ""});
+  const MutexLock lock(generations_mutex_);
+  auto generations = read_generations(**opened, deadline);
+  if (!generations) return std::unexpected(generations.error());
+  generations_ = std::move(*generations);
+  are_generations_unknown_ = false;
   options_.cluster->beaten(now());
   connection_ = std::move(*opened);
   return int8_of(**committed, 0, 0);
@@ -242,10 +279,14 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<Connection>& connection, Ins
     options_.cluster->beaten(now());
   }
   if (const auto looked = look_at_nodes(*connection, deadline); !looked) return looked;
+  for (const Table table : {Table::kPayloads, Table::kResults}) {
+    if (const auto freed = free_tables(*connection, table); !freed) return freed;
+  }
   if (now() - measured_at < kMeasurePeriod) return {};
   const auto measured = connection->run(
-      "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_payload') + "
-      "pg_total_relation_size('locksley_result') + pg_total_relation_size('locksley_name'))::bigint, "
+      "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_name') + "
+      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_payload')) + "
+      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_result')))::bigint, "
       "(select coalesce(max(extract(epoch from clock_timestamp() - xact_start) * 1000), 0) "
       "from pg_stat_activity where datname = current_database() and backend_type = 'client backend' "
       "and pid <> pg_backend_pid())::bigint",
@@ -256,6 +297,65 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<Connection>& connection, Ins
       std::max(std::chrono::milliseconds(int8_of(**measured, 0, 1)), std::chrono::milliseconds(0)));
   measured_at = now();
   return {};
+}
+
+PgExpected<void> ServerEngine::free_tables(Connection& connection, Table table) {
+  if (now() < locked_until_ || may_not_truncate_) return {};
+  std::vector<Generations::Span> earlier;
+  bool has_truncated = false;
+  {
+    const MutexLock lock(generations_mutex_);
+    earlier = generations_.earlier(table);
+  }
+  for (const Generations::Span& span : earlier) {
+    const auto freed = free_table(connection, span, false);
+    if (!freed) return std::unexpected(freed.error());
+    has_truncated = has_truncated || *freed;
+  }
+  {
+    const MutexLock lock(generations_mutex_);
+    if (has_truncated || earlier.empty() || !generations_.lacks_tables(table, enough_bytes())) return {};
+  }
+  const Generations::Span* smallest = nullptr;
+  std::int64_t fewest = kMostMoved;
+  for (const Generations::Span& span : earlier) {
+    const auto bytes = bytes_in(connection, span, now() + options_.lease);
+    if (!bytes) return std::unexpected(bytes.error());
+    if (*bytes > fewest) continue;
+    fewest = *bytes;
+    smallest = &span;
+  }
+  if (smallest == nullptr) return {};
+  const auto freed = free_table(connection, *smallest, true);
+  if (!freed) return std::unexpected(freed.error());
+  return {};
+}
+
+PgExpected<bool> ServerEngine::free_table(Connection& connection, const Generations::Span& span,
+                                          bool moves_rest) {
+  // While the writer waits for a server, the beats must not wait for the writer.
+  if (!generations_mutex_.try_lock()) return false;
+  std::optional<PgExpected<Truncated>> outcome;
+  if (!are_generations_unknown_) {
+    outcome = truncate(connection, node_, span, moves_rest, generations_, now() + options_.lease);
+    are_generations_unknown_ = !outcome->has_value();
+  }
+  generations_mutex_.unlock();
+  if (!outcome) return false;
+  if (!*outcome) return std::unexpected(outcome->error());
+  const Truncated truncated = **outcome;
+  if (truncated == Truncated::kFenced) be_fenced();
+  if (truncated == Truncated::kLocked) locked_until_ = now() + kLockedPause;
+  if (truncated == Truncated::kForbidden) {
+    may_not_truncate_ = true;
+    LogLine(
+        "store: this role may not truncate the tables, so only vacuum gives the room of deleted rows back: "
+        "grant it "
+        "TRUNCATE on them")
+        .with("store", place_)
+        .write(*engine_.log, spdlog::level::warn);
+  }
+  return truncated == Truncated::kDone;
 }
 
 PgExpected<void> ServerEngine::look_at_nodes(Connection& connection, Instant deadline) {

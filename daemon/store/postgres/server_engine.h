@@ -14,6 +14,7 @@
 #include "daemon/store/engine.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
+#include "daemon/store/postgres/generations.h"
 #include "daemon/store/postgres/group_writer.h"
 #include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/postgres_engine.h"
@@ -70,7 +71,7 @@ class ServerEngine final : public Engine {
   Usage usage() const override;
   void start_upkeep() override {}
   void stop_upkeep() override {}
-  void set_live_bytes(std::uint64_t) override {}
+  void set_live_bytes(std::uint64_t bytes) override { live_bytes_ = bytes; }
   std::string_view why_no_copies() const override {
     return "the store is a database on a server: use the tools of the database, such as pg_dump";
   }
@@ -95,11 +96,13 @@ class ServerEngine final : public Engine {
                std::string store, std::int32_t node);
 
   Written write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety)
-      LOCKSLEY_REQUIRES(kStoreWriter);
+      LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(generations_mutex_);
+  // Of the values of a generation that should not grow any more.
+  std::uint64_t enough_bytes() const;
   // After kUnknown: whether the group with this number was written. The error is that it cannot be known yet.
   std::expected<bool, EngineError> settle(std::int64_t number, Instant deadline)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  // Connects, beats, and returns the number of the last group that was committed.
+  // Connects, beats, reads the generations, and returns the number of the last group that was committed.
   PgExpected<std::int64_t> reconnect(Instant deadline) LOCKSLEY_REQUIRES(kStoreWriter);
   // For reading and writing: from now on nothing begins.
   void close() LOCKSLEY_REQUIRES(kStoreWriter);
@@ -109,6 +112,12 @@ class ServerEngine final : public Engine {
   void run_beats() LOCKSLEY_EXCLUDES(beat_mutex_);
   // A beat and a measurement, if they are due, and a look at the other daemons. After an error the connection is of no use.
   PgExpected<void> tend(std::unique_ptr<Connection>& connection, Instant& measured_at);
+  // Truncates tables that have no rows any more. If the writer has no table for a new generation, the generation with the
+  // fewest bytes goes to the table for the rest, unless it has too many.
+  PgExpected<void> free_tables(Connection& connection, Table table) LOCKSLEY_EXCLUDES(generations_mutex_);
+  // False: it was not truncated.
+  PgExpected<bool> free_table(Connection& connection, const Generations::Span& span, bool moves_rest)
+      LOCKSLEY_EXCLUDES(generations_mutex_);
   // Forgets those that have gone.
   PgExpected<void> look_at_nodes(Connection& connection, Instant deadline);
 
@@ -125,6 +134,15 @@ class ServerEngine final : public Engine {
   std::int64_t number_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                 // of the last group
   // Rows of write_ahead() may be lost with the server, until the next commit.
   bool has_ahead_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+
+  // Held by each transaction that depends on them or changes them: the writer's, and those of the thread of the beats.
+  Mutex generations_mutex_;
+  Generations generations_ LOCKSLEY_GUARDED_BY(generations_mutex_);
+  // The outcome of a change is unknown: they must be read anew.
+  bool are_generations_unknown_ LOCKSLEY_GUARDED_BY(generations_mutex_) = true;
+  std::atomic<std::uint64_t> live_bytes_{0};
+  Instant locked_until_{};  // the thread of the beats alone: tables were in use, and are tried again then
+  bool may_not_truncate_ = false;  // likewise: the role may not, which was logged
 
   std::atomic<bool> is_fenced_{
       false};  // set once, by any thread; a thread that reads false is told by its next commit

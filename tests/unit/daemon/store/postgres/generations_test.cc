@@ -1,0 +1,277 @@
+// Generations of batches in tables that are truncated: which rows go where, and that the room comes back.
+#include "daemon/store/postgres/generations.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "daemon/base/time.h"
+#include "daemon/store/key.h"
+#include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/table_upkeep.h"
+#include "tests/support/postgres_disk.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Span = Generations::Span;
+
+constexpr std::uint64_t kEnough = 100;
+
+// As if the writer had put so many bytes of payloads for this batch.
+void put(Generations& generations, std::uint64_t batch, std::size_t bytes) {
+  generations.begin(kEnough);
+  PostgresGroup group;
+  group.put(Table::kPayloads, Key().append(batch).append(0), std::string(bytes, 'x'));
+  generations.count(group);
+}
+std::int16_t of(const Generations& generations, std::int64_t batch) {
+  return generations.number_of(Table::kPayloads, batch);
+}
+
+TEST(GenerationsTest, NewBatchesBeginAnotherGenerationOnceOneHasEnough) {
+  Generations generations;
+  put(generations, 5, 60);
+  put(generations, 6, 60);
+  put(generations, 7, 60);
+  EXPECT_EQ(of(generations, 5), 1);
+  EXPECT_EQ(of(generations, 6), 1);
+  EXPECT_EQ(of(generations, 7), 2);
+  put(generations, 5, 1000);
+  put(generations, 8, 30);
+  EXPECT_EQ(of(generations, 8), 2) << "what is added to an earlier batch does not count";
+  EXPECT_EQ(of(generations, 5), 1) << "a batch stays where it is";
+}
+
+TEST(GenerationsTest, WithoutAnEmptyTableTheLastGoesOn) {
+  Generations generations;
+  for (std::uint64_t batch = 1; batch <= 20; ++batch) put(generations, batch, kEnough);
+  EXPECT_EQ(of(generations, 8), 8);
+  EXPECT_EQ(of(generations, 20), 8);
+  EXPECT_TRUE(generations.lacks_tables(Table::kPayloads, kEnough));
+  EXPECT_FALSE(generations.end({Table::kPayloads, 3, 3}, false))
+      << "there is no such span" << of(generations, 3);
+}
+
+TEST(GenerationsTest, ATableThatWasTruncatedIsUsedAgain) {
+  Generations generations;
+  for (std::uint64_t batch = 1; batch <= 8; ++batch) put(generations, batch, kEnough);
+  const std::vector<Span> earlier = generations.earlier(Table::kPayloads);
+  ASSERT_EQ(earlier.size(), 7U);
+  EXPECT_FALSE(generations.end(earlier[2], false));
+  put(generations, 9, kEnough);
+  EXPECT_EQ(of(generations, 9), earlier[2].number);
+  EXPECT_EQ(of(generations, 8), 8);
+}
+
+TEST(GenerationsTest, WhatIsLeftOfAGenerationIsFoundInTheTableForTheRest) {
+  Generations generations;
+  for (std::uint64_t batch = 1; batch <= 8; ++batch) put(generations, batch, kEnough);
+  const std::vector<Span> earlier = generations.earlier(Table::kPayloads);
+  EXPECT_TRUE(generations.end(earlier[2], true));
+  EXPECT_EQ(of(generations, 3), Generations::kRest);
+  EXPECT_EQ(of(generations, 4), 4);
+  EXPECT_FALSE(generations.end(earlier[3], true)) << "one span is enough for neighbours";
+  EXPECT_EQ(of(generations, 4), Generations::kRest);
+  EXPECT_EQ(of(generations, 5), 5);
+}
+
+class TablesTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kGeneration = 100'000;
+  static constexpr std::uint64_t kValue = 10'000;
+
+  std::unique_ptr<Engine> open(std::uint64_t generation = kGeneration) {
+    PostgresOptions options = disk.options();
+    options.generation_bytes = generation;
+    auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
+    if (!opened) throw std::runtime_error(opened.error());
+    return std::move(*opened);
+  }
+  // Batches with one payload each.
+  void put(Engine& engine, std::uint64_t first, std::uint64_t end) LOCKSLEY_REQUIRES(kStoreWriter) {
+    for (std::uint64_t batch = first; batch < end; ++batch) {
+      const auto group = engine.new_group();
+      group->put(Table::kPayloads, Key().append(batch).append(0), std::string(kValue, 'x'));
+      ASSERT_TRUE(engine.commit(*group, Engine::Sync::kSynced).has_value());
+    }
+  }
+  void erase(Engine& engine, std::uint64_t first, std::uint64_t end) LOCKSLEY_REQUIRES(kStoreWriter) {
+    for (std::uint64_t batch = first; batch < end; ++batch) {
+      const auto group = engine.new_group();
+      group->erase_range(Table::kPayloads, Key().append(batch), Key().append(batch + 1),
+                         Engine::Group::Rows::kAllCommitted);
+      ASSERT_TRUE(engine.commit(*group, Engine::Sync::kSynced).has_value());
+    }
+  }
+  // The batches that have payloads, by the engine.
+  std::vector<std::uint64_t> batches(Engine& engine) {
+    const EngineReading reading(engine);
+    std::vector<std::uint64_t> found;
+    const auto visited = reading.visit({.table = Table::kPayloads, .low = "", .high = ""},
+                                       [&](std::string_view key, std::string_view value) {
+                                         EXPECT_EQ(value.size(), kValue);
+                                         found.push_back(key_number(key.substr(0, sizeof(std::uint64_t))));
+                                         return true;
+                                       });
+    EXPECT_TRUE(visited.has_value());
+    return found;
+  }
+  static std::vector<std::uint64_t> from_to(std::uint64_t first, std::uint64_t end) {
+    std::vector<std::uint64_t> all;
+    for (; first < end; ++first) all.push_back(first);
+    return all;
+  }
+  std::string value(const std::string& sql) { return testing::TestConnection(disk.url()).value(sql); }
+  // Bytes of the tables of payloads, without their empty indexes.
+  std::uint64_t table_bytes() {
+    return std::stoull(
+        value("select sum(pg_table_size(relid)) from pg_partition_tree('locksley_payload') where isleaf"));
+  }
+  std::string tables_in_use() {
+    return value("select count(*) from locksley_generation where place = '1' and generation <> 0");
+  }
+
+  testing::PostgresDisk disk;
+};
+
+TEST_F(TablesTest, RoomComesBackBesideASessionThatIsIdleInATransaction) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  testing::TestConnection idle(disk.url());
+  idle.run("begin isolation level repeatable read; select count(*) from locksley_cluster");
+  std::uint64_t batch = 0;
+  const auto churn = [&] {
+    kStoreWriter.assert_held();
+    put(*engine, batch, batch + 20);
+    if (batch != 0) erase(*engine, batch - 20, batch);
+    batch += 20;
+  };
+  for (int i = 0; i < 10; ++i) churn();
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    churn();
+    return table_bytes() < 8 * kGeneration;
+  })) << table_bytes()
+      << " of " << batch * kValue;
+  EXPECT_EQ(batches(*engine), from_to(batch - 20, batch));
+}
+
+TEST_F(TablesTest, WhatIsLeftOfManyGenerationsGoesToOneTable) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  std::vector<std::uint64_t> kept;
+  for (std::uint64_t batch = 0; batch < 300; batch += 10) {
+    put(*engine, batch, batch + 10);
+    erase(*engine, batch + 1, batch + 10);
+    kept.push_back(batch);
+  }
+  EXPECT_TRUE(
+      testing::wait_until_true([&] { return value("select count(*) from locksley_payload_0") != "0"; }));
+  EXPECT_EQ(batches(*engine), kept);
+}
+
+TEST_F(TablesTest, ABatchStaysInItsTableAcrossARestart) {
+  const ThreadRoleScope role(kStoreWriter);
+  {
+    const auto engine = open();
+    put(*engine, 0, 25);
+  }
+  const std::string before = tables_in_use();
+  EXPECT_EQ(before, "3");
+  const auto engine = open();
+  // The same rows again: they are replaced.
+  put(*engine, 0, 25);
+  EXPECT_EQ(value("select count(*) from locksley_payload"), "25");
+  EXPECT_EQ(batches(*engine), from_to(0, 25));
+}
+
+TEST_F(TablesTest, ATableThatIsInUseIsLeftAsItIs) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  testing::TestConnection dump(disk.url());
+  dump.run("begin; lock table locksley_payload in access share mode");
+  put(*engine, 0, 40);
+  erase(*engine, 0, 40);
+  put(*engine, 40, 50);
+  EXPECT_EQ(batches(*engine), from_to(40, 50)) << "writes and readings go on";
+  EXPECT_NE(tables_in_use(), "0");
+}
+
+TEST_F(TablesTest, AFencedDaemonTruncatesNothing) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  put(*engine, 0, 25);
+  const auto connection = Connection::open(disk.url(), "fenced");
+  ASSERT_TRUE(connection.has_value());
+  const Instant deadline = now() + std::chrono::seconds(30);
+  auto generations = read_generations(**connection, deadline);
+  ASSERT_TRUE(generations.has_value());
+  constexpr std::int32_t kNobody = 999;
+  for (const Span& span : generations->earlier(Table::kPayloads)) {
+    const auto truncated = truncate(**connection, kNobody, span, true, *generations, deadline);
+    ASSERT_TRUE(truncated.has_value());
+    EXPECT_EQ(*truncated, Truncated::kFenced);
+  }
+  EXPECT_EQ(batches(*engine), from_to(0, 25));
+  EXPECT_EQ(tables_in_use(), "3");
+}
+
+TEST_F(TablesTest, ARoleThatMayNotTruncateGoesOnWithoutIt) {
+  const ThreadRoleScope role(kStoreWriter);
+  open().reset();  // the tables are there
+  testing::TestConnection owner(disk.url());
+  const std::string plain = "plain_" + disk.name();
+  owner.run("create role " + plain + " login; grant usage on schema " + disk.name() + " to " + plain +
+            "; grant select, insert, update, delete on all tables in schema " + disk.name() + " to " + plain);
+  {
+    PostgresOptions options = disk.options();
+    options.url.replace(options.url.find("locksley@"), std::string_view("locksley@").size(), plain + "@");
+    options.generation_bytes = kGeneration;
+    auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
+    ASSERT_TRUE(opened.has_value()) << opened.error();
+    put(**opened, 0, 30);
+    erase(**opened, 0, 20);
+    put(**opened, 30, 40);
+    EXPECT_EQ(batches(**opened), from_to(20, 40));
+  }
+  EXPECT_EQ(tables_in_use(), "4");
+  owner.run("drop owned by " + plain + "; drop role " + plain);
+}
+
+TEST_F(TablesTest, TablesWithoutGenerationsAreConverted) {
+  const ThreadRoleScope role(kStoreWriter);
+  {
+    testing::TestConnection earlier(disk.url());
+    earlier.run(R"(
+      create table locksley_cluster (form int, id uuid, shards int);
+      create table locksley_node (node int generated always as identity primary key, name text, wire text, workers text,
+        alive bool not null, beat bigint not null, committed bigint not null) with (fillfactor = 20);
+      create table locksley_shard (shard int primary key, owner int);
+      create table locksley_index (shard int, batch bigint, kind "char", part bigint, value bytea not null,
+        primary key (shard, batch, kind, part));
+      create table locksley_payload (shard int, batch bigint, part bigint, value bytea not null,
+        primary key (shard, batch, part));
+      create table locksley_result (shard int, batch bigint, part bigint, value bytea not null,
+        primary key (shard, batch, part));
+      create table locksley_name (place "char", name bytea, value bytea not null, primary key (place, name));
+      insert into locksley_cluster values (1, gen_random_uuid(), 64);
+      insert into locksley_shard select shard, null from generate_series(0, 63) shard;
+      insert into locksley_payload select 3, 3, -9223372036854775808, convert_to(repeat('x', 10000), 'utf8');)");
+  }
+  const auto engine = open();
+  EXPECT_EQ(batches(*engine), from_to(3, 4));
+  put(*engine, 4, 30);
+  erase(*engine, 3, 5);
+  EXPECT_EQ(batches(*engine), from_to(5, 30));
+  EXPECT_EQ(value("select form from locksley_cluster"), "2");
+}
+
+}  // namespace
+}  // namespace locksley::daemon

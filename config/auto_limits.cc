@@ -19,6 +19,12 @@ void derive_half(Limit& limit, std::uint64_t of_all) {
   if (limit.is_auto) limit.count = of_all - of_all / 2;
 }
 
+// The I/O thread, and network threads: a quarter of the processors leaves the most to the workers, and four move more
+// than one I/O thread can execute (daemon/network/README.md, "What it costs and saves").
+std::uint64_t threads_for(std::uint32_t processors) {
+  return processors <= 4 ? 1 : 1 + std::min<std::uint64_t>(processors / 4, 4);
+}
+
 }  // namespace
 
 void derive_limits(Config& config, const Machine& machine) {
@@ -33,6 +39,7 @@ void derive_limits(Config& config, const Machine& machine) {
   derive(limits.client_memory, memory / 8, gibibytes(2));
   if (config.store.max_bytes.is_auto)
     config.store.max_bytes.count = whole_mebibytes(machine.disk.count / 4 * 3);
+  if (config.listen.threads.is_auto) config.listen.threads.count = threads_for(machine.processors);
   for (auto& [name, user] : config.users) {
     derive_half(user.max_queued_jobs, limits.max_queued_jobs);
     derive_half(user.max_queued_bytes, limits.max_queued_bytes.count);

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <cstdint>
+
 #include "config/config.h"
 
 namespace locksley::config {
 
 // What the limits that are `auto` follow from.
 struct Machine {
-  Bytes memory;  // that the process may use
-  Bytes disk;    // that the store may use; 0: unknown, so store.max_bytes limits nothing
+  Bytes memory;                  // that the process may use
+  Bytes disk;                    // that the store may use; 0: unknown, so store.max_bytes limits nothing
+  std::uint32_t processors = 1;  // that the process may use
 };
 
 // Sets Limit::count of every limit that is `auto`:
@@ -17,6 +20,7 @@ struct Machine {
 //   limits.max_record_bytes   an eighth of the memory, at most 8 GiB
 //   limits.client_memory      an eighth of the memory, at most 2 GiB
 //   store.max_bytes           three quarters of the disk
+//   listen.threads            1 on up to four processors; beyond, one more for each four, up to 5
 //   users.NAME.*              half of the limit of all; 0, which means no limit, if that has none. The daemon
 //                             lets such a user hold no more than is left to others
 //

@@ -40,7 +40,7 @@ enum class Plain {
 struct Listen {
   std::string address = "127.0.0.1";  // IPv4 or IPv6, numeric
   std::uint16_t port = 7770;          // 0: a free port
-  std::uint32_t threads = 1;          // threads that serve connections
+  Limit threads = auto_limit();       // threads that serve connections: the I/O thread, and network threads
   Tls tls;
   bool operator==(const Listen&) const = default;
 };

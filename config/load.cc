@@ -15,7 +15,6 @@
 #include <tuple>
 #include <utility>
 
-#include "config/availability.h"
 #include "config/document.h"
 #include "config/dump.h"
 #include "config/nearest.h"
@@ -239,7 +238,6 @@ std::expected<Config, Problems> checked(const Node& document) {
   Problems problems = find_forbidden_forms(document);
   append(problems, std::move(reading.problems));
   append(problems, check(reading.config, reading.origins));
-  append(problems, find_unavailable(reading.config, reading.origins));
   if (problems.empty()) return std::move(reading.config);
   std::ranges::sort(problems, {},
                     [](const Problem& p) { return std::tie(p.line, p.column, p.key, p.message); });

@@ -150,7 +150,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
   v.section("listen", [&] {
     v.key(Key{"address", Change::kRestart}, config.listen.address, kAddress);
     v.key(Key{"port", Change::kRestart}, config.listen.port, Count{0, 65'535});
-    v.key(Key{"threads", Change::kRestart}, config.listen.threads, Count{1, 64});
+    v.key(Key{"threads", Change::kRestart}, config.listen.threads, LimitRule<std::uint64_t>{{1, 64}});
     visit_tls(v, config.listen.tls);
   });
   v.section("http", [&] {

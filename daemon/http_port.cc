@@ -10,6 +10,7 @@
 #include "daemon/metrics/limit_metrics.h"
 #include "daemon/metrics/process_metrics.h"
 #include "daemon/metrics/server_metrics.h"
+#include "daemon/network/network_metrics.h"
 #include "daemon/server/state/account_metrics.h"
 #include "daemon/store/cluster_metrics.h"
 #include "daemon/store/store_metrics.h"
@@ -71,6 +72,7 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   Server& server = parts.server;
   metrics_.add([this](Families& families) { scheduler_metrics_.read(families); });
   metrics_.add([&server](Families& families) { read_server_metrics(server.state().stats(), families); });
+  metrics_.add([&server](Families& families) { read_network_metrics(server.state().network(), families); });
   metrics_.add([&server](Families& families) { read_limit_metrics(server.config(), families); });
   // After the scheduler's, so that the same tenants have labels.
   metrics_.add([this, &server](Families& families) {

@@ -36,6 +36,7 @@
 #include "daemon/live_handlers.h"
 #include "daemon/metrics/build_info.h"
 #include "daemon/migrate_program.h"
+#include "daemon/network/network_threads.h"
 #include "daemon/privileges.h"
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/reconfiguration.h"
@@ -167,6 +168,9 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   // The two ports.
   asio::io_context io(1);  // one thread runs it: fewer locks
   Authenticator authenticator(io.get_executor());
+  const auto network = or_fail(
+      start_network_threads(io.get_executor(), config.listen, [&pool] { return pool.has_free_worker(); }),
+      kExitUnavailable);
   Server server({.io = io,
                  .handlers = handlers->directory(),
                  .lanes = handlers->lanes(),
@@ -176,7 +180,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
                  .log = log,
                  .version = kBuildVersion,
                  .blocks = &blocks,
-                 .cluster = cluster.get()},
+                 .cluster = cluster.get(),
+                 .network = network.get()},
                 config);
   WorkerPort workers(server.state(), store.get());
   server.on_stored([&workers](Ticket ticket) {
@@ -291,6 +296,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
 
   // The end, in reverse: each worker ends the job that it runs, after which no thread calls into the server;
   // then the rings drop what is left, and the parts are destroyed.
+  if (network) network->stop();
   if (upstream != nullptr) upstream->end(std::chrono::seconds(1));
   workers.stop();
   handlers->processes().stop();

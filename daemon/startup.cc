@@ -26,7 +26,7 @@ namespace locksley::daemon {
 
 config::Machine this_machine(const config::Config& config) {
   namespace fs = std::filesystem;
-  config::Machine machine{.memory = {usable_memory_bytes()}, .disk = {0}};
+  config::Machine machine{.memory = {usable_memory_bytes()}, .disk = {0}, .processors = usable_cpus()};
   if (config.store.path.empty() || config.store.engine != config::StoreEngine::kRocksdb) return machine;
   std::error_code failed;
   // The folder is made later: its space is that of the one above it that exists.

@@ -61,10 +61,8 @@ class TlsChannel {
 
   // The common name of the peer's verified certificate; empty: the peer has shown none.
   std::string peer_common_name() const;
-  // Whether that certificate is one of the authorities of `context`: TlsContext::has_issued_certificate_of().
-  bool has_certificate_of(const TlsContext& context) const {
-    return context.has_issued_certificate_of(*session_);
-  }
+  // That certificate.
+  PeerCertificate peer_certificate() const { return PeerCertificate(*session_); }
   // The handshake is complete.
   bool is_established() const { return SSL_is_init_finished(session_.get()) == 1; }
   const std::string& error() const { return error_; }

@@ -144,15 +144,21 @@ bool TlsContext::demands_certificates() const {
   return (SSL_CTX_get_verify_mode(context_) & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) != 0;
 }
 
-bool TlsContext::has_issued_certificate_of(SSL& session) const {
-  const Certificate peer(SSL_get1_peer_certificate(&session));
+PeerCertificate::PeerCertificate(SSL& session)
+    : certificate_(SSL_get1_peer_certificate(&session)),
+      chain_(certificate_ ? X509_chain_up_ref(SSL_get_peer_cert_chain(&session)) : nullptr) {}
+
+std::string PeerCertificate::common_name() const {
+  return certificate_ ? daemon::common_name(*certificate_) : std::string();
+}
+
+bool TlsContext::has_issued(const PeerCertificate& peer) const {
   const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> check(X509_STORE_CTX_new(),
                                                                               X509_STORE_CTX_free);
-  const bool is_issued = peer && check != nullptr &&
-                         X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context_), peer.get(),
-                                             SSL_get_peer_cert_chain(&session)) == 1 &&
-                         X509_STORE_CTX_set_default(check.get(), "ssl_client") == 1 &&
-                         X509_verify_cert(check.get()) == 1;
+  const bool is_issued =
+      peer.get() != nullptr && check != nullptr &&
+      X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context_), peer.get(), peer.chain()) == 1 &&
+      X509_STORE_CTX_set_default(check.get(), "ssl_client") == 1 && X509_verify_cert(check.get()) == 1;
   ERR_clear_error();
   return is_issued;
 }

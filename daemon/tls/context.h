@@ -24,6 +24,29 @@ struct SslFree {
 };
 using TlsSession = std::unique_ptr<SSL, SslFree>;
 
+using CertificateChain = STACK_OF(X509);
+
+// The certificate that the peer of a session has shown, with its chain. It is independent of the session, so that one
+// thread may check it while another one uses the session.
+class PeerCertificate {
+ public:
+  PeerCertificate() = default;  // none was shown
+  // After the handshake.
+  explicit PeerCertificate(SSL& session);
+
+  // Empty: none was shown.
+  std::string common_name() const;
+  X509* get() const { return certificate_.get(); }
+  CertificateChain* chain() const { return chain_.get(); }
+
+ private:
+  struct ChainFree {
+    void operator()(CertificateChain* chain) const { sk_X509_pop_free(chain, X509_free); }
+  };
+  Certificate certificate_;
+  std::unique_ptr<CertificateChain, ChainFree> chain_;
+};
+
 enum class TlsUse : std::uint8_t {
   kWire,  // the wire protocol: no ALPN, as Redis
   kHttp,  // offers http/1.1
@@ -52,9 +75,9 @@ class TlsContext {
 
   // Whether a connection must show a certificate of these authorities.
   bool demands_certificates() const;
-  // Whether the certificate that the peer of this session has shown leads to one of the authorities of client_ca, and is
-  // valid now. False if it has shown none, or if there are no authorities. Takes some 0.1 ms.
-  bool has_issued_certificate_of(SSL& session) const;
+  // Whether the certificate leads to one of the authorities of client_ca, and is valid now. False if none was shown, or if
+  // there are no authorities. Takes some 0.1 ms.
+  bool has_issued(const PeerCertificate& peer) const;
   // Whether both ask for certificates of the same authorities; null: TLS is off.
   bool has_authorities_of(const TlsContext* other) const {
     return other != nullptr && authorities_ == other->authorities_;

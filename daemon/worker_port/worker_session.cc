@@ -48,7 +48,7 @@ Coroutine<void> WorkerSession::converse() {
   if (!is_logged_in() && !is_closing_) {
     LoginQuestion question;
     question.address = transport_.address().to_string();
-    if (transport_.is_tls()) question.name = transport_.tls().peer_common_name();
+    if (transport_.is_tls()) question.name = transport_.peer_common_name();
     if (!question.name.empty()) question.by = LoginQuestion::By::kCertificate;
     if (!co_await log_in(std::move(question))) co_return;
   }
@@ -194,7 +194,7 @@ void WorkerSession::measure_round_trip() {
   const Instant at = now();
   if (at - measured_at_ < kRoundTripPeriod) return;
   measured_at_ = at;
-  if (const auto measured = tcp_round_trip(transport_.socket().native_handle()))
+  if (const auto measured = tcp_round_trip(transport_.descriptor()))
     service_.link().note_round_trip(id_, *measured);
 }
 
@@ -221,12 +221,12 @@ void WorkerSession::directory_changed() {
 
 void WorkerSession::authorities_changed() {
   if (!transport_.is_tls()) return;
-  if (!transport_.tls().is_established()) return drop("client_ca has changed during its handshake");
+  if (!transport_.is_established()) return drop("client_ca has changed during its handshake");
   const TlsContext* context = service_.directory().tls.get();
   const bool needs_certificate = logged_in_by_ == LoginQuestion::By::kCertificate ||
                                  (context != nullptr && context->demands_certificates());
   if (!needs_certificate) return;
-  if (context != nullptr && transport_.tls().has_certificate_of(*context)) return;
+  if (context != nullptr && transport_.has_certificate_of(*context)) return;
   drop("its certificate is of no authority in client_ca any more");
 }
 

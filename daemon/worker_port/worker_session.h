@@ -10,7 +10,7 @@
 #include "daemon/base/io.h"
 #include "daemon/base/time.h"
 #include "daemon/base/wakeup.h"
-#include "daemon/tls/transport.h"
+#include "daemon/network/transport.h"
 #include "daemon/worker_port/input_budget.h"
 #include "daemon/worker_port/link_thread.h"
 #include "daemon/worker_port/login_desk.h"

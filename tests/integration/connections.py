@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import signal
 import sys
 import time
 import unittest
@@ -98,6 +99,58 @@ class Blocked(DaemonTest):
         self.assertEqual(self.command("CLIENT", "KILL", "ID", number), 1)
         self.assertEqual(victim.read_until_closed(5), b"")
         self.assertEqual(self.command("CLIENT", "KILL", "ID", number), 0)
+
+
+class NetworkThreads(DaemonTest):
+    THREADS = 3  # two network threads
+
+    def setUp(self):
+        self.daemon = self.start({"listen": {"threads": self.THREADS}})
+
+    def connections(self):
+        """Of each network thread."""
+        metrics = self.daemon.metrics()
+        return [metrics[f'locksley_network_thread_connections{{thread="{thread}"}}'] for thread in range(1, self.THREADS)]
+
+    def test_connections_are_spread_over_them(self):
+        clients = [self.connect(self.daemon) for _ in range(4)]
+        for client in clients:
+            self.assertEqual(client("PING"), "PONG")
+        self.assertEqual(self.connections(), [2, 2])
+        for client in clients[1:]:
+            client.close()
+        wait_for("the others to be gone", lambda: sum(self.connections()) == 1)
+        series = [key for key in self.daemon.metrics() if key.startswith("locksley_network_lock_waits_total")]
+        self.assertEqual(len(series), 2 * (self.THREADS - 1), series)
+
+    def test_they_move_the_bytes_and_one_thread_executes(self):
+        payloads = ["x" * 100_000] * 20
+        client = self.connect(self.daemon)
+        for _ in range(5):
+            self.assertEqual(client("RUN", "echo", "JOBS", *payloads), [["ok", payload] for payload in payloads])
+        threads = [name for name, _, _ in self.daemon.threads().values()]
+        self.assertEqual(threads.count("network"), self.THREADS - 1, threads)
+        wait_for("large buffers to be used up", lambda: self.daemon.metrics()["locksley_network_large_buffers"] == 0)
+        fd = client("CLIENT", "LIST").split(" fd=")[1].split()[0]
+        self.assertTrue(pathlib.Path(f"/proc/{self.daemon.pid}/fd/{fd}").is_symlink())
+
+    def test_a_reply_that_is_read_late_is_whole_although_the_peer_has_said_its_end(self):
+        texts = [str(number) * 100_000 for number in range(10)]  # more than the relay holds
+        with self.daemon.connect() as client:
+            client.send(b"".join(encode("PING", text) for text in texts))
+            client.half_close()
+            wait_for("a reply to be made", lambda: self.daemon.metrics()["locksley_sent_bytes_total"] > 0)
+            reply = client.read_until_closed(30)
+        self.assertEqual(reply, "".join(f"${len(text)}\r\n{text}\r\n" for text in texts).encode())
+
+    def test_the_daemon_ends_after_its_last_replies(self):
+        client = self.connect(self.daemon)
+        payload = "x" * 60_000  # the sockets have room for it at once
+        client.send(encode("RUN", "echo", "JOBS", payload))
+        wait_for("the reply to be made", lambda: self.daemon.metrics()["locksley_sent_bytes_total"] > 0)
+        self.daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(client.read(), [["ok", payload]])
+        self.assertEqual(self.daemon.wait_end(), 0)
 
 
 class Streams(DaemonTest):

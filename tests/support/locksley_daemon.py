@@ -2,7 +2,7 @@
 
 The programs' paths come from the environment: LOCKSLEYD (the daemon) and LOCKSLEY (the client); CTest sets both. Every wait has a
 deadline and says what it waited for. A daemon is started on free ports with a configuration in a folder of its own,
-and is stopped by its process id."""
+and is stopped by its process id. LOCKSLEY_LISTEN_THREADS gives each daemon so many listen.threads, unless a test sets them."""
 
 import ctypes
 import json
@@ -24,6 +24,8 @@ from resp import Connection
 DEADLINE_S = 30  # for whatever takes milliseconds on an idle machine
 # Core dumps: tests that do not run as root look at the daemon in /proc, and LeakSanitizer from within.
 DEFAULTS = {"listen": {"port": 0}, "http": {"port": 0}, "pool": {"workers": 2}, "store": {"path": ""}, "process": {"core_dumps": True}}
+if "LOCKSLEY_LISTEN_THREADS" in os.environ:  # CTest runs some tests once more, with network threads
+    DEFAULTS["listen"]["threads"] = int(os.environ["LOCKSLEY_LISTEN_THREADS"])
 
 
 def program(variable):

@@ -63,6 +63,9 @@ Coroutine<void> Session::converse() {
     const bool is_ready = co_await shake_hands();
     if (!is_ready) co_return;
   }
+  if (NetworkThreads* const network = state_.network(); network != nullptr && !life_.is_closing()) {
+    transport_.hand_over(*network, *this);
+  }
   // False while commands that have arrived are yet to be executed: a peer that sends faster than they are executed waits.
   bool needs_input = true;
   while (!is_dropped()) {
@@ -99,7 +102,7 @@ Coroutine<void> Session::converse() {
       continue;
     }
     const bool is_last = transport_.is_at_end() || life_.now() == Life::kFinishing;
-    if (turn == Turn::kNeedMore && is_last && output_.empty()) co_return;
+    if (turn == Turn::kNeedMore && is_last && output_.empty() && transport_.is_sent()) co_return;
     if (!rest()) co_return;
     if (may_go_on && !transport_.is_at_end()) transport_.wait_readable(*this);
     if (!output_.sendable().empty()) transport_.wait_writable(*this);
@@ -257,9 +260,8 @@ std::string Session::describe() const {
       "qbuf={} "
       "omem={} cmd={} "
       "user={} lib-name={} lib-ver={} resp={}",
-      id_, peer_, local_, const_cast<Transport&>(transport_).socket().native_handle(), info_.name,
-      seconds(connected_at_), seconds(active_at_), flags,
-      subscriptions_.of(Subscriptions::Kind::kChannel).size(),
+      id_, peer_, local_, transport_.descriptor(), info_.name, seconds(connected_at_), seconds(active_at_),
+      flags, subscriptions_.of(Subscriptions::Kind::kChannel).size(),
       subscriptions_.of(Subscriptions::Kind::kPattern).size(), queued, commands_, reader_.buffered_bytes(),
       output_.sendable().memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
       is_logged_in() ? user().name() : "(none)", info_.library_name, info_.library_version,

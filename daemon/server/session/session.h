@@ -12,6 +12,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/base/wakeup.h"
+#include "daemon/network/transport.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/session/client_info.h"
@@ -25,7 +26,6 @@
 #include "daemon/server/session/waiter_place.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/ticket.h"
-#include "daemon/tls/transport.h"
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
 #include "proto/reply_writer.h"
@@ -56,7 +56,9 @@ class Sessions;
 // (Turns). After kTurnCommands, kTurnTime or kTurnOutput the connection goes to the end of its
 // user's line of Slices, and so does one whose last two turns were longer than kCheapTurn while
 // that line is busy. Time before authentication: limits.login_timeout.
-class Session final : private Subscriptions::Sink, public std::enable_shared_from_this<Session> {
+class Session final : private Subscriptions::Sink,
+                      private RelayOwner,
+                      public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
   static constexpr std::size_t kPauseStranger = 1 << 14;   // the same before authentication; guess
@@ -171,7 +173,7 @@ class Session final : private Subscriptions::Sink, public std::enable_shared_fro
 
   // ---- For Transport ----
 
-  void socket_is_ready() { wakeup_.wake_here(); }
+  void socket_is_ready() override { wakeup_.wake_here(); }
 
  private:
   class ExecReply;

@@ -155,12 +155,12 @@ Coroutine<void> Session::say_goodbye() {
   bool is_shut = false;
   while (!is_dropped() && now() < deadline) {
     if (!flush()) co_return;
-    const bool is_sent = output_.sendable().empty();
+    const bool is_sent = output_.sendable().empty() && transport_.is_sent();
     if (is_sent && !std::exchange(is_shut, true)) transport_.shut();
     const Transport::Left left = transport_.discard();
     if (left == Transport::Left::kEnd && is_sent) co_return;
     if (left != Transport::Left::kEnd) transport_.wait_readable(*this);
-    if (!is_sent) transport_.wait_writable(*this);
+    if (!output_.sendable().empty()) transport_.wait_writable(*this);
     wake_at(deadline);
     if (!wakeup_.take()) co_await wakeup_.wait();
   }

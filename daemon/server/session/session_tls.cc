@@ -48,7 +48,7 @@ Coroutine<bool> Session::shake_hands() {
   if (then != Then::kDone) {
     state_.stats().tls_failures.add(1);
     state_.warnings().warn(Warning::kHandshake, peer_,
-                           LogLine("TLS handshake failed").with("reason", transport_.tls().error()));
+                           LogLine("TLS handshake failed").with("reason", transport_.tls_error()));
     transport_.become_plain();
     life_.go_to(Life::kLastReply);
     co_return true;
@@ -58,7 +58,7 @@ Coroutine<bool> Session::shake_hands() {
   timer_at_ = kNever;
   transport_.expect_more();
   life_.go_to(is_logged_in() ? Life::kServing : Life::kStranger);
-  log_in_by_certificate(transport_.tls().peer_common_name());
+  log_in_by_certificate(transport_.peer_common_name());
   co_return true;
 }
 

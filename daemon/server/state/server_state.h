@@ -35,6 +35,7 @@
 namespace locksley::daemon {
 
 class Authenticator;
+class NetworkThreads;
 
 // What the connections, the commands and the HTTP API share: the configuration in force, users, handlers,
 // lanes, batches, counters, and the replies that wait for the store. It knows no connection.
@@ -55,6 +56,7 @@ class ServerState {
     std::string version;                    // of the daemon
     proto::BlockPool* blocks = nullptr;     // for what clients send; null: the heap
     const ClusterBoard* cluster = nullptr;  // null: nothing is known of other daemons, and this one is active
+    NetworkThreads* network = nullptr;      // null: the I/O thread moves the bytes of all connections itself
   };
 
   ServerState(Parts parts, config::Config config);
@@ -109,6 +111,9 @@ class ServerState {
   // What CONFIG SET and CONFIG RELOAD call. Set once, before the first client.
   const ConfigChanges& config_changes() const { return config_changes_; }
   void set_config_changes(ConfigChanges changes) { config_changes_ = std::move(changes); }
+
+  // Null: as Parts::network.
+  NetworkThreads* network() const { return parts_.network; }
 
   // The limits of a connection's reader once its peer has logged in.
   proto::Limits reader_limits() const;

@@ -18,6 +18,20 @@ TEST(AutoLimitsTest, FollowFromTheMachine) {
   EXPECT_TRUE(config.limits.max_queued_bytes.is_auto);
 }
 
+TEST(AutoLimitsTest, NetworkThreadsComeWithTheProcessors) {
+  const auto threads = [](std::uint32_t processors) {
+    Config config;
+    derive_limits(config, {.memory = gibibytes(1), .disk = Bytes{0}, .processors = processors});
+    return config.listen.threads.count;
+  };
+  EXPECT_EQ(threads(1), 1U);
+  EXPECT_EQ(threads(4), 1U);
+  EXPECT_EQ(threads(5), 2U);
+  EXPECT_EQ(threads(16), 5U);
+  EXPECT_EQ(threads(64), 5U);
+  EXPECT_EQ(threads(256), 5U);
+}
+
 TEST(AutoLimitsTest, AUserHasHalf) {
   Config config;
   config.users["u"].password_hash = "x";
@@ -36,8 +50,10 @@ TEST(AutoLimitsTest, ValuesStay) {
   config.limits.max_result_bytes = mebibytes(3);
   config.users["u"].max_result_bytes = Limit{};
   config.store.max_bytes = Limit{};
+  config.listen.threads = Limit{3};
   derive_limits(config, kMachine);
   EXPECT_EQ(config.limits.max_result_bytes, Limit{mebibytes(3).count});
+  EXPECT_EQ(config.listen.threads, Limit{3});
   EXPECT_EQ(config.users["u"].max_result_bytes, Limit{});
   EXPECT_EQ(config.users["u"].max_stored_bytes, auto_limit()) << "half of no limit is none";
 }

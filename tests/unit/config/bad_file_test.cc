@@ -216,17 +216,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadFile{"KeyIsMissing", "listen:\n  tls: {certificate: a.pem}\n",
                 "f:2:3: listen.tls: expected certificate and key together, found certificate alone\n"},
+        BadFile{"Threads", "listen: {threads: 65}\n",
+                "f:1:19: listen.threads: expected a whole number from 1 to 64, or auto, found \"65\"\n"},
         BadFile{"CertificateIsMissing", "http:\n  tls: {key: a.pem}\n",
                 "f:2:3: http.tls: expected certificate and key together, found key alone\n"}),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(LaterFeatures, BadFileTest,
-                         testing::Values(BadFile{"Threads", "listen: {threads: 2}\n",
-                                                 "f:1:19: listen.threads: not available in this build: one "
-                                                 "thread serves all connections; remove the key\n"}),
-                         name_of);
-
-// What is wrong inside is said although the whole is not available.
 INSTANTIATE_TEST_SUITE_P(
     Entries, BadFileTest,
     testing::Values(

@@ -13,7 +13,7 @@ using Keys = std::vector<std::string>;
 // A configuration that differs from the defaults in every key.
 Config all_changed() {
   Config config;
-  config.listen = {"::1", 1, 2, {"a", "b", "c", ClientCertificates::kOptional}};
+  config.listen = {"::1", 1, Limit{2}, {"a", "b", "c", ClientCertificates::kOptional}};
   config.http = {"::1", 2, HttpLogin::kUsers, "t", {"g"}, {"d", "e", "f", ClientCertificates::kOptional}};
   config.workers = {.address = "::1",
                     .port = 3,

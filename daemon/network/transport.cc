@@ -1,4 +1,4 @@
-#include "daemon/tls/transport.h"
+#include "daemon/network/transport.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,13 +9,15 @@
 #include <new>
 #include <utility>
 
+#include "daemon/network/network_threads.h"
 #include "daemon/tls/socket_error.h"
 
 namespace locksley::daemon {
 
-Transport::Transport(Socket socket, std::shared_ptr<const TlsContext> context) : socket_(std::move(socket)) {
+Transport::Transport(Socket socket, std::shared_ptr<const TlsContext> context)
+    : socket_(std::move(socket)), descriptor_(socket_.native_handle()), is_tls_(context != nullptr) {
   if (!context) return;
-  tls_ = TlsChannel::make(std::move(context), socket_.native_handle());
+  tls_ = TlsChannel::make(std::move(context), descriptor_);
   if (!tls_) throw std::bad_alloc();
 }
 
@@ -41,8 +43,33 @@ TlsChannel::Then Transport::handshake() { return tls_->handshake(); }
 
 void Transport::become_plain() {
   tls_.reset();
+  is_tls_ = false;
   read_wait_ = Socket::wait_read;
   write_wait_ = Socket::wait_write;
+}
+
+bool Transport::has_certificate_of(const TlsContext& context) const {
+  return tls_ == nullptr ? context.has_issued(certificate_) : context.has_issued(tls_->peer_certificate());
+}
+
+std::string Transport::peer_common_name() const {
+  return tls_ == nullptr ? certificate_.common_name() : tls_->peer_common_name();
+}
+
+void Transport::set_line(LineNumber line) {
+  line_ = line;
+  if (relay_ == nullptr) return;
+  kIoThread.assume_held();
+  relay_->set_line(line);
+}
+
+void Transport::hand_over(NetworkThreads& network, RelayOwner& owner) {
+  if (tls_ != nullptr) certificate_ = tls_->peer_certificate();
+  asio::error_code error;
+  const int socket = socket_.release(error);
+  if (error) return;  // closed
+  relay_ = network.take_over(socket, std::move(tls_), owner);
+  relay_->set_line(line_);
 }
 
 Transport::Received Transport::receive(std::span<std::byte> space) {
@@ -66,6 +93,7 @@ std::optional<Transport::Read> Transport::take_ahead(std::span<std::byte> space)
 
 Transport::Read Transport::read(std::span<std::byte> space) {
   if (tls_) return read_by_tls(space);
+  if (relay_) return read_relay(space);
   if (const auto ahead = take_ahead(space)) return *ahead;
   const ssize_t got = ::recv(socket_.native_handle(), space.data(), space.size(), MSG_DONTWAIT);
   if (got > 0) {
@@ -94,8 +122,34 @@ Transport::Read Transport::read_by_tls(std::span<std::byte> space) {
   return {moved.bytes, Left::kEnd};
 }
 
+Transport::Read Transport::read_relay(std::span<std::byte> space) {
+  kIoThread.assume_held();
+  const RelayEnd::Received received = relay_->receive(space);
+  if (received.is_end) return {received.bytes, Left::kEnd};
+  return {received.bytes, relay_->may_have_input() ? Left::kMore : Left::kNone};
+}
+
+void Transport::await_relayed_input() {
+  kIoThread.assume_held();
+  relay_->await_input();
+}
+
+void Transport::await_relayed_room() {
+  kIoThread.assume_held();
+  relay_->await_room();
+}
+
+bool Transport::is_sent() {
+  kIoThread.assume_held();
+  return relay_ == nullptr || relay_->is_sent();
+}
+
 std::optional<std::size_t> Transport::send(std::span<const std::string_view> views) {
   if (tls_) return send_by_tls(views);
+  if (relay_) {
+    kIoThread.assume_held();
+    return relay_->send(views);
+  }
   std::array<iovec, 32> parts;
   const std::size_t used = std::min(views.size(), parts.size());
   for (std::size_t i = 0; i < used; ++i) {
@@ -118,11 +172,19 @@ std::optional<std::size_t> Transport::send_by_tls(std::span<const std::string_vi
 }
 
 void Transport::shut() {
+  if (relay_) {
+    kIoThread.assume_held();
+    return relay_->shut();
+  }
   if (tls_) tls_->say_end();
   ::shutdown(socket_.native_handle(), SHUT_WR);
 }
 
 Transport::Left Transport::discard() {
+  if (relay_) {
+    kIoThread.assume_held();
+    return relay_->discard() ? Left::kEnd : Left::kNone;
+  }
   constexpr int kMostReads = 64;
   ahead_ = {};
   if (ahead_end_) return Left::kEnd;
@@ -137,6 +199,7 @@ Transport::Left Transport::discard() {
 }
 
 void Transport::close() {
+  relay_.reset();
   if (tls_ && socket_.is_open()) tls_->say_end();
   asio::error_code ignored;
   socket_.close(ignored);

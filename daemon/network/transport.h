@@ -13,9 +13,14 @@
 #include <utility>
 
 #include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/user_lines.h"
+#include "daemon/network/relay_end.h"
 #include "daemon/tls/channel.h"
 
 namespace locksley::daemon {
+
+class NetworkThreads;
 
 // A connection's socket, and its bytes both ways, plain or by TLS. It reads and writes what is possible at
 // once; wait_readable() and wait_writable() have Asio say when there is more to do. (With TLS a read may have
@@ -25,9 +30,12 @@ namespace locksley::daemon {
 // A plain peer that sends little at a time is read by the wait itself, into kAhead bytes of the Transport: to wait, Asio
 // changes what epoll watches; to read, it tries once, mostly to find nothing there, which is cheaper.
 //
-// A member of a connection, which lives for as long as a wait is pending. One thread: that of the socket's
-// executor. Nothing blocks. A
-// peer that has gone is an end of what it sends (is_at_end()), or a send() that fails.
+// After hand_over() a network thread has the socket, and moves the bytes between it and buffers (relay.h). From then on
+// what is said here of the socket holds for these buffers.
+//
+// A member of a connection, which lives for as long as a wait is pending. One thread: that of the socket's executor;
+// that is the I/O thread, if it is handed over. Nothing blocks. A peer that has gone is an end of what it sends
+// (is_at_end()), or a send() that fails.
 class Transport {
  public:
   enum class Left : std::uint8_t {
@@ -43,13 +51,13 @@ class Transport {
   // `context`: null: plain.
   Transport(Socket socket, std::shared_ptr<const TlsContext> context);
 
-  Socket& socket() { return socket_; }
+  int descriptor() const { return descriptor_; }
   // Of the peer; of one that has gone, none in particular.
   asio::ip::address address() const;
 
   // ---- TLS ----
 
-  bool is_tls() const { return tls_ != nullptr; }
+  bool is_tls() const { return is_tls_; }
   // Whether what the peer has sent so far can be TLS; nothing if it has sent nothing yet.
   std::optional<bool> looks_like_tls();
   // Whether the peer has closed meanwhile, so that a signature for it would be wasted.
@@ -57,14 +65,27 @@ class Transport {
   TlsChannel::Then handshake();
   // The rest is plain: the error message for a peer that does not speak TLS, or breaks it.
   void become_plain();
-  const TlsChannel& tls() const { return *tls_; }
+  // Of a handshake that has failed.
+  const std::string& tls_error() const { return tls_->error(); }
+  // After the handshake: the common name of the certificate that the peer has shown; empty: none.
+  std::string peer_common_name() const;
+  // The handshake is over.
+  bool is_established() const { return relay_ != nullptr || tls_->is_established(); }
+  // Needs: is_established(). Whether the peer has shown a certificate that TlsContext::has_issued().
+  bool has_certificate_of(const TlsContext& context) const;
 
   // ---- Bytes; with TLS after the handshake ----
 
+  // Gives the socket to a network thread, after the handshake and before the first receive(). Waits that are pending end
+  // without a call. `owner` has this as its member.
+  void hand_over(NetworkThreads& network, RelayOwner& owner) LOCKSLEY_REQUIRES(kIoThread);
+  // Whose connection it is, so that network threads serve users by turns, and hold little for strangers. Those of a
+  // stranger, unless it is set.
+  void set_line(LineNumber line);
   // Needs: can_receive(). Updates it.
   Received receive(std::span<std::byte> space);
   // There may be something to read now.
-  bool can_receive() const { return readable_ && !at_end_; }
+  bool can_receive() const { return (relay_ == nullptr ? readable_ : relay_->may_have_input()) && !at_end_; }
   // The socket does not report what TLS has read with the last bytes of the handshake.
   void expect_more() { readable_ = true; }
   // The peer sends nothing more.
@@ -73,6 +94,9 @@ class Transport {
   std::optional<std::size_t> send(std::span<const std::string_view> views);
   // Other connections have their turn after so much in one go: a socket may have room for megabytes.
   static constexpr std::size_t kMostAtOnce = TlsChannel::kMostAtOnce;
+  // Whether the kernel has all that send() took, or the peer has gone: closing loses nothing of it. If not, the owner is
+  // called when it is so.
+  bool is_sent();
 
   // Calls `owner.socket_is_ready()` once, as soon as the socket is readable or writable; no effect while such
   // a wait is pending. The wait shares the owner, whose member this is. Closing ends it without a call.
@@ -101,10 +125,18 @@ class Transport {
   std::optional<Read> take_ahead(std::span<std::byte> space);
   Read read(std::span<std::byte> space);
   Read read_by_tls(std::span<std::byte> space);
+  Read read_relay(std::span<std::byte> space);
+  void await_relayed_input();
+  void await_relayed_room();
   std::optional<std::size_t> send_by_tls(std::span<const std::string_view> views);
 
   Socket socket_;
-  std::unique_ptr<TlsChannel> tls_;  // null: plain
+  int descriptor_;
+  bool is_tls_;
+  std::unique_ptr<TlsChannel> tls_;  // null: plain, or handed over
+  std::unique_ptr<RelayEnd> relay_;  // null: not handed over
+  PeerCertificate certificate_;      // of the peer, after hand_over()
+  LineNumber line_ = kStrangersLine;
   Socket::wait_type read_wait_ = Socket::wait_read;
   Socket::wait_type write_wait_ = Socket::wait_write;
   bool readable_ = true;  // there may be something to read
@@ -120,6 +152,7 @@ class Transport {
 
 template <class Owner>
 void Transport::wait_readable(Owner& owner) {
+  if (relay_ != nullptr) return await_relayed_input();
   if (std::exchange(read_pending_, true)) return;
   if (reads_ahead_) {
     const auto on_read = [this, self = owner.shared_from_this()](const asio::error_code& error,
@@ -144,6 +177,7 @@ void Transport::wait_readable(Owner& owner) {
 
 template <class Owner>
 void Transport::wait_writable(Owner& owner) {
+  if (relay_ != nullptr) return await_relayed_room();
   if (std::exchange(write_pending_, true)) return;
   socket_.async_wait(write_wait_, [this, self = owner.shared_from_this()](const asio::error_code& error) {
     write_pending_ = false;

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/pool/worker_stats.h"
+#include "core/sync/mutex.h"
+#include "core/sync/thread_role.h"
+#include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/user_lines.h"
+#include "daemon/network/ready_relays.h"
+#include "daemon/network/relayed_connection.h"
+
+namespace locksley::daemon {
+
+// The role of a network thread. Each has connections of its own.
+inline constexpr ThreadRole kNetworkThread;
+
+// One thread that moves the bytes of its connections between their sockets and their relays, and encrypts and decrypts
+// them. It works in rounds. A round takes the orders of the I/O thread; asks epoll which sockets are ready; puts the
+// connections of both into the lines of their users; serves a few connections from these lines, users in turn; and hands
+// the news of all of them to the I/O thread. So a connection of one user waits for a few of another one, however many of
+// these are ready, as it does for its turn on the I/O thread (../base/turns.h). Connections that move much at a time have
+// lines of their own, of which a round serves fewer, so that one with a short command does not wait for all of them.
+//
+// The I/O thread gives the orders for many connections together, at the end of its own round, with one wake-up. Not Asio,
+// which changes what epoll watches for each wait: here a socket is registered once, edge-triggered, and costs no further
+// call but reads, writes and its share of a wait.
+//
+// Owned by NetworkThreads; the ReadyRelays and the io_context outlive it. The I/O thread only, but for what run() calls.
+// Nothing blocks but stop(). Only start() fails. At rest it sleeps; before that it looks for a while, as the I/O thread
+// does (core/sync/adaptive_spin.h).
+class NetworkThread {
+ public:
+  // Each counter has one writer; any thread may read it.
+  struct Stats {
+    OwnedCounter connections;  // gauge
+    OwnedCounter io_waits;     // times that the I/O thread waited for a mutex that it shares with this thread
+    OwnedCounter network_waits;  // times that this thread did
+  };
+
+  // `executor`: of the I/O thread. `may_look`: as IoLoopHooks::may_poll; this thread calls it.
+  NetworkThread(IoExecutor executor, ReadyRelays& ready, std::function<bool()> may_look);
+  // Needs: it was stopped, or not started.
+  ~NetworkThread();
+  NetworkThread(const NetworkThread&) = delete;
+  NetworkThread& operator=(const NetworkThread&) = delete;
+
+  // Throws std::system_error.
+  void start();
+  // The thread takes the orders that were given, closes what is left, and ends. No effect if it was not started, or has
+  // ended.
+  void stop() LOCKSLEY_REQUIRES(kIoThread);
+
+  // ---- For RelayEnd ----
+
+  // A connection that is its own from here on.
+  RelayedConnection& adopt(std::unique_ptr<RelayedConnection> connection) LOCKSLEY_REQUIRES(kIoThread);
+  // There are orders for it, or output, or room for input. Soon: with others of this round of the I/O thread.
+  void tell(RelayedConnection& connection) LOCKSLEY_REQUIRES(kIoThread);
+  // A connection was ended by its last order.
+  void forget() LOCKSLEY_REQUIRES(kIoThread) { stats_.connections.set(stats_.connections.get() - 1); }
+  ReadyRelays& ready() { return ready_; }
+  Stats& stats() { return stats_; }
+  const Stats& stats() const { return stats_; }
+
+ private:
+  struct Orders {
+    std::vector<std::unique_ptr<RelayedConnection>> adopted;
+    std::vector<RelayedConnection*> told;  // each is there: it ends with its last order
+
+    bool empty() const { return adopted.empty() && told.empty(); }
+  };
+  enum class Wait : std::uint8_t { kNo, kUntilReady };
+
+  static constexpr std::size_t kMostUntold = 16;  // guess: some 10 us of the I/O thread
+  static constexpr std::size_t kMostEvents = 128;
+  static constexpr int kMostPolls = 64;               // a round: 8,192 sockets, some ms
+  static constexpr std::size_t kMostServed = 16;      // a round; guess: some 50 us
+  static constexpr std::size_t kMostHeavyServed = 2;  // beside these; guess: as long
+  static constexpr std::size_t kScratchBytes = RelayBuffer::kLarge;
+
+  void hand_over_soon() LOCKSLEY_REQUIRES(kIoThread);
+  void hand_over() LOCKSLEY_REQUIRES(kIoThread);
+  void wake() const;
+
+  void run();
+  // Whether there was anything to do.
+  bool run_round(Wait wait) LOCKSLEY_REQUIRES(kNetworkThread);
+  enum class Took : std::uint8_t {
+    kOrders,
+    kNothing,
+    kSleeps,  // nothing, and it is woken for orders from here on
+  };
+  Took take_orders(Wait wait) LOCKSLEY_REQUIRES(kNetworkThread);
+  void adopt_now(std::unique_ptr<RelayedConnection> connection) LOCKSLEY_REQUIRES(kNetworkThread);
+  // Whether there was anything to do.
+  bool poll(Wait wait) LOCKSLEY_REQUIRES(kNetworkThread);
+  bool serve() LOCKSLEY_REQUIRES(kNetworkThread);
+  bool serve(UserLines<RelayedConnection*>& lines, std::size_t most) LOCKSLEY_REQUIRES(kNetworkThread);
+  void put_in_line(RelayedConnection& connection) LOCKSLEY_REQUIRES(kNetworkThread);
+  void close(RelayedConnection& connection) LOCKSLEY_REQUIRES(kNetworkThread);
+  void tell_io() LOCKSLEY_REQUIRES(kNetworkThread);
+  RelayedConnection::Round round() LOCKSLEY_REQUIRES(kNetworkThread) {
+    return {.scratch = scratch_, .news = news_, .waits = stats_.network_waits};
+  }
+
+  // Constant.
+  const IoExecutor executor_;
+  ReadyRelays& ready_;
+  const std::function<bool()> may_look_;
+  const int epoll_;
+  const int wake_up_;  // an eventfd
+
+  Stats stats_;
+  std::thread thread_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Orders untold_ LOCKSLEY_GUARDED_BY(kIoThread);                // what the thread has not been told yet
+  bool will_hand_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // untold_, in the next round
+
+  Mutex mutex_;
+  Orders orders_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool is_asleep_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // or is about to be
+  bool is_stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+
+  bool is_stopped_ LOCKSLEY_GUARDED_BY(kNetworkThread) = false;
+  Orders taken_ LOCKSLEY_GUARDED_BY(kNetworkThread);
+  std::unordered_map<RelayedConnection*, std::unique_ptr<RelayedConnection>> connections_
+      LOCKSLEY_GUARDED_BY(kNetworkThread);
+  // Connections that have something to move; those that moved much the last time have lines of their own.
+  UserLines<RelayedConnection*> lines_ LOCKSLEY_GUARDED_BY(kNetworkThread);
+  UserLines<RelayedConnection*> heavy_lines_ LOCKSLEY_GUARDED_BY(kNetworkThread);
+  std::vector<ReadyRelays::Entry> news_ LOCKSLEY_GUARDED_BY(kNetworkThread);
+  std::vector<char> scratch_ LOCKSLEY_GUARDED_BY(kNetworkThread);
+};
+
+}  // namespace locksley::daemon

@@ -50,10 +50,10 @@ TEST(AuditTest, RefusalsOfTheStoreHaveALimitForEachUser) {
 
   const Instant began = now();
   for (std::uint64_t i = 0; i < kMany; ++i) audit.refused_by_store(users.find("alice").get(), "peer", 3);
-  const auto seconds = static_cast<std::uint64_t>((now() - began) / std::chrono::seconds(1));
+  const auto whole_seconds = static_cast<std::uint64_t>((now() - began) / std::chrono::seconds(1));
   const std::uint64_t of_alice = sink->lines.size();
   EXPECT_GE(of_alice, Audit::kMostRefusals);
-  EXPECT_LE(of_alice, Audit::kMostRefusals * (seconds + 2)) << "so many each second that began";
+  EXPECT_LE(of_alice, Audit::kMostRefusals * (whole_seconds + 2)) << "so many each second that began";
   EXPECT_EQ(field_of(sink->lines.front(), "user"), "alice");
   EXPECT_EQ(field_of(sink->lines.front(), "commands"), "3");
   EXPECT_EQ(field_of(sink->lines.front(), "unlogged"), "0");

@@ -24,10 +24,11 @@ constexpr std::size_t kMostSpare = 1024;  // writes: some 500 KB
 }  // namespace
 
 GroupCommit::GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
-                         RowSizes sizes)
+                         RowSizes sizes, GroupPatience patience)
     : engine_(engine),
       durability_(durability),
       log_(std::move(log)),
+      patience_(patience),
       pause_(kFirstPause),
       step_compactor_(engine, sizes.steps),
       failed_ranges_(sizes.failed_ranges) {}
@@ -59,8 +60,13 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
     if (stopping_) return ticket_;
     pending_bytes_ += weight_of(write);
     if (gathering_.empty()) due_ = steady_now() + kDelay;
-    // A sleeping writer has no deadline, or waits for due_, next_retry_ or next_sync_.
-    wakes = sleeping_ && (is_urgent ? !urgent_.load() : gathering_.empty());
+    if (is_urgent) ++awaited_;
+    // A sleeping writer waits for expected_, or has no deadline, or waits for due_, next_retry_ or next_sync_.
+    if (expected_ != 0) {
+      wakes = sleeping_ && is_urgent && awaited_ == expected_;
+    } else {
+      wakes = sleeping_ && (is_urgent ? !urgent_.load() : gathering_.empty());
+    }
     gathering_.add(std::move(write));
     if (is_urgent) urgent_ = true;
     ticket = ticket_;
@@ -96,7 +102,10 @@ std::optional<Nanoseconds> GroupCommit::failing_since() const {
 void GroupCommit::run() {
   const ThreadRoleScope role(kStoreWriter);
   const MutexLock lock(mutex_);
-  while (wait_for_work() == Woken::kByWork) commit();
+  while (wait_for_work() == Woken::kByWork) {
+    commit();
+    await_expected();
+  }
   // The last attempt to write what is kept, and the last group.
   if (!error_.empty()) retry();
   commit();
@@ -165,10 +174,18 @@ void GroupCommit::sleep_until(Nanoseconds instant) {
   sleeping_ = false;
 }
 
+void GroupCommit::await_expected() {
+  if (expected_ == 0) return;
+  const Nanoseconds until = steady_now() + std::min(patience_.commits * last_took_, patience_.most);
+  while (awaited_ < expected_ && !stopping_ && steady_now() < until) sleep_until(until);
+  expected_ = 0;
+}
+
 void GroupCommit::commit() {
   if (gathering_.empty()) return;
   Writes writes = gathering_.take(std::exchange(spare_, {}));
   const bool is_awaited = urgent_.exchange(false);
+  const std::size_t awaited = std::exchange(awaited_, 0);
   const Ticket ticket = ticket_++;
   std::string error = error_;
   bool is_failing = !error.empty();
@@ -185,7 +202,8 @@ void GroupCommit::commit() {
         is_failing = true;
       }
     }
-    commit_time_.observe(steady_now() - began);
+    last_took_ = steady_now() - began;
+    commit_time_.observe(last_took_);
   }
   const std::string failure = error;
   if (!is_failing) {
@@ -203,6 +221,10 @@ void GroupCommit::commit() {
   pending_bytes_ -= weight;
   room_.notify_all();
   if (is_failing) fail(failure, std::move(writes));
+  // Those that are answered now, and those that came meanwhile.
+  const std::size_t clients = awaited + awaited_;
+  const bool shares_sync = durability_ == config::Durability::kFsync;
+  if (!is_failing && is_awaited && shares_sync && clients >= kManyClients) expected_ = clients;
   mutex_.unlock();
   if (is_awaited) on_outcome_({ticket, std::move(error)});
   mutex_.lock();

@@ -171,7 +171,7 @@ Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared
     : engine_(std::move(engine)),
       failed_ranges_(options.rows.failed_ranges),
       log_(log),
-      group_(std::make_unique<GroupCommit>(*engine_, options.durability, log, options.rows)),
+      group_(new GroupCommit(*engine_, options.durability, log, options.rows, options.patience)),
       reader_(std::make_unique<Reader>()),
       backups_(std::make_unique<Backups>(*engine_, log_)) {}
 

@@ -61,6 +61,7 @@ class Store {
     config::Durability durability = config::Durability::kFsync;
     OpenEngine engine;
     RowSizes rows = {};
+    GroupPatience patience = {};
   };
 
   // The errors are for the operator: they name the path, say what is wrong and what to do.

@@ -112,7 +112,7 @@ class StoreBench {
       : disk(make_store_disk(folder.path(), seed)), durability_(durability) {}
 
   daemon::Store::Options options() const {
-    return {folder.path().string(), durability_, disk->engine(), {compact_steps, failed_ranges}};
+    return {folder.path().string(), durability_, disk->engine(), {compact_steps, failed_ranges}, patience};
   }
 
   // Opens and recovers: what is in it, or the error of either.
@@ -180,6 +180,7 @@ class StoreBench {
   const std::unique_ptr<StoreDisk> disk;
   std::uint64_t compact_steps = 4;  // far fewer than in the daemon, so that steps are merged in all tests
   std::uint64_t failed_ranges = 1;  // likewise, so that failed jobs lie in rows of their own
+  daemon::GroupPatience patience;   // as in the daemon
 
  private:
   const config::Durability durability_;

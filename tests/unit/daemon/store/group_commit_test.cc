@@ -19,6 +19,33 @@ using ::testing::IsEmpty;
 using testing::StepMaker;
 using testing::StoreBench;
 
+// With a writer that waits for writes until they come.
+struct PatientBench : StoreBench {
+  PatientBench() {
+    patience = {.commits = 1'000'000'000, .most = std::chrono::hours(1)};
+    open();
+  }
+  // A group of one write, during whose sync others come: the clients of all of them have a common group from then on.
+  void meet(std::size_t clients) {
+    disk->hold_syncs();
+    const Ticket first = put_some(1);
+    ASSERT_TRUE(disk->await_held());
+    put_some(clients - 1);
+    disk->release();
+    EXPECT_EQ(outcomes->await(first).error, "");
+  }
+  // So many acceptances, with time for the writer to take each of them by itself. The ticket of the last one.
+  Ticket put_some(std::size_t count) {
+    Ticket ticket = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      ticket = put(accept_batch(++accepted, 2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return ticket;
+  }
+  std::uint64_t accepted = 0;
+};
+
 TEST(GroupCommitTest, NobodyHearsBeforeTheSyncIsOver) {
   StoreBench bench;
   bench.open();
@@ -44,6 +71,58 @@ TEST(GroupCommitTest, AllThatComesDuringASyncSharesTheNext) {
   EXPECT_EQ(bench.outcomes->await(first + 1).error, "");
   EXPECT_EQ(bench.outcomes->all().size(), 2U);
   EXPECT_EQ(bench.disk->syncs(), syncs + 1);
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, ManyClientsThatAreAnsweredTogetherShareTheNextSync) {
+  PatientBench bench;
+  bench.meet(GroupCommit::kManyClients);
+  // The one that was answered first writes again, and the group is whole.
+  Ticket last = bench.put_some(1);
+  EXPECT_EQ(bench.outcomes->await(last).error, "");
+  const std::uint64_t syncs = bench.disk->syncs();
+  for (int round = 1; round <= 3; ++round) {
+    const Ticket group = last + 1;
+    last = bench.put_some(GroupCommit::kManyClients);
+    EXPECT_EQ(last, group);
+    EXPECT_EQ(bench.outcomes->await(last).error, "");
+  }
+  EXPECT_EQ(bench.disk->syncs(), syncs + 3);
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, OneWriteOfFewClientsWaitsForNoOther) {
+  PatientBench bench;
+  bench.meet(GroupCommit::kManyClients - 1);
+  EXPECT_EQ(bench.outcomes->await(bench.put_some(1)).error, "");
+  EXPECT_EQ(bench.outcomes->await(bench.put_some(1)).error, "");
+}
+
+TEST(GroupCommitTest, ClientsThatDoNotWriteAgainAreNotWaitedForLongAndNotTwice) {
+  StoreBench bench;
+  bench.open();
+  bench.disk->hold_syncs();
+  bench.put(accept_batch(1, 2));
+  ASSERT_TRUE(bench.disk->await_held());
+  Ticket last = 0;
+  for (std::uint64_t sequence = 2; sequence < 20; ++sequence) last = bench.put(accept_batch(sequence, 2));
+  bench.disk->release();
+  EXPECT_EQ(bench.outcomes->await(last).error, "");
+  EXPECT_EQ(bench.outcomes->await(bench.put(accept_batch(20, 2))).error, "");
+  EXPECT_EQ(bench.outcomes->await(bench.put(accept_batch(21, 2))).error, "");
+}
+
+TEST(GroupCommitTest, AfterARefusalNobodyIsWaitedFor) {
+  PatientBench bench;
+  bench.meet(GroupCommit::kManyClients);
+  bench.disk->fail_syncs();
+  EXPECT_NE(bench.outcomes->await(bench.put_some(1)).error, "");
+  bench.outcomes->await(bench.put_some(1));
+}
+
+TEST(GroupCommitTest, StopWaitsForNoClient) {
+  PatientBench bench;
+  bench.meet(GroupCommit::kManyClients);
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
 }
 

@@ -17,7 +17,7 @@ namespace locksley::daemon {
 namespace {
 
 // What the end of one batch may do before the next poll; the rest is done in slices.
-constexpr std::chrono::microseconds kAtOnce{200};
+constexpr std::chrono::microseconds kTimeAtOnce{200};
 
 bool is_all_ok(const BatchStatus& status) {
   return status.state == BatchState::kDone && status.ok == status.jobs;
@@ -119,7 +119,7 @@ void Dependencies::batch_ended(BatchRecord& record, const BatchStatus& status) {
               .is_all_ok = is_all_ok(status),
               .dependents = std::move(found->second)};
   dependents_of_.erase(found);
-  if (notify(ended, now() + kAtOnce)) return;
+  if (notify(ended, now() + kTimeAtOnce)) return;
   const auto left = notifying_.insert_or_assign(record.sequence, std::move(ended)).first;
   slices_.add([this, left](Instant until) {
     kIoThread.assert_held();

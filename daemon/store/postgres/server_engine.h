@@ -27,7 +27,8 @@ namespace locksley::daemon {
 // Rows in tables of a PostgreSQL database, which this daemon alone writes as long as its row in locksley_node is alive.
 //
 // Owned by the Store. Threads, blocking and errors: as Engine says. A thread of its own, from open() to the destructor,
-// says that the daemon lives while nothing is committed, looks at the other daemons, and measures how large the tables are.
+// says that the daemon lives while nothing is committed, looks at the other daemons, measures how large the tables are,
+// and truncates those that have no rows any more.
 //
 // A commit whose outcome is unknown is settled before commit() returns: the engine connects to the server that can be
 // written, commits a beat there and waits for it, which comes after anything that the lost connection may still do, and then

@@ -82,39 +82,45 @@ def store_in(folder, **settings):
 HEADS = ["", "ready after s", "of a processor s", "resident MiB"]
 
 
+def fill_with_ended(daemon, connection, count):
+    customers.pipelined(connection, (encode("SUBMIT", "echo", "JOBS", "x") for _ in range(count)))
+    customers.settled(daemon, connection)
+
+
+def look_for_ended(connection):
+    _, page = connection("LIST", "COUNT", 10)
+    if len(page) != 10:
+        raise SystemExit(f"batches are missing: {page}")
+
+
+def fill_with_waiting(connection, count):
+    chunk = b"".join(b"$%d\r\n%0*d\r\n" % (PAYLOAD_BYTES, PAYLOAD_BYTES, i) for i in range(CHUNK))
+    for batch in range(BATCHES):
+        connection("OPEN", "echo", "ID", f"many-{batch}")
+        connection("PAUSE", f"many-{batch}")
+        add = scale.command_head(["ADD", f"many-{batch}"], CHUNK) + chunk
+        for _ in range(count // BATCHES // CHUNK):
+            connection.send(add)
+            if not isinstance(reply := connection.read(), int):
+                raise SystemExit(f"ADD was refused: {reply}")
+
+
+def look_for_waiting(connection, count):
+    found = sum(connection.map("STATUS", f"many-{batch}")["queued"] for batch in range(BATCHES))
+    if found != count:
+        raise SystemExit(f"{found} of {count} jobs are there")
+
+
 def retained(count, folder):
-    def fill(daemon, connection):
-        customers.pipelined(connection, (encode("SUBMIT", "echo", "JOBS", "x") for _ in range(count)))
-        customers.settled(daemon, connection)
-
-    def look(connection):
-        _, page = connection("LIST", "COUNT", 10)
-        if len(page) != 10:
-            raise SystemExit(f"batches are missing: {page}")
-
     with store_in(folder) as settings:
-        return report.table([f"{count:,} batches of one job that have ended", *HEADS[1:]], starts(settings, fill, look))
+        rows = starts(settings, lambda daemon, connection: fill_with_ended(daemon, connection, count), look_for_ended)
+        return report.table([f"{count:,} batches of one job that have ended", *HEADS[1:]], rows)
 
 
 def queued(count, folder):
-    def fill(_, connection):
-        chunk = b"".join(b"$%d\r\n%0*d\r\n" % (PAYLOAD_BYTES, PAYLOAD_BYTES, i) for i in range(CHUNK))
-        for batch in range(BATCHES):
-            connection("OPEN", "echo", "ID", f"many-{batch}")
-            connection("PAUSE", f"many-{batch}")
-            add = scale.command_head(["ADD", f"many-{batch}"], CHUNK) + chunk
-            for _ in range(count // BATCHES // CHUNK):
-                connection.send(add)
-                if not isinstance(reply := connection.read(), int):
-                    raise SystemExit(f"ADD was refused: {reply}")
-
-    def look(connection):
-        found = sum(connection.map("STATUS", f"many-{batch}")["queued"] for batch in range(BATCHES))
-        if found != count:
-            raise SystemExit(f"{found} of {count} jobs are there")
-
     with store_in(folder) as settings:
-        return report.table([f"{count:,} jobs of {PAYLOAD_BYTES} bytes in {BATCHES} batches that wait", *HEADS[1:]], starts(settings, fill, look))
+        rows = starts(settings, lambda _, connection: fill_with_waiting(connection, count), lambda connection: look_for_waiting(connection, count))
+        return report.table([f"{count:,} jobs of {PAYLOAD_BYTES} bytes in {BATCHES} batches that wait", *HEADS[1:]], rows)
 
 
 def main():

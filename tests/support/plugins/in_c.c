@@ -147,17 +147,6 @@ static int32_t describe(const struct state* state, locksley_context* context) {
   return host->write(context, host->trace(context));
 }
 
-/* Until it should stop, and it says why. */
-static int32_t linger(locksley_context* context) {
-  const locksley_host* host = context->host;
-  const int64_t left = host->time_left(context);
-  host->sleep(context, UINT64_MAX);
-  if (host->stop_reason(context) == LOCKSLEY_GO_ON) return host->fail(context, text("woken for nothing"));
-  if (left >= 0 && host->time_left(context) != 0) return host->fail(context, text("there was time left"));
-  (void)host->write(context, text("is not to be seen"));
-  return LOCKSLEY_GAVE_UP;
-}
-
 static int is(locksley_text payload, const char* word) {
   const size_t size = strlen(word);
   return payload.size >= size && memcmp(payload.data, word, size) == 0;
@@ -168,6 +157,20 @@ static uint64_t number_after(locksley_text payload, const char* word) {
   const size_t skipped = strlen(word), size = payload.size - skipped;
   memcpy(digits, payload.data + skipped, size < sizeof(digits) - 1 ? size : sizeof(digits) - 1);
   return strtoull(digits, NULL, 10);
+}
+
+/* Until it should stop, and it says why. "linger FD" first writes a byte to FD: the job has begun. */
+static int32_t linger(locksley_context* context, locksley_text payload) {
+  const locksley_host* host = context->host;
+  const int64_t left = host->time_left(context);
+  if (is(payload, "linger ") && write((int)number_after(payload, "linger "), "", 1) != 1) {
+    return host->fail(context, text("cannot say that it has begun"));
+  }
+  host->sleep(context, UINT64_MAX);
+  if (host->stop_reason(context) == LOCKSLEY_GO_ON) return host->fail(context, text("woken for nothing"));
+  if (left >= 0 && host->time_left(context) != 0) return host->fail(context, text("there was time left"));
+  (void)host->write(context, text("is not to be seen"));
+  return LOCKSLEY_GAVE_UP;
 }
 
 static int32_t run(void* state, locksley_context* context, locksley_text payload) {
@@ -193,7 +196,7 @@ static int32_t run(void* state, locksley_context* context, locksley_text payload
   }
   if (is(payload, "silent")) return LOCKSLEY_FAILED;
   if (is(payload, "give up")) return LOCKSLEY_GAVE_UP;
-  if (is(payload, "linger")) return linger(context);
+  if (is(payload, "linger")) return linger(context, payload);
   if (is(payload, "fib ")) {
     uint64_t result = 0;
     struct fib first;

@@ -1,4 +1,6 @@
 // A plugin over core/plugin_cxx.h: what C++ adds. The payload says what to do.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -95,6 +97,13 @@ void loops(Job& job) {
   }
 }
 
+// "linger FD": of a payload with a number behind the word, a byte is written to that file first: the job has begun.
+void say_begun(std::string_view payload, std::string_view word) {
+  if (payload == word) return;
+  const std::string fd(payload.substr(word.size() + 1));
+  if (::write(std::stoi(fd), "", 1) != 1) throw std::runtime_error("cannot write to file " + fd);
+}
+
 class Tester {
  public:
   explicit Tester(Setup& setup) : handler_(setup.handler()) {
@@ -118,12 +127,14 @@ class Tester {
       group.wait();
     }
     if (payload == "loops") return loops(job);
-    if (payload == "linger") {
+    if (payload.starts_with("linger")) {
+      say_begun(payload, "linger");
       if (job.time_left() == std::chrono::nanoseconds::max()) job.write("no limit");
       while (!job.should_stop()) job.sleep_for(std::chrono::milliseconds(1));
       return job.give_up();
     }
-    if (payload == "endless loop") {
+    if (payload.starts_with("endless loop")) {
+      say_begun(payload, "endless loop");
       std::atomic<std::uint64_t> rounds{0};
       job.parallel_for(0, ~std::uint64_t{0}, [&](std::uint64_t) { ++rounds; });
       return job.give_up();

@@ -2,14 +2,21 @@
 // real pool.
 #include "daemon/handlers/plugin.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "core/batch/payload.h"
 #include "daemon/handlers/builtins.h"
@@ -224,12 +231,40 @@ TEST_F(PluginJobsTest, LoopsVisitEachIndexOnce) {
   EXPECT_EQ(run("cxx", "loops"), ok("1000 500"));
 }
 
+// A pipe into which a job of a plugin writes a byte when it has begun. A batch's status counts a job as running
+// from the moment when a worker claims it, and drops it when the batch is cancelled before it has begun.
+class BegunSign {
+ public:
+  BegunSign() {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  }
+  ~BegunSign() {
+    for (const int end : ends_) ::close(end);
+  }
+  BegunSign(const BegunSign&) = delete;
+  BegunSign& operator=(const BegunSign&) = delete;
+
+  // What the payload has behind its word.
+  std::string fd() const { return std::to_string(ends_[1]); }
+  void await() const {
+    pollfd readable{.fd = ends_[0], .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&readable, 1, 30'000), 1) << "timed out waiting until the job has begun";
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
 TEST_F(PluginJobsTest, CancellationIsSeenByJobsAndLoops) {
-  const auto batches = {submit("c", {"linger"}), submit("cxx", {"linger"}), submit("cxx", {"endless loop"})};
-  for (const auto& batch : batches) {
-    wait_until([&] { return batch->status().running == 1; }, "the job runs");
+  using Case = std::pair<std::string, std::string>;
+  for (const auto& [plugin, payload] :
+       {Case{"c", "linger "}, Case{"cxx", "linger "}, Case{"cxx", "endless loop "}}) {
+    const BegunSign begun;
+    const auto batch = submit(plugin, {payload + begun.fd()});
+    begun.await();
     lane.cancel(*batch, "a test");
-    EXPECT_EQ(rows_after(*batch).at(0), (Row{0, JobStatus::kCancelled, "cancelled"}));
+    EXPECT_EQ(rows_after(*batch).at(0), (Row{0, JobStatus::kCancelled, "cancelled"}))
+        << plugin << ": " << payload;
   }
   EXPECT_EQ(run("cxx", "give up"), ok("went on")) << "nobody asked it to";
 }

@@ -66,9 +66,11 @@ TEST_F(PoolLimitsTest, AUserHasNoMoreWorkersThanItMayHave) {
 
 TEST_F(PoolLimitsTest, SlotsOfABatchAreChangedWhileItRuns) {
   Gate gate;
+  Gate rest;  // what begins after the change waits here until only one worker is left
   std::atomic<int> passed{0};
   Handler& run = handler([&](JobContext&, std::string_view) {
-    if (++passed <= 4) gate.pass();
+    if (++passed <= 4) return gate.pass();
+    rest.pass();
     const int running = ++now;
     for (int seen = most; running > seen && !most.compare_exchange_weak(seen, running);) {
     }
@@ -84,7 +86,7 @@ TEST_F(PoolLimitsTest, SlotsOfABatchAreChangedWhileItRuns) {
   EXPECT_EQ(batch->status().slots, 1u);
   gate.open();
   wait_until([&] { return batch->status().running <= 1; }, "the other workers have left");
-  most = 0;
+  rest.open();
   wait_over(*batch);
   EXPECT_EQ(most, 1);
   EXPECT_EQ(batch->options().slots, 4u) << "as it was submitted";

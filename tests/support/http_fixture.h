@@ -24,7 +24,7 @@
 
 namespace locksley::daemon {
 
-// A blocking client. A read that gets nothing fails after 20 s, so that a server that hangs fails the test.
+// A blocking client. A read that gets nothing fails after 60 s, so that a server that hangs fails the test.
 class HttpClient {
  public:
   // `receive_buffer`: bytes that the kernel takes in before the program reads; 0: as many as it likes.
@@ -32,7 +32,7 @@ class HttpClient {
       : socket_(io_, asio::ip::tcp::v4()) {
     if (receive_buffer > 0) socket_.set_option(asio::socket_base::receive_buffer_size(receive_buffer));
     socket_.connect(server);
-    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    const timeval limit{.tv_sec = 60, .tv_usec = 0};
     ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
   void send(const std::string& bytes) {
@@ -87,14 +87,22 @@ class HttpServerFixture : public ::testing::Test {
   }
 
   asio::ip::tcp::endpoint start(HttpLimits limits = {}) {
+    const asio::ip::tcp::endpoint endpoint = listen(limits);
+    run();
+    return endpoint;
+  }
+  // start() in two steps: what a client sends before run() is there when its connection, and the time that it has, begin.
+  asio::ip::tcp::endpoint listen(HttpLimits limits) {
     server_.emplace(io_, router_, limits);
     const auto endpoint = server_->listen("127.0.0.1", 0);
     if (!endpoint) throw std::runtime_error(endpoint.error());
+    return *endpoint;
+  }
+  void run() {
     thread_ = std::thread([this] {
       const ThreadRoleScope io_thread(kIoThread);
       io_.run();
     });
-    return *endpoint;
   }
   static std::string ask(const asio::ip::tcp::endpoint& server, const std::string& bytes) {
     HttpClient client(server);

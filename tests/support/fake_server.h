@@ -139,6 +139,26 @@ class FakeServer {
   std::thread accepting_;  // last: it uses all the others
 };
 
+// A port at which connections are refused: it is bound, so no other program gets it, and nothing listens.
+class Gone {
+ public:
+  explicit Gone(std::uint16_t port = 0) {
+    socket_.open(asio::ip::tcp::v4());
+    socket_.set_option(asio::socket_base::reuse_address(true));
+    socket_.bind({asio::ip::make_address("127.0.0.1"), port});
+  }
+  client::Address address() const {
+    client::Address address;
+    address.host = "127.0.0.1";
+    address.port = socket_.local_endpoint().port();
+    return address;
+  }
+
+ private:
+  asio::io_context io_;
+  asio::ip::tcp::socket socket_{io_};
+};
+
 inline std::string bulk(const std::string& bytes) {
   return "$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
 }

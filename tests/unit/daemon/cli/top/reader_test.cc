@@ -248,15 +248,8 @@ TEST(TopPollerTest, EndsAtOnceWhileTheDaemonSaysNothing) {
 }
 
 TEST(TopPollerTest, WhatIsAskedForWithoutAConnectionIsNotDoneLater) {
-  std::uint16_t port = 0;
-  {
-    FakeServer gone(quiet);
-    port = gone.port();
-  }
-  client::Address address;
-  address.host = "127.0.0.1";
-  address.port = port;
-  TopPoller poller({address}, milliseconds(1));
+  const Gone gone;
+  TopPoller poller({gone.address()}, milliseconds(1));
   std::vector<TopPoller::News> queue;
   EXPECT_TRUE(std::holds_alternative<TopPoller::Lost>(next_news(poller, queue)));
   poller.act({TopAction::Kind::kCancel, "x", {"CANCEL", "x"}});

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 
 #include "proto/clients/cpp/batch_stream.h"
 #include "proto/clients/cpp/client.h"
@@ -27,21 +25,6 @@ std::string stands_by_for(const FakeServer& active) {
 Answer serve(const Words& words) {
   return Answer::text(words[0] == "PING" ? "+PONG\r\n" : status_map("b", "done", 1, 1));
 }
-
-// A port at which connections are refused: it is bound, so no other program gets it, and nothing listens.
-class Gone {
- public:
-  explicit Gone(std::uint16_t port = 0) {
-    socket_.open(asio::ip::tcp::v4());
-    socket_.set_option(asio::socket_base::reuse_address(true));
-    socket_.bind({asio::ip::make_address("127.0.0.1"), port});
-  }
-  Address address() const { return {.host = "127.0.0.1", .port = socket_.local_endpoint().port()}; }
-
- private:
-  asio::io_context io_;
-  asio::ip::tcp::socket socket_{io_};
-};
 
 TEST(ClientStandbyTest, TheFirstThatAcceptsIsTaken) {
   const Gone gone;

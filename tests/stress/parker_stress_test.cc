@@ -38,7 +38,7 @@ TEST(ParkerStressTest, TwoThreadsPassATokenToAndFro) {
       }
       ASSERT_EQ(ball, 2 * turn + self);
       ++ball;
-      over = deadline.passed();
+      over = ball > 2 && deadline.passed();
       parkers[1 - self].unpark();
     }
   });
@@ -67,11 +67,11 @@ TEST(ParkerStressTest, NoPublicationIsMissed) {
       }
     }
     auto random = stress_random(thread);
-    while (!deadline.passed()) {
+    do {
       given += 1;
       parker.unpark();
       testing::spin(random() % 512);
-    }
+    } while (!deadline.passed());
     --givers_left;
     parker.unpark();
   });
@@ -98,12 +98,12 @@ TEST(ParkerStressTest, TokenThatComesAtTheDeadlineIsNotLost) {
       }
       return;
     }
-    while (!deadline.passed()) {
+    do {
       testing::spin(random() % 4'096);
       ++given;
       taker.unpark();
       giver.park();  // for ever, if the token was lost
-    }
+    } while (!deadline.passed());
     over = true;
     taker.unpark();
   });

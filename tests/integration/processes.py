@@ -225,43 +225,6 @@ class Ends(ProcessTest):
         self.assert_ends(connection, "py", {"answer(2)": ("ok", "2")})
 
 
-class Turns(ProcessTest):
-    def test_a_worker_that_dies_in_the_middle_of_a_turn_ends_one_job(self):
-        """The others run once, elsewhere or later."""
-        with tempfile.NamedTemporaryFile("r") as ran:
-            connection = self.serve(py=worker(concurrency=2))
-            connection("RUN", "py", "KEEP", "none", "JOBS", *["answer(1)"] * 2000)  # quick jobs: turns are of many
-            note = f"os.write(os.open({ran.name!r}, os.O_WRONLY | os.O_APPEND), b'%d\\n' % index); "
-            jobs = [note + ("os._exit(9)" if i == 150 else "answer(index)") for i in range(600)]
-            rows = connection("RUN", "py", "JOBS", *jobs)
-            self.assertEqual([i for i, row in enumerate(rows) if row != ["ok", str(i)]], [150])
-            self.assertEqual(rows[150], ["crashed", "the worker ended with exit status 9"])
-            times = sorted(map(int, ran.read().split()))
-            # What it had answered and not yet written out when it died is lost with it, and runs again: none here, it writes after each.
-            self.assertEqual(times, list(range(600)))
-
-    def test_answers_belong_to_their_jobs_in_order(self):
-        connection = self.serve(py=worker())
-        # All of a turn are written at once, so it answers many in one write, and one in many.
-        rows = connection("RUN", "py", "JOBS", *[f"answer('{i}-' + 'x' * {i * 37 % 3000})" for i in range(2000)])
-        self.assertEqual([row[1] for row in rows], [f"{i}-" + "x" * (i * 37 % 3000) for i in range(2000)])
-        byte_by_byte = "[(os.write(1, bytes([b])), time.sleep(0.001)) for b in b'$2\\r\\n%02d\\r\\n' % index]"
-        self.assertEqual(connection("RUN", "py", "JOBS", *[byte_by_byte] * 20), [["ok", f"{i:02}"] for i in range(20)])
-
-    def test_neither_side_waits_for_the_other(self):
-        """More goes both ways than pipes hold."""
-        connection = self.serve(py=worker())
-        big = MEBI // 2
-        rows = connection("RUN", "py", "JOBS", *[f"answer(b'y' * {big}) #" + "x" * big] * 20)
-        self.assertEqual([(status, len(output)) for status, output in rows], [("ok", big)] * 20)
-
-    def test_many_long_arguments_at_once(self):
-        """More than the socket to the keeper holds."""
-        connection = self.serve(sh=shell(concurrency=60))
-        rows = connection("RUN", "sh", "JOBS", *["printf $((${#0} + %d)) #" % i + "x" * 100_000 for i in range(120)])
-        self.assertEqual([row[0] for row in rows], ["ok"] * 120)
-
-
 class Given(ProcessTest):
     """What a process gets, by which way."""
 

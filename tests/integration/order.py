@@ -9,8 +9,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
-from resp import encode
+from resp import encode, pairs
+from scratch import scratch
 from store_daemon import HOUR_MS, StoreTest
+from time_limits import with_growing_limits
 
 
 class InMemory(DaemonTest):
@@ -24,8 +26,12 @@ class InMemory(DaemonTest):
     def test_a_delayed_batch_starts_no_earlier(self):
         delay_ms = 300
         before = time.time() * 1000
-        batch = self.command("SUBMIT", "echo", "DELAY", delay_ms, "JOBS", "a")
-        explained = self.command.explain(batch)
+        # One directly after the other, so that the delay is not over before it is looked at.
+        self.command("MULTI")
+        self.command("SUBMIT", "echo", "ID", "delayed", "DELAY", delay_ms, "JOBS", "a")
+        self.command("EXPLAIN", "delayed")
+        batch, explained = self.command("EXEC")
+        explained = pairs(explained)
         self.assertEqual((explained["state"], explained["reason"]), ("queued", "delayed"))
         status = self.command.wait(batch)
         self.assertEqual((status["state"], status["ok"]), ("done", 1))
@@ -40,13 +46,18 @@ class InMemory(DaemonTest):
             self.assertEqual((self.command.wait(batch)["state"], self.command.results(batch)[0][2]), ("cancelled", "deadline passed"))
 
     def test_pause_and_delay_are_two_reasons(self):
-        batch = self.command("SUBMIT", "echo", "DELAY", 100, "JOBS", "a")
+        batch = self.command("SUBMIT", "echo", "DELAY", HOUR_MS, "JOBS", "a")
         self.command("PAUSE", batch)
         self.assertEqual(self.command.explain(batch)["reason"], "paused")
         self.command("RESUME", batch)
         self.assertEqual(self.command.explain(batch)["reason"], "delayed")
+        # Paused before it has a job that could start when the delay is over.
+        batch = self.command("OPEN", "echo", "DELAY", 50)
         self.command("PAUSE", batch)
-        time.sleep(0.15)
+        self.command("ADD", batch, "a")
+        self.command("CLOSE", batch)
+        over_ms = self.status(batch)["submitted_at"] + 50
+        wait_for("the delay to be over", lambda: time.time() * 1000 > over_ms + 10)
         self.assertEqual(self.status(batch)["started_at"], 0)
         self.assertEqual(self.command.explain(batch)["reason"], "paused")
         self.command("RESUME", batch)
@@ -171,30 +182,57 @@ class InMemory(DaemonTest):
 
 class Deadline(DaemonTest):
     def test_what_runs_goes_on_and_nothing_else_starts(self):
-        """The jobs run longer than the deadline, in a worker of the pool and in a process."""
-        daemon = self.start({"pool": {"workers": 1}, "handlers": {"nap": {"command": ["sh", "-c", "sleep 2; echo up"], "concurrency": 1}}})
+        """The jobs run longer than the deadline, in a worker of the pool and in a process, which ends when the test has seen that the deadline has passed."""
+        go = scratch(self) / "go"
+        nap = {"command": ["sh", "-c", f"until [ -e {go} ]; do sleep 0.01; done; echo up"], "concurrency": 1}
+        daemon = self.start({"pool": {"workers": 1}, "handlers": {"nap": nap}})
         command = self.connect(daemon)
-        batches = {
-            command("SUBMIT", "sleep", "DEADLINE", 1000, "RETRIES", 5, "JOBS", 2000, 0): "",
-            command("SUBMIT", "nap", "DEADLINE", 1000, "JOBS", "a", "b"): "up\n",
-        }
-        for batch, output in batches.items():
-            self.assertEqual(command.wait(batch)["state"], "cancelled")
-            self.assertEqual(sorted(command.results(batch)), [[0, "ok", output], [1, "cancelled", "deadline passed"]])
+
+        def attempt(ms, _):
+            """In vain if no job had begun by then."""
+            go.unlink(missing_ok=True)
+            batches = {
+                command("SUBMIT", "sleep", "DEADLINE", ms, "RETRIES", 5, "JOBS", ms + 500, 0): "",
+                command("SUBMIT", "nap", "DEADLINE", ms, "JOBS", "a", "b"): "up\n",
+            }
+            wait_for("the deadlines to pass", lambda: all(command.status(batch)["cancelled"] for batch in batches))
+            go.touch()
+            for batch, output in batches.items():
+                status = command.wait(batch)
+                self.assertEqual(status["state"], "cancelled")
+                if status["cancelled"] == 2:
+                    return False
+                self.assertEqual(sorted(command.results(batch)), [[0, "ok", output], [1, "cancelled", "deadline passed"]])
+            return True
+
+        with_growing_limits(attempt)
 
     def test_cancel_stops_what_the_deadline_let_run(self):
         daemon = self.start()
         command = self.connect(daemon)
-        batch = command("SUBMIT", "sleep", "DEADLINE", 500, "SLOTS", 1, "JOBS", HOUR_MS, 0)
-        wait_for("the deadline to pass", lambda: command.status(batch)["cancelled"] == 1)
-        self.assertEqual(command.status(batch)["running"], 1)
-        self.assertEqual(command("CANCEL", batch), 0)
-        self.assertEqual(command.wait(batch)["cancelled"], 2)
+
+        def attempt(ms, _):
+            batch = command("SUBMIT", "sleep", "DEADLINE", ms, "SLOTS", 1, "JOBS", HOUR_MS, 0)
+            if wait_for("the deadline to pass", lambda: command.status(batch)["cancelled"] or None) == 2:
+                return False  # no job had begun by then
+            self.assertEqual(command.status(batch)["running"], 1)
+            self.assertEqual(command("CANCEL", batch), 0)
+            self.assertEqual(command.wait(batch)["cancelled"], 2)
+            return True
+
+        with_growing_limits(attempt)
 
     def test_run_has_the_same_deadline(self):
         daemon = self.start({"pool": {"workers": 1}})
         command = self.connect(daemon)
-        self.assertEqual(command("RUN", "sleep", "DEADLINE", 500, "JOBS", 1000, 0), [["ok", ""], ["cancelled", "deadline passed"]])
+
+        def attempt(ms, _):
+            rows = command("RUN", "sleep", "DEADLINE", ms, "JOBS", ms + 500, 0)
+            self.assertEqual(rows[1], ["cancelled", "deadline passed"])
+            self.assertIn(rows[0], (["ok", ""], rows[1]))
+            return rows[0] == ["ok", ""]  # or it had not begun by then
+
+        with_growing_limits(attempt)
 
 
 class Stored(StoreTest):

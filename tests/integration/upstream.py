@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from certificates import Authority
+from held_port import hold_port
 from locksley_daemon import DaemonTest, end_with_parent, program, wait_for
 from programs import shell, worker
 from resp import Closed
@@ -121,11 +122,13 @@ class Orders(UpstreamTest):
         return daemon, remote
 
     def test_a_cut_hands_back_what_has_not_started(self):
-        _, remote = self.script_lease(["echo begun; sleep 0.3"] + ["true"] * 99)
+        go = scratch(self) / "go"
+        _, remote = self.script_lease([f"until [ -e {go} ]; do sleep 0.01; done"] + ["true"] * 99)
         remote.push("CUT", "l-1", 50)
         yielded = remote.expect("YIELD", "l-1")
         self.assertEqual(yielded, ["YIELD", "l-1", "50"])
         remote.send(b":50\r\n")
+        go.touch()
         self.assertEqual(sorted(remote.settled("l-1", 50)), list(range(50)))
 
     def test_stop_ends_the_program_and_the_lease_goes_back(self):
@@ -134,12 +137,14 @@ class Orders(UpstreamTest):
         self.assertEqual(remote.expect("YIELD"), ["YIELD", "l-1"])
 
     def test_at_its_end_it_finishes_what_runs_hands_back_the_rest_and_leaves(self):
-        mark = scratch(self) / "begun"
-        daemon, remote = self.script_lease([f"touch {mark}; sleep 0.3; echo done", "true", "true"])
+        folder = scratch(self)
+        mark, go = folder / "begun", folder / "go"
+        daemon, remote = self.script_lease([f"touch {mark}; until [ -e {go} ]; do sleep 0.01; done; echo done", "true", "true"])
         wait_for("the first job", mark.exists)
         daemon.send_signal(signal.SIGTERM)
         self.assertEqual(remote.expect("YIELD"), ["YIELD", "l-1", "1"])
         remote.send(b":2\r\n")
+        go.touch()
         self.assertEqual(remote.settled("l-1", 1), {0: ("ok", "done\n")})
         remote.expect("LEAVE")
         remote.send(b"+OK\r\n")
@@ -171,9 +176,7 @@ class Faults(UpstreamTest):
             remote.close()
 
     def test_an_upstream_that_comes_later_is_found(self):
-        upstream = self.upstream()
-        port = upstream.port
-        upstream.close()
+        port = hold_port(self)
         daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{port}", "name": "host-7", "handlers": ["echo"]}})
         daemon.wait_for_log("no connection to the upstream daemon.*refused")
         later = self.upstream_at(port)
@@ -190,13 +193,12 @@ class Faults(UpstreamTest):
         return later
 
     def test_an_address_that_is_gone_or_silent_is_passed_over(self):
-        gone, silent, upstream = self.upstream(), self.silent(), self.upstream()
-        gone.close()
-        url = f"redis://127.0.0.1:{gone.port},127.0.0.1:{silent},127.0.0.1:{upstream.port}"
+        gone, silent, upstream = hold_port(self), self.silent(), self.upstream()
+        url = f"redis://127.0.0.1:{gone},127.0.0.1:{silent},127.0.0.1:{upstream.port}"
         daemon = self.start({"upstream": {"url": url, "name": "host-7", "handlers": ["echo"]}})
         upstream.accept().join(["echo"])
         daemon.wait_for_log(rf"joined the upstream daemon.*127.0.0.1:{upstream.port}")
-        self.assertRegex(daemon.log(), rf"no connection to the upstream daemon.*127.0.0.1:{gone.port}.*refused")
+        self.assertRegex(daemon.log(), rf"no connection to the upstream daemon.*127.0.0.1:{gone}.*refused")
         self.assertRegex(daemon.log(), rf"no connection to the upstream daemon.*127.0.0.1:{silent}.*no connection in 1.5 s")
 
     def silent(self):

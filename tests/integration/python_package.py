@@ -11,8 +11,9 @@ import unittest
 from concurrent import futures
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from held_port import hold_port
 from late_proxy import FORWARD, LOSE_REPLY, LateProxy
-from locksley_daemon import DEADLINE_S, DaemonTest
+from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from python_tasks import HANDLER, locksley, tasks, url_of
 from store_daemon import StoreTest
 from users import PASSWORD, users
@@ -47,8 +48,8 @@ class Kills(StoreTest):
             yield item
 
     def test_a_map_across_kills_loses_no_job_and_runs_none_under_two_indexes(self):
-        self.begin()
-        port = self.daemon.port
+        port = hold_port(self)
+        self.begin({"listen": {"port": port}})
         app, identity = echo_app(url_of(self.daemon))
         batch = identity.map(self.items([self.JOBS // 3, self.JOBS * 4 // 5], port), id="streamed")
         seen = {}
@@ -145,11 +146,12 @@ class LostReplies(DaemonTest):
         connection = self.connect(daemon)
         connection("SUBMIT", "sleep", "ID", "blocker", "JOBS", 3_600_000)
         waiting = identity.map(range(4990))
-        timer = threading.Timer(0.3, lambda: connection("CANCEL", "blocker"))
-        timer.start()
         with self.assertLogs("locksley", "WARNING") as logged:
+            # There is room from the first warning on.
+            makes_room = threading.Thread(target=lambda: (wait_for("a warning", lambda: bool(logged.output)), connection("CANCEL", "blocker")))
+            makes_room.start()
             self.assertEqual(identity.map(range(100)).wait(DEADLINE_S).ok, 100)
-        timer.join()
+        makes_room.join()
         self.assertIn("QUEUEFULL", logged.output[0])
         self.assertEqual(waiting.wait(DEADLINE_S).ok, 4990)
 

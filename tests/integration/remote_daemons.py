@@ -10,10 +10,12 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from held_port import hold_port
 from locksley_daemon import Daemon, DaemonTest, merged, program, wait_for
 from programs import shell, worker
 from remote_worker import machines, port_for_workers, wait_for_machines
 from resp import pairs
+from scratch import scratch
 
 # Appends its index to a ledger outside of the daemons: what ran, and how often.
 LEDGER = "echo $LOCKSLEY_INDEX >> {}; printf done"
@@ -43,7 +45,8 @@ class RemoteDaemons(DaemonTest):
         self.assertEqual({row[0]: row[2] for row in connection.results(batch)}, {n: f"job {n}" for n in range(5000)})
         (machine,) = wait_for_machines(connection, 1)
         self.assertEqual((machine["handlers"], machine["slots"]), (["echo"], 2))
-        wait_for("its jobs to be counted", lambda: machines(connection)[0]["jobs"] == 5000)
+        rest = lambda row: (row["jobs"], row["busy"], row["leases"])
+        wait_for("its jobs to be counted", lambda: rest(machines(connection)[0]) == (5000, 0, 0))
         shown = subprocess.run([program("LOCKSLEY"), "--server", f"{self.owner.host}:{self.owner.port}", "workers"], capture_output=True, text=True).stdout
         self.assertRegex(shown, rf"(?m)^{machine['worker']} +2 +0 +0 +5,000 .* +0 +default +echo$")
         self.assertEqual(shown.count("\n"), 2 + 1 + 1 + 1 + 1, shown)
@@ -64,43 +67,48 @@ class RemoteDaemons(DaemonTest):
         self.assertEqual(connection.wait(second)["ok"], 40)
 
     def test_what_a_killed_machine_held_runs_elsewhere(self):
-        ledger = self.folder / "ledger"
+        ledger, go = self.folder / "ledger", self.folder / "go"
         connection = self.own({"handlers": {"sh": {"remote": True}}})
         with_shell = {"handlers": {"sh": shell(concurrency=2)}}
         killed = Daemon(merged({"upstream": {"url": f"redis://127.0.0.1:{port_for_workers(self.owner)}"}}, with_shell))
         wait_for_machines(connection, 1)
-        batch = connection("SUBMIT", "sh", "JOBS", *[f"sleep 0.05; {LEDGER.format(ledger)}"] * 30)
-        wait_for("jobs to end there", lambda: connection.status(batch)["ok"] >= 3)
+        # Four end there, and two run on until it is killed.
+        quick = LEDGER.format(ledger)
+        batch = connection("SUBMIT", "sh", "JOBS", *[quick] * 4, *[f"{quick}; until [ -e {go} ]; do sleep 0.01; done"] * 26)
+        wait_for("jobs to end there", lambda: connection.status(batch)["ok"] == 4)
+        wait_for("two more to run there", lambda: len(ledger.read_text().split()) == 6)
         killed.process.kill()
         killed.process.wait()
         killed.process.stdout.close()
         wait_for("its connection to be gone", lambda: not machines(connection))
-        self.assertEqual(connection.status(batch)["running"], 0)
+        wait_for("its jobs to be queued again", lambda: connection.status(batch)["running"] == 0)
+        go.touch()
         self.machine(with_shell)
         self.assertEqual(connection.wait(batch)["ok"], 30)
         self.assertEqual(len(connection.results(batch)), 30)
         ran = [int(line) for line in ledger.read_text().split()]
-        self.assertEqual(set(ran), set(range(30)))
-        self.assertLessEqual(len(ran), 32, "of each slot the job that ran, and no other, ran twice")
+        self.assertEqual(sorted(ran), sorted([*range(30), 4, 5]), "of each slot the job that ran, and no other, ran twice")
 
     def test_jobs_outlive_the_daemon_that_owns_them(self):
         """kill -9 of the owner: the machine goes on with its job, and its result is recorded by the next owner."""
-        ledger = self.folder / "ledger"
-        store = {"store": {"path": str(self.folder / "store")}, "workers": {"reclaim": "20s"}, "handlers": {"sh": {"remote": True}}}
-        owner = Daemon(merged({"workers": {"port": 0}}, store))
+        ledger, go = self.folder / "ledger", self.folder / "go"
+        workers = {"port": hold_port(self), "reclaim": "20s"}
+        store = {"store": {"path": str(self.folder / "store")}, "workers": workers, "handlers": {"sh": {"remote": True}}}
+        owner = Daemon(store)
         self.owner = owner
-        port = port_for_workers(owner)
         self.machine({"handlers": {"sh": shell(concurrency=2)}})
         connection = owner.connect()
         wait_for_machines(connection, 1)
-        batch = connection("SUBMIT", "sh", "JOBS", *[f"sleep 1.5; {LEDGER.format(ledger)}"] * 2)
-        wait_for("both to run", lambda: connection.status(batch)["running"] == 2)
+        batch = connection("SUBMIT", "sh", "JOBS", *[f"{LEDGER.format(ledger)}; until [ -e {go} ]; do sleep 0.01; done"] * 2)
+        wait_for("both to run", lambda: ledger.exists() and len(ledger.read_text().split()) == 2)
         connection.close()
         owner.process.kill()
         owner.process.wait()
         owner.process.stdout.close()
-        self.owner = self.start(merged({"workers": {"port": port}}, store))
+        self.owner = self.start(store)
         connection = self.connect(self.owner)
+        wait_for_machines(connection, 1)
+        go.touch()
         self.assertEqual(connection.wait(batch)["ok"], 2)
         self.assertEqual(sorted(ledger.read_text().split()), ["0", "1"], "each ran once")
 
@@ -139,15 +147,18 @@ class RemoteDaemons(DaemonTest):
         connection("CANCEL", long)
 
     def test_a_long_batch_is_shared_with_a_machine_that_comes_later(self):
-        """The lease of the first machine is cut, so that the second one does not stay idle."""
+        """The lease of the first machine is cut, so that the second one does not stay idle: the first one's job waits until another process has begun one."""
+        folder = scratch(self)
         connection = self.own({"handlers": {"sleepy": {"remote": True}}})
         with_worker = {"handlers": {"sleepy": worker(concurrency=1)}}
         self.machine(with_worker)
         wait_for_machines(connection, 1)
-        batch = connection("SUBMIT", "sleepy", "JOBS", *["time.sleep(0.02); answer(os.getppid())"] * 200)
-        wait_for("the first jobs to end", lambda: connection.status(batch)["ok"] > 5)
+        begin = f"open('{folder}/%d' % os.getppid(), 'w')\n"
+        held = f"{begin}while len(os.listdir('{folder}')) < 2: time.sleep(0.01)\nanswer(os.getppid())"
+        batch = connection("SUBMIT", "sleepy", "JOBS", *[f"{begin}time.sleep(0.01); answer(os.getppid())"] * 10, *[held] * 50)
+        wait_for("the first jobs to end", lambda: connection.status(batch)["ok"] >= 10)
         self.machine(with_worker)
-        self.assertEqual(connection.wait(batch)["ok"], 200)
+        self.assertEqual(connection.wait(batch)["ok"], 60)
         by_machine = {}
         for row in connection.results(batch):
             by_machine[row[2]] = by_machine.get(row[2], 0) + 1

@@ -5,7 +5,6 @@ state machine itself has unit tests, with all its orders of events."""
 import contextlib
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from certificates import Authority
+from held_port import hold_port
 from locksley_daemon import Daemon, DaemonTest, merged
 from programs import shell
 from remote_worker import RemoteWorker, port_for_workers
@@ -168,8 +168,10 @@ class Leases(RemoteTest):
         with_program = {"handlers": {"here": {**shell(concurrency=1), "remote": True}}}
         connection = self.serve(with_program)
         worker = self.worker("here")
-        batch = connection("SUBMIT", "here", "JOBS", *["sleep 0.02; echo -n here"] * 20)
+        go = self.folder_of_test() / "go"
+        batch = connection("SUBMIT", "here", "JOBS", *[f"until [ -e {go} ]; do sleep 0.01; done; echo -n here"] * 20)
         lease = worker.claim("JOBS", 1)
+        go.touch()
         worker.settle(lease, ["there"])
         self.assertEqual(connection.wait(batch)["ok"], 20)
         outputs = [row[2] for row in connection.results(batch)]
@@ -258,9 +260,7 @@ class Doors(RemoteTest):
         self.assert_error("TOOBIG", self.worker(join=False).ask("ECHO", "x" * 16385))
 
     def test_the_first_remote_handler_of_a_reload_opens_the_port(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = hold_port(self)
         closed = {"workers": {"port": port}, "handlers": {}}
         self.daemon = self.start(closed)
         connection = self.connect(self.daemon)

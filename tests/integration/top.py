@@ -10,6 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from held_port import hold_port
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
 from remote_worker import RemoteWorker, machines, wait_for_machines
 from terminal import Terminal
@@ -222,7 +223,8 @@ class Machines(Tops, DaemonTest):
 
 class Ends(Tops, DaemonTest):
     def setUp(self):
-        self.daemon = self.start()
+        self.at_port = {"listen": {"port": hold_port(self)}}
+        self.daemon = self.start(self.at_port)
 
     def settings_of(self, terminal):
         """What stty says of the terminal, in a shell that is there again."""
@@ -283,7 +285,7 @@ class Ends(Tops, DaemonTest):
         terminal.keys("h")
         terminal.wait_for_line("keys to work meanwhile", r"^q +quit")
         terminal.keys("h")
-        other = self.start({"listen": {"port": self.daemon.port}})
+        other = self.start(self.at_port)
         self.connect(other)("SUBMIT", "sleep", "ID", "of-the-other", "JOBS", HOUR_MS)
         terminal.wait_for_line("the daemon again", r"^locksley .*  ready  ")
         terminal.wait_for_line("its batch", r"^of-the-other .* running")
@@ -326,7 +328,8 @@ class Users(Tops, UsersTest):
 
 class Text(DaemonTest):
     def setUp(self):
-        self.daemon = self.start()
+        self.at_port = {"listen": {"port": hold_port(self)}}
+        self.daemon = self.start(self.at_port)
         self.words = ["--server", f"{self.daemon.host}:{self.daemon.port}", "top", "-d", "0.1"]
         self.command = self.connect(self.daemon)
         self.command("SUBMIT", "sleep", "ID", "long", "NAME", "a long one", "JOBS", HOUR_MS)
@@ -368,7 +371,7 @@ class Text(DaemonTest):
         self.daemon.send_signal(signal.SIGTERM)
         self.assertIn(b"trying again", process.stderr.readline())
         self.daemon.wait_end()
-        self.start({"listen": {"port": self.daemon.port}})
+        self.start(self.at_port)
         # Pipes hold some screens of before; then come those of the other, which has no batch.
         for line in process.stdout:
             if line.startswith(b"no batches"):

@@ -1,5 +1,5 @@
 // Tasks for tests of the Node.js package: `app` for a local worker and a remote one.
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Locksley, currentJob } from '@locksley/client';
 
@@ -16,6 +16,13 @@ app.task('nap', async (ms) => {
   await sleep(ms, undefined, { signal: currentJob().signal });
   return currentJob().index;
 });
+// Ends when so many of them run side by side.
+app.task('gathers', async (folder, count) => {
+  const { index, signal } = currentJob();
+  writeFileSync(`${folder}/here-${index}`, '');
+  while (readdirSync(folder).length < count) await sleep(20, undefined, { signal });
+  return index;
+});
 app.task('notes', async () => {
   const job = currentJob();
   if (job.attempt > 1) return [job.attempt, job.note];
@@ -25,6 +32,7 @@ app.task('notes', async () => {
   throw new Error('the first attempt');
 });
 app.task('sleeps', async (path) => {
+  writeFileSync(`${path}-began`, '');
   try {
     await sleep(3_600_000, undefined, { signal: currentJob().signal });
   } finally {

@@ -35,6 +35,7 @@ def about():
 
 @app.task
 def sleeps(path, seconds):
+    pathlib.Path(path + "-began").touch()
     try:
         time.sleep(seconds)
     finally:
@@ -43,6 +44,7 @@ def sleeps(path, seconds):
 
 @app.task
 async def sleeps_as_a_coroutine(path, seconds):
+    pathlib.Path(path + "-began").touch()
     try:
         await asyncio.sleep(seconds)
     finally:
@@ -69,6 +71,16 @@ def shout(payload):
 async def nap(seconds):
     await asyncio.sleep(seconds)
     return locksley.current_job().index
+
+
+@far.task
+async def gathers(folder, count):
+    """Ends when so many of them run side by side."""
+    index, path = locksley.current_job().index, pathlib.Path(folder)
+    (path / f"here-{index}").touch()
+    while len(list(path.iterdir())) < count:
+        await asyncio.sleep(0.02)
+    return index
 
 
 @app.task(retries=1)

@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, program, wait_for
 from postgres_server import PostgresServer
+from resp import Error
 from store_daemon import StoreTest, run_daemon
 
 JOBS = 2000
@@ -70,7 +71,7 @@ class PostgresStore(StoreTest):
         self.assertEqual(self.status("runs")["ok"], 500)
 
     def is_error(self, reply):
-        return isinstance(reply, Exception)
+        return isinstance(reply, Error)
 
     def test_a_daemon_that_was_paused_ends_once_another_has_taken_over(self):
         self.begin()

@@ -112,7 +112,8 @@ class RedisPy(DaemonTest):
             if message:
                 self.assertEqual((message["type"], message["channel"]), ("message", b"batch:told"))
                 kinds.append(json.loads(message["data"])["event"])
-        self.assertEqual(kinds, ["accepted", "started", "done"])
+        # It has progress if its end comes late.
+        self.assertEqual([kind for kind in kinds if kind != "progress"], ["accepted", "started", "done"])
 
     def test_threads_share_a_pool_of_connections(self):
         wrong = []

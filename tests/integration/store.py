@@ -199,7 +199,7 @@ class CancelAndForget(StoreTest):
                     wait_for("the first job to run", lambda: self.status(batch)["running"] > 0)
                 self.command("CANCEL", batch)
                 self.kill_and_begin()
-                status = self.command.wait(batch, 5)
+                status = self.command.wait(batch)
                 self.assertEqual((status["state"], status["cancelled"]), ("cancelled", 3))
                 self.assert_agree(status, self.command.results(batch))
                 self.kill()

@@ -85,10 +85,9 @@ class Options(StoreTest):
         slots = self.command("SUBMIT", "sleep", "SLOTS", 1, "JOBS", *[20] * 10)
         timeout = self.command("SUBMIT", "sleep", "TIMEOUT", 30, "JOBS", HOUR_MS)
         self.kill_and_begin({"pool": {"workers": 2}})
-        most = 0
         while (status := self.status(slots))["state"] != "done":
-            most = max(most, status["running"])
-        self.assertEqual(most, 1)
+            self.assertLessEqual(status["running"], 1)
+        self.assertEqual(status["ok"], 10)
         self.assertEqual(self.command.wait(timeout)["failed"], 1)
         self.assertEqual(self.command.results(timeout)[0][:2], [0, "timeout"])
 
@@ -101,13 +100,13 @@ class Options(StoreTest):
         self.kill()
         time.sleep(max(0, finished[short] / 1000 + 1.1 - time.time()))  # its time runs out while there is no daemon
         self.begin({"store": {"retention": "2s"}})
-        wait_for("what was due to be gone", lambda: short not in self.listed(), 5)
+        wait_for("what was due to be gone", lambda: short not in self.listed())
         self.assertIn(configured, self.listed(), "retention is as it was when the batch was accepted")
-        wait_for("the next to be gone", lambda: soon not in self.listed(), 10)
+        wait_for("the next to be gone", lambda: soon not in self.listed())
         self.assertGreaterEqual(time.time() * 1000 - finished[soon], 2990)
         self.kill_and_begin()
         # Killed before it was written that they are forgotten, they are forgotten once more.
-        wait_for("the two that stay to be all", lambda: set(self.listed()) == {long, configured}, 5)
+        wait_for("the two that stay to be all", lambda: set(self.listed()) == {long, configured})
 
     def test_deadline_goes_on_from_the_submission(self):
         self.begin_held()
@@ -124,7 +123,6 @@ class Options(StoreTest):
         # The first job runs on if it had started by then.
         self.assertEqual((status["state"], status["ok"] + status["cancelled"]), ("cancelled", 2))
         self.assertGreaterEqual(status["finished_at"] - status["submitted_at"], 1490)
-        self.assertLess(status["finished_at"] - status["submitted_at"], 10_000)
         self.assertNotEqual(self.status(far)["state"], "cancelled")
 
     def assert_ended_cancelled(self, batch, jobs):

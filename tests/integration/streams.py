@@ -238,7 +238,7 @@ class Again(StreamTest):
         _, err = process.communicate(lines(range(11)), timeout=DEADLINE_S)
         self.assertEqual(process.returncode, DATA_ERROR, err)
         self.assertIn(b"CLOSED", err)
-        self.assertEqual(self.status("again")["ok"], 10)
+        self.assertEqual(self.command.wait("again")["ok"], 10)
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ class Answers(StandbyTest):
         self.assertEqual(connection("AUTH", "alice", PASSWORD.format("alice")), "OK")
         self.assert_error("READONLY", connection.ask("SUBMIT", "echo", "JOBS", "x"))
         self.assert_error("NOPERM", connection.ask("CANCEL", "x"))
-        self.assertEqual(len(connection("NODES")), 2)
+        wait_for("both rows", lambda: len(connection("NODES")) == 2)
         connection("AUTH", "bob", PASSWORD.format("bob"))
         self.assert_error("NOPERM", connection.ask("NODES"))
 
@@ -230,9 +230,7 @@ class TakesOver(StandbyTest):
         connection.wait(connection("SUBMIT", "echo", "ID", "kept", "JOBS", "x"))
         waiting = self.connect(standby)
         worker = self.worker_at(standby, join=False)
-        active.process.kill()
-        active.wait_end()
-        # While another session has the lock, the index cannot be read.
+        # While another session has the lock, the index cannot be read. It has it before the other daemon could begin to read.
         command = [programs() / "psql", "-qAtX", "-h", self.server.folder, "-U", "locksley", "-d", "postgres"]
         lock = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
         self.addCleanup(lock.stdout.close)
@@ -242,6 +240,8 @@ class TakesOver(StandbyTest):
         lock.stdin.write(f"begin; lock table {self.schema}.locksley_index in access exclusive mode; select 'locked';\n")
         lock.stdin.flush()
         self.assertEqual(lock.stdout.readline(), "locked\n")
+        active.process.kill()
+        active.wait_end()
         wait_for("the other to take over", lambda: str(waiting.ask("LIST")).startswith("LOADING"))
         self.assertEqual(self.info(waiting, "persistence")["loading"], "1")
         self.assertEqual(self.info(waiting)["role"], "slave")

@@ -198,7 +198,14 @@ class Bytes(TlsTest):
 
 class Refused(TlsTest):
     def setUp(self):
-        self.daemon = self.start_tls(limits={"login_timeout": "1s"})
+        self.daemon = self.start_tls()
+
+    def first_flight(self, daemon):
+        """The ClientHello of a connection that is gone."""
+        records = self.records(daemon)
+        hello = records.first_flight()
+        records.close()
+        return hello
 
     def s_client(self, *arguments, text=""):
         words = ["openssl", "s_client", "-connect", f"{self.daemon.host}:{self.daemon.port}", "-CAfile", str(self.authority.certificate)]
@@ -246,14 +253,18 @@ class Refused(TlsTest):
             self.assertRegex(client.read(), "^ERR unknown command")
 
     def test_garbage(self):
-        hello = self.records(self.daemon).first_flight()
-        for rubbish in (b"\x16" * 1000, b"\x16\x03\x01\xff\xff" + b"a" * 70_000, hello[:50] + b"\xff" * 500, hello + hello, b"\x16\x03\x03\0\0" * 500):
-            with self.daemon.connect() as client:
-                client.send(rubbish)
-                client.read_until_closed()
-        self.daemon.wait_for_log("TLS handshake failed")
-        self.no_connection_is_left(self.daemon)
-        self.assertEqual(self.secure(self.daemon)("PING"), "PONG")
+        daemon = self.start_tls(limits={"login_timeout": "2s"})
+        hello = self.first_flight(daemon)
+        rubbish = (b"\x16" * 1000, b"\x16\x03\x01\xff\xff" + b"a" * 70_000, hello[:50] + b"\xff" * 500, hello + hello, b"\x16\x03\x03\0\0" * 500)
+        clients = [self.connect(daemon) for _ in rubbish]
+        for client, data in zip(clients, rubbish):
+            client.send(data)
+        for client in clients:
+            client.read_until_closed()
+            client.close()
+        daemon.wait_for_log("TLS handshake failed")
+        self.no_connection_is_left(daemon)
+        self.assertEqual(self.secure(daemon)("PING"), "PONG")
 
     def test_garbage_after_the_handshake(self):
         client = self.records(self.daemon)
@@ -265,17 +276,21 @@ class Refused(TlsTest):
         self.no_connection_is_left(self.daemon)
 
     def test_a_handshake_that_is_never_finished(self):
-        hello = self.records(self.daemon).first_flight()
-        for part in (b"", hello[:1], hello[:100], hello):
-            with self.subTest(len(part)), self.daemon.connect() as client:
-                client.send(part)
-                client.read_until_closed()
-        self.assertGreaterEqual(self.daemon.metrics()["locksley_tls_handshake_failures_total"], 4)
-        self.no_connection_is_left(self.daemon)
+        daemon = self.start_tls(limits={"login_timeout": "1s"})
+        hello = self.first_flight(daemon)
+        clients = [self.connect(daemon) for _ in range(4)]
+        for client, part in zip(clients, (b"", hello[:1], hello[:100], hello)):
+            client.send(part)
+        for client in clients:
+            client.read_until_closed()
+        self.assertGreaterEqual(daemon.metrics()["locksley_tls_handshake_failures_total"], 4)
+        for client in clients:
+            client.close()
+        self.no_connection_is_left(daemon)
 
     def test_connections_broken_off_anywhere(self):
         steady = self.secure(self.daemon)
-        hello = self.records(self.daemon).first_flight()
+        hello = self.first_flight(self.daemon)
         for cut in range(0, len(hello), 16):
             with self.daemon.connect() as client:
                 client.send(hello[:cut])

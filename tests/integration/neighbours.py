@@ -18,13 +18,13 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DaemonTest, wait_for
-from neighbour import Neighbour, text
+from locksley_daemon import Daemon, DaemonTest, wait_for
+from neighbour import WAIT_S, Neighbour, text
 from resp import encode
 
 KIBI, MEBI = 1 << 10, 1 << 20
 HOUR_MS = 3_600_000
-MEASURE_S = 1  # of each abuse, at least; the neighbour decides by the number of its commands
+MEASURE_S = 0.5  # of each abuse, at least; the neighbour decides by the number of its commands
 MANY = 1_000  # connections of most kinds of abuse
 CROWD = 10_000  # of those that only sit there
 IP_BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>; the module socket has no name for it
@@ -36,24 +36,38 @@ def raise_descriptor_limit():
 
 
 class Beside(DaemonTest):
+    """The tests of a class have one daemon and one neighbour, one test after the other."""
+
     settings = {}
     busy = None  # beside a flood of PINGs
 
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         raise_descriptor_limit()
-        self.daemon = self.start(self.settings)
+        cls.daemon = Daemon(cls.settings)
+        cls.addClassCleanup(cls.daemon.close)
+        with cls.daemon.connect() as command:
+            command("RUN", "echo", "JOBS", "a")
+        cls.neighbour = Neighbour(cls.daemon, seconds=0)
+        cls.addClassCleanup(cls.neighbour.close)
+
+    def setUp(self):
+        self.addCleanup(lambda: self._logs.append(self.daemon.log()[-8000:]))
         self.command = self.connect(self.daemon)
-        self.command("RUN", "echo", "JOBS", "a")
-        self.neighbour = Neighbour(self.daemon, seconds=0.5)
-        self.addCleanup(self.neighbour.close)
-        self.rss = self.daemon.resident_bytes()
-        self.most_rss = self.rss
+        self.threads = []
         self.stopping = threading.Event()
         self.addCleanup(self.stopping.set)
         self.sockets = []
         self.addCleanup(self.close_all)
         if not self.busy:
             self.flood_with_pings()
+        self.only_two_are_connected()
+        self.rss = self.daemon.resident_bytes()
+        self.most_rss = self.rss
+
+    def only_two_are_connected(self):
+        """The neighbour, and the test's own command connection."""
+        wait_for("the connections to be gone", lambda: self.daemon.metrics()["locksley_connections"] == 2, every=0.1)
 
     def close_all(self):
         for each in self.sockets:
@@ -100,7 +114,7 @@ class Beside(DaemonTest):
         self.assertLess(self.most_rss, self.rss + mebibytes * MEBI, what)
 
     def settles(self, mebibytes=48):
-        wait_for("the connections to be gone", lambda: self.daemon.metrics()["locksley_connections"] == 2, every=0.1)
+        self.only_two_are_connected()
         wait_for(
             f"memory to be within {mebibytes} MiB of where it was, {self.rss >> 20} MiB",
             lambda: self.daemon.resident_bytes() < self.rss + mebibytes * MEBI,
@@ -118,7 +132,8 @@ class Beside(DaemonTest):
             except (OSError, ValueError):
                 pass
 
-        threading.Thread(target=loop, daemon=True).start()
+        self.threads.append(threading.Thread(target=loop, daemon=True))
+        self.threads[-1].start()
 
     def flood(self, command, connections=4, pipeline=50):
         """That command, pipelined without end by a few connections, whose replies are read as they come."""
@@ -215,7 +230,9 @@ class BeyondTheLimit(Beside):
         with self.abused("a storm of connections beyond max_clients"):
             time.sleep(MEASURE_S)
             self.stopping.set()
-            time.sleep(0.2)  # the last of them are refused before others leave
+            for thread in self.threads:  # the last of them are refused before others leave
+                thread.join(WAIT_S)
+                self.assertFalse(thread.is_alive(), f"waited {WAIT_S} s for the last refusals")
         self.assertEqual(replies, {b"-ERR max number of clients reached\r\n"})
 
 
@@ -290,13 +307,14 @@ class Floods(Beside):
     # A lane of its own, so that they wait for a turn, which never comes, and the neighbour does not.
     settings = {"handlers": {"never": {"command": ["sleep", "3600"], "concurrency": 1}}}
 
-    def setUp(self):
-        super().setUp()
-        for first in range(0, self.batches, 1000):
-            self.command.send(b"".join(encode("SUBMIT", "never", "NAME", "a" * 256, *(("FOR", f"c{i}") if i % 2 else ()), "JOBS", "") for i in range(first, first + 1000)))
-            for _ in range(1000):
-                self.last = self.command.read()
-        self.rss = self.most_rss = self.daemon.resident_bytes()
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        with cls.daemon.connect() as command:
+            for first in range(0, cls.batches, 1000):
+                command.send(b"".join(encode("SUBMIT", "never", "NAME", "a" * 256, *(("FOR", f"c{i}") if i % 2 else ()), "JOBS", "") for i in range(first, first + 1000)))
+                for _ in range(1000):
+                    cls.last = command.read()
 
     def test_floods_of_commands(self):
         commands = {

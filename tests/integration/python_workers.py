@@ -179,7 +179,7 @@ class RemoteWorker(StoreTest):
         self.work("--slots", "50")
         batch = tasks.gathers.starmap([(str(self.path), 50)] * 50)
         self.assertEqual(sorted(batch.values()), list(range(50)))
-        values = list(range(10_000))
+        values = list(range(2000))
         self.assertEqual(list(tasks.far.tasks["identity"].map(values).values()), values)
         self.assertEqual(tasks.far.tasks["notes"].submit("").result(), [2, "half of it"])
         self.assertEqual(tasks.far.tasks["told"].starmap([()], trace=TRACE, timeout=7).result()[:3], [1, TRACE, 7.0])

@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import wait_for
+from resp import encode, pairs
 from store_daemon import HOUR_MS, StoreTest
 
 
@@ -93,9 +94,14 @@ class Options(StoreTest):
 
     def test_retain_goes_on_from_when_it_was_over(self):
         self.begin()
-        short, soon, long, none = (self.command("SUBMIT", "echo", "RETAIN", seconds, "JOBS", "a") for seconds in (1, 3, 100, 0))
-        configured = self.command("SUBMIT", "echo", "JOBS", "a")
-        finished = {batch: self.command.wait(batch)["finished_at"] for batch in (short, soon, long, configured)}
+        finished = {}
+        for batch, options in (("short", ("RETAIN", 1)), ("soon", ("RETAIN", 3)), ("long", ("RETAIN", 100)), ("configured", ())):
+            # Sent together: one that is waited for later may be forgotten already.
+            self.command.send(encode("SUBMIT", "echo", "ID", batch, *options, "JOBS", "a") + encode("WAIT", batch))
+            self.assertEqual(self.command.read(), batch)
+            finished[batch] = pairs(self.command.read())["finished_at"]
+        short, soon, long, configured = finished
+        self.command("SUBMIT", "echo", "RETAIN", 0, "JOBS", "a")
         self.settle()
         self.kill()
         time.sleep(max(0, finished[short] / 1000 + 1.1 - time.time()))  # its time runs out while there is no daemon

@@ -5,7 +5,6 @@ few lines in systemd's place; and it has a word on each alert."""
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import unittest
@@ -13,6 +12,7 @@ import unittest
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from held_port import hold_port
 from locksley_daemon import end_with_parent, program
 from scratch import scratch
 
@@ -79,8 +79,7 @@ class Guide(unittest.TestCase):
             (self.machine / "bin" / name).chmod(0o755)
         self.ports = {}
         for port in (7770, 9770):
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.ports[port] = free.getsockname()[1]
+            self.ports[port] = hold_port(self)
         (self.machine / "etc/locksley/locksley.yaml").write_text(self.here((ROOT / "deploy/package/locksley.yaml").read_text()))
         self.environment = os.environ | {
             "LC_ALL": "C.UTF-8",  # bash complains of a locale that a machine does not have

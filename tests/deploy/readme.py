@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from client_packages import install_node
+from held_port import hold_port
 from locksley_daemon import DEADLINE_S, end_with_parent, program, wait_for
 from scratch import scratch
 
@@ -53,7 +53,7 @@ class Readme(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.installed = pathlib.Path(folder.name)
-        install_node(cls.installed)  # not later: it takes seconds, and another program may take a port that was found free
+        install_node(cls.installed)
 
     def setUp(self):
         self.clone = scratch(self, "locksley-readme-")
@@ -69,8 +69,7 @@ class Readme(unittest.TestCase):
             shutil.copy(ROOT / name, self.clone / name)
         self.ports = {}
         for port in ("7770", "9770"):
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.ports[port] = str(free.getsockname()[1])
+            self.ports[port] = str(hold_port(self))
         self.environment = os.environ | {
             "LC_ALL": "C.UTF-8",
             "HOME": str(self.clone),

@@ -6,13 +6,13 @@ import base64
 import pathlib
 import re
 import signal
-import socket
 import sys
 import unittest
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from dashboard_page import FACTS, HIDE, PHONE, TILES, DashboardTest, number
+from held_port import hold_port
 from locksley_daemon import wait_for
 from resp import pairs
 from users import ALL, BUILTIN, PASSWORD
@@ -345,8 +345,7 @@ class Alive(DashboardTest):
         wait_for("it to ask again", lambda: page.seen()["requests"], every=0.1)
 
     def test_a_daemon_that_goes_and_comes_back(self):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            settings = {"http": {"port": free.getsockname()[1]}}
+        settings = {"http": {"port": hold_port(self)}}
         daemon = self.start(settings)
         self.connect(daemon)("SUBMIT", "echo", "ID", "before", "JOBS", "x")
         page = self.open(daemon)

@@ -10,11 +10,10 @@ import socket
 import subprocess
 import sys
 import unittest
-import urllib.parse
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DEFAULTS, DaemonTest, program, wait_for
+from prometheus_server import PrometheusServer
 from scratch import scratch
 
 CONFIG = 78  # daemon/base/exit_codes.h
@@ -180,38 +179,14 @@ class Prometheus(HttpLogin):
     def test_it_scrapes_with_the_token_and_with_a_password(self):
         self.daemon = self.start(self.settings())
         (self.folder / "password").write_text(password_of("root"))
-        target = self.daemon.http.removeprefix("http://")
         jobs = {
             "token": {"authorization": {"credentials_file": str(self.token_file)}},
             "password": {"basic_auth": {"username": "root", "password_file": str(self.folder / "password")}},
             "nobody": {},
         }
-        config = {
-            "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
-            "scrape_configs": [{"job_name": name, "static_configs": [{"targets": [target]}], **more} for name, more in jobs.items()],
-        }
-        (self.folder / "prometheus.yml").write_text(json.dumps(config))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
-        with open(self.folder / "prometheus.log", "wb") as log:
-            process = subprocess.Popen(
-                ["prometheus", f"--config.file={self.folder / 'prometheus.yml'}", f"--web.listen-address={address}", f"--storage.tsdb.path={self.folder / 'tsdb'}"],
-                stdout=log, stderr=log, cwd=self.folder,
-            )  # fmt: skip
-        self.addCleanup(lambda: (process.terminate(), process.wait(DEADLINE_S)))
-
-        def up():
-            if process.poll() is not None:
-                raise AssertionError((self.folder / "prometheus.log").read_text())
-            try:
-                with urllib.request.urlopen(f"http://{address}/api/v1/query?" + urllib.parse.urlencode({"query": "up"}), timeout=DEADLINE_S) as reply:
-                    result = json.load(reply)["data"]["result"]
-            except OSError:
-                return None
-            found = {one["metric"]["job"]: one["value"][1] for one in result}
-            return found if found == {"token": "1", "password": "1", "nobody": "0"} else None
-
-        wait_for("the token and the password to be served, and nobody else", up)
+        prometheus = PrometheusServer(self, self.folder, self.daemon, jobs)
+        up = lambda: {one["metric"]["job"]: one["value"][1] for one in prometheus.series("up")}
+        wait_for("the token and the password to be served, and nobody else", lambda: up() == {"token": "1", "password": "1", "nobody": "0"})
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from held_port import hold_port
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
 from programs import worker
 from resp import Closed, Connection, Error
@@ -256,7 +257,11 @@ class TheEnd(DaemonTest):
             with self.subTest(number.name):
                 daemon = self.start()
                 connection, waiter = self.connect(daemon), self.connect(daemon)
-                batch = connection("SUBMIT", "sleep", "SLOTS", 1, "JOBS", *[50] * 10)
+                # It is held, so that there is something left to do until the test has seen all that it wants to see.
+                batch = connection("OPEN", "sleep", "SLOTS", 1)
+                connection("PAUSE", batch)
+                connection("ADD", batch, *[5] * 10)
+                connection("CLOSE", batch)
                 streamed = connection("OPEN", "echo")
                 connection("ADD", streamed, "a")
                 waiter.send(f"WAIT {batch}\r\n".encode())
@@ -265,6 +270,7 @@ class TheEnd(DaemonTest):
                 for command in (("SUBMIT", "echo", "JOBS", "a"), ("OPEN", "echo"), ("RUN", "echo", "JOBS", "a")):
                     self.assert_error("DRAINING", connection.ask(*command))
                 self.assertEqual(daemon.get("/readyz"), (503, "draining\n"))
+                connection("RESUME", batch)
                 reply = waiter.read()
                 self.assertEqual(dict(zip(reply[::2], reply[1::2]))["ok"], 10)
                 self.assertEqual(daemon.wait_end(), OK)
@@ -291,13 +297,15 @@ class TheEnd(DaemonTest):
             daemon = self.start({"store": {"path": str(scratch(self))}, "handlers": {"py": worker(grace="1m")}, "shutdown": {"drain_timeout": "100ms"}})
             connection = self.connect(daemon)
             quick = ["answer(1)"] * 2000  # of which turns have many, so the first that are slow come in one turn
-            deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-            note = f"os.write(os.open({ran.name!r}, os.O_WRONLY | os.O_APPEND), b'x'); time.sleep(0.1); answer(1)"
+            told = scratch(self) / "told"
+            deaf = f"import pathlib, signal; signal.signal(signal.SIGTERM, lambda *_: pathlib.Path({str(told)!r}).touch()); "
+            note = f"os.write(os.open({ran.name!r}, os.O_WRONLY | os.O_APPEND), b'x'); time.sleep(0.3); answer(1)"
             connection("SUBMIT", "py", "JOBS", *quick, *[deaf + note] * 200)
             begun = lambda: os.path.getsize(ran.name)
             wait_for("the first slow job", lambda: begun() > 0)
             daemon.send_signal(signal.SIGTERM)
             daemon.wait_for_log("closing")
+            wait_for("the worker to be told to end", told.exists)
             before = begun()
             self.assertEqual(daemon.wait_end(), 75)
             self.assertLessEqual(begun(), before + 3)
@@ -315,15 +323,15 @@ class TheEnd(DaemonTest):
         clients = [self.connect(daemon) for _ in range(20)]
         clients[0]("SUBSCRIBE", "batches")
         daemon.send_signal(signal.SIGTERM)
-        self.assertEqual(daemon.wait_end(5), OK)
+        self.assertEqual(daemon.wait_end(), OK)  # and not TEMPORARY, as after the time to drain
         for client in clients:
             with self.assertRaises((Closed, ConnectionResetError)):
                 client.read()
 
     def test_sigkill_leaves_nothing_behind(self):
         """Neither a port that stays taken nor a child."""
-        daemon = self.start()
-        port = daemon.port
+        port = hold_port(self)
+        daemon = self.start({"listen": {"port": port}})
         daemon.send_signal(signal.SIGKILL)
         self.assertEqual(daemon.wait_end(), -signal.SIGKILL)
         daemon.process.returncode = OK  # close() need not wonder

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
-from resp import Error, encode
+from resp import Closed, Error, encode
 
 KIBI, MEBI = 1 << 10, 1 << 20
 HOUR_MS = 3_600_000
@@ -219,26 +219,51 @@ class ClientLimits(LimitsTest):
         wait_for("room for a client after another has left", room)
 
     def test_idle_clients_leave_but_not_those_that_wait_or_listen(self):
-        daemon = self.start({"limits": {"idle_timeout": "1s"}})
-        silent, waiting, listening, running, busy = (self.connect(daemon) for _ in range(5))
+        daemon = self.start()
+        listening, running, command = (self.connect(daemon) for _ in range(3))
         listening("SUBSCRIBE", "batch:nobody")
-        batch = busy("SUBMIT", "sleep", "JOBS", 2500)
-        waiting.send(encode("WAIT", batch, 2000))
         running.send(encode("RUN", "sleep", "JOBS", 2500))
-        begin = time.monotonic()
-        end = begin + 2.2
-        while time.monotonic() < end:  # a client that is not silent is not idle
-            busy("PING")
-            time.sleep(0.1)
-        self.assertEqual(silent.read_until_closed(5), b"")
-        waited = waiting.read()
-        self.assertEqual(waited[waited.index("state") + 1], "running")
+        wait_for("RUN to wait", lambda: "blocked_clients:1" in command("INFO", "clients"))
+        command("CONFIG", "SET", "limits.idle_timeout", "1s")
+        self.who_is_not_silent_stays(daemon, 2.2)
+        while not self.waits_for_longer_and_then_has_its_time(daemon):
+            pass
         self.assertEqual(running.read(), [["ok", ""]])
         self.assertEqual(listening("PING"), ["pong", ""])
-        self.assertGreater(time.monotonic() - begin, 2)
-        # It counts from the end of the wait.
-        self.assertEqual(waiting("PING"), "PONG")
-        self.assertEqual(waiting.read_until_closed(5), b"")
+
+    def who_is_not_silent_stays(self, daemon, seconds):
+        """For so long, beside one that is silent and goes. A client that this machine kept from speaking for the second was silent."""
+        end, silent = time.monotonic() + seconds, self.connect(daemon)
+        while time.monotonic() < end:
+            spoke = time.monotonic()
+            busy = self.connect(daemon)
+            try:
+                while time.monotonic() < end:
+                    began = time.monotonic()
+                    busy("PING")
+                    spoke = began
+                    time.sleep(0.1)
+            except (Closed, ConnectionError):
+                self.assertGreater(time.monotonic() - spoke, 1, "it was not silent for so long")
+        self.assertEqual(silent.read_until_closed(), b"")
+
+    def waits_for_longer_and_then_has_its_time(self, daemon):
+        """Its silence counts from the end of the wait. False if this machine let it speak too late."""
+        silent_since = began = time.monotonic()  # at the earliest
+        waiting = self.connect(daemon)
+        try:
+            waiting.send(encode("OPEN", "echo", "ID", "open") + encode("WAIT", "open", 1500))
+            self.assertEqual(waiting.read(), "open")
+            silent_since += 1.5
+            waited = waiting.read()
+            self.assertEqual(waited[waited.index("state") + 1], "open")
+            self.assertGreater(time.monotonic() - began, 1.4)
+            self.assertEqual(waiting("PING"), "PONG")
+        except (Closed, ConnectionError):
+            self.assertGreater(time.monotonic() - silent_since, 1, "it was not silent for so long")
+            return False
+        self.assertEqual(waiting.read_until_closed(), b"")
+        return True
 
     def test_a_reader_that_does_not_read_is_dropped_and_its_memory_freed(self):
         daemon = self.start({"limits": {"output_buffer": "1MiB"}})

@@ -14,8 +14,10 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import redis
 from locksley_daemon import DEADLINE_S, wait_for
+from programs import shell
 from resp import CommandError, encode, pairs
-from users import ALL, BUILTIN, PASSWORD, UsersTest, hash_of, user
+from scratch import scratch
+from users import ALL, PASSWORD, UsersTest, hash_of, user
 
 NOAUTH = "NOAUTH Authentication required."
 WRONGPASS = "WRONGPASS invalid username-password pair or user is disabled."
@@ -139,9 +141,10 @@ class Words(UsersTest):
 
 class Strangers(UsersTest):
     def test_who_does_not_log_in_is_closed_whatever_he_does(self):
-        daemon = self.start_with({"limits": {"login_timeout": "300ms"}}, alice={})
+        daemon = self.start_with(alice={})
+        alice = self.log_in(daemon, "alice")  # while there is time
+        self.reload(daemon, {"limits": {"login_timeout": "300ms"}}, alice={})
         silent, busy, resetting = (self.connect(daemon) for _ in range(3))
-        alice = self.log_in(daemon, "alice")
         end = time.monotonic() + DEADLINE_S
         closed = False
         while not closed and time.monotonic() < end:
@@ -156,9 +159,9 @@ class Strangers(UsersTest):
             connection.read_until_closed()
         time.sleep(0.4)
         self.assertEqual(alice("PING"), "PONG")
-        # Who logs out is a stranger again, from then on.
-        alice("RESET")
-        self.assertEqual(alice.ask("PING"), NOAUTH)
+        # Who logs out is a stranger again, from then on. In one packet, because the time begins.
+        alice.send(encode("RESET") + encode("PING"))
+        self.assertEqual((alice.read(), alice.read()), ("RESET", NOAUTH))
         alice.read_until_closed()
 
     def test_what_a_stranger_makes_the_daemon_hold_is_little(self):
@@ -178,17 +181,19 @@ class Strangers(UsersTest):
 
 class Changes(UsersTest):
     def test_a_user_that_is_removed_loses_its_connections_and_not_its_batches(self):
-        daemon = self.start_with(alice=BUILTIN, bob={}, root={"commands": ALL})
+        settings, go = {"handlers": {"sh": shell()}}, scratch(self) / "go"
+        daemon = self.start_with(settings, alice={"handlers": ["sh"]}, bob={}, root={"commands": ALL})
         alice, blocked, bob = self.log_in(daemon, "alice"), self.log_in(daemon, "alice"), self.log_in(daemon, "bob")
-        alice("SUBMIT", "sleep", "ID", "hers", "JOBS", 1500)
+        alice("SUBMIT", "sh", "ID", "hers", "JOBS", f"until test -e {go}; do sleep 0.01; done")
         blocked.send(encode("WAIT", "hers"))
         wait_for("it to run", lambda: alice.status("hers")["running"] == 1)
-        self.reload(daemon, bob={}, root={"commands": ALL})
+        self.reload(daemon, settings, bob={}, root={"commands": ALL})
         for connection in (alice, blocked):
             self.assertEqual(connection.read_until_closed(), b"")
         self.assertEqual(bob("PING"), "PONG")
         with self.assertRaisesRegex(CommandError, "WRONGPASS"):
             self.log_in(daemon, "alice")
+        go.touch()
         self.assertEqual(self.log_in(daemon, "root").wait("alice/hers")["ok"], 1)
 
     def test_a_changed_password(self):

@@ -23,6 +23,13 @@ def one_slot(**more):
     return {"lanes": {"one": {"slots": 1}}, "scheduling": {"share": "jobs"}, "handlers": {"sh": shell(lane="one")}, **more}
 
 
+def take_the_slot(connection):
+    """So that nothing else of its lane starts before this batch is cancelled. Its id."""
+    blocker = connection("SUBMIT", "sh", "JOBS", FOREVER)
+    wait_for("the slot to be taken", lambda: connection.status(blocker)["running"] == 1)
+    return blocker
+
+
 class Starts(CustomerTest):
     """The order in which jobs start in a lane of one slot: each writes its word into a file."""
 
@@ -43,7 +50,7 @@ class Starts(CustomerTest):
 
     def test_a_small_batch_behind_a_thousand_of_another_customer(self):
         connection = self.connect(self.start(one_slot()))
-        blocker = connection("SUBMIT", "sh", "JOBS", FOREVER)
+        blocker = take_the_slot(connection)
         for i in range(1_000):
             self.submit(connection, "big", 3, "FOR", "big", "WEIGHT", 1000)
         small = self.submit(connection, "small", 20, "FOR", "small")
@@ -58,7 +65,7 @@ class Starts(CustomerTest):
     def test_users_then_customers_then_batches(self):
         daemon = self.start_with(one_slot(), shop={}, mill={})
         shop, mill = self.log_in(daemon, "shop"), self.log_in(daemon, "mill")
-        blocker = mill("SUBMIT", "sh", "JOBS", FOREVER)
+        blocker = take_the_slot(mill)
         for i in range(10):
             self.submit(shop, "many", 1_000, "FOR", "many")
         for word in ("few-1", "few-2"):
@@ -75,7 +82,7 @@ class Starts(CustomerTest):
     def test_a_weight_acts_on_what_is_queued(self):
         connection = self.connect(self.start(one_slot()))
         connection("CUSTOMER", "SET", "a", "WEIGHT", 3)
-        blocker = connection("SUBMIT", "sh", "JOBS", FOREVER)
+        blocker = take_the_slot(connection)
         for word in ("a", "b"):
             self.submit(connection, word, 5_000, "FOR", word)
         connection("CANCEL", blocker)
@@ -96,7 +103,7 @@ class Starts(CustomerTest):
         connection("ADD", opened, "true")
         connection("CLOSE", opened)
         self.assertEqual(connection.wait(opened)["customer"], "acme")
-        blocker = connection("SUBMIT", "sh", "JOBS", FOREVER)
+        blocker = take_the_slot(connection)
         other.send(encode("RUN", "sh", "FOR", "acme", "JOBS", "true"))
         wait_for("the RUN to be the customer's", lambda: self.customer(connection, "acme")["batches"] == 1)
         connection("CANCEL", blocker)
@@ -315,7 +322,7 @@ class Restarted(StoreTest, CustomerTest):
         file = scratch(self) / "starts"
         file.touch()
         command("CUSTOMER", "SET", "a", "WEIGHT", 3)
-        blocker = command("SUBMIT", "sh", "JOBS", FOREVER)
+        blocker = take_the_slot(command)
         for word in "ab":
             command("SUBMIT", "sh", "FOR", word, "RANGE", 0, 5_000, f"echo {word} >> {file} # {{}}")
         command("PAUSE", blocker)

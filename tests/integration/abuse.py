@@ -24,7 +24,7 @@ class OtherProtocols(DaemonTest):
         connection = self.connect(self.daemon)
         for piece in pieces:
             connection.send(piece)
-        return connection.read_until_closed(5)
+        return connection.read_until_closed()
 
     def test_http_on_the_port_of_the_protocol_runs_nothing(self):
         evil = b"Content-Length: 60\r\n\r\n" + encode("SUBMIT", "echo", "ID", "stolen", "JOBS", "a")
@@ -91,7 +91,7 @@ class Held(DaemonTest):
         greedy = [self.connect(daemon, receive_buffer=4096) for _ in range(12)]
         for each in greedy:
             each.send(encode("ECHO", "x" * 6 * MEBI))
-        dropped = lambda: daemon.metrics()["locksley_connections"] < 14
+        dropped = lambda: daemon.metrics()["locksley_connections"] <= 14 - 3
         wait_for("those that hold most to be dropped", dropped)
         self.assertEqual(watcher("PING"), "PONG")
         self.assertEqual(modest.read(), "x" * 300 * KIBI, "who holds little stays")
@@ -135,19 +135,18 @@ class Costs(DaemonTest):
     def spent_ms(self):
         return int(pathlib.Path(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/schedstat").read_text().split()[0]) / 1e6
 
-    def cost_ms(self, *words):
+    def assert_costs_little(self, what, act):
         """The least of three: what disturbs only adds."""
         costs = []
         for _ in range(3):
             before = self.spent_ms()
-            self.command.ask(*words)
+            act()
             costs.append(self.spent_ms() - before)
-        return min(costs)
+        print(f"{what}: {min(costs):.2f} ms", flush=True)
+        self.assertLess(min(costs), self.MOST_MS, what)
 
     def assert_cheap(self, *words):
-        cost = self.cost_ms(*words)
-        print(f"{' '.join(str(word)[:30] for word in words[:6])}: {cost:.2f} ms", flush=True)
-        self.assertLess(cost, self.MOST_MS, words[:6])
+        self.assert_costs_little(" ".join(str(word)[:30] for word in words[:6]), lambda: self.command.ask(*words))
 
     def test_no_command_takes_long_beside_many_batches(self):
         data = encode("SUBMIT", "never", "NAME", "a" * 256, "JOBS", "") * 1000
@@ -168,11 +167,7 @@ class Costs(DaemonTest):
             ("CONFIG", "GET", *["*a*b*c*d"] * 97),
         ):
             self.assert_cheap(*words)
-        before = self.spent_ms()
-        self.daemon.get("/metrics")
-        cost = self.spent_ms() - before
-        print(f"/metrics: {cost:.2f} ms")
-        self.assertLess(cost, self.MOST_MS)
+        self.assert_costs_little("/metrics", lambda: self.daemon.get("/metrics"))
 
     def test_a_filtered_list_goes_on_where_it_ended_short(self):
         for i in range(300):

@@ -72,6 +72,7 @@ class UnderLoad(BackupTest):
         original = self.begin()
         streamed = original("OPEN", "echo")
         original("ADD", streamed, "a", "b" * 200_000)
+        wait_for("its results to be there for a client to read", lambda: len(original.results_so_far(streamed)) == 2)
         held = original("SUBMIT", "echo", "DELAY", 3_600_000, "JOBS", "later")
         stop = threading.Event()
         submitters = [Submitter(self.daemon, number, stop) for number in range(3)]

@@ -16,6 +16,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cli_program import BROKEN_PIPE, DATA_ERROR, INTERRUPTED, IO_ERROR, JOBS_FAILED, NO_INPUT, OK, TEMPORARY, TERMINATED, UNAVAILABLE, USAGE, CliTest
 from locksley_daemon import wait_for
+from resp import pairs
 
 HOUR_MS = 3_600_000
 
@@ -72,7 +73,8 @@ class Batches(CliTest):
         self.command("CONFIG", "RELOAD")
         self.assertEqual(self.json("handler", "restart", "naps"), {"handler": "naps", "restarted": 0})
         batch = self.command("SUBMIT", "naps", "JOBS", "")
-        wait_for("it to run", lambda: self.command.status(batch)["running"] == 1)
+        processes = lambda: {row["name"]: row["processes"] for row in map(pairs, self.command("HANDLERS"))}
+        wait_for("its program to run", lambda: processes()["naps"] == 1)
         self.assertEqual(self.out("handler", "restart", "naps"), "1 process is replaced\n")
         self.assertIn(b"no processes", self.run_cli("handler", "restart", "sha256", code=DATA_ERROR).stderr)
         self.run_cli("handler", code=USAGE)
@@ -217,7 +219,7 @@ class Ends(CliTest):
         self.assertIn(b"127.0.0.1:1", self.run_cli("--server", "127.0.0.1:1", "ping", code=UNAVAILABLE).stderr)
 
     def test_a_reader_that_went_away(self):
-        process = self.popen("run", "echo", "--range", 0, 3_000_000)
+        process = self.popen("--json", "run", "sleep", "--range", 0, 3_000_000, 1)  # of jobs without output JSON has a line
         process.stdout.readline()
         process.stdout.close()
         self.assertEqual(self.end_of(process, "run"), BROKEN_PIPE)
@@ -287,10 +289,10 @@ class Full(CliTest):
 
 class Terminal(CliTest):
     def test_a_progress_bar_on_a_terminal_and_the_question_after_an_interrupt(self):
-        """On a pseudo-terminal: bar and rate; Ctrl-C asks; Enter goes on, `l` leaves the batch to run."""
+        """On a pseudo-terminal: bar and rate; Ctrl-C asks; Enter goes on, `l` leaves the batch to run, however long that took."""
         main, terminal = os.openpty()
         process = self.popen(
-            *("run", "sleep", "--id", "seen", *[20] * 400),
+            *("run", "sleep", "--id", "seen", *[20] * 20, *[HOUR_MS] * 380),
             **dict.fromkeys(("stdin", "stdout", "stderr"), terminal),
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -322,7 +324,8 @@ class Terminal(CliTest):
                 read_until(rb"\d+/400 \d")
         read_until(rb"is left as it is")
         self.assertEqual(self.end_of(process, "run"), INTERRUPTED)
-        self.assertEqual(self.command.wait("seen")["ok"], 400)
+        wait_for("it to go on", lambda: (self.command.status("seen")["ok"], self.command.status("seen")["running"]) == (20, 2))
+        self.assertEqual(self.command.status("seen")["cancelled"], 0)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Jobs(CliTest):
 
     def setUp(self):
         super().setUp()
-        self.never = self.daemon.folder / "never"  # is there
+        self.never = self.daemon.folder / "never"  # a file that there is not
 
     def test_a_job_in_the_hand(self):
         batch = self.command("SUBMIT", "script", "ID", "b", "JOBS", "good\n", "bad\n")
@@ -130,7 +130,7 @@ class Jobs(CliTest):
 
     def test_completions_know_the_jobs(self):
         batch = self.command("SUBMIT", "script", "ID", "b", "JOBS", "good\n", "bad\n", f"wait {self.never}\n")
-        wait_for("one to run alone", lambda: self.command.status(batch)["running"] == 1 and self.command.status(batch)["failed"] == 1)
+        wait_for("one to run alone", lambda: self.command.status(batch)["failed"] == 1 and [row[1] for row in self.command("RUNNING", batch)] == [2])
         script = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "completions" / "locksley.bash"
         for command, expected in (("job", ["1", "2"]), ("log", ["1", "2"]), ("retry", ["1"])):
             words = f'{program("LOCKSLEY")} {command} b'

@@ -50,7 +50,8 @@ class RemoteJobs(DaemonTest):
     def test_a_running_job_is_followed(self):
         self.machine()
         batch = self.command("SUBMIT", "work", "JOBS", f"wait{self.go}")
-        wait_for("the machine to tell", lambda: self.job(batch)["progress"])
+        told = lambda job: job["progress"] and job["note"] and job["log_bytes"]  # each comes by itself
+        wait_for("the machine to tell", lambda: told(self.job(batch)) or None)
         job = self.job(batch)
         self.assertEqual((job["status"], job["worker"], job["progress"], job["note"]), ("running", "host-7/processes", 40, f"at wait{self.go}"))
         self.assertEqual(self.command("LOG", batch, 0)[1], f"works on wait{self.go}\n")

@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
+from programs import are_asleep
 
 CLIENTS = 100
 SECONDS = 10
@@ -30,9 +31,10 @@ class Idle(DaemonTest):
         connections[5]("PING")
 
         def at_rest():
+            """A thread that waits for the processor alone does nothing for half a second either, and is not at rest."""
             before = daemon.threads()
             time.sleep(0.5)
-            return daemon.threads() == before
+            return are_asleep(daemon.pid) and daemon.threads() == before
 
         wait_for("all threads to be at rest for half a second", at_rest)
         before = daemon.threads()

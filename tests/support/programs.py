@@ -98,12 +98,20 @@ def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def settled_descriptors(pid):
-    """How many are open once 20 looks in a row say the same: those of a process that has ended may be for a moment longer."""
+def are_asleep(*pids):
+    """Whether all threads of these processes wait for something. One that has something to do, and waits for the processor alone, does not."""
+    with contextlib.suppress(OSError):  # a thread ends
+        return all((task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "S" for pid in pids for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+    return False
+
+
+def settled_descriptors(*pids):
+    """How many each process has open once 20 looks in a row say the same, while all of them sleep: those of a process that has ended may be for a moment
+    longer."""
     looks = []
 
     def settled():
-        looks.append(descriptors(pid))
+        looks.append([descriptors(pid) for pid in pids] if are_asleep(*pids) else None)
         return looks[-1] if looks[-20:] == [looks[-1]] * 20 else None
 
     return wait_for("the descriptors to settle", settled)

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <asio/post.hpp>
 #include <cerrno>
-#include <iterator>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -20,9 +18,8 @@
 
 namespace locksley::daemon {
 
-NetworkThread::NetworkThread(IoExecutor executor, ReadyRelays& ready, std::function<bool()> may_look)
-    : executor_(executor),
-      ready_(ready),
+NetworkThread::NetworkThread(ReadyRelays& ready, std::function<bool()> may_look)
+    : ready_(ready),
       may_look_(std::move(may_look)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -46,7 +43,6 @@ void NetworkThread::start() {
 
 void NetworkThread::stop() {
   if (!thread_.joinable()) return;
-  hand_over();
   {
     const MutexLock lock(mutex_);
     is_stopping_ = true;
@@ -58,41 +54,30 @@ void NetworkThread::stop() {
 RelayedConnection& NetworkThread::adopt(std::unique_ptr<RelayedConnection> connection) {
   RelayedConnection& adopted = *connection;
   stats_.connections.add(1);
-  untold_.adopted.push_back(std::move(connection));
-  hand_over_soon();
+  bool wakes = false;
+  {
+    const CountedLock lock(mutex_, stats_.io_waits);
+    orders_.adopted.push_back(std::move(connection));
+    wakes = std::exchange(is_asleep_, false);
+  }
+  if (wakes) wake();
   return adopted;
 }
 
 void NetworkThread::tell(RelayedConnection& connection) {
-  untold_.told.push_back(&connection);
-  if (untold_.told.size() >= kMostUntold) return hand_over();
-  hand_over_soon();
-}
-
-void NetworkThread::hand_over_soon() {
-  if (std::exchange(will_hand_over_, true)) return;
-  asio::post(executor_, [this] {
-    kIoThread.assert_held();
-    will_hand_over_ = false;
-    hand_over();
-  });
-}
-
-void NetworkThread::hand_over() {
-  if (untold_.empty()) return;
   bool wakes = false;
   {
     const CountedLock lock(mutex_, stats_.io_waits);
-    std::ranges::move(untold_.adopted, std::back_inserter(orders_.adopted));
-    orders_.told.insert(orders_.told.end(), untold_.told.begin(), untold_.told.end());
+    orders_.told.push_back(&connection);
     wakes = std::exchange(is_asleep_, false);
   }
-  untold_.adopted.clear();
-  untold_.told.clear();
   if (wakes) wake();
 }
 
-void NetworkThread::wake() const { ::eventfd_write(wake_up_, 1); }
+void NetworkThread::wake() {
+  stats_.wakeups.add(1);
+  ::eventfd_write(wake_up_, 1);
+}
 
 void NetworkThread::run() {
   const ThreadRoleScope role(kNetworkThread);
@@ -112,16 +97,21 @@ void NetworkThread::run() {
   connections_.clear();
 }
 
-NetworkThread::Took NetworkThread::take_orders(Wait wait) {
+bool NetworkThread::may_sleep() {
+  if (!lines_.empty() || !heavy_lines_.empty()) return false;
+  const CountedLock lock(mutex_, stats_.network_waits);
+  is_asleep_ = orders_.empty() && !is_stopping_;
+  return is_asleep_;
+}
+
+bool NetworkThread::take_orders() {
   {
     const CountedLock lock(mutex_, stats_.network_waits);
     std::swap(taken_, orders_);
     is_stopped_ = is_stopping_;
-    is_asleep_ =
-        wait == Wait::kUntilReady && taken_.empty() && lines_.empty() && heavy_lines_.empty() && !is_stopped_;
-    if (is_asleep_) return Took::kSleeps;
+    is_asleep_ = false;
   }
-  if (taken_.empty()) return Took::kNothing;
+  if (taken_.empty()) return false;
   RelayedConnection::Round now = round();
   for (auto& connection : taken_.adopted) adopt_now(std::move(connection));
   taken_.adopted.clear();
@@ -133,7 +123,7 @@ NetworkThread::Took NetworkThread::take_orders(Wait wait) {
     }
   }
   taken_.told.clear();
-  return Took::kOrders;
+  return true;
 }
 
 void NetworkThread::adopt_now(std::unique_ptr<RelayedConnection> owned) {
@@ -161,11 +151,12 @@ void NetworkThread::close(RelayedConnection& connection) {
 void NetworkThread::tell_io() { ready_.add(news_, stats_.network_waits); }
 
 bool NetworkThread::run_round(Wait wait) {
-  const Took took = take_orders(wait);
-  const bool has_polled = poll(took == Took::kSleeps ? Wait::kUntilReady : Wait::kNo);
+  const bool sleeps = wait == Wait::kUntilReady && may_sleep();
+  const bool has_polled = poll(sleeps ? Wait::kUntilReady : Wait::kNo);
+  const bool has_orders = take_orders();
   const bool has_served = serve();
   tell_io();
-  return took == Took::kOrders || has_polled || has_served;
+  return has_polled || has_orders || has_served;
 }
 
 bool NetworkThread::poll(Wait wait) {

@@ -11,7 +11,6 @@
 #include "core/pool/worker_stats.h"
 #include "core/sync/mutex.h"
 #include "core/sync/thread_role.h"
-#include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/user_lines.h"
 #include "daemon/network/ready_relays.h"
@@ -23,17 +22,20 @@ namespace locksley::daemon {
 inline constexpr ThreadRole kNetworkThread;
 
 // One thread that moves the bytes of its connections between their sockets and their relays, and encrypts and decrypts
-// them. It works in rounds. A round takes the orders of the I/O thread; asks epoll which sockets are ready; puts the
+// them. It works in rounds. A round asks epoll which sockets are ready; takes the orders of the I/O thread; puts the
 // connections of both into the lines of their users; serves a few connections from these lines, users in turn; and hands
 // the news of all of them to the I/O thread. So a connection of one user waits for a few of another one, however many of
 // these are ready, as it does for its turn on the I/O thread (../base/turns.h). Connections that move much at a time have
 // lines of their own, of which a round serves fewer, so that one with a short command does not wait for all of them.
 //
-// The I/O thread gives the orders for many connections together, at the end of its own round, with one wake-up. Not Asio,
-// which changes what epoll watches for each wait: here a socket is registered once, edge-triggered, and costs no further
-// call but reads, writes and its share of a wait.
+// An order is there for the thread as soon as it is given: a reply waits for nothing else that the I/O thread has to do.
+// Only an order that finds the thread asleep wakes it. While it works on that one, it takes those that follow, all that
+// there are with one lock, so under load one wake-up does for many.
 //
-// Owned by NetworkThreads; the ReadyRelays and the io_context outlive it. The I/O thread only, but for what run() calls.
+// Not Asio, which changes what epoll watches for each wait: here a socket is registered once, edge-triggered, and costs no
+// further call but reads, writes and its share of a wait.
+//
+// Owned by NetworkThreads; the ReadyRelays outlive it. The I/O thread only, but for what run() calls.
 // Nothing blocks but stop(). Only start() fails. At rest it sleeps; before that it looks for a while, as the I/O thread
 // does (core/sync/adaptive_spin.h).
 class NetworkThread {
@@ -43,10 +45,11 @@ class NetworkThread {
     OwnedCounter connections;  // gauge
     OwnedCounter io_waits;     // times that the I/O thread waited for a mutex that it shares with this thread
     OwnedCounter network_waits;  // times that this thread did
+    OwnedCounter wakeups;        // system calls of the I/O thread to wake this one
   };
 
-  // `executor`: of the I/O thread. `may_look`: as IoLoopHooks::may_poll; this thread calls it.
-  NetworkThread(IoExecutor executor, ReadyRelays& ready, std::function<bool()> may_look);
+  // `may_look`: as IoLoopHooks::may_poll; this thread calls it.
+  NetworkThread(ReadyRelays& ready, std::function<bool()> may_look);
   // Needs: it was stopped, or not started.
   ~NetworkThread();
   NetworkThread(const NetworkThread&) = delete;
@@ -62,7 +65,7 @@ class NetworkThread {
 
   // A connection that is its own from here on.
   RelayedConnection& adopt(std::unique_ptr<RelayedConnection> connection) LOCKSLEY_REQUIRES(kIoThread);
-  // There are orders for it, or output, or room for input. Soon: with others of this round of the I/O thread.
+  // There are orders for it, or output, or room for input.
   void tell(RelayedConnection& connection) LOCKSLEY_REQUIRES(kIoThread);
   // A connection was ended by its last order.
   void forget() LOCKSLEY_REQUIRES(kIoThread) { stats_.connections.set(stats_.connections.get() - 1); }
@@ -79,26 +82,21 @@ class NetworkThread {
   };
   enum class Wait : std::uint8_t { kNo, kUntilReady };
 
-  static constexpr std::size_t kMostUntold = 16;  // guess: some 10 us of the I/O thread
   static constexpr std::size_t kMostEvents = 128;
   static constexpr int kMostPolls = 64;               // a round: 8,192 sockets, some ms
   static constexpr std::size_t kMostServed = 16;      // a round; guess: some 50 us
   static constexpr std::size_t kMostHeavyServed = 2;  // beside these; guess: as long
   static constexpr std::size_t kScratchBytes = RelayBuffer::kLarge;
 
-  void hand_over_soon() LOCKSLEY_REQUIRES(kIoThread);
-  void hand_over() LOCKSLEY_REQUIRES(kIoThread);
-  void wake() const;
+  void wake() LOCKSLEY_REQUIRES(kIoThread);
 
   void run();
   // Whether there was anything to do.
   bool run_round(Wait wait) LOCKSLEY_REQUIRES(kNetworkThread);
-  enum class Took : std::uint8_t {
-    kOrders,
-    kNothing,
-    kSleeps,  // nothing, and it is woken for orders from here on
-  };
-  Took take_orders(Wait wait) LOCKSLEY_REQUIRES(kNetworkThread);
+  // Whether there is nothing to do; if so, orders wake it from here on, until take_orders().
+  bool may_sleep() LOCKSLEY_REQUIRES(kNetworkThread);
+  // Whether there were any.
+  bool take_orders() LOCKSLEY_REQUIRES(kNetworkThread);
   void adopt_now(std::unique_ptr<RelayedConnection> connection) LOCKSLEY_REQUIRES(kNetworkThread);
   // Whether there was anything to do.
   bool poll(Wait wait) LOCKSLEY_REQUIRES(kNetworkThread);
@@ -112,7 +110,6 @@ class NetworkThread {
   }
 
   // Constant.
-  const IoExecutor executor_;
   ReadyRelays& ready_;
   const std::function<bool()> may_look_;
   const int epoll_;
@@ -120,12 +117,10 @@ class NetworkThread {
 
   Stats stats_;
   std::thread thread_ LOCKSLEY_GUARDED_BY(kIoThread);
-  Orders untold_ LOCKSLEY_GUARDED_BY(kIoThread);                // what the thread has not been told yet
-  bool will_hand_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // untold_, in the next round
 
   Mutex mutex_;
   Orders orders_ LOCKSLEY_GUARDED_BY(mutex_);
-  bool is_asleep_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // or is about to be
+  bool is_asleep_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // or is about to be, and nothing has woken it yet
   bool is_stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
   bool is_stopped_ LOCKSLEY_GUARDED_BY(kNetworkThread) = false;

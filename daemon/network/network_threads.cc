@@ -12,7 +12,7 @@ NetworkThreads::NetworkThreads(IoExecutor executor, std::uint32_t count,
                                const std::function<bool()>& may_look)
     : ready_(executor) {
   for (std::uint32_t i = 0; i < count; ++i) {
-    threads_.push_back(std::make_unique<NetworkThread>(executor, ready_, may_look));
+    threads_.push_back(std::make_unique<NetworkThread>(ready_, may_look));
   }
 }
 

@@ -107,16 +107,19 @@ class NetworkThreads(DaemonTest):
     def setUp(self):
         self.daemon = self.start({"listen": {"threads": self.THREADS}})
 
-    def connections(self):
-        """Of each network thread."""
+    def each_thread(self, metric):
         metrics = self.daemon.metrics()
-        return [metrics[f'locksley_network_thread_connections{{thread="{thread}"}}'] for thread in range(1, self.THREADS)]
+        return [metrics[f'locksley_network_{metric}{{thread="{thread}"}}'] for thread in range(1, self.THREADS)]
+
+    def connections(self):
+        return self.each_thread("thread_connections")
 
     def test_connections_are_spread_over_them(self):
         clients = [self.connect(self.daemon) for _ in range(4)]
         for client in clients:
             self.assertEqual(client("PING"), "PONG")
         self.assertEqual(self.connections(), [2, 2])
+        wait_for("each thread to be woken for a reply", lambda: [client("PING") for client in clients] and all(self.each_thread("wakeups_total")))
         for client in clients[1:]:
             client.close()
         wait_for("the others to be gone", lambda: sum(self.connections()) == 1)

@@ -3,12 +3,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <asio/post.hpp>
+#include <atomic>
 #include <cstddef>
+#include <semaphore>
 #include <string>
 #include <string_view>
 
@@ -27,6 +31,63 @@ TEST_F(NetworkThreadsTest, BytesGoBothWays) {
     send_all("+PONG");
     ASSERT_EQ(peer_hears(5), "+PONG");
   }
+}
+
+TEST_F(NetworkThreadsTest, AReplyDoesNotWaitForWhatTheIoThreadHasQueued) {
+  kIoThread.assert_held();
+  take_over();
+  bool has_run = false;
+  asio::post(io_, [&] { has_run = true; });
+  send_all("+PONG");
+  pollfd entry{.fd = peer(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&entry, 1, 60'000), 1) << "a reply waits for another round of the I/O thread";
+  EXPECT_FALSE(has_run);
+  EXPECT_EQ(peer_hears(5), "+PONG");
+}
+
+// Holds a network thread where it asks whether it may look for work, which it does while it is awake.
+class Gate {
+ public:
+  bool pass() {
+    if (!is_open_) {
+      is_reached_.release();
+      opened_.acquire();
+    }
+    return false;
+  }
+  void wait_until_reached() { is_reached_.acquire(); }
+  void open() {
+    is_open_ = true;
+    opened_.release();
+  }
+
+ private:
+  std::atomic<bool> is_open_{false};  // the test writes, the network thread reads
+  std::binary_semaphore is_reached_{0};
+  std::binary_semaphore opened_{0};
+};
+
+TEST_F(NetworkThreadsTest, AThreadIsWokenOnlyWhileItIsAsleep) {
+  kIoThread.assert_held();
+  Gate gate;
+  NetworkThreads network(io_.get_executor(), 1, [&] { return gate.pass(); });
+  ASSERT_TRUE(network.start().has_value());
+  const OwnedCounter& wakeups = network.threads()[0]->stats().wakeups;
+  gate.wait_until_reached();
+  end_ = network.take_over(sockets_[0], nullptr, owner_);
+  for (const std::string_view text : {"one ", "two ", "three"}) send_all(text);
+  EXPECT_EQ(wakeups.get(), 0U);
+  gate.open();
+  EXPECT_EQ(peer_hears(13), "one two three") << "it takes all that it was given while it was awake";
+  // It sleeps after a reply, sooner or later.
+  wait_for([&] {
+    kIoThread.assert_held();
+    send_all("x");
+    EXPECT_EQ(peer_hears(1), "x");
+    return wakeups.get() != 0;
+  });
+  end_.reset();
+  network.stop();
 }
 
 TEST_F(NetworkThreadsTest, WhatCameBeforeTheHandOverIsThere) {

@@ -84,7 +84,7 @@ std::optional<Transport::Read> Transport::take_ahead(std::span<std::byte> space)
   if (ahead_.empty()) return {};
   const bool was_full = ahead_.data() + ahead_.size() == ahead_space_.data() + kAhead;
   const auto taken = ahead_.first(std::min(space.size(), ahead_.size()));
-  std::ranges::copy(taken, space.begin());
+  std::copy_n(taken.data(), taken.size(), space.data());  // std::ranges::copy of g++ 12 goes byte by byte
   ahead_ = ahead_.subspan(taken.size());
   // It sends more at a time than fits.
   if (was_full) reads_ahead_ = false;

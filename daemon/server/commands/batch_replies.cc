@@ -30,7 +30,7 @@ char* put_bulk(char* out, std::string_view bytes) {
   out = std::to_chars(out, out + 20, bytes.size()).ptr;
   *out++ = '\r';
   *out++ = '\n';
-  out = std::ranges::copy(bytes, out).out;
+  out = std::copy_n(bytes.data(), bytes.size(), out);  // std::ranges::copy of g++ 12 goes byte by byte
   *out++ = '\r';
   *out++ = '\n';
   return out;

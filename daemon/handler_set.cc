@@ -90,7 +90,7 @@ std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
   std::unique_ptr<HandlerSet> set(new HandlerSet(cpu, ring, std::move(log)));
   set->builtins_ = register_builtins();
   for (const auto& handler : set->builtins_) {
-    set->directory_.add({.handler = *handler, .lane = cpu, .kind = "builtin"});
+    set->directory_.add({.handler = *handler, .lane = cpu, .kind = HandlerKind::kBuiltin});
   }
   const std::map<std::string, config::Handler> handlers = config::all_handlers(config, ring.parallelism);
   auto changes = prepare_handlers({}, handlers);
@@ -235,7 +235,7 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
     directory_.add({.handler = handler,
                     .lane = cpu(),
                     .gate = gate_in_pool(name, is_remote(settings)),
-                    .kind = "plugin",
+                    .kind = HandlerKind::kPlugin,
                     .timeout = timeout,
                     .retries = settings.retries,
                     .is_remote = is_remote(settings),
@@ -257,7 +257,7 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
     directory_.add({.handler = handler,
                     .lane = lane.lane(),
                     .gate = in_lane.gate(),
-                    .kind = "remote",
+                    .kind = HandlerKind::kRemote,
                     .timeout = timeout,
                     .retries = settings.retries,
                     .is_remote = true,

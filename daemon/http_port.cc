@@ -46,7 +46,7 @@ std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState
   std::map<std::string, std::uint64_t> queued;
   std::map<const Lane*, std::vector<GateView>> gates;
   for (const auto& [name, entry] : state.handlers().entries()) {
-    if (entry.kind != "remote") continue;
+    if (entry.kind != HandlerKind::kRemote) continue;
     const auto [lane, is_new] = gates.try_emplace(&entry.lane);
     if (is_new) lane->second = entry.lane.snapshot(0).gates;
     for (const GateView& view : lane->second) {

@@ -52,8 +52,8 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
                    .lane = now.lane,
                    .gate = now.gate,
                    .kind = change.process   ? change.process->kind
-                           : is_only_remote ? "remote"
-                                            : "plugin",
+                           : is_only_remote ? HandlerKind::kRemote
+                                            : HandlerKind::kPlugin,
                    .timeout = std::chrono::ceil<std::chrono::milliseconds>(change.settings->timeout),
                    .retries = change.settings->retries});
     parts_.server.add_handler(name);
@@ -104,7 +104,7 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
   if (was_held) batches.release_handler(name);
   LogLine("handler in force")
       .with("handler", name)
-      .with("kind", entry.kind)
+      .with("kind", to_string(entry.kind))
       .with("lane", entry.lane.name())
       .with("concurrency", entry.concurrency)
       .write(*parts_.log, spdlog::level::info);

@@ -55,7 +55,7 @@ std::vector<OfferedLane> offered_lanes(const config::Config& config, HandlerSet&
   for (const auto& [name, entry] : handlers.directory().entries()) {
     if (entry.is_held || (!wanted.empty() && std::ranges::find(wanted, name) == wanted.end())) continue;
     // Another daemon must not bring commands of its own.
-    if (entry.kind == "exec") continue;
+    if (entry.kind == HandlerKind::kExec) continue;
     auto lane = std::ranges::find(offered, &entry.lane, &OfferedLane::lane);
     if (lane == offered.end()) lane = offered.insert(offered.end(), {.lane = &entry.lane});
     const bool is_pools = lane->lane == handlers.lanes().front();

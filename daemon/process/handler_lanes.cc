@@ -24,15 +24,16 @@ std::expected<ProcessHandler, std::string> prepare_process_handler(const std::st
   if (!settings.plugin.empty()) {
     auto plugin = prepare_isolated_plugin(name, settings);
     if (!plugin) return std::unexpected(std::move(plugin.error()));
-    return ProcessHandler{"plugin", std::move(plugin->description),
+    return ProcessHandler{HandlerKind::kPlugin, std::move(plugin->description),
                           std::make_shared<const Program>(std::move(plugin->program))};
   }
   auto program = Program::make(name, settings);
   if (!program) return std::unexpected(std::move(program.error()));
   if (settings.runs_payloads)
-    return ProcessHandler{"exec", "runs the command that is the payload (locksley(1), `exec`)",
+    return ProcessHandler{HandlerKind::kExec, "runs the command that is the payload (locksley(1), `exec`)",
                           std::make_shared<const Program>(std::move(*program))};
-  return ProcessHandler{settings.command.empty() ? "worker" : "command", joined(program->request().arguments),
+  return ProcessHandler{settings.command.empty() ? HandlerKind::kWorker : HandlerKind::kCommand,
+                        joined(program->request().arguments),
                         std::make_shared<const Program>(std::move(*program))};
 }
 

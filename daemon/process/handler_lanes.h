@@ -14,6 +14,7 @@
 
 #include "config/config.h"
 #include "core/ring/fair_ring.h"
+#include "daemon/base/handler_kind.h"
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/process/process_lane.h"
 #include "daemon/process/process_loop.h"
@@ -23,7 +24,7 @@ namespace locksley::daemon {
 
 // Such a handler of the configuration, ready for its lane.
 struct ProcessHandler {
-  std::string kind;  // "command", "worker" or "plugin"
+  HandlerKind kind;
   std::string description;
   std::shared_ptr<const Program> program;
 };

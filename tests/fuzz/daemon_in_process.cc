@@ -60,7 +60,7 @@ DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)
       pool_(lane_) {
   const ThreadRoleScope io_thread(daemon::kIoThread);
   for (const auto& handler : builtins_)
-    handlers_.add({.handler = *handler, .lane = lane_, .kind = "builtin"});
+    handlers_.add({.handler = *handler, .lane = lane_, .kind = daemon::HandlerKind::kBuiltin});
   const auto log = make_log();
   if (disk != nullptr) {
     auto opened =

@@ -92,7 +92,8 @@ class ServerFixture : public ::testing::Test {
  protected:
   ServerFixture() {
     for (const auto* handler : {&echo_, &hold_, &fail_}) {
-      handlers_.add({.handler = const_cast<Handler&>(*handler), .lane = lane_, .kind = "builtin"});
+      handlers_.add(
+          {.handler = const_cast<Handler&>(*handler), .lane = lane_, .kind = HandlerKind::kBuiltin});
     }
   }
   ~ServerFixture() override { stop(); }

@@ -25,7 +25,7 @@ void HandlerDirectory::remove(std::string_view name) {
   missing_.emplace(found->first, Entry{.handler = entry.handler,
                                        .lane = entry.lane,
                                        .gate = entry.gate,
-                                       .kind = "missing",
+                                       .kind = HandlerKind::kMissing,
                                        .is_held = true});
   entries_.erase(found);
 }
@@ -41,7 +41,7 @@ const HandlerDirectory::Entry& HandlerDirectory::for_batch(const std::string& na
   return missing_
       .emplace(name, Entry{.handler = handler_of(name),
                            .lane = entries_.begin()->second.lane,
-                           .kind = "missing",
+                           .kind = HandlerKind::kMissing,
                            .is_held = true})
       .first->second;
 }

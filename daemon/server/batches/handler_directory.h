@@ -13,6 +13,7 @@
 
 #include "core/batch/handler.h"
 #include "core/lane/lane.h"
+#include "daemon/base/handler_kind.h"
 #include "daemon/base/io_thread.h"
 
 namespace locksley::daemon {
@@ -31,8 +32,8 @@ class HandlerDirectory {
   struct Entry {
     Handler& handler;
     Lane& lane;
-    GateId gate = 0;                // of its lane
-    std::string kind;               // builtin, plugin, command, worker, remote; missing: it is not configured
+    GateId gate = 0;  // of its lane
+    HandlerKind kind = HandlerKind::kMissing;
     std::uint32_t concurrency = 0;  // jobs at once, within its lane; 0: as many as the pool has workers
     // Defaults for its batches.
     std::chrono::milliseconds timeout{0};  // of a job; 0: none
@@ -51,7 +52,7 @@ class HandlerDirectory {
     bool is_held = false;
 
     // A built-in handler never changes while the process lives.
-    bool is_built_in() const { return kind == "builtin"; }
+    bool is_built_in() const { return kind == HandlerKind::kBuiltin; }
     // How many bytes an output of its batches may have, where a reply has `most`; 0: no bound.
     std::uint64_t most_output(std::uint64_t most) const {
       return max_output == 0 ? most : most == 0 ? max_output : std::min(most, max_output);

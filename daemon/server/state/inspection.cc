@@ -64,7 +64,7 @@ void add_tenants(const ServerState& state, const User& user, TenantViews& tenant
 
 // Whether its jobs run here, or a remote worker serves it now.
 bool has_executor(const ServerState& state, const HandlerDirectory::Entry* entry) {
-  if (entry == nullptr || entry->kind != "remote") return true;
+  if (entry == nullptr || entry->kind != HandlerKind::kRemote) return true;
   const MachinesBoard::View machines = state.machines().get();
   const auto workers = machines->workers.find(entry->handler.name());
   return workers != machines->workers.end() && workers->second != 0;
@@ -121,7 +121,7 @@ std::uint32_t slots_of(const ServerState& state, const Lane& lane) {
 }
 
 std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::Entry& entry) {
-  if (entry.kind == "remote") return 0;  // as many as the remote workers have slots
+  if (entry.kind == HandlerKind::kRemote) return 0;  // as many as the remote workers have slots
   return entry.concurrency != 0 ? entry.concurrency : state.pool().workers();
 }
 

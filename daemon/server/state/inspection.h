@@ -150,7 +150,7 @@ inline constexpr std::size_t kHandlerMembers = 6;
 template <class Visit>
 void visit_members(const ServerState& state, const HandlerDirectory::Entry& entry, const Visit& visit) {
   visit("name", std::string_view(entry.handler.name()));
-  visit("kind", std::string_view(entry.kind));
+  visit("kind", to_string(entry.kind));
   visit("description", std::string_view(entry.handler.description()));
   visit("concurrency", std::uint64_t{concurrency_of(state, entry)});
   visit("lane", std::string_view(entry.lane.name()));

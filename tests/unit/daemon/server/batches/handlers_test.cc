@@ -21,7 +21,7 @@ class ServerHandlersTest : public ServerFixture {
   ~ServerHandlersTest() override { other_.detach_all(); }
 
   void add(Lane* lane = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
-    handlers_.add({.handler = late_, .lane = lane == nullptr ? lane_ : *lane, .kind = "plugin"});
+    handlers_.add({.handler = late_, .lane = lane == nullptr ? lane_ : *lane, .kind = HandlerKind::kPlugin});
   }
   // On the I/O thread.
   template <class Change>

@@ -26,7 +26,7 @@ using ::testing::StartsWith;
 class RefusedAddsTest : public ::testing::Test {
  protected:
   RefusedAddsTest() {
-    handlers_.add({.handler = handler_, .lane = lane_, .kind = "builtin"});
+    handlers_.add({.handler = handler_, .lane = lane_, .kind = HandlerKind::kBuiltin});
     store_ = std::move(Store::open(bench_.options(), testing::silent_log()).value());
     batches_.emplace(io_, slices_, config_, handlers_, stats_, store_.get(), testing::silent_log());
     const ThreadRoleScope io_thread(kIoThread);

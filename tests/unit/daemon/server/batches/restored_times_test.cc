@@ -63,7 +63,7 @@ class RestoredTimesTest : public RegistryFixture {
   void start(milliseconds after_newest) LOCKSLEY_REQUIRES(kIoThread) {
     set_clocks(after_newest);
     store_ = std::move(Store::open(bench_.options(), testing::silent_log()).value());
-    handlers_.add({.handler = handlers_.handler_of("echo"), .lane = lane_, .kind = "builtin"});
+    handlers_.add({.handler = handlers_.handler_of("echo"), .lane = lane_, .kind = HandlerKind::kBuiltin});
     times_.emplace(RestoredTimes::Parts{.io = io_,
                                         .slices = slices_,
                                         .registry = registry_,

@@ -32,8 +32,8 @@ struct HeldLease {
   bool is_lost = false;       // the upstream has taken it back: no result of it counts
   bool is_stopping = false;   // the host was told to stop it
   bool must_yield = false;    // it has ended, and jobs without a result are to be handed back
-  // The NOTE to be sent with the next result: its words after the lease's name.
-  std::vector<std::string> last_words;
+  // The NOTE to be sent before the next result: its words after the lease's name.
+  std::vector<std::string> last_news;
   // Its results that are not acknowledged: keys of UpstreamLink's map, ascending.
   std::vector<std::uint64_t> results;
 };
@@ -45,7 +45,7 @@ struct KeptResults {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   std::string outputs;            // encoded: bulk strings, one after the other
-  std::vector<std::string> said;  // sent before them, with NOTE; empty: nothing
+  std::vector<std::string> news;  // sent before them, with NOTE; empty: nothing
   bool is_sent = false;           // on this connection
 };
 

@@ -202,9 +202,9 @@ void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
     // The job did not run, or not to its end: it goes back.
     if (row.status == JobStatus::kCancelled) return true;
     if (!row.facts.empty()) {
-      if (const SaidOfJob said = last_words(batch, row); !said.empty()) {
+      if (const JobNews news = last_news(batch, row); !news.empty()) {
         run.end();
-        sink.say_last(batch.key, row.index, said);
+        sink.keep_last_news(batch.key, row.index, news);
       }
     }
     run.add(row);
@@ -217,22 +217,22 @@ void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
   }
 }
 
-SaidOfJob LeaseRunner::last_words(LeaseBatch& batch, const ResultRow& row) {
-  SaidOfJob said;
+JobNews LeaseRunner::last_news(LeaseBatch& batch, const ResultRow& row) {
+  JobNews news;
   const auto facts = decode_facts(row.facts);
-  if (!facts) return said;
+  if (!facts) return news;
   const LeaseBatch::Told told = batch.told.contains(row.index) ? batch.told[row.index] : LeaseBatch::Told{};
   batch.told.erase(row.index);
-  if (facts->progress != told.progress) said.progress = facts->progress;
-  if (!facts->note.empty() && facts->note != told.note) said.note = std::string(facts->note);
+  if (facts->progress != told.progress) news.progress = facts->progress;
+  if (!facts->note.empty() && facts->note != told.note) news.note = std::string(facts->note);
   const std::uint64_t begin = facts->log_end - facts->log.size();
-  said.log = facts->log.substr(std::min(std::max(told.log_end, begin), facts->log_end) - begin);
+  news.log = facts->log.substr(std::min(std::max(told.log_end, begin), facts->log_end) - begin);
   // The exit status of a job that ended well is 0, which is not worth a command.
-  if (row.status != JobStatus::kOk || !said.empty()) said.exit_status = facts->exit_status;
-  return said;
+  if (row.status != JobStatus::kOk || !news.empty()) news.exit_status = facts->exit_status;
+  return news;
 }
 
-void LeaseRunner::take_words(LeaseSink& sink) {
+void LeaseRunner::send_news(LeaseSink& sink) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   std::vector<ShownJobs::View> running;
   // A connection of an earlier offer may still have leases in the lane: the look-up by key leaves them out.
@@ -245,18 +245,19 @@ void LeaseRunner::take_words(LeaseSink& sink) {
     if (find(batch.key) != &batch) continue;
     const LeaseBatch::Told told =
         batch.told.contains(view.index) ? batch.told[view.index] : LeaseBatch::Told{};
-    SaidOfJob said;
-    if (view.progress != told.progress) said.progress = view.progress;
-    if (!view.note.empty() && view.note != told.note) said.note = view.note;
+    JobNews news;
+    if (view.progress != told.progress) news.progress = view.progress;
+    if (!view.note.empty() && view.note != told.note) news.note = view.note;
     LeaseBatch::Told now_told{.progress = view.progress, .note = view.note, .log_end = told.log_end};
     if (view.log_end > told.log_end) {
       auto log = lane_.running().read_log(batch, view.index, told.log_end);
       if (log) {
-        said.log = std::move(log->bytes);
+        news.log = std::move(log->bytes);
         now_told.log_end = log->end;
       }
     }
-    if (!said.empty() && sink.say(batch.key, view.index, said)) batch.told[view.index] = std::move(now_told);
+    if (!news.empty() && sink.try_send_news(batch.key, view.index, news))
+      batch.told[view.index] = std::move(now_told);
   }
 }
 

@@ -20,7 +20,7 @@
 #include "core/sync/thread_role.h"
 #include "daemon/base/rate_gate.h"
 #include "daemon/upstream/handler_use.h"
-#include "daemon/upstream/said_of_job.h"
+#include "daemon/upstream/job_news.h"
 #include "daemon/upstream/upstream_host.h"
 
 namespace spdlog {
@@ -47,10 +47,10 @@ class LeaseSink {
   virtual void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
                       std::string outputs) = 0;
   virtual void ended(LeaseKey lease) = 0;
-  // News of a running job. False: it cannot be sent now, and is to be said again.
-  virtual bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) = 0;
-  // The last news of the job with which the next settle() of the lease begins.
-  virtual void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) = 0;
+  // Sends news of a running job. False: not now, so it is part of what is sent next.
+  virtual bool try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news) = 0;
+  // Keeps the last news of the job with which the next settle() of the lease begins: it is sent just before the results.
+  virtual void keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news) = 0;
 };
 
 // Each lease is a batch with the indexes of the upstream's batch, and one slot. The executors of the lane run it as they
@@ -81,9 +81,9 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   bool take(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
   // How long results of a lease that goes on may wait, so that they are settled in large runs.
   static constexpr std::chrono::milliseconds kHoldOff{2};
-  // Passes on what running jobs of programs have said since the last call. To be called every kSayAgain while leases run.
-  void take_words(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
-  static constexpr std::chrono::milliseconds kSayAgain{1000};  // guess: a person follows a log
+  // Sends the news of running jobs of programs since the last call. To be called every kNewsPeriod while leases run.
+  void send_news(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
+  static constexpr std::chrono::milliseconds kNewsPeriod{1000};  // guess: a person follows a log
   std::size_t running() const LOCKSLEY_REQUIRES(kUpstreamThread) { return leases_.size(); }
   // All leases are cancelled, and their results go nowhere. The batches end as their executors end them.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -116,7 +116,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   LeaseBatch* find(LeaseKey lease) const LOCKSLEY_REQUIRES(kUpstreamThread);
   static void pass_on(LeaseBatch& batch, LeaseSink& sink);
   // The last news of this job, which has ended; empty: none.
-  static SaidOfJob last_words(LeaseBatch& batch, const ResultRow& row);
+  static JobNews last_news(LeaseBatch& batch, const ResultRow& row);
 
   // Constant.
   Lane& lane_;

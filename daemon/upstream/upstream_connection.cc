@@ -62,7 +62,7 @@ UpstreamConnection::UpstreamConnection(Parts parts)
       timer_(parts_.io),
       connect_timer_(parts_.io),
       hold_off_timer_(parts_.io),
-      words_timer_(parts_.io) {}
+      news_timer_(parts_.io) {}
 
 UpstreamConnection::~UpstreamConnection() = default;
 
@@ -89,24 +89,24 @@ void UpstreamConnection::ended(LeaseKey lease) {
   link_.ended(lease, steady_now());
 }
 
-bool UpstreamConnection::say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) {
+bool UpstreamConnection::try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news) {
   kUpstreamThread.assert_held();
-  return link_.say(lease, index, said, steady_now());
+  return link_.try_send_news(lease, index, news, steady_now());
 }
 
-void UpstreamConnection::say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) {
+void UpstreamConnection::keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news) {
   kUpstreamThread.assert_held();
-  link_.say_last(lease, index, said);
+  link_.keep_last_news(lease, index, news);
 }
 
-void UpstreamConnection::arm_words_timer() {
-  if (runner_.running() == 0 || std::exchange(words_timer_is_armed_, true)) return;
-  words_timer_.expires_after(LeaseRunner::kSayAgain);
-  words_timer_.async_wait([this](const asio::error_code& error) {
+void UpstreamConnection::arm_news_timer() {
+  if (runner_.running() == 0 || std::exchange(news_timer_is_armed_, true)) return;
+  news_timer_.expires_after(LeaseRunner::kNewsPeriod);
+  news_timer_.async_wait([this](const asio::error_code& error) {
     kUpstreamThread.assert_held();
     if (error || is_abandoned_) return;
-    words_timer_is_armed_ = false;
-    runner_.take_words(*this);
+    news_timer_is_armed_ = false;
+    runner_.send_news(*this);
     serve();
   });
 }
@@ -140,7 +140,7 @@ void UpstreamConnection::serve() {
   }
   if (!is_connecting_ && !is_open_ && !is_closing_ && link_.wants_connection(steady_now())) connect();
   arm_timer();
-  arm_words_timer();
+  arm_news_timer();
 }
 
 void UpstreamConnection::claim_put_off() {

@@ -70,15 +70,15 @@ class UpstreamConnection final : private LeaseSink {
   void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
               std::string outputs) override;
   void ended(LeaseKey lease) override;
-  bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) override;
-  void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said) override;
+  bool try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news) override;
+  void keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news) override;
 
   // To be called after each event: writes the link's bytes, sets its timer, and closes or opens the
   // socket if it asks for that.
   void serve() LOCKSLEY_REQUIRES(kUpstreamThread);
   void take_results() LOCKSLEY_REQUIRES(kUpstreamThread);
   // While leases run, the upstream is told now and then what their jobs have said.
-  void arm_words_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void arm_news_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void connect() LOCKSLEY_REQUIRES(kUpstreamThread);
   // From here on the connection has so long.
   void arm_connect_timer(std::chrono::milliseconds time) LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -112,8 +112,8 @@ class UpstreamConnection final : private LeaseSink {
   asio::steady_timer timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   asio::steady_timer connect_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   asio::steady_timer hold_off_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
-  asio::steady_timer words_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
-  bool words_timer_is_armed_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  asio::steady_timer news_timer_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  bool news_timer_is_armed_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   Nanoseconds timer_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};      // 0: not armed
   std::size_t operations_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = 0;  // on the socket, that have not ended
   // Until the link is connected, or told why not.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "proto/command_writer.h"
 
 namespace locksley::daemon {
 namespace {
@@ -42,10 +41,10 @@ void UpstreamLink::connected(Nanoseconds now) {
   join_until_ = now_ + options_.join_timeout;
   const client::Address& to = address();
   if (to.user.empty() && to.password.empty()) {
-    say({.kind = Kind::kHello}, {"HELLO", "3"});
+    send_command({.kind = Kind::kHello}, {"HELLO", "3"});
   } else {
     const std::string_view user = to.user.empty() ? std::string_view("default") : to.user;
-    say({.kind = Kind::kHello}, {"HELLO", "3", "AUTH", user, to.password});
+    send_command({.kind = Kind::kHello}, {"HELLO", "3", "AUTH", user, to.password});
   }
 }
 
@@ -113,10 +112,17 @@ void UpstreamLink::received(std::size_t bytes, Nanoseconds now) {
   }
 }
 
-void UpstreamLink::say(AwaitedReply awaited, std::initializer_list<std::string_view> command) {
+proto::CommandWriter UpstreamLink::begin_command(AwaitedReply awaited, std::size_t words) {
   awaited.sent = now_;
   awaited_.push_back(awaited);
-  proto::CommandWriter(output_).command(command);
+  proto::CommandWriter writer(output_);
+  writer.begin(words);
+  return writer;
+}
+
+void UpstreamLink::send_command(AwaitedReply awaited, std::initializer_list<std::string_view> words) {
+  proto::CommandWriter writer = begin_command(awaited, words.size());
+  for (const std::string_view word : words) writer.argument(word);
 }
 
 void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
@@ -153,13 +159,11 @@ void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
 void UpstreamLink::on_hello(ReplyCursor reply) {
   if (reply.is_error()) return fail(std::string(reply.text()));
   phase_ = Phase::kJoining;
-  say_join();
+  send_join();
 }
 
-void UpstreamLink::say_join() {
-  awaited_.push_back({.kind = Kind::kJoin, .sent = now_});
-  proto::CommandWriter writer(output_);
-  writer.begin(6 + offered_.size());
+void UpstreamLink::send_join() {
+  proto::CommandWriter writer = begin_command({.kind = Kind::kJoin}, 6 + offered_.size());
   writer.argument("JOIN");
   writer.argument(options_.name);
   writer.argument("SLOTS");
@@ -215,7 +219,7 @@ void UpstreamLink::on_refused_join(std::string_view error) {
     if (found != offered_.end() && offered_.size() > 1) {
       refused_.push_back(*found);
       offered_.erase(found);
-      return say_join();
+      return send_join();
     }
   }
   fail(std::string(error));
@@ -281,9 +285,8 @@ void UpstreamLink::claim() {
     ++slot->claims;
     slot = --left != 0 ? free_slot(most) : nullptr;
     const bool blocks = slot == nullptr;
-    awaited_.push_back({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks, .sent = now_});
-    proto::CommandWriter writer(output_);
-    writer.begin(blocks ? 5 : 3);
+    proto::CommandWriter writer =
+        begin_command({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks}, blocks ? 5 : 3);
     writer.argument("CLAIM");
     writer.argument("SLOT");
     writer.argument(chosen);
@@ -316,7 +319,7 @@ void UpstreamLink::leave_if_idle() {
   if (!is_draining_ || !leases_.empty() || phase_ != Phase::kServing) return;
   phase_ = Phase::kLeaving;
   join_until_ = now_ + options_.join_timeout;
-  say({.kind = Kind::kLeave}, {"LEAVE"});
+  send_command({.kind = Kind::kLeave}, {"LEAVE"});
 }
 
 std::optional<Nanoseconds> UpstreamLink::next_timer() const {
@@ -367,9 +370,7 @@ void UpstreamLink::beat() {
   };
   for (const auto& [key, lease] : leases_) held += is_told(lease) ? 1U : 0U;
   if (held == 0) return;
-  awaited_.push_back({.kind = Kind::kBeat, .sent = now_});
-  proto::CommandWriter writer(output_);
-  writer.begin(1 + 2 * held);
+  proto::CommandWriter writer = begin_command({.kind = Kind::kBeat}, 1 + 2 * held);
   writer.argument("BEAT");
   for (const auto& [key, lease] : leases_) {
     if (!is_told(lease)) continue;

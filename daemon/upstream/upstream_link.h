@@ -15,13 +15,14 @@
 
 #include "core/base/job.h"
 #include "daemon/upstream/held_lease.h"
+#include "daemon/upstream/job_news.h"
 #include "daemon/upstream/reply_cursor.h"
 #include "daemon/upstream/reply_scanner.h"
-#include "daemon/upstream/said_of_job.h"
 #include "daemon/upstream/upstream_host.h"
 #include "proto/clients/cpp/backoff.h"
 #include "proto/clients/cpp/route.h"
 #include "proto/clients/cpp/url.h"
+#include "proto/command_writer.h"
 #include "proto/output_buffer.h"
 
 namespace locksley::daemon {
@@ -121,8 +122,8 @@ class UpstreamLink {
   void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count, std::string outputs,
               Nanoseconds now);
   // As the functions of LeaseSink.
-  bool say(LeaseKey lease, std::uint64_t index, const SaidOfJob& said, Nanoseconds now);
-  void say_last(LeaseKey lease, std::uint64_t index, const SaidOfJob& said);
+  bool try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news, Nanoseconds now);
+  void keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news);
   // The lease will have no more results: jobs without a result go back.
   void ended(LeaseKey lease, Nanoseconds now);
   // After a series of calls: asks for more leases, unless that is put off.
@@ -157,8 +158,11 @@ class UpstreamLink {
   using Leases = std::unordered_map<LeaseKey, HeldLease>;
 
   // upstream_link.cc
-  void say(AwaitedReply awaited, std::initializer_list<std::string_view> command);
-  void say_join();
+  // Each command to the upstream begins here: its reply is awaited from now on. The caller writes so many words.
+  proto::CommandWriter begin_command(AwaitedReply awaited, std::size_t words);
+  // The same for a command that has all its words.
+  void send_command(AwaitedReply awaited, std::initializer_list<std::string_view> words);
+  void send_join();
   // What the last connection, which is gone, came to: chooses the next address. True: after a pause.
   bool turn();
   Nanoseconds pause();
@@ -190,8 +194,9 @@ class UpstreamLink {
   HeldLease* find(LeaseKey key);
   HeldLease* find(std::string_view name);
   void set_name(HeldLease& lease, std::string name);
-  void send(std::uint64_t results);
-  void say(const HeldLease& lease, const std::vector<std::string>& words);
+  void send_results(std::uint64_t results);
+  // NOTE, with its words after the lease's name.
+  void send_note(const HeldLease& lease, const std::vector<std::string>& words);
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
   // Hands back what is left of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "daemon/upstream/upstream_link.h"
-#include "proto/command_writer.h"
 
 namespace locksley::daemon {
 
@@ -40,40 +39,38 @@ void UpstreamLink::settle(LeaseKey key, JobStatus status, std::uint64_t first, s
                                 .first = first,
                                 .count = count,
                                 .outputs = std::move(outputs),
-                                .said = std::exchange(lease->last_words, {})});
-  if (!lease->name.empty()) send(id);
+                                .news = std::exchange(lease->last_news, {})});
+  if (!lease->name.empty()) send_results(id);
 }
 
-void UpstreamLink::send(std::uint64_t id) {
+void UpstreamLink::send_results(std::uint64_t id) {
   KeptResults& results = kept_.at(id);
   if (std::exchange(results.is_sent, true)) return;
-  if (!results.said.empty()) say(leases_.at(results.lease), results.said);
-  awaited_.push_back({.kind = Kind::kSettle, .lease = results.lease, .results = id, .sent = now_});
-  proto::CommandWriter writer(output_);
-  writer.begin(4 + results.count);
+  const HeldLease& lease = leases_.at(results.lease);
+  if (!results.news.empty()) send_note(lease, results.news);
+  proto::CommandWriter writer =
+      begin_command({.kind = Kind::kSettle, .lease = results.lease, .results = id}, 4 + results.count);
   writer.argument("SETTLE");
-  writer.argument(leases_.at(results.lease).name);
+  writer.argument(lease.name);
   writer.argument(to_string(results.status));
   writer.argument(results.first);
   output_.append(results.outputs);
 }
 
-bool UpstreamLink::say(LeaseKey key, std::uint64_t index, const SaidOfJob& said, Nanoseconds now) {
+bool UpstreamLink::try_send_news(LeaseKey key, std::uint64_t index, const JobNews& news, Nanoseconds now) {
   now_ = std::max(now_, now);
   const HeldLease* const lease = find(key);
   if (lease == nullptr || lease->name.empty() || output_.size() > kMostUnsent) return false;
-  say(*lease, said.words(index));
+  send_note(*lease, news.words(index));
   return true;
 }
 
-void UpstreamLink::say_last(LeaseKey key, std::uint64_t index, const SaidOfJob& said) {
-  if (HeldLease* const lease = find(key)) lease->last_words = said.words(index);
+void UpstreamLink::keep_last_news(LeaseKey key, std::uint64_t index, const JobNews& news) {
+  if (HeldLease* const lease = find(key)) lease->last_news = news.words(index);
 }
 
-void UpstreamLink::say(const HeldLease& lease, const std::vector<std::string>& words) {
-  awaited_.push_back({.kind = Kind::kNote, .sent = now_});
-  proto::CommandWriter writer(output_);
-  writer.begin(2 + words.size());
+void UpstreamLink::send_note(const HeldLease& lease, const std::vector<std::string>& words) {
+  proto::CommandWriter writer = begin_command({.kind = Kind::kNote}, 2 + words.size());
   writer.argument("NOTE");
   writer.argument(lease.name);
   for (const std::string& word : words) writer.argument(word);
@@ -140,9 +137,7 @@ void UpstreamLink::yield_rest(HeldLease& lease) {
 }
 
 void UpstreamLink::yield(HeldLease& lease, std::optional<std::uint64_t> from) {
-  awaited_.push_back({.kind = Kind::kYield, .lease = lease.key, .sent = now_});
-  proto::CommandWriter writer(output_);
-  writer.begin(from ? 3 : 2);
+  proto::CommandWriter writer = begin_command({.kind = Kind::kYield, .lease = lease.key}, from ? 3 : 2);
   writer.argument("YIELD");
   writer.argument(lease.name);
   if (from) writer.argument(*from);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "daemon/upstream/upstream_link.h"
-#include "proto/command_writer.h"
 
 namespace locksley::daemon {
 
@@ -51,9 +50,8 @@ void UpstreamLink::pump_reclaims() {
     to_reclaim_.pop_front();
     ++slots_[*slot].reclaims;
     ++reclaims_out_;
-    awaited_.push_back({.kind = Kind::kReclaim, .slot = *slot, .lease = lease->key, .sent = now_});
-    proto::CommandWriter writer(output_);
-    writer.begin(7);
+    proto::CommandWriter writer =
+        begin_command({.kind = Kind::kReclaim, .slot = *slot, .lease = lease->key}, 7);
     writer.argument("RECLAIM");
     writer.argument(lease->batch);
     writer.argument(lease->attempt);
@@ -89,7 +87,7 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
   ++stats_.reclaimed_leases;
   const bool is_over = lease == nullptr || lease->is_lost || lease->state == State::kEnded;
   if (lease == nullptr || lease->is_lost) {
-    say({.kind = Kind::kYield, .lease = awaited.lease}, {"YIELD", name});  // it has ended meanwhile
+    send_command({.kind = Kind::kYield, .lease = awaited.lease}, {"YIELD", name});  // it has ended meanwhile
   } else {
     set_name(*lease, std::move(name));
     reclaimed(*lease, count, high);
@@ -115,7 +113,7 @@ void UpstreamLink::reclaimed(HeldLease& lease, std::uint64_t count, std::uint64_
 }
 
 void UpstreamLink::hand_in(HeldLease& lease) {
-  for (const std::uint64_t id : lease.results) send(id);
+  for (const std::uint64_t id : lease.results) send_results(id);
   if (lease.state == State::kEnded) yield_rest(lease);
 }
 

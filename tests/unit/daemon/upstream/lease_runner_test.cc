@@ -40,12 +40,12 @@ class Ledger final : public LeaseSink {
     EXPECT_TRUE(rest.empty());
   }
   void ended(LeaseKey lease) override { over.insert(lease); }
-  bool say(LeaseKey, std::uint64_t index, const SaidOfJob& words) override {
-    if (hears) said.push_back(words.words(index));
+  bool try_send_news(LeaseKey, std::uint64_t index, const JobNews& news) override {
+    if (hears) said.push_back(news.words(index));
     return hears;
   }
-  void say_last(LeaseKey, std::uint64_t index, const SaidOfJob& words) override {
-    last.push_back(words.words(index));
+  void keep_last_news(LeaseKey, std::uint64_t index, const JobNews& news) override {
+    last.push_back(news.words(index));
   }
 
   std::vector<std::vector<std::string>> said, last;

@@ -226,14 +226,14 @@ TEST_F(UpstreamLinkTest, NewsOfJobsWaitsWhileTheUpstreamDoesNotRead) {
   make(4);
   join();
   const LeaseKey lease = host->running.begin()->first;
-  SaidOfJob said;
-  said.log.assign(60'000, 'x');
+  JobNews news;
+  news.log.assign(60'000, 'x');
   std::size_t sent = 0;
-  while (sent < 100 && link->say(lease, 0, said, now)) ++sent;
+  while (sent < 100 && link->try_send_news(lease, 0, news, now)) ++sent;
   EXPECT_EQ(sent, 1 + UpstreamLink::kMostUnsent / 60'000);
   EXPECT_LE(link->output().size(), UpstreamLink::kMostUnsent + 70'000);
   link->output().consume(link->output().size());
-  EXPECT_TRUE(link->say(lease, 0, said, now)) << "it reads again";
+  EXPECT_TRUE(link->try_send_news(lease, 0, news, now)) << "it reads again";
 }
 
 TEST_F(UpstreamLinkTest, ACutIsAnsweredFromThePositionAskedForOrLater) {

@@ -4,24 +4,14 @@
 #include <cmath>
 #include <cstring>
 
+#include "proto/bulk.h"
 #include "proto/decimal.h"
 
 namespace locksley::proto {
 namespace {
 
-constexpr std::size_t kLineBytes = 1 + kMaxDecimalBytes + 2;  // type, number, end
 // Strings up to this go out in one piece with their header; longer ones may be split over two chunks.
 constexpr std::size_t kOnePieceBytes = 16 * 1024;
-
-char* write_header(char* to, char type, std::uint64_t value) {
-  *to++ = type;
-  return write_line_end(write_decimal(to, value));
-}
-
-char* write_bytes(char* to, std::string_view bytes) {
-  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-  return write_line_end(to + bytes.size());
-}
 
 }  // namespace
 
@@ -43,13 +33,13 @@ void ReplyWriter::error(std::string_view text) {
 }
 
 void ReplyWriter::integer(std::int64_t value) {
-  char* const begin = out_->reserve(kLineBytes);
+  char* const begin = out_->reserve(kMaxHeaderBytes);
   *begin = ':';
   out_->commit(static_cast<std::size_t>(write_line_end(write_decimal(begin + 1, value)) - begin));
 }
 
 void ReplyWriter::header(char type, std::uint64_t value) {
-  char* const begin = out_->reserve(kLineBytes);
+  char* const begin = out_->reserve(kMaxHeaderBytes);
   out_->commit(static_cast<std::size_t>(write_header(begin, type, value) - begin));
 }
 
@@ -60,9 +50,8 @@ void ReplyWriter::bulk(std::string_view bytes) {
     out_->append("\r\n");
     return;
   }
-  char* const begin = out_->reserve(kLineBytes + bytes.size() + 2);
-  char* const end = write_bytes(write_header(begin, '$', bytes.size()), bytes);
-  out_->commit(static_cast<std::size_t>(end - begin));
+  char* const begin = out_->reserve(max_bulk_bytes(bytes.size()));
+  out_->commit(static_cast<std::size_t>(write_bulk(begin, bytes) - begin));
 }
 
 void ReplyWriter::bulk_integer(std::int64_t value) {
@@ -116,13 +105,13 @@ void ReplyWriter::real(double value) {
 void ReplyWriter::result_row(std::uint64_t index, std::string_view status, std::string_view output) {
   constexpr std::string_view kStart = "*3\r\n:";
   const bool is_short = output.size() <= kOnePieceBytes;
-  char* const begin =
-      out_->reserve(kStart.size() + 3 * kLineBytes + status.size() + 2 + (is_short ? output.size() + 2 : 0));
+  char* const begin = out_->reserve(kStart.size() + kMaxHeaderBytes + max_bulk_bytes(status.size()) +
+                                    (is_short ? max_bulk_bytes(output.size()) : kMaxHeaderBytes));
   std::memcpy(begin, kStart.data(), kStart.size());
   char* to = write_line_end(write_decimal(begin + kStart.size(), index));
-  to = write_bytes(write_header(to, '$', status.size()), status);
+  to = write_bulk(to, status);
   to = write_header(to, '$', output.size());
-  if (is_short) to = write_bytes(to, output);
+  if (is_short) to = write_line(to, output);
   out_->commit(static_cast<std::size_t>(to - begin));
   if (!is_short) {
     out_->append(output);

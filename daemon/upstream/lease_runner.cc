@@ -3,7 +3,6 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -11,7 +10,7 @@
 #include "core/batch/job_facts.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "proto/decimal.h"
+#include "proto/bulk.h"
 
 namespace locksley::daemon {
 namespace {
@@ -42,15 +41,10 @@ class Run {
 
  private:
   void append(std::string_view output) {
-    constexpr std::size_t kFraming = proto::kMaxDecimalBytes + 5;
-    const std::size_t needed = size_ + output.size() + kFraming;
+    const std::size_t needed = size_ + proto::max_bulk_bytes(output.size());
     if (needed > outputs_.size()) outputs_.resize(std::max(needed, 2 * outputs_.size()));
-    char* to = outputs_.data() + size_;
-    *to++ = '$';
-    to = proto::write_line_end(proto::write_decimal(to, output.size()));
-    if (!output.empty()) std::memcpy(to, output.data(), output.size());
-    to = proto::write_line_end(to + output.size());
-    size_ = static_cast<std::size_t>(to - outputs_.data());
+    char* const end = proto::write_bulk(outputs_.data() + size_, output);
+    size_ = static_cast<std::size_t>(end - outputs_.data());
   }
 
   const LeaseKey lease_;

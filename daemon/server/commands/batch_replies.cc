@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -11,40 +9,23 @@
 
 #include "core/base/check.h"
 #include "daemon/server/state/inspection.h"
+#include "proto/bulk.h"
 
 namespace locksley::daemon {
 
 namespace {
 
-std::size_t digits_of(std::uint64_t value) {
-  std::size_t digits = 1;
-  for (; value >= 10; value /= 10) ++digits;
-  return digits;
+// A row of RUN: [status, output].
+constexpr std::string_view kRunRow = "*2\r\n";
+
+std::size_t run_row_bytes(const ResultRow& row) {
+  return kRunRow.size() + proto::bulk_bytes(to_string(row.status).size()) +
+         proto::bulk_bytes(row.output.size());
 }
 
-// "$<length>\r\n<bytes>\r\n"
-std::size_t bulk_size(std::string_view bytes) { return 1 + digits_of(bytes.size()) + 2 + bytes.size() + 2; }
-
-char* put_bulk(char* out, std::string_view bytes) {
-  *out++ = '$';
-  out = std::to_chars(out, out + 20, bytes.size()).ptr;
-  *out++ = '\r';
-  *out++ = '\n';
-  out = std::copy_n(bytes.data(), bytes.size(), out);  // std::ranges::copy of g++ 12 goes byte by byte
-  *out++ = '\r';
-  *out++ = '\n';
-  return out;
-}
-
-constexpr std::string_view kPair = "*2\r\n";
-
-std::size_t pair_size(const ResultRow& row) {
-  return kPair.size() + bulk_size(to_string(row.status)) + bulk_size(row.output);
-}
-
-char* put_pair(char* out, const ResultRow& row) {
-  std::memcpy(out, kPair.data(), kPair.size());
-  return put_bulk(put_bulk(out + kPair.size(), to_string(row.status)), row.output);
+void write_run_row(char* to, const ResultRow& row) {
+  std::memcpy(to, kRunRow.data(), kRunRow.size());
+  proto::write_bulk(proto::write_bulk(to + kRunRow.size(), to_string(row.status)), row.output);
 }
 
 }  // namespace
@@ -75,7 +56,7 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
   std::vector<std::uint64_t> place(jobs);
   const std::uint64_t rows = record.read_results(0, jobs, [&](const ResultRow& row) {
     check(row.index < jobs, "a result of a job that the batch does not have");
-    place[row.index] = pair_size(wanted(row));
+    place[row.index] = run_row_bytes(wanted(row));
     return true;
   });
   check(rows == jobs, "a batch that is over lacks results");
@@ -89,7 +70,7 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
   reply.array(jobs);
   char* const begin = reply.buffer().reserve(total);
   record.read_results(0, jobs, [&](const ResultRow& row) {
-    put_pair(begin + place[row.index], wanted(row));
+    write_run_row(begin + place[row.index], wanted(row));
     return true;
   });
   reply.buffer().commit(total);

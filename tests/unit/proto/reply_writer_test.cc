@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "proto/bulk.h"
 #include "proto/command_writer.h"
 
 namespace locksley::proto {
@@ -74,6 +75,17 @@ TEST(ReplyWriterTest, LongOutputsAreWholeInARow) {
   const std::string output(3'000'000, 'z');
   EXPECT_EQ(written(Protocol::kResp2, [&](ReplyWriter& w) { w.result_row(1'000'000, "error", output); }),
             "*3\r\n:1000000\r\n$5\r\nerror\r\n$3000000\r\n" + output + "\r\n");
+}
+
+TEST(BulkTest, TakesTheBytesThatAreAskedForInAdvance) {
+  for (const std::size_t length : {0U, 1U, 9U, 10U, 99U, 100U, 999U, 1000U, 65'536U}) {
+    std::string space(max_bulk_bytes(length), '?');
+    const auto written =
+        static_cast<std::size_t>(write_bulk(space.data(), std::string(length, 'x')) - space.data());
+    EXPECT_EQ(written, bulk_bytes(length)) << length;
+    EXPECT_EQ(space.substr(0, written),
+              "$" + std::to_string(length) + "\r\n" + std::string(length, 'x') + "\r\n");
+  }
 }
 
 TEST(CommandWriterTest, WritesArraysOfBulkStrings) {

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "proto/decimal.h"
+
+namespace locksley::proto {
+
+// Headers and bulk strings of RESP, written straight into memory that has room for them. Each function returns the end.
+// Any thread; nothing blocks or fails.
+
+// Most bytes of a header: type, number, line end.
+inline constexpr std::size_t kMaxHeaderBytes = 1 + kMaxDecimalBytes + 2;
+
+// "<type><value>\r\n"
+inline char* write_header(char* to, char type, std::uint64_t value) {
+  *to++ = type;
+  return write_line_end(write_decimal(to, value));
+}
+
+// "<bytes>\r\n"
+inline char* write_line(char* to, std::string_view bytes) {
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  return write_line_end(to + bytes.size());
+}
+
+// "$<length>\r\n<bytes>\r\n"
+inline char* write_bulk(char* to, std::string_view bytes) {
+  return write_line(write_header(to, '$', bytes.size()), bytes);
+}
+// Bytes of such a string: at most, and exactly.
+constexpr std::size_t max_bulk_bytes(std::size_t length) { return kMaxHeaderBytes + length + 2; }
+constexpr std::size_t bulk_bytes(std::size_t length) {
+  std::size_t digits = 1;
+  for (std::size_t rest = length; rest >= 10; rest /= 10) ++digits;
+  return 1 + digits + 2 + length + 2;
+}
+
+}  // namespace locksley::proto

@@ -88,8 +88,6 @@ void LiveHandlers::finish_waiting() {
 void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change) {
   Batches& batches = parts_.server.batches();
   const bool is_there = change.settings.has_value();
-  const HandlerDirectory::Entry* const before = parts_.handlers.directory().find_any(name);
-  const bool was_held = before != nullptr && before->is_held;
   parts_.handlers.make(name, std::move(change));
   parts_.use.release(parts_.handlers.directory().handler_of(name));
   publish(name);
@@ -100,8 +98,7 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
     return;
   }
   const HandlerDirectory::Entry& entry = *parts_.handlers.directory().find(name);
-  batches.move_handler(name, entry.lane, entry.gate);
-  if (was_held) batches.release_handler(name);
+  batches.release_handler(name);
   LogLine("handler in force")
       .with("handler", name)
       .with("kind", to_string(entry.kind))

@@ -17,28 +17,28 @@ namespace locksley::daemon {
 
 namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
+// Where the I/O thread is told of what the store's thread has read for it.
+struct ReadersHome {
+  asio::io_context& io;
+  Slices& slices;
+};
 // The store's thread has read it: the I/O thread sets outcome->is_done, calls told(), and wakes the batch's waiters.
 template <class Outcome>
-void tell_read(asio::io_context& io, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
+void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
                std::function<void(const Outcome&)> told) {
   // The post holds what is shared, so that the I/O thread, to which it belongs, drops it.
-  asio::post(io, [record = std::move(record), outcome = std::move(outcome), told = std::move(told)] {
+  asio::post(home.io, [&slices = home.slices, record = std::move(record), outcome = std::move(outcome),
+                       told = std::move(told)] {
     kIoThread.assert_held();
     outcome->is_done = true;
     if (told) told(*outcome);
-    record->wake_readers();
+    record->wake_readers(slices);
   });
 }
 
 }  // namespace
 
 BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
-
-void BatchRecord::wake_all(std::uint64_t row) {
-  for (const Waiter& waiter : waiters.all) {
-    if (waiter.row == row) waiter.who->wakeup.wake();
-  }
-}
 
 void BatchNews::apply_pending() {
   if (!apply_until(now() + Slices::kSlice) && !std::exchange(is_applying_, true)) {
@@ -200,10 +200,10 @@ void BatchNews::read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<
                            std::function<void(const Outcome&)> told) {
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   parts_.store->read(
-      [&io = parts_.io, record = std::move(record), outcome = std::move(outcome), read = std::move(read),
-       told = std::move(told)]() mutable {
+      [home = ReadersHome{parts_.io, parts_.slices}, record = std::move(record), outcome = std::move(outcome),
+       read = std::move(read), told = std::move(told)]() mutable {
         read(*record, *outcome);
-        tell_read(io, std::move(record), std::move(outcome), std::move(told));
+        tell_read(home, std::move(record), std::move(outcome), std::move(told));
       },
       owner);
 }
@@ -241,10 +241,10 @@ std::shared_ptr<const ReadFailures> BatchNews::read_failures(
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   parts_.store->read_failed_jobs(
       sequence, owner,
-      [&io = parts_.io, record = std::move(record), failures,
+      [home = ReadersHome{parts_.io, parts_.slices}, record = std::move(record), failures,
        on_read = std::move(on_read)](std::expected<FailedJobList, std::string> failed) mutable {
         failures->failed = std::move(failed);
-        tell_read(io, std::move(record), std::move(failures), std::move(on_read));
+        tell_read(home, std::move(record), std::move(failures), std::move(on_read));
       });
   return failures;
 }

@@ -22,6 +22,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                  std::shared_ptr<spdlog::logger> log)
     : config_(config),
       io_(io),
+      slices_(slices),
       store_(store),
       log_(std::move(log)),
       registry_(stats),
@@ -62,7 +63,11 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
       streams_(registry_),
       dependencies_(registry_, stored_, changes_, slices),
       customers_(config, registry_, retention_, store),
-      handler_batches_(registry_, handlers),
+      handler_batches_(registry_, handlers, slices,
+                       [this] {
+                         kIoThread.assert_held();
+                         call_if_idle();
+                       }),
       timer_(io, slices, registry_,
              {.act =
                   [this](BatchRecord& record, Due due) {
@@ -123,8 +128,8 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
     kIoThread.assert_held();
     return dependencies_.is_notifying(sequence);
   });
-  retention_.evict_later([this, &slices] {
-    slices.add([this](Instant until) {
+  retention_.evict_later([this] {
+    slices_.add([this](Instant until) {
       kIoThread.assert_held();
       return retention_.evict_more(until);
     });
@@ -211,7 +216,12 @@ std::shared_ptr<const FoundJob> Batches::find_job(const std::shared_ptr<BatchRec
   const auto post = [this, owner](Reader::Task task) {
     store_ != nullptr ? store_->read(std::move(task), owner) : aside_.post(std::move(task), owner);
   };
-  return JobSearch::begin(io_, post, record, demand, std::move(on_found));
+  const auto tell = [this, held = record, on_found = std::move(on_found)](const FoundJob& found) {
+    kIoThread.assert_held();
+    if (on_found) on_found(found);
+    held->wake_readers(slices_);
+  };
+  return JobSearch::begin(io_, post, record, demand, tell);
 }
 
 BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {
@@ -254,11 +264,6 @@ void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultL
   // Rows before the place of a row that was discarded earlier are gone: the store passes over them.
   stored_.discard(record, {0, place.first_row});
   retention_.results_discarded(record, status.result_bytes);
-}
-
-void Batches::hold_handler(const std::string& name) {
-  handler_batches_.hold(name);
-  call_if_idle();
 }
 
 void Batches::after_changes() {

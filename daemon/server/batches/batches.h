@@ -142,15 +142,12 @@ class Batches {
     on_result_room_ = std::move(told);
   }
   // As the functions of HandlerBatches. `name`: that of the handler.
-  void hold_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
+  void hold_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) { handler_batches_.hold(name); }
   void release_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
     handler_batches_.release(name);
   }
   bool has_running(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
     return handler_batches_.has_running(name);
-  }
-  void move_handler(const std::string& name, Lane& to, GateId gate) LOCKSLEY_REQUIRES(kIoThread) {
-    handler_batches_.move(name, to, gate);
   }
 
   // ---- The store ----
@@ -211,6 +208,7 @@ class Batches {
 
   const config::Config& config_;
   asio::io_context& io_;
+  Slices& slices_;
   Store* const store_;  // null: there is none
   const std::shared_ptr<spdlog::logger> log_;
   Registry registry_;

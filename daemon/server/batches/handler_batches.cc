@@ -4,45 +4,71 @@
 
 namespace locksley::daemon {
 
-void HandlerBatches::for_each(const std::string& handler, const std::function<void(BatchRecord&)>& visit) {
-  registry_.change_active([&](BatchRecord& record) {
-    if (record.handler().name() == handler && !record.is_over()) visit(record);
-  });
-}
-
 void HandlerBatches::hold(const std::string& handler) {
   handlers_.set_held(handler, true);
-  for_each(handler, [](BatchRecord& record) {
-    kIoThread.assert_held();
-    record.lane->hold(record, Hold::kHandler);
-  });
+  follow(handler);
 }
 
 void HandlerBatches::release(const std::string& handler) {
   handlers_.set_held(handler, false);
-  for_each(handler, [](BatchRecord& record) {
+  follow(handler);
+}
+
+void HandlerBatches::follow(const std::string& handler) {
+  const auto [walk, is_new] = walks_.try_emplace(handler);
+  const bool is_in_slices = !is_new && !walk->second.is_done;
+  walk->second = {};
+  if (go_on(handler) || is_in_slices) return;
+  slices_.add([this, handler](Instant until) {
     kIoThread.assert_held();
-    if (has(record.status().holds, Hold::kHandler)) record.lane->release(record, Hold::kHandler);
+    do {
+      if (go_on(handler)) return true;
+    } while (now() < until);
+    return false;
   });
+}
+
+bool HandlerBatches::go_on(const std::string& handler) {
+  const auto found = walks_.find(handler);
+  if (found == walks_.end() || found->second.is_done) return true;
+  Walk& walk = found->second;
+  const HandlerDirectory::Entry& entry = handlers_.for_batch(handler);
+  walk.is_done = registry_.visit_active(walk.at, kAtOnce, [&](BatchRecord& record) {
+    kIoThread.assert_held();
+    if (&record.handler() == &entry.handler && !record.is_over()) change(record, entry, walk);
+  });
+  if (!walk.is_done) return false;
+  if (walk.running.empty()) walks_.erase(found);
+  followed_();
+  return true;
+}
+
+void HandlerBatches::change(BatchRecord& record, const HandlerDirectory::Entry& entry, Walk& walk) {
+  if (entry.is_held) record.lane->hold(record, Hold::kHandler);
+  if (record.lane != &entry.lane || record.gate() != entry.gate) {
+    check(record.lane->hand_over(record.shared(), entry.lane, entry.gate),
+          "a batch changes its lane while jobs of it run");
+    record.lane = &entry.lane;
+    record.wake_log_readers(slices_);  // they watch the jobs of the lane that it leaves
+  }
+  if (!entry.is_held) {
+    if (has(record.status().holds, Hold::kHandler)) record.lane->release(record, Hold::kHandler);
+  } else if (record.lane->has_claims(record)) {
+    walk.running.push_back(record.shared());
+  }
 }
 
 bool HandlerBatches::has_running(const std::string& handler) {
-  bool found = false;
-  for_each(handler, [&](BatchRecord& record) {
+  const auto found = walks_.find(handler);
+  if (found == walks_.end()) return false;
+  if (!found->second.is_done) return true;
+  std::erase_if(found->second.running, [](const std::shared_ptr<BatchRecord>& record) {
     kIoThread.assert_held();
-    found = found || record.lane->has_claims(record);
+    return record->is_over() || !record->lane->has_claims(*record);
   });
-  return found;
-}
-
-void HandlerBatches::move(const std::string& handler, Lane& to, GateId gate) {
-  for_each(handler, [&](BatchRecord& record) {
-    kIoThread.assert_held();
-    if (record.lane == &to && record.gate() == gate) return;
-    check(record.lane->hand_over(record.shared(), to, gate), "a batch changes its lane while jobs of it run");
-    record.lane = &to;
-    record.wake_log_readers();  // they watch the jobs of the lane that it leaves
-  });
+  if (!found->second.running.empty()) return true;
+  walks_.erase(found);
+  return false;
 }
 
 void HandlerBatches::follow_handler(BatchRecord& record) {

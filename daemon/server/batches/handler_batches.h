@@ -1,43 +1,71 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "core/lane/lane.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
 #include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/records/registry.h"
 
 namespace locksley::daemon {
 
-// What a change of the configuration does to the batches of one handler that are not over, those of RUN
-// included.
+// What a change of the configuration does to the batches of one handler that are not over, those of RUN included: they
+// follow the handler's entry in the directory, which has its lane, its gate, and whether its jobs must not start. New
+// batches follow it from the beginning.
 //
-// Owned by Batches. The I/O thread only. O(active batches). Nothing blocks or fails.
+// It looks at kAtOnce active batches within the call, and at the others in slices. If the entry changes meanwhile, it begins
+// anew: what counts for a batch is the entry as it is when the batch is looked at.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class HandlerBatches {
  public:
-  HandlerBatches(Registry& registry, HandlerDirectory& handlers) : registry_(registry), handlers_(handlers) {}
+  // `followed` is called each time when all batches of a handler have followed it, within the call or later.
+  HandlerBatches(Registry& registry, HandlerDirectory& handlers, Slices& slices,
+                 std::function<void()> followed)
+      : registry_(registry), handlers_(handlers), slices_(slices), followed_(std::move(followed)) {}
   HandlerBatches(const HandlerBatches&) = delete;
   HandlerBatches& operator=(const HandlerBatches&) = delete;
 
-  // hold(): no job of these batches starts any more, nor of later batches of the handler.
-  // release(): jobs may start again.
+  // No job of these batches starts any more, nor of later batches of the handler.
   void hold(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+  // Jobs may start again, in the lane and at the gate that the directory has now. If these are others than before: needs
+  // hold(), and that has_running() was false since.
   void release(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether an executor has jobs of one of them. While they are held, false stays false.
+  // Needs: hold(). Whether some of the batches are not held yet, or an executor has jobs of one of them. While they are
+  // held, false stays false. O(batches of which an executor had jobs when they were held).
   bool has_running(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
-  // Moves them to a gate of lane `to`. Needs: not has_running().
-  void move(const std::string& handler, Lane& to, GateId gate) LOCKSLEY_REQUIRES(kIoThread);
   // Gives a batch that was over and goes on the lane, the gate and the hold of its handler as it is
   // now. Called before the batch is in any ring.
   void follow_handler(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
+  // Active batches, of all handlers, between two looks at the clock: at most some 20 us. A guess.
+  static constexpr std::size_t kAtOnce = 64;
+
  private:
-  void for_each(const std::string& handler, const std::function<void(BatchRecord&)>& visit)
+  // Through the active batches, for one handler.
+  struct Walk {
+    Registry::ActivePlace at = {};
+    bool is_done = false;
+    // Batches that were held while an executor had jobs of them.
+    std::vector<std::shared_ptr<BatchRecord>> running = {};
+  };
+  void follow(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+  // Looks at kAtOnce batches. True if none is left.
+  bool go_on(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+  void change(BatchRecord& record, const HandlerDirectory::Entry& entry, Walk& walk)
       LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;
   HandlerDirectory& handlers_;
+  Slices& slices_;
+  const std::function<void()> followed_;
+  // By handler. One that is not done has work in slices_. One that is done stays while there are running batches.
+  std::map<std::string, Walk> walks_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

@@ -120,7 +120,7 @@ void Intake::queue_again(const std::shared_ptr<BatchRecord>& record, std::vector
     if (!left->empty()) return false;
     record->is_requeueing = false;
     parts_.stored.write_changes(*record);
-    record->wake_readers();
+    record->wake_readers(parts_.slices);
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);
     free_aside(parts_.aside, std::move(left), bytes);
     return true;

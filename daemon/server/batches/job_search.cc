@@ -143,8 +143,7 @@ void JobSearch::finish(std::shared_ptr<JobSearch> self) {
   asio::post(io, [self = std::move(self)] {
     kIoThread.assert_held();
     self->found_->is_done = true;
-    if (self->on_found_) self->on_found_(*self->found_);
-    self->record_->wake_readers();
+    self->on_found_(*self->found_);
   });
 }
 

@@ -25,8 +25,7 @@ struct JobDemand {
   std::shared_ptr<PayloadSource> payloads = {};
 };
 
-// What was found. `is_done` is set on the I/O thread; then the batch's waiters for kReadRows are
-// woken. Shared by the two threads; the last of them drops it.
+// What was found. `is_done` is set on the I/O thread. Shared by the two threads; the last of them drops it.
 struct FoundJob {
   bool is_done = false;
   std::string error;  // not empty: why the store cannot be read
@@ -52,7 +51,7 @@ class JobSearch final {
  public:
   using Post = std::function<void(Reader::Task)>;
 
-  // `post` runs a task on the reader's thread. `on_found` is called when it is done, if it is not empty.
+  // `post` runs a task on the reader's thread. `on_found` is called on the I/O thread, when it is done.
   static std::shared_ptr<const FoundJob> begin(asio::io_context& io, Post post,
                                                std::shared_ptr<BatchRecord> record, const JobDemand& demand,
                                                std::function<void(const FoundJob&)> on_found)

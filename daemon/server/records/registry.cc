@@ -335,9 +335,26 @@ bool Registry::all_active(const std::function<bool(const BatchRecord&)>& is_true
   return std::ranges::all_of(active_, [&](const auto& entry) { return is_true(*entry.second); });
 }
 
-void Registry::change_active(const std::function<void(BatchRecord&)>& change) {
-  for (const auto& [sequence, record] : active_) change(*record);
-  for (const auto& [sequence, record] : runs_) change(*record);
+bool Registry::visit_active(ActivePlace& at, std::size_t most,
+                            const std::function<void(BatchRecord&)>& visit) {
+  if (!at.runs_left) {
+    auto next = active_.lower_bound(at.sequence);
+    for (; most != 0 && next != active_.end(); --most) {
+      BatchRecord& record = *(next++)->second;
+      at.sequence = record.sequence + 1;
+      visit(record);
+    }
+    if (next != active_.end()) return false;
+    at.runs_left = active_run_records_.size();
+  }
+  // From the last to the first: the place of a RUN that ends is taken by the last one, which has been visited then.
+  std::size_t& left = *at.runs_left;
+  left = std::min(left, active_run_records_.size());
+  for (; most != 0 && left != 0; --most) {
+    BatchRecord& record = *active_run_records_[--left];
+    if (record.sequence != 0) visit(record);
+  }
+  return left == 0;
 }
 
 Instant& Registry::instant_of(BatchRecord& record, Due kind) {

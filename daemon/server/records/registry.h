@@ -155,8 +155,15 @@ class Registry {
   // Whether `is_true` holds for every active batch; stops at the first for which it does not. O(active).
   bool all_active(const std::function<bool(const BatchRecord&)>& is_true) const LOCKSLEY_REQUIRES(kIoThread);
 
-  // Every active batch, and every RUN of which something is due. O(active).
-  void change_active(const std::function<void(BatchRecord&)>& change) LOCKSLEY_REQUIRES(kIoThread);
+  // Visits active batches, and then RUNs that have a sequence number, from the place `at` on, which it moves, and `most` of
+  // them at most. True when all were visited. Batches may come and go between two calls: one that is active all the time is
+  // visited once or more, one that comes meanwhile perhaps not at all. A visit ends no batch.
+  struct ActivePlace {
+    std::uint64_t sequence = 0;              // of the next batch
+    std::optional<std::size_t> runs_left{};  // none: batches come first
+  };
+  bool visit_active(ActivePlace& at, std::size_t most, const std::function<void(BatchRecord&)>& visit)
+      LOCKSLEY_REQUIRES(kIoThread);
 
   DueQueue& due() LOCKSLEY_REQUIRES(kIoThread) { return due_; }
   // Sets or moves what is due of a batch; kNever: nothing.

@@ -95,10 +95,10 @@ void ServerState::add_lane(Lane& lane) {
 
 void ServerState::show_logs(Lane& lane) {
   lane.running().set_budget(log_budget_);
-  lane.running().on_log([&io = parts_.io](Batch& batch) {
-    asio::post(io, [record = std::static_pointer_cast<BatchRecord>(batch.shared_from_this())] {
+  lane.running().on_log([&io = parts_.io, &slices = slices_](Batch& batch) {
+    asio::post(io, [&slices, record = std::static_pointer_cast<BatchRecord>(batch.shared_from_this())] {
       kIoThread.assert_held();
-      record->wake_log_readers();
+      record->wake_log_readers(slices);
     });
   });
 }

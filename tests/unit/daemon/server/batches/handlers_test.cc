@@ -104,7 +104,6 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
   EXPECT_EQ(client.bulk(), "b");
   change([&](Batches& batches) {
     kIoThread.assert_held();
-    batches.move_handler("late", other_, 0);
     add(&other_);
     batches.release_handler("late");
   });
@@ -113,7 +112,6 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
   change([&](Batches& batches) {
     kIoThread.assert_held();
     batches.hold_handler("late");
-    batches.move_handler("late", lane_, 0);
     add();
     batches.release_handler("late");
   });
@@ -137,7 +135,6 @@ TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
   // Not only claimed: a worker that has not begun would hand back what it has claimed of a batch that is
   // held.
   gate_.await(1);
-  EXPECT_TRUE(running());
   change([](Batches& batches) {
     kIoThread.assert_held();
     batches.hold_handler("late");
@@ -155,6 +152,61 @@ TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
     batches.release_handler("late");
   });
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+}
+
+TEST_F(ServerHandlersTest, OfVeryManyBatchesAFewFollowAtOnceAndTheOthersInSlices) {
+  {
+    const ThreadRoleScope io_thread(kIoThread);
+    add(&other_);  // where nothing runs them
+  }
+  start();
+  constexpr std::size_t kBatches = 3 * HandlerBatches::kAtOnce + 1;
+  Client client(port_);
+  std::string commands;
+  for (std::size_t i = 0; i < kBatches; ++i)
+    commands += "SUBMIT late ID b" + std::to_string(i) + " JOBS x\r\n";
+  client.send(commands);
+  for (std::size_t i = 0; i < kBatches; ++i) EXPECT_EQ(client.bulk(), "b" + std::to_string(i));
+  const auto held = [&] {
+    kIoThread.assert_held();
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kBatches; ++i) {
+      const auto found =
+          server_->batches().find(*server_->state().users().everybody(), "b" + std::to_string(i));
+      if (has((*found)->status().holds, Hold::kHandler)) ++count;
+    }
+    return count;
+  };
+  const auto is_walking = [&] {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return server_->batches().has_running("late");
+    });
+  };
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    batches.hold_handler("late");
+    EXPECT_EQ(held(), HandlerBatches::kAtOnce);
+    EXPECT_TRUE(batches.has_running("late")) << "the others are not held yet";
+  });
+  while (is_walking()) std::this_thread::yield();
+  EXPECT_EQ(on_io_thread(held), kBatches);
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    batches.release_handler("late");
+    EXPECT_EQ(held(), kBatches - HandlerBatches::kAtOnce);
+    // The configuration changes again before the others have followed it.
+    batches.hold_handler("late");
+  });
+  while (is_walking()) std::this_thread::yield();
+  EXPECT_EQ(on_io_thread(held), kBatches);
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    add();
+    batches.release_handler("late");
+  });
+  client.send("WAIT b" + std::to_string(kBatches - 1) + "\r\n");
+  EXPECT_THAT(client.line(), StartsWith("*")) << "it is in a lane that runs it";
 }
 
 // It is in no ring, and nobody tells it of what becomes of its handler meanwhile.

@@ -1,0 +1,34 @@
+#include "daemon/server/records/batch_record.h"
+
+#include <algorithm>
+
+#include "daemon/base/slices.h"
+#include "daemon/base/wakeup.h"
+
+namespace locksley::daemon {
+
+void BatchRecord::wake_all(std::uint64_t row, Slices& slices) {
+  std::size_t left = wake_some(row, waiters.all.size());
+  if (left == 0) return;
+  slices.add([held = shared(), row, left](Instant until) mutable {
+    kIoThread.assert_held();
+    do {
+      left = held->wake_some(row, left);
+    } while (left != 0 && now() < until);
+    return left == 0;
+  });
+}
+
+std::size_t BatchRecord::wake_some(std::uint64_t row, std::size_t left) {
+  // From the last to the first: the place of a waiter that goes is taken by the last one, which has been woken then.
+  left = std::min(left, waiters.all.size());
+  for (std::size_t woken = 0; woken != kWokenAtOnce && left != 0;) {
+    const Waiter& waiter = waiters.all[--left];
+    if (waiter.row != row) continue;
+    waiter.who->wakeup.wake();
+    ++woken;
+  }
+  return left;
+}
+
+}  // namespace locksley::daemon

@@ -17,12 +17,8 @@ namespace locksley::daemon {
 
 WorkerSession::WorkerSession(LinkService& service, Transport transport, std::string peer)
     : service_(service),
-      transport_(std::move(transport)),
-      peer_(std::move(peer)),
+      connection_(std::move(transport), std::move(peer), service.turns(), service.io().get_executor()),
       id_(service.link().connect({}, proto::Protocol::kResp2)),
-      connected_at_(now()),
-      wakeup_(service.turns()),
-      timer_(service.io()),
       reader_(proto::Limits::before_authentication()),
       input_(service.input()) {}
 
@@ -34,7 +30,7 @@ Coroutine<void> WorkerSession::serve(std::shared_ptr<WorkerSession> self) {
     co_await self->converse();
   } catch (const std::exception& error) {
     LogLine("connection of a worker ended by an error")
-        .with("peer", self->peer_)
+        .with("peer", self->peer())
         .with("reason", error.what())
         .write(self->service_.log(), spdlog::level::err);
   }
@@ -43,49 +39,50 @@ Coroutine<void> WorkerSession::serve(std::shared_ptr<WorkerSession> self) {
 
 Coroutine<void> WorkerSession::converse() {
   kLinkThread.assert_held();
-  if (transport_.is_tls() && !co_await shake_hands()) co_return;
+  if (life().now() == Life::kHandshake && !co_await shake_hands()) co_return;
   // Without users every peer is logged in; a certificate may name its user.
-  if (!is_logged_in() && !is_closing_) {
+  if (!is_logged_in() && !is_closing()) {
     LoginQuestion question;
-    question.address = transport_.address().to_string();
-    if (transport_.is_tls()) question.name = transport_.peer_common_name();
+    question.address = transport().address().to_string();
+    if (transport().is_tls()) question.name = transport().peer_common_name();
     if (!question.name.empty()) question.by = LoginQuestion::By::kCertificate;
     if (!co_await log_in(std::move(question))) co_return;
   }
   bool needs_input = true;  // as in Session::converse()
-  while (!is_dropped_) {
-    if (!is_logged_in() && now() >= connected_at_ + service_.directory().login_timeout) co_return;
-    const bool may_receive = needs_input && !is_closing_ && may_execute();
-    if (may_receive && transport_.can_receive() && !receive()) break;
-    Turn turn = is_closing_ ? Turn::kClose : execute();
+  while (!is_dropped()) {
+    if (!is_logged_in() && now() >= connection_.connected_at() + service_.directory().login_timeout)
+      co_return;
+    const bool may_receive = needs_input && !is_closing() && may_execute();
+    if (may_receive && transport().can_receive() && !receive()) break;
+    Turn turn = is_closing() ? Turn::kClose : execute();
     if (turn == Turn::kAsk) {
       service_.after_link();
       co_await ask();
-      turn = is_closing_ ? Turn::kClose : Turn::kYield;
+      turn = is_closing() ? Turn::kClose : Turn::kYield;
     }
-    if (is_dropped_) co_return;
+    if (is_dropped()) co_return;
     needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;
     service_.after_link();
     // after_link() sends for connections that got new bytes; this one may have older bytes, for
     // which the socket has room.
-    if (!is_dropped_) send();
-    if (is_dropped_) co_return;
+    if (!is_dropped()) send();
+    if (is_dropped()) co_return;
     if (turn == Turn::kClose) {
       co_await say_goodbye();
       co_return;
     }
-    const bool has_more = turn == Turn::kYield || transport_.can_receive();
+    const bool has_more = turn == Turn::kYield || transport().can_receive();
     is_paused_ = !may_execute();
     if (has_more && !is_paused_) {
       co_await asio::post(service_.io().get_executor(), kAwait);  // the others have their turns
       continue;
     }
-    if (transport_.is_at_end()) co_return;
+    if (transport().is_at_end()) co_return;
     if (reader_.is_idle()) reader_.release();
     input_.set(reader_.buffered_bytes());
-    if (!is_logged_in()) wake_at(connected_at_ + service_.directory().login_timeout);
-    if (!is_paused_) transport_.wait_readable(*this);
-    if (!wakeup_.take()) co_await wakeup_.wait();
+    if (!is_logged_in()) wake_at(connection_.connected_at() + service_.directory().login_timeout);
+    if (!is_paused_) transport().wait_readable(*this);
+    if (!wakeup().take()) co_await wakeup().wait();
   }
 }
 
@@ -97,47 +94,43 @@ bool WorkerSession::may_execute() const {
 
 Coroutine<bool> WorkerSession::shake_hands() {
   kLinkThread.assert_held();
-  using Then = TlsChannel::Then;
-  const Instant deadline = connected_at_ + service_.directory().login_timeout;
-  std::optional<bool> is_tls;
-  Then then = Then::kWantRead;
-  while (then == Then::kWantRead || then == Then::kWantWrite) {
-    then == Then::kWantRead ? transport_.wait_readable(*this) : transport_.wait_writable(*this);
-    wake_at(deadline);
-    if (!wakeup_.take()) co_await wakeup_.wait();
-    if (is_dropped_) co_return false;
-    if (!is_tls) is_tls = transport_.looks_like_tls();
-    if (is_tls == false) {
-      transport_.become_plain();
-      fail("ERR this port speaks TLS: use rediss:// in place of redis://");
-      is_closing_ = true;
+  const Instant deadline = connection_.connected_at() + service_.directory().login_timeout;
+  using enum Connection::Handshake;
+  const auto done = co_await connection_.shake_hands(*this, service_.handshakes(), deadline);
+  switch (done) {
+    case kDone:
+      life().go_to(is_logged_in() ? Life::kServing : Life::kStranger);
       co_return true;
-    }
-    if (is_tls) co_await service_.handshakes().wait_for_step(transport_.address(), kAwait);
-    if (is_dropped_ || now() >= deadline) co_return false;
-    if (is_tls) then = transport_.handshake();
+    case kPlain:
+      transport().become_plain();
+      fail("ERR this port speaks TLS: use rediss:// in place of redis://");
+      life().go_to(Life::kLastReply);
+      co_return true;
+    case kFailed:
+    case kLate:
+    case kGone:
+    case kClosed:
+      break;
   }
-  if (then != Then::kDone) co_return false;
-  transport_.expect_more();
-  co_return true;
+  co_return false;
 }
 
 bool WorkerSession::receive() {
   constexpr std::size_t kMostRead = 256 * 1024;  // guess
   std::span<std::byte> space = reader_.prepare();
   space = space.first(std::min(space.size(), kMostRead));
-  const Transport::Received received = transport_.receive(space);
-  if (received.bytes == 0) return !is_dropped_;
-  if (received.is_first && !transport_.is_tls() && space.front() == Transport::kTlsFirstByte) {
+  const Transport::Received received = transport().receive(space);
+  if (received.bytes == 0) return !is_dropped();
+  if (received.is_first && !transport().is_tls() && space.front() == Transport::kTlsFirstByte) {
     fail("ERR this port does not speak TLS: use redis:// in place of rediss://, or set workers.tls");
-    is_closing_ = true;
+    life().go_to(Life::kLastReply);
     return true;
   }
   reader_.commit(received.bytes);
   service_.link().heard(id_, boot_time());
   if (input_.set(reader_.buffered_bytes())) return true;
   fail("TOOBIG unfinished commands of workers together pass workers.max_leased_bytes");
-  is_closing_ = true;
+  life().go_to(Life::kLastReply);
   return true;
 }
 
@@ -167,10 +160,10 @@ WorkerSession::Turn WorkerSession::execute() {
 }
 
 void WorkerSession::send() {
-  if (is_dropped_) return;
+  if (is_dropped()) return;
   if (!flush()) return drop("the peer has gone");
-  if (!service_.link().output(id_).empty()) transport_.wait_writable(*this);
-  if (is_paused_ && may_execute()) wakeup_.wake();
+  if (!service_.link().output(id_).empty()) transport().wait_writable(*this);
+  if (is_paused_ && may_execute()) wakeup().wake();
   measure_round_trip();
 }
 
@@ -181,7 +174,7 @@ bool WorkerSession::flush() {
     const std::size_t used = output.gather(views);
     std::size_t total = 0;
     for (std::size_t i = 0; i < used; ++i) total += views[i].size();
-    const std::optional<std::size_t> sent = transport_.send(std::span(views).first(used));
+    const std::optional<std::size_t> sent = transport().send(std::span(views).first(used));
     if (!sent) return false;
     output.consume(*sent);
     if (*sent < total) return true;
@@ -194,7 +187,7 @@ void WorkerSession::measure_round_trip() {
   const Instant at = now();
   if (at - measured_at_ < kRoundTripPeriod) return;
   measured_at_ = at;
-  if (const auto measured = tcp_round_trip(transport_.descriptor()))
+  if (const auto measured = tcp_round_trip(transport().descriptor()))
     service_.link().note_round_trip(id_, *measured);
 }
 
@@ -220,60 +213,34 @@ void WorkerSession::directory_changed() {
 }
 
 void WorkerSession::authorities_changed() {
-  if (!transport_.is_tls()) return;
-  if (!transport_.is_established()) return drop("client_ca has changed during its handshake");
-  const TlsContext* context = service_.directory().tls.get();
-  const bool needs_certificate = logged_in_by_ == LoginQuestion::By::kCertificate ||
-                                 (context != nullptr && context->demands_certificates());
-  if (!needs_certificate) return;
-  if (context != nullptr && transport_.has_certificate_of(*context)) return;
-  drop("its certificate is of no authority in client_ca any more");
+  const bool is_by_certificate = logged_in_by_ == LoginQuestion::By::kCertificate;
+  const std::string_view objection =
+      connection_.objection_of_authorities(service_.directory().tls.get(), is_by_certificate);
+  if (!objection.empty()) drop(objection);
 }
 
 void WorkerSession::drop(std::string_view reason) {
-  if (std::exchange(is_dropped_, true)) return;
+  if (!life().go_to(Life::kDropped)) return;
   LogLine("connection of a worker dropped")
-      .with("peer", peer_)
+      .with("peer", peer())
       .with("reason", reason)
       .write(service_.log(), spdlog::level::debug);
-  wakeup_.wake();
+  wakeup().wake();
 }
 
 void WorkerSession::fail(std::string_view text) { service_.link().reply(id_).error(text); }
 
-void WorkerSession::wake_at(Instant at) {
-  if (timer_at_ <= at) return;
-  timer_at_ = at;
-  timer_.expires_at(at);
-  timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (error) return;
-    self->timer_at_ = kNever;
-    self->wakeup_.wake_here();
-  });
-}
-
 Coroutine<void> WorkerSession::say_goodbye() {
-  kLinkThread.assert_held();
-  // As the client port: says that nothing more comes, and reads until the peer has seen it.
-  const Instant deadline = now() + kFarewell;
-  bool is_shut = false;
-  while (!is_dropped_ && now() < deadline) {
-    if (!flush()) co_return;
-    const bool is_sent = service_.link().output(id_).empty();
-    if (is_sent && !std::exchange(is_shut, true)) transport_.shut();
-    const Transport::Left left = transport_.discard();
-    if (left == Transport::Left::kEnd && is_sent) co_return;
-    if (left != Transport::Left::kEnd) transport_.wait_readable(*this);
-    if (!is_sent) transport_.wait_writable(*this);
-    wake_at(deadline);
-    if (!wakeup_.take()) co_await wakeup_.wait();
-  }
+  const auto flush_all = [this]() -> std::optional<bool> {
+    kLinkThread.assert_held();
+    if (!flush()) return std::nullopt;
+    return service_.link().output(id_).empty();
+  };
+  co_await connection_.say_goodbye(*this, flush_all);
 }
 
 void WorkerSession::end() {
-  is_dropped_ = true;
-  transport_.close();
-  timer_.cancel();
+  connection_.close();
   user_.reset();
   place_.reset();
   service_.ended(*this);

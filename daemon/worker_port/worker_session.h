@@ -10,6 +10,7 @@
 #include "daemon/base/io.h"
 #include "daemon/base/time.h"
 #include "daemon/base/wakeup.h"
+#include "daemon/connection/connection.h"
 #include "daemon/network/transport.h"
 #include "daemon/worker_port/input_budget.h"
 #include "daemon/worker_port/link_thread.h"
@@ -25,8 +26,8 @@ class LinkService;
 // connection by itself (HELLO, AUTH, PING and the commands that stock clients send at first); all
 // others go to the link.
 //
-// One coroutine, serve(), as that of the client port (daemon/server/session/session.h): it sleeps
-// on one Wakeup; when it wakes, it checks what has happened, and reads and writes without blocking.
+// One coroutine, serve(), as that of the client port (daemon/server/session/session.h), with which it shares
+// Connection: it sleeps on one Wakeup; when it wakes, it checks what has happened, and reads and writes without blocking.
 // The link may answer later: the service then calls send(). Owned by the service until the
 // coroutine ends, and by pending waits. The link thread only. Nothing blocks. An error of the
 // connection ends this connection alone: what its worker holds goes back.
@@ -42,7 +43,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
 
   // Its number among the link's connections.
   WorkerLink::Id id() const { return id_; }
-  const std::string& peer() const { return peer_; }
+  const std::string& peer() const { return connection_.peer(); }
   // Sends what the link has written for it, as much as the socket takes; the rest when it takes more.
   void send() LOCKSLEY_REQUIRES(kLinkThread);
   // The users in force have changed.
@@ -52,8 +53,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   // The connection closes, without a word; the log's line says why.
   void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
   // Called by Transport.
-  void socket_is_ready() { wakeup_.wake_here(); }
-  void wake() { wakeup_.wake(); }
+  void socket_is_ready() { wakeup().wake_here(); }
+  void wake() { wakeup().wake(); }
 
  private:
   enum class Turn : std::uint8_t {
@@ -68,8 +69,13 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   static constexpr std::size_t kPauseOutput = 64 * 1024;    // unsent: no command is executed until it is less
   static constexpr std::size_t kPauseStranger = 16 * 1024;  // the same before the login
   static constexpr std::size_t kMostEcho = 16 * 1024;       // that PING and ECHO give back
-  static constexpr auto kFarewell = std::chrono::seconds(1);
   static constexpr auto kRoundTripPeriod = std::chrono::milliseconds(100);
+
+  Transport& transport() { return connection_.transport(); }
+  Wakeup& wakeup() { return connection_.wakeup(); }
+  SessionLife& life() { return connection_.life(); }
+  bool is_dropped() const { return connection_.life().is_dropped(); }
+  bool is_closing() const { return connection_.life().is_closing(); }
 
   // worker_session.cc
   Coroutine<void> converse();
@@ -82,7 +88,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   // False: the peer has gone.
   bool flush() LOCKSLEY_REQUIRES(kLinkThread);
   void measure_round_trip() LOCKSLEY_REQUIRES(kLinkThread);
-  void wake_at(Instant at);
+  void wake_at(Instant at) { connection_.wake_at(*this, at); }
   void fail(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
   void end() LOCKSLEY_REQUIRES(kLinkThread);
 
@@ -100,13 +106,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   bool is_logged_in() const { return user_ != nullptr; }
 
   LinkService& service_;
-  Transport transport_;
-  const std::string peer_;
+  Connection connection_;
   const WorkerLink::Id id_;
-  const Instant connected_at_;
-  Wakeup wakeup_;
-  Timer timer_;
-  Instant timer_at_ = kNever;
   proto::CommandReader reader_;
   proto::Command command_;
   InputBudget::Share input_;
@@ -117,8 +118,6 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   ConnectionPlace place_;
   LoginQuestion::By logged_in_by_ = LoginQuestion::By::kConnection;
   Instant measured_at_{};
-  bool is_dropped_ = false;
-  bool is_closing_ = false;
   bool is_paused_ = false;  // may_execute() said no; send() wakes the coroutine when it says yes
 };
 

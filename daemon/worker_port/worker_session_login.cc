@@ -25,7 +25,7 @@ std::optional<WorkerSession::Turn> WorkerSession::execute_own() {
   if (is("QUIT")) {
     link.end_claim(id_, boot_time());
     link.reply(id_).ok();
-    is_closing_ = true;
+    life().go_to(Life::kLastReply);
     return Turn::kClose;
   }
   if (!is_logged_in()) {
@@ -113,7 +113,7 @@ Coroutine<void> WorkerSession::hello() {
     LoginQuestion question{.by = LoginQuestion::By::kPassword,
                            .name = std::string(arguments[hello->user]),
                            .password = std::string(arguments[hello->user + 1]),
-                           .address = transport_.address().to_string()};
+                           .address = transport().address().to_string()};
     arguments.wipe(hello->user + 1);
     if (!co_await log_in(std::move(question))) co_return;
   } else if (!is_logged_in()) {
@@ -142,7 +142,7 @@ Coroutine<void> WorkerSession::auth() {
   LoginQuestion question{.by = LoginQuestion::By::kPassword,
                          .name = names_user ? std::string(arguments[1]) : std::string("default"),
                          .password = std::string(arguments[password]),
-                         .address = transport_.address().to_string()};
+                         .address = transport().address().to_string()};
   arguments.wipe(password);
   if (co_await log_in(std::move(question))) service_.link().reply(id_).ok();
 }
@@ -155,12 +155,12 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   // The question does not keep the session: the I/O thread may be the last to hold its answer's function.
   service_.questions().log_in(std::move(question), [weak = weak_from_this(), answer](LoginAnswer result) {
     *answer = std::move(result);
-    if (const auto self = weak.lock()) self->wakeup_.wake();
+    if (const auto self = weak.lock()) self->wakeup().wake();
   });
-  while (!answer->has_value() && !is_dropped_) {
-    if (!wakeup_.take()) co_await wakeup_.wait();
+  while (!answer->has_value() && !is_dropped()) {
+    if (!wakeup().take()) co_await wakeup().wait();
   }
-  if (is_dropped_) co_return false;
+  if (is_dropped()) co_return false;
   LoginAnswer& got = **answer;
   if (got.user == nullptr) {
     // A peer that has not asked for a login is a stranger, who may log in later.
@@ -178,6 +178,7 @@ void WorkerSession::set_user(UserRef user, ConnectionPlace place, LoginQuestion:
   input_.set_user(user_->name());
   reader_.set_limits(service_.directory().limits);
   service_.link().set_user(id_, user_->name());
+  if (life().is_open()) life().go_to(Life::kServing);
 }
 
 // Only the I/O thread can look up the batch that RECLAIM names.
@@ -189,12 +190,12 @@ Coroutine<void> WorkerSession::reclaim() {
     auto answer = std::make_shared<std::optional<std::shared_ptr<Batch>>>();
     service_.questions().find_batch(*number, [weak = weak_from_this(), answer](std::shared_ptr<Batch> batch) {
       *answer = std::move(batch);
-      if (const auto self = weak.lock()) self->wakeup_.wake();
+      if (const auto self = weak.lock()) self->wakeup().wake();
     });
-    while (!answer->has_value() && !is_dropped_) {
-      if (!wakeup_.take()) co_await wakeup_.wait();
+    while (!answer->has_value() && !is_dropped()) {
+      if (!wakeup().take()) co_await wakeup().wait();
     }
-    if (is_dropped_) co_return;
+    if (is_dropped()) co_return;
     service_.set_found(*number, std::move(**answer));
   }
   service_.link().execute(id_, command_.arguments, boot_time());

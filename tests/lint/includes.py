@@ -14,7 +14,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 _OURS = ["core", "proto", "config"]
 _GROUND = [*_OURS, "daemon/base", "daemon/metrics"]
 _STORE = [*_GROUND, "daemon/store"]
-_SERVER = [*_STORE, "daemon/auth", "daemon/tls", "daemon/network"]
+_SERVER = [*_STORE, "daemon/auth", "daemon/tls", "daemon/network", "daemon/connection"]
 # In daemon/server each folder knows itself and those before it.
 _SERVER_LAYERS = ["payloads", "accounts", "records", "batches", "state", "session", "commands"]
 
@@ -55,6 +55,8 @@ ARROWS = {
     "daemon/tls": [*_GROUND, "daemon/tls"],
     # The bytes of connections.
     "daemon/network": [*_GROUND, "daemon/tls", "daemon/network"],
+    # What connections of both RESP ports have in common.
+    "daemon/connection": [*_GROUND, "daemon/tls", "daemon/network", "daemon/connection"],
     "daemon/upstream": [*_GROUND, "daemon/upstream"],
     # The link to remote workers: it knows nothing of the server that has the batches.
     "daemon/workers": [*_OURS, "daemon/base", "daemon/metrics", "daemon/workers"],

@@ -17,15 +17,10 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
                  std::string local)
     : sessions_(sessions),
       state_(sessions.state()),
-      transport_(std::move(transport)),
+      connection_(std::move(transport), std::move(peer), state_.turns(), state_.executor()),
       id_(id),
-      peer_(std::move(peer)),
       local_(std::move(local)),
-      connected_at_(now()),
-      life_(transport_.is_tls() ? Life::kHandshake : Life::kStranger),
-      login_(connected_at_),
-      wakeup_(state_.turns()),
-      timer_(state_.executor()),
+      login_(connection_.connected_at()),
       reader_(proto::Limits::before_authentication(), state_.blocks()),
       output_(state_.held_replies(), [this](const std::string& error) { release_replies(error); }),
       subscriptions_(state_.batches().events(), state_.stats().subscribers, *this),
@@ -33,7 +28,7 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
         state_.batches().free_dropped(std::move(queue), bytes);
       }),
       memory_(sessions.memory()),
-      active_at_(connected_at_) {
+      active_at_(connection_.connected_at()) {
   log_out();
 }
 
@@ -45,7 +40,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
     co_await self->converse();
   } catch (const std::exception& error) {
     LogLine("connection ended by an error")
-        .with("peer", self->peer_)
+        .with("peer", self->peer())
         .with("client", self->id_)
         .with("reason", error.what())
         .write(self->state_.log(), spdlog::level::err);
@@ -59,18 +54,18 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
 }
 
 Coroutine<void> Session::converse() {
-  if (life_.now() == Life::kHandshake) {
+  if (life().now() == Life::kHandshake) {
     const bool is_ready = co_await shake_hands();
     if (!is_ready) co_return;
   }
-  if (NetworkThreads* const network = state_.network(); network != nullptr && !life_.is_closing()) {
-    transport_.hand_over(*network, *this);
+  if (NetworkThreads* const network = state_.network(); network != nullptr && !life().is_closing()) {
+    transport().hand_over(*network, *this);
   }
   // False while commands that have arrived are yet to be executed: a peer that sends faster than they are executed waits.
   bool needs_input = true;
   while (!is_dropped()) {
-    if (life_.now() == Life::kStranger && now() >= login_deadline()) co_return;
-    if (needs_input && transport_.can_receive() && !is_held_up()) receive();
+    if (life().now() == Life::kStranger && now() >= login_deadline()) co_return;
+    if (needs_input && transport().can_receive() && !is_held_up()) receive();
     const Instant began = now();
     const Turn turn = execute();
     match_events();
@@ -88,36 +83,36 @@ Coroutine<void> Session::converse() {
     if (is_dropped() || !flush() || is_over_output_limit()) co_return;
     output_.drop_muted();
     update_memory();
-    if (turn == Turn::kClose || life_.is_closing()) {
+    if (turn == Turn::kClose || life().is_closing()) {
       co_await say_goodbye();
       co_return;
     }
     const bool may_go_on = !is_held_up();
     const bool has_more = turn == Turn::kYield || (turn == Turn::kBlock && reader_.buffered_bytes() > 0) ||
-                          transport_.can_receive() || subscriptions_.has_waiting_events();
+                          transport().can_receive() || subscriptions_.has_waiting_events();
     if (may_go_on && turn == Turn::kBlock && !has_more) continue;
     if (may_go_on && has_more) {
       // All others that have something to do come first.
       co_await wait_for_slice();
       continue;
     }
-    const bool is_last = transport_.is_at_end() || life_.now() == Life::kFinishing;
-    if (turn == Turn::kNeedMore && is_last && output_.empty() && transport_.is_sent()) co_return;
+    const bool is_last = transport().is_at_end() || life().now() == Life::kFinishing;
+    if (turn == Turn::kNeedMore && is_last && output_.empty() && transport().is_sent()) co_return;
     if (!rest()) co_return;
-    if (may_go_on && !transport_.is_at_end()) transport_.wait_readable(*this);
-    if (!output_.sendable().empty()) transport_.wait_writable(*this);
+    if (may_go_on && !transport().is_at_end()) transport().wait_readable(*this);
+    if (!output_.sendable().empty()) transport().wait_writable(*this);
     // Twice in a row: once may be another program that had the processor.
     const bool was_long = took > kCheapTurn;
     const bool is_costly = std::exchange(was_long_, was_long) && was_long;
     if (was_long) state_.slices().charge(took);
-    if (!wakeup_.take()) co_await wakeup_.wait();
+    if (!wakeup().take()) co_await wakeup().wait();
     // Its next turn may be as long: the clients that ask for little come first.
     if (is_costly && !state_.slices().has_time()) co_await wait_for_slice();
   }
 }
 
 Session::Turn Session::execute() {
-  if (life_.is_closing()) return Turn::kClose;
+  if (life().is_closing()) return Turn::kClose;
   const CommandExecutor& executor = sessions_.executor();
   const Instant began = now();
   const std::size_t output_limit = output_size() + kTurnOutput;
@@ -129,7 +124,7 @@ Session::Turn Session::execute() {
     active_at_ = began;
     ++commands_;
     if (executor.execute(*this, command_, spec_) == CommandExecutor::Executed::kBlocks) return Turn::kBlock;
-    if (life_.is_closing()) return Turn::kClose;
+    if (life().is_closing()) return Turn::kClose;
     // The clock costs as much as a PING, and next to nothing compared with any other command.
     const bool is_cheap = spec_ != nullptr && spec_->id == proto::CommandId::kPing;
     if ((n % 16 == 0 || !is_cheap) && now() - began > kTurnTime) return Turn::kYield;
@@ -140,13 +135,13 @@ Session::Turn Session::execute() {
 Session::Turn Session::refuse_stream() {
   state_.stats().protocol_errors.add(1);
   const proto::ProtocolError& error = reader_.error();
-  life_.go_to(Life::kLastReply);
+  life().go_to(Life::kLastReply);
   if (error.kind == proto::ProtocolError::Kind::kCrossProtocol) {
-    state_.warnings().warn(Warning::kCrossProtocol, peer_, "HTTP sent to the port of the wire protocol");
+    state_.warnings().warn(Warning::kCrossProtocol, peer(), "HTTP sent to the port of the wire protocol");
     return Turn::kClose;
   }
   LogLine("protocol error")
-      .with("peer", peer_)
+      .with("peer", peer())
       .with("client", id_)
       .with("reason", error.message)
       .write(state_.log(), spdlog::level::debug);
@@ -171,9 +166,9 @@ void Session::release_replies(const std::string& error) {
   const std::size_t errors = output_.release(reply, info_.protocol);
   if (errors != 0) {
     state_.stats().command_errors[static_cast<std::size_t>(error_code_of(reply))].add(errors);
-    state_.audit().refused_by_store(login_.user().get(), peer_, errors);
+    state_.audit().refused_by_store(login_.user().get(), peer(), errors);
   }
-  wakeup_.wake();
+  wakeup().wake();
 }
 
 void Session::hold_replies(Ticket ticket) {
@@ -187,18 +182,18 @@ void Session::fail(std::string_view text) {
 }
 
 void Session::drop(std::string_view reason) {
-  if (!life_.go_to(Life::kDropped)) return;
+  if (!life().go_to(Life::kDropped)) return;
   LogLine("connection dropped")
-      .with("peer", peer_)
+      .with("peer", peer())
       .with("client", id_)
       .with("reason", reason)
       .write(state_.log(), spdlog::level::debug);
-  wakeup_.wake();
+  wakeup().wake();
 }
 
 void Session::finish() {
-  life_.go_to(Life::kFinishing);
-  wakeup_.wake();
+  life().go_to(Life::kFinishing);
+  wakeup().wake();
 }
 
 void Session::write_message(std::string_view pattern, std::string_view channel, std::string_view message) {
@@ -209,22 +204,22 @@ void Session::write_message(std::string_view pattern, std::string_view channel, 
   writer.bulk(channel);
   writer.bulk(message);
   update_memory();
-  wakeup_.wake();
+  wakeup().wake();
 }
 
 void Session::event_waits() {
   update_memory();
-  wakeup_.wake();
+  wakeup().wake();
 }
 
 void Session::match_events() {
   if (!subscriptions_.has_waiting_events()) return;
   if (!subscriptions_.match_until(now() + kTurnTime)) {
     const auto go_on = [self = shared_from_this()](Instant) {
-      self->wakeup_.wake();
+      self->wakeup().wake();
       return true;
     };
-    state_.slices().add(go_on, wakeup_.line());
+    state_.slices().add(go_on, wakeup().line());
   }
 }
 
@@ -240,7 +235,7 @@ void Session::update_memory(std::size_t more) {
 
 void Session::evict(const std::string& limit) {
   state_.warnings().warn(
-      Warning::kClientMemory, peer_,
+      Warning::kClientMemory, peer(),
       fmt::format("clients together hold more than {}: the one that holds most is dropped", limit));
   state_.stats().slow_clients_dropped.add(1);
   drop(limit);
@@ -260,8 +255,9 @@ std::string Session::describe() const {
       "qbuf={} "
       "omem={} cmd={} "
       "user={} lib-name={} lib-ver={} resp={}",
-      id_, peer_, local_, transport_.descriptor(), info_.name, seconds(connected_at_), seconds(active_at_),
-      flags, subscriptions_.of(Subscriptions::Kind::kChannel).size(),
+      id_, peer(), local_, connection_.transport().descriptor(), info_.name,
+      seconds(connection_.connected_at()), seconds(active_at_), flags,
+      subscriptions_.of(Subscriptions::Kind::kChannel).size(),
       subscriptions_.of(Subscriptions::Kind::kPattern).size(), queued, commands_, reader_.buffered_bytes(),
       output_.sendable().memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
       is_logged_in() ? user().name() : "(none)", info_.library_name, info_.library_version,
@@ -272,11 +268,9 @@ void Session::end() {
   subscriptions_.clear();
   transaction_.close();
   set_user(nullptr, Credential::kNone);
-  transport_.close();
-  timer_.cancel();
+  connection_.close();
   output_.clear();
   memory_.clear();
-  life_.go_to(Life::kEnded);
   sessions_.ended(*this);
 }
 

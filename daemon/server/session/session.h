@@ -12,13 +12,13 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/base/wakeup.h"
+#include "daemon/connection/connection.h"
 #include "daemon/network/transport.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/session/client_info.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
-#include "daemon/server/session/life.h"
 #include "daemon/server/session/login.h"
 #include "daemon/server/session/session_output.h"
 #include "daemon/server/session/subscriptions.h"
@@ -39,8 +39,8 @@ class Sessions;
 // It is one coroutine, serve(), that sleeps on one Wakeup. Its socket, the batch that a command waits for, a
 // timer and an order to close all wake it, and it checks which of them happened. It reads and writes without
 // blocking, and asks Asio only when the socket is ready; so no operation is ever cancelled half-way, and no
-// byte is lost by a race. Its state is one value, SessionLife; its parts are classes of their own:
-// Transport (the socket), SessionOutput (replies, and which of them wait for the store), Subscriptions, Login,
+// byte is lost by a race. Its parts are classes of their own: Connection (the socket from the handshake to the
+// farewell, and the states), SessionOutput (replies, and which of them wait for the store), Subscriptions, Login,
 // ClientMemory::Share.
 //
 // Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until the
@@ -69,8 +69,6 @@ class Session final : private Subscriptions::Sink,
   static constexpr auto kTurnTime = Slices::kSlice;
   static constexpr auto kCheapTurn = std::chrono::microseconds(100);  // a page of 64 KiB; guess
   static constexpr std::size_t kTurnOutput = 256 * 1024;              // a socket buffer
-  // How long a peer has to read the last reply and to close.
-  static constexpr auto kFarewell = std::chrono::seconds(1);
 
   Session(Sessions& sessions, Transport transport, std::uint64_t id, std::string peer, std::string local);
   ~Session() override;
@@ -122,7 +120,7 @@ class Session final : private Subscriptions::Sink,
   // 0: they wait for nothing new.
   void hold_replies(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
   // After this reply nothing more is executed, and the connection closes once the reply is out.
-  void close_after_reply() { life_.go_to(Life::kLastReply); }
+  void close_after_reply() { life().go_to(Life::kLastReply); }
   // What the connection holds may have changed; `more`: what a command that goes on holds.
   void update_memory(std::size_t more = 0);
 
@@ -143,20 +141,20 @@ class Session final : private Subscriptions::Sink,
   // Waits in the same way until `done()`; the code that makes it true calls wake().
   template <class Done>
   Coroutine<bool> await(Done done);
-  void wake() { wakeup_.wake(); }
+  void wake() { wakeup().wake(); }
   // Waits for its place in the line of its user's long work, and then has about a slice.
-  auto wait_for_slice() { return state_.slices().wait_for_slice(wakeup_.line()); }
+  auto wait_for_slice() { return state_.slices().wait_for_slice(wakeup().line()); }
 
   // ---- For Sessions and for other connections ----
 
   std::uint64_t id() const { return id_; }
-  const std::string& peer() const { return peer_; }
+  const std::string& peer() const { return connection_.peer(); }
   // Its line in CLIENT LIST.
   std::string describe() const;
   const ClientMemory::Share& memory() const { return memory_; }
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
-  bool is_dropped() const { return life_.is_dropped(); }
+  bool is_dropped() const { return life().is_dropped(); }
   // Drops it, since it holds most while all together hold too much. From now on, what it holds does not count.
   void evict(const std::string& limit);
   // Closes it as soon as its input is executed and what is written is out.
@@ -173,11 +171,16 @@ class Session final : private Subscriptions::Sink,
 
   // ---- For Transport ----
 
-  void socket_is_ready() override { wakeup_.wake_here(); }
+  void socket_is_ready() override { wakeup().wake_here(); }
 
  private:
   class ExecReply;
   enum class Turn : std::uint8_t { kNeedMore, kYield, kBlock, kClose };
+
+  Transport& transport() { return connection_.transport(); }
+  Wakeup& wakeup() { return connection_.wakeup(); }
+  SessionLife& life() { return connection_.life(); }
+  const SessionLife& life() const { return connection_.life(); }
 
   // session.cc
   Coroutine<void> converse() LOCKSLEY_REQUIRES(kIoThread);
@@ -221,7 +224,7 @@ class Session final : private Subscriptions::Sink,
   bool is_over_output_limit();
   // While a command waits: reads and writes what the socket allows. False if no reply is wanted any more.
   bool serve_socket();
-  void wake_at(Instant at);
+  void wake_at(Instant at) { connection_.wake_at(*this, at); }
   // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login. False if
   // that has run out.
   bool rest();
@@ -230,18 +233,12 @@ class Session final : private Subscriptions::Sink,
 
   Sessions& sessions_;
   ServerState& state_;
-  Transport transport_;
+  Connection connection_;
   const std::uint64_t id_;
-  const std::string peer_;
   const std::string local_;
-  const Instant connected_at_;
 
-  SessionLife life_;
   Login login_;
   ClientInfo info_;
-  Wakeup wakeup_;
-  Timer timer_;
-  Instant timer_at_ = kNever;
 
   proto::CommandReader reader_;
   SessionOutput output_;
@@ -270,7 +267,7 @@ void Session::reply_when_stored(Ticket ticket, Write write) {
 template <class Done>
 Coroutine<Session::Awaited> Session::await_batch(std::shared_ptr<BatchRecord> record, Done done,
                                                  Instant deadline, std::uint64_t row) {
-  WaiterPlace place(wakeup_, state_.stats().blocked, *record, row);
+  WaiterPlace place(wakeup(), state_.stats().blocked, *record, row);
   for (;;) {
     place.rearm();
     if (done(*record)) co_return Awaited::kDone;
@@ -279,16 +276,16 @@ Coroutine<Session::Awaited> Session::await_batch(std::shared_ptr<BatchRecord> re
       wake_at(deadline);
     }
     if (!serve_socket()) co_return Awaited::kGone;
-    if (!wakeup_.take()) co_await wakeup_.wait();
+    if (!wakeup().take()) co_await wakeup().wait();
   }
 }
 
 template <class Done>
 Coroutine<bool> Session::await_rows(std::shared_ptr<BatchRecord> record, Done done) {
-  const WaiterPlace place(wakeup_, state_.stats().blocked, *record, BatchRecord::kReadRows);
+  const WaiterPlace place(wakeup(), state_.stats().blocked, *record, BatchRecord::kReadRows);
   flush_or_drop();
   while (!is_dropped() && !done(*record)) {
-    if (!wakeup_.take()) co_await wakeup_.wait();
+    if (!wakeup().take()) co_await wakeup().wait();
   }
   co_return !is_dropped();
 }
@@ -297,7 +294,7 @@ template <class Done>
 Coroutine<bool> Session::await(Done done) {
   flush_or_drop();
   while (!is_dropped() && !done()) {
-    if (!wakeup_.take()) co_await wakeup_.wait();
+    if (!wakeup().take()) co_await wakeup().wait();
   }
   co_return !is_dropped();
 }

@@ -16,9 +16,9 @@ namespace locksley::daemon {
 void Session::receive() {
   std::span<std::byte> space = reader_.prepare();
   space = space.first(std::min(space.size(), kMostRead));
-  const Transport::Received received = transport_.receive(space);
+  const Transport::Received received = transport().receive(space);
   if (received.bytes == 0) return;
-  if (received.is_first && !transport_.is_tls() && space.front() == Transport::kTlsFirstByte) {
+  if (received.is_first && !transport().is_tls() && space.front() == Transport::kTlsFirstByte) {
     return refuse_tls();
   }
   reader_.commit(received.bytes);
@@ -31,9 +31,9 @@ void Session::update_input_memory() {
   if (memory_.set_input(reader_.memory_bytes())) return;
   constexpr std::string_view kTooMuch =
       "unfinished commands of all clients together pass limits.max_queued_bytes";
-  state_.warnings().warn(Warning::kInputMemory, peer_, kTooMuch);
+  state_.warnings().warn(Warning::kInputMemory, peer(), kTooMuch);
   fail(fmt::format("TOOBIG {}", kTooMuch));
-  life_.go_to(Life::kLastReply);
+  life().go_to(Life::kLastReply);
 }
 
 void Session::release_input() {
@@ -57,7 +57,7 @@ bool Session::flush() {
       views[count] = views[count].substr(0, most - total);
       total += views[count].size();
     }
-    const std::optional<std::size_t> sent = transport_.send(std::span(views).first(count));
+    const std::optional<std::size_t> sent = transport().send(std::span(views).first(count));
     if (!sent) return false;
     output.consume(*sent);
     state_.stats().sent_bytes.add(*sent);
@@ -69,7 +69,7 @@ bool Session::flush() {
 }
 
 bool Session::flush_or_drop() {
-  if (!is_dropped() && !flush()) life_.go_to(Life::kDropped);
+  if (!is_dropped() && !flush()) life().go_to(Life::kDropped);
   return !is_dropped();
 }
 
@@ -79,7 +79,7 @@ bool Session::is_over_output_limit() {
   constexpr std::uint64_t kAroundOutput = 128;  // rounded up
   if (output_.size() + subscriptions_.waiting_bytes() <= most + kAroundOutput) return false;
   state_.stats().slow_clients_dropped.add(1);
-  state_.warnings().warn(Warning::kSlowClient, peer_,
+  state_.warnings().warn(Warning::kSlowClient, peer(),
                          subscriptions_.empty() ? "a client does not read its replies: limits.output_buffer"
                                                 : "a subscriber reads too slowly: limits.output_buffer");
   return true;
@@ -88,23 +88,23 @@ bool Session::is_over_output_limit() {
 bool Session::serve_socket() {
   if (is_dropped()) return false;
   // Until nothing is left: the socket does not report what a TLS channel has taken in already.
-  while (transport_.can_receive() && !is_dropped() && reader_.buffered_bytes() < kBlockedInput) receive();
+  while (transport().can_receive() && !is_dropped() && reader_.buffered_bytes() < kBlockedInput) receive();
   match_events();
-  if (transport_.is_at_end()) {
+  if (transport().is_at_end()) {
     // The commands that are pipelined after this one are not executed either: a peer that half-closes while
     // it is blocked has given up. What was executed before has its replies.
-    life_.go_to(Life::kLastReply);
+    life().go_to(Life::kLastReply);
     return false;
   }
   if (!flush_or_drop()) return false;
   if (is_over_output_limit()) {
-    life_.go_to(Life::kDropped);
+    life().go_to(Life::kDropped);
     return false;
   }
   update_memory();
   release_input();
-  if (reader_.buffered_bytes() < kBlockedInput) transport_.wait_readable(*this);
-  if (!output_.sendable().empty()) transport_.wait_writable(*this);
+  if (reader_.buffered_bytes() < kBlockedInput) transport().wait_readable(*this);
+  if (!output_.sendable().empty()) transport().wait_writable(*this);
   return true;
 }
 
@@ -113,14 +113,14 @@ void Session::limits_changed() {
   proto::Limits limits = state_.reader_limits();
   limits.authenticated = reader_.limits().authenticated;
   reader_.set_limits(limits);
-  wakeup_.wake();
+  wakeup().wake();
 }
 
 bool Session::rest() {
   release_input();
   if (output_.sendable().empty()) output_.sendable().clear();
   update_memory();
-  if (life_.now() == Life::kStranger) {
+  if (life().now() == Life::kStranger) {
     if (now() >= login_deadline()) return false;
     wake_at(login_deadline());
   }
@@ -132,38 +132,15 @@ bool Session::rest() {
   return true;
 }
 
-void Session::wake_at(Instant at) {
-  // A timer that goes off too early does no harm: its waiter looks at the clock again. So it is moved only to
-  // an earlier instant.
-  if (timer_at_ <= at) return;
-  timer_at_ = at;
-  timer_.expires_at(at);
-  timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (error) return;
-    self->timer_at_ = kNever;
-    self->wakeup_.wake_here();
-  });
-}
-
 Coroutine<void> Session::say_goodbye() {
   while (!is_dropped() && output_.is_held()) {
-    if (!wakeup_.take()) co_await wakeup_.wait();
+    if (!wakeup().take()) co_await wakeup().wait();
   }
-  // Closing a socket with unread input resets the connection, and the peer may lose the last reply: so this
-  // first says that nothing more comes, and reads until the peer has seen it.
-  const Instant deadline = now() + kFarewell;
-  bool is_shut = false;
-  while (!is_dropped() && now() < deadline) {
-    if (!flush()) co_return;
-    const bool is_sent = output_.sendable().empty() && transport_.is_sent();
-    if (is_sent && !std::exchange(is_shut, true)) transport_.shut();
-    const Transport::Left left = transport_.discard();
-    if (left == Transport::Left::kEnd && is_sent) co_return;
-    if (left != Transport::Left::kEnd) transport_.wait_readable(*this);
-    if (!output_.sendable().empty()) transport_.wait_writable(*this);
-    wake_at(deadline);
-    if (!wakeup_.take()) co_await wakeup_.wait();
-  }
+  const auto flush_all = [this]() -> std::optional<bool> {
+    if (!flush()) return std::nullopt;
+    return output_.sendable().empty();
+  };
+  co_await connection_.say_goodbye(*this, flush_all);
 }
 
 }  // namespace locksley::daemon

@@ -15,7 +15,7 @@ void Session::log_out() {
   const Users& users = state_.users();
   set_user(users.are_configured() ? nullptr : users.everybody(), Credential::kNone);
   // A certificate stands for its user for as long as the connection lives.
-  if (transport_.is_tls()) log_in_by_certificate(transport_.peer_common_name());
+  if (transport().is_tls()) log_in_by_certificate(transport().peer_common_name());
 }
 
 bool Session::log_in_by_certificate(std::string_view common_name) {
@@ -28,9 +28,9 @@ void Session::set_user(UserRef user, Credential credential) {
   const UserRef& set = login_.user();
   memory_.set_account(set == nullptr ? nullptr : &set->tenant().account);
   const LineNumber line = set == nullptr ? kStrangersLine : line_of_tenant(set->tenant().number);
-  wakeup_.set_line(line);
-  transport_.set_line(line);
-  if (life_.is_open()) life_.go_to(set == nullptr ? Life::kStranger : Life::kServing);
+  wakeup().set_line(line);
+  transport().set_line(line);
+  if (life().is_open()) life().go_to(set == nullptr ? Life::kStranger : Life::kServing);
   reader_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
   // Done first, so that it gets no events of the batches of others.
   if (!may(proto::CommandGroup::kRead)) subscriptions_.clear();
@@ -40,13 +40,9 @@ void Session::set_user(UserRef user, Credential credential) {
 }
 
 void Session::authorities_changed(const TlsContext* context) {
-  if (!transport_.is_tls()) return;
-  if (!transport_.is_established()) return drop("client_ca has changed during its handshake");
-  const bool needs_certificate = login_.credential() == Credential::kCertificate ||
-                                 (context != nullptr && context->demands_certificates());
-  if (!needs_certificate) return;
-  if (context != nullptr && transport_.has_certificate_of(*context)) return;
-  drop("its certificate is of no authority in client_ca any more");
+  const bool is_by_certificate = login_.credential() == Credential::kCertificate;
+  const std::string_view objection = connection_.objection_of_authorities(context, is_by_certificate);
+  if (!objection.empty()) drop(objection);
 }
 
 void Session::users_changed() {

@@ -1,5 +1,5 @@
 // The states of a session, and the steps between them.
-#include "daemon/server/session/life.h"
+#include "daemon/connection/life.h"
 
 #include <gtest/gtest.h>
 

@@ -26,7 +26,20 @@ std::expected<Hello, std::string> parse_hello(const ArgumentList& arguments, Pro
       return std::unexpected("ERR Syntax error in HELLO option '" + printable(arguments[i]) + "'");
     }
   }
+  if (hello.name && !is_client_name(*hello.name)) return std::unexpected(std::string(kBadClientName));
   return hello;
+}
+
+std::expected<Auth, std::string> parse_auth(const ArgumentList& arguments, bool has_users) {
+  switch (arguments.size()) {
+    case 2:
+      if (!has_users) return std::unexpected(std::string(kAuthWithoutUsers));
+      return Auth{.user = kDefaultUser, .password = 1};
+    case 3:
+      return Auth{.user = arguments[1], .password = 2};
+    default:
+      return std::unexpected("ERR wrong number of arguments for 'auth' command");
+  }
 }
 
 void write_hello(ReplyWriter reply, Protocol protocol, std::uint64_t id) {

@@ -16,12 +16,22 @@ namespace locksley::proto {
 struct Hello {
   Protocol protocol = Protocol::kResp2;
   std::size_t user = 0;  // the index of the argument; the next one is the password. 0: no AUTH
-  std::optional<std::string_view> name;  // of the command's arguments; not checked
+  std::optional<std::string_view> name;  // of the command's arguments: a client name
 };
 
 // `arguments`: the whole command, its name included. `current`: the protocol if the command names none. The error is
 // the text of the reply. Any thread; nothing blocks.
 std::expected<Hello, std::string> parse_hello(const ArgumentList& arguments, Protocol current);
+
+// AUTH [user] password, as in Redis.
+struct Auth {
+  std::string_view user;     // of the command's arguments
+  std::size_t password = 0;  // the index of the argument
+};
+inline constexpr std::string_view kDefaultUser = "default";
+
+// `has_users`: whether any user is configured. The rest as parse_hello().
+std::expected<Auth, std::string> parse_auth(const ArgumentList& arguments, bool has_users);
 
 // The reply to a HELLO: a map of 7 pairs, in the order of Redis. `id`: of the connection.
 void write_hello(ReplyWriter reply, Protocol protocol, std::uint64_t id);

@@ -1,12 +1,12 @@
 // Logins at the port for workers.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "daemon/base/io_thread.h"
+#include "daemon/server/accounts/credential.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/state/server_state.h"
 
@@ -14,12 +14,8 @@ namespace locksley::daemon {
 
 // What a peer has shown to be logged in.
 struct LoginQuestion {
-  enum class By : std::uint8_t {
-    kConnection,  // nothing: it is logged in only while no users are configured
-    kCertificate,
-    kPassword,
-  };
-  By by = By::kConnection;
+  // kNone: it has shown nothing, and is logged in only while no users are configured.
+  Credential by = Credential::kNone;
   std::string name;      // of the user; of kCertificate, the certificate's common name
   std::string password;  // wiped after the check
   std::string address;   // of the peer, without the port
@@ -52,9 +48,7 @@ class LoginDesk {
   void ask(LoginQuestion question, Done done) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  void check_password(LoginQuestion question, Done done) LOCKSLEY_REQUIRES(kIoThread);
   LoginAnswer admit(const UserRef& user) LOCKSLEY_REQUIRES(kIoThread);
-  LoginAnswer refuse(const LoginQuestion& question) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
 };

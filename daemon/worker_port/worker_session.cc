@@ -45,7 +45,7 @@ Coroutine<void> WorkerSession::converse() {
     LoginQuestion question;
     question.address = transport().address().to_string();
     if (transport().is_tls()) question.name = transport().peer_common_name();
-    if (!question.name.empty()) question.by = LoginQuestion::By::kCertificate;
+    if (!question.name.empty()) question.by = Credential::kCertificate;
     if (!co_await log_in(std::move(question))) co_return;
   }
   bool needs_input = true;  // as in Session::converse()
@@ -202,18 +202,14 @@ void WorkerSession::directory_changed() {
   const auto found = directory.users.find(user_->name());
   if (found == directory.users.end()) return drop("its user was removed");
   const User& current = *found->second;
-  if (logged_in_by_ == LoginQuestion::By::kPassword && current.password_hash() != user_->password_hash()) {
-    return drop("its user's password has changed");
-  }
-  if (logged_in_by_ == LoginQuestion::By::kCertificate && current.certificate() != user_->certificate()) {
-    return drop("its user's certificate has changed");
-  }
+  if (const std::string_view objection = objection_to(logged_in_by_, *user_, current); !objection.empty())
+    return drop(objection);
   user_ = found->second;
   if (!user_->may(proto::CommandGroup::kWork)) drop("its user may no longer work");
 }
 
 void WorkerSession::authorities_changed() {
-  const bool is_by_certificate = logged_in_by_ == LoginQuestion::By::kCertificate;
+  const bool is_by_certificate = logged_in_by_ == Credential::kCertificate;
   const std::string_view objection =
       connection_.objection_of_authorities(service_.directory().tls.get(), is_by_certificate);
   if (!objection.empty()) drop(objection);

@@ -102,7 +102,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<void> auth();
   Coroutine<void> reclaim();
   Coroutine<bool> log_in(LoginQuestion question);
-  void set_user(UserRef user, ConnectionPlace place, LoginQuestion::By by) LOCKSLEY_REQUIRES(kLinkThread);
+  void set_user(UserRef user, ConnectionPlace place, Credential by) LOCKSLEY_REQUIRES(kLinkThread);
   bool is_logged_in() const { return user_ != nullptr; }
 
   LinkService& service_;
@@ -116,7 +116,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
 
   UserRef user_;  // null: a stranger
   ConnectionPlace place_;
-  LoginQuestion::By logged_in_by_ = LoginQuestion::By::kConnection;
+  Credential logged_in_by_ = Credential::kNone;
   Instant measured_at_{};
   bool is_paused_ = false;  // may_execute() said no; send() wakes the coroutine when it says yes
 };

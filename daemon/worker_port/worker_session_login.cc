@@ -105,12 +105,8 @@ Coroutine<void> WorkerSession::hello() {
     fail(hello.error());
     co_return;
   }
-  if (hello->name && !proto::is_client_name(*hello->name)) {
-    fail(proto::kBadClientName);
-    co_return;
-  }
   if (hello->user != 0) {
-    LoginQuestion question{.by = LoginQuestion::By::kPassword,
+    LoginQuestion question{.by = Credential::kPassword,
                            .name = std::string(arguments[hello->user]),
                            .password = std::string(arguments[hello->user + 1]),
                            .address = transport().address().to_string()};
@@ -129,28 +125,23 @@ Coroutine<void> WorkerSession::hello() {
 Coroutine<void> WorkerSession::auth() {
   kLinkThread.assert_held();
   proto::ArgumentList& arguments = command_.arguments;
-  if (arguments.size() != 2 && arguments.size() != 3) {
-    fail("ERR wrong number of arguments for 'auth' command");
+  const auto parsed = proto::parse_auth(arguments, service_.directory().has_users);
+  if (!parsed) {
+    fail(parsed.error());
     co_return;
   }
-  const bool names_user = arguments.size() == 3;
-  if (!names_user && !service_.directory().has_users) {
-    fail(proto::kAuthWithoutUsers);
-    co_return;
-  }
-  const std::size_t password = names_user ? 2 : 1;
-  LoginQuestion question{.by = LoginQuestion::By::kPassword,
-                         .name = names_user ? std::string(arguments[1]) : std::string("default"),
-                         .password = std::string(arguments[password]),
+  LoginQuestion question{.by = Credential::kPassword,
+                         .name = std::string(parsed->user),
+                         .password = std::string(arguments[parsed->password]),
                          .address = transport().address().to_string()};
-  arguments.wipe(password);
+  arguments.wipe(parsed->password);
   if (co_await log_in(std::move(question))) service_.link().reply(id_).ok();
 }
 
 // False: the connection closes, or the answer was a refusal, which is written.
 Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   kLinkThread.assert_held();
-  const LoginQuestion::By by = question.by;
+  const Credential by = question.by;
   auto answer = std::make_shared<std::optional<LoginAnswer>>();
   // The question does not keep the session: the I/O thread may be the last to hold its answer's function.
   service_.questions().log_in(std::move(question), [weak = weak_from_this(), answer](LoginAnswer result) {
@@ -165,13 +156,13 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   if (got.user == nullptr) {
     // A peer that has not asked for a login is a stranger, who may log in later.
     if (!got.refusal.empty()) fail(got.refusal);
-    co_return by != LoginQuestion::By::kPassword&& got.refusal.empty();
+    co_return by != Credential::kPassword&& got.refusal.empty();
   }
   set_user(std::move(got.user), std::move(got.place), by);
   co_return true;
 }
 
-void WorkerSession::set_user(UserRef user, ConnectionPlace place, LoginQuestion::By by) {
+void WorkerSession::set_user(UserRef user, ConnectionPlace place, Credential by) {
   user_ = std::move(user);
   place_ = std::move(place);
   logged_in_by_ = by;

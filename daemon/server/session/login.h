@@ -1,21 +1,15 @@
 #pragma once
 
-#include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "daemon/base/time.h"
+#include "daemon/server/accounts/credential.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/records/batch_record.h"
 #include "proto/command_table.h"
 
 namespace locksley::daemon {
-
-// How a peer proved that it is its user.
-enum class Credential : std::uint8_t {
-  kNone,  // no users are configured
-  kPassword,
-  kCertificate,
-};
 
 // The user of a connection and the credential that logged it in, or since when there is no user. Counts the
 // connection among those of its user's tenant.
@@ -41,19 +35,8 @@ class Login {
     const bool is_counted = user_ != nullptr && &user_->tenant() == &tenant;
     return is_counted || tenant.account.has_room(Resource::kConnections, 1);
   }
-  // Whether the credential that logged this connection in has changed. `current`: the same user, as it is
-  // now. A change of the user's other credential does not count. Needs: there is a user.
-  bool has_credential_changed(const User& current) const {
-    switch (credential_) {
-      case Credential::kPassword:
-        return current.password_hash() != user_->password_hash();
-      case Credential::kCertificate:
-        return current.certificate() != user_->certificate();
-      case Credential::kNone:
-        break;
-    }
-    return false;
-  }
+  // As objection_to(), with the credential that logged this connection in. Needs: there is a user.
+  std::string_view objection(const User& current) const { return objection_to(credential_, *user_, current); }
   Credential credential() const { return credential_; }
   // Null: no user.
   void set(UserRef user, Credential credential) {

@@ -53,10 +53,7 @@ void Session::users_changed() {
   }
   UserRef user = state_.users().as_it_is_now(*login_.user());
   if (user == nullptr) return drop("its user was removed");
-  if (login_.has_credential_changed(*user)) {
-    return drop(login_.credential() == Credential::kPassword ? "its user's password has changed"
-                                                             : "its user's certificate has changed");
-  }
+  if (const std::string_view objection = login_.objection(*user); !objection.empty()) return drop(objection);
   // Its subscriptions would be silent for ever. Redis drops such a connection, too.
   if (!subscriptions_.empty() && !user->may(proto::CommandGroup::kRead)) {
     return drop("its user may no longer read");

@@ -11,9 +11,7 @@
 namespace locksley::proto {
 namespace {
 
-// What HELLO with these arguments asks for, or its error.
-std::string read(const std::vector<std::string_view>& words, Protocol current = Protocol::kResp2) {
-  ArgumentList arguments;
+Command command_of(const std::vector<std::string_view>& words) {
   std::string bytes = "*" + std::to_string(words.size()) + "\r\n";
   for (const std::string_view word : words)
     bytes += "$" + std::to_string(word.size()) + "\r\n" + std::string(word) + "\r\n";
@@ -22,7 +20,13 @@ std::string read(const std::vector<std::string_view>& words, Protocol current = 
   std::ranges::copy(space, reader.prepare(space.size()).begin());
   reader.commit(space.size());
   Command command;
-  if (reader.next(command) != ReadStatus::kComplete) return "incomplete";
+  EXPECT_EQ(reader.next(command), ReadStatus::kComplete);
+  return command;
+}
+
+// What HELLO with these arguments asks for, or its error.
+std::string read(const std::vector<std::string_view>& words, Protocol current = Protocol::kResp2) {
+  const Command command = command_of(words);
   const auto hello = parse_hello(command.arguments, current);
   if (!hello) return hello.error();
   std::string text = "RESP" + std::to_string(static_cast<int>(hello->protocol));
@@ -47,6 +51,20 @@ TEST(HelloTest, WhatIsWrongIsSaidAsRedisDoes) {
   EXPECT_EQ(read({"HELLO", "4"}), "NOPROTO unsupported protocol version");
   EXPECT_EQ(read({"HELLO", "3", "AUTH", "u"}), "ERR Syntax error in HELLO option 'AUTH'");
   EXPECT_EQ(read({"HELLO", "3", "SETNAME"}), "ERR Syntax error in HELLO option 'SETNAME'");
+  EXPECT_EQ(read({"HELLO", "3", "SETNAME", "a b"}), kBadClientName);
+}
+
+TEST(AuthTest, WithoutANameItIsTheDefaultUser) {
+  const auto read_auth = [](const std::vector<std::string_view>& words, bool has_users) {
+    const Command command = command_of(words);
+    const auto auth = parse_auth(command.arguments, has_users);
+    if (!auth) return auth.error();
+    return std::string(auth->user) + " " + std::string(command.arguments[auth->password]);
+  };
+  EXPECT_EQ(read_auth({"AUTH", "p"}, true), "default p");
+  EXPECT_EQ(read_auth({"AUTH", "p"}, false), kAuthWithoutUsers);
+  EXPECT_EQ(read_auth({"AUTH", "u", "p"}, false), "u p");
+  EXPECT_EQ(read_auth({"AUTH"}, true), "ERR wrong number of arguments for 'auth' command");
 }
 
 TEST(ClientNameTest, PrintableAsciiWithoutSpaces) {

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -13,6 +12,7 @@
 #include "core/tasks/parallel_for.h"
 #include "core/tasks/task_group.h"
 #include "daemon/base/plugin_text.h"
+#include "daemon/handlers/plugin_context.h"
 
 namespace locksley::daemon {
 namespace {
@@ -20,32 +20,15 @@ namespace {
 extern const locksley_host kHost;
 
 // A context of the ABI: on the stack, while a function of the plugin runs.
-struct Place : locksley_context {
-  Place(Context& at, JobContext* of) : locksley_context{&kHost}, here(at), job(of) {}
-
-  std::string reason() const { return failure.empty() ? std::string(kNoReason) : failure; }
+struct Place : PluginContext {
+  Place(Context& at, JobContext* of) : PluginContext(kHost), here(at), job(of) {}
 
   Context& here;
-  JobContext* job;      // null in a sub-job or in a burst of a loop
-  std::string failure;  // of the last fail()
+  JobContext* job;  // null in a sub-job or in a burst of a loop
 };
 
 Place& place(locksley_context* context) { return *static_cast<Place*>(context); }
 const Place& place(const locksley_context* context) { return *static_cast<const Place*>(context); }
-
-// Calls the core, and turns its exceptions into failures: none may cross the ABI.
-template <class Call>
-std::int32_t guarded(Place& place, const Call& call) {
-  try {
-    call();
-    return LOCKSLEY_OK;
-  } catch (const std::exception& exception) {
-    place.failure = exception.what();
-  } catch (...) {
-    place.failure = "an exception was thrown that is no std::exception";
-  }
-  return LOCKSLEY_FAILED;
-}
 
 // Runs a sub-job, or a burst of a loop. Its failure becomes an exception on our side of the ABI,
 // which reaches the waiting caller.
@@ -61,9 +44,8 @@ struct Group {
   Place& place;
   TaskGroup tasks;
 };
-static_assert(sizeof(Group) <= sizeof(locksley_group) && alignof(Group) <= alignof(locksley_group));
 
-Group& group_in(locksley_group* memory) { return *std::launder(reinterpret_cast<Group*>(memory)); }
+Group& group_in(locksley_group* memory) { return plugin_group<Group>(memory); }
 
 // The closure of a sub-job, stored in its task together with its argument.
 struct Spawned {
@@ -102,21 +84,12 @@ std::int64_t time_left(const locksley_context* context) {
 }
 
 void sleep(const locksley_context* context, std::uint64_t nanoseconds) {
-  // Longer than any job, and can still be added to the current time.
-  constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
-  place(context).here.sleep_for(Nanoseconds(std::min(nanoseconds, kLongest)));
+  place(context).here.sleep_for(plugin_sleep(nanoseconds));
 }
-
-std::int32_t fail(locksley_context* context, locksley_text why) {
-  (void)guarded(place(context), [&] { place(context).failure = view(why); });
-  return LOCKSLEY_FAILED;
-}
-
-locksley_text failure(const locksley_context* context) { return text(place(context).failure); }
 
 std::int32_t write(locksley_context* context, locksley_text bytes) {
   JobContext* const job = place(context).job;
-  if (job == nullptr) return fail(context, text(kOnlyTheJobWrites));
+  if (job == nullptr) return plugin_fail(context, text(kOnlyTheJobWrites));
   return guarded(place(context), [&] { job->write(view(bytes)); });
 }
 
@@ -128,7 +101,7 @@ void group_end(locksley_group* memory) { group_in(memory).~Group(); }
 
 std::int32_t spawn(locksley_group* memory, locksley_task task, const void* argument, std::size_t size) {
   Group& group = group_in(memory);
-  if (size > LOCKSLEY_MOST_ARGUMENT) return fail(&group.place, text(kLargeArgument));
+  if (size > LOCKSLEY_MOST_ARGUMENT) return plugin_fail(&group.place, text(kLargeArgument));
   return guarded(group.place, [&] { group.tasks.spawn(Spawned(task, argument, size)); });
 }
 
@@ -157,8 +130,8 @@ const locksley_host kHost = {
     .time_left = time_left,
     .sleep = sleep,
     .write = write,
-    .fail = fail,
-    .failure = failure,
+    .fail = plugin_fail,
+    .failure = plugin_failure,
     .group_begin = group_begin,
     .group_end = group_end,
     .spawn = spawn,

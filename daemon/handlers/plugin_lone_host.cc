@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <exception>
 #include <limits>
 #include <new>
 #include <thread>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "daemon/base/plugin_text.h"
+#include "daemon/handlers/plugin_context.h"
 
 namespace locksley::daemon {
 namespace {
@@ -36,14 +36,11 @@ struct Running {
 };
 
 // A context of the ABI: on the stack, while a function of the plugin runs.
-struct Place : locksley_context {
-  Place(Running& of, bool job_itself) : locksley_context{&kLoneHost}, running(of), is_job(job_itself) {}
-
-  std::string reason() const { return failure.empty() ? std::string(kNoReason) : failure; }
+struct Place : PluginContext {
+  Place(Running& of, bool job_itself) : PluginContext(kLoneHost), running(of), is_job(job_itself) {}
 
   Running& running;
-  const bool is_job;    // false: a sub-job or a burst of a loop
-  std::string failure;  // of the last fail()
+  const bool is_job;  // false: a sub-job or a burst of a loop
 };
 
 Place& place(locksley_context* context) { return *static_cast<Place*>(context); }
@@ -57,9 +54,8 @@ struct Group {
   bool has_failed = false;
   std::string failure;  // of the first sub-job that failed
 };
-static_assert(sizeof(Group) <= sizeof(locksley_group) && alignof(Group) <= alignof(locksley_group));
 
-Group& group_in(locksley_group* memory) { return *std::launder(reinterpret_cast<Group*>(memory)); }
+Group& group_in(locksley_group* memory) { return plugin_group<Group>(memory); }
 
 // Also runs the sub-jobs above the group's own in the queue, as a worker of the pool does.
 void run_all(Group& group) {
@@ -74,18 +70,6 @@ void run_all(Group& group) {
   }
 }
 
-// Makes a call that can fail only for lack of memory.
-template <class Call>
-std::int32_t guarded(Place& place, const Call& call) {
-  try {
-    call();
-    return LOCKSLEY_OK;
-  } catch (const std::exception& exception) {
-    place.failure = exception.what();
-  }
-  return LOCKSLEY_FAILED;
-}
-
 std::uint64_t index(const locksley_context* context) { return place(context).running.job.index; }
 std::uint32_t attempt(const locksley_context*) { return 1; }
 locksley_text batch_id(const locksley_context* context) { return text(place(context).running.job.batch_id); }
@@ -94,21 +78,12 @@ std::int32_t stop_reason(const locksley_context*) { return LOCKSLEY_GO_ON; }
 std::int64_t time_left(const locksley_context*) { return -1; }
 
 void sleep(const locksley_context*, std::uint64_t nanoseconds) {
-  // Longer than any job, and can still be added to the current time.
-  constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
-  std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(nanoseconds, kLongest)));
+  std::this_thread::sleep_for(plugin_sleep(nanoseconds));
 }
-
-std::int32_t fail(locksley_context* context, locksley_text why) {
-  (void)guarded(place(context), [&] { place(context).failure = view(why); });
-  return LOCKSLEY_FAILED;
-}
-
-locksley_text failure(const locksley_context* context) { return text(place(context).failure); }
 
 std::int32_t write(locksley_context* context, locksley_text bytes) {
   Place& here = place(context);
-  if (!here.is_job) return fail(context, text(kOnlyTheJobWrites));
+  if (!here.is_job) return plugin_fail(context, text(kOnlyTheJobWrites));
   return guarded(here, [&] { here.running.output.append(view(bytes)); });
 }
 
@@ -124,7 +99,7 @@ void group_end(locksley_group* memory) {
 
 std::int32_t spawn(locksley_group* memory, locksley_task task, const void* argument, std::size_t size) {
   Group& group = group_in(memory);
-  if (size > LOCKSLEY_MOST_ARGUMENT) return fail(&group.place, text(kLargeArgument));
+  if (size > LOCKSLEY_MOST_ARGUMENT) return plugin_fail(&group.place, text(kLargeArgument));
   return guarded(group.place, [&] {
     Queued& queued = group.place.running.queue.emplace_back(Queued{&group, task, {}});
     if (size != 0) std::memcpy(queued.argument.data(), argument, size);
@@ -136,7 +111,7 @@ std::int32_t wait(locksley_group* memory) {
   Group& group = group_in(memory);
   run_all(group);
   if (!std::exchange(group.has_failed, false)) return LOCKSLEY_OK;
-  return fail(&group.place, text(group.failure));
+  return plugin_fail(&group.place, text(group.failure));
 }
 
 std::int32_t parallel_for(locksley_context* context, std::uint64_t low, std::uint64_t high,
@@ -145,7 +120,7 @@ std::int32_t parallel_for(locksley_context* context, std::uint64_t low, std::uin
   while (low < high) {
     const std::uint64_t end = low + std::min(high - low, most);
     Place below(place(context).running, false);
-    if (body(&below, argument, low, end) != LOCKSLEY_OK) return fail(context, text(below.reason()));
+    if (body(&below, argument, low, end) != LOCKSLEY_OK) return plugin_fail(context, text(below.reason()));
     low = end;
   }
   return LOCKSLEY_OK;
@@ -163,8 +138,8 @@ const locksley_host kLoneHost = {
     .time_left = time_left,
     .sleep = sleep,
     .write = write,
-    .fail = fail,
-    .failure = failure,
+    .fail = plugin_fail,
+    .failure = plugin_failure,
     .group_begin = group_begin,
     .group_end = group_end,
     .spawn = spawn,

@@ -11,6 +11,7 @@
 #include "core/batch/job_facts.h"
 #include "daemon/base/time.h"
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/commands/named_batch.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/job_view.h"
 #include "daemon/server/state/running_view.h"
@@ -96,13 +97,8 @@ bool write_kept_log(Session& session, const FoundJob& found, std::uint64_t from)
 
 Coroutine<void> job_command(Session& session, proto::Command command) {
   const auto parsed = proto::parse_job(command.arguments);
-  if (!parsed) {
-    session.fail(parsed.error());
-    co_return;
-  }
-  BatchRecord* const named = batch_of(session, parsed->id);
-  if (named == nullptr) co_return;
-  const std::shared_ptr<BatchRecord> record = named->shared();
+  const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
+  if (record == nullptr) co_return;
   const auto look = JobLook::begin(session.state(), record, parsed->index);
   command = {};
   if (!look) {
@@ -130,13 +126,8 @@ Coroutine<void> job_command(Session& session, proto::Command command) {
 
 Coroutine<void> log_command(Session& session, proto::Command command) {
   const auto parsed = proto::parse_log(command.arguments);
-  if (!parsed) {
-    session.fail(parsed.error());
-    co_return;
-  }
-  BatchRecord* const named = batch_of(session, parsed->id);
-  if (named == nullptr) co_return;
-  const std::shared_ptr<BatchRecord> record = named->shared();
+  const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
+  if (record == nullptr) co_return;
   command = {};
   const std::uint64_t index = parsed->index;
   if (const std::uint64_t jobs = record->status().jobs; index >= jobs) {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/commands/batch_replies.h"
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/commands/named_batch.h"
 #include "daemon/server/records/listing.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/records/results_page.h"
@@ -67,20 +67,10 @@ class CountedIn {
   std::atomic<std::uint32_t>& count_;
 };
 
-std::shared_ptr<BatchRecord> shared(BatchRecord& record) {
-  return std::static_pointer_cast<BatchRecord>(record.shared_from_this());
-}
-
-// The batch that the parsed command names. Null: the session has answered with an error.
-template <class Parsed>
-std::shared_ptr<BatchRecord> named_batch(Session& session, const std::expected<Parsed, std::string>& parsed)
-    LOCKSLEY_REQUIRES(kIoThread) {
-  if (!parsed) {
-    session.fail(parsed.error());
-    return nullptr;
-  }
-  BatchRecord* record = batch_of(session, parsed->id);
-  return record == nullptr ? nullptr : shared(*record);
+void reply_status(Session& session, const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread) {
+  const BatchStatus status = session.state().batches().shown_status(record);
+  proto::ReplyWriter reply = session.reply();
+  write_status(reply, *record, status);
 }
 
 // The instant until which a command with this time-out waits; none: without limit. In a transaction
@@ -109,7 +99,7 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
       session.fail(fmt::format("STORE {}", found->place ? still_there.error() : found->place.error()));
       co_return nullptr;
     }
-    record = shared(**still_there);
+    record = (*still_there)->shared();
     place = *found->place;
   }
   if (place) batches.discard_rows(*record, row, *place);
@@ -139,7 +129,7 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
       co_return std::nullopt;
     }
     // Another client has discarded the rows meanwhile: the page begins with the first row that is left.
-    record = shared(**still_there);
+    record = (*still_there)->shared();
     page = results_in_memory(*record, demand);
   }
   co_return page;
@@ -158,12 +148,8 @@ BatchRecord* batch_of(Session& session, std::string_view id) {
 }
 
 void status_command(Session& session, proto::Command& command) {
-  BatchRecord* found = batch_of(session, command.arguments[1]);
-  if (found == nullptr) return;
-  const std::shared_ptr<BatchRecord> record = shared(*found);
-  const BatchStatus status = session.state().batches().shown_status(record);
-  proto::ReplyWriter reply = session.reply();
-  write_status(reply, *record, status);
+  BatchRecord* const found = batch_of(session, command.arguments[1]);
+  if (found != nullptr) reply_status(session, found->shared());
 }
 
 Coroutine<void> wait_command(Session& session, proto::Command command) {
@@ -175,9 +161,7 @@ Coroutine<void> wait_command(Session& session, proto::Command command) {
   const Instant deadline = deadline_of(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
-  const BatchStatus status = session.state().batches().shown_status(record);
-  proto::ReplyWriter reply = session.reply();
-  write_status(reply, *record, status);
+  reply_status(session, record);
 }
 
 Coroutine<void> results_command(Session& session, proto::Command command) {

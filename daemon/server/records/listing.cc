@@ -24,21 +24,21 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
   const auto until = processor_time() + kListTime;
   std::size_t looked = 0;
   ListPage page;
-  const auto next = registry.list(
-      {.cursor = demand.cursor,
-       .active_only = demand.active_only,
-       .tenant = demand.tenant,
-       .most = kMaxLooked},
-      [&](BatchRecord& record) {
-        if (page.batches.size() == demand.count) return false;
-        const bool may_end = ++looked % 8 == 0 && (is_filtered || page.batches.size() >= kListAtLeast);
-        if (may_end && processor_time() > until) return false;
-        if (demand.is_named && !demand.is_named(record)) return true;
-        const BatchStatus status = record.status();
-        if (demand.is_so && !demand.is_so(status)) return true;
-        page.batches.emplace_back(std::static_pointer_cast<BatchRecord>(record.shared_from_this()), status);
-        return true;
-      });
+  const auto next = registry.list({.cursor = demand.cursor,
+                                   .active_only = demand.active_only,
+                                   .tenant = demand.tenant,
+                                   .most = kMaxLooked},
+                                  [&](BatchRecord& record) {
+                                    if (page.batches.size() == demand.count) return false;
+                                    const bool may_end = ++looked % 8 == 0 &&
+                                                         (is_filtered || page.batches.size() >= kListAtLeast);
+                                    if (may_end && processor_time() > until) return false;
+                                    if (demand.is_named && !demand.is_named(record)) return true;
+                                    const BatchStatus status = record.status();
+                                    if (demand.is_so && !demand.is_so(status)) return true;
+                                    page.batches.emplace_back(record.shared(), status);
+                                    return true;
+                                  });
   if (!next) return std::unexpected(fmt::format("STORE a batch cannot be read: {}", next.error()));
   page.next = *next;
   return page;

@@ -51,9 +51,31 @@ std::unexpected<std::string> closed(const BatchRecord& record) {
 
 }  // namespace
 
-Intake::Accepted Intake::refuse(const std::string& handler, Refusal why) {
+std::unexpected<Intake::Refusal> Intake::refuse(const std::string& handler, Refusal why) {
   parts_.stats.count_batch(handler, BatchEvent::kRejected);
   return std::unexpected(std::move(why));
+}
+
+std::expected<Intake::Found, Intake::Refusal> Intake::find(const User& by, const std::string& handler,
+                                                           const proto::BatchOptions& options) {
+  const auto entry = usable_handler(parts_.handlers, by, handler);
+  if (!entry) return std::unexpected(entry.error());
+  const auto customer = customer_named(parts_.registry.tenants(), by, options.customer);
+  if (!customer) return refuse(handler, customer.error());
+  if (options.id.empty()) return Found{**entry, *customer, nullptr};
+  const auto known = find_own_batch(parts_.registry, *customer->tenant, options.id);
+  if (!known) return refuse(handler, known.error());
+  return Found{**entry, *customer, *known};
+}
+
+std::expected<Intake::Admitted, Intake::Refusal> Intake::admit(const User& by, const std::string& handler,
+                                                               const proto::BatchOptions& options,
+                                                               const Admission::Demand& demand) {
+  auto reservation = parts_.admission.reserve(demand);
+  if (!reservation) return refuse(handler, std::move(reservation.error()));
+  auto condition = parts_.dependencies.resolve(by, options);
+  if (!condition) return refuse(handler, std::move(condition.error()));
+  return Admitted{*std::move(reservation), *std::move(condition)};
 }
 
 std::string Intake::new_id(const Tenant& tenant) {
@@ -118,100 +140,90 @@ std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto
 Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& command,
                                 proto::ArgumentList&& arguments, Origin origin,
                                 std::optional<Digest> digest) {
-  const auto entry = usable_handler(parts_.handlers, by, command.handler);
-  if (!entry) return std::unexpected(entry.error());
+  const auto found = find(by, command.handler, command.options);
+  if (!found) return std::unexpected(found.error());
   const auto* range = std::get_if<proto::RangeSource>(&command.source);
-  const auto named = customer_named(parts_.registry.tenants(), by, command.options.customer);
-  if (!named) return refuse(command.handler, named.error());
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
 
-  if (!command.options.id.empty()) {
-    // Before anything that may have changed since the first time: a repetition finds what it made.
-    const auto found = find_own_batch(parts_.registry, *named->tenant, command.options.id);
-    if (!found) return refuse(command.handler, found.error());
-    if (BatchRecord* known = *found) {
-      // A RUN is never a repetition: it runs its jobs each time.
-      if (origin == Origin::kRun) return existing(*known, command.handler, false);
-      const BatchPayloads& there = known->payloads();
-      const bool is_same = range != nullptr           ? there.is_same_range(*range)
-                           : digest && there.digest() ? digest == there.digest() && jobs == known->terms.jobs
-                                                      : there.is_same(arguments);
-      return existing(*known, command.handler, is_same);
-    }
+  // Before anything that may have changed since the first time: a repetition finds what it made.
+  if (BatchRecord* const known = found->known) {
+    // A RUN is never a repetition: it runs its jobs each time.
+    if (origin == Origin::kRun) return existing(*known, command.handler, false);
+    const BatchPayloads& there = known->payloads();
+    const bool is_same = range != nullptr           ? there.is_same_range(*range)
+                         : digest && there.digest() ? digest == there.digest() && jobs == known->terms.jobs
+                                                    : there.is_same(arguments);
+    return existing(*known, command.handler, is_same);
   }
   const bool is_stored = parts_.store != nullptr && origin != Origin::kRun && !command.options.ephemeral;
-  const CustomerUse customer(parts_.registry.customers(), *named->tenant, named->name);
-  auto reservation = parts_.admission.reserve({.customer = *customer,
-                                               .handler = command.handler,
-                                               .new_batches = 1,
-                                               .batch_jobs = jobs,
-                                               .new_jobs = jobs,
-                                               .payloads = range == nullptr ? &arguments : nullptr,
-                                               .is_stored = is_stored,
-                                               .range = range,
-                                               .record_bytes = record_bytes(command.options),
-                                               .awaits_results = origin == Origin::kRun});
-  if (!reservation) return refuse(command.handler, std::move(reservation.error()));
-  auto condition = parts_.dependencies.resolve(by, command.options);
-  if (!condition) return refuse(command.handler, std::move(condition.error()));
+  const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
+  auto admitted = admit(by, command.handler, command.options,
+                        {.customer = *customer,
+                         .handler = command.handler,
+                         .new_batches = 1,
+                         .batch_jobs = jobs,
+                         .new_jobs = jobs,
+                         .payloads = range == nullptr ? &arguments : nullptr,
+                         .is_stored = is_stored,
+                         .range = range,
+                         .record_bytes = record_bytes(command.options),
+                         .awaits_results = origin == Origin::kRun});
+  if (!admitted) return std::unexpected(std::move(admitted.error()));
 
-  const bool is_due = !condition->is_immediate() || command.options.retries.value_or((*entry)->retries) != 0;
-  const bool has_no_sequence = origin == Origin::kRun && !is_due && (*entry)->is_built_in();
+  const bool is_due =
+      !admitted->condition.is_immediate() || command.options.retries.value_or(found->entry.retries) != 0;
+  const bool has_no_sequence = origin == Origin::kRun && !is_due && found->entry.is_built_in();
   const NewBatch batch{.customer = *customer,
                        .options = command.options,
-                       .entry = **entry,
+                       .entry = found->entry,
                        .origin = origin,
                        .sequence = has_no_sequence ? 0 : parts_.registry.take_sequence(),
                        .is_stored = is_stored};
   AcceptedJobs accepted{.jobs = jobs, .open = false, .range = range, .digest = digest};
-  auto payloads = payloads_of(accepted, std::move(arguments), batch, reservation->keeps_payloads_in_memory());
+  auto payloads =
+      payloads_of(accepted, std::move(arguments), batch, admitted->reservation.keeps_payloads_in_memory());
   const PayloadParts parts =
       accepted.payloads != nullptr ? parts_of(*accepted.payloads) : PayloadParts::kNone;
   const auto record = make_record(batch, std::move(payloads), parts);
   record->only_end_is_news = origin == Origin::kRun && !is_due;
-  enter(record, command.options, std::move(*condition), std::move(*reservation), std::move(accepted));
+  enter(record, command.options, std::move(admitted->condition), std::move(admitted->reservation),
+        std::move(accepted));
   return record;
 }
 
 Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command, std::uint64_t connection) {
-  const auto entry = usable_handler(parts_.handlers, by, command.handler);
-  if (!entry) return std::unexpected(entry.error());
-  const auto named = customer_named(parts_.registry.tenants(), by, command.options.customer);
-  if (!named) return refuse(command.handler, named.error());
-  if (!command.options.id.empty()) {
-    const auto found = find_own_batch(parts_.registry, *named->tenant, command.options.id);
-    if (!found) return refuse(command.handler, found.error());
-    if (BatchRecord* known = *found) {
-      // An OPEN whose reply was lost; once there are jobs, it is not known whose they are.
-      const bool untouched = known->origin == Origin::kOpen && known->is_active && known->terms.jobs == 0;
-      return existing(*known, command.handler, untouched);
-    }
+  const auto found = find(by, command.handler, command.options);
+  if (!found) return std::unexpected(found.error());
+  if (BatchRecord* const known = found->known) {
+    // An OPEN whose reply was lost; once there are jobs, it is not known whose they are.
+    const bool untouched = known->origin == Origin::kOpen && known->is_active && known->terms.jobs == 0;
+    return existing(*known, command.handler, untouched);
   }
   const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
-  const CustomerUse customer(parts_.registry.customers(), *named->tenant, named->name);
-  auto reservation = parts_.admission.reserve({.customer = *customer,
-                                               .handler = command.handler,
-                                               .new_batches = 1,
-                                               .batch_jobs = 0,
-                                               .new_jobs = 0,
-                                               .payloads = nullptr,
-                                               .is_stored = is_stored,
-                                               .record_bytes = record_bytes(command.options)});
-  if (!reservation) return refuse(command.handler, std::move(reservation.error()));
-  auto condition = parts_.dependencies.resolve(by, command.options);
-  if (!condition) return refuse(command.handler, std::move(condition.error()));
+  const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
+  auto admitted = admit(by, command.handler, command.options,
+                        {.customer = *customer,
+                         .handler = command.handler,
+                         .new_batches = 1,
+                         .batch_jobs = 0,
+                         .new_jobs = 0,
+                         .payloads = nullptr,
+                         .is_stored = is_stored,
+                         .record_bytes = record_bytes(command.options)});
+  if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const NewBatch batch{.customer = *customer,
                        .options = command.options,
-                       .entry = **entry,
+                       .entry = found->entry,
                        .origin = Origin::kOpen,
                        .sequence = parts_.registry.take_sequence(),
                        .is_stored = is_stored};
   const auto record = make_record(
       batch, std::make_unique<StreamedPayloads>(is_stored ? parts_.store->payloads(batch.sequence) : nullptr),
       PayloadParts::kUnknown);
-  enter(record, command.options, std::move(*condition), std::move(*reservation), {.jobs = 0, .open = true});
+  enter(record, command.options, std::move(admitted->condition), std::move(admitted->reservation),
+        {.jobs = 0, .open = true});
   parts_.streams.take_over(*record, connection);
   return record;
 }

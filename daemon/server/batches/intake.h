@@ -13,6 +13,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
 #include "daemon/metrics/server_stats.h"
+#include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/accounts/customers.h"
 #include "daemon/server/batches/admission.h"
 #include "daemon/server/batches/batch_changes.h"
@@ -111,10 +112,27 @@ class Intake {
       LOCKSLEY_REQUIRES(kIoThread);
   std::expected<std::uint64_t, Refusal> queue_again(BatchRecord& record, Batch::Requeue requeue)
       LOCKSLEY_REQUIRES(kIoThread);
-  Accepted refuse(const std::string& handler, Refusal why);
+  // Counts the refusal.
+  std::unexpected<Refusal> refuse(const std::string& handler, Refusal why);
   // The connection streams the batch in from now on.
   void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
   Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
+  // The first step of SUBMIT, RUN and OPEN: what their names mean.
+  struct Found {
+    const HandlerDirectory::Entry& entry;
+    CustomerName customer;
+    BatchRecord* known;  // the batch of this id, which the client has submitted before; null: there is none
+  };
+  std::expected<Found, Refusal> find(const User& by, const std::string& handler,
+                                     const proto::BatchOptions& options) LOCKSLEY_REQUIRES(kIoThread);
+  // The second step, for a batch that is new.
+  struct Admitted {
+    Admission::Reservation reservation;
+    StartCondition condition;
+  };
+  std::expected<Admitted, Refusal> admit(const User& by, const std::string& handler,
+                                         const proto::BatchOptions& options, const Admission::Demand& demand)
+      LOCKSLEY_REQUIRES(kIoThread);
   // What both SUBMIT and OPEN ask for, and the record that it leads to.
   struct NewBatch {
     const Customer& customer;

@@ -101,7 +101,13 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<void> hello();
   Coroutine<void> auth();
   Coroutine<void> reclaim();
+  // A login by the argument that is the password, which is wiped.
+  LoginQuestion by_password(std::string_view user, std::size_t password);
   Coroutine<bool> log_in(LoginQuestion question);
+  // Asks the I/O thread by ask(done), which calls done(answer) on this thread, and waits for the answer. None: the
+  // connection closes.
+  template <class Answer, class Ask>
+  Coroutine<std::optional<Answer>> answer_to(Ask ask);
   void set_user(UserRef user, ConnectionPlace place, Credential by) LOCKSLEY_REQUIRES(kLinkThread);
   bool is_logged_in() const { return user_ != nullptr; }
 

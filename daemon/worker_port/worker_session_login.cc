@@ -99,18 +99,14 @@ Coroutine<void> WorkerSession::ask() {
 
 Coroutine<void> WorkerSession::hello() {
   kLinkThread.assert_held();
-  proto::ArgumentList& arguments = command_.arguments;
+  const proto::ArgumentList& arguments = command_.arguments;
   const auto hello = proto::parse_hello(arguments, protocol_);
   if (!hello) {
     fail(hello.error());
     co_return;
   }
   if (hello->user != 0) {
-    LoginQuestion question{.by = Credential::kPassword,
-                           .name = std::string(arguments[hello->user]),
-                           .password = std::string(arguments[hello->user + 1]),
-                           .address = transport().address().to_string()};
-    arguments.wipe(hello->user + 1);
+    LoginQuestion question = by_password(arguments[hello->user], hello->user + 1);
     if (!co_await log_in(std::move(question))) co_return;
   } else if (!is_logged_in()) {
     fail(proto::kHelloNoAuth);
@@ -124,41 +120,52 @@ Coroutine<void> WorkerSession::hello() {
 
 Coroutine<void> WorkerSession::auth() {
   kLinkThread.assert_held();
-  proto::ArgumentList& arguments = command_.arguments;
-  const auto parsed = proto::parse_auth(arguments, service_.directory().has_users);
+  const auto parsed = proto::parse_auth(command_.arguments, service_.directory().has_users);
   if (!parsed) {
     fail(parsed.error());
     co_return;
   }
-  LoginQuestion question{.by = Credential::kPassword,
-                         .name = std::string(parsed->user),
-                         .password = std::string(arguments[parsed->password]),
-                         .address = transport().address().to_string()};
-  arguments.wipe(parsed->password);
+  LoginQuestion question = by_password(parsed->user, parsed->password);
   if (co_await log_in(std::move(question))) service_.link().reply(id_).ok();
+}
+
+LoginQuestion WorkerSession::by_password(std::string_view user, std::size_t password) {
+  LoginQuestion question{.by = Credential::kPassword,
+                         .name = std::string(user),
+                         .password = std::string(command_.arguments[password]),
+                         .address = transport().address().to_string()};
+  command_.arguments.wipe(password);
+  return question;
+}
+
+template <class Answer, class Ask>
+Coroutine<std::optional<Answer>> WorkerSession::answer_to(Ask ask) {
+  auto answer = std::make_shared<std::optional<Answer>>();
+  // The question does not keep the session: the I/O thread may be the last to hold its answer's function.
+  ask([weak = weak_from_this(), answer](Answer given) {
+    *answer = std::move(given);
+    if (const auto self = weak.lock()) self->wakeup().wake();
+  });
+  while (!answer->has_value() && !is_dropped()) {
+    if (!wakeup().take()) co_await wakeup().wait();
+  }
+  if (is_dropped()) co_return std::nullopt;
+  co_return std::move(*answer);
 }
 
 // False: the connection closes, or the answer was a refusal, which is written.
 Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   kLinkThread.assert_held();
   const Credential by = question.by;
-  auto answer = std::make_shared<std::optional<LoginAnswer>>();
-  // The question does not keep the session: the I/O thread may be the last to hold its answer's function.
-  service_.questions().log_in(std::move(question), [weak = weak_from_this(), answer](LoginAnswer result) {
-    *answer = std::move(result);
-    if (const auto self = weak.lock()) self->wakeup().wake();
-  });
-  while (!answer->has_value() && !is_dropped()) {
-    if (!wakeup().take()) co_await wakeup().wait();
-  }
-  if (is_dropped()) co_return false;
-  LoginAnswer& got = **answer;
-  if (got.user == nullptr) {
+  const auto ask = [&](auto done) { service_.questions().log_in(std::move(question), std::move(done)); };
+  std::optional<LoginAnswer> got = co_await answer_to<LoginAnswer>(ask);
+  if (!got) co_return false;
+  if (got->user == nullptr) {
     // A peer that has not asked for a login is a stranger, who may log in later.
-    if (!got.refusal.empty()) fail(got.refusal);
-    co_return by != Credential::kPassword&& got.refusal.empty();
+    if (!got->refusal.empty()) fail(got->refusal);
+    co_return by != Credential::kPassword && got->refusal.empty();
   }
-  set_user(std::move(got.user), std::move(got.place), by);
+  set_user(std::move(got->user), std::move(got->place), by);
   co_return true;
 }
 
@@ -178,16 +185,10 @@ Coroutine<void> WorkerSession::reclaim() {
   const auto number = command_.arguments.size() > 1 ? proto::parse_uint64(command_.arguments[1])
                                                     : std::optional<std::uint64_t>();
   if (number) {
-    auto answer = std::make_shared<std::optional<std::shared_ptr<Batch>>>();
-    service_.questions().find_batch(*number, [weak = weak_from_this(), answer](std::shared_ptr<Batch> batch) {
-      *answer = std::move(batch);
-      if (const auto self = weak.lock()) self->wakeup().wake();
-    });
-    while (!answer->has_value() && !is_dropped()) {
-      if (!wakeup().take()) co_await wakeup().wait();
-    }
-    if (is_dropped()) co_return;
-    service_.set_found(*number, std::move(**answer));
+    const auto ask = [&](auto done) { service_.questions().find_batch(*number, std::move(done)); };
+    auto batch = co_await answer_to<std::shared_ptr<Batch>>(ask);
+    if (!batch) co_return;
+    service_.set_found(*number, *std::move(batch));
   }
   service_.link().execute(id_, command_.arguments, boot_time());
   service_.set_found(0, nullptr);

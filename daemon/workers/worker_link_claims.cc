@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <expected>
+#include <optional>
+#include <string>
 
 #include "core/base/index_ranges.h"
 #include "core/batch/handler.h"
@@ -10,17 +13,28 @@
 
 namespace locksley::daemon {
 
+namespace {
+
+// The first of `width` slots for a lease: the one that the worker names, or one with room. The error is that of the reply.
+std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
+                                                   std::optional<std::uint32_t> named, std::uint32_t width) {
+  if (width > worker.slots.size() || named.value_or(0) > worker.slots.size() - width)
+    return std::unexpected(fmt::format("TOOBIG the worker has {} slots", worker.slots.size()));
+  const auto slot = named ? named : worker.slots.find(width);
+  if (!slot || !worker.slots.has_room(*slot, width))
+    return std::unexpected(fmt::format("ERR a slot has at most {} leases", SlotTimes::kMostLeases));
+  return *slot;
+}
+
+}  // namespace
+
 void WorkerLink::claim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   const Id id = worker.connection;
   auto command = parse_claim(arguments, options_.limits);
   if (!command) return error(id, command.error());
   if (is_draining_) return error(id, "DRAINING the daemon is about to stop");
-  if (command->width > worker.slots.size() ||
-      command->slot.value_or(0) > worker.slots.size() - command->width)
-    return error(id, fmt::format("TOOBIG the worker has {} slots", worker.slots.size()));
-  const bool has_room = command->slot ? worker.slots.has_room(*command->slot, command->width)
-                                      : worker.slots.find(command->width).has_value();
-  if (!has_room) return error(id, fmt::format("ERR a slot has at most {} leases", SlotTimes::kMostLeases));
+  if (const auto slot = slot_for(worker, command->slot, command->width); !slot)
+    return error(id, slot.error());
   auto lanes = wanted(worker, *command);
   if (!lanes) return error(id, lanes.error());
   if (try_claim(worker, *command, *lanes)) return;
@@ -188,12 +202,8 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   if (!command) return error(id, command.error());
   if (command->jobs.size() > options_.max_jobs)
     return error(id, fmt::format("TOOBIG a lease has at most {} jobs", options_.max_jobs));
-  if (command->width > worker.slots.size() ||
-      command->slot.value_or(0) > worker.slots.size() - command->width)
-    return error(id, fmt::format("TOOBIG the worker has {} slots", worker.slots.size()));
-  const auto slot = command->slot ? command->slot : worker.slots.find(command->width);
-  if (!slot || !worker.slots.has_room(*slot, command->width))
-    return error(id, fmt::format("ERR a slot has at most {} leases", SlotTimes::kMostLeases));
+  const auto slot = slot_for(worker, command->slot, command->width);
+  if (!slot) return error(id, slot.error());
   const std::shared_ptr<Batch> batch = host_.batch_of(command->batch);
   if (batch == nullptr) return error(id, "LOST there is no such batch");
   const auto served = std::ranges::find(worker.handlers, batch->handler().name(), &ServedHandler::name);

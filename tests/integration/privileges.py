@@ -17,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DEFAULTS, DaemonTest, end_with_parent, merged, program
-from programs import shell
+from programs import children, shell
 from scratch import scratch
 
 IS_ROOT = os.geteuid() == 0
@@ -28,13 +28,6 @@ CONFIG_ERROR = 78
 def status_of(pid):
     lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-
-
-def children_of(pid):
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
-    return found
 
 
 class PrivilegesTest(DaemonTest):
@@ -68,7 +61,10 @@ class PrivilegesTest(DaemonTest):
 
     def assert_is(self, user, pid):
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            status = status_of(f"{pid}/task/{task.name}")
+            try:
+                status = status_of(f"{pid}/task/{task.name}")
+            except OSError:
+                continue  # the thread has ended
             self.assertEqual(status["Uid"].split(), [str(user.pw_uid)] * 4, status["Name"])
             self.assertEqual(status["Gid"].split(), [str(user.pw_gid)] * 4, status["Name"])
             self.assertEqual({status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")}, {"0" * 16}, status["Name"])
@@ -91,7 +87,7 @@ class Dropping(PrivilegesTest):
         self.assertEqual(stat.S_IMODE(store.stat().st_mode), 0o700)
         for path in (store, *store.rglob("*")):
             self.assertEqual((path.stat().st_uid, path.stat().st_gid), (USER.pw_uid, USER.pw_gid), path)
-        (keeper,) = children_of(daemon.pid)
+        (keeper,) = children(daemon.pid)
         self.assert_is(USER, keeper)
         daemon.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.wait_end(), 0)
@@ -162,7 +158,7 @@ class Keeper(PrivilegesTest):
         for handler, user in (("own", USER), ("other", OTHER)):
             self.assertEqual(connection("RUN", handler, "JOBS", who), [["ok", f"{user.pw_uid}\n{user.pw_gid}\nNoNewPrivs:\t1\n"]])
         self.assert_is(USER, daemon.pid)
-        (keeper,) = children_of(daemon.pid)
+        (keeper,) = children(daemon.pid)
         self.assertEqual(status_of(keeper)["Uid"].split(), ["0"] * 4)
         # And what the keeper starts is never root, whoever asks: tests/unit/daemon/process/keeper/keeper_test.cc. Nor can the daemon start another keeper that is.
         os.kill(keeper, signal.SIGKILL)

@@ -305,7 +305,7 @@ class UnderLoad(ReloadTest):
         clients = [threading.Thread(target=client, args=(number,)) for number in range(3)]
         for each in clients:
             each.start()
-        seen = lambda: (len(os.listdir(f"/proc/{self.daemon.pid}/fd")), len(self.daemon.threads()))
+        seen = lambda: [len(os.listdir(f"/proc/{self.daemon.pid}/{kind}")) for kind in ("fd", "task")]
         after_first = None
         for number, version in enumerate(versions):
             self.reload(version)

@@ -302,7 +302,10 @@ BAD = [kill, deaf, half, rubbish, pipeline, crowd, runs_away, guess]
 
 def descriptors_beside_store(pid, folder):
     """How many tables the store has open changes as it sees fit."""
-    names = (os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd") if os.path.lexists(entry.path))
+    names = []
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it is closed meanwhile
+            names.append(os.readlink(entry.path))
     return sum(not name.startswith(str(folder)) for name in names)
 
 

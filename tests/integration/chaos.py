@@ -25,6 +25,9 @@ from programs import PYTHON, are_asleep, children, descriptors, keeper_of, marke
 
 CLIENTS = 4
 HANGS_MS = 300  # so long what hangs is given
+# A batch's share is judged once it has had the time of so many of the longest jobs of such batches, which a busy machine prolongs, and bombs do: one job more
+# or less in each slot then changes it by less than the test allows. If that takes longer than ENOUGH_S, it is judged as it is.
+ENOUGH_JOBS, ENOUGH_S = 10, 90
 TOO_MUCH = "its output is larger than max_output (256KiB)"
 
 # Scripts, and how they end: statuses, and what is in the output. {n} is the job's own number.
@@ -199,12 +202,17 @@ def storm(daemon, connection, mark, seconds, seed, count):
     threads = [threading.Thread(target=client.work, daemon=True) for client in clients]
     for thread in threads:
         thread.start()
-    received = collections.Counter()
-    for _ in range(round(seconds)):
+    slots = daemon.metrics()['locksley_lane_slots{lane="processes"}']
+    received, looks, longest, began = collections.Counter(), 0, 0.0, time.monotonic()
+    passed = lambda: time.monotonic() - began
+    enough = lambda: min(received.values()) / looks * slots * passed() >= ENOUGH_JOBS * longest
+    while not stop.is_set() and (passed() < seconds or (passed() < ENOUGH_S and not enough())):
         stop.wait(1)
+        looks += 1
         for batch in sum(good.values(), []):
-            received[batch] += float(connection.explain(batch)["received"]) / round(seconds)
-    shares = {handler: [(connection.status(batch), received[batch]) for batch in batches] for handler, batches in good.items()}
+            received[batch] += float(connection.explain(batch)["received"])
+            longest = max([longest, *(row[3] / 1000 for row in connection("RUNNING", batch))])
+    shares = {handler: [(connection.status(batch), received[batch] / looks) for batch in batches] for handler, batches in good.items()}
     stop.set()
     for thread in threads:
         thread.join(120)
@@ -214,11 +222,7 @@ def storm(daemon, connection, mark, seconds, seed, count):
             raise client.trouble
     for handler, ((first, first_share), (second, second_share)) in shares.items():
         print(f"good jobs of {handler}: {first['ok']} and {second['ok']}, which had {first_share:.1%} and {second_share:.1%} of the lane")
-        # Equal weights: equal time, to within a turn, which bombs beside it can hold up for a second. How many jobs fit into it depends on the workers that
-        # they met.
-        counted = handler == "sh"  # a process for each job: there is no other's worker to be met
-        if counted and not 0.6 < (first["ok"] + 1) / (second["ok"] + 1) < 1 / 0.6:
-            raise Wrong(f"two batches of equal jobs on lane {handler} got {first['ok']} and {second['ok']} done")
+        # Equal weights: equal time. How many jobs fit into it depends on what they met.
         if not 0.7 < first_share / second_share < 1 / 0.7 or min(first["ok"], second["ok"]) == 0:
             raise Wrong(f"two batches of equal jobs on lane {handler} got {first_share} and {second_share} of it, and {first['ok']} and {second['ok']} done")
         if first["failed"] + second["failed"] != 0:

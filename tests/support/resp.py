@@ -94,11 +94,14 @@ class Connection:
         return self.map("EXPLAIN", batch)
 
     def wait(self, batch, seconds=DEADLINE_S):
-        """The status of a batch once it is over."""
-        status = self.map("WAIT", batch, int(seconds * 1000))
-        if status["state"] not in ("done", "cancelled"):
-            raise AssertionError(f"waited {seconds} s for batch {batch} to be over; it is {status}")
-        return status
+        """The status of a batch once it is over. In slices, because `seconds` may be more than a reply may take."""
+        end = time.monotonic() + seconds
+        while True:
+            status = self.map("WAIT", batch, int(max(1, min(seconds, DEADLINE_S / 2) * 1000)))
+            if status["state"] in ("done", "cancelled"):
+                return status
+            if time.monotonic() > end:
+                raise AssertionError(f"waited {seconds} s for batch {batch} to be over; it is {status}")
 
     def listed(self, *options):
         """The status of each batch that LIST names, newest first. A page of it ends when it has been looked for long enough: there may be several."""

@@ -19,6 +19,7 @@
 #include "daemon/cli/output.h"
 #include "daemon/cli/payload_source.h"
 #include "tests/support/fake_server.h"
+#include "tests/support/own_path.h"
 
 namespace locksley::cli {
 namespace {
@@ -80,7 +81,8 @@ TEST(CliInputTest, ARecordInPiecesIsOneAndAPauseIsTold) {
 }
 
 TEST(CliInputTest, FilesArePayloadsAndAMissingOneIsNamed) {
-  const std::string name = ::testing::TempDir() + "cli_flow_test.payload";
+  const testing::OwnPath own("payload");
+  const std::string& name = own.text();
   const std::string content(100'000, 'x');
   std::ofstream(name) << content;
   Event stop;
@@ -161,7 +163,8 @@ TEST(CliFeedTest, ABatchThatWasThereIsKnown) {
 }
 
 TEST(CliFeedTest, FilesAreNamedInTheirOrder) {
-  const std::string name = ::testing::TempDir() + "cli_flow_test.named";
+  const testing::OwnPath own("named");
+  const std::string& name = own.text();
   std::ofstream(name) << "content";
   TakingServer fake;
   auto client = client::Client::connect(fake.server.address()).value();
@@ -177,7 +180,8 @@ TEST(CliFeedTest, FilesAreNamedInTheirOrder) {
 }
 
 TEST(CliFeedTest, ALongInputIsStreamedInOrder) {
-  const std::string name = ::testing::TempDir() + "cli_flow_test.lines";
+  const testing::OwnPath own("lines");
+  const std::string& name = own.text();
   std::vector<std::string> expected;
   {
     std::ofstream out(name);

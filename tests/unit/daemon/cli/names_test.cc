@@ -10,6 +10,7 @@
 #include "daemon/cli/names/path_check.h"
 #include "daemon/cli/names/path_template.h"
 #include "daemon/cli/names/result_files.h"
+#include "tests/support/own_path.h"
 
 namespace locksley::cli {
 namespace {
@@ -154,8 +155,8 @@ std::string content_of(const std::filesystem::path& file) {
 }
 
 TEST(CliResultFilesTest, FoldersAreMadeAndFilesReplaced) {
-  const std::filesystem::path root = std::filesystem::path(::testing::TempDir()) / "cli_names_test";
-  std::filesystem::remove_all(root);
+  const testing::OwnPath folder("results");
+  const std::filesystem::path root = folder.text();
   ResultFiles files(PathTemplate::parse((root / "a/b/{}").string()));
   ASSERT_TRUE(files.begin());
   EXPECT_TRUE(std::filesystem::is_directory(root / "a/b"));
@@ -167,7 +168,6 @@ TEST(CliResultFilesTest, FoldersAreMadeAndFilesReplaced) {
   const auto failed = files.write(2, "e/f", "x");
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().message, HasSubstr("a/b/e"));
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

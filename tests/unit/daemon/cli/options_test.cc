@@ -7,6 +7,7 @@
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/context.h"
+#include "tests/support/own_path.h"
 
 namespace locksley::cli {
 namespace {
@@ -227,7 +228,8 @@ TEST(CliAddressTest, APasswordInAnArgumentIsRefused) {
 }
 
 TEST(CliAddressTest, ThePasswordFilesFirstLineIsThePassword) {
-  const std::string name = ::testing::TempDir() + "cli_options_test.password";
+  const testing::OwnPath file("password");
+  const std::string& name = file.text();
   std::ofstream(name) << "pass word\nnext\n";
   EXPECT_EQ(choose_addresses({.password_file = name}, full_environment).value().front().password,
             "pass word");

@@ -20,6 +20,7 @@
 
 #include "core/batch/payload.h"
 #include "daemon/handlers/builtins.h"
+#include "tests/support/own_path.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley::daemon {
@@ -61,14 +62,14 @@ TEST(PluginLoadTest, AFileThatIsNotThereIsNamedWithWhereItWasSought) {
 }
 
 TEST(PluginLoadTest, AFileThatIsNoSharedObjectIsRefusedWithTheLinkersReason) {
-  const std::string text = ::testing::TempDir() + "no_object.so";
+  const locksley::testing::OwnPath file("no_object.so");
+  const std::string& text = file.text();
   std::ofstream(text) << "not an object, though it is long enough to have had a header of some kind";
   EXPECT_EQ(refusal_of(text),
             "handlers.h.plugin: " + text +
                 ": cannot be loaded: invalid ELF header. A plugin is a shared object for this "
                 "machine, linked with everything that it uses");
   EXPECT_THAT(refusal_of(::testing::TempDir()), HasSubstr("cannot be loaded: "));
-  std::filesystem::remove(text);
 }
 
 TEST(PluginLoadTest, EachFaultHasItsOwnSentence) {
@@ -127,8 +128,8 @@ TEST(PluginLoadTest, ARelativePathStartsAtTheWorkingDirectory) {
 }
 
 TEST(PluginLoadTest, EachHandlerIsTakenDownOnce) {
-  const std::string file = ::testing::TempDir() + "torn_down";
-  std::filesystem::remove(file);
+  const locksley::testing::OwnPath own("torn_down");
+  const std::string& file = own.text();
   ASSERT_EQ(::setenv("LOCKSLEY_TEST_TEARDOWN", file.c_str(), 1), 0);
   {
     const auto loaded =
@@ -140,7 +141,6 @@ TEST(PluginLoadTest, EachHandlerIsTakenDownOnce) {
   std::ifstream in(file);
   const std::vector<std::string> lines{std::istream_iterator<std::string>(in), {}};
   EXPECT_THAT(lines, ::testing::UnorderedElementsAre("one", "two"));
-  std::filesystem::remove(file);
 }
 
 class PluginJobsTest : public PoolFixture {

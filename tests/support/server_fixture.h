@@ -29,7 +29,7 @@ namespace locksley::daemon {
 class Client {
  public:
   explicit Client(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    const timeval limit{.tv_sec = 60, .tv_usec = 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     sockaddr_in address{};

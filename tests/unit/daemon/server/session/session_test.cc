@@ -116,7 +116,10 @@ TEST_F(SessionTest, SubscribersHearOfABatchFromAcceptanceToEnd) {
     EXPECT_EQ(listener.bulk(), "batches");
     const std::string message = listener.bulk();
     const std::size_t at = message.find("\"event\":\"") + 9;
-    events.push_back(message.substr(at, message.find('"', at) - at));
+    std::string event = message.substr(at, message.find('"', at) - at);
+    // Of a batch that takes longer than that, as on a busy machine, there is one four times a second.
+    if (event == "progress" && events.size() == 2) continue;
+    events.push_back(std::move(event));
   }
   EXPECT_EQ(events, (std::vector<std::string>{"accepted", "started", "done"}));
 }
@@ -156,12 +159,21 @@ TEST_F(SessionTest, OneClientMoreThanAllowedIsTurnedAway) {
 }
 
 TEST_F(SessionTest, ASilentClientIsClosedAndABlockedOneIsNot) {
-  start([](config::Config& config) { config.limits.idle_timeout = std::chrono::milliseconds(50); });
+  start();
   Client blocked(port_);
   blocked.send("SUBMIT hold ID h JOBS a\r\nWAIT h 300\r\n");
-  Client silent(port_);
-  EXPECT_TRUE(silent.is_closed());
   EXPECT_EQ(blocked.bulk(), "h");
+  Client silent(port_);
+  EXPECT_EQ(silent.ask("PING"), "+PONG");
+  // Not from the start: a connection could be idle for so long before its client has sent anything.
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    config::Config config = server_->config();
+    config.limits.idle_timeout = std::chrono::milliseconds(50);
+    server_->reconfigure(config);
+    return true;
+  });
+  EXPECT_TRUE(silent.is_closed());
   EXPECT_EQ(blocked.line(), "*38");
 }
 
@@ -181,7 +193,7 @@ TEST_F(SessionTest, AClientThatNeverReadsIsDropped) {
     }
   });
   sender.join();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (server_->state().stats().slow_clients_dropped.get() == 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "not dropped";
     std::this_thread::yield();

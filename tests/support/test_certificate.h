@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -28,7 +29,7 @@ class TestCertificate {
   explicit TestCertificate(const Options& options)
       : folder_(std::filesystem::path(::testing::TempDir()) /
                 (std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) +
-                 options.name.c_str())) {
+                 options.name.c_str() + std::to_string(::getpid()))) {
     std::filesystem::create_directories(folder_);
     const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
         options.rsa_bits == 0 ? EVP_EC_gen("P-256") : EVP_RSA_gen(static_cast<unsigned>(options.rsa_bits)),

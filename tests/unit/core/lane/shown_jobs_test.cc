@@ -87,13 +87,23 @@ TEST_F(ShownJobsTest, TheOldestJobOfATurnIsVisibleWhileItRuns) {
 TEST_F(ShownJobsTest, TheNoteOfAJobReachesItsBatchAtOnceAndThenOnceASecond) {
   BatchOptions options;
   options.retries = 1;
-  const auto batch = submit(1, options);
-  ASSERT_TRUE(executor.begin_turn(10, kAnySize));
-  executor.set_worker("lane/0", false);
-  ASSERT_TRUE(executor.start_job());
-  executor.running().set_note("1");
-  EXPECT_EQ(batch->note(0), "1");
-  executor.running().set_note("2");
+  std::shared_ptr<Batch> batch;
+  // Again if the test was held up for so long that a second had passed between the two notes.
+  for (bool was_held_up = true; was_held_up;) {
+    if (executor.has_turn()) {
+      executor.end_job(JobStatus::kOk, "");
+      executor.end_turn();
+    }
+    batch = submit(1, options);
+    ASSERT_TRUE(executor.begin_turn(10, kAnySize));
+    executor.set_worker("lane/0", false);
+    ASSERT_TRUE(executor.start_job());
+    const Nanoseconds before = steady_now();
+    executor.running().set_note("1");
+    EXPECT_EQ(batch->note(0), "1");
+    executor.running().set_note("2");
+    was_held_up = steady_now() - before >= std::chrono::seconds(1);
+  }
   EXPECT_EQ(batch->note(0), "1") << "no step of the journal for each of many notes";
   EXPECT_EQ(lane.running().find(*batch, 0)->note, "2");
   executor.end_job(JobStatus::kError, "bad");

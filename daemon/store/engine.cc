@@ -1,8 +1,37 @@
 #include "daemon/store/engine.h"
 
+#include <algorithm>
 #include <string>
 
+#include "daemon/store/key.h"
+
 namespace locksley::daemon {
+
+std::vector<std::unique_ptr<RowCursor>> Engine::scan_several(std::span<const RowRange> ranges) {
+  std::vector<std::unique_ptr<RowCursor>> cursors;
+  for (const RowRange& range : ranges) cursors.push_back(scan(range));
+  return cursors;
+}
+
+std::expected<std::uint64_t, EngineError> Engine::highest_batch(std::span<const char> kinds) {
+  std::uint64_t highest = 0;
+  const auto look = [&](Table table, std::string_view low, std::string_view high) -> EngineDone {
+    const std::string behind = std::string(low) + std::string(Key::kMost, '\xFF');
+    const auto at = scan({.table = table, .low = low, .high = high, .from_at_most = behind});
+    if (!at->is_valid()) return at->status();
+    highest = std::max(highest, key_number(at->key().substr(low.size(), sizeof(std::uint64_t))));
+    return {};
+  };
+  for (const char kind : kinds) {
+    if (const auto looked = look(Table::kIndex, Key(kind), Key(static_cast<char>(kind + 1))); !looked) {
+      return std::unexpected(looked.error());
+    }
+  }
+  for (const Table table : {Table::kPayloads, Table::kResults}) {
+    if (const auto looked = look(table, {}, {}); !looked) return std::unexpected(looked.error());
+  }
+  return highest;
+}
 
 EngineDone EngineReading::visit(const RowRange& range, const Visit& visit) const {
   const std::unique_ptr<RowCursor> at = scan(range);

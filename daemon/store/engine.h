@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/config.h"
 #include "daemon/store/disk_space.h"
@@ -62,7 +64,7 @@ struct RowRange {
   // If it is not empty, the cursor begins with the last row whose key is not above this one, if the range has such a
   // row; else with the first.
   std::string_view from_at_most = {};
-  // Very many rows, which will not be read again soon: they should take no room in the engine's cache.
+  // Very many rows, all of which will be read, and not again soon: the engine reads ahead, and keeps them out of its cache.
   bool is_read_once = false;
 };
 
@@ -165,6 +167,10 @@ class Engine {
   virtual void end_reading() = 0;
   virtual std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) = 0;
   virtual std::unique_ptr<RowCursor> scan(const RowRange& range) = 0;
+  // By default one after the other.
+  virtual std::vector<std::unique_ptr<RowCursor>> scan_several(std::span<const RowRange> ranges);
+  // By default with a cursor for each kind, which begins with the last row.
+  virtual std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds);
 };
 
 // A lease on an open engine, which stays open while a reading exists. Not valid if the engine is not open: while it is
@@ -193,6 +199,14 @@ class EngineReading {
   }
   // The bounds need not outlive the call.
   std::unique_ptr<RowCursor> scan(const RowRange& range) const { return engine_.scan(range); }
+  // A cursor for each range. An engine on another machine looks for the first rows of all of them at the same time.
+  std::vector<std::unique_ptr<RowCursor>> scan_several(std::span<const RowRange> ranges) const {
+    return engine_.scan_several(ranges);
+  }
+  // The highest batch that has a row in any table; 0: there are no rows. `kinds`: of all rows of the index that are of a batch.
+  std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds) const {
+    return engine_.highest_batch(kinds);
+  }
 
   // Visits the rows of a range in the order of their keys, until `visit` returns false.
   EngineDone visit(const RowRange& range, const Visit& visit) const;

@@ -4,7 +4,9 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <initializer_list>
 #include <utility>
 
 #include "core/base/index_ranges.h"
@@ -20,13 +22,8 @@ namespace {
 // Iterates over all rows of one kind that has one row a batch, in the order of the batches.
 class KindCursor {
  public:
-  KindCursor(const EngineReading& reading, char kind)
-      : at_(reading.scan({.table = Table::kIndex,
-                          .low = Key(kind),
-                          .high = Key(static_cast<char>(kind + 1)),
-                          .is_read_once = true})) {
-    look();
-  }
+  // `at`: over all rows of the kind.
+  explicit KindCursor(std::unique_ptr<RowCursor> at) : at_(std::move(at)) { look(); }
 
   // The row of this batch, if there is one. Call it with ascending batches.
   std::optional<std::string_view> of(std::uint64_t sequence) {
@@ -48,26 +45,21 @@ class KindCursor {
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   void look() { sequence_ = at_->is_valid() ? key_number(at_->key().substr(1)) : kEnd; }
 
-  const std::unique_ptr<RowCursor> at_;
+  std::unique_ptr<RowCursor> at_;
   std::uint64_t sequence_ = kEnd;  // of the row at which it is
 };
 
-// The highest batch number of any row; 0: there are no rows.
-std::uint64_t highest_sequence(const EngineReading& reading) {
-  std::uint64_t highest = 0;
-  const auto scan = [&](Table table, std::string_view prefix, std::string_view end) {
-    std::string behind(prefix);
-    behind.append(sizeof(std::uint64_t) * 2 + 1, '\xFF');
-    const auto at = reading.scan({.table = table, .low = prefix, .high = end, .from_at_most = behind});
-    if (!at->is_valid()) return;
-    highest = std::max(highest, key_number(at->key().substr(prefix.size(), sizeof(std::uint64_t))));
-  };
-  for (const char kind : {kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey}) {
-    scan(Table::kIndex, Key(kind), Key(static_cast<char>(kind + 1)));
+// One for each of these kinds.
+std::vector<KindCursor> cursors_of_kinds(const EngineReading& reading, std::initializer_list<char> kinds) {
+  std::vector<std::pair<Key, Key>> bounds;
+  for (const char kind : kinds) bounds.emplace_back(Key(kind), Key(static_cast<char>(kind + 1)));
+  std::vector<RowRange> ranges;
+  for (const auto& [low, high] : bounds) {
+    ranges.push_back({.table = Table::kIndex, .low = low, .high = high, .is_read_once = true});
   }
-  scan(Table::kPayloads, {}, {});
-  scan(Table::kResults, {}, {});
-  return highest;
+  std::vector<KindCursor> cursors;
+  for (auto& at : reading.scan_several(ranges)) cursors.emplace_back(std::move(at));
+  return cursors;
 }
 
 void apply(const StepRow& step, BatchHistory& history) {
@@ -279,9 +271,8 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what), damage));
   };
   const EngineReading reading(*engine_);
-  KindCursor accepted(reading, kAcceptedKey);
-  KindCursor changes(reading, kChangesKey);
-  KindCursor ends(reading, kEndKey);
+  std::vector<KindCursor> kinds = cursors_of_kinds(reading, {kAcceptedKey, kChangesKey, kEndKey});
+  KindCursor &accepted = kinds[0], &changes = kinds[1], &ends = kinds[2];
   for (; accepted.is_valid(); accepted.next()) {
     StoredBatch batch;
     batch.sequence = accepted.sequence();
@@ -321,9 +312,12 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   // A crash may leave payloads of a batch that was not accepted, or of an ADD to a batch that was
   // evicted. No new batch gets such a number, and start() deletes the payloads.
   first_orphan_ = next_sequence_;
-  next_sequence_ = std::max(next_sequence_, highest_sequence(reading) + 1);
-  for (const KindCursor* cursor : {&accepted, &changes, &ends}) {
-    if (const auto status = cursor->status(); !status) {
+  const auto highest =
+      reading.highest_batch(std::array{kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey});
+  if (!highest) return damaged(next_sequence_, highest.error().what, Engine::Damage::kUnreadable);
+  next_sequence_ = std::max(next_sequence_, *highest + 1);
+  for (const KindCursor& cursor : kinds) {
+    if (const auto status = cursor.status(); !status) {
       return damaged(next_sequence_, status.error().what, Engine::Damage::kUnreadable);
     }
   }

@@ -281,10 +281,14 @@ int send_query(PGconn* connection, const char* sql, const Parameters& parameters
 
 }  // namespace
 
-PgExpected<Result> Connection::run(const std::string& sql, const Parameters& parameters, Instant deadline) {
+PgExpected<void> Connection::ask(const std::string& sql, const Parameters& parameters) {
   if (send_query(connection_.get(), sql.c_str(), parameters) == 0) return std::unexpected(lost(""));
-  if (const auto sent = flush(); !sent) return std::unexpected(sent.error());
-  return last_result(deadline);
+  return flush();
+}
+
+PgExpected<Result> Connection::run(const std::string& sql, const Parameters& parameters, Instant deadline) {
+  if (const auto asked = ask(sql, parameters); !asked) return std::unexpected(asked.error());
+  return answer(deadline);
 }
 
 PgExpected<void> Connection::send(const char* name, const char* sql, const Parameters& parameters) {

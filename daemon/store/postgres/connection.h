@@ -109,6 +109,9 @@ class Connection {
   PgExpected<Result> run(const std::string& sql, Instant deadline);
   // One statement. Binary results.
   PgExpected<Result> run(const std::string& sql, const Parameters& parameters, Instant deadline);
+  // The same in two steps, so that the server works meanwhile: nothing else may be called between them.
+  PgExpected<void> ask(const std::string& sql, const Parameters& parameters);
+  PgExpected<Result> answer(Instant deadline) { return last_result(deadline); }
 
   // Several statements in one round trip: send() each, end_pipeline(), next() for the result of each in their order, and
   // finish(). After an error of the server, the rest of the pipeline was not run. A statement with a name is parsed once for

@@ -55,6 +55,24 @@ std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std:
   return is_there;
 }
 
+std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool) {
+  auto connection = pool.take();
+  if (!connection) return std::unexpected(connection.error().error);
+  std::string sql = "select coalesce(max(batch), 0) from (";
+  for (const char* const name : kTableNames) {
+    if (name != kTableNames.front()) sql += " union all ";
+    sql += fmt::format(
+        "select batch from generate_series(0, {}) s cross join lateral "
+        "(select batch from {} where shard = s order by batch desc limit 1) r",
+        kShards - 1, name);
+  }
+  const auto found = (*connection)->run(sql + ") all_tables", Parameters{}, now() + kScanPatience);
+  if (!found) return std::unexpected(found.error().error);
+  const std::int64_t highest = int8_of(**found, 0, 0);
+  pool.give_back(std::move(*connection));
+  return static_cast<std::uint64_t>(highest);
+}
+
 template <class T>
 bool PostgresCursor::is_done(const PgExpected<T>& done) {
   if (done) return true;
@@ -64,16 +82,21 @@ bool PostgresCursor::is_done(const PgExpected<T>& done) {
 }
 
 PostgresCursor::PostgresCursor(ConnectionPool& pool, const RowRange& range)
-    : pool_(pool), table_(range.table) {
+    : pool_(pool), table_(range.table), is_read_once_(range.is_read_once) {
   auto taken = pool.take();
   if (!is_done(taken)) return;
   connection_ = std::move(*taken);
   open(range);
+}
+
+void PostgresCursor::wait_first() {
+  if (status_ && asked_for_ != 0) take_asked_page();
   if (status_) settle();
 }
 
 PostgresCursor::~PostgresCursor() {
-  if (connection_ == nullptr) return;
+  // A page that was asked for is not waited for: the session ends instead.
+  if (connection_ == nullptr || asked_for_ != 0) return;
   if (connection_->run("commit", now() + kReadPatience)) pool_.give_back(std::move(connection_));
 }
 
@@ -109,15 +132,14 @@ void PostgresCursor::open_in_batch(PlaceRange places, const RowRange& range) {
       "order by part",
       table_ == Table::kIndex ? "kind," : "", name_of(table_), condition, first);
   const Instant deadline = now() + kReadPatience;
-  fetched_ = kFirstPage;
   if (!is_done(connection_->send("begin", "begin isolation level repeatable read read only", {})) ||
       !is_done(connection_->send(nullptr, declare.c_str(), parameters)) ||
-      !is_done(connection_->send(nullptr, fmt::format("fetch {} from page", fetched_).c_str(), {})) ||
+      !is_done(connection_->send(nullptr, fmt::format("fetch {} from page", kFirstPage).c_str(), {})) ||
       !is_done(connection_->end_pipeline()) || !is_done(connection_->next(deadline)) ||
       !is_done(connection_->next(deadline))) {
     return;
   }
-  take_page(connection_->next(deadline));
+  keep_page(connection_->next(deadline), kFirstPage);
   if (connection_ != nullptr) is_done(connection_->finish(deadline));
 }
 
@@ -189,7 +211,7 @@ void PostgresCursor::open_over_batches(PlaceRange places, const RowRange& range)
                 "order by kind, batch, part",
                 name_of(table_), condition.sql);
   if (!is_done(connection_->run(sql, condition.parameters, deadline))) return;
-  fetch();
+  ask_for_page();
 }
 
 void PostgresCursor::seek(PlaceRange& places, std::string_view from_at_most) {
@@ -236,20 +258,25 @@ void PostgresCursor::read_names(const RowRange& range) {
   }
 }
 
-void PostgresCursor::fetch() {
+void PostgresCursor::ask_for_page() {
   int next = kFirstPage;
   if (page_ != nullptr && PQntuples(page_.get()) != 0) {
     const std::size_t row =
         PQresultMemorySize(page_.get()) / static_cast<std::size_t>(PQntuples(page_.get())) + 1;
     next = std::clamp(static_cast<int>(kPageBytes / row), 1, kLargestPage);
   }
-  fetched_ = next;
-  take_page(connection_->run(fmt::format("fetch {} from page", next), Parameters{}, now() + kScanPatience));
+  if (is_done(connection_->ask(fmt::format("fetch {} from page", next), {}))) asked_for_ = next;
 }
 
-void PostgresCursor::take_page(PgExpected<Result> page) {
+void PostgresCursor::take_asked_page() {
+  const int size = std::exchange(asked_for_, 0);
+  keep_page(connection_->answer(now() + kScanPatience), size);
+}
+
+void PostgresCursor::keep_page(PgExpected<Result> page, int size) {
   row_ = 0;
   page_.reset();
+  page_size_ = size;
   if (is_done(page)) page_ = std::move(*page);
 }
 
@@ -267,8 +294,10 @@ void PostgresCursor::next() {
   if (is_at_name_) {
     ++name_;
   } else if (++row_ >= PQntuples(page_.get()) && !is_last_page()) {
-    fetch();
+    if (asked_for_ == 0) ask_for_page();
+    if (status_) take_asked_page();
     if (!status_) return;
+    if (is_read_once_ && !is_last_page()) ask_for_page();
   }
   settle();
 }

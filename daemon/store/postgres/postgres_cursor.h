@@ -21,15 +21,22 @@ namespace locksley::daemon {
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
                                          std::string& value);
 
+// As EngineReading::highest_batch(). By the primary keys: one look for each shard and table.
+std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool);
+
 // A cursor of the server's, in a transaction of its own, so that it shows what there was when it was made. Rows come in
-// pages, the first one with the first round trip; rows with names are read at once, and merged in.
+// pages, the first one with the first round trip; rows with names are read at once, and merged in. Of a range that is
+// read once, the server is asked for the next page while this one is read.
 class PostgresCursor final : public RowCursor {
  public:
-  // `pool` outlives it.
+  // `pool` outlives it. Before all else call wait_first(): meanwhile the server looks for the first rows, if they are of
+  // several batches.
   PostgresCursor(ConnectionPool& pool, const RowRange& range);
   ~PostgresCursor() override;
   PostgresCursor(const PostgresCursor&) = delete;
   PostgresCursor& operator=(const PostgresCursor&) = delete;
+
+  void wait_first();
 
   bool is_valid() const override { return status_.has_value() && (has_row() || has_name()); }
   void next() override;
@@ -41,15 +48,17 @@ class PostgresCursor final : public RowCursor {
   bool has_row() const { return page_ != nullptr && row_ < PQntuples(page_.get()); }
   bool has_name() const { return name_ < names_.size(); }
   // The page ends with the table's rows: there is no other.
-  bool is_last_page() const { return PQntuples(page_.get()) < fetched_; }
+  bool is_last_page() const { return PQntuples(page_.get()) < page_size_; }
 
   void open(const RowRange& range);
   void open_in_batch(PlaceRange places, const RowRange& range);
   void open_over_batches(PlaceRange places, const RowRange& range);
   void seek(PlaceRange& places, std::string_view from_at_most);
   void read_names(const RowRange& range);
-  void fetch();
-  void take_page(PgExpected<Result> page);
+  // A page in two steps; nothing else uses the connection between them.
+  void ask_for_page();
+  void take_asked_page();
+  void keep_page(PgExpected<Result> page, int size);
   // Chooses the smaller one of the row and the name.
   void settle();
   RowPlace place_in(const PGresult& result, int row) const;
@@ -61,8 +70,10 @@ class PostgresCursor final : public RowCursor {
   const Table table_;
   ConnectionPool::Taken connection_;  // null: none, or it is lost
   EngineDone status_;
+  const bool is_read_once_;
+  int asked_for_ = 0;  // rows of a page that has not been taken yet; 0: none was asked for
   Result page_;
-  int fetched_ = 0;  // how many rows were asked for
+  int page_size_ = 0;  // the rows that were asked for
   int row_ = 0;
   std::string key_;
   std::vector<std::pair<std::string, std::string>> names_;

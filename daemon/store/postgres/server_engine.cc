@@ -244,7 +244,24 @@ std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view
 }
 
 std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
-  return std::make_unique<PostgresCursor>(pool_, range);
+  auto cursor = std::make_unique<PostgresCursor>(pool_, range);
+  cursor->wait_first();
+  return cursor;
+}
+
+std::vector<std::unique_ptr<RowCursor>> ServerEngine::scan_several(std::span<const RowRange> ranges) {
+  std::vector<std::unique_ptr<PostgresCursor>> started;
+  for (const RowRange& range : ranges) started.push_back(std::make_unique<PostgresCursor>(pool_, range));
+  std::vector<std::unique_ptr<RowCursor>> cursors;
+  for (auto& cursor : started) {
+    cursor->wait_first();
+    cursors.push_back(std::move(cursor));
+  }
+  return cursors;
+}
+
+std::expected<std::uint64_t, EngineError> ServerEngine::highest_batch(std::span<const char>) {
+  return read_highest_batch(pool_);
 }
 
 void ServerEngine::run_beats() {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -92,6 +94,69 @@ TEST_F(EngineTest, ACursorBeginsWithTheLastRowThatIsNotAboveAKey) {
   EXPECT_THAT(from("b", "f", "bb"), ElementsAre("c", "e")) << "none, so the first of the range";
   EXPECT_THAT(from("b", "f", "a"), ElementsAre("c", "e"));
   EXPECT_THAT(from("h", "", "k"), IsEmpty());
+}
+
+// So many that an engine on another machine gets them in several pieces.
+TEST_F(EngineTest, SeveralRangesThatAreReadOnceAreReadSideBySide) {
+  const ThreadRoleScope role(kStoreWriter);
+  constexpr std::uint64_t kBatches = 5000;
+  const auto group = engine->new_group();
+  for (std::uint64_t batch = 1; batch <= kBatches; ++batch) {
+    group->put(Table::kIndex, Key('b').append(batch), "b" + std::to_string(batch));
+    if (batch % 2 == 0) group->put(Table::kIndex, Key('e').append(batch), "e" + std::to_string(batch));
+  }
+  ASSERT_TRUE(engine->commit(*group, Sync::kSynced));
+  const std::array<std::pair<Key, Key>, 3> bounds{
+      {{Key('b'), Key('c')}, {Key('c'), Key('d')}, {Key('e'), Key('f')}}};
+  std::vector<RowRange> ranges;
+  for (const auto& [low, high] : bounds) {
+    ranges.push_back({.table = Table::kIndex, .low = low, .high = high, .is_read_once = true});
+  }
+  const EngineReading reading(*engine);
+  const auto at = reading.scan_several(ranges);
+  ASSERT_EQ(at.size(), 3U);
+  EXPECT_FALSE(at[1]->is_valid());
+  for (std::uint64_t batch = 1; batch <= kBatches; ++batch) {
+    ASSERT_TRUE(at[0]->is_valid());
+    ASSERT_EQ(at[0]->key(), Key('b').append(batch));
+    ASSERT_EQ(at[0]->value(), "b" + std::to_string(batch));
+    at[0]->next();
+    if (batch % 2 != 0) continue;
+    ASSERT_TRUE(at[2]->is_valid());
+    ASSERT_EQ(at[2]->value(), "e" + std::to_string(batch));
+    at[2]->next();
+  }
+  for (const auto& cursor : at) {
+    EXPECT_FALSE(cursor->is_valid());
+    EXPECT_TRUE(cursor->status());
+  }
+  // One that is left in the middle, while more of it is read ahead.
+  const auto left = reading.scan(ranges[0]);
+  for (int row = 0; row < 100; ++row) left->next();
+  EXPECT_EQ(left->key(), Key('b').append(101));
+}
+
+TEST_F(EngineTest, TheHighestBatchMayHaveItsOnlyRowInAnyTable) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto highest = [&] {
+    const EngineReading reading(*engine);
+    return reading.highest_batch(std::array{'b', 'e', 's'}).value();
+  };
+  EXPECT_EQ(highest(), 0U);
+  ASSERT_TRUE(put({{"a", "no batch's"}}));
+  EXPECT_EQ(highest(), 0U);
+  const auto with = [&](Table table, const Key& key) {
+    kStoreWriter.assert_held();
+    return put({{std::string(std::string_view(key)), "value"}}, table).has_value();
+  };
+  ASSERT_TRUE(with(Table::kIndex, Key('s').append(3).append(900)));
+  EXPECT_EQ(highest(), 3U);
+  ASSERT_TRUE(with(Table::kIndex, Key('b').append(70)));
+  EXPECT_EQ(highest(), 70U) << "of another kind";
+  ASSERT_TRUE(with(Table::kPayloads, Key().append(130).append(1)));
+  EXPECT_EQ(highest(), 130U);
+  ASSERT_TRUE(with(Table::kResults, Key().append(131).append(0)));
+  EXPECT_EQ(highest(), 131U);
 }
 
 TEST_F(EngineTest, AdvisesWhatCanBeDoneWithThisEngine) {

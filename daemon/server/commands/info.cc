@@ -151,66 +151,77 @@ void put_role(const ServerState& state, Text& text) {
   text.line("connected_slaves", 0);
 }
 
+void put_server(const ServerState& state, Text& text) {
+  const auto uptime = now() - state.started_at();
+  text.line("redis_version", proto::kRedisVersion);
+  text.line("redis_mode", "standalone");
+  text.line("locksley_version", state.version());
+  text.line("process_id", ::getpid());
+  text.line("tcp_port", state.port());
+  text.line("uptime_in_seconds", std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
+}
+
+void put_clients(ServerState& state, const User& user, Text& text) {
+  const ServerStats& stats = state.stats();
+  const bool all = user.is_admin();
+  const Account& own = user.tenant().account;
+  text.line("connected_clients", all ? stats.connections.get() : own.used(Resource::kConnections));
+  text.line("maxclients", state.config().limits.max_clients);
+  if (all) {
+    text.line("blocked_clients", stats.blocked.get());
+    text.line("pubsub_clients", stats.subscribers.get());
+  }
+}
+
+void put_stats(const ServerStats& stats, Text& text) {
+  std::uint64_t commands = stats.unknown_commands.get();
+  for (const OwnedCounter& count : stats.commands) commands += count.get();
+  std::uint64_t errors = 0;
+  for (const OwnedCounter& count : stats.command_errors) errors += count.get();
+  text.line("total_connections_received", stats.connections_accepted.get());
+  text.line("total_commands_processed", commands);
+  text.line("total_net_input_bytes", stats.received_bytes.get());
+  text.line("total_net_output_bytes", stats.sent_bytes.get());
+  text.line("rejected_connections", stats.connections_refused.get());
+  text.line("total_error_replies", errors);
+}
+
+void put_daemon(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUIRES(kIoThread) {
+  const ServerStats& stats = state.stats();
+  const bool all = user.is_admin();
+  const Account& own = user.tenant().account;
+  text.line("workers", state.pool().workers());
+  text.line("handlers", std::ranges::count_if(state.handlers().entries(), [&user](const auto& item) {
+              return user.may_use(item.first);
+            }));
+  text.line("active_batches", all ? stats.active_batches.get() : own.used(Resource::kBatches));
+  if (all) text.line("retained_batches", stats.retained_batches.get());
+  if (all) text.line("ended_jobs", ended_jobs(state));
+  text.line("queued_jobs", all ? stats.queued_jobs.get() : own.used(Resource::kQueuedJobs));
+  text.line("queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kPayloadBytes));
+  const auto& limits = state.config().limits;
+  text.line("max_queued_jobs", std::min(limits.max_queued_jobs, own.limit(Resource::kQueuedJobs)));
+  text.line("max_queued_bytes", std::min(limits.max_queued_bytes.count, own.limit(Resource::kQueuedBytes)));
+  text.line("draining", state.batches().is_draining() ? 1 : 0);
+  text.line("user", user.name());
+  text.line("groups", groups_of(user));
+}
+
 }  // namespace
 
 std::string info_text(ServerState& state, const User& user, std::span<const std::string_view> sections) {
   Text text(sections);
-  const ServerStats& stats = state.stats();
-  const Account& own = user.tenant().account;
   const bool all = user.is_admin();
-  if (text.section("Server")) {
-    const auto uptime = now() - state.started_at();
-    text.line("redis_version", proto::kRedisVersion);
-    text.line("redis_mode", "standalone");
-    text.line("locksley_version", state.version());
-    text.line("process_id", ::getpid());
-    text.line("tcp_port", state.port());
-    text.line("uptime_in_seconds", std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
-  }
-  if (text.section("Clients")) {
-    text.line("connected_clients", all ? stats.connections.get() : own.used(Resource::kConnections));
-    text.line("maxclients", state.config().limits.max_clients);
-    if (all) {
-      text.line("blocked_clients", stats.blocked.get());
-      text.line("pubsub_clients", stats.subscribers.get());
-    }
-  }
+  if (text.section("Server")) put_server(state, text);
+  if (text.section("Clients")) put_clients(state, user, text);
   if (text.section("Persistence")) {
     text.line("loading", state.role() == ClusterBoard::Role::kLoading ? 1 : 0);
     put_store(state, user, text);
   }
-  if (all && text.section("Stats")) {
-    std::uint64_t commands = stats.unknown_commands.get();
-    for (const OwnedCounter& count : stats.commands) commands += count.get();
-    std::uint64_t errors = 0;
-    for (const OwnedCounter& count : stats.command_errors) errors += count.get();
-    text.line("total_connections_received", stats.connections_accepted.get());
-    text.line("total_commands_processed", commands);
-    text.line("total_net_input_bytes", stats.received_bytes.get());
-    text.line("total_net_output_bytes", stats.sent_bytes.get());
-    text.line("rejected_connections", stats.connections_refused.get());
-    text.line("total_error_replies", errors);
-  }
-  if (text.section("Replication")) {
-    put_role(state, text);
-  }
-  if (text.section("Locksley")) {
-    text.line("workers", state.pool().workers());
-    text.line("handlers", std::ranges::count_if(state.handlers().entries(), [&user](const auto& item) {
-                return user.may_use(item.first);
-              }));
-    text.line("active_batches", all ? stats.active_batches.get() : own.used(Resource::kBatches));
-    if (all) text.line("retained_batches", stats.retained_batches.get());
-    if (all) text.line("ended_jobs", ended_jobs(state));
-    text.line("queued_jobs", all ? stats.queued_jobs.get() : own.used(Resource::kQueuedJobs));
-    text.line("queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kPayloadBytes));
-    const auto& limits = state.config().limits;
-    text.line("max_queued_jobs", std::min(limits.max_queued_jobs, own.limit(Resource::kQueuedJobs)));
-    text.line("max_queued_bytes", std::min(limits.max_queued_bytes.count, own.limit(Resource::kQueuedBytes)));
-    text.line("draining", state.batches().is_draining() ? 1 : 0);
-    text.line("user", user.name());
-    text.line("groups", groups_of(user));
-  }
+  if (all && text.section("Stats")) put_stats(state.stats(), text);
+  if (text.section("Replication")) put_role(state, text);
+  if (text.section("Locksley")) put_daemon(state, user, text);
+  const Account& own = user.tenant().account;
   if (text.section("Account")) put_account(all ? *own.parent() : own, text);
   if (text.section_on_demand("Lanes")) put_lanes(state, user, text);
   return std::move(text).take();

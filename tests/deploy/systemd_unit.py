@@ -149,14 +149,14 @@ class Manager:
 
 
 class Notifications(DaemonTest):
-    def start_under(self, watchdog=None):
+    def start_under(self, watchdog=None, drain="7s"):
         folder = scratch(self)
         manager = Manager(str(folder))
         self.addCleanup(manager.close)
         told = {"NOTIFY_SOCKET": manager.path} | ({"WATCHDOG_USEC": str(watchdog)} if watchdog else {})
         os.environ.update(told)
         try:
-            return self.start({"shutdown": {"drain_timeout": "7s"}}), manager
+            return self.start({"shutdown": {"drain_timeout": drain}}), manager
         finally:
             for name in told:
                 del os.environ[name]
@@ -179,7 +179,7 @@ class Notifications(DaemonTest):
         self.assertEqual(daemon.wait_end(), 0)
 
     def test_signs_of_life_where_they_are_asked_for(self):
-        daemon, manager = self.start_under(watchdog=100_000)
+        daemon, manager = self.start_under(watchdog=100_000, drain="1h")
         self.assertEqual(manager.next(), {"READY": "1"})
         for _ in range(5):
             self.assertEqual(manager.next(), {"WATCHDOG": "1"})

@@ -307,18 +307,21 @@ class SharedAddress(UsersTest):
         self.assertTrue(answered.wait(DEADLINE_S), "no guess was answered")
 
     def test_guesses_keep_no_right_password_out(self):
-        daemon = self.start_with(alice={}, bob={})
-        self.log_in(daemon, "alice").close()
-        self.guess(daemon, "alice")
-        took = []
-        for _ in range(20):
+        daemon = self.start_with(alice={}, bob={}, carol={})
+
+        def seconds_to_log_in(name):
             start = time.monotonic()
-            self.log_in(daemon, "alice").close()
-            took.append(time.monotonic() - start)
-        self.assertLess(statistics.median(took), 0.5, f"a password that was accepted before waited: {took}")
-        start = time.monotonic()
-        self.log_in(daemon, "bob").close()
-        self.assertLess(time.monotonic() - start, 3, "the first password of another user waited for more than a few checks")
+            self.log_in(daemon, name).close()
+            return time.monotonic() - start
+
+        for name in ("alice", "bob"):
+            seconds_to_log_in(name)
+        self.guess(daemon, "alice")
+        # What a busy machine adds, it adds to the login of bob, too, whose password nobody guesses.
+        took = [[seconds_to_log_in(name) for name in ("alice", "bob")] for _ in range(20)]
+        alice, bob = map(statistics.median, zip(*took))
+        self.assertLess(alice, 0.1 + 5 * bob, f"a password that was accepted before waited: {took}")
+        self.assertLess(seconds_to_log_in("carol"), 3 + 20 * bob, "the first password of another user waited for more than a few checks")
 
 
 class Clients(UsersTest):

@@ -38,7 +38,7 @@ class Shown(DashboardTest):
             root={"commands": ALL, "handlers": ["nap", *BUILTIN["handlers"]]},
         )
         self.anna, self.bob, self.root = (self.log_in(self.daemon, name) for name in ("anna", "bob", "root"))
-        self.anna("SUBMIT", "spin", "ID", "big", "NAME", "nightly spin", "WEIGHT", 7, "RANGE", 0, 1_500_000, "20")
+        self.anna("SUBMIT", "spin", "ID", "big", "NAME", "nightly spin", "WEIGHT", 7, "RANGE", 0, 10_000_000, "100")
         self.anna("SUBMIT", "fail", "ID", "broken", "RETRIES", 0, "JOBS", "no space left on device", HOSTILE)
         self.anna("SUBMIT", "nap", "ID", "naps", "RANGE", 0, 5)
         self.bob("SUBMIT", "echo", "ID", AWKWARD, "NAME", HOSTILE, "JOBS", "a", "b", "c")
@@ -47,7 +47,8 @@ class Shown(DashboardTest):
         self.bob.wait(AWKWARD)
         wait_for("some of the large batch to be done", lambda: self.anna.status("big")["ok"] > 100)
         self.anna("PAUSE", "big")
-        wait_for("the workers to rest, and both processes to run", lambda: self.anna.status("big")["running"] == 0 and self.anna.status("naps")["running"] == 2)
+        processes = lambda: {row["name"]: row["processes"] for row in map(pairs, self.root("HANDLERS"))}
+        wait_for("the workers to rest, and both processes to run", lambda: self.anna.status("big")["running"] == 0 and processes()["nap"] == 2)
 
     def listed(self, connection, *options):
         return {(row["tenant"], row["id"]): row for row in connection.listed(*options)}
@@ -151,9 +152,9 @@ class Shown(DashboardTest):
         shown = lambda: {tally[name]: int(text.replace(",", "")) for name, text in page.run(FACTS, ".tally").items()}
         of = lambda batch: lambda: {key: self.anna.status(batch)[key] for key in tally.values()}
         self.shows("its numbers", shown, of("broken"))
-        rows = sorted((int(row["Job"][0]), row["Ended"][0], row["Error"][0]) for row in self.table(page, "Failed jobs"))
-        self.assertEqual(rows, sorted(tuple(row) for row in self.anna.results("broken")))
-        self.assertEqual(page.at(".timeline .what")("allInnerTexts")[:3], ["Submitted", "Its first job started", "Ended"])
+        rows = lambda: sorted((int(row["Job"][0]), row["Ended"][0], row["Error"][0]) for row in self.table(page, "Failed jobs"))
+        self.shows("its failed jobs", rows, lambda: sorted(tuple(row) for row in self.anna.results("broken")))
+        self.shows("its life", lambda: page.at(".timeline .what")("allInnerTexts")[:3], lambda: ["Submitted", "Its first job started", "Ended"])
         times = page.run("() => [...document.querySelectorAll('.timeline time')].map((one) => Date.parse(one.dateTime))")
         self.assertEqual(times[:3], [self.anna.status("broken")[key] for key in ("submitted_at", "started_at", "finished_at")])
         self.picture(page, "failures-light")
@@ -223,7 +224,8 @@ class Shown(DashboardTest):
         page.wait_for("its buttons", "button >> text=Resume")
         page.run(HIDE, True)  # so that it does not notice
         self.anna("CANCEL", "big")
-        self.anna("FORGET", "big")
+        self.anna.wait("big")
+        self.assertEqual(self.anna("FORGET", "big"), 1)
         page.click("button >> text=Resume")
         page.wait_for_text("#said", "Not done: NOBATCH")
         page.run(HIDE, False)
@@ -264,7 +266,7 @@ class Alive(DashboardTest):
         daemon = self.start()
         connection = self.connect(daemon)
         # One job at a time, of which the other worker takes what it can.
-        connection("SUBMIT", "fib", "NAME", "a tree of sub-jobs", "SLOTS", 1, "RANGE", 0, 10_000_000, "29")
+        connection("SUBMIT", "fib", "ID", "tree", "NAME", "a tree of sub-jobs", "SLOTS", 1, "RANGE", 0, 10_000_000, "29")
         connection("SUBMIT", "fail", "NAME", "some that fail", "JOBS", *["disk full"] * 30)
         page = self.open(daemon)
         page.wait_for("an arc of steals", "svg.workers .steal >> nth=0")
@@ -273,6 +275,9 @@ class Alive(DashboardTest):
         self.assertIn(page.run("() => document.querySelector('svg.workers .steal').dataset.pair"), ("0>1", "1>0"))
         wait_for("both workers to be shown busy", lambda: all(height > 20 for height in page.run(BUSY)), every=0.2)
         wait_for("the rate of jobs", lambda: re.search(r"[1-9]", page.run(TILES)["Jobs ended"]), every=0.2)
+        # They stay busy, for what the page shows, and leave the processors to the browser.
+        connection("SUBMIT", "sleep", "RANGE", 0, 10_000_000, "40")
+        connection("CANCEL", "tree")
         wait_for("the line of the last seconds", lambda: page.run("() => document.querySelector('.sparkline .line').getAttribute('d').split('L').length") >= 4, every=0.2)
         self.assert_accessible(page)
         self.picture(page, "overview-light")

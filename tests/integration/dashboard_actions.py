@@ -83,7 +83,8 @@ class Selection(DashboardTest):
         self.select("one", "two")
         self.page.run(HIDE, True)  # so that it does not notice
         self.command("CANCEL", "one")
-        self.command("FORGET", "one")
+        self.command.wait("one")
+        self.assertEqual(self.command("FORGET", "one"), 1)
         self.press("Pause")
         self.page.wait_for_text("#said", "Paused: 1 batch. Not done for 1 batch: one: NOBATCH")
         self.assertEqual(self.paused(), ["two"])

@@ -8,9 +8,9 @@ import selectors
 import shutil
 import subprocess
 
-from locksley_daemon import end_with_parent, wait_for
+from locksley_daemon import DEADLINE_S, end_with_parent, wait_for
 
-LONGEST_S = 60  # for an answer; Playwright itself gives up sooner
+LONGEST_S = 150  # for an answer; Playwright itself gives up sooner (LONGEST_MS in browser.js)
 # Chromium's first start on a new machine has been seen never to open a page, once; the next did at once.
 START_S, TRIES = 25, 3
 DRIVER = pathlib.Path(__file__).resolve().parents[1] / "integration" / "node" / "browser.js"
@@ -104,7 +104,7 @@ class Page:
             raise AssertionError(f"waited for {what}: {error}; the page says: {self.text('body')}") from None
 
     def wait_for_text(self, selector, text):
-        wait_for(f"{text!r} in {selector}", lambda: text in self.text(selector) or None, seconds=20, every=0.1)
+        wait_for(f"{text!r} in {selector}", lambda: text in self.text(selector) or None, seconds=2 * DEADLINE_S, every=0.1)
 
     def seen(self):
         """Since the last time: console (errors and warnings), errors (of scripts), dialogs, requests (their addresses)."""

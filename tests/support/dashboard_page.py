@@ -6,7 +6,7 @@ import re
 import unittest
 
 from browser import Browser
-from locksley_daemon import wait_for
+from locksley_daemon import DEADLINE_S, wait_for
 from users import PASSWORD, UsersTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -91,7 +91,7 @@ class DashboardTest(UsersTest):
         self.assertEqual([address for address in seen["requests"] if not address.startswith(daemon.http + "/")], [])
 
     def picture(self, page, name):
-        page("screenshot", {"path": str(PICTURES / f"{name}.png"), "fullPage": True, "animations": "disabled"})
+        page("screenshot", {"path": str(PICTURES / f"{name}.png"), "fullPage": True, "animations": "disabled", "scale": "css"})
 
     def assert_fits(self, page):
         self.assertEqual(page.run("() => [document.documentElement.scrollWidth, innerWidth]"), [360, 360], "the page scrolls sideways")
@@ -109,7 +109,7 @@ class DashboardTest(UsersTest):
             return last[0] == last[1]
 
         try:
-            wait_for(what, same, seconds=15, every=0.1)
+            wait_for(what, same, seconds=2 * DEADLINE_S, every=0.1)
         except AssertionError:
             self.assertEqual(*last, what)
 

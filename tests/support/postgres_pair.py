@@ -8,14 +8,11 @@ standby promoted, another one made by pg_basebackup, commits held while they wai
 There are three places: a primary that was paused keeps its own when it comes back, beside the promoted server and its standby. The servers are reached
 by sockets in the folders of the places, so they take no ports."""
 
-import os
-import pathlib
 import shutil
 import signal
 
 from locksley_daemon import wait_for
-from postgres_server import PostgresServer, new_folder
-from programs import children
+from postgres_server import PostgresServer, new_folder, signal_each
 
 STANDBY = "standby"  # the name of the standby's session, which synchronous_standby_names has: pg_basebackup's sessions have another
 REPLICATED = f"""
@@ -26,21 +23,6 @@ wal_receiver_timeout = 0
 """
 # Sessions of daemons whose commit waits for the standby.
 WAITING = "from pg_stat_activity where wait_event = 'SyncRep' and application_name like 'locksley %'"
-
-
-def has_ended(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
-
-
-def signal_each(pids, number):
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            pass  # it has ended
 
 
 class ReplicatedServer(PostgresServer):
@@ -59,25 +41,11 @@ class ReplicatedServer(PostgresServer):
         self.run("pg_basebackup", "-D", self.data, "-d", source, "-c", "fast", "-X", "stream", "--no-sync")
         (self.data / "standby.signal").touch()
 
-    def processes(self):
-        """The first one, and those that it has started."""
-        return [self.process.pid, *children(self.process.pid)]
-
-    def pause(self):
-        """From now on no process of it does anything, as on a machine that is frozen."""
-        signal_each(self.processes(), signal.SIGSTOP)
-        signal_each(self.processes(), signal.SIGSTOP)  # those that the first one started before it was paused
-
     def resume(self):
         signal_each(self.processes(), signal.SIGCONT)
 
     def crash(self):
-        """All its processes end at one moment, as when the machine loses its power."""
-        self.pause()
-        others = self.processes()[1:]
-        signal_each([self.process.pid, *others], signal.SIGKILL)
-        self.process.wait()
-        wait_for("the processes of a server to end", lambda: all(map(has_ended, others)))
+        self.kill()
 
     def is_waited_for(self):
         """Whether a commit of a daemon waits for the standby."""

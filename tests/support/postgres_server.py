@@ -7,9 +7,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 
 from locksley_daemon import DEADLINE_S, end_with_parent, wait_for
+from programs import children
 
 SETTINGS = """
 listen_addresses = ''
@@ -20,6 +20,21 @@ shared_buffers = 64MB
 max_connections = 60
 dynamic_shared_memory_type = mmap
 """
+
+
+def has_ended(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def signal_each(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass  # it has ended
 
 
 def programs():
@@ -59,7 +74,7 @@ class PostgresServer:
         self.run("initdb", "-D", self.data, "-U", "locksley", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", *self.initdb_options)
 
     def run(self, name, *arguments):
-        subprocess.run([*self.as_other, programs() / name, *arguments], check=True, stdout=subprocess.DEVNULL, timeout=DEADLINE_S)
+        subprocess.run([*self.as_other, programs() / name, *arguments], check=True, stdout=subprocess.DEVNULL, timeout=4 * DEADLINE_S)
 
     def start(self):
         (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -71,7 +86,7 @@ class PostgresServer:
                 start_new_session=True,
                 preexec_fn=end_with_parent,
             )
-        wait_for("PostgreSQL to accept connections", self.is_ready)
+        wait_for("PostgreSQL to accept connections", self.is_ready, 2 * DEADLINE_S)
 
     def is_ready(self):
         if self.process.poll() is not None:
@@ -81,11 +96,22 @@ class PostgresServer:
     def accepts(self):
         return subprocess.run([programs() / "pg_isready", "-q", "-h", self.folder], check=False).returncode == 0
 
+    def processes(self):
+        """The first one, and those that it has started."""
+        return [self.process.pid, *children(self.process.pid)]
+
+    def pause(self):
+        """From now on no process of it does anything, as on a machine that is frozen."""
+        signal_each(self.processes(), signal.SIGSTOP)
+        signal_each(self.processes(), signal.SIGSTOP)  # those that the first one started before it was paused
+
     def kill(self):
-        """kill -9 of all its processes."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """kill -9 of all its processes at one moment, as when the machine loses its power. Another server may start on their data when it returns."""
+        self.pause()
+        others = self.processes()[1:]
+        signal_each([self.process.pid, *others], signal.SIGKILL)
         self.process.wait()
-        time.sleep(0.02)  # its children keep their memory for a moment
+        wait_for("the processes of a server to end", lambda: all(map(has_ended, others)))
 
     @property
     def url(self):

@@ -25,7 +25,7 @@ class Terminal:
         command = ["env", *removed, *(f"{name}={value}" for name, value in words.items()), *SHELL]
         # No daemon, so that it ends with the test, however that ends.
         self.server = subprocess.Popen(["tmux", "-D", "-u", "-S", self.socket, "-f", "/dev/null"], stdin=subprocess.DEVNULL, preexec_fn=end_with_parent)
-        wait_for("tmux", self.socket.is_socket)
+        wait_for("tmux", self.listens)
         self.tmux("-u", "new-session", "-d", "-x", columns, "-y", rows, *command)
         self.wait_for_line("the shell's prompt", r"prompt>$")
 
@@ -35,6 +35,10 @@ class Terminal:
         if done.returncode != 0:
             raise AssertionError(f"tmux {words}: {done.stderr.decode()}")
         return done.stdout.decode()
+
+    def listens(self):
+        """Else a command would start a server of its own in this one's place (-N: it must not)."""
+        return subprocess.run(["tmux", "-N", "-S", self.socket, "start-server"], capture_output=True, timeout=DEADLINE_S).returncode == 0
 
     def screen(self, *options):
         return self.tmux("capture-pane", "-p", *options)

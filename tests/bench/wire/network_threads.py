@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """What listen.threads costs and saves: redis-benchmark (Debian's redis-tools) against a daemon with one thread and against one with a network
-thread, plain and by TLS, in turns. For each kind of command: commands a second, the processor time that the I/O thread and the
-network thread take for each, and how often one of them waited for a mutex. Medians of all rounds, as a table in Markdown."""
+thread, plain and by TLS, in turns. For each kind of command: commands a second; the processor time that the I/O thread, the network thread
+and redis-benchmark take for each, and the ratio of these sums, which does not depend on what else the machine does; how often one thread
+waited for a mutex, and how often the I/O thread woke the network thread. Medians of all rounds, as a table in Markdown."""
 
 import argparse
 import contextlib
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -34,12 +36,22 @@ def times(daemon):
     return threads[daemon.pid][1], sum(ns for name, ns, _ in threads.values() if name == "network")
 
 
-def lock_waits(daemon):
-    return sum(value for key, value in daemon.metrics().items() if key.startswith("locksley_network_lock_waits_total"))
+def client_ns():
+    """Of all that have ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((spent.ru_utime + spent.ru_stime) * 1e9)
 
 
-def measure(threads, tls, case):
+def events(daemon):
+    """Waits for a mutex, and wake-ups."""
+    metrics = daemon.metrics()
+    names = ("locksley_network_lock_waits_total", "locksley_network_wakeups_total")
+    return [sum(value for key, value in metrics.items() if key.startswith(name)) for name in names]
+
+
+def measure(threads, tls, case, part):
     _name, in_flight, count, words = case
+    count = int(count * part)
     settings = {"listen": {"threads": threads, **({"tls": tls.settings()} if tls else {})}}
     with contextlib.closing(Daemon(settings)) as daemon:
         load = ["redis-benchmark", "-h", daemon.host, "-p", str(daemon.port), "-c", str(CLIENTS), "-P", str(in_flight), "--csv"]
@@ -49,13 +61,13 @@ def measure(threads, tls, case):
             return subprocess.run([*load, "-n", str(number), *words], check=True, capture_output=True, text=True).stdout
 
         run(count // 20)
-        before, waits = times(daemon), lock_waits(daemon)
+        before = [*times(daemon), client_ns(), *events(daemon)]
         line = run(count).strip().splitlines()[-1]
-        io, network = (after - before for after, before in zip(times(daemon), before))
-        return float(line.split('","')[1]), io / count, network / count, (lock_waits(daemon) - waits) / count
+        after = [*times(daemon), client_ns(), *events(daemon)]
+        return float(line.split('","')[1]), *((later - earlier) / count for later, earlier in zip(after, before))
 
 
-def report(rounds, only):
+def report(rounds, only, part):
     machine = Machine()
     with tempfile.TemporaryDirectory() as folder:
         certificate = Authority(folder, "ca").issue("localhost")
@@ -64,15 +76,17 @@ def report(rounds, only):
         for _ in range(rounds):
             for case, tls in kinds:
                 for threads in THREADS:
-                    figures.setdefault((case[0], tls, threads), []).append(measure(threads, tls, case))
+                    figures.setdefault((case[0], tls, threads), []).append(measure(threads, tls, case, part))
     rows = []
     for case, tls in kinds:
         one, two = ([statistics.median(column) for column in zip(*figures[case[0], tls, threads])] for threads in THREADS)
         rows.append(
             [f"{case[0]}{', TLS' if tls else ''}", *(f"{rate:,.0f}" for rate in (one[0], two[0])), f"{two[0] / one[0]:.2f}"]
-            + [f"{one[1] / 1e3:.2f}", f"{two[1] / 1e3:.2f}", f"{two[2] / 1e3:.2f}", f"{two[1] / one[1]:.2f}", f"{two[3] * 1e3:.2f}"]
+            + [f"{one[1] / 1e3:.2f}", f"{two[1] / 1e3:.2f}", f"{two[2] / 1e3:.2f}", f"{one[3] / 1e3:.2f}", f"{two[3] / 1e3:.2f}"]
+            + [f"{sum(two[1:4]) / sum(one[1:4]):.2f}", f"{two[4] * 1e3:.2f}", f"{two[5] * 1e3:.1f}"]
         )
-    heads = ["command", "a second: 1", "2", "ratio", "us of the I/O thread: 1", "2", "of the network thread", "I/O ratio", "waits in 1,000"]
+    heads = ["command", "a second: 1", "2", "ratio", "us of the I/O thread: 1", "2", "of the network thread", "of the client: 1", "2", "all: ratio"]
+    heads += ["waits in 1,000", "wake-ups in 1,000"]
     print(table(heads, rows))
     print(f"\nOther programs used {machine.others():.0%} of the processors meanwhile.")
 
@@ -81,5 +95,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="commands whose name has this text")
+    parser.add_argument("--part", type=float, default=1, help="of the commands of each round, for a busy machine")
     arguments = parser.parse_args()
-    report(arguments.rounds, arguments.only)
+    report(arguments.rounds, arguments.only, arguments.part)

@@ -60,12 +60,15 @@ std::expected<Intake::Found, Intake::Refusal> Intake::find(const User& by, const
                                                            const proto::BatchOptions& options) {
   const auto entry = usable_handler(parts_.handlers, by, handler);
   if (!entry) return std::unexpected(entry.error());
-  const auto customer = customer_named(parts_.registry.tenants(), by, options.customer);
-  if (!customer) return refuse(handler, customer.error());
-  if (options.id.empty()) return Found{**entry, *customer, nullptr};
-  const auto known = find_own_batch(parts_.registry, *customer->tenant, options.id);
-  if (!known) return refuse(handler, known.error());
-  return Found{**entry, *customer, *known};
+  auto customer = customer_named(parts_.registry.tenants(), by, options.customer);
+  if (!customer) return refuse(handler, std::move(customer.error()));
+  BatchRecord* known = nullptr;
+  if (!options.id.empty()) {
+    const auto found = find_own_batch(parts_.registry, *customer->tenant, options.id);
+    if (!found) return refuse(handler, found.error());
+    known = *found;
+  }
+  return Found{**entry, *std::move(customer), known};
 }
 
 std::expected<Intake::Admitted, Intake::Refusal> Intake::admit(const User& by, const std::string& handler,

@@ -252,6 +252,13 @@ class Executors(DaemonTest):
         pool.shutdown(cancel_futures=True)
         self.assertTrue(all(future.done() for future in more))
 
+    def test_large_payloads_are_sent_in_commands_that_the_daemon_takes(self):
+        app, task = echo_app(url_of(self.start({"limits": {"max_command": "16MiB"}})))
+        with locksley.Executor(app) as pool:
+            values = [str(number) * 3_000_000 for number in range(10)]
+            self.assertEqual(list(pool.map(task, values)), [job_of(value) for value in values])
+        app.close()
+
     def test_a_refusal_fails_all(self):
         app = locksley.App(url_of(self.daemon), handler="nosuch")
         task = app.task(tasks.identity.function)

@@ -19,7 +19,8 @@ from .batch import Batch
 from .errors import LocksleyError, Refused
 from .wire import each, now
 
-_WINDOW, _CHUNK = 10_000, 1000  # jobs that are sent and have not ended, at most; jobs of one command
+_WINDOW = 10_000  # jobs that are sent and have not ended, at most
+_CHUNK_JOBS, _CHUNK_BYTES = 1000, 4 << 20  # of one command, which may be larger by one payload
 
 
 class Executor(futures.Executor):
@@ -103,15 +104,17 @@ class Executor(futures.Executor):
         count = 0
         while True:
             payloads: list[bytes] = []
+            size = 0
             with self._changed:
                 self._changed.wait_for(lambda: self._broken or (len(self._running) < self._window if self._waiting else self._closed))
                 if self._broken or not self._waiting:
                     return
-                while self._waiting and len(self._running) < self._window and len(payloads) < _CHUNK:
+                while self._waiting and len(self._running) < self._window and len(payloads) < _CHUNK_JOBS and size < _CHUNK_BYTES:
                     payload, future = self._waiting.popleft()
                     if future.set_running_or_notify_cancel():
                         self._running[count + len(payloads)] = future
                         payloads.append(payload)
+                        size += len(payload)
             count += len(payloads)
             yield payloads
 

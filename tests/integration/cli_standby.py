@@ -73,7 +73,8 @@ class Standby(CliTest):
         process = self.popen("--server", f"{self.active},{other.host}:{other.port}", "submit", "--id", "moved", "echo")
         process.stdin.write(b"first\n")
         process.stdin.flush()
-        wait_for("the stream's batch", lambda: "moved" in str(self.command("LIST")))
+        # Its reply is sent then; a client that had none would ask the other daemon at once, and end before it reads more.
+        wait_for("the stream's first job", lambda: any(row["id"] == "moved" and row["jobs"] == 1 for row in self.command.listed()))
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait_end()
         # The other daemon has another store, and so no such batch: that it says so shows that it was asked.

@@ -137,7 +137,7 @@ PgError error_of(const PGresult& result) {
   return error;
 }
 
-PgError Connection::lost(std::string_view what) const {
+PgError PgConnection::lost(std::string_view what) const {
   std::string words(what);
   const std::string said = one_line(PQerrorMessage(connection_.get()));
   if (!said.empty()) words += (words.empty() ? "" : ": ") + said;
@@ -151,8 +151,8 @@ std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& u
   return options;
 }
 
-PgExpected<std::unique_ptr<Connection>> Connection::open(const std::string& url, const std::string& name,
-                                                         const ServerAddress* server) {
+PgExpected<std::unique_ptr<PgConnection>> PgConnection::open(const std::string& url, const std::string& name,
+                                                             const ServerAddress* server) {
   if (parse_url(url) == nullptr)
     return std::unexpected(PgError{{EngineError::Kind::kFailed, kUnreadable}, ""});
   // What the URL says about these comes after and counts, but for the last ones.
@@ -188,23 +188,23 @@ PgExpected<std::unique_ptr<Connection>> Connection::open(const std::string& url,
                           of_server(&ServerAddress::number),
                           of_server(&ServerAddress::port),
                           static_cast<const char*>(nullptr)};
-  std::unique_ptr<Connection> connection(
-      new Connection(PQconnectdbParams(kKeywords.data(), values.data(), 1)));
+  std::unique_ptr<PgConnection> connection(
+      new PgConnection(PQconnectdbParams(kKeywords.data(), values.data(), 1)));
   PGconn* const raw = connection->connection_.get();
   if (raw == nullptr || PQstatus(raw) != CONNECTION_OK) return std::unexpected(connection->lost(""));
   PQsetnonblocking(raw, 1);
-  PQsetNoticeReceiver(raw, &Connection::note_warning, connection.get());
+  PQsetNoticeReceiver(raw, &PgConnection::note_warning, connection.get());
   return connection;
 }
 
-void Connection::note_warning(void* self, const PGresult* notice) {
+void PgConnection::note_warning(void* self, const PGresult* notice) {
   const char* severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   if (severity != nullptr && std::strcmp(severity, "WARNING") == 0) {
-    static_cast<Connection*>(self)->warning_ = one_line(PQresultErrorMessage(notice));
+    static_cast<PgConnection*>(self)->warning_ = one_line(PQresultErrorMessage(notice));
   }
 }
 
-PgExpected<void> Connection::wait(short events, Instant deadline) {
+PgExpected<void> PgConnection::wait(short events, Instant deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now()).count();
     if (left <= 0) return std::unexpected(lost("the database does not reply"));
@@ -215,7 +215,7 @@ PgExpected<void> Connection::wait(short events, Instant deadline) {
   }
 }
 
-PgExpected<void> Connection::flush() {
+PgExpected<void> PgConnection::flush() {
   const Instant deadline = now() + kSendTime;
   for (;;) {
     const int left = PQflush(connection_.get());
@@ -227,7 +227,7 @@ PgExpected<void> Connection::flush() {
   }
 }
 
-PgExpected<void> Connection::await_result(Instant deadline) {
+PgExpected<void> PgConnection::await_result(Instant deadline) {
   while (PQisBusy(connection_.get()) != 0) {
     if (const auto ready = wait(POLLIN, deadline); !ready) return ready;
     if (PQconsumeInput(connection_.get()) == 0) return std::unexpected(lost(""));
@@ -235,7 +235,7 @@ PgExpected<void> Connection::await_result(Instant deadline) {
   return {};
 }
 
-PgExpected<Result> Connection::last_result(Instant deadline) {
+PgExpected<Result> PgConnection::last_result(Instant deadline) {
   Result last;
   for (;;) {
     if (const auto ready = await_result(deadline); !ready) return std::unexpected(ready.error());
@@ -248,7 +248,7 @@ PgExpected<Result> Connection::last_result(Instant deadline) {
   return last;
 }
 
-PgExpected<Result> Connection::run(const std::string& sql, Instant deadline) {
+PgExpected<Result> PgConnection::run(const std::string& sql, Instant deadline) {
   if (PQsendQuery(connection_.get(), sql.c_str()) == 0) return std::unexpected(lost(""));
   if (const auto sent = flush(); !sent) return std::unexpected(sent.error());
   return last_result(deadline);
@@ -281,17 +281,17 @@ int send_query(PGconn* connection, const char* sql, const Parameters& parameters
 
 }  // namespace
 
-PgExpected<void> Connection::ask(const std::string& sql, const Parameters& parameters) {
+PgExpected<void> PgConnection::ask(const std::string& sql, const Parameters& parameters) {
   if (send_query(connection_.get(), sql.c_str(), parameters) == 0) return std::unexpected(lost(""));
   return flush();
 }
 
-PgExpected<Result> Connection::run(const std::string& sql, const Parameters& parameters, Instant deadline) {
+PgExpected<Result> PgConnection::run(const std::string& sql, const Parameters& parameters, Instant deadline) {
   if (const auto asked = ask(sql, parameters); !asked) return std::unexpected(asked.error());
   return answer(deadline);
 }
 
-PgExpected<void> Connection::send(const char* name, const char* sql, const Parameters& parameters) {
+PgExpected<void> PgConnection::send(const char* name, const char* sql, const Parameters& parameters) {
   PGconn* const raw = connection_.get();
   if (PQpipelineStatus(raw) == PQ_PIPELINE_OFF && PQenterPipelineMode(raw) == 0) {
     return std::unexpected(lost(""));
@@ -318,12 +318,12 @@ PgExpected<void> Connection::send(const char* name, const char* sql, const Param
   return {};
 }
 
-PgExpected<void> Connection::end_pipeline() {
+PgExpected<void> PgConnection::end_pipeline() {
   if (PQpipelineSync(connection_.get()) == 0) return std::unexpected(lost(""));
   return flush();
 }
 
-PgExpected<Result> Connection::next(Instant deadline) {
+PgExpected<Result> PgConnection::next(Instant deadline) {
   for (;;) {
     auto result = last_result(deadline);
     const Sent sent = sent_.front();
@@ -332,7 +332,7 @@ PgExpected<Result> Connection::next(Instant deadline) {
   }
 }
 
-PgExpected<void> Connection::finish(Instant deadline) {
+PgExpected<void> PgConnection::finish(Instant deadline) {
   // What was not run has a result, too.
   for (;;) {
     if (const auto ready = await_result(deadline); !ready) return ready;

@@ -93,13 +93,13 @@ std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& u
 // is of no use any more: its owner destroys it, and connects again. The server may go on with what it was told.
 //
 // One thread at a time. All members may block on the network, until the deadline.
-class Connection {
+class PgConnection {
  public:
   // `server`: this one of those that the URL names; null: the first that can be written.
-  static PgExpected<std::unique_ptr<Connection>> open(const std::string& url, const std::string& name,
-                                                      const ServerAddress* server = nullptr);
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  static PgExpected<std::unique_ptr<PgConnection>> open(const std::string& url, const std::string& name,
+                                                        const ServerAddress* server = nullptr);
+  PgConnection(const PgConnection&) = delete;
+  PgConnection& operator=(const PgConnection&) = delete;
 
   // Of the server's log, for PrimaryFinder; 0: unknown.
   std::uint32_t timeline() const { return timeline_; }
@@ -131,7 +131,7 @@ class Connection {
 
   static constexpr auto kSendTime = std::chrono::seconds(30);  // guess: for some megabytes
 
-  explicit Connection(PGconn* connection) : connection_(connection) {}
+  explicit PgConnection(PGconn* connection) : connection_(connection) {}
   static void note_warning(void* self, const PGresult* notice);
   PgExpected<void> flush();
   PgExpected<void> wait(short events, Instant deadline);

@@ -18,7 +18,7 @@ namespace locksley::daemon {
 class ConnectionPool {
  public:
   // Not given back: closed.
-  using Taken = std::unique_ptr<Connection>;
+  using Taken = std::unique_ptr<PgConnection>;
 
   ConnectionPool(PrimaryFinder& primary, std::string name) : primary_(primary), name_(std::move(name)) {}
 

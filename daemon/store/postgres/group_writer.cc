@@ -143,7 +143,7 @@ class Columns {
 // Sends the statements of a group, and counts them. After an error it does nothing more.
 class Sender {
  public:
-  Sender(Connection& connection, std::int32_t node) : connection_(connection), node_(node) {}
+  Sender(PgConnection& connection, std::int32_t node) : connection_(connection), node_(node) {}
 
   void send(const Statement& statement, const Parameters& parameters = {}) {
     if (!sent_) return;
@@ -216,7 +216,7 @@ class Sender {
     send(statement, parameters);
   }
 
-  Connection& connection_;
+  PgConnection& connection_;
   const std::int32_t node_;
   PgExpected<void> sent_;
   std::size_t count_ = 0;
@@ -232,7 +232,7 @@ const char* const kWriterSettings =
     "set plan_cache_mode = force_generic_plan; set jit = off; set lock_timeout = '5s'; "
     "set idle_in_transaction_session_timeout = '5s'";
 
-Written write_group(Connection& connection, std::int32_t node, std::optional<std::int64_t> number,
+Written write_group(PgConnection& connection, std::int32_t node, std::optional<std::int64_t> number,
                     const Changes& changes, Safety safety, Instant deadline) {
   using Outcome = Written::Outcome;
   // A connection may be lost with the COMMIT in it, sent by libpq or by the system, of which libpq says nothing.
@@ -270,7 +270,7 @@ Written write_group(Connection& connection, std::int32_t node, std::optional<std
   return {};
 }
 
-Written write_beat(Connection& connection, std::int32_t node, Instant deadline) {
+Written write_beat(PgConnection& connection, std::int32_t node, Instant deadline) {
   const PostgresGroup no_group;
   const Generations no_generations;
   const std::vector<Generations::Span> none_begun;

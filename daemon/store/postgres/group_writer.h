@@ -40,10 +40,10 @@ struct Changes {
 // happens if that row is not alive. `number`: becomes the `committed` of the row; none: that stays.
 //
 // Blocks until `deadline`. Unless the outcome is kDone or kFenced, the connection is of no use any more.
-Written write_group(Connection& connection, std::int32_t node, std::optional<std::int64_t> number,
+Written write_group(PgConnection& connection, std::int32_t node, std::optional<std::int64_t> number,
                     const Changes& changes, Safety safety, Instant deadline);
 // The same with no changes: a beat.
-Written write_beat(Connection& connection, std::int32_t node, Instant deadline);
+Written write_beat(PgConnection& connection, std::int32_t node, Instant deadline);
 
 inline constexpr std::string_view kFencedWords = "another daemon has taken over";
 

@@ -29,7 +29,7 @@ constexpr auto kLockNotAvailable = "55P03";
 class Joining {
  public:
   Joining(const PostgresOptions& options, const std::string& store, PrimaryFinder& primary,
-          std::unique_ptr<Connection> connection, spdlog::logger& log)
+          std::unique_ptr<PgConnection> connection, spdlog::logger& log)
       : options_(options),
         store_(store),
         primary_(primary),
@@ -84,8 +84,8 @@ class Joining {
   PrimaryFinder& primary_;
   ClusterBoard& cluster_;
   spdlog::logger& log_;
-  std::unique_ptr<Connection> connection_;  // null: it was lost
-  std::int32_t own_ = 0;                    // 0: there is no row
+  std::unique_ptr<PgConnection> connection_;  // null: it was lost
+  std::int32_t own_ = 0;                      // 0: there is no row
   NodeWatch nodes_;
   std::optional<Watched> watched_;
   Instant looked_at_{};                   // before the last look was sent
@@ -306,7 +306,7 @@ std::string Joining::in_use_by(const NodeRow& active) const {
 
 }  // namespace
 
-PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline) {
+PgExpected<std::vector<NodeRow>> read_nodes(PgConnection& connection, Instant deadline) {
   const auto read = connection.run(
       "select node, coalesce(name, ''), coalesce(wire, ''), coalesce(workers, ''), alive, committed, beat, "
       "(select count(*) from locksley_shard where owner = node) from locksley_node order by node",
@@ -333,8 +333,8 @@ std::string session_name(const std::string& store, std::int32_t node) {
 }
 
 std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
-                                              PrimaryFinder& primary, std::unique_ptr<Connection> connection,
-                                              spdlog::logger& log) {
+                                              PrimaryFinder& primary,
+                                              std::unique_ptr<PgConnection> connection, spdlog::logger& log) {
   options.cluster->set_role(ClusterBoard::Role::kStandby);
   auto node = Joining(options, store, primary, std::move(connection), log).run();
   if (!node) return node;
@@ -343,7 +343,7 @@ std::expected<std::int32_t, std::string> join(const PostgresOptions& options, co
   return node;
 }
 
-PgExpected<void> leave(Connection& connection, std::int32_t node) {
+PgExpected<void> leave(PgConnection& connection, std::int32_t node) {
   const Instant deadline = now() + kJoinPatience;
   const auto left = connection.run(
       fmt::format("begin; update locksley_shard set owner = null where owner = {0}; update locksley_node set "

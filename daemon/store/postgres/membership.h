@@ -31,16 +31,16 @@ namespace locksley::daemon {
 // lost connection. `connection`: to the database, with its tables. `primary` finds it again after a loss. Writes what it
 // sees to the ClusterBoard. Blocks.
 std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
-                                              PrimaryFinder& primary, std::unique_ptr<Connection> connection,
-                                              spdlog::logger& log);
+                                              PrimaryFinder& primary,
+                                              std::unique_ptr<PgConnection> connection, spdlog::logger& log);
 
 // The rows of all daemons, in the order of their numbers. Blocks on the network.
-PgExpected<std::vector<NodeRow>> read_nodes(Connection& connection, Instant deadline);
+PgExpected<std::vector<NodeRow>> read_nodes(PgConnection& connection, Instant deadline);
 
 // The name of a daemon's sessions, by which they are found when it is fenced.
 std::string session_name(const std::string& store, std::int32_t node);
 
 // Gives the shards up, so that another daemon need not wait.
-PgExpected<void> leave(Connection& connection, std::int32_t node);
+PgExpected<void> leave(PgConnection& connection, std::int32_t node);
 
 }  // namespace locksley::daemon

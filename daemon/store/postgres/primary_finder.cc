@@ -28,7 +28,7 @@ std::vector<std::string> parts_of(std::string_view list) {
 }
 
 // The name of a file of the log begins with the timeline, as eight hexadecimal digits. A rented database may not say it: 0.
-PgExpected<std::uint32_t> timeline_of(Connection& connection) {
+PgExpected<std::uint32_t> timeline_of(PgConnection& connection) {
   const auto named = connection.run("select pg_walfile_name(pg_current_wal_lsn())", now() + kPatience);
   if (!named) {
     if (named.error().is_lost()) return std::unexpected(named.error());
@@ -73,7 +73,7 @@ std::vector<ServerAddress> servers_in(const std::string& url) {
 
 PrimaryFinder::PrimaryFinder(std::string url) : url_(std::move(url)), servers_(servers_in(url_)) {}
 
-PgExpected<std::unique_ptr<Connection>> PrimaryFinder::connect(const std::string& name, Look look) {
+PgExpected<std::unique_ptr<PgConnection>> PrimaryFinder::connect(const std::string& name, Look look) {
   if (servers_.size() < 2) {
     auto opened = connect_to(name, nullptr);
     if (!opened || !is_outdated(**opened)) return opened;
@@ -86,7 +86,7 @@ PgExpected<std::unique_ptr<Connection>> PrimaryFinder::connect(const std::string
   return ask_all(name);
 }
 
-PgError PrimaryFinder::old_primary(const Connection& connection) const {
+PgError PrimaryFinder::old_primary(const PgConnection& connection) const {
   return {
       {EngineError::Kind::kFailed,
        fmt::format(
@@ -96,9 +96,9 @@ PgError PrimaryFinder::old_primary(const Connection& connection) const {
       ""};
 }
 
-PgExpected<std::unique_ptr<Connection>> PrimaryFinder::connect_to(const std::string& name,
-                                                                  const ServerAddress* server) {
-  auto opened = Connection::open(url_, name, server);
+PgExpected<std::unique_ptr<PgConnection>> PrimaryFinder::connect_to(const std::string& name,
+                                                                    const ServerAddress* server) {
+  auto opened = PgConnection::open(url_, name, server);
   if (!opened) return opened;
   const auto timeline = timeline_of(**opened);
   if (!timeline) return std::unexpected(timeline.error());
@@ -110,14 +110,14 @@ PgExpected<std::unique_ptr<Connection>> PrimaryFinder::connect_to(const std::str
 }
 
 // A thread for each, because libpq cannot say that one of several addresses of a server has been tried for long enough.
-PgExpected<std::unique_ptr<Connection>> PrimaryFinder::ask_all(const std::string& name) {
-  std::vector<std::future<PgExpected<std::unique_ptr<Connection>>>> asked;
+PgExpected<std::unique_ptr<PgConnection>> PrimaryFinder::ask_all(const std::string& name) {
+  std::vector<std::future<PgExpected<std::unique_ptr<PgConnection>>>> asked;
   // One after the other if there can be no more threads.
   constexpr auto kPolicy = std::launch::async | std::launch::deferred;
   for (const ServerAddress& server : servers_) {
     asked.push_back(std::async(kPolicy, [this, &name, &server] { return connect_to(name, &server); }));
   }
-  std::unique_ptr<Connection> best;
+  std::unique_ptr<PgConnection> best;
   std::string errors;
   for (auto& each : asked) {
     auto opened = each.get();

@@ -30,15 +30,15 @@ class PrimaryFinder {
     kAll,  // asks all servers at once: after a loss, as the first may be an old primary
   };
   // Connects to it. The error has what each server said.
-  PgExpected<std::unique_ptr<Connection>> connect(const std::string& name, Look look);
+  PgExpected<std::unique_ptr<PgConnection>> connect(const std::string& name, Look look);
 
   // Whether a server with a higher timeline was seen since this connection was made.
-  bool is_outdated(const Connection& connection) const { return connection.timeline() < newest_.load(); }
+  bool is_outdated(const PgConnection& connection) const { return connection.timeline() < newest_.load(); }
 
  private:
-  PgExpected<std::unique_ptr<Connection>> connect_to(const std::string& name, const ServerAddress* server);
-  PgExpected<std::unique_ptr<Connection>> ask_all(const std::string& name);
-  PgError old_primary(const Connection& connection) const;
+  PgExpected<std::unique_ptr<PgConnection>> connect_to(const std::string& name, const ServerAddress* server);
+  PgExpected<std::unique_ptr<PgConnection>> ask_all(const std::string& name);
+  PgError old_primary(const PgConnection& connection) const;
 
   const std::string url_;
   const std::vector<ServerAddress> servers_;  // fewer than two: libpq alone knows which there are

@@ -91,7 +91,7 @@ std::string schema_sql() {
   return sql;
 }
 
-std::expected<std::string, std::string> prepare_schema(Connection& connection) {
+std::expected<std::string, std::string> prepare_schema(PgConnection& connection) {
   const Instant deadline = now() + kSchemaPatience;
   for (bool is_second = false;; is_second = true) {
     const auto there = connection.run("select to_regclass('locksley_cluster') is not null", deadline);
@@ -119,7 +119,7 @@ std::expected<std::string, std::string> prepare_schema(Connection& connection) {
   return text(**form, 2);
 }
 
-std::expected<void, std::string> convert_schema(Connection& connection, std::int32_t node) {
+std::expected<void, std::string> convert_schema(PgConnection& connection, std::int32_t node) {
   constexpr auto kConversionPatience = std::chrono::minutes(10);  // indexes are made anew
   const Instant deadline = now() + kConversionPatience;
   const auto form = connection.run("select form from locksley_cluster", deadline);
@@ -141,7 +141,7 @@ std::expected<void, std::string> convert_schema(Connection& connection, std::int
   return {};
 }
 
-std::expected<void, std::string> check_promises(Connection& connection, config::Replication replication) {
+std::expected<void, std::string> check_promises(PgConnection& connection, config::Replication replication) {
   const auto set = connection.run(
       "select current_setting('synchronous_commit'), current_setting('synchronous_standby_names')",
       now() + kSchemaPatience);

@@ -13,14 +13,14 @@ namespace locksley::daemon {
 // Creates the tables if there are none; refuses those of another version, but for earlier ones that convert_schema() knows.
 // Returns the id of the database's store, which
 // its creation has chosen. The error is a sentence without the place.
-std::expected<std::string, std::string> prepare_schema(Connection& connection);
+std::expected<std::string, std::string> prepare_schema(PgConnection& connection);
 
 // Tables of an earlier version get their form of today, which programs of that version cannot use. Needs: this daemon, with the
 // row `node`, is the active one. The error likewise. Blocks until indexes are made anew.
-std::expected<void, std::string> convert_schema(Connection& connection, std::int32_t node);
+std::expected<void, std::string> convert_schema(PgConnection& connection, std::int32_t node);
 
 // Whether a commit on this server means as much as `replication` says. The error likewise.
-std::expected<void, std::string> check_promises(Connection& connection, config::Replication replication);
+std::expected<void, std::string> check_promises(PgConnection& connection, config::Replication replication);
 
 // The SQL of the tables.
 std::string schema_sql();

@@ -265,7 +265,7 @@ std::expected<std::uint64_t, EngineError> ServerEngine::highest_batch(std::span<
 }
 
 void ServerEngine::run_beats() {
-  std::unique_ptr<Connection> connection;
+  std::unique_ptr<PgConnection> connection;
   Instant measured_at{};
   const MutexLock lock(beat_mutex_);
   while (!is_ending_) {
@@ -277,7 +277,7 @@ void ServerEngine::run_beats() {
   }
 }
 
-PgExpected<void> ServerEngine::tend(std::unique_ptr<Connection>& connection, Instant& measured_at) {
+PgExpected<void> ServerEngine::tend(std::unique_ptr<PgConnection>& connection, Instant& measured_at) {
   const Instant deadline = now() + options_.lease;
   if (connection == nullptr || primary_->is_outdated(*connection)) {
     auto opened = primary_->connect(session_name(store_, node_), PrimaryFinder::Look::kFirst);
@@ -316,7 +316,7 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<Connection>& connection, Ins
   return {};
 }
 
-PgExpected<void> ServerEngine::free_tables(Connection& connection, Table table) {
+PgExpected<void> ServerEngine::free_tables(PgConnection& connection, Table table) {
   if (now() < locked_until_ || may_not_truncate_) return {};
   std::vector<Generations::Span> earlier;
   bool has_truncated = false;
@@ -348,7 +348,7 @@ PgExpected<void> ServerEngine::free_tables(Connection& connection, Table table) 
   return {};
 }
 
-PgExpected<bool> ServerEngine::free_table(Connection& connection, const Generations::Span& span,
+PgExpected<bool> ServerEngine::free_table(PgConnection& connection, const Generations::Span& span,
                                           bool moves_rest) {
   // While the writer waits for a server, the beats must not wait for the writer.
   if (!generations_mutex_.try_lock()) return false;
@@ -375,7 +375,7 @@ PgExpected<bool> ServerEngine::free_table(Connection& connection, const Generati
   return truncated == Truncated::kDone;
 }
 
-PgExpected<void> ServerEngine::look_at_nodes(Connection& connection, Instant deadline) {
+PgExpected<void> ServerEngine::look_at_nodes(PgConnection& connection, Instant deadline) {
   const auto rows = read_nodes(connection, deadline);
   if (!rows) return std::unexpected(rows.error());
   options_.cluster->set(nodes_.see(*rows, now()));

@@ -114,15 +114,15 @@ class ServerEngine final : public Engine {
 
   void run_beats() LOCKSLEY_EXCLUDES(beat_mutex_);
   // A beat and a measurement, if they are due, and a look at the other daemons. After an error the connection is of no use.
-  PgExpected<void> tend(std::unique_ptr<Connection>& connection, Instant& measured_at);
+  PgExpected<void> tend(std::unique_ptr<PgConnection>& connection, Instant& measured_at);
   // Truncates tables that have no rows any more. If the writer has no table for a new generation, the generation with the
   // fewest bytes goes to the table for the rest, unless it has too many.
-  PgExpected<void> free_tables(Connection& connection, Table table) LOCKSLEY_EXCLUDES(generations_mutex_);
+  PgExpected<void> free_tables(PgConnection& connection, Table table) LOCKSLEY_EXCLUDES(generations_mutex_);
   // False: it was not truncated.
-  PgExpected<bool> free_table(Connection& connection, const Generations::Span& span, bool moves_rest)
+  PgExpected<bool> free_table(PgConnection& connection, const Generations::Span& span, bool moves_rest)
       LOCKSLEY_EXCLUDES(generations_mutex_);
   // Forgets those that have gone.
-  PgExpected<void> look_at_nodes(Connection& connection, Instant deadline);
+  PgExpected<void> look_at_nodes(PgConnection& connection, Instant deadline);
 
   const EngineOptions engine_;
   const PostgresOptions options_;
@@ -133,8 +133,8 @@ class ServerEngine final : public Engine {
   ConnectionPool pool_;
   ReadingGate gate_;
 
-  std::unique_ptr<Connection> connection_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // null: it is not open
-  std::int64_t number_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                 // of the last group
+  std::unique_ptr<PgConnection> connection_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // null: it is not open
+  std::int64_t number_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                   // of the last group
   // Rows of write_ahead() may be lost with the server, until the next commit.
   bool has_ahead_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
 

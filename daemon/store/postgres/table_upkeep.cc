@@ -17,20 +17,20 @@ std::string table_name(const Generations::Span& span) {
 }
 
 // The transaction does not go on. The outcome is `why`, if the server took that back.
-PgExpected<Truncated> give_up(Connection& connection, Truncated why, Instant deadline) {
+PgExpected<Truncated> give_up(PgConnection& connection, Truncated why, Instant deadline) {
   if (const auto back = connection.run("rollback", deadline); !back) return std::unexpected(back.error());
   return why;
 }
 
 // Errors that do not break the connection.
-PgExpected<Truncated> after_error(Connection& connection, const PgError& error, Instant deadline) {
+PgExpected<Truncated> after_error(PgConnection& connection, const PgError& error, Instant deadline) {
   if (error.state == "55P03") return give_up(connection, Truncated::kLocked, deadline);  // lock_not_available
   if (error.state == "42501")
     return give_up(connection, Truncated::kForbidden, deadline);  // insufficient_privilege
   return std::unexpected(error);
 }
 
-PgExpected<bool> has_rows(Connection& connection, const Generations::Span& span, Instant deadline) {
+PgExpected<bool> has_rows(PgConnection& connection, const Generations::Span& span, Instant deadline) {
   const auto found = connection.run(fmt::format("select (exists (select from {}))::int", table_name(span)),
                                     Parameters{}, deadline);
   if (!found) return std::unexpected(found.error());
@@ -39,7 +39,7 @@ PgExpected<bool> has_rows(Connection& connection, const Generations::Span& span,
 
 }  // namespace
 
-PgExpected<std::int64_t> bytes_in(Connection& connection, const Generations::Span& span, Instant deadline) {
+PgExpected<std::int64_t> bytes_in(PgConnection& connection, const Generations::Span& span, Instant deadline) {
   const auto found = connection.run(
       fmt::format("select coalesce(sum(octet_length(value)), 0)::bigint from {}", table_name(span)),
       Parameters{}, deadline);
@@ -47,7 +47,7 @@ PgExpected<std::int64_t> bytes_in(Connection& connection, const Generations::Spa
   return int8_of(**found, 0, 0);
 }
 
-PgExpected<Truncated> truncate(Connection& connection, std::int32_t node, const Generations::Span& span,
+PgExpected<Truncated> truncate(PgConnection& connection, std::int32_t node, const Generations::Span& span,
                                bool moves_rest, Generations& generations, Instant deadline) {
   if (!moves_rest) {
     const auto rows = has_rows(connection, span, deadline);
@@ -92,7 +92,7 @@ PgExpected<Truncated> truncate(Connection& connection, std::int32_t node, const 
   return Truncated::kDone;
 }
 
-PgExpected<Generations> read_generations(Connection& connection, Instant deadline) {
+PgExpected<Generations> read_generations(PgConnection& connection, Instant deadline) {
   const auto rows =
       connection.run("select place, first, generation::int from locksley_generation order by place, first",
                      Parameters{}, deadline);

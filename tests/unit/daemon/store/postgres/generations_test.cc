@@ -208,7 +208,7 @@ TEST_F(TablesTest, AFencedDaemonTruncatesNothing) {
   const ThreadRoleScope role(kStoreWriter);
   const auto engine = open();
   put(*engine, 0, 25);
-  const auto connection = Connection::open(disk.url(), "fenced");
+  const auto connection = PgConnection::open(disk.url(), "fenced");
   ASSERT_TRUE(connection.has_value());
   const Instant deadline = now() + std::chrono::seconds(30);
   auto generations = read_generations(**connection, deadline);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The shape of the tree: no drawer for things without a name (util, common, misc), a README.md in every folder, no
-overlong file without a reason, no overlong test function, every source file built, enumerators in kPascalCase, no silenced lint, no skipped test."""
+overlong file without a reason, no overlong test function, every source file built, no two classes of one name in a namespace, enumerators in kPascalCase, no silenced lint, no skipped test."""
 
 import ast
 import posixpath
@@ -20,6 +20,8 @@ DESCRIBED_ABOVE = ("tests", "deploy/helm")  # a README.md in a chart would becom
 SILENCED = re.compile("NO" + r"LINT|clang-format off(?!: \S)|shellcheck disable(?!=SC\d+ *#)")
 ENUM = re.compile(r"\benum\s+(?:class|struct)\b[^{;]*\{([^}]*)\}")
 ENUMERATOR = re.compile(r"(?:^|,)\s*(\w+)")
+NAMESPACE = re.compile(r"^namespace(?: ([\w:]+))? \{|^\}  // namespace", re.MULTILINE)
+CLASS = re.compile(r"^(?:class|struct|enum (?:class|struct)) (?:LOCKSLEY_\w+(?:\([^)]*\))? |\[\[\w+\]\] |alignas\([^)]*\) )*(\w+)(?: final)?(?=\s*(?::[^:;]|\{))", re.MULTILINE)
 SKIPPED = re.compile(r"\bGTEST_SKIP\b|\bDISABLED_\w+|@unittest\.skip|\bskipTest\(|pytest\.mark\.(skip|xfail)")
 
 
@@ -104,6 +106,27 @@ def unbuilt(files):
             folder = posixpath.dirname(folder)
 
 
+def twins(files):
+    """The linker takes one of two inline functions of the same name, so one of two such classes would be destroyed by the other's destructor."""
+    first = {}
+    for path, text in sorted(files.items()):
+        if not path.endswith(".h") or path.startswith("tests/"):
+            continue
+        code = tree.code_only(text)
+        # A class of a class is indented. By lines, which both texts have in common.
+        lines = [(where.count("\n", 0, found.start()) + 1, found) for form, where in ((NAMESPACE, text), (CLASS, code)) for found in form.finditer(where)]
+        inside = []
+        for line, found in sorted(lines, key=lambda pair: pair[0]):
+            if found.re is CLASS:
+                name = "::".join([*inside, found[1]])
+                if first.setdefault(name, path) != path:
+                    yield Finding(path, line, f"{name} is also a class of {first[name]}: the linker would mix them up")
+            elif found[0].startswith("namespace"):
+                inside.append(found[1] or "")
+            elif inside:
+                inside.pop()
+
+
 def enumerators(files):
     for path, text in files.items():
         if not tree.is_cpp(path):
@@ -129,11 +152,12 @@ def silence(files):
 
 
 def check(files):
-    return [finding for part in (drawers, readmes, lengths, long_tests, unbuilt, enumerators, silence) for finding in part(files)]
+    return [finding for part in (drawers, readmes, lengths, long_tests, unbuilt, twins, enumerators, silence) for finding in part(files)]
 
 
 HOME = {"README.md": "", "core/README.md": "", "core/CMakeLists.txt": "add_library(core deque.cc)\n"}
 TESTS = HOME | {"tests/README.md": "unit/", "tests/CMakeLists.txt": "unit/a_test.cc"}
+TWIN = "namespace x {\nclass A {\n  class C {};\n};\n}  // namespace x\n"
 LONG_CPP = "TEST(LongTest, IsLong) {\n" + "  int x;\n" * 79 + "}\n"
 SAMPLES = [
     Sample("clean", HOME | {"core/deque.cc": "int x;\n"}, None),
@@ -154,6 +178,9 @@ SAMPLES = [
     Sample("a table in Python", TESTS | {"tests/unit/a.py": "def cases():\n    # Length: one table of all cases\n" + "    x = 1\n" * 80}, None),
     Sample("unbuilt", HOME | {"core/lost.cc": ""}, "nothing builds it"),
     Sample("suffix of another name", HOME | {"core/que.cc": ""}, "nothing builds it"),
+    Sample("two classes", HOME | {"core/a.h": TWIN, "core/b.h": TWIN.replace("class A {", "struct A;\nclass B final : public A {")}, None),
+    Sample("two classes of one name", HOME | {"core/a.h": TWIN, "core/b.h": TWIN.replace("class A {", "class A final : public B {")}, "core/b.h:2: x::A is also a class of core/a.h"),
+    Sample("one name in two namespaces", HOME | {"core/a.h": TWIN, "core/b.h": TWIN.replace(" x ", " y ")}, None),
     Sample("enumerators", HOME | {"core/a.h": "enum class A : int { kOne = 1 << 2,  // one\n  kTwo };\nenum { LIKE_C };\n"}, None),
     Sample("an enumerator like a variable", HOME | {"core/a.h": "enum class A {\n  kOne = 1,\n  two\n};\n"}, "core/a.h:3: enumerators are kPascalCase, not two"),
     Sample("silenced", HOME | {"core/a.h": "int x;  // NO" + "LINT\n"}, "silences a lint"),

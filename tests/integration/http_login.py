@@ -186,7 +186,7 @@ class Prometheus(HttpLogin):
         }
         prometheus = PrometheusServer(self, self.folder, self.daemon, jobs)
         up = lambda: {one["metric"]["job"]: one["value"][1] for one in prometheus.series("up")}
-        wait_for("the token and the password to be served, and nobody else", lambda: up() == {"token": "1", "password": "1", "nobody": "0"})
+        wait_for("the token and the password to be served, and a scrape without them to be refused", lambda: up() == {"token": "1", "password": "1", "nobody": "0"})
 
 
 if __name__ == "__main__":

@@ -317,7 +317,7 @@ class SharedAddress(UsersTest):
         for name in ("alice", "bob"):
             seconds_to_log_in(name)
         self.guess(daemon, "alice")
-        # What a busy machine adds, it adds to the login of bob, too, whose password nobody guesses.
+        # A busy machine slows the logins of bob as much, and there are no guesses of his password.
         took = [[seconds_to_log_in(name) for name in ("alice", "bob")] for _ in range(20)]
         alice, bob = map(statistics.median, zip(*took))
         self.assertLess(alice, 0.1 + 5 * bob, f"a password that was accepted before waited: {took}")

@@ -189,7 +189,7 @@ class Deadline(DaemonTest):
         command = self.connect(daemon)
 
         def attempt(ms, _):
-            """In vain if no job had begun by then."""
+            """False if no job had begun when the deadline passed."""
             go.unlink(missing_ok=True)
             batches = {
                 command("SUBMIT", "sleep", "DEADLINE", ms, "RETRIES", 5, "JOBS", ms + 500, 0): "",

@@ -195,7 +195,7 @@ class FullDisk(StoreTest):
         known = ["over", stream, "waiting", "slow", *accepted]
         self.assert_known(*known)
         self.assert_error("NOBATCH", self.command.ask("STATUS", refused))
-        # The daemon tries it again in vain after 1 s, after 3, after 7 and so on: on a slow machine oftener than twice, but not once for each of ten passes.
+        # The daemon repeats the write 1 s later, 2 s after that, then after 4 s and so on, and each fails: a slow machine sees more than two, but fewer than ten.
         errors = lambda: self.daemon.metrics()["locksley_store_errors_total"]
         before, passes = errors(), 0
         while passes < 10 or errors() < before + 2:

@@ -5,8 +5,8 @@ import socket
 
 
 def hold_port(test):
-    """The port. A socket of the test is bound to it and does not listen: the kernel gives the port to nobody who asks for any port, refuses connections while
-    no daemon listens, and lets a program listen there that binds with SO_REUSEADDR, as daemons do and socket.create_server()."""
+    """The port. A socket of the test is bound to it and does not listen. So the kernel gives this port to no program that asks for any free port, and refuses
+    connections while no daemon listens. A program that binds with SO_REUSEADDR may listen there: daemons do so, and socket.create_server()."""
     held = socket.socket()
     test.addCleanup(held.close)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

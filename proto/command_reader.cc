@@ -106,6 +106,11 @@ std::span<std::byte> CommandReader::prepare(std::size_t hint) {
   return std::as_writable_bytes(std::span(block_->data() + written_, block_->capacity() - written_));
 }
 
+std::span<std::byte> CommandReader::prepare_for(std::size_t bytes) {
+  if (!block_ && bytes <= kSmallBlockBytes) block_ = BlockRef::make(kSmallBlockBytes);
+  return prepare(bytes);
+}
+
 void CommandReader::move_to_new_block(std::size_t capacity) {
   const std::size_t unread = written_ - read_;
   BlockRef block = BlockRef::make(std::min(capacity, Block::kMaxCapacity), pool_);

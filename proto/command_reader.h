@@ -52,6 +52,8 @@ class CommandReader {
  public:
   static constexpr std::size_t kFirstBlockBytes = 16 * Limits::kKiB;
   static constexpr std::size_t kBlockBytes = Limits::kMiB;
+  // Of a block for one short command: with its header, the largest allocation that glibc keeps for its thread.
+  static constexpr std::size_t kSmallBlockBytes = 1024 - sizeof(Block);
   static constexpr std::size_t kPooledBytes =
       BlockRef::bytes_of(kBlockBytes);  // for the pool: the size that it keeps
   static constexpr std::size_t kMinimumRead = 4 * Limits::kKiB;
@@ -69,6 +71,10 @@ class CommandReader {
   // Space to receive into, at least `min` bytes, and usually the rest of a block. Valid until the next call
   // of prepare() or release(). Bytes that were received and not yet parsed are kept.
   std::span<std::byte> prepare(std::size_t min = kMinimumRead);
+
+  // The same for `bytes` that are known to be all that has come: a new block is small if they fit into it, so that
+  // clients which send one short command at a time cost little memory and no large allocation for each.
+  std::span<std::byte> prepare_for(std::size_t bytes);
 
   // The first n bytes of prepare()'s space are filled.
   void commit(std::size_t n);

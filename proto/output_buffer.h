@@ -21,8 +21,8 @@ namespace locksley::proto {
 // (std::bad_alloc). It has no limit of its own: its owner checks size() and stops producing.
 class OutputBuffer {
  public:
-  static constexpr std::size_t kFirstChunkBytes =
-      4 * 1024;                                           // guess: a handshake's replies and a STATUS or two
+  // A short reply or a few, each client's with every command: the largest that glibc keeps for its thread.
+  static constexpr std::size_t kFirstChunkBytes = 1024;
   static constexpr std::size_t kChunkBytes = 256 * 1024;  // guess: a few socket buffers
 
   OutputBuffer() = default;

@@ -84,6 +84,8 @@ class Transport {
   void set_line(LineNumber line);
   // Needs: can_receive(). Updates it.
   Received receive(std::span<std::byte> space);
+  // How many bytes receive() will return, if they are known to be all that has come; 0: that is not known.
+  std::size_t known_input() const { return ahead_.size() < kAhead ? ahead_.size() : 0; }
   // There may be something to read now.
   bool can_receive() const { return (relay_ == nullptr ? readable_ : relay_->may_have_input()) && !at_end_; }
   // The socket does not report what TLS has read with the last bytes of the handshake.

@@ -19,11 +19,6 @@ std::uint64_t random_seed() {
 
 Registry::Registry(ServerStats& stats) : stats_(stats), customers_(tenants_), retained_(random_seed()) {}
 
-Tenant& Registry::tenant_of(BatchRecord& record) {
-  if (record.charged.tenant == nullptr) record.charged.tenant = &tenants_.of(record.options().tenant);
-  return *record.charged.tenant;
-}
-
 Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
   if (const auto* const found = by_id_.find({tenant.number, id})) return found->get();
   for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(tenant.number, id))) {
@@ -95,8 +90,8 @@ bool Registry::forget(BatchRecord& record) {
   const auto* const found = by_id_.find(key_of(record));
   if (found == nullptr || found->get() != &record || record.is_active) return false;
   const std::shared_ptr<BatchRecord> held = *found;
-  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kForget, Due::kStart, Due::kRetry, Due::kProgress})
-    schedule(record, kind, kNever);
+  unschedule(record);
+  if (record.due.forget != kNever) schedule(record, Due::kForget, kNever);
   set_counts(record, 0, 0);
   count_record(record, 0);
   by_sequence_.erase(record.sequence);
@@ -250,8 +245,7 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
     active_run_records_.pop_back();
   }
   if (record.sequence == 0) return true;
-  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kStart, Due::kRetry, Due::kProgress})
-    schedule(record, kind, kNever);
+  unschedule(record);
   if (record.origin == BatchRecord::Origin::kRun) {
     // The caller holds it.
     runs_.erase(record.sequence);
@@ -373,6 +367,12 @@ Instant& Registry::instant_of(BatchRecord& record, Due kind) {
       break;
   }
   return record.due.progress;
+}
+
+void Registry::unschedule(BatchRecord& record) {
+  for (const Due kind : {Due::kDeadline, Due::kClose, Due::kStart, Due::kRetry, Due::kProgress}) {
+    if (instant_of(record, kind) != kNever) schedule(record, kind, kNever);
+  }
 }
 
 void Registry::schedule(BatchRecord& record, Due kind, Instant at) {

@@ -52,7 +52,11 @@ class Registry {
   Tenants& tenants() LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   const Tenants& tenants() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   // The tenant that owns the batch.
-  Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+    Tenant*& known = record.charged.tenant;
+    if (known == nullptr) known = &tenants_.of(record.options().tenant);
+    return *known;
+  }
   Customers& customers() LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
   const Customers& customers() const LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
 
@@ -195,6 +199,8 @@ class Registry {
   Account& account_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void use_customer(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);
+  // Nothing is due of it any more, except perhaps that it is forgotten.
+  void unschedule(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerStats& stats_;

@@ -14,7 +14,8 @@
 namespace locksley::daemon {
 
 void Session::receive() {
-  std::span<std::byte> space = reader_.prepare();
+  const std::size_t known = transport().known_input();
+  std::span<std::byte> space = known == 0 ? reader_.prepare() : reader_.prepare_for(known);
   space = space.first(std::min(space.size(), kMostRead));
   const Transport::Received received = transport().receive(space);
   if (received.bytes == 0) return;

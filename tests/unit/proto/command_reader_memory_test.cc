@@ -128,6 +128,41 @@ TEST(CommandReaderMemoryTest, AnIdleReaderGivesItsBlockBack) {
   EXPECT_EQ(transcript.commands.size(), 2u);
 }
 
+// Puts the bytes, all that has come, into the reader.
+void take_all(CommandReader& reader, std::string_view bytes) {
+  const std::span<std::byte> space = reader.prepare_for(bytes.size());
+  ASSERT_GE(space.size(), bytes.size());
+  std::memcpy(space.data(), bytes.data(), bytes.size());
+  reader.commit(bytes.size());
+}
+
+TEST(CommandReaderMemoryTest, OneShortCommandAtATimeTakesASmallBlock) {
+  CommandReader reader;
+  Command command;
+  take_all(reader, "PING\r\n");
+  ASSERT_EQ(reader.next(command), ReadStatus::kComplete);
+  EXPECT_LE(reader.memory_bytes(), CommandReader::kSmallBlockBytes + 256);  // and the slices of a PING
+}
+
+TEST(CommandReaderMemoryTest, WhatGoesOnBehindASmallBlockIsOneCommand) {
+  CommandReader reader;
+  const std::string bytes = submit(100, 100);
+  take_all(reader, std::string_view(bytes).substr(0, 200));
+  const Command command = read_one(reader, std::string_view(bytes).substr(200));
+  ASSERT_EQ(command.arguments.size(), 103u);
+  EXPECT_EQ(command.arguments[3], std::string(100, 'a'));
+  EXPECT_EQ(command.arguments[102], std::string(100, static_cast<char>('a' + 99 % 26)));
+}
+
+TEST(CommandReaderMemoryTest, MoreThanFitsIntoASmallBlockHasRoom) {
+  CommandReader reader;
+  const std::string bytes = submit(1, 5'000);
+  take_all(reader, bytes);
+  Command command;
+  ASSERT_EQ(reader.next(command), ReadStatus::kComplete);
+  EXPECT_EQ(command.arguments[3], std::string(5'000, 'a'));
+}
+
 TEST(CommandReaderMemoryTest, TheFirstBlockIsSmallAndFullReadsMakeBlocksGrow) {
   CommandReader reader;
   EXPECT_LE(reader.prepare().size(), CommandReader::kFirstBlockBytes);

@@ -17,6 +17,7 @@ from scratch import scratch
 from store_daemon import StoreTest
 
 FOREVER = "sleep 1000"
+HOUR_MS = 3_600_000
 
 
 def one_slot(**more):
@@ -137,6 +138,18 @@ class Caps(CustomerTest):
         connection("CUSTOMER", "DEL", "a")
         wait_for("all slots", lambda: self.customer(connection, "a")["running"] == 4)
         for batch in (first, second):
+            connection("CANCEL", batch)
+
+    def test_a_hundred_at_their_cap_leave_the_rest_to_one_without(self):
+        workers = 104
+        connection = self.connect(self.start({"pool": {"workers": workers}}))
+        capped = [f"capped-{i}" for i in range(100)]
+        for name in capped:
+            connection("CUSTOMER", "SET", name, "SLOTS", 1)
+        batches = [connection("SUBMIT", "sleep", "FOR", name, "RANGE", 0, 3, HOUR_MS) for name in [*capped, "free"] for _ in range(2)]
+        running = lambda: {row["customer"]: row["running"] for row in self.customers(connection)}
+        wait_for("each to have what it may have, and no worker to be idle", lambda: running() == {**dict.fromkeys(capped, 1), "free": workers - 100})
+        for batch in batches:
             connection("CANCEL", batch)
 
     def test_slots_of_a_batch_change_at_once_and_stay(self):

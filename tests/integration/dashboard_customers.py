@@ -1,27 +1,28 @@
 #!/usr/bin/python3
-"""The page of customers in a real browser: what it shows is what CUSTOMER LIST says."""
+"""The page of customers in a real browser: what it shows is what CUSTOMER LIST says. Screenshots are left in build/artifacts/dashboard/."""
 
 import pathlib
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from dashboard_page import FAINT, PHONE, DashboardTest, number
+from dashboard_page import PHONE, DashboardTest, number
 from resp import pairs
-from users import ALL
+from users import ALL, BUILTIN
 
+HOUR_MS = 3_600_000
 HOSTILE = "<img+src=x+onerror=alert(1)>"
 
 
 class Customers(DashboardTest):
     def setUp(self):
         super().setUp()
-        self.daemon = self.start_with({"http": {"login": "users"}}, shop={}, mill={}, root={"commands": ALL})
+        self.daemon = self.start_with({"http": {"login": "users"}}, shop=BUILTIN, mill={}, root={"commands": ALL})
         self.shop, self.mill, self.root = (self.log_in(self.daemon, name) for name in ("shop", "mill", "root"))
         self.shop("CUSTOMER", "SET", "acme", "WEIGHT", 3, "SLOTS", 8, "RATE", "300/m", "MAXJOBS", 1000)
         self.shop("CUSTOMER", "SET", HOSTILE, "WEIGHT", 2)
         for customer in ("acme", "eu/1"):
-            self.shop("SUBMIT", "echo", "ID", f"for-{customer}", "FOR", customer, "DELAY", 3_600_000, "JOBS", "x")
+            self.shop("SUBMIT", "echo", "ID", f"for-{customer}", "FOR", customer, "DELAY", HOUR_MS, "JOBS", "x")
         self.mill("CUSTOMER", "SET", "x", "WEIGHT", 4)
 
     def said(self, connection):
@@ -32,23 +33,33 @@ class Customers(DashboardTest):
         return {row["Customer"][0]: {key: number(row[key.title()]) for key in ("weight", "running", "batches")} for row in self.table(page, "Customers")}
 
     def test_customers_are_those_of_the_user(self):
+        # Something runs, so that there are shares to see.
+        running = [self.shop("SUBMIT", "sleep", "FOR", customer, "JOBS", *[HOUR_MS] * 3) for customer in ("acme", "eu/1")]
         page = self.open(self.daemon, "#/customers", "shop")
         self.shows("the customers", lambda: self.rows(page), lambda: self.said(self.shop))
+        due = lambda: {row["Customer"][0]: row["Share: due, received"][0].split("\n")[0] for row in self.table(page, "Customers")}
+        self.shows("the shares that are due", due, lambda: {"acme": "due 75%", "eu/1": "due 25%", HOSTILE: "due 0%"})
         self.assertEqual(page.run("() => document.querySelectorAll('main img').length"), 0)
         acme = next(row for row in self.table(page, "Customers") if row["Customer"][0] == "acme")
-        self.assertEqual((acme["Slots"][0], acme["Rate"][0], acme["Jobs"][0]), ("8", "300/m", "1 of 1,000"))
+        self.assertEqual((acme["Slots"][0], acme["Rate"][0], acme["Jobs"][0]), ("8", "300/m", "4 of 1,000"))
         self.assertFalse(page.at("#filter-tenant")("isVisible"))
+        self.assert_accessible(page)
         self.picture(page, "customers-light")
+        page("emulateMedia", {"colorScheme": "dark"})
+        self.assert_accessible(page)
+        self.picture(page, "customers-dark")
         page("setViewportSize", PHONE["viewport"])
         self.assert_fits(page)
-        self.assertEqual(page.run(FAINT), [])
+        self.assert_accessible(page)
         self.picture(page, "customers-phone")
         page.at("#filter-match")("fill", "eu")
         self.shows("those that match", lambda: list(self.rows(page)), lambda: ["eu/1"])
         self.assertIn("match=eu", page.run("() => location.hash"))
         page.click("td.name a >> text=eu/1")
-        self.shows("its batches", lambda: [row["Batch"][0] for row in self.table(page, "Batches")], lambda: ["for-eu/1"])
+        self.shows("its batches", lambda: sorted(row["Batch"][0] for row in self.table(page, "Batches")), lambda: sorted(["for-eu/1", running[1]]))
         self.assertEqual(page.at("#filter-customer")("inputValue"), "eu/1")
+        for batch in running:
+            self.shop("CANCEL", batch)
 
     def test_an_admin_sees_those_of_all(self):
         page = self.open(self.daemon, "#/customers", "root")

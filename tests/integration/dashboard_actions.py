@@ -42,6 +42,7 @@ class Selection(DashboardTest):
 
     def test_what_is_selected_is_changed_and_nothing_else(self):
         self.assertFalse(self.page.at(".selection .actions")("isVisible"))
+        self.assertFalse(self.page.at("th.customer")("isVisible"), "no batch names one")
         self.select("one", "three")
         self.page.wait_for_text(".selection", "2 selected")
         self.press("Pause")

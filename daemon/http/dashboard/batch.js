@@ -82,7 +82,7 @@ export function batchView(batch, { clock, session, say, again }) {
     const now = clock();
     const ended = row.finished_at > 0;
     setText(name, row.name || row.id);
-    setText(id, [row.name ? row.id : null, `handler ${row.handler}`, session()?.may.admin ? `tenant ${row.tenant}` : null].filter(Boolean).join(' · '));
+    setText(id, [row.name ? row.id : null, `handler ${row.handler}`, session()?.may.admin ? `tenant ${row.tenant}` : null, row.customer ? `for ${row.customer}` : null].filter(Boolean).join(' · '));
     state.update(row);
     bar.update(row, progressText(row));
     setText(over, row.jobs ? percent(fractionOver(row)) : NONE);

@@ -75,7 +75,7 @@ function rowMaker(list, toggle, select) {
   return (item) => {
     if (item.why) {
       const why = explanation();
-      const element = h('tr', { class: 'why' }, h('td', { colspan: 12 }, why.element));
+      const element = h('tr', { class: 'why' }, h('td', { colspan: 13 }, why.element));
       return { element, why };
     }
     const row = list.row();
@@ -107,6 +107,7 @@ function fillRow(batch, part, now, opened, selected) {
   setTitle(part.link, batch.name);
   setText(part.id, batch.name ? batch.id : '');
   setText(cells.tenant, batch.tenant);
+  setText(cells.customer, batch.customer || NONE);
   setText(cells.handler, batch.handler);
   part.bar.update(batch, progressText(batch));
   setText(part.about, batch.jobs ? `${percent(fractionOver(batch))} of ${count(batch.jobs)}` : 'no jobs');
@@ -124,7 +125,7 @@ function fillRow(batch, part, now, opened, selected) {
 
 export function batchesView(fields, { clock, session, say, again }) {
   const list = table('Batches, newest first', [
-    ['pick', 'Select', 'pick bare'], ['state', 'State'], ['batch', 'Batch', 'name'], ['tenant', 'Tenant', 'tenant'], ['handler', 'Handler'], ['progress', 'Progress', 'wide'], ['rate', 'Rate', 'number'],
+    ['pick', 'Select', 'pick bare'], ['state', 'State'], ['batch', 'Batch', 'name'], ['tenant', 'Tenant', 'tenant'], ['customer', 'Customer', 'customer'], ['handler', 'Handler'], ['progress', 'Progress', 'wide'], ['rate', 'Rate', 'number'],
     ['left', 'Time left', 'number'], ['failed', 'Failed', 'number'], ['weight', 'Weight', 'number'], ['submitted', 'Submitted', 'number'], ['why', 'Reason', 'number bare'],
   ]);
   list.element.classList.add('batches');
@@ -166,6 +167,7 @@ export function batchesView(fields, { clock, session, say, again }) {
     const now = clock();
     const admin = session()?.may.admin ?? false;
     list.element.classList.toggle('one-tenant', !admin);
+    list.element.classList.toggle('no-customer', !rows.some((batch) => batch.customer));
     const control = session()?.may.control ?? false;
     list.element.classList.toggle('no-control', !control);
     const items = rows.flatMap((batch) => (opened.has(keyOf(batch)) ? [{ batch }, { batch, why: true }] : [{ batch }]));

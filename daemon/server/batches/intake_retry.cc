@@ -15,6 +15,7 @@
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/server/batches/intake.h"
+#include "daemon/server/records/refusals.h"
 
 namespace locksley::daemon {
 
@@ -52,6 +53,9 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry_some(BatchRecord& re
   std::ranges::sort(ascending);
   const auto twice = std::ranges::unique(ascending);
   ascending.erase(twice.begin(), twice.end());
+  if (const std::uint64_t there = record.status().jobs; ascending.back() >= there) {
+    return std::unexpected(no_such_job(record.id(), there) + ": nothing was queued again");
+  }
   std::vector<IndexRange> jobs;
   for (const std::uint64_t index : ascending) append_range(jobs, {index, index + 1});
   const Batch::RequeueCheck checked = record.check_requeue(jobs);

@@ -12,6 +12,7 @@
 #include "daemon/base/time.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/named_batch.h"
+#include "daemon/server/records/refusals.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/job_view.h"
 #include "daemon/server/state/running_view.h"
@@ -131,7 +132,7 @@ Coroutine<void> log_command(Session& session, proto::Command command) {
   command = {};
   const std::uint64_t index = parsed->index;
   if (const std::uint64_t jobs = record->status().jobs; index >= jobs) {
-    session.fail(fmt::format("ERR the batch '{}' has {} jobs", record->id(), jobs));
+    session.fail(no_such_job(record->id(), jobs));
     co_return;
   }
   const bool for_ever = parsed->block && parsed->block->count() == 0;

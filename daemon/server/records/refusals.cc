@@ -18,4 +18,9 @@ std::string no_such_batch(std::string_view id) {
   return fmt::format("NOBATCH there is no batch '{}': unknown, or forgotten", proto::printable(id));
 }
 
+std::string no_such_job(std::string_view id, std::uint64_t jobs) {
+  if (jobs == 0) return fmt::format("ERR the batch '{}' has no jobs", id);
+  return fmt::format("ERR the batch '{}' has {} jobs: 0 to {}", id, jobs, jobs - 1);
+}
+
 }  // namespace locksley::daemon

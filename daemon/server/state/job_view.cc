@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/batch/job_facts.h"
+#include "daemon/server/records/refusals.h"
 #include "daemon/server/state/server_state.h"
 
 namespace locksley::daemon {
@@ -27,9 +28,7 @@ std::expected<JobLook, std::string> JobLook::begin(ServerState& state,
                                                    std::function<void(const FoundJob&)> on_found) {
   const std::uint64_t jobs = record->status().jobs;
   if (index >= jobs) {
-    return std::unexpected(
-        jobs == 0 ? fmt::format("ERR the batch '{}' has no jobs", record->id())
-                  : fmt::format("ERR the batch '{}' has {} jobs: 0 to {}", record->id(), jobs, jobs - 1));
+    return std::unexpected(no_such_job(record->id(), jobs));
   }
   JobLook look;
   look.record_ = record;

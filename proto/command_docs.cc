@@ -112,6 +112,25 @@ void write_docs(ReplyWriter& reply, const Spec& spec, std::span<const Subcommand
   }
 }
 
+// How arguments are written, each after `separator` but the first: "customer [WEIGHT weight]", "ON|OFF".
+std::string syntax(std::span<const ArgumentDoc> arguments, std::string_view separator) {
+  std::string text;
+  for (const ArgumentDoc& one : arguments) {
+    std::string word(one.name);
+    if (one.type == ArgumentDoc::Type::kPureToken) word = one.token;
+    if (one.type == ArgumentDoc::Type::kOneOf) word = syntax(one.arguments, "|");
+    if (one.type == ArgumentDoc::Type::kBlock) word = syntax(one.arguments, " ");
+    if (one.type != ArgumentDoc::Type::kPureToken && !one.token.empty()) {
+      word.insert(0, std::string(one.token) + ' ');
+    }
+    if (one.multiple) word += " [" + word + " ...]";
+    if (one.optional) word = '[' + word + ']';
+    if (!text.empty()) text += separator;
+    text += word;
+  }
+  return text;
+}
+
 // The commands that the arguments name, from the third argument on, without the unknown ones. All commands if
 // the arguments name none.
 std::vector<const CommandSpec*> named_commands(const ArgumentList& arguments) {
@@ -178,6 +197,23 @@ void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments) {
     reply.bulk(spec->name);
     write_docs(reply, *spec, spec->subcommands());
   }
+}
+
+bool asks_for_help(const ArgumentList& arguments) {
+  return arguments.size() == 2 && equals_ignoring_case(arguments[1], "HELP");
+}
+
+void write_help(ReplyWriter& reply, const CommandSpec& container) {
+  const std::span<const SubcommandSpec> subcommands = container.subcommands();
+  reply.array(1 + 2 * (subcommands.size() + 1));
+  reply.simple(in_capitals(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const SubcommandSpec& one : subcommands) {
+    const std::string arguments = syntax(one.arguments, " ");
+    reply.simple(in_capitals(one.name) + (arguments.empty() ? "" : ' ' + arguments));
+    reply.simple("    " + std::string(one.summary) + '.');
+  }
+  reply.simple("HELP");
+  reply.simple("    Prints this help.");
 }
 
 }  // namespace locksley::proto

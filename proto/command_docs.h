@@ -1,11 +1,12 @@
 #pragma once
 
 #include "proto/argument_list.h"
+#include "proto/command_table.h"
 #include "proto/reply_writer.h"
 
 namespace locksley::proto {
 
-// Write the replies of COMMAND and its subcommands from the table of commands. `arguments` is the whole
+// Write the replies of COMMAND and its subcommands, and of HELP, from the table of commands. `arguments` is the whole
 // command, its name and subcommand included. Called by the connection's thread; nothing blocks.
 
 void write_command_all(ReplyWriter& reply);    // COMMAND
@@ -14,5 +15,10 @@ void write_command_list(ReplyWriter& reply,
                         const ArgumentList& arguments);  // COMMAND LIST [FILTERBY PATTERN glob]
 void write_command_info(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND INFO [name …]
 void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND DOCS [name …]
+
+// Whether it asks for the subcommands of its command, as `CLIENT HELP` does. The command has subcommands.
+bool asks_for_help(const ArgumentList& arguments);
+// How each subcommand is called and what it does: simple strings, as Redis has them.
+void write_help(ReplyWriter& reply, const CommandSpec& container);
 
 }  // namespace locksley::proto

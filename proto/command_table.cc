@@ -389,9 +389,8 @@ std::string full_name(const SubcommandSpec& subcommand) {
 std::string arity_error(const SubcommandSpec& subcommand) { return wrong_number(full_name(subcommand)); }
 
 std::string unknown_subcommand_error(const CommandSpec& command, std::string_view subcommand) {
-  std::string container(command.name);
-  for (char& c : container) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - ('a' - 'A') : c);
-  return "ERR unknown subcommand '" + printable(subcommand) + "'. Try " + container + " HELP.";
+  return "ERR unknown subcommand '" + printable(subcommand) + "'. Try " + in_capitals(command.name) +
+         " HELP.";
 }
 
 std::string not_while_subscribed_error(const CommandSpec& command) {

@@ -18,8 +18,8 @@ class BatchRecord;
 // The batch of this id that the user may see; null after an error reply. commands_read.cc
 BatchRecord* batch_of(Session& session, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
 
-// The subcommand that a command's second argument names; null after an error reply, if there is none, the
-// number of arguments is wrong, or the user may not send it. dispatch.cc
+// The subcommand that a command's second argument names; null after a reply: that of HELP, or an error, if there is no
+// such subcommand, the number of arguments is wrong, or the user may not send it. dispatch.cc
 const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Command& command,
                                            proto::CommandId container) LOCKSLEY_REQUIRES(kIoThread);
 

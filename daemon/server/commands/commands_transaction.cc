@@ -5,6 +5,7 @@
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
+#include "proto/command_docs.h"
 #include "proto/read_options.h"
 #include "proto/submit_options.h"
 
@@ -78,6 +79,7 @@ bool may_be_queued(Session& session, const proto::Command& command, const proto:
     return false;
   }
   if (spec.subcommands().empty() || command.arguments.size() < 2) return true;
+  if (proto::asks_for_help(command.arguments)) return true;
   const proto::SubcommandSpec* const subcommand = subcommand_of(session, command, spec.id);
   if (subcommand == nullptr) return false;
   if (subcommand->id != proto::SubcommandId::kClientReply) return true;

@@ -8,6 +8,7 @@
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
+#include "proto/command_docs.h"
 #include "proto/hello.h"
 
 namespace locksley::daemon {
@@ -211,7 +212,12 @@ const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Comman
   const std::string_view name = command.arguments[1];
   const proto::SubcommandSpec* found = proto::find_subcommand(container, name);
   if (found == nullptr) {
-    session.fail(proto::unknown_subcommand_error(proto::command(container), name));
+    if (proto::asks_for_help(command.arguments)) {
+      proto::ReplyWriter reply = session.reply();
+      proto::write_help(reply, proto::command(container));
+    } else {
+      session.fail(proto::unknown_subcommand_error(proto::command(container), name));
+    }
     return nullptr;
   }
   const auto arguments = static_cast<std::int64_t>(command.arguments.size());

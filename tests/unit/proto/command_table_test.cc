@@ -208,6 +208,37 @@ TEST(CommandDocsTest, DocsHaveEachOptionOfABatch) {
   }
 }
 
+TEST(CommandDocsTest, HelpListsTheSubcommandsWithTheirArguments) {
+  const auto help = [](CommandId container) {
+    std::vector<std::string> lines;
+    const Reply reply = written(Protocol::kResp2, [&](ReplyWriter& w) { write_help(w, command(container)); });
+    for (const Reply& line : reply.elements) lines.push_back(line.text);
+    return lines;
+  };
+  const std::vector<std::string> customer = help(CommandId::kCustomer);
+  ASSERT_EQ(customer.size(), 11U);
+  EXPECT_EQ(customer[0], "CUSTOMER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  EXPECT_EQ(customer[1], "DEL customer");
+  EXPECT_EQ(customer[2], "    Drops the settings of a customer; returns whether it had any.");
+  EXPECT_EQ(customer[7], "SET customer [WEIGHT weight] [SLOTS slots] [RATE rate] [MAXJOBS max-jobs]");
+  EXPECT_EQ(customer[9], "HELP");
+  const auto has = [&](CommandId container, const std::string& line) {
+    const std::vector<std::string> lines = help(container);
+    return std::ranges::count(lines, line) == 1;
+  };
+  EXPECT_TRUE(has(CommandId::kClient, "NO-EVICT ON|OFF"));
+  EXPECT_TRUE(has(CommandId::kClient, "KILL ID client-id"));
+  EXPECT_TRUE(has(CommandId::kClient, "GETNAME"));
+  EXPECT_TRUE(has(CommandId::kCommand, "LIST [FILTERBY PATTERN pattern]"));
+  for (const CommandSpec& spec : commands()) {
+    if (spec.subcommands().empty()) continue;
+    EXPECT_EQ(help(spec.id).size(), 3 + 2 * spec.subcommands().size()) << spec.name;
+    EXPECT_EQ(find_subcommand(spec.id, "help"), nullptr) << "the table's own goes before it";
+  }
+  EXPECT_TRUE(asks_for_help(list({"customer", "Help"})));
+  EXPECT_FALSE(asks_for_help(list({"customer", "help", "me"})));
+}
+
 TEST(CommandDocsTest, AnUnknownNameAloneIsAnEmptyMap) {
   OutputBuffer out;
   ReplyWriter writer(out, Protocol::kResp2);

@@ -13,6 +13,7 @@
 #include "daemon/cli/exec/exec_plan.h"
 #include "daemon/cli/names/path_template.h"
 #include "daemon/cli/payload_words.h"
+#include "daemon/cli/table.h"
 
 namespace locksley::cli {
 namespace {
@@ -57,6 +58,12 @@ void check_payloads(const PayloadOptions& payloads) {
   }
 }
 
+// The word that stands where a command should, as in `locksley customer show`; empty: there is none.
+std::string word_for_a_command(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  return words.empty() || words.front().starts_with('-') ? std::string() : words.front();
+}
+
 // The sub-commands. Each fills its struct; the one that was called passes it to `chosen`.
 class Parser {
  public:
@@ -89,6 +96,10 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       std::ostringstream out, problem;
       const int code = app_.exit(error, out, problem);
+      const bool lacks_a_command = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+      if (const std::string word = word_for_a_command(app_); lacks_a_command && !word.empty()) {
+        problem.str("no command is named '" + printable(word) + "'\nRun with --help for more information.\n");
+      }
       const int wrong = app_.got_subcommand("exec") ? daemon::kExitExecFailed : daemon::kExitUsage;
       return std::unexpected(
           CommandLineEnd{code == 0 ? int{daemon::kExitOk} : wrong, code == 0 ? out.str() : problem.str()});
@@ -338,7 +349,8 @@ class Parser {
     };
     one("get", Command::kGet, "Show its weight, its caps, what it has queued, and its share");
     one("del", Command::kDelete, "Drop its settings: it has the default's again");
-    auto* set = one("set", Command::kSet, "Change its weight and its caps, at once; what is not given stays");
+    auto* set = one("set", Command::kSet,
+                    "Change its weight and its caps; holds at once, and what is not given stays");
     proto::CustomerSettings& changes = customer_.changes;
     set->add_option("--weight", changes.weight, "Share compared with the user's other customers, 1 to 1000")
         ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
@@ -410,8 +422,8 @@ class Parser {
   }
 
   void add_slots() {
-    auto* command =
-        add("slots", "Change how many jobs of a batch run at once, at once", "locksley slots $id 4");
+    auto* command = add("slots", "Change how many jobs of a batch may run side by side; holds at once",
+                        "locksley slots $id 4");
     command->add_option("ID", slots_.id, "The batch")->required();
     command->add_option("N", slots_.slots, "Jobs at once; 0: no bound")->required();
     command->callback([this] { line_.command = slots_; });

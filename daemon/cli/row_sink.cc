@@ -12,6 +12,21 @@ namespace {
 // a small machine.
 constexpr std::size_t kOrderedMemoryBytes = std::size_t{64} << 20;
 
+// An error of several lines, such as a traceback, as one.
+std::string on_one_line(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += ' ';
+    } else if (c != '\r') {
+      out += c;
+    }
+  }
+  return printable(out);
+}
+
 }  // namespace
 
 std::string failure_line(const client::ResultRow& row, const std::optional<std::string>& name) {
@@ -19,7 +34,7 @@ std::string failure_line(const client::ResultRow& row, const std::optional<std::
   text.erase(text.find_last_not_of("\r\n") + 1);
   const std::string job = "job " + std::to_string(row.index);
   return (name ? printable(*name) + " (" + job + ")" : job) + ": " + printable(std::string(row.status)) +
-         ": " + printable(text);
+         ": " + on_one_line(text);
 }
 
 RowSink::RowSink(Options options, Output& output, std::function<void()> before_message)

@@ -1,5 +1,9 @@
 #include "daemon/cli/status_text.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "daemon/cli/json.h"
 #include "daemon/cli/number_text.h"
 #include "daemon/cli/table.h"
@@ -55,18 +59,25 @@ std::string status_json(const BatchStatus& status) {
 }
 
 std::string status_table(std::span<const BatchStatus> batches) {
-  Table table({{"BATCH"},
-               {"NAME"},
-               {"HANDLER"},
-               {"STATE"},
-               {"WEIGHT", Align::kRight},
-               {"JOBS", Align::kRight},
-               {"DONE", Align::kRight},
-               {"FAILED", Align::kRight},
-               {"SUBMITTED"}});
+  const bool have_customers =
+      std::ranges::any_of(batches, [](const BatchStatus& one) { return !one.customer.empty(); });
+  std::vector<Table::Column> columns{{"BATCH"}, {"NAME"}};
+  if (have_customers) columns.push_back({"CUSTOMER"});
+  columns.insert(columns.end(), {{"HANDLER"},
+                                 {"STATE"},
+                                 {"WEIGHT", Align::kRight},
+                                 {"JOBS", Align::kRight},
+                                 {"DONE", Align::kRight},
+                                 {"FAILED", Align::kRight},
+                                 {"SUBMITTED"}});
+  Table table(std::move(columns));
   for (const BatchStatus& one : batches) {
-    table.add({one.id, one.name, one.handler, one.state, std::to_string(one.weight), with_commas(one.jobs),
-               with_commas(one.ended()), with_commas(one.failed), local_time(one.submitted_at)});
+    std::vector<std::string> cells{one.id, one.name};
+    if (have_customers) cells.push_back(one.customer.empty() ? "-" : one.customer);
+    cells.insert(cells.end(),
+                 {one.handler, one.state, std::to_string(one.weight), with_commas(one.jobs),
+                  with_commas(one.ended()), with_commas(one.failed), local_time(one.submitted_at)});
+    table.add(std::move(cells));
   }
   return table.text();
 }

@@ -65,7 +65,7 @@ class Jobs(CliTest):
         self.assertEqual({(row["id"], row["index"], row["attempt"]) for row in rows}, {("long", 0, 1), ("long", 1, 1), ("other", 0, 1)})
         self.assertEqual([row["id"] for row in self.json("running", other)], ["other"])
         wait_for("its first line to be its note", lambda: self.json("running", other)[0]["note"] == f"begins with wait {gate}")
-        self.assertRegex(self.out("running", other), rf"\ABATCH +JOB +ATTEMPT +FOR +WORKER +PROGRESS +NOTE\nother +0 +1 +\S+ +\S+ +- +begins with wait {gate}\n\Z")
+        self.assertRegex(self.out("running", other), rf"\ABATCH +JOB +ATTEMPT +RUNS FOR +WORKER +PROGRESS +NOTE\nother +0 +1 +\S+ +\S+ +- +begins with wait {gate}\n\Z")
         wait_for("the first line of another one", lambda: self.out("log", batch, 1) == f"begins with wait {gate}\n")
         process = self.popen("log", batch, 1, "--follow")
         self.assertEqual(process.stdout.readline().decode(), f"begins with wait {gate}\n")
@@ -76,6 +76,11 @@ class Jobs(CliTest):
         self.command.wait(batch)
         self.command.wait(other)
         self.assertEqual(self.json("running"), [])
+        self.command("SUBMIT", "sleep", "ID", "silent", "JOBS", 3_600_000)
+        wait_for("a job that says nothing to run", lambda: self.json("running", "silent"))
+        row, = self.json("running", "silent")
+        self.assertEqual((row["progress"], row["note"]), (None, None), "as on the wire")
+        self.command("CANCEL", "silent")
         self.assertEqual(self.out("log", other, 0, "--follow"), f"begins with wait {gate}\ngoes on\n", "of a job that has ended")
 
     def test_a_follower_is_interrupted(self):

@@ -66,7 +66,7 @@ std::string running_text(const std::vector<client::RunningJob>& jobs) {
   Table table({{"BATCH"},
                {"JOB", Align::kRight},
                {"ATTEMPT", Align::kRight},
-               {"FOR", Align::kRight},
+               {"RUNS FOR", Align::kRight},
                {"WORKER"},
                {"PROGRESS", Align::kRight},
                {"NOTE"}});
@@ -82,13 +82,14 @@ std::string running_json(const std::vector<client::RunningJob>& jobs) {
   std::string rows;
   for (const client::RunningJob& job : jobs) {
     const JsonValue progress = job.progress ? JsonValue(*job.progress) : JsonValue(nullptr);
+    const JsonValue note = job.note.empty() ? JsonValue(nullptr) : JsonValue(job.note);
     rows += (rows.empty() ? "" : ",") + json_object({{"id", job.id},
                                                      {"index", job.index},
                                                      {"attempt", job.attempt},
                                                      {"since_ms", job.since_ms},
                                                      {"worker", job.worker},
                                                      {"progress", progress},
-                                                     {"note", job.note}});
+                                                     {"note", note}});
   }
   return "[" + rows + "]\n";
 }

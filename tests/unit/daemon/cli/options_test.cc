@@ -170,6 +170,16 @@ TEST(CliOptionsTest, WrongLinesAreUsageErrors) {
   }
 }
 
+TEST(CliOptionsTest, AWordThatIsNoCommandIsNamed) {
+  const auto told = [](const std::string& line) { return parse(line).error().text; };
+  EXPECT_TRUE(told("nonsense b").starts_with("no command is named 'nonsense'\n")) << told("nonsense b");
+  EXPECT_TRUE(told("customer show acme").starts_with("no command is named 'show'\n"))
+      << told("customer show acme");
+  EXPECT_TRUE(told("customer").starts_with("A subcommand is required\n")) << told("customer");
+  EXPECT_TRUE(told("--json").starts_with("A subcommand is required\n")) << told("--json");
+  EXPECT_TRUE(told("submit").starts_with("HANDLER is required\n")) << told("submit");
+}
+
 TEST(CliOptionsTest, SubmitAndRunHaveEachOptionOfABatch) {
   for (const char* command : {"submit --help", "run --help"}) {
     const std::string help = parse(command).error().text;

@@ -9,6 +9,7 @@
 #include "daemon/cli/number_text.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/row_sink.h"
+#include "daemon/cli/status_text.h"
 #include "daemon/cli/table.h"
 #include "daemon/cli/utf8.h"
 #include "proto/reply_reader.h"
@@ -17,6 +18,9 @@ namespace locksley::cli {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(CliTableTest, ColumnsAreAsWideAsTheirWidestCellAndNumbersStandRight) {
   Table table({{"NAME"}, {"JOBS", Table::Align::kRight}, {"STATE"}});
@@ -159,8 +163,22 @@ TEST(CliJsonTest, RepliesKeepTheirShapeAndOrder) {
   EXPECT_EQ(json_text(reply), "{\"z\":5,\"a\":[\"x\xEF\xBF\xBD\",null,true]}");
 }
 
+TEST(CliStatusTest, AListHasAColumnOfCustomersIfABatchHasOne) {
+  client::BatchStatus one, two;
+  one.id = "one";
+  two.id = "two";
+  two.customer = "acme";
+  EXPECT_THAT(status_table(std::vector{one}), Not(HasSubstr("CUSTOMER")));
+  const std::string table = status_table(std::vector{one, two});
+  EXPECT_THAT(table, ContainsRegex("^BATCH +NAME +CUSTOMER +HANDLER"));
+  EXPECT_THAT(table, ContainsRegex("\none +- +0"));
+  EXPECT_THAT(table, ContainsRegex("\ntwo +acme +0"));
+}
+
 TEST(CliRowsTest, AFailureIsOneLineThatATerminalCanShow) {
-  EXPECT_EQ(failure_line({17, "error", "no\nsuch \x1b file\n"}), "job 17: error: no?such ? file");
+  EXPECT_EQ(failure_line({17, "error", "no such \x1b file\n"}), "job 17: error: no such ? file");
+  EXPECT_EQ(failure_line({17, "error", "exit status 1:\ta.py\r\nline 2\n\n"}),
+            "job 17: error: exit status 1: a.py\\nline 2");
   EXPECT_EQ(failure_line({17, "error", "bad"}, "a\nb.jpg"), "a?b.jpg (job 17): error: bad");
 }
 

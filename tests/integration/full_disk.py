@@ -29,6 +29,7 @@ def run(*command):
 
 class DiskTest(StoreTest):
     settings = {"pool": {"workers": 2}}
+    fill_s = 120  # at most, until the disk is full
 
     def begin(self, settings=None):
         """Without a limit of its own: the disk is the limit."""
@@ -67,7 +68,7 @@ class DiskTest(StoreTest):
             size = min(most, 2 * size) if has_room else max(4096, size // 2)
             return not has_room and self.daemon.get("/readyz")[0] == 503
 
-        wait_for("the disk to be full", is_full, 120, every=0.01)
+        wait_for("the disk to be full", is_full, self.fill_s, every=0.01)
 
     def assert_accepts_again(self):
         wait_for("the daemon to accept again", lambda: not isinstance(self.command.ask("SUBMIT", "echo", "ID", "again", "JOBS", "a"), Error))
@@ -236,6 +237,8 @@ class Gate(StoreTest):
 
 class Large(DiskTest):
     """3 GB, of which another file has all but 300 MB: an image with holes, so that it takes no more here."""
+
+    fill_s = 600  # a batch of 16 MiB takes up to 20 s where compilers have the processors
 
     def setUp(self):
         super().setUp()

@@ -54,10 +54,20 @@ class LogElsewhere(ReplicatedServer):
 
 
 class FullPrimary(unittest.TestCase):
+    cluster = None
+
+    def run(self, result=None):
+        troubles = lambda: len(result.failures) + len(result.errors) if result else 0
+        before = troubles()
+        result = super().run(result)
+        if troubles() > before and self.cluster is not None:
+            self.cluster.show_logs()
+        return result
+
     def fill_and_make_room(self, has_log):
         pair = DiskPair(self, has_log)
         self.addCleanup(pair.close)
-        cluster = LedgerCluster(pair.settings(), (OneJob, Bulky, Bulky))
+        self.cluster = cluster = LedgerCluster(pair.settings(), (OneJob, Bulky, Bulky))
         self.addCleanup(cluster.close)
         refused = lambda: sum(each.client.refused["STORE"] for each in cluster.submitters)
         for _ in range(3):

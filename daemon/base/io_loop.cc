@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "core/sync/adaptive_spin.h"
+#include "daemon/base/io_mailbox.h"
 
 namespace locksley::daemon {
 
@@ -14,10 +15,16 @@ namespace {
 // that is ready, directly after that poll.
 class Rounds {
  public:
-  Rounds(asio::io_context& io, IoStretches& stretches) : io_(io), meter_(stretches) {}
+  Rounds(asio::io_context& io, IoMailbox& mailbox, IoStretches& stretches)
+      : io_(io), mailbox_(mailbox), meter_(stretches) {}
 
   // Runs what is ready, and polls once. False if nothing was ready.
   bool run() {
+    const bool has_run = mailbox_.run();
+    return poll() || has_run;
+  }
+  // The same without the mailbox.
+  bool poll() {
     is_polled_ = false;
     asio::post(io_, [this] { is_polled_ = true; });
     std::size_t ran = 0;
@@ -31,6 +38,7 @@ class Rounds {
 
  private:
   asio::io_context& io_;
+  IoMailbox& mailbox_;
   StretchMeter meter_;
   bool is_polled_ = false;
 };
@@ -38,7 +46,10 @@ class Rounds {
 }  // namespace
 
 void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& stretches) {
-  Rounds rounds(io, stretches);
+  IoMailbox& mailbox = IoMailbox::of(io);
+  const IoMailbox::Serving serving(mailbox);
+  Rounds rounds(io, mailbox, stretches);
+  rounds.poll();  // first what was posted before the mailbox was served
   AdaptiveSpin for_workers;
   AdaptiveSpin for_clients;
   int busy_rounds = 0;
@@ -52,7 +63,9 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
     AdaptiveSpin& spin = hooks.awaits_worker() ? for_workers : for_clients;
     if (spin.look(hooks.may_poll(), [&] { return rounds.run() || io.stopped(); })) continue;
     do_put_off();
+    if (!mailbox.begin_sleep()) continue;
     io.run_one();
+    mailbox.end_sleep();
     spin.slept();
   }
 }

@@ -19,8 +19,8 @@ struct IoLoopHooks {
 };
 
 // Runs `io` on the calling thread until it is stopped, as io.run() does, in rounds: what is ready runs, then the
-// sockets are polled once. What a handler posts runs in the next round. The work between two polls is counted
-// in `stretches`.
+// sockets are polled once. What a handler posts runs in the next round. A round begins with what other threads have
+// given to the IoMailbox of `io`. The work between two polls is counted in `stretches`.
 //
 // Before it blocks it polls for a while, if polling has recently saved wake-ups (core/sync/adaptive_spin.h). It
 // learns that separately for waits for a worker, which are short, and for waits for clients, which may be long.

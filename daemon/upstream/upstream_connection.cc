@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/base/io_mailbox.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/tcp_round_trip.h"
 #include "daemon/base/time.h"
@@ -48,8 +49,8 @@ UpstreamConnection::UpstreamConnection(Parts parts)
     : parts_(std::move(parts)),
       runner_(
           parts_.lane, parts_.handlers, parts_.use, &parts_.results,
-          [this] {
-            asio::post(parts_.io, [this] {
+          [this, &mailbox = IoMailbox::of(parts_.io)] {
+            mailbox.post([this] {
               kUpstreamThread.assert_held();
               take_results();
             });

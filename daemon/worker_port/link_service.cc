@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
-#include <asio/post.hpp>
 #include <random>
 #include <utility>
 
@@ -45,6 +44,7 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
     : parts_(std::move(parts)),
       store_(store_name(parts_.store)),
       board_(board),
+      mailbox_(IoMailbox::of(io_)),
       work_(io_.get_executor()),
       listener_(io_, parts_.log),
       handshakes_(io_.get_executor()),
@@ -153,7 +153,7 @@ void LinkService::stop() {
 void LinkService::lane_has_work() {
   // [link-posted] acq_rel: what the caller did before is visible to the post, or to one that is on its way already.
   if (work_is_posted_.exchange(true, std::memory_order_acq_rel)) return;
-  asio::post(io_, [this] {
+  mailbox_.post([this] {
     kLinkThread.assert_held();
     work_is_posted_.store(false, std::memory_order_seq_cst);
     if (link_ == nullptr) return;
@@ -165,7 +165,7 @@ void LinkService::lane_has_work() {
 void LinkService::lane_has_stops() {
   // [link-posted] acq_rel: as above.
   if (stops_are_posted_.exchange(true, std::memory_order_acq_rel)) return;
-  asio::post(io_, [this] {
+  mailbox_.post([this] {
     kLinkThread.assert_held();
     stops_are_posted_.store(false, std::memory_order_seq_cst);
     if (link_ == nullptr) return;

@@ -15,6 +15,7 @@
 
 #include "daemon/base/bound_port.h"
 #include "daemon/base/io.h"
+#include "daemon/base/io_mailbox.h"
 #include "daemon/base/listener.h"
 #include "daemon/base/slices.h"
 #include "daemon/base/stretch_meter.h"
@@ -64,6 +65,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   LinkService& operator=(const LinkService&) = delete;
 
   asio::io_context& io() { return io_; }
+  // [any thread] For what other threads want done.
+  IoMailbox& mailbox() const { return mailbox_; }
   // Serves until stop(). `may_poll`: as in IoLoopHooks.
   void run(std::function<bool()> may_poll) LOCKSLEY_REQUIRES(kLinkThread);
 
@@ -134,6 +137,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   const std::string store_;  // the store's name, or that of this life
   MachinesBoard& board_;
   asio::io_context io_{1};  // one thread runs it: fewer locks
+  IoMailbox& mailbox_;
   std::optional<asio::executor_work_guard<IoExecutor>> work_;
   Listener listener_;
   HandshakeQueue handshakes_;

@@ -105,7 +105,7 @@ void WorkerPort::watch_lanes() {
 
 void WorkerPort::stored(Ticket ticket) {
   if (service_ == nullptr || !service_->awaits_store()) return;
-  asio::post(service_->io(), [service = service_.get(), ticket] {
+  service_->mailbox().post([service = service_.get(), ticket] {
     kLinkThread.assert_held();
     service->stored(ticket);
   });

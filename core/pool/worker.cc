@@ -120,6 +120,7 @@ void Worker::run() {
     const bool may_look = searching_ && idle.is_sole_searcher();
     if (spin_.look(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
     idle.enter_park(sleeper_, std::exchange(searching_, false));
+    see_tasks();
     if (leaving_.load() || may_find_work()) {
       idle.leave_park(sleeper_);
       woken = false;
@@ -140,15 +141,8 @@ void Worker::stop_searching() {
   searching_ = false;
   Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
   if (!idle.end_search() || !idle.has_parked_worker()) return;
-  // A thread that published work while this was the last searcher has woken no worker. Tasks are
-  // published without a barrier, so one is made here; but only if a worker has spawned, since a
-  // barrier is expensive.
-  for (std::uint32_t i = 0, count = reserved_ ? 0 : pool_.made_.load(); i < count; ++i) {
-    if (pool_.worker(i).spawner_.has_spawned()) {
-      AsymmetricBarrier::heavy();
-      break;
-    }
-  }
+  // A thread that published work while this was the last searcher has woken no worker.
+  see_tasks();
   if (reserved_) {
     if (may_find_work()) idle.notify();
     return;
@@ -158,6 +152,13 @@ void Worker::stop_searching() {
     if (&other != this && !other.spawner_.empty()) idle_.wake_for_task(other.spawner_.batch());
   }
   if (may_find_work()) idle_.notify();
+}
+
+void Worker::see_tasks() {
+  if (reserved_) return;
+  for (std::uint32_t i = 0, count = pool_.made_.load(); i < count; ++i) {
+    if (pool_.worker(i).spawner_.has_spawned()) return AsymmetricBarrier::heavy();
+  }
 }
 
 bool Worker::may_find_work() {

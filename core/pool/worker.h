@@ -121,6 +121,9 @@ class Worker {
     if (victim.number_ < kMostVictims) steals_from_[victim.number_].add(1);
   }
   bool may_find_work();
+  // Passes the heavy barrier if a job of any worker has spawned: tasks that were published without one are seen by the looks
+  // that follow.
+  void see_tasks();
   void stop_searching() LOCKSLEY_REQUIRES(own_thread_);
   std::uint32_t random() LOCKSLEY_REQUIRES(own_thread_);
 

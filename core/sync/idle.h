@@ -49,7 +49,7 @@ class BasicIdle {
   bool needs_wake_for_task() const {
     Atomics::barrier::light();
     // [idle-task] relaxed: ordered after the push by the barrier; pairs with heavy() in
-    // enter_park() and enter_help().
+    // enter_help(), and after enter_park() and end_search().
     const std::uint64_t state = state_.load(std::memory_order_relaxed);
     return state >= kParked && searching(state) == 0;
   }
@@ -71,7 +71,8 @@ class BasicIdle {
   // searcher.
   bool end_search();
   // searching or active -> parked. The caller must then look for work once more, and park only if
-  // there is none.
+  // there is none; before that look, it passes the heavy barrier if any worker's job has spawned
+  // (Spawner::has_spawned()).
   void enter_park(Sleeper& sleeper, bool was_searching);
   // parked -> searching, by the worker itself, because it saw work after all. If a waker was
   // faster, this takes the waker's token.
@@ -142,13 +143,10 @@ bool BasicIdle<Atomics>::end_search() {
 
 template <class Atomics>
 void BasicIdle<Atomics>::enter_park(Sleeper& sleeper, bool was_searching) {
-  {
-    const MutexLock lock(mutex_);
-    sleeper.listed = true;
-    parked_.push_back(&sleeper);
-    state_.fetch_add(kParked - (was_searching ? kSearching : 0));
-  }
-  Atomics::barrier::heavy();
+  const MutexLock lock(mutex_);
+  sleeper.listed = true;
+  parked_.push_back(&sleeper);
+  state_.fetch_add(kParked - (was_searching ? kSearching : 0));
 }
 
 template <class Atomics>

@@ -22,6 +22,7 @@ using ModelCount = BasicTaskCount<ModelAtomics>;
 
 // What may be left out, to show that the explorer notices.
 struct Rules {
+  bool barrier_to_park = true;       // before the last look, where tasks are about
   bool last_look = true;             // between enter_park() or enter_help() and parking
   bool look_after_search = true;     // by the last searcher
   bool barrier_after_search = true;  // before that look, where tasks are about
@@ -124,6 +125,7 @@ class Worker {
         continue;
       }
       pool_.idle.enter_park(sleeper_, std::exchange(searching_, false));
+      if (pool_.rules.barrier_to_park) see_tasks();
       if (pool_.rules.last_look && (leaves() || pool_.may_find_work())) {
         pool_.idle.leave_park(sleeper_);
       } else {
@@ -175,9 +177,14 @@ class Worker {
     if (!std::exchange(searching_, false)) return;
     if (!pool_.idle.end_search() || !pool_.idle.has_parked_worker()) return;
     if (!pool_.rules.look_after_search) return;
-    if (pool_.rules.barrier_after_search && pool_.spawns.load()) Barrier::heavy();
+    if (pool_.rules.barrier_after_search) see_tasks();
     if (pool_.may_find_task()) pool_.idle.wake_for_task(&pool_);
     if (pool_.may_find_work()) pool_.idle.notify();
+  }
+
+  // As Worker::see_tasks().
+  void see_tasks() {
+    if (pool_.spawner && pool_.spawns.load()) Barrier::heavy();
   }
 
   void pass_on() {

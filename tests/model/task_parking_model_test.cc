@@ -136,6 +136,7 @@ TEST(TaskParkingModelTest, HelperGetsBothItsTaskAndTheEndOfItsOwn) {
 TEST(TaskParkingModelTest, ExplorerFindsTheTaskThatNobodySeesWithoutAHeavyBarrier) {
   EXPECT_EQ(failure_of(one_task_for_a_worker(), {.weaken_barriers = true}), Failure::kDeadlock);
   EXPECT_EQ(failure_of(one_task_for_a_helper(), {.weaken_barriers = true}), Failure::kDeadlock);
+  EXPECT_EQ(failure_of(one_task_for_a_worker({.barrier_to_park = false}), {}), Failure::kDeadlock);
   EXPECT_EQ(failure_of(task_beside_a_job(true, {.barrier_after_search = false}), {}), Failure::kDeadlock);
 }
 

@@ -160,7 +160,7 @@ WorkerSession::Turn WorkerSession::execute() {
 }
 
 void WorkerSession::send() {
-  if (is_dropped()) return;
+  if (is_dropped() || service_.link().is_put_off(id_)) return;
   if (!flush()) return drop("the peer has gone");
   if (!service_.link().output(id_).empty()) transport().wait_writable(*this);
   if (is_paused_ && may_execute()) wakeup().wake();

@@ -18,6 +18,7 @@ void WorkerConnections::remove(Id id) {
   connections_.erase(id);
   holding_.erase(id);
   ready_.erase(id);
+  put_off_.erase(id);
 }
 
 WorkerConnections::Connection* WorkerConnections::find(Id id) {
@@ -31,16 +32,17 @@ bool WorkerConnections::accepts_commands(Id id) {
          connection->output.size() < kMostBytes;
 }
 
-proto::ReplyWriter WorkerConnections::write_now(Id id, Connection& connection) {
+proto::ReplyWriter WorkerConnections::write_now(Id id, Connection& connection, Urgency urgency) {
   ready_.insert(id);
+  connection.is_urgent = urgency == Urgency::kUrgent || (connection.is_urgent && !connection.output.empty());
   return {connection.output, connection.protocol};
 }
 
-proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket) {
+proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket, Urgency urgency) {
   Connection* const connection = find(id);
   check(connection != nullptr, "a reply for a connection that is gone");
   if (connection->held.empty()) {
-    if (ticket <= written_) return write_now(id, *connection);
+    if (ticket <= written_) return write_now(id, *connection, urgency);
     holding_.insert(id);
   }
   last_ticket_ = std::max(last_ticket_, ticket);
@@ -53,7 +55,7 @@ proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket) {
 proto::ReplyWriter WorkerConnections::push(Id id) {
   Connection* const connection = find(id);
   check(connection != nullptr, "a push for a connection that is gone");
-  return write_now(id, *connection);
+  return write_now(id, *connection, Urgency::kUrgent);
 }
 
 void WorkerConnections::written(std::uint64_t ticket) {
@@ -63,17 +65,18 @@ void WorkerConnections::written(std::uint64_t ticket) {
     while (!connection.held.empty() && connection.held.front().ticket <= written_) {
       connection.output.append(std::move(connection.held.front().bytes));
       connection.held.pop_front();
+      connection.is_urgent = true;  // it has waited long enough
       ready_.insert(id);
     }
     return connection.held.empty();
   });
 }
 
-std::vector<WorkerConnections::Id> WorkerConnections::take_ready() {
-  std::vector<Id> ready(ready_.begin(), ready_.end());
-  ready_.clear();
-  std::ranges::sort(ready);
-  return ready;
+void WorkerConnections::hurry() {
+  for (const Id id : std::exchange(put_off_, {})) {
+    connections_.at(id).is_urgent = true;
+    ready_.insert(id);
+  }
 }
 
 }  // namespace locksley::daemon

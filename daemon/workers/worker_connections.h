@@ -1,6 +1,7 @@
 // The replies of the connections of remote workers: in order, and only once results are written.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,7 +16,9 @@
 namespace locksley::daemon {
 
 // The bytes to be sent on each connection. A reply may have to wait until the results that it reports are
-// written; the replies after it wait with it. Pushes do not wait.
+// written; the replies after it wait with it. Pushes do not wait. A patient reply, which says nothing
+// for which its worker waits, may be put off until there is more to send: so it costs no packet of its own, and wakes no
+// worker that waits for its next jobs.
 //
 // Owned by the link; one thread; nothing blocks. Memory: the replies. Once accepts_commands() is
 // false, the owner of the connection reads no more from it.
@@ -33,7 +36,8 @@ class WorkerConnections {
       std::uint64_t ticket;
       proto::OutputBuffer bytes;
     };
-    std::deque<Held> held;  // ascending by ticket
+    std::deque<Held> held;   // ascending by ticket
+    bool is_urgent = false;  // `output`, if it is not empty, has more than patient replies
   };
 
   // `user`: empty before the login.
@@ -44,25 +48,55 @@ class WorkerConnections {
   bool accepts_commands(Id id);
 
   // The next reply is written there; it is sent once results up to `ticket` are written.
-  proto::ReplyWriter reply(Id id, std::uint64_t ticket = 0);
+  proto::ReplyWriter reply(Id id, std::uint64_t ticket = 0) { return reply(id, ticket, Urgency::kUrgent); }
+  // The same for a reply that may be put off.
+  proto::ReplyWriter patient_reply(Id id, std::uint64_t ticket = 0) {
+    return reply(id, ticket, Urgency::kMayBePutOff);
+  }
   proto::ReplyWriter push(Id id);
   // All results up to this number are written.
   void written(std::uint64_t ticket);
   bool is_holding() const { return !holding_.empty(); }
   // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
-  // Connections that got bytes to send since the last call.
-  std::vector<Id> take_ready();
+  // Connections that got bytes to send since the last call. Left out are those that got patient replies alone and for which
+  // `may_put_off` returns true: they come with the next bytes of the connection, or after hurry().
+  template <class MayPutOff>
+  std::vector<Id> take_ready(MayPutOff may_put_off);
+  bool is_put_off(Id id) const { return put_off_.contains(id); }
+  bool puts_off() const { return !put_off_.empty(); }
+  // Nothing is put off any longer.
+  void hurry();
 
  private:
-  proto::ReplyWriter write_now(Id id, Connection& connection);
+  enum class Urgency : std::uint8_t { kUrgent, kMayBePutOff };
+
+  proto::ReplyWriter reply(Id id, std::uint64_t ticket, Urgency urgency);
+  proto::ReplyWriter write_now(Id id, Connection& connection, Urgency urgency);
 
   std::unordered_map<Id, Connection> connections_;
   std::unordered_set<Id> holding_;  // those with replies that wait
   std::unordered_set<Id> ready_;
+  std::unordered_set<Id> put_off_;  // those with replies that were put off
   Id last_id_ = 0;
   std::uint64_t written_ = 0;
   std::uint64_t last_ticket_ = 0;
 };
+
+template <class MayPutOff>
+std::vector<WorkerConnections::Id> WorkerConnections::take_ready(MayPutOff may_put_off) {
+  std::vector<Id> ready;
+  for (const Id id : ready_) {
+    if (!connections_.at(id).is_urgent && may_put_off(id)) {
+      put_off_.insert(id);
+    } else {
+      put_off_.erase(id);
+      ready.push_back(id);
+    }
+  }
+  ready_.clear();
+  std::ranges::sort(ready);
+  return ready;
+}
 
 }  // namespace locksley::daemon

@@ -69,7 +69,7 @@ void WorkerLink::end_claim(Id id, Nanoseconds now) {
   const auto worker = workers_.find(id);
   if (worker == workers_.end() || !worker->second.waiting) return;
   end_wait(worker->second);
-  connections_.reply(id).null();
+  connections_.patient_reply(id).null();
 }
 
 void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
@@ -266,6 +266,17 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
     if (!command->log.empty()) job->add_log(command->log);
   }
   connections_.reply(worker.connection).ok();
+}
+
+std::vector<WorkerLink::Id> WorkerLink::take_ready() {
+  // A worker keeps its results for so much longer. A guess: some leases of the shortest jobs.
+  constexpr std::chrono::milliseconds kPutOff{2};
+  auto ready = connections_.take_ready([this](Id id) {
+    const auto worker = workers_.find(id);
+    return worker != workers_.end() && worker->second.waiting.has_value();
+  });
+  if (connections_.puts_off() && !hurry_at_) hurry_at_ = now_ + kPutOff;
+  return ready;
 }
 
 void WorkerLink::wake(Nanoseconds now) {

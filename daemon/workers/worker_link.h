@@ -119,7 +119,10 @@ class WorkerLink {
   bool accepts_commands(Id id) { return host_.has_room() && connections_.accepts_commands(id); }
   proto::OutputBuffer& output(Id id) { return connections_.find(id)->output; }
   // Connections that got bytes to send.
-  std::vector<Id> take_ready() { return connections_.take_ready(); }
+  std::vector<Id> take_ready();
+  // The output of the connection has nothing but replies to SETTLE and empty ones to CLAIM, and its worker waits for jobs:
+  // they are sent with these jobs, or when next_timer() says so.
+  bool is_put_off(Id id) const { return connections_.is_put_off(id); }
 
   // ---- What happens in the daemon ----
 
@@ -268,6 +271,7 @@ class WorkerLink {
   std::map<Lane*, Backoff> backoffs_;
   std::vector<HandlerPlace> held_;               // gates that are held until `held_until_`
   std::set<std::pair<Nanoseconds, Id>> timers_;  // at most one for each worker: RemoteWorker::due
+  std::optional<Nanoseconds> hurry_at_;          // from then on no reply is put off
   std::vector<std::string_view> outputs_;
   WorkerLinkStats stats_;
   Nanoseconds now_;

@@ -38,7 +38,7 @@ void WorkerLink::claim(RemoteWorker& worker, const proto::ArgumentList& argument
   auto lanes = wanted(worker, *command);
   if (!lanes) return error(id, lanes.error());
   if (try_claim(worker, *command, *lanes)) return;
-  if (command->block.count() == 0) return connections_.reply(id).null();
+  if (command->block.count() == 0) return connections_.patient_reply(id).null();
   wait(worker, std::move(*command), std::move(*lanes));
 }
 

@@ -47,7 +47,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   } else if (recorded != 0) {
     worker.show_running(*out);
   }
-  proto::ReplyWriter reply = connections_.reply(worker.connection, host_.last_write());
+  proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write());
   reply.array(2);
   reply.integer(static_cast<std::int64_t>(recorded));
   reply.integer(static_cast<std::int64_t>(left));

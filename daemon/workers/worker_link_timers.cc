@@ -70,6 +70,7 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
   if (!timers_.empty()) consider(timers_.begin()->first);
   if (!held_.empty() || (!waiting_.empty() && now_ < held_until_)) consider(held_until_);
   for (const auto& [lane, backoff] : backoffs_) consider(backoff.due);
+  if (hurry_at_) consider(*hurry_at_);
   if (!waiting_.empty() && stats_.leases != 0 && !is_draining_) consider(next_plan_);
   return next;
 }
@@ -79,6 +80,10 @@ void WorkerLink::advance(Nanoseconds now) {
   if (!host_.has_room()) listens_since_ = now_;  // accepts_commands() is false
   while (!timers_.empty() && timers_.begin()->first <= now_) look_at(workers_.at(timers_.begin()->second));
   if (now_ >= held_until_) end_hold();
+  if (hurry_at_ && now_ >= *hurry_at_) {
+    hurry_at_.reset();
+    connections_.hurry();
+  }
   std::vector<std::pair<Lane*, Nanoseconds>> over;
   for (const auto& [lane, backoff] : backoffs_) {
     if (backoff.due <= now_) over.emplace_back(lane, backoff.until);

@@ -114,6 +114,63 @@ TEST_F(WorkerLinkTest, ABlockedClaimGetsTheFirstJobs) {
   EXPECT_EQ(link->take_ready().size(), 2U);
 }
 
+TEST_F(WorkerLinkTest, AnAcknowledgementIsSentWithTheJobsForWhichTheWorkerWaits) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  const Granted lease = claim(id);
+  link->take_ready();
+  const std::string recorded = settle_all(id, lease);
+  EXPECT_EQ(say(id, "CLAIM"), "$-1");
+  EXPECT_EQ(say(id, "CLAIM BLOCK 1000"), "");
+  EXPECT_EQ(recorded, "*2 :1 :0");
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{});
+  EXPECT_TRUE(link->is_put_off(id));
+  host.submit("echo", 1);
+  link->wake(now);
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{id});
+  EXPECT_FALSE(link->is_put_off(id));
+}
+
+TEST_F(WorkerLinkTest, AnAcknowledgementIsSentByItselfIfNoJobsCome) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  const Granted lease = claim(id);
+  link->take_ready();
+  settle_all(id, lease);
+  say(id, "CLAIM BLOCK 1000");
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{});
+  const auto next = link->next_timer();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_LE(*next - now, 2ms);
+  pass(*next - now);
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{id});
+  EXPECT_FALSE(link->is_put_off(id));
+}
+
+TEST_F(WorkerLinkTest, AnAcknowledgementIsSentAtOnceToAWorkerThatDoesNotWait) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  const Granted lease = claim(id);
+  link->take_ready();
+  settle_all(id, lease);
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{id});
+}
+
+TEST_F(WorkerLinkTest, AnAcknowledgementBehindAnotherReplyIsSentAtOnce) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  const Granted lease = claim(id);
+  link->take_ready();
+  const std::vector<std::string_view> beat{"BEAT"};
+  link->execute(id, proto::ArgumentList::copy_of(beat), now);  // its reply stays in the output
+  const std::vector<std::string_view> settle{"SETTLE", lease.lease, "ok", "0", "out"};
+  link->execute(id, proto::ArgumentList::copy_of(settle), now);
+  const std::vector<std::string_view> wait{"CLAIM", "BLOCK", "1000"};
+  link->execute(id, proto::ArgumentList::copy_of(wait), now);
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{id});
+  EXPECT_EQ(sent(id), "*0 *2 :1 :0");
+}
+
 TEST_F(WorkerLinkTest, ABlockedClaimEndsWithTheNextCommand) {
   const WorkerLink::Id id = joined();
   EXPECT_EQ(say(id, "CLAIM BLOCK 1000"), "");

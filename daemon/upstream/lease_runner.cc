@@ -133,6 +133,8 @@ void LeaseRunner::batch_changed(const std::shared_ptr<Batch>& batch) {
   // Every batch that has this observer is a LeaseBatch.
   auto changed = std::static_pointer_cast<LeaseBatch>(batch);
   const bool is_over = changed->is_over();
+  // Its first executor has begun: there is nothing to pass on.
+  if (!is_over && changed->status().rows == 0) return;
   const bool is_first = changed->set_changed();
   if (!is_first && !is_over) return;
   bool wakes;

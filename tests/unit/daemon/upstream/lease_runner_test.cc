@@ -117,6 +117,18 @@ TEST_F(LeaseRunnerTest, JobsHaveTheIndexesOfTheUpstreamsBatch) {
                                              std::pair(502, result("b7/502 alice 3 1502"))));
 }
 
+TEST_F(LeaseRunnerTest, TheUpstreamThreadIsWokenForResultsAndNotForTheStart) {
+  std::atomic<int> wakes_before{-1};
+  serve([&](JobContext& context, std::string_view) {
+    wakes_before = wakes.load();
+    context.write("yes");
+  });
+  ASSERT_TRUE(begin(1, jobs(0, 1)));
+  wait_until([&] { return wakes.load() == 1; }, "the result is told");
+  take_until(1);
+  EXPECT_EQ(wakes_before, 0);
+}
+
 TEST_F(LeaseRunnerTest, ManyJobsAreSettledInFewRuns) {
   serve([](JobContext& context, std::string_view payload) { context.write(payload); });
   ASSERT_TRUE(begin(1, jobs(0, 200'000)));

@@ -53,8 +53,10 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
   AdaptiveSpin for_workers;
   AdaptiveSpin for_clients;
   int busy_rounds = 0;
+  bool is_overdue = false;  // what was put off has stayed so for a wait
   const auto do_put_off = [&] {
     busy_rounds = 0;
+    is_overdue = false;
     if (hooks.do_put_off) hooks.do_put_off();
   };
   while (!io.stopped()) {
@@ -62,9 +64,14 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
     if (rounds.run()) continue;
     AdaptiveSpin& spin = hooks.awaits_worker() ? for_workers : for_clients;
     if (spin.look(hooks.may_poll(), [&] { return rounds.run() || io.stopped(); })) continue;
-    do_put_off();
+    const bool stays_put_off = !is_overdue && hooks.may_stay_put_off && hooks.may_stay_put_off();
+    if (!stays_put_off) do_put_off();
     if (!mailbox.begin_sleep()) continue;
-    io.run_one();
+    if (stays_put_off) {
+      is_overdue = io.run_one_for(IoLoopHooks::kLongestPutOff) == 0;
+    } else {
+      io.run_one();
+    }
     mailbox.end_sleep();
     spin.slept();
   }

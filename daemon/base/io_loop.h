@@ -1,6 +1,7 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 
 #include "daemon/base/stretch_meter.h"
@@ -14,7 +15,10 @@ struct IoLoopHooks {
   // Does what was put off until the thread has nothing else to do: before each wait, and once in kMostBusyRounds rounds
   // if it does not wait. May be empty.
   std::function<void()> do_put_off = nullptr;
+  // Whether it may stay put off for one wait, of at most kLongestPutOff. May be empty: it may not.
+  std::function<bool()> may_stay_put_off = nullptr;
 
+  static constexpr std::chrono::milliseconds kLongestPutOff{1};  // the shortest time that epoll_wait() knows
   static constexpr int kMostBusyRounds = 32;  // rounds with work take some 10 us each; a guess
 };
 

@@ -28,6 +28,7 @@ struct HeldLease {
   IndexRange range;  // without what was withdrawn at its end
   std::uint32_t slot = 0;
   LeasedJobs jobs;            // while it is ready
+  Nanoseconds began{};        // when its jobs were given to the host
   std::uint64_t settled = 0;  // jobs of which a result was given to the link
   bool is_lost = false;       // the upstream has taken it back: no result of it counts
   bool is_stopping = false;   // the host was told to stop it

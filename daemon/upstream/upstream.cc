@@ -68,6 +68,11 @@ void Upstream::run() {
                    [this] {
                      kUpstreamThread.assert_held();
                      claim_put_off();
+                   },
+               .may_stay_put_off =
+                   [this] {
+                     kUpstreamThread.assert_held();
+                     return may_stay_put_off();
                    }},
               stretches_);
 }
@@ -81,6 +86,18 @@ bool Upstream::is_busy() const {
 
 void Upstream::claim_put_off() {
   for (const Served& served : served_) served.connection->claim_put_off();
+}
+
+bool Upstream::may_stay_put_off() const {
+  const auto puts_off = [](const Served& served) {
+    kUpstreamThread.assume_held();
+    return served.connection->puts_off_claims();
+  };
+  const auto may_stay = [](const Served& served) {
+    kUpstreamThread.assume_held();
+    return served.connection->may_stay_put_off();
+  };
+  return std::ranges::any_of(served_, puts_off) && std::ranges::all_of(served_, may_stay);
 }
 
 std::string Upstream::name_of(const Lane& lane) const {

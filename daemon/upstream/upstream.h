@@ -104,6 +104,8 @@ class Upstream {
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread);
   // Lets the connections claim what they have put off.
   void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // Whether some have put off CLAIMs, and all of these expect results soon.
+  bool may_stay_put_off() const LOCKSLEY_REQUIRES(kUpstreamThread);
   template <class Function>
   void post(Function function);
 

@@ -62,6 +62,13 @@ class UpstreamConnection final : private LeaseSink {
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread) { return runner_.running() != 0; }
   // Claims now what the link has put off.
   void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // Whether it has put off a CLAIM; and whether that may wait a little for results.
+  bool puts_off_claims() const LOCKSLEY_REQUIRES(kUpstreamThread) {
+    return is_open_ && link_.puts_off_claims();
+  }
+  bool may_stay_put_off() const LOCKSLEY_REQUIRES(kUpstreamThread) {
+    return !puts_off_claims() || link_.expects_results_soon();
+  }
   // Closes the socket at once; leases are cancelled, and their results go nowhere.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
 

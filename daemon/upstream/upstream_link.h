@@ -133,6 +133,8 @@ class UpstreamLink {
   // which the caller calls once it has nothing else to do, and soon in any case: until then other
   // slots may be idle.
   bool puts_off_claims() const { return puts_off_claims_; }
+  // And the results with which they would go are expected soon, as the last lease was short.
+  bool expects_results_soon() const { return puts_off_claims_ && last_was_short_; }
   void claim_put_off(Nanoseconds now);
 
   // ---- The end ----
@@ -257,6 +259,7 @@ class UpstreamLink {
   std::uint32_t burst_ = 1;  // CLAIMs that are sent at once
   Nanoseconds claim_at_{};   // none before
   bool puts_off_claims_ = false;
+  bool last_was_short_ = false;  // the lease that ended last
   bool upstream_drains_ = false;
   bool is_draining_ = false;
   bool has_left_ = false;

@@ -65,6 +65,7 @@ void UpstreamLink::begin_ready(std::uint32_t number) {
 
 void UpstreamLink::begin(HeldLease& lease) {
   lease.state = HeldLease::State::kRunning;
+  lease.began = now_;
   LeasedJobs jobs = std::exchange(lease.jobs, {});
   jobs.range = lease.range;
   if (!host_.begin(lease.key, std::move(jobs))) ended(lease.key, now_);

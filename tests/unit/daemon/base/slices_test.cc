@@ -137,6 +137,20 @@ TEST(IoLoopTest, WhatWasPutOffIsDoneBeforeAWait) {
   EXPECT_TRUE(io.stopped());
 }
 
+TEST(IoLoopTest, WhatWasPutOffMayStaySoForOneWait) {
+  asio::io_context io(1);
+  const auto work = asio::make_work_guard(io);
+  IoStretches stretches;
+  int asked = 0;
+  run_io_loop(io,
+              {.may_poll = [] { return false; },
+               .awaits_worker = [] { return false; },
+               .do_put_off = [&io] { io.stop(); },
+               .may_stay_put_off = [&asked] { return ++asked, true; }},
+              stretches);
+  EXPECT_EQ(asked, 1) << "after a wait in which nothing has come, it is done";
+}
+
 TEST(IoLoopTest, WhatWasPutOffIsDoneSoonIfTheThreadNeverWaits) {
   asio::io_context io(1);
   IoStretches stretches;

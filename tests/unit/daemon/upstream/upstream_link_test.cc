@@ -137,6 +137,24 @@ TEST_F(UpstreamLinkTest, AJobThatTakesLongDoesNotKeepTheOtherSlotsFromClaiming) 
   EXPECT_NE(sent().find("CLAIM"), std::string::npos);
 }
 
+TEST_F(UpstreamLinkTest, ResultsAreExpectedSoonAfterAShortLease) {
+  make(0, 2);
+  join();
+  const auto take_and_run = [&](std::chrono::microseconds time) {
+    upstream->add_jobs(1);
+    deliver(upstream->take());
+    const bool expects = link->expects_results_soon();
+    now += time;
+    run(1);
+    exchange();
+    return expects;
+  };
+  EXPECT_FALSE(take_and_run(1ms)) << "nothing is known of its jobs";
+  EXPECT_FALSE(take_and_run(100us)) << "the lease before took long";
+  EXPECT_TRUE(take_and_run(1ms)) << "the lease before was short";
+  EXPECT_FALSE(take_and_run(1ms));
+}
+
 TEST_F(UpstreamLinkTest, NoClaimIsForASlotThatRunsALeaseWhileAnotherIsIdle) {
   make(0, 2);
   join();

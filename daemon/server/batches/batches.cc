@@ -6,6 +6,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "daemon/base/io_mailbox.h"
 #include "daemon/base/log_line.h"
 #include "daemon/store/store.h"
 
@@ -28,8 +29,8 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
       registry_(stats),
       events_(stats),
       change_queue_(
-          [this] {
-            asio::post(io_, [this] {
+          [this, &mailbox = IoMailbox::of(io_)] {
+            mailbox.post([this] {
               kIoThread.assert_held();
               news_.take_changes();
             });
@@ -189,9 +190,9 @@ std::expected<void, std::string> Batches::restore_all() {
         kIoThread.assert_held();
         intake_.restore(std::move(stored));
       },
-      [this](Outcome outcome) {
+      [this, &mailbox = IoMailbox::of(io_)](Outcome outcome) {
         stored_.expect(outcome);
-        asio::post(io_, [this, outcome = std::move(outcome)] {
+        mailbox.post([this, outcome = std::move(outcome)] {
           kIoThread.assert_held();
           settle(outcome);
         });

@@ -56,6 +56,24 @@ class Slices {
     used_ += time;
     arm();
   }
+  // The time of a coroutine that does very many small things: it asks is_over() after some of them, and if so, waits for a
+  // slice before it goes on.
+  class Spending {
+   public:
+    explicit Spending(Slices& slices) : slices_(slices), since_(now()) {}
+    // Charges the time since the last call.
+    bool is_over() {
+      const Instant at = now();
+      slices_.charge(at - std::exchange(since_, at));
+      return !slices_.has_time();
+    }
+    // The coroutine has its slice.
+    void go_on() { since_ = now(); }
+
+   private:
+    Slices& slices_;
+    Instant since_;
+  };
   // Before and after much is sent: the clock would count what the peer does when it is woken.
   static constexpr std::size_t kMuchToSend = 32 * 1024;
   void charge_sending(std::size_t bytes) {

@@ -6,6 +6,7 @@ any work meanwhile (processor_reference.py): the clock of a thread counts what s
 
 import functools
 import pathlib
+import resource
 import socket
 import sys
 import time
@@ -163,6 +164,43 @@ class Ends(Stretches):
             self.pipelined([batch(max(1, int(1000 * (at - time.monotonic()))))] * 1_000)
         wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 2_000, seconds=120, every=0.5)
         self.note_longest("100,000 deadlines")
+
+
+class Crowds(Stretches):
+    """Many connections of one user that do the same at the same time. Before Linux 6.2 a look at
+    the metrics itself takes milliseconds beside so many connections: there is none before the last."""
+
+    CROWD = 2_000
+    ASK = 60  # of the crowd
+
+    def setUp(self):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        super().setUp()
+
+    def connections(self, count, port=None):
+        made = [socket.create_connection((self.daemon.host, port or self.daemon.port)) for _ in range(count)]
+        for each in made:
+            each.settimeout(60)
+            self.addCleanup(each.close)
+        return made
+
+    def read_to(self, connection, end):
+        data = b""
+        while not data.endswith(end):
+            piece = connection.recv(1 << 20)
+            self.assertTrue(piece, data[-100:])
+            data = (data + piece)[-1000:]
+
+    @once_of_three
+    def test_clients_that_all_ask_for_the_list_of_clients(self):
+        clients = self.connections(self.CROWD)
+        wait_for("all to be taken in", lambda: f"connected_clients:{self.CROWD + 1}" in self.command("INFO", "clients"))
+        for each in clients[: self.ASK]:
+            each.sendall(encode("CLIENT", "LIST") + encode("ECHO", "listed"))
+        for each in clients[: self.ASK]:
+            self.read_to(each, b"listed\r\n")
+        self.note_longest(f"{self.ASK} CLIENT LIST of {self.CROWD}")
 
 
 class Payloads(Stretches):

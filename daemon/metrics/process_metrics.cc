@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -65,6 +66,9 @@ std::optional<double> boot_time() {
 }
 
 std::optional<double> open_descriptors() {
+  // Linux tells their number as the size of the folder since 6.2. To read the folder of 2,000 takes some 5 ms.
+  struct stat folder{};
+  if (::stat("/proc/self/fd", &folder) == 0 && folder.st_size > 0) return static_cast<double>(folder.st_size);
   struct Close {
     void operator()(DIR* directory) const { ::closedir(directory); }
   };

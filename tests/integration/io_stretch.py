@@ -167,11 +167,12 @@ class Ends(Stretches):
 
 
 class Crowds(Stretches):
-    """Many connections of one user that do the same at the same time. Before Linux 6.2 a look at
+    """Many connections of one user that do the same at the same time, or one that has very many subscriptions. Before Linux 6.2 a look at
     the metrics itself takes milliseconds beside so many connections: there is none before the last."""
 
     CROWD = 2_000
     ASK = 60  # of the crowd
+    CHANNELS = 10_000  # of one connection, the most there may be
 
     def setUp(self):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -201,6 +202,44 @@ class Crowds(Stretches):
         for each in clients[: self.ASK]:
             self.read_to(each, b"listed\r\n")
         self.note_longest(f"{self.ASK} CLIENT LIST of {self.CROWD}")
+
+    @once_of_three
+    def test_ten_thousand_channels_in_one_command(self):
+        clients = self.connections(10)  # together enough for a hash table to grow by moving very many
+        for number, client in enumerate(clients):
+            names = [f"{number}-{i}-" + "x" * 200 for i in range(self.CHANNELS)]
+            client.sendall(encode("SUBSCRIBE", *names))
+            self.read_to(client, b":%d\r\n" % self.CHANNELS)
+        self.note_longest("SUBSCRIBE of 10,000 channels by each of 10")
+        client.sendall(encode("UNSUBSCRIBE"))
+        self.read_to(client, b":0\r\n")
+        self.note_longest("UNSUBSCRIBE of all")
+        client.sendall(encode("SUBSCRIBE", *names))
+        self.read_to(client, b":%d\r\n" % self.CHANNELS)
+        client.sendall(encode("RESET"))
+        self.read_to(client, b"+RESET\r\n")
+        self.note_longest("RESET")
+        for client in clients:
+            client.close()
+        wait_for("all to have left", lambda: "connected_clients:1\r" in self.command("INFO", "clients"))
+        self.note_longest("all leave")
+
+    @once_of_three
+    def test_an_event_for_thousands(self):
+        listeners = self.connections(self.CROWD)
+        for each in listeners:
+            each.sendall(encode("SUBSCRIBE", "batches"))
+        for each in listeners:
+            self.read_to(each, b":1\r\n")
+        for _ in range(5):
+            self.command("SUBMIT", "echo", "ID", "told", "EPHEMERAL", "JOBS", "a")
+            for each in listeners:
+                data = b""
+                while b'"event":"done"' not in data:
+                    data += each.recv(1 << 16) or b'"event":"done"'
+                self.assertIn(b'"state":', data, "it was disconnected")
+            self.assertEqual(self.command("FORGET", "told"), 1)
+        self.note_longest("five batches")
 
 
 class Payloads(Stretches):

@@ -27,7 +27,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
       store_(store),
       log_(std::move(log)),
       registry_(stats),
-      events_(stats),
+      events_(stats, slices),
       change_queue_(
           [this, &mailbox = IoMailbox::of(io_)] {
             mailbox.post([this] {

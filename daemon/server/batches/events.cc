@@ -1,14 +1,21 @@
 #include "daemon/server/batches/events.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/batch/handler.h"
+#include "daemon/server/accounts/tenants.h"
 
 namespace locksley::daemon {
 
 namespace {
 constexpr std::string_view kAllBatches = "batches";
 std::string channel_of(const BatchRecord& record) { return "batch:" + record.id(); }
+
+// What an event holds while it waits.
+std::uint64_t bytes_of(const ChannelEvent& event) {
+  return sizeof event + event.channel.size() + event.message->size();
+}
 }  // namespace
 
 std::string_view to_string(EventKind kind) {
@@ -63,11 +70,15 @@ const Events::Audience* Events::audience_of(std::string_view name) const {
 }
 
 void Events::drop_if_empty(Audiences::iterator audience) {
-  if (audience->second.channels.empty() && audience->second.to_all.empty()) audiences_.erase(audience);
+  if (!audience->second.channels.empty() || !audience->second.to_all.empty()) return;
+  while (!audience->second.waiting.empty()) drop_first(audience->second);
+  audiences_.erase(audience);
 }
 
 bool Events::subscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel) {
-  Topics& channels = audience_for(audience).channels;
+  Audience& of = audience_for(audience);
+  if (of.is_overrun) subscriber.miss_events();
+  Topics& channels = of.channels;
   auto found = channels.find(channel);
   if (found == channels.end()) found = channels.try_emplace(std::string(channel)).first;
   return found->second.insert(&subscriber).second;
@@ -85,7 +96,9 @@ bool Events::unsubscribe(Subscriber& subscriber, std::string_view audience, std:
 }
 
 void Events::subscribe_to_all(Subscriber& subscriber, std::string_view audience) {
-  audience_for(audience).to_all.insert(&subscriber);
+  Audience& of = audience_for(audience);
+  if (of.is_overrun) subscriber.miss_events();
+  of.to_all.insert(&subscriber);
 }
 
 void Events::unsubscribe_from_all(Subscriber& subscriber, std::string_view audience) {
@@ -128,19 +141,108 @@ void Events::publish(const BatchRecord& record, EventKind kind, const BatchStatu
   const ChannelEvent of_this{channel_of(record), message};
   const ChannelEvent of_all{std::string(kAllBatches), message};
   for (const std::string_view name : {std::string_view(record.options().tenant), kEverything}) {
-    const Audience* const audience = audience_of(name);
-    if (audience == nullptr) continue;
-    deliver(*audience, of_this);
-    deliver(*audience, of_all);
+    const auto found = audiences_.find(name);
+    if (found == audiences_.end()) continue;
+    send(found->first, found->second, record, of_this);
+    send(found->first, found->second, record, of_all);
   }
   stats_.events_published.add(1);
 }
 
-void Events::deliver(const Audience& audience, const ChannelEvent& event) {
-  if (const auto found = audience.channels.find(event.channel); found != audience.channels.end()) {
-    for (Subscriber* subscriber : found->second) subscriber->deliver({}, event.channel, *event.message);
+std::size_t Events::count_listeners(const Audience& audience, std::string_view channel) {
+  const auto found = audience.channels.find(channel);
+  return audience.to_all.size() + (found == audience.channels.end() ? 0 : found->second.size());
+}
+
+void Events::send(const std::string& name, Audience& audience, const BatchRecord& record,
+                  const ChannelEvent& event) {
+  const std::size_t listeners = count_listeners(audience, event.channel);
+  if (listeners == 0 || audience.is_overrun) return;
+  audience.waiting.push_back({event, record.charged.tenant});
+  if (audience.waiting.size() == 1 && listeners <= kAtOnce) {
+    audience.waiting.back().tenant = nullptr;
+    go_on(audience, Instant::max());
+    return;
   }
-  for (Subscriber* subscriber : audience.to_all) subscriber->queue_event(event);
+  if (Tenant* const tenant = record.charged.tenant; tenant != nullptr)
+    tenant->account.charge(Resource::kClientBytes, bytes_of(event));
+  if (audience.waiting.size() > kMostWaiting) overrun(audience);
+  if (std::exchange(audience.has_slices, true)) return;
+  const LineNumber line =
+      record.charged.tenant == nullptr ? kDaemonsLine : line_of_tenant(record.charged.tenant->number);
+  slices_.add(
+      [this, name](Instant until) {
+        kIoThread.assert_held();
+        const auto found = audiences_.find(name);
+        if (found == audiences_.end()) return true;
+        const bool is_done = go_on(found->second, until);
+        if (is_done) found->second.has_slices = false;
+        return is_done;
+      },
+      line);
+}
+
+template <class Tell>
+bool Events::tell_until(const Subscribers& subscribers, Subscriber*& last, Instant until, Tell tell) {
+  auto next = last == nullptr ? subscribers.begin() : subscribers.upper_bound(last);
+  for (; next != subscribers.end(); ++next) {
+    tell(**next);
+    last = *next;
+    if (until != Instant::max() && now() >= until) return false;
+  }
+  last = nullptr;
+  return true;
+}
+
+bool Events::go_on(Audience& audience, Instant until) {
+  if (audience.is_overrun) return tell_missed(audience, until);
+  while (!audience.waiting.empty()) {
+    const ChannelEvent& event = audience.waiting.front().event;
+    if (audience.step == Audience::Step::kChannel) {
+      const auto found = audience.channels.find(event.channel);
+      const auto deliver = [&event](Subscriber& to) { to.deliver({}, event.channel, *event.message); };
+      if (found != audience.channels.end() && !tell_until(found->second, audience.last, until, deliver))
+        return false;
+      audience.last = nullptr;
+      audience.step = Audience::Step::kAll;
+    }
+    const auto queue = [&event](Subscriber& to) { to.queue_event(event); };
+    if (!tell_until(audience.to_all, audience.last, until, queue)) return false;
+    drop_first(audience);
+  }
+  return true;
+}
+
+void Events::drop_first(Audience& audience) {
+  const Waiting& first = audience.waiting.front();
+  if (first.tenant != nullptr) first.tenant->account.refund(Resource::kClientBytes, bytes_of(first.event));
+  audience.waiting.pop_front();
+  audience.step = Audience::Step::kChannel;
+  audience.last = nullptr;
+}
+
+void Events::overrun(Audience& audience) {
+  while (!audience.waiting.empty()) drop_first(audience);
+  audience.is_overrun = true;
+  audience.told_up_to.clear();
+}
+
+bool Events::tell_missed(Audience& audience, Instant until) {
+  const auto tell = [](Subscriber& to) { to.miss_events(); };
+  if (audience.step == Audience::Step::kChannel) {
+    for (auto next = audience.channels.lower_bound(audience.told_up_to); next != audience.channels.end();
+         ++next) {
+      if (next->first != audience.told_up_to) audience.last = nullptr;
+      audience.told_up_to = next->first;
+      if (!tell_until(next->second, audience.last, until, tell)) return false;
+    }
+    audience.last = nullptr;
+    audience.step = Audience::Step::kAll;
+  }
+  if (!tell_until(audience.to_all, audience.last, until, tell)) return false;
+  audience.step = Audience::Step::kChannel;
+  audience.is_overrun = false;
+  return true;
 }
 
 }  // namespace locksley::daemon

@@ -2,14 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
 
 #include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/base/time.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/records/batch_record.h"
 
@@ -21,6 +24,8 @@ std::string_view to_string(EventKind kind);
 
 // The payload of a message: a JSON object with the batch's id, the event and the counts.
 std::string event_json(const BatchRecord& record, EventKind kind, const BatchStatus& status);
+
+struct Tenant;
 
 // An event on one of its channels, as a pattern may match it.
 struct ChannelEvent {
@@ -40,6 +45,8 @@ class Subscriber {
   // An event of its audience. The subscriber queues it, and later matches it with its patterns, in its own
   // turn.
   virtual void queue_event(const ChannelEvent& event) = 0;
+  // It will not receive all events: its audience has more subscribers and events than the daemon can deliver.
+  virtual void miss_events() = 0;
 };
 
 // The subscriptions of all connections, and the publication of events to them. There are two kinds of
@@ -52,9 +59,17 @@ class Subscriber {
 // channel. Patterns are not matched here, because ten thousand patterns of a hostile client would delay all
 // connections at each event. Subscribers that have patterns receive every event of their audience instead
 // (queue_event()), and match it in their own turn.
+//
+// An event with more than kAtOnce subscribers is delivered in slices, in the line of the tenant whose event it is; the events
+// of its audience that come meanwhile wait behind it, in order, and are charged to the tenant as what its connections hold.
+// If kMostWaiting wait, the daemon cannot keep up: all subscribers of the audience are told so (Subscriber::miss_events()),
+// and close their connections.
 class Events {
  public:
-  explicit Events(ServerStats& stats) : stats_(stats) {}
+  static constexpr std::size_t kAtOnce = 64;         // guess: some 150 us
+  static constexpr std::size_t kMostWaiting = 4096;  // of an audience; guess: some 4 MB
+
+  Events(ServerStats& stats, Slices& slices) : stats_(stats), slices_(slices) {}
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
 
@@ -84,23 +99,44 @@ class Events {
       LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  using Subscribers = std::unordered_set<Subscriber*>;
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
+  // Trees: a hash table moves all its entries at once when it grows, which took 100 ms with 400,000 channels. They are in
+  // an order, so that a delivery can go on where it stopped.
+  using Subscribers = std::set<Subscriber*>;
+  using Topics = std::map<std::string, Subscribers, std::less<>>;
+  struct Waiting {
+    ChannelEvent event;
+    Tenant* tenant;  // that is charged; null: none
   };
-  using Topics = std::unordered_map<std::string, Subscribers, Hash, std::equal_to<>>;
   // The subscribers of one audience; never empty.
   struct Audience {
     Topics channels;
-    Subscribers to_all;  // those that have patterns
+    Subscribers to_all;           // those that have patterns
+    std::deque<Waiting> waiting;  // the first of them may be delivered to some already:
+    enum class Step : std::uint8_t { kChannel, kAll } step = Step::kChannel;
+    Subscriber* last = nullptr;  // of this step; null: to none
+    // All subscribers are being told that they miss events, those up to this channel, and `last`, already.
+    bool is_overrun = false;
+    std::string told_up_to = {};
+    bool has_slices = false;
   };
-  using Audiences = std::unordered_map<std::string, Audience, Hash, std::equal_to<>>;
+  using Audiences = std::map<std::string, Audience, std::less<>>;
   Audience& audience_for(std::string_view name) LOCKSLEY_REQUIRES(kIoThread);
   const Audience* audience_of(std::string_view name) const LOCKSLEY_REQUIRES(kIoThread);
   void drop_if_empty(Audiences::iterator audience) LOCKSLEY_REQUIRES(kIoThread);
-  static void deliver(const Audience& audience, const ChannelEvent& event);
+  void send(const std::string& name, Audience& audience, const BatchRecord& record, const ChannelEvent& event)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Delivers what waits, or tells that events are missed, until about `until`. True if nothing is left.
+  bool go_on(Audience& audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  bool tell_missed(Audience& audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  static void drop_first(Audience& audience);
+  static void overrun(Audience& audience);
+  static std::size_t count_listeners(const Audience& audience, std::string_view channel);
+  // To the subscribers after `last`, which follows; null: to all. True if it came to the end.
+  template <class Tell>
+  static bool tell_until(const Subscribers& subscribers, Subscriber*& last, Instant until, Tell tell);
 
   ServerStats& stats_;
+  Slices& slices_;
   Audiences audiences_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 

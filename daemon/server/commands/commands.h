@@ -29,7 +29,7 @@ void echo_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(k
 void info_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void ping_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void quit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-void reset_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> reset_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 void select_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_config.cc
@@ -98,9 +98,9 @@ void queue_command(Session& session, proto::Command& command, const proto::Comma
     LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_events.cc
-void subscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-void unsubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-void psubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-void punsubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> subscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> unsubscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> psubscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> punsubscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 
 }  // namespace locksley::daemon

@@ -45,8 +45,8 @@ void quit_command(Session& session, proto::Command&) {
   session.close_after_reply();
 }
 
-void reset_command(Session& session, proto::Command&) {
-  session.subscriptions().clear();
+Coroutine<void> reset_command(Session& session, proto::Command) {
+  co_await session.end_subscriptions();
   session.transaction().close();
   session.info().protocol = proto::Protocol::kResp2;
   session.info().reply_mode = ClientInfo::ReplyMode::kOn;

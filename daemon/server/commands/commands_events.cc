@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
@@ -56,13 +57,29 @@ bool refuses(Session& session, const proto::Command& command, const Kind& kind, 
   return false;
 }
 
-void subscribe(Session& session, const proto::Command& command, const Kind& kind)
-    LOCKSLEY_REQUIRES(kIoThread) {
-  if (refuses(session, command, kind, session.subscriptions().of(kind.topics).size())) return;
+// Ten thousand channels take some 40 ms, so they are taken in slices. Returns false if the connection is to close. Call it
+// after each of kTopicsAtOnce.
+constexpr std::size_t kTopicsAtOnce = 16;  // some 60 us; guess
+
+Coroutine<bool> let_others(Session& session, Slices::Spending& time) LOCKSLEY_REQUIRES(kIoThread) {
+  if (!time.is_over()) co_return true;
+  session.update_memory();
+  co_await session.wait_for_slice();
+  time.go_on();
+  co_return !session.is_dropped();
+}
+
+Coroutine<void> subscribe(Session& session, proto::Command command, Kind kind) LOCKSLEY_REQUIRES(kIoThread) {
+  if (refuses(session, command, kind, session.subscriptions().of(kind.topics).size())) co_return;
+  Slices::Spending time(session.state().slices());
   for (std::size_t i = 1; i < command.arguments.size(); ++i) {
     const std::string topic(command.arguments[i]);
     session.subscriptions().add(kind.topics, topic);
     confirm(session, kind.subscribe, &topic);
+    if (i % kTopicsAtOnce != 0) continue;
+    const bool goes_on = co_await let_others(session, time);
+    // Its user may have lost the group by then.
+    if (!goes_on || !session.may(proto::CommandGroup::kRead)) co_return;
   }
 }
 
@@ -72,29 +89,42 @@ void unsubscribe_one(Session& session, const std::string& topic, const Kind& kin
   confirm(session, kind.unsubscribe, &topic);
 }
 
-void unsubscribe(Session& session, const proto::Command& command, const Kind& kind)
+Coroutine<void> unsubscribe(Session& session, proto::Command command, Kind kind)
     LOCKSLEY_REQUIRES(kIoThread) {
+  Slices::Spending time(session.state().slices());
   if (command.arguments.size() > 1) {
-    if (refuses(session, command, kind, 0)) return;
+    if (refuses(session, command, kind, 0)) co_return;
     for (std::size_t i = 1; i < command.arguments.size(); ++i) {
       unsubscribe_one(session, std::string(command.arguments[i]), kind);
+      if (i % kTopicsAtOnce != 0) continue;
+      const bool goes_on = co_await let_others(session, time);
+      if (!goes_on) co_return;
     }
-    return;
+    co_return;
   }
-  const Subscriptions::Topics topics = session.subscriptions().of(kind.topics);
+  const Subscriptions::Topics& topics = session.subscriptions().of(kind.topics);
   if (topics.empty()) confirm(session, kind.unsubscribe, nullptr);
-  for (const std::string& topic : topics) unsubscribe_one(session, topic, kind);
+  for (std::size_t n = 1; !topics.empty(); ++n) {
+    unsubscribe_one(session, std::string(*topics.begin()), kind);
+    if (n % kTopicsAtOnce != 0) continue;
+    const bool goes_on = co_await let_others(session, time);
+    if (!goes_on) co_return;
+  }
 }
 
 }  // namespace
 
-void subscribe_command(Session& session, proto::Command& command) { subscribe(session, command, kChannels); }
-void unsubscribe_command(Session& session, proto::Command& command) {
-  unsubscribe(session, command, kChannels);
+Coroutine<void> subscribe_command(Session& session, proto::Command command) {
+  return subscribe(session, std::move(command), kChannels);
 }
-void psubscribe_command(Session& session, proto::Command& command) { subscribe(session, command, kPatterns); }
-void punsubscribe_command(Session& session, proto::Command& command) {
-  unsubscribe(session, command, kPatterns);
+Coroutine<void> unsubscribe_command(Session& session, proto::Command command) {
+  return unsubscribe(session, std::move(command), kChannels);
+}
+Coroutine<void> psubscribe_command(Session& session, proto::Command command) {
+  return subscribe(session, std::move(command), kPatterns);
+}
+Coroutine<void> punsubscribe_command(Session& session, proto::Command command) {
+  return unsubscribe(session, std::move(command), kPatterns);
 }
 
 }  // namespace locksley::daemon

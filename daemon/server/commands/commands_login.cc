@@ -56,11 +56,19 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
     co_return false;
   }
   // While no users are configured it is logged in already.
-  if (!(*result)->is_everybody() && !session.log_in(*result, Credential::kPassword)) {
-    session.fail(kTooManyConnections);
-    co_return false;
+  if ((*result)->is_everybody()) co_return true;
+  if (!session.subscriptions().empty()) {
+    co_await session.move_subscriptions(*result);
+    if (session.state().users().find(name) != *result) {
+      session.fail("ERR the configuration has changed meanwhile: log in again");
+      co_return false;
+    }
   }
-  co_return true;
+  if (session.log_in(*result, Credential::kPassword)) co_return true;
+  if (session.is_logged_in() && !session.subscriptions().empty())
+    co_await session.move_subscriptions(session.user_ref());
+  session.fail(kTooManyConnections);
+  co_return false;
 }
 
 }  // namespace

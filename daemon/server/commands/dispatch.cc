@@ -74,10 +74,10 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kOpen, open_command);
   plain(CommandId::kPause, pause_command);
   plain(CommandId::kPing, ping_command);
-  plain(CommandId::kPsubscribe, psubscribe_command);
-  plain(CommandId::kPunsubscribe, punsubscribe_command);
+  blocking(CommandId::kPsubscribe, psubscribe_command);
+  blocking(CommandId::kPunsubscribe, punsubscribe_command);
   plain(CommandId::kQuit, quit_command);
-  plain(CommandId::kReset, reset_command);
+  blocking(CommandId::kReset, reset_command);
   blocking(CommandId::kResults, results_command);
   plain(CommandId::kResume, resume_command);
   blocking(CommandId::kRetry, retry_command);
@@ -88,9 +88,9 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kStatus, status_command);
   plain(CommandId::kSubmit, submit_command);
   large(CommandId::kSubmit, submit_many_command);
-  plain(CommandId::kSubscribe, subscribe_command);
+  blocking(CommandId::kSubscribe, subscribe_command);
   plain(CommandId::kTenants, tenants_command);
-  plain(CommandId::kUnsubscribe, unsubscribe_command);
+  blocking(CommandId::kUnsubscribe, unsubscribe_command);
   plain(CommandId::kUnwatch, unwatch_command);
   blocking(CommandId::kWait, wait_command);
   plain(CommandId::kWatch, watch_command);

@@ -45,6 +45,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
         .with("reason", error.what())
         .write(self->state_.log(), spdlog::level::err);
   }
+  if (!self->subscriptions_.empty()) co_await self->end_subscriptions();
   // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at once.
   Slices& slices = self->state_.slices();
   if (!slices.has_time()) co_await self->wait_for_slice();
@@ -210,6 +211,15 @@ void Session::write_message(std::string_view pattern, std::string_view channel, 
 void Session::event_waits() {
   update_memory();
   wakeup().wake();
+}
+
+void Session::events_are_missed() {
+  if (is_dropped()) return;
+  constexpr std::string_view kWhy =
+      "a user has more events, and more subscribers to them, than can be delivered";
+  state_.stats().slow_clients_dropped.add(1);
+  state_.warnings().warn(Warning::kSlowClient, peer(), kWhy);
+  drop(kWhy);
 }
 
 void Session::match_events() {

@@ -82,6 +82,7 @@ class Session final : private Subscriptions::Sink,
   bool is_logged_in() const { return login_.user() != nullptr; }
   // Needs: is_logged_in(). Do not keep the reference: each change of the configuration replaces the object.
   const User& user() const { return *login_.user(); }
+  UserRef user_ref() const { return login_.user(); }
   // Whether the peer may send commands of this group. False for all until it is logged in.
   bool may(proto::CommandGroup group) const { return login_.may(group); }
   // False, without effect, if the user has all the connections that it may have.
@@ -96,6 +97,10 @@ class Session final : private Subscriptions::Sink,
   ServerState& state() { return state_; }
   // All connections.
   Sessions& sessions() { return sessions_; }
+  // Ends all subscriptions, in slices if they are many: before log_out(), and at the end.
+  Coroutine<void> end_subscriptions() LOCKSLEY_REQUIRES(kIoThread);
+  // They have the events that this user may have, from now on; in slices, likewise, before log_in().
+  Coroutine<void> move_subscriptions(UserRef user) LOCKSLEY_REQUIRES(kIoThread);
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
   // The commands from MULTI to EXEC.
@@ -196,6 +201,7 @@ class Session final : private Subscriptions::Sink,
   bool takes_messages() const override { return !is_dropped(); }
   void write_message(std::string_view pattern, std::string_view channel, std::string_view message) override;
   void event_waits() override;
+  void events_are_missed() override;
   void end() LOCKSLEY_REQUIRES(kIoThread);
 
   // session_tls.cc

@@ -5,6 +5,14 @@
 
 namespace locksley::daemon {
 
+namespace {
+
+std::string_view audience_of(const User& user) {
+  return user.is_admin() ? Events::kEverything : std::string_view(user.name());
+}
+
+}  // namespace
+
 bool Session::log_in(const UserRef& user, Credential credential) {
   if (!login_.has_room_for(*user)) return false;
   set_user(user, credential);
@@ -23,6 +31,32 @@ bool Session::log_in_by_certificate(std::string_view common_name) {
   return user != nullptr && log_in(user, Credential::kCertificate);
 }
 
+Coroutine<void> Session::end_subscriptions() {
+  Slices& slices = state_.slices();
+  while (!subscriptions_.empty()) {
+    if (!slices.has_time()) co_await wait_for_slice();
+    const Instant began = now();
+    const bool is_done = subscriptions_.clear_until(began + Slices::kSlice);
+    slices.charge(now() - began);
+    update_memory();
+    if (is_done) break;
+  }
+}
+
+Coroutine<void> Session::move_subscriptions(UserRef user) {
+  if (!user->may(proto::CommandGroup::kRead)) {
+    co_await end_subscriptions();
+    co_return;
+  }
+  Slices& slices = state_.slices();
+  for (bool is_done = subscriptions_.empty(); !is_done;) {
+    if (!slices.has_time()) co_await wait_for_slice();
+    const Instant began = now();
+    is_done = subscriptions_.move_until(audience_of(*user), began + Slices::kSlice);
+    slices.charge(now() - began);
+  }
+}
+
 void Session::set_user(UserRef user, Credential credential) {
   login_.set(std::move(user), credential);
   const UserRef& set = login_.user();
@@ -35,7 +69,7 @@ void Session::set_user(UserRef user, Credential credential) {
   // Done first, so that it gets no events of the batches of others.
   if (!may(proto::CommandGroup::kRead)) subscriptions_.clear();
   if (set != nullptr) {
-    subscriptions_.set_audience(set->is_admin() ? Events::kEverything : std::string_view(set->name()));
+    subscriptions_.set_audience(audience_of(*set));
   }
 }
 

@@ -82,12 +82,12 @@ class DependenciesTest : public RegistryFixture {
 
   Reader aside_;
   Retention retention_{registry_, stats_, nullptr, aside_};
-  Events events_{stats_};
   SilentObserver observer_;
   HandlerDirectory handlers_;
   std::shared_ptr<spdlog::logger> log_ = std::make_shared<spdlog::logger>("test");
   asio::io_context io_;
   Slices slices_{io_.get_executor()};
+  Events events_{stats_, slices_};
   RestoredTimes times_{{.io = io_, .slices = slices_, .registry = registry_, .log = log_, .changed = {}}};
   StoredBatches stored_{{.store = nullptr,
                          .registry = registry_,

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <asio/io_context.hpp>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ class Listener final : public Subscriber {
     events.push_back(last["event"]);
   }
   void queue_event(const ChannelEvent& event) override { heard.push_back("queued|" + event.channel); }
+  void miss_events() override { heard.push_back("misses"); }
   std::vector<std::string> heard;
   nlohmann::json last;
   std::vector<std::string> events;
@@ -46,7 +49,9 @@ class EventsTest : public ::testing::Test {
   Lane lane_{"cpu", FairRing::Options{}};
   BatchRecord record_{options(), handler_, std::make_unique<RangedPayloads>(proto::RangeSource{}),
                       nullptr,   lane_,    BatchRecord::Origin::kSubmit};
-  Events events_{stats_};
+  asio::io_context io_;
+  Slices slices_{io_.get_executor()};
+  Events events_{stats_, slices_};
   Listener listener_;
 };
 
@@ -111,6 +116,55 @@ TEST_F(EventsTest, UnsubscribedIsSilent) {
   EXPECT_FALSE(events_.has_listener(record_));
   publish(EventKind::kDone);
   EXPECT_TRUE(listener_.heard.empty());
+}
+
+TEST_F(EventsTest, VeryManyAreToldAFewAtATimeAndEachInOrder) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::vector<Listener> crowd(2 * Events::kAtOnce);
+  for (Listener& each : crowd) events_.subscribe(each, "default", "batches");
+  events_.subscribe_to_all(listener_, "default");
+  publish(EventKind::kStarted);
+  publish(EventKind::kDone);
+  for (const Listener& each : crowd) EXPECT_TRUE(each.heard.empty()) << "within the call of the publisher";
+  io_.run();
+  for (const Listener& each : crowd) EXPECT_EQ(each.events, (Heard{"started", "done"}));
+  EXPECT_EQ(listener_.heard,
+            (Heard{"queued|batch:b1", "queued|batches", "queued|batch:b1", "queued|batches"}));
+}
+
+TEST_F(EventsTest, WhoLeavesWhileOthersAreToldIsToldNothing) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::vector<Listener> crowd(2 * Events::kAtOnce);
+  for (Listener& each : crowd) events_.subscribe(each, "default", "batches");
+  publish(EventKind::kStarted);
+  for (Listener& each : crowd) events_.unsubscribe(each, "default", "batches");
+  io_.run();
+  for (const Listener& each : crowd) EXPECT_TRUE(each.heard.empty());
+  events_.subscribe(listener_, "default", "batches");
+  publish(EventKind::kDone);
+  EXPECT_EQ(listener_.events, Heard{"done"});
+}
+
+TEST_F(EventsTest, WhereMoreWaitsThanCanBeDeliveredAllSubscribersAreToldSo) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::vector<Listener> crowd(2 * Events::kAtOnce);
+  for (Listener& each : crowd) events_.subscribe(each, "default", "batches");
+  events_.subscribe_to_all(listener_, "default");
+  Listener elsewhere;
+  events_.subscribe(elsewhere, "alice", "batches");
+  for (std::size_t i = 0; i <= Events::kMostWaiting; ++i) publish(EventKind::kProgress);
+  Listener late;
+  events_.subscribe(late, "default", "batches");
+  EXPECT_EQ(late.heard.front(), "misses") << "events are left out until all are told";
+  io_.run();
+  for (const Listener& each : crowd) EXPECT_EQ(each.heard, Heard{"misses"});
+  // The first one had few listeners, and no other event was before it.
+  EXPECT_EQ(listener_.heard, (Heard{"queued|batch:b1", "misses"}));
+  EXPECT_TRUE(elsewhere.heard.empty());
+  publish(EventKind::kDone);
+  io_.restart();
+  io_.run();
+  EXPECT_EQ(listener_.heard, (Heard{"queued|batch:b1", "misses", "queued|batch:b1", "queued|batches"}));
 }
 
 TEST_F(EventsTest, PayloadIsValidJsonWhateverTheNameIs) {

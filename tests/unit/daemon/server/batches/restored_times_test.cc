@@ -116,11 +116,11 @@ class RestoredTimesTest : public RegistryFixture {
   std::unique_ptr<Store> store_;
   Reader aside_;
   Retention retention_{registry_, stats_, nullptr, aside_};
-  Events events_{stats_};
   SilentObserver observer_;
   HandlerDirectory handlers_;
   asio::io_context io_;
   Slices slices_{io_.get_executor()};
+  Events events_{stats_, slices_};
   bool has_changed_ = false;
   std::optional<RestoredTimes> times_;
   std::optional<StoredBatches> stored_;

@@ -56,6 +56,22 @@ std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState
   return queued;
 }
 
+// Callers that were not asked to log in are as one user, with the connections of the wire that have not logged in, or,
+// where there are no users, that user.
+HttpTurns turns_of(ServerState& state) {
+  return {.slices = state.slices(), .line_of = [&state](const HttpCaller& caller) {
+            kIoThread.assert_held();
+            if (caller.kind == HttpCaller::Kind::kToken) return kDaemonsLine;
+            UserRef user;
+            if (caller.kind == HttpCaller::Kind::kUser) {
+              user = state.users().find(caller.user);
+            } else if (!state.users().are_configured()) {
+              user = state.users().everybody();
+            }
+            return user == nullptr ? kStrangersLine : line_of_tenant(user->tenant().number);
+          }};
+}
+
 }  // namespace
 
 HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::optional<Secret> token)
@@ -70,6 +86,7 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   login_.set(config.http.login, std::move(token));
   hosts_.set(config.http.hosts);
   Server& server = parts.server;
+  http_.take_turns(turns_of(server.state()));
   metrics_.add([this](Families& families) { scheduler_metrics_.read(families); });
   metrics_.add([&server](Families& families) { read_server_metrics(server.state().stats(), families); });
   metrics_.add([&server](Families& families) { read_network_metrics(server.state().network(), families); });

@@ -4,6 +4,7 @@
 #include <array>
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
+#include <asio/dispatch.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 #include <cstddef>
@@ -53,11 +54,12 @@ HttpReply route(const Router& router, const HttpRequest& request) {
 }  // namespace
 
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
-                               HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits,
-                               ServedPages served_pages)
+                               HandshakeQueue* handshakes, const Router& router, const HttpTurns* turns,
+                               const HttpLimits& limits, ServedPages served_pages)
     : stream_(std::move(socket), std::move(tls), handshakes),
       timer_(stream_.socket().get_executor()),
       router_(router),
+      turns_(turns),
       limits_(limits),
       served_pages_(served_pages) {
   wait_for_request();
@@ -191,13 +193,34 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
     if (identity.status != HttpStatus::kOk) co_return HttpLogin::refusal(identity.status);
     request_.caller = std::move(identity.caller);
   }
+  if (turns_ != nullptr && !turns_->slices.has_time()) {
+    allow(limits_.answer_timeout);
+    co_await wait_for_turn();
+  }
+  const Instant began = now();
   HttpReply reply = route(router_, request_);
+  if (turns_ != nullptr) turns_->slices.charge(now() - began + HttpTurns::kAroundPage);
   if (!reply.later) co_return reply;
   allow(limits_.answer_timeout);
   // Two statements, as in login.cc.
   asio::awaitable<HttpReply> coming = come(std::move(reply.later));
   reply = co_await std::move(coming);
   co_return reply;
+}
+
+asio::awaitable<void> HttpConnection::wait_for_turn() {
+  auto begin = [](auto handler, const HttpTurns* turns, LineNumber line) {
+    // Within the slice: so that the page, and what is sent of it at once, is in the slice's time.
+    auto resume = [handler = std::move(handler)](Instant) mutable {
+      const auto executor = asio::get_associated_executor(handler);
+      asio::dispatch(executor, std::move(handler));
+      return true;
+    };
+    turns->slices.add(std::move(resume), line);
+  };
+  const LineNumber line = turns_->line_of(request_.caller);
+  return asio::async_initiate<const asio::use_awaitable_t<>&, void()>(std::move(begin), asio::use_awaitable,
+                                                                      turns_, line);
 }
 
 asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::Answer)> later) {

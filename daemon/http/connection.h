@@ -15,6 +15,7 @@
 #include "daemon/http/limits.h"
 #include "daemon/http/router.h"
 #include "daemon/http/stream.h"
+#include "daemon/http/turns.h"
 
 namespace locksley::daemon {
 
@@ -30,8 +31,8 @@ enum class ServedPages { kAll, kHealth };
 class HttpConnection {
  public:
   HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
-                 HandshakeQueue* handshakes, const Router& router, const HttpLimits& limits,
-                 ServedPages served_pages);
+                 HandshakeQueue* handshakes, const Router& router, const HttpTurns* turns,
+                 const HttpLimits& limits, ServedPages served_pages);
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
@@ -76,6 +77,8 @@ class HttpConnection {
   bool is_admitted() const;
   // The router's reply to `request_`, after the caller has been identified.
   asio::awaitable<HttpReply> answer();
+  // Waits until the request may have its turn.
+  asio::awaitable<void> wait_for_turn();
   static asio::awaitable<HttpReply> come(std::function<void(HttpReply::Answer)> later);
   asio::awaitable<bool> send(HttpReply reply, Body body, Then then);
   // Waits for the client to close first, so that it gets everything that was sent.
@@ -91,6 +94,7 @@ class HttpConnection {
   HttpStream stream_;
   asio::steady_timer timer_;
   const Router& router_;
+  const HttpTurns* const turns_;  // null: a request does not wait
   const HttpLimits& limits_;
   const ServedPages served_pages_;
   std::string received_;  // bytes not yet consumed

@@ -46,6 +46,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
     handshakes_ = &handshakes;
   }
   const TlsContext* tls() const { return tls_.get(); }
+  void take_turns(HttpTurns turns) { turns_.emplace(std::move(turns)); }
   const auto& strand() const { return strand_; }
 
  private:
@@ -71,6 +72,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   bool stopped_ = false;
   std::shared_ptr<const TlsContext> tls_;  // null: plain
   HandshakeQueue* handshakes_ = nullptr;   // not null with tls_
+  std::optional<HttpTurns> turns_;         // constant once it listens
 };
 
 std::expected<tcp::endpoint, std::string> HttpServer::Core::listen(BoundPort port) {
@@ -112,7 +114,8 @@ asio::awaitable<bool> HttpServer::Core::accept_one() {
   const std::optional<ServedPages> served_pages = admit();
   if (!served_pages) co_return true;  // the socket is closed
   socket.set_option(tcp::no_delay(true), error);
-  connections_.emplace_back(std::move(socket), tls_, handshakes_, router_, limits_, *served_pages);
+  connections_.emplace_back(std::move(socket), tls_, handshakes_, router_, turns_ ? &*turns_ : nullptr,
+                            limits_, *served_pages);
   asio::co_spawn(strand_, serve(shared_from_this(), std::prev(connections_.end())), asio::detached);
   co_return true;
 }
@@ -169,6 +172,8 @@ void HttpServer::use_tls(std::shared_ptr<const TlsContext> context, HandshakeQue
 }
 
 const TlsContext* HttpServer::tls() const { return core_->tls(); }
+
+void HttpServer::take_turns(HttpTurns turns) { core_->take_turns(std::move(turns)); }
 
 void HttpServer::stop() {
   asio::dispatch(core_->strand(), [core = core_] { core->stop(); });

@@ -11,6 +11,7 @@
 #include "daemon/base/bound_port.h"
 #include "daemon/http/limits.h"
 #include "daemon/http/router.h"
+#include "daemon/http/turns.h"
 
 namespace locksley::daemon {
 
@@ -46,6 +47,9 @@ class HttpServer {
   void use_tls(std::shared_ptr<const TlsContext> context, HandshakeQueue& handshakes);
   // On the same thread. Null: plain.
   const TlsContext* tls() const;
+
+  // Requests have their turns by this; before listen(). Without it each has its turn when it has arrived.
+  void take_turns(HttpTurns turns);
 
   // Stops accepting, and closes the connections; a reply that is being written is finished first.
   // Afterwards the server does not keep the io_context running. May be called more than once.

@@ -241,6 +241,21 @@ class Crowds(Stretches):
             self.assertEqual(self.command("FORGET", "told"), 1)
         self.note_longest("five batches")
 
+    @once_of_three
+    def test_pages_for_very_many_connections(self):
+        self.pipelined([("SUBMIT", "echo", "DELAY", 600_000, "FOR", f"c{i}", "JOBS", "") for i in range(5_000)])
+        self.note_longest("5,000 customers")
+        clients = self.connections(60, port=int(self.daemon.http.rsplit(":", 1)[1]))
+        request = "GET /api/customers?count=1000 HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n"
+        for each in clients:
+            each.sendall((9 * request.format("") + request.format("Connection: close\r\n")).encode())
+        for each in clients:
+            data = b""
+            while piece := each.recv(1 << 20):
+                data += piece
+            self.assertEqual(data.count(b"HTTP/1.1 200 OK"), 10)
+        self.note_longest("60 connections that ask for a long page 10 times")
+
 
 class Payloads(Stretches):
     def submit(self, batch, payloads):

@@ -39,7 +39,7 @@ Customer& Customers::use(Tenant& tenant, std::string_view name) {
   Customer* const known = find(tenant, name);
   Customer& customer = known == nullptr ? make(tenant, name) : *known;
   if (customer.account == nullptr) customer.account = std::make_unique<Account>(&tenant.account);
-  ++customer.uses;
+  if (customer.uses++ == 0 && !name.empty()) tenant.account.charge(Resource::kRecordBytes, kUseBytes);
   const std::uint64_t most = customer.terms().max_jobs;
   customer.account->set_limit(Resource::kQueuedJobs, most == 0 ? Account::kNoLimit : most);
   return customer;
@@ -50,6 +50,7 @@ void Customers::drop(Customer& customer) {
   if (--customer.uses == 0 && !customer.name.empty()) {
     check(customer.account->used(Resource::kQueuedJobs) == 0, "a customer is dropped that has queued jobs");
     customer.account = nullptr;
+    customer.tenant->account.refund(Resource::kRecordBytes, kUseBytes);
   }
   remove_if_unused(customer);
 }

@@ -88,6 +88,18 @@ TEST_F(CustomersTest, ItsLimitComesBeforeThatOfItsUser) {
   EXPECT_EQ(lifted->account->first_without_room(Resource::kQueuedJobs, 20), nullptr);
 }
 
+TEST_F(CustomersTest, OneThatIsUsedIsChargedToItsUserOnce) {
+  {
+    const CustomerUse nameless(customers_, shop_, "");
+    EXPECT_EQ(shop_.account.used(Resource::kRecordBytes), 0U);
+    const CustomerUse use(customers_, shop_, "a");
+    const CustomerUse again(customers_, shop_, "a");
+    EXPECT_EQ(shop_.account.used(Resource::kRecordBytes), Customers::kUseBytes);
+    EXPECT_EQ(mill_.account.used(Resource::kRecordBytes), 0U);
+  }
+  EXPECT_EQ(shop_.account.used(Resource::kRecordBytes), 0U);
+}
+
 TEST_F(CustomersTest, SettingsAreChargedToTheUserUntilTheyGo) {
   customers_.set(shop_, "acme", {.weight = 2});
   customers_.set(shop_, "acme", {.weight = 3, .slots = 1});

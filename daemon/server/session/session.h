@@ -160,6 +160,8 @@ class Session final : private Subscriptions::Sink,
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return life().is_dropped(); }
+  // Whether it has replies that the store holds up.
+  bool waits_for_store() const { return output_.is_held(); }
   // Drops it, since it holds most while all together hold too much. From now on, what it holds does not count.
   void evict(const std::string& limit);
   // Closes it as soon as its input is executed and what is written is out.

@@ -84,7 +84,10 @@ void Sessions::limits_changed() {
 void Sessions::store_advanced() {
   if (!was_congested_ || state_.batches().is_congested()) return;
   was_congested_ = false;
-  for (const auto& [id, session] : by_id_) session->wake();
+  // Others do not wait for the store: thousands that are idle would have a turn each.
+  for (const auto& [id, session] : by_id_) {
+    if (session->waits_for_store()) session->wake();
+  }
 }
 
 bool Sessions::is_store_congested() {

@@ -1,6 +1,5 @@
 // locksleyd: loads the configuration, builds each part by hand, runs, and takes the parts down in reverse.
 #include <fmt/format.h>
-#include <malloc.h>
 #include <spdlog/logger.h>
 
 #include <asio/io_context.hpp>
@@ -112,11 +111,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   // What is read before root is given up: users, tokens, programs, certificates.
   const Privileges privileges = or_fail(Privileges::make(config.process), kExitConfig);
   raise_descriptor_limit(config.limits.max_clients, *log);
-  // Lists of millions of payloads grow by moving pages, not bytes. By itself the limit would rise to 32 MiB, and
-  // growing copy so much; 1 MiB blocks, which are used again and again, stay below it.
-  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
-  ::mallopt(M_TRIM_THRESHOLD, 8 << 20);  // twice as much, as malloc would have it
-  std::signal(SIGPIPE, SIG_IGN);         // a peer that has gone is an error of the write
+  tune_heap();
+  std::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write
   auto token = or_fail(read_http_token(config.http), kExitConfig);
   auto standby_token = or_fail(read_http_token(config.http), kExitConfig);
 

@@ -1,6 +1,7 @@
 #include "daemon/startup.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <spdlog/logger.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,6 +76,16 @@ void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
         .with("descriptors", limit.rlim_cur)
         .write(log, spdlog::level::warn);
   }
+}
+
+void tune_heap() {
+  // Lists of millions of payloads grow by moving pages, not bytes. By itself the limit would rise to 32 MiB, and
+  // growing copy so much; 1 MiB blocks, which are used again and again, stay below it.
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 8 << 20);  // twice as much, as malloc would have it
+  // What is freed joins its neighbours at once. Small pieces would be kept apart until the next allocation of more than
+  // 1 KiB, which then joins all of them: 15 ms of the I/O thread after 100,000 subscriptions have ended.
+  ::mallopt(M_MXFAST, 0);
 }
 
 std::expected<void, std::string> drop_privileges(const Privileges& privileges, HandlerSet& handlers,

@@ -84,6 +84,9 @@ FairRing::Options ring_options(const config::Config& config, std::uint32_t worke
 // are too few.
 void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log);
 
+// Sets how malloc() of glibc gets memory from the system, and keeps what is freed. Before there are other threads.
+void tune_heap();
+
 // Makes what only root can make, as far as the configuration asks for it: the keeper, if programs run as other
 // users, and the folder of the store. Then gives root up for good.
 std::expected<void, std::string> drop_privileges(const Privileges& privileges, HandlerSet& handlers,

@@ -2,6 +2,7 @@
 
 #include <asio/post.hpp>
 #include <cstddef>
+#include <memory>
 
 #include "core/sync/adaptive_spin.h"
 #include "daemon/base/io_mailbox.h"
@@ -25,10 +26,10 @@ class Rounds {
   }
   // The same without the mailbox.
   bool poll() {
-    is_polled_ = false;
-    asio::post(io_, [this] { is_polled_ = true; });
+    *is_polled_ = false;
+    asio::post(io_, [is_polled = is_polled_] { *is_polled = true; });
     std::size_t ran = 0;
-    while (!is_polled_) {
+    while (!*is_polled_) {
       if (io_.poll_one() == 0) return ran != 0;  // stopped
       ++ran;
     }
@@ -40,7 +41,8 @@ class Rounds {
   asio::io_context& io_;
   IoMailbox& mailbox_;
   StretchMeter meter_;
-  bool is_polled_ = false;
+  // Shared with what poll() posts: `io` may be stopped before that runs, and run again when this is gone.
+  const std::shared_ptr<bool> is_polled_ = std::make_shared<bool>(false);
 };
 
 }  // namespace

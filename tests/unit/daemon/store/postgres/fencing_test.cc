@@ -101,7 +101,7 @@ TEST_F(FencingTest, ATransactionThatADaemonLeavesOpenIsEnded) {
   paused.join();
   EXPECT_EQ(rows("name"), "0");
   EXPECT_EQ(rows("payload"), "0");
-  // Its write may have failed by the end of its transaction alone; then it hears of the second a moment later.
+  // The write may have failed only because its transaction was ended: then the daemon learns later that it is fenced.
   EXPECT_TRUE(testing::wait_until_true([this] { return fenced == 1; }));
 }
 

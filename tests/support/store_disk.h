@@ -37,9 +37,11 @@ class StoreDisk {
   virtual void fail_syncs() = 0;
   virtual void heal() = 0;
 
+  // Whether all that was not synced is gone once the power is; else some of it may be there.
+  virtual bool loses_all_unsynced() const { return true; }
   // From now on nothing can be changed.
   virtual void cut_power() = 0;
-  // What was not synced is gone; there is power again, and no fault.
+  // What was not synced is gone, as far as loses_all_unsynced() says; there is power again, and no fault.
   virtual void lose_power() = 0;
 };
 

@@ -18,6 +18,7 @@
 namespace locksley::daemon {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -224,7 +225,11 @@ TEST_F(EngineTest, WhatGoesAheadIsAsDurableAsTheCommitThatFollows) {
   engine.reset();
   disk->lose_power();
   open();
-  EXPECT_THAT(keys(), ElementsAre("a")) << "what was not synced is gone";
+  if (disk->loses_all_unsynced()) {
+    EXPECT_THAT(keys(), ElementsAre("a")) << "what was not synced is gone";
+  } else {
+    EXPECT_THAT(keys(), Contains("a"));
+  }
   EXPECT_THAT(keys(Table::kPayloads), ElementsAre("p"));
 }
 

@@ -56,6 +56,16 @@ class InMemory(DaemonTest):
         self.assertEqual(self.command.status("large")["ok"], jobs)
         wait_for("the room to be free", lambda: account(self.command, "result_bytes") < self.LIMIT)
 
+    def test_a_batch_that_is_over_stays_for_its_reader(self):
+        self.command("SUBMIT", "echo", "ID", "read", "SLOTS", 1, "RANGE", 0, 40, "x" * OUTPUT)
+        self.command("SUBMIT", "echo", "ID", "unread", "JOBS", "x" * OUTPUT)
+        for id_ in ("read", "unread"):
+            self.command.wait(id_)
+        self.command("RESULTS", "read", "FROM", 11, "COUNT", 1, "DISCARD")
+        self.command("CONFIG", "SET", "limits.max_result_bytes", "1MiB")
+        wait_for("the batch that no one reads to be evicted", lambda: "NOBATCH" in str(self.command.ask("STATUS", "unread")))
+        self.assertEqual([row[0] for row in read_and_discard(self.command, "read", 10)], list(range(10, 40)))
+
     def test_a_reader_of_discarded_rows_gets_the_first_that_are_left(self):
         self.command("SUBMIT", "echo", "ID", "b", "SLOTS", 1, "JOBS", *"abcdef")
         self.command.wait("b")

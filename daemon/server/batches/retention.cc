@@ -142,7 +142,7 @@ void Retention::remove(BatchRecord& record) {
     change_evictable(kept, -signed_of(record.stored.bytes), 0);
   } else if (kept.pinned.erase(record.sequence) != 0) {
     if (record.is_stored()) change_evictable(kept, -signed_of(record.stored.bytes), 0);
-  } else if (kept.ephemeral.erase(record.sequence) == 0) {
+  } else if (kept.ephemeral.erase(record.sequence) == 0 && kept.part_read.erase(record.sequence) == 0) {
     return;
   }
   change_evictable(kept, 0, -signed_of(record.charged.record_bytes));

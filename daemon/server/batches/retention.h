@@ -37,6 +37,8 @@ class Store;
 // has at least as much for its weight as every user with jobs that have not ended: so results never
 // cost a lighter user a batch either. Only when an operator lowers a limit of all does the heaviest
 // user that has a batch lose one in any case.
+// For results in memory, a batch that a reader has begun to discard stays: the reader frees its room, and would lose
+// what it has not read yet.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the next group.
 class Retention {
@@ -129,6 +131,7 @@ class Retention {
   struct Kept {
     std::set<std::uint64_t> stored;     // in memory and in the store, by sequence
     std::set<std::uint64_t> ephemeral;  // in memory alone
+    std::set<std::uint64_t> part_read;  // likewise, and the rest of the results waits for a reader
     std::set<std::uint64_t> pinned;     // of either kind: could not be evicted when it was their turn
     std::uint64_t retired = 0;          // how many are in the store alone
     std::uint64_t first_retired = 0;    // none of these has a lower sequence

@@ -127,7 +127,8 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
   // Most of a record's memory is free once the store alone has the batch, and nothing is lost by that.
   const std::uint64_t stored = first_of(kept, kept.stored);
   if (is_memory && stored != kNone && try_retire(*registry_.by_sequence(stored))) return true;
-  const std::uint64_t ephemeral = is_memory ? first_of(kept, kept.ephemeral) : kNone;
+  const std::uint64_t ephemeral =
+      is_memory ? std::min(first_of(kept, kept.ephemeral), first_of(kept, kept.part_read)) : kNone;
   const RetainedBatch* const retired =
       kept.retired == 0 ? nullptr : registry_.retained().next_of(tenant.number, kept.first_retired);
   if (retired != nullptr) kept.first_retired = retired->sequence;
@@ -141,8 +142,10 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
 
 bool Retention::evict_one_with_results(Tenant& tenant) {
   Kept& kept = kept_of(tenant);
-  if (const std::uint64_t first = first_of(kept, kept.ephemeral); first != kNone) {
-    return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
+  for (std::uint64_t first; (first = first_of(kept, kept.ephemeral)) != kNone;) {
+    BatchRecord& record = *registry_.by_sequence(first);
+    if (record.status().discarded == 0) return forget(record, Urgency::kWithNext).has_value();
+    kept.part_read.insert(kept.ephemeral.extract(first));
   }
   return std::ranges::any_of(kept.stored, [this](std::uint64_t sequence) {
     kIoThread.assert_held();

@@ -384,6 +384,37 @@ TEST_F(RetentionTest, ResultsInMemoryCostNoLighterUserABatch) {
   tenant("bob").account.results().refund(100);
 }
 
+TEST_F(RetentionTest, ABatchThatAReaderDiscardsStaysWhenResultsAreTooMany) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto read = add("read");
+  BatchHistory history;
+  history.jobs = history.rows = 2;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 2;
+  history.discarded = 1;
+  read->restore(history);
+  registry_.count_record(*read, 1000);
+  end(*read);
+  retention_.add(*read);
+  const auto unread = add("unread");
+  end(*unread);
+  retention_.add(*unread);
+  tenant().account.results().charge(10);
+  all().results().set_limit(10);
+  retention_.evict_results();
+  EXPECT_TRUE(is_there("read"));
+  EXPECT_FALSE(is_there("unread")) << "accepted later, and still the first that may go";
+  tenant().account.results().refund(10);
+  // It goes like any other for the sake of records, and when its user says so.
+  const auto other = add("other");
+  registry_.count_record(*other, 1000);
+  end(*other);
+  retention_.add(*other);
+  all().set_limit(Resource::kRecordBytes, 1500);
+  retention_.limits_changed();
+  EXPECT_FALSE(is_there("read"));
+  EXPECT_TRUE(is_there("other"));
+}
+
 TEST_F(RetentionTest, DiscardedResultsGiveTheirBytesBackWhereverTheBatchIsKept) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto active = add_stored("active");

@@ -41,27 +41,23 @@ std::optional<ShownJobs::Log> ShownJobs::read_log(const Batch& batch, std::uint6
   return Log{found->log_.end(), found->log_.read(from)};
 }
 
-std::uint64_t ShownJobs::watch(const Batch& batch, std::uint64_t index) {
+ShownJobs::Watch ShownJobs::watch(const Batch& batch, std::uint64_t index) {
   const MutexLock lock(mutex_);
-  watches_.push_back({++last_watch_, &batch, index});
-  return last_watch_;
+  return watches_.add({&batch, index});
 }
 
-bool ShownJobs::is_watching(std::uint64_t watch) const {
+bool ShownJobs::is_watching(const Watch& watch) const {
   const MutexLock lock(mutex_);
-  return std::ranges::find(watches_, watch, &Watch::number) != watches_.end();
+  return watches_.lasts(watch);
 }
 
-void ShownJobs::unwatch(std::uint64_t watch) {
+void ShownJobs::unwatch(const Watch& watch) {
   const MutexLock lock(mutex_);
-  std::erase_if(watches_, [watch](const Watch& each) { return each.number == watch; });
+  watches_.remove(watch);
 }
 
 void ShownJobs::tell(Batch& batch, std::uint64_t index) {
-  if (watches_.empty()) return;
-  const std::size_t told =
-      std::erase_if(watches_, [&](const Watch& each) { return each.batch == &batch && each.index == index; });
-  if (told != 0 && on_log_) on_log_(batch);
+  if (watches_.end_those_of({&batch, index}) && on_log_) on_log_(batch);
 }
 
 ShownJob::ShownJob(ShownJobs& all) : all_(all) {

@@ -15,6 +15,7 @@
 #include "core/batch/batch.h"
 #include "core/batch/job_facts.h"
 #include "core/lane/job_log.h"
+#include "core/lane/job_watches.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {
@@ -74,11 +75,13 @@ class ShownJobs {
   };
   std::optional<Log> read_log(const Batch& batch, std::uint64_t index, std::uint64_t from) const
       LOCKSLEY_EXCLUDES(mutex_);
-  // on_log()'s function is called, once, when the job begins, has written more than so far, or
-  // ends. Returns the number of the watch, which lasts until then or until unwatch().
-  std::uint64_t watch(const Batch& batch, std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
-  bool is_watching(std::uint64_t watch) const LOCKSLEY_EXCLUDES(mutex_);
-  void unwatch(std::uint64_t watch) LOCKSLEY_EXCLUDES(mutex_);
+  // on_log()'s function is called, once for all watches of a job, when the job begins, has written
+  // more than so far, or ends. The watch lasts until then, or until unwatch(), which is called once
+  // for each; the batch outlives that. O(log n) in the number of jobs that are watched.
+  using Watch = JobWatches<>::Watch;
+  Watch watch(const Batch& batch, std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
+  bool is_watching(const Watch& watch) const LOCKSLEY_EXCLUDES(mutex_);
+  void unwatch(const Watch& watch) LOCKSLEY_EXCLUDES(mutex_);
 
  private:
   friend class ShownJob;
@@ -89,13 +92,7 @@ class ShownJobs {
 
   mutable Mutex mutex_;
   std::vector<ShownJob*> all_ LOCKSLEY_GUARDED_BY(mutex_);
-  struct Watch {
-    std::uint64_t number;
-    const Batch* batch;
-    std::uint64_t index;
-  };
-  std::vector<Watch> watches_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::uint64_t last_watch_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  JobWatches<> watches_ LOCKSLEY_GUARDED_BY(mutex_);
   std::shared_ptr<LogBudget> budget_ LOCKSLEY_GUARDED_BY(mutex_);
   std::function<void(Batch&)> on_log_ LOCKSLEY_GUARDED_BY(mutex_);
 };

@@ -56,16 +56,16 @@ class JobMembers {
 class LogWatch {
  public:
   LogWatch(ShownJobs& jobs, const Batch& batch, std::uint64_t index)
-      : jobs_(jobs), number_(jobs.watch(batch, index)) {}
-  ~LogWatch() { jobs_.unwatch(number_); }
+      : jobs_(jobs), watch_(jobs.watch(batch, index)) {}
+  ~LogWatch() { jobs_.unwatch(watch_); }
   LogWatch(const LogWatch&) = delete;
   LogWatch& operator=(const LogWatch&) = delete;
 
-  bool has_news() const { return !jobs_.is_watching(number_); }
+  bool has_news() const { return !jobs_.is_watching(watch_); }
 
  private:
   ShownJobs& jobs_;
-  const std::uint64_t number_;
+  const ShownJobs::Watch watch_;
 };
 
 void write_log(Session& session, std::uint64_t next, std::string_view bytes) {

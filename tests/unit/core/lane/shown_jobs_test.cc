@@ -144,7 +144,7 @@ TEST_F(ShownJobsTest, AWatchIsToldOnceThatAJobBeganWroteOrEnded) {
     ++told;
   });
   const auto told_by = [&](auto act) {
-    const std::uint64_t watch = lane.running().watch(*batch, 0);
+    const ShownJobs::Watch watch = lane.running().watch(*batch, 0);
     const int before = told;
     act();
     EXPECT_FALSE(lane.running().is_watching(watch));
@@ -158,8 +158,8 @@ TEST_F(ShownJobsTest, AWatchIsToldOnceThatAJobBeganWroteOrEnded) {
               executor.running().add_log("y");
             }),
             1);
-  const std::uint64_t other = lane.running().watch(*batch, 1);
-  const std::uint64_t dropped = lane.running().watch(*batch, 0);
+  const ShownJobs::Watch other = lane.running().watch(*batch, 1);
+  const ShownJobs::Watch dropped = lane.running().watch(*batch, 0);
   lane.running().unwatch(dropped);
   EXPECT_EQ(told_by([&] {
               executor.end_job(JobStatus::kOk, "");

@@ -17,6 +17,7 @@
 #include "core/lane/lane.h"
 #include "core/lane/lease.h"
 #include "core/lane/slot_times.h"
+#include "daemon/workers/worker_account.h"
 #include "daemon/workers/worker_commands.h"
 #include "daemon/workers/worker_host.h"
 
@@ -93,10 +94,12 @@ struct WaitingClaim {
 // A worker. Owned by the link; one thread. Destroyed without leases. Nothing blocks.
 class RemoteWorker {
  public:
-  RemoteWorker(std::uint64_t over, const JoinCommand& command, std::string as, Nanoseconds lease)
+  RemoteWorker(std::uint64_t over, const JoinCommand& command, std::string as, WorkerAccount& its_account,
+               Nanoseconds lease)
       : connection(over),
         name(command.name),
         user(std::move(as)),
+        account(its_account),
         lease_time(lease),
         wants_pushes(command.wants_pushes),
         slots(command.slots) {}
@@ -126,6 +129,7 @@ class RemoteWorker {
   const std::uint64_t connection;
   const std::string name;
   const std::string user;
+  WorkerAccount& account;  // of `user`
   const Nanoseconds lease_time;
   const bool wants_pushes;
 

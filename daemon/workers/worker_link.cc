@@ -103,7 +103,11 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   if (const auto refusal = refuse(*command, connection.user)) return error(id, *refusal);
 
   const Nanoseconds lease = command->lease.value_or(options_.lease);
-  RemoteWorker& worker = workers_.try_emplace(id, id, *command, connection.user, lease).first->second;
+  const auto [of_user, is_first] = accounts_.try_emplace(connection.user, last_account_ + 1);
+  if (is_first) ++last_account_;
+  WorkerAccount& account = of_user->second;
+  RemoteWorker& worker =
+      workers_.try_emplace(id, id, *command, connection.user, account, lease).first->second;
   std::vector<ServedHandler> handlers;
   for (const std::string_view handler : command->handlers) {
     if (std::ranges::find(handlers, handler, &ServedHandler::name) == handlers.end())
@@ -111,6 +115,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   }
   serve(worker, std::move(handlers));
   worker.heard = worker.charged = worker.joined = now_;
+  ++account.workers;
   ++stats_.workers;
   stats_.slots += command->slots;
 
@@ -171,6 +176,7 @@ void WorkerLink::remove(RemoteWorker& worker, End end) {
   serve(worker, {});
   --stats_.workers;
   stats_.slots -= worker.slots.size();
+  if (--worker.account.workers == 0) accounts_.erase(worker.user);
   workers_.erase(worker.connection);
 }
 

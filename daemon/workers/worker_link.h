@@ -19,6 +19,7 @@
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
 #include "daemon/workers/remote_worker.h"
+#include "daemon/workers/worker_account.h"
 #include "daemon/workers/worker_commands.h"
 #include "daemon/workers/worker_connections.h"
 #include "daemon/workers/worker_host.h"
@@ -34,7 +35,10 @@ struct WorkerLinkOptions {
   std::chrono::milliseconds reclaim = std::chrono::seconds(3);
   bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;
-  std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;  // payloads of all leases, about
+  // Payloads of all leases. The workers of one user hold no more of it than they leave free (room_beside_others()): half,
+  // if no others do. A user that holds nothing gets one job whatever others hold, and the payload with which a user
+  // comes to its limit is leased; so beyond the limit is at most one payload of each user.
+  std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;
   // The most of one lease. Guesses: some milliseconds of the smallest jobs; what a link sends in a few quanta.
   std::uint64_t max_jobs = 65'536;
   std::uint64_t max_bytes = 16 * 1024 * 1024;
@@ -160,7 +164,8 @@ class WorkerLink {
   const std::map<Lane*, RemoteService>& lanes() const { return lanes_; }
 
  private:
-  using Waiting = std::map<std::uint64_t, RemoteWorker*>;
+  // CLAIMs that wait: by the number of their user's account, then in the order of their arrival.
+  using Waiting = std::map<std::pair<std::uint64_t, std::uint64_t>, RemoteWorker*>;
   // Why a lease is over.
   enum class End : std::uint8_t { kSettled, kDisconnected, kSilent, kTimedOut };
 
@@ -184,6 +189,8 @@ class WorkerLink {
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, std::span<const ServedLane> lanes);
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served);
   bool may_claim() const;
+  // How many bytes of payloads the next lease of the user may have, about; 0: it gets none.
+  std::uint64_t room_of(const WorkerAccount& account) const;
   void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
@@ -191,6 +198,9 @@ class WorkerLink {
   void end_wait(RemoteWorker& worker);
   void serve_waiting();
   void serve_waiting(Lane& lane, bool idle);
+  // The first CLAIM after the one of order `after` whose user has room; null: none. O(users): however many CLAIMs of a
+  // user without room wait, they take no time of others.
+  RemoteWorker* next_waiting(const Waiting& waiting, std::uint64_t after) const;
   // Whether the CLAIM of `worker`, which waits, is for a slot that has no lease. Other CLAIMs ask
   // for the next lease of a slot early.
   static bool waits_idle(const RemoteWorker& worker);
@@ -219,13 +229,13 @@ class WorkerLink {
   // The same for a lease that is about to be taken away.
   void push_stop(const RemoteWorker& worker, const OutLease& out);
   void plan_cuts();
-  // The workers that wait for the lane and have a slot with nothing to do: the gates that they serve, and their
-  // number.
+  // The workers that wait for the lane, may get a lease, and have a slot with nothing to do: the gates that they
+  // serve, and their number.
   struct Idle {
     GateSet gates;
     std::size_t workers = 0;
   };
-  static Idle idle_workers(const Lane& lane, const Waiting& waiting);
+  Idle idle_workers(const Lane& lane, const Waiting& waiting) const;
   // A lease that is worth a cut.
   struct Candidate {
     Nanoseconds to_go;
@@ -258,8 +268,8 @@ class WorkerLink {
   LeaseBuffers buffers_;
   LossCounts losses_;
   WorkerConnections connections_;
-  std::map<Id, RemoteWorker> workers_;  // by connection
-  // CLAIMs that wait, by lane, in the order of their arrival.
+  std::map<std::string, WorkerAccount> accounts_;  // by user
+  std::map<Id, RemoteWorker> workers_;             // by connection
   std::map<Lane*, Waiting> waiting_;
   std::map<Lane*, RemoteService> lanes_;
   // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the link's clock and by the
@@ -280,6 +290,7 @@ class WorkerLink {
   Nanoseconds next_plan_;
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;
+  std::uint64_t last_account_ = 0;
   bool is_draining_ = false;
 };
 

@@ -55,9 +55,13 @@ Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, c
   return lanes_of(handlers);
 }
 
-bool WorkerLink::may_claim() const {
-  return !is_draining_ && now_ >= held_until_ && stats_.leased_bytes < options_.max_leased_bytes &&
-         host_.has_room();
+bool WorkerLink::may_claim() const { return !is_draining_ && now_ >= held_until_ && host_.has_room(); }
+
+std::uint64_t WorkerLink::room_of(const WorkerAccount& account) const {
+  const std::uint64_t room =
+      room_beside_others(account.leased_bytes, stats_.leased_bytes, options_.max_leased_bytes);
+  // Payloads that are large beside the limit may have left nothing: a user that holds none gets one job all the same.
+  return account.leased_bytes == 0 ? std::max<std::uint64_t>(room, 1) : room;
 }
 
 bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
@@ -71,12 +75,13 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
 }
 
 bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served) {
-  if (!served.lane->has_remote_work(served.gates) || !may_claim()) return false;
+  const std::uint64_t room = room_of(worker.account);
+  if (room == 0 || !served.lane->has_remote_work(served.gates) || !may_claim()) return false;
   const auto slot = command.slot ? command.slot : worker.slots.find(command.width);
   if (!slot || !worker.slots.has_room(*slot, command.width)) return false;
   auto out = std::make_unique<OutLease>(*served.lane, buffers_);
   const LeaseRequest request{.most_jobs = std::min(command.jobs, options_.max_jobs),
-                             .most_bytes = std::min(command.bytes, options_.max_bytes),
+                             .most_bytes = std::min({command.bytes, options_.max_bytes, room}),
                              .width = command.width,
                              .quantum = worker.quantum(),
                              .gates = &served.gates};
@@ -101,6 +106,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.begin_leases(first_slot, out.lease.width(), now_);
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
+  worker.account.leased_bytes += out.lease.payload_bytes();
   stats_.leased_bytes += out.lease.payload_bytes();
   arm(worker, worker.heard + worker.lease_time);
   arm(worker, now_ + charge_interval(worker));
@@ -144,7 +150,7 @@ void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<Se
   worker.waiting = WaitingClaim{
       .claim = std::move(command), .lanes = std::move(lanes), .order = ++last_wait_, .until = until};
   for (const ServedLane& served : worker.waiting->lanes) {
-    waiting_[served.lane].emplace(last_wait_, &worker);
+    waiting_[served.lane].emplace(std::pair(worker.account.number, last_wait_), &worker);
     // The last look for jobs follows in serve_waiting().
     served.lane->want_remote_work(true);
   }
@@ -156,7 +162,7 @@ void WorkerLink::end_wait(RemoteWorker& worker) {
   for (const ServedLane& served : worker.waiting->lanes) {
     const auto lane = waiting_.find(served.lane);
     if (lane == waiting_.end()) continue;
-    lane->second.erase(worker.waiting->order);
+    lane->second.erase({worker.account.number, worker.waiting->order});
     if (!lane->second.empty()) continue;
     waiting_.erase(lane);
     served.lane->want_remote_work(false);
@@ -180,15 +186,29 @@ void WorkerLink::serve_waiting(Lane& lane, bool idle) {
   while (lane.has_remote_work() && may_claim()) {
     const auto waiting = waiting_.find(&lane);
     if (waiting == waiting_.end()) return;
-    const auto next = waiting->second.upper_bound(last);
-    if (next == waiting->second.end()) return;
-    last = next->first;
-    RemoteWorker& worker = *next->second;
-    if (waits_idle(worker) != idle) continue;
-    const WaitingClaim& claim = *worker.waiting;
+    RemoteWorker* const worker = next_waiting(waiting->second, last);
+    if (worker == nullptr) return;
+    const WaitingClaim& claim = *worker->waiting;
+    last = claim.order;
+    if (waits_idle(*worker) != idle) continue;
     const auto served = std::ranges::find(claim.lanes, &lane, &ServedLane::lane);
-    if (try_claim(worker, claim.claim, *served)) end_wait(worker);
+    if (try_claim(*worker, claim.claim, *served)) end_wait(*worker);
   }
+}
+
+RemoteWorker* WorkerLink::next_waiting(const Waiting& waiting, std::uint64_t after) const {
+  RemoteWorker* first = nullptr;
+  for (auto at = waiting.begin(); at != waiting.end();) {
+    const WorkerAccount& account = at->second->account;
+    if (room_of(account) != 0) {
+      const auto next = waiting.upper_bound({account.number, after});
+      const bool is_of_user = next != waiting.end() && next->first.first == account.number;
+      if (is_of_user && (first == nullptr || next->first.second < first->waiting->order))
+        first = next->second;
+    }
+    at = waiting.upper_bound({account.number, ~std::uint64_t{0}});
+  }
+  return first;
 }
 
 bool WorkerLink::waits_idle(const RemoteWorker& worker) {

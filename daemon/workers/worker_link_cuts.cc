@@ -28,12 +28,13 @@ void WorkerLink::plan_cuts() {
   }
 }
 
-WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const Waiting& waiting) {
+WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const Waiting& waiting) const {
   Idle idle;
   for (const auto& [order, worker] : waiting) {
     // A slot that has become idle may not be the one that the CLAIM names. A worker with PUSH will
     // name it by the time that the cut brings jobs.
     if (worker->slots.idle() == 0 || (!worker->wants_pushes && !waits_idle(*worker))) continue;
+    if (room_of(worker->account) == 0) continue;
     const auto served = std::ranges::find(worker->waiting->lanes, &lane, &ServedLane::lane);
     if (lane.has_remote_work(served->gates)) continue;
     ++idle.workers;

@@ -79,6 +79,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   out.save_notes();
   const Nanoseconds service = worker.slots.release(out.occupation, now_);
+  worker.account.leased_bytes -= out.lease.payload_bytes();
   stats_.leased_bytes -= out.lease.payload_bytes();
   --stats_.leases;
   Lane& lane = out.lease.lane();

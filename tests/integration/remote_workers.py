@@ -14,9 +14,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from certificates import Authority
 from held_port import hold_port
-from locksley_daemon import Daemon, DaemonTest, merged
+from locksley_daemon import Daemon, DaemonTest, merged, wait_for
 from programs import shell
-from remote_worker import RemoteWorker, port_for_workers
+from remote_worker import RemoteWorker, machines, port_for_workers
 from resp import Connection
 from tls_client import TlsConnection, client_context
 from users import PASSWORD, users
@@ -261,6 +261,30 @@ class Doors(RemoteTest):
         self.assertLess(self.daemon.resident_bytes() - before, 20 << 20)
         self.assertEqual(self.worker(join=False)("PING"), "PONG")
         self.assert_error("TOOBIG", self.worker(join=False).ask("ECHO", "x" * 16385))
+
+    def test_who_holds_all_that_it_can_leaves_leases_to_others(self):
+        """A user whose worker claims, never settles and only beats: the worker of another user runs all jobs that are left."""
+        work = {"commands": ["work"]}
+        self.serve(merged(users(mallory=work, grace=work, alice={}), {"workers": {"max_leased_bytes": "64KiB"}}))
+        client = Connection(self.daemon.host, self.daemon.port)
+        self.addCleanup(client.close)
+        client("AUTH", "alice", PASSWORD.format("alice"))
+        batch = client("SUBMIT", "shout", "JOBS", *["x" * 4096] * 24)
+        mallory, grace = (self.worker(user=user, password=PASSWORD.format(user), slots=16) for user in ("mallory", "grace"))
+        held = []
+        while (lease := mallory.claim("JOBS", 1, block=0)) is not None:
+            held.append(lease)
+        self.assertEqual(len(held), 8)  # half of the limit
+        wait_for("WORKERS to show them", lambda: {row["user"]: row["leases"] for row in machines(client)} == {"mallory": 8, "grace": 0})
+        for _ in range(16):
+            self.assertEqual(mallory("BEAT"), [])
+            lease = grace.claim("JOBS", 1)
+            self.assertIsNotNone(lease)
+            grace.settle(lease, ["X"])
+        self.assertEqual(client.map("STATUS", batch)["ok"], 16)
+        for lease in held:
+            self.assertEqual(mallory.settle(lease, ["X"]), [1, 0])
+        self.assertEqual(client.wait(batch)["ok"], 24)
 
     def test_the_first_remote_handler_of_a_reload_opens_the_port(self):
         port = hold_port(self)

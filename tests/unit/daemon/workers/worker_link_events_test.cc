@@ -304,7 +304,7 @@ TEST_F(WorkerLinkEventsTest, ARestartOfTheDaemonMakesAttemptsOneHigher) {
 }
 
 TEST_F(WorkerLinkEventsTest, WhatIsOutIsBounded) {
-  restart({.max_leased_bytes = 250});
+  restart({.max_leased_bytes = 500});  // half of it is for one user
   const WorkerLink::Id id = joined(8);
   host.submit("echo", 10, {},
               std::make_unique<StringPayloads>(std::vector<std::string>(10, std::string(100, 'p'))));

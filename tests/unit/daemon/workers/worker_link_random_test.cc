@@ -19,6 +19,9 @@ using locksley::testing::rows_of;
 
 class WorkerLinkRandomTest : public WorkerLinkFixture {
  protected:
+  static constexpr std::uint64_t kMostLeased = 60;
+  static constexpr std::uint64_t kPayload = 2;  // bytes, of FakeHost::submit()
+
   // A lease as its worker remembers it, also after it is gone.
   struct Memory {
     std::string lease;
@@ -36,7 +39,8 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
 
   void join(Machine& machine) {
     const bool pushes = up_to(1) == 0;
-    machine.id = connect("renderer", pushes ? proto::Protocol::kResp3 : proto::Protocol::kResp2);
+    machine.id = connect(up_to(1) == 0 ? "renderer" : "painter",
+                         pushes ? proto::Protocol::kResp3 : proto::Protocol::kResp2);
     say(machine.id, "JOIN m SLOTS " + std::to_string(1 + up_to(3)) + (up_to(1) == 0 ? " LEASE 1000" : "") +
                         (pushes ? " PUSH" : "") + " HANDLERS echo resize");
   }
@@ -157,12 +161,18 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
   // Each index is queued, ended, or held by exactly one lease.
   void check_ledger() {
     std::uint64_t known = 0, jobs = 0, leases = 0, bytes = 0;
+    std::map<const WorkerAccount*, std::uint64_t> accounts;
     for (const auto& [id, worker] : link->workers()) {
       leases += worker.leases.size();
       for (const auto& [number, out] : worker.leases) {
         known += out->lease.held().size();
         bytes += out->lease.payload_bytes();
+        accounts[&worker.account] += out->lease.payload_bytes();
       }
+    }
+    for (const auto& [account, its_bytes] : accounts) {
+      ASSERT_EQ(its_bytes, account->leased_bytes);
+      ASSERT_LE(its_bytes, kMostLeased / 2 + kPayload);
     }
     ASSERT_EQ(leases, link->stats().leases);
     ASSERT_EQ(bytes, link->stats().leased_bytes);
@@ -190,6 +200,7 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
 };
 
 TEST_F(WorkerLinkRandomTest, EachIndexIsRecordedOnceAndAllTimeIsCharged) {
+  restart({.max_leased_bytes = kMostLeased});
   submit();
   for (int i = 0; steps < 100'000; ++i) {
     Machine& machine = machines[up_to(machines.size() - 1)];

@@ -1,0 +1,166 @@
+// What the workers of one user hold leaves room for those of the others.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/workers/worker_account.h"
+#include "tests/unit/daemon/workers/worker_link_fixture.h"
+
+namespace locksley::daemon::test {
+namespace {
+
+TEST(RoomBesideOthersTest, AUserMayHoldAsMuchAsIsFreeAfterIt) {
+  EXPECT_EQ(room_beside_others(0, 0, 100), 50U);
+  EXPECT_EQ(room_beside_others(30, 30, 100), 20U);
+  EXPECT_EQ(room_beside_others(50, 50, 100), 0U);
+  EXPECT_EQ(room_beside_others(0, 50, 100), 25U);
+  EXPECT_EQ(room_beside_others(25, 75, 100), 0U);
+  EXPECT_EQ(room_beside_others(0, 100, 100), 0U);
+  EXPECT_EQ(room_beside_others(150, 150, 100), 0U) << "beyond the limit";
+}
+
+TEST(RoomBesideOthersTest, HoweverManyTakeAllTheyCanGetTheNextFindsRoom) {
+  constexpr std::uint64_t kMost = 1'000'000;
+  std::uint64_t all = 0;
+  for (int user = 0; user < 15; ++user) {
+    std::uint64_t own = 0;
+    ASSERT_GT(room_beside_others(own, all, kMost), 0U) << user;
+    while (const std::uint64_t room = room_beside_others(own, all, kMost)) own += room, all += room;
+    ASSERT_LE(own, kMost - all);
+  }
+}
+
+// All payloads have 100 bytes. A lease has one job, unless a test says otherwise.
+class WorkerLinkSharesTest : public WorkerLinkFixture {
+ protected:
+  WorkerLink::Id joined_as(const std::string& user, std::uint32_t slots = 32) {
+    const WorkerLink::Id id = connect(user);
+    EXPECT_EQ(say(id, "JOIN w SLOTS " + std::to_string(slots) + " HANDLERS echo").front(), '*');
+    return id;
+  }
+  std::shared_ptr<Batch> submit_jobs(std::uint64_t jobs, std::size_t bytes = 100) {
+    return host.submit(
+        "echo", jobs, {},
+        std::make_unique<StringPayloads>(std::vector<std::string>(jobs, std::string(bytes, 'p'))));
+  }
+  // All leases that the worker can get.
+  std::vector<Granted> take_all(WorkerLink::Id id) {
+    std::vector<Granted> leases;
+    while (const Granted lease = claim(id, "JOBS 1")) leases.push_back(lease);
+    return leases;
+  }
+};
+
+TEST_F(WorkerLinkSharesTest, AUserAloneHoldsHalfWithAllItsConnections) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(20);
+  const WorkerLink::Id first = joined_as("mallory"), second = joined_as("mallory");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(claim(first, "JOBS 1"));
+  EXPECT_EQ(take_all(second).size(), 2U);
+  EXPECT_FALSE(claim(first, "JOBS 1"));
+  link->disconnect(second, now);
+  EXPECT_EQ(take_all(first).size(), 2U) << "what the other connection held";
+  link->disconnect(first, now);
+  EXPECT_EQ(take_all(joined_as("mallory")).size(), 5U);
+}
+
+TEST_F(WorkerLinkSharesTest, WhoClaimsAllItCanAndOnlyBeatsLeavesLeasesToTheNextUsers) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(20);
+  const WorkerLink::Id mallory = joined_as("mallory");
+  const std::size_t held = take_all(mallory).size();
+  EXPECT_EQ(held, 5U);
+  const WorkerLink::Id grace = joined_as("grace");
+  const std::vector<Granted> leases = take_all(grace);
+  ASSERT_FALSE(leases.empty());
+  ASSERT_TRUE(claim(joined_as("heidi"), "JOBS 1")) << "while the other two hold all that they can";
+  EXPECT_LE(link->stats().leased_bytes, 1'000U);
+  for (const Granted& lease : leases) settle_all(grace, lease);
+  // For ten lengths of a lease.
+  std::size_t ended = leases.size();
+  for (int i = 0; i < 30; ++i) {
+    say(mallory, "BEAT");
+    if (const Granted lease = claim(grace, "JOBS 1")) settle_all(grace, lease), ++ended;
+    pass(3s);
+  }
+  EXPECT_EQ(ended, 20 - held) << "all others, and the job of heidi, who is silent";
+  EXPECT_EQ(link->stats().leases, held);
+}
+
+TEST_F(WorkerLinkSharesTest, ClaimsThatWaitForRoomDoNotHoldUpThoseOfOthers) {
+  restart({.max_leased_bytes = 1'000});
+  const auto first = submit_jobs(5);
+  const WorkerLink::Id mallory = joined_as("mallory"), waits = joined_as("mallory");
+  const std::vector<Granted> leases = take_all(mallory);
+  ASSERT_EQ(leases.size(), 5U);
+  EXPECT_EQ(say(waits, "CLAIM JOBS 1 BLOCK 60000"), "");
+  const WorkerLink::Id grace = joined_as("grace"), heidi = joined_as("heidi");
+  EXPECT_EQ(say(heidi, "CLAIM JOBS 1 BLOCK 60000"), "");
+  EXPECT_EQ(say(grace, "CLAIM JOBS 1 BLOCK 60000"), "");
+  submit_jobs(1);
+  link->wake(now);
+  EXPECT_TRUE(parse(sent(heidi))) << "of those with room, the first that asked";
+  EXPECT_EQ(sent(grace), "");
+  submit_jobs(2);
+  link->wake(now);
+  EXPECT_TRUE(parse(sent(grace)));
+  EXPECT_EQ(sent(waits), "") << "with a job that is queued";
+  settle_all(mallory, leases[0]);
+  EXPECT_EQ(sent(waits), "") << "the four leases of its user are as much as the others leave free";
+  settle_all(mallory, leases[1]);
+  EXPECT_TRUE(parse(sent(waits))) << "as soon as it has room";
+}
+
+TEST_F(WorkerLinkSharesTest, WhatOthersGiveBackIsRoomForAClaimThatWaits) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(20);
+  const WorkerLink::Id mallory = joined_as("mallory"), grace = joined_as("grace");
+  take_all(mallory);
+  const std::size_t held = take_all(grace).size();
+  EXPECT_EQ(say(grace, "CLAIM JOBS 1 BLOCK 60000"), "");
+  link->disconnect(mallory, now);
+  EXPECT_TRUE(parse(sent(grace)));
+  EXPECT_EQ(held + 1 + take_all(grace).size(), 5U);
+}
+
+TEST_F(WorkerLinkSharesTest, ALeaseTakesNoMoreThanTheRoomOfItsUser) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(50);
+  const WorkerLink::Id grace = joined_as("grace");
+  EXPECT_EQ(claim(grace, "WIDTH 32").count, 5U);
+  EXPECT_EQ(claim(joined_as("heidi"), "WIDTH 32").count, 3U) << "250 bytes, and the job that reaches them";
+}
+
+TEST_F(WorkerLinkSharesTest, PayloadsAboveTheLimitAreLeasedOneToEachUser) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(10, 5'000);
+  for (const std::string user : {"mallory", "grace", "heidi"})
+    EXPECT_EQ(take_all(joined_as(user)).size(), 1U) << user;
+}
+
+TEST_F(WorkerLinkSharesTest, AnIdleWorkerWhoseUserHasNoRoomCutsNothing) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(5);
+  const WorkerLink::Id mallory = joined_as("mallory");
+  const std::vector<Granted> leases = take_all(mallory);
+  // A lease of 100 jobs, one of which has taken a second.
+  host.submit("echo", 100);
+  const WorkerLink::Id grace = joined_as("grace");
+  const std::string lease = reclaimed(grace, "2 1 0 100");
+  pass(1s);
+  say(grace, "SETTLE " + lease + " ok 0 x");
+  say(grace, "BEAT");
+  EXPECT_EQ(say(mallory, "CLAIM BLOCK 60000"), "");
+  pass(20ms);
+  EXPECT_EQ(link->stats().cut_orders, 0U);
+  const WorkerLink::Id heidi = joined_as("heidi");
+  EXPECT_EQ(say(heidi, "CLAIM BLOCK 60000"), "");
+  pass(20ms);
+  EXPECT_EQ(link->stats().cut_orders, 1U);
+}
+
+}  // namespace
+}  // namespace locksley::daemon::test

@@ -49,7 +49,10 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
 
 void WorkerLink::heard(Id id, Nanoseconds now) {
   now_ = std::max(now_, now);
-  if (const auto worker = workers_.find(id); worker != workers_.end()) worker->second.heard = now_;
+  const auto worker = workers_.find(id);
+  if (worker == workers_.end()) return;
+  worker->second.heard = now_;
+  if (worker->second.unread_bytes != 0) set_unread(worker->second, worker->second.unread_bytes);
 }
 
 void WorkerLink::note_round_trip(Id id, Nanoseconds sample) {
@@ -172,6 +175,7 @@ void WorkerLink::leave(RemoteWorker& worker, const proto::ArgumentList& argument
 void WorkerLink::remove(RemoteWorker& worker, End end) {
   end_wait(worker);
   end_all(worker, end);
+  set_unread(worker, 0);
   disarm(worker);
   serve(worker, {});
   --stats_.workers;

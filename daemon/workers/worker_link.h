@@ -35,9 +35,10 @@ struct WorkerLinkOptions {
   std::chrono::milliseconds reclaim = std::chrono::seconds(3);
   bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;
-  // Payloads of all leases. The workers of one user hold no more of it than they leave free (room_beside_others()): half,
-  // if no others do. A user that holds nothing gets one job whatever others hold, and the payload with which a user
-  // comes to its limit is leased; so beyond the limit is at most one payload of each user.
+  // Payloads of all leases, and of lost ones that their workers have not read. The workers of one user hold no more of
+  // it than they leave free (room_beside_others()): half, if no others do. A user that holds nothing gets one job
+  // whatever others hold, and the payload with which a user comes to its limit is leased; so beyond the limit is at most
+  // one payload of each user.
   std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;
   // The most of one lease. Guesses: some milliseconds of the smallest jobs; what a link sends in a few quanta.
   std::uint64_t max_jobs = 65'536;
@@ -216,6 +217,10 @@ class WorkerLink {
   // The same; `in_front`: how many of its slots may have run a job of it.
   void end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front);
   void end_all(RemoteWorker& worker, End end);
+  // Its account is charged for `change` more bytes of payloads; may be below zero, modulo 2^64.
+  void charge_bytes(RemoteWorker& worker, std::uint64_t change);
+  // Charges the worker for payloads of leases that are over, as far as they are still unsent.
+  void set_unread(RemoteWorker& worker, std::uint64_t bytes);
   // Orders of one lease, as they stand.
   struct Order {
     enum class Kind : std::uint8_t { kCut, kStop, kDrain } kind = Kind::kDrain;

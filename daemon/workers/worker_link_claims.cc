@@ -106,8 +106,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.begin_leases(first_slot, out.lease.width(), now_);
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
-  worker.account.leased_bytes += out.lease.payload_bytes();
-  stats_.leased_bytes += out.lease.payload_bytes();
+  charge_bytes(worker, out.lease.payload_bytes());
   arm(worker, worker.heard + worker.lease_time);
   arm(worker, now_ + charge_interval(worker));
   if (const auto timeout = timeout_of(out)) arm(worker, *timeout);

@@ -79,8 +79,10 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   out.save_notes();
   const Nanoseconds service = worker.slots.release(out.occupation, now_);
-  worker.account.leased_bytes -= out.lease.payload_bytes();
-  stats_.leased_bytes -= out.lease.payload_bytes();
+  charge_bytes(worker, -std::uint64_t{out.lease.payload_bytes()});
+  // A worker that reads nothing is silent, and so loses its leases. What it was sent stays in memory.
+  if (end == End::kSilent || end == End::kTimedOut)
+    set_unread(worker, worker.unread_bytes + out.lease.payload_bytes());
   --stats_.leases;
   Lane& lane = out.lease.lane();
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
@@ -111,6 +113,19 @@ void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {
   for (const auto& [number, out] : worker.leases)
     in_front.emplace_back(number, worker.slots.in_front(out->occupation));
   for (const auto& [number, count] : in_front) end(worker, *worker.find(number), end_of_all, count);
+}
+
+void WorkerLink::charge_bytes(RemoteWorker& worker, std::uint64_t change) {
+  worker.account.leased_bytes += change;
+  stats_.leased_bytes += change;
+}
+
+void WorkerLink::set_unread(RemoteWorker& worker, std::uint64_t bytes) {
+  const WorkerConnections::Connection* const connection = connections_.find(worker.connection);
+  const std::uint64_t unsent = connection != nullptr ? connection->output.size() : 0;
+  const std::uint64_t unread = std::min(bytes, unsent);
+  charge_bytes(worker, unread - worker.unread_bytes);
+  worker.unread_bytes = unread;
 }
 
 std::optional<WorkerLink::Order> WorkerLink::order_for(const OutLease& out) const {

@@ -141,6 +141,36 @@ TEST_F(WorkerLinkSharesTest, PayloadsAboveTheLimitAreLeasedOneToEachUser) {
     EXPECT_EQ(take_all(joined_as(user)).size(), 1U) << user;
 }
 
+TEST_F(WorkerLinkSharesTest, WhatAWorkerDoesNotReadIsChargedAfterTheLeaseIsLost) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(20);
+  const WorkerLink::Id deaf = joined_as("mallory"), other = joined_as("mallory");
+  const std::vector<std::string_view> words{"CLAIM", "JOBS", "1"};
+  for (int i = 0; i < 5; ++i) link->execute(deaf, proto::ArgumentList::copy_of(words), now);
+  pass(10s);
+  ASSERT_EQ(link->stats().leases, 0U) << "it was silent";
+  EXPECT_EQ(link->stats().leased_bytes, 500U);
+  EXPECT_FALSE(claim(other, "JOBS 1")) << "its user has claimed as much as it may, and reads nothing";
+  EXPECT_TRUE(claim(joined_as("grace"), "JOBS 1"));
+  (void)sent(deaf);
+  link->heard(deaf, now);
+  EXPECT_EQ(link->stats().leased_bytes, 100U);
+  EXPECT_TRUE(claim(other, "JOBS 1"));
+}
+
+TEST_F(WorkerLinkSharesTest, AConnectionThatIsClosedHoldsNothing) {
+  restart({.max_leased_bytes = 1'000});
+  submit_jobs(20);
+  const WorkerLink::Id deaf = joined_as("mallory");
+  const std::vector<std::string_view> words{"CLAIM", "JOBS", "1"};
+  for (int i = 0; i < 5; ++i) link->execute(deaf, proto::ArgumentList::copy_of(words), now);
+  pass(10s);
+  ASSERT_EQ(link->stats().leased_bytes, 500U);
+  link->disconnect(deaf, now);
+  EXPECT_EQ(link->stats().leased_bytes, 0U);
+  EXPECT_EQ(take_all(joined_as("mallory")).size(), 5U);
+}
+
 TEST_F(WorkerLinkSharesTest, AnIdleWorkerWhoseUserHasNoRoomCutsNothing) {
   restart({.max_leased_bytes = 1'000});
   submit_jobs(5);

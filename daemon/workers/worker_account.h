@@ -11,6 +11,7 @@ struct WorkerAccount {
 
   const std::uint64_t number;  // never used again
   std::uint64_t workers = 0;
+  std::uint64_t slots = 0;
   std::uint64_t leased_bytes = 0;  // payloads of leases, and of lost ones that still wait to be read
 };
 

@@ -119,6 +119,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   serve(worker, std::move(handlers));
   worker.heard = worker.charged = worker.joined = now_;
   ++account.workers;
+  account.slots += command->slots;
   ++stats_.workers;
   stats_.slots += command->slots;
 
@@ -158,10 +159,20 @@ std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const 
     if (host_.place_of(handler).lane == nullptr)
       return fmt::format("NOHANDLER no handler '{}' for remote workers", proto::printable(handler));
   }
-  if (stats_.workers >= options_.max_workers)
-    return fmt::format("TOOBIG {} workers have joined, which is the most", options_.max_workers);
-  if (stats_.slots + command.slots > options_.max_slots)
-    return fmt::format("TOOBIG the workers would have more than {} slots together", options_.max_slots);
+  return refuse_number(command, user);
+}
+
+std::optional<std::string> WorkerLink::refuse_number(const JoinCommand& command,
+                                                     const std::string& user) const {
+  const auto account = accounts_.find(user);
+  const std::uint64_t workers = account == accounts_.end() ? 0 : account->second.workers;
+  const std::uint64_t slots = account == accounts_.end() ? 0 : account->second.slots;
+  if (room_beside_others(workers, stats_.workers, options_.max_workers) == 0)
+    return fmt::format("TOOBIG the user has {} workers, the most that leave room for those of others",
+                       workers);
+  const std::uint64_t room = room_beside_others(slots, stats_.slots, options_.max_slots);
+  if (command.slots > room)
+    return fmt::format("TOOBIG the workers of the user would have more than {} slots together", slots + room);
   return std::nullopt;
 }
 
@@ -180,6 +191,7 @@ void WorkerLink::remove(RemoteWorker& worker, End end) {
   serve(worker, {});
   --stats_.workers;
   stats_.slots -= worker.slots.size();
+  worker.account.slots -= worker.slots.size();
   if (--worker.account.workers == 0) accounts_.erase(worker.user);
   workers_.erase(worker.connection);
 }

@@ -45,9 +45,9 @@ struct WorkerLinkOptions {
   std::uint64_t max_bytes = 16 * 1024 * 1024;
   // The most ranges that the jobs of a lease may lie in, as they end in any order: 70 bytes each.
   std::size_t max_parts = 1'024;
-  // The most of all workers together. Guesses: they take 20 MB and 10 MB.
-  std::size_t max_workers = 16'384;
-  std::uint64_t max_slots = 262'144;
+  // The most of all workers together, shared as the bytes: half for a user alone. Guesses: they take 40 MB and 20 MB.
+  std::uint64_t max_workers = 32'768;
+  std::uint64_t max_slots = 524'288;
   // The worker enforces the time-out of a job; the link enforces it this much later.
   std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
   WorkerLimits limits = {};
@@ -174,6 +174,8 @@ class WorkerLink {
   void dispatch(Id id, const proto::ArgumentList& arguments);
   void join(Id id, const proto::ArgumentList& arguments);
   std::optional<std::string> refuse(const JoinCommand& command, const std::string& user);
+  // Whether the limits of workers and slots leave room for one more worker of the user.
+  std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void note(RemoteWorker& worker, const proto::ArgumentList& arguments);

@@ -58,16 +58,20 @@ TEST_F(WorkerLinkTest, JoinNeedsPermission) {
 }
 
 TEST_F(WorkerLinkTest, TheNumberOfWorkersAndSlotsIsBounded) {
-  restart({.max_workers = 2, .max_slots = 10});
+  restart({.max_workers = 4, .max_slots = 20});
   joined(4);
-  const WorkerLink::Id id = connect();
+  const WorkerLink::Id id = connect(), other = connect("painter");
   EXPECT_EQ(say(id, "JOIN w SLOTS 7 HANDLERS echo"),
-            "-TOOBIG the workers would have more than 10 slots together");
+            "-TOOBIG the workers of the user would have more than 10 slots together");
   EXPECT_EQ(say(id, "JOIN w SLOTS 6 HANDLERS echo").front(), '*');
   EXPECT_EQ(say(connect(), "JOIN w SLOTS 1 HANDLERS echo"),
-            "-TOOBIG 2 workers have joined, which is the most");
+            "-TOOBIG the user has 2 workers, the most that leave room for those of others");
+  EXPECT_EQ(say(other, "JOIN w SLOTS 6 HANDLERS echo"),
+            "-TOOBIG the workers of the user would have more than 5 slots together");
+  EXPECT_EQ(say(other, "JOIN w SLOTS 5 HANDLERS echo").front(), '*') << "half of what is left";
   EXPECT_EQ(say(id, "LEAVE"), "+OK");
-  EXPECT_EQ(say(connect(), "JOIN w SLOTS 1 HANDLERS echo").front(), '*') << "there is room again";
+  EXPECT_EQ(say(other, "LEAVE"), "+OK");
+  EXPECT_EQ(say(connect(), "JOIN w SLOTS 6 HANDLERS echo").front(), '*') << "there is room again";
 }
 
 TEST_F(WorkerLinkTest, ClaimSaysAllThatAWorkerNeeds) {

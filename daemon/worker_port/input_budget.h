@@ -9,7 +9,8 @@
 
 namespace locksley::daemon {
 
-// The bytes of commands that have not arrived whole: of all connections, and of each user, which may have half of them.
+// The bytes of commands that have not arrived whole: of all connections, and of each user, which may have as many as it
+// leaves free: half of them, if no other user has any.
 //
 // Owned by the LinkService; outlives its shares. One thread. Nothing blocks.
 class InputBudget {
@@ -32,14 +33,14 @@ class InputBudget {
       user_ = user;
       set(bytes);
     }
-    // Sets the bytes of the connection. False: they have grown to more than the user, or all users
-    // together, may have; the caller closes the connection.
+    // Sets the bytes of the connection. False: they have grown, and those of the user are more than all users leave
+    // free; the caller closes the connection.
     bool set(std::uint64_t bytes) {
       if (bytes == bytes_) return true;
       const std::uint64_t of_user = budget_.add(user_, bytes - bytes_);
       const bool grows = bytes > bytes_;
       bytes_ = bytes;
-      return !grows || (of_user <= budget_.most_ / 2 && budget_.used_ <= budget_.most_);
+      return !grows || (budget_.used_ <= budget_.most_ && of_user <= budget_.most_ - budget_.used_);
     }
 
    private:

@@ -129,7 +129,9 @@ bool WorkerSession::receive() {
   reader_.commit(received.bytes);
   service_.link().heard(id_, boot_time());
   if (input_.set(reader_.buffered_bytes())) return true;
-  fail("TOOBIG unfinished commands of workers together pass workers.max_leased_bytes");
+  fail(
+      "TOOBIG the unfinished commands of the user's workers take more of workers.max_leased_bytes than they "
+      "leave free");
   life().go_to(Life::kLastReply);
   return true;
 }

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <list>
 #include <optional>
+#include <string>
 
 namespace locksley::daemon {
 namespace {
 
-TEST(InputBudgetTest, AUserHasHalfAndAllHaveAll) {
+TEST(InputBudgetTest, AUserHasAsMuchAsItLeavesFree) {
   InputBudget budget(100);
   InputBudget::Share first(budget);
   InputBudget::Share second(budget);
@@ -19,9 +22,25 @@ TEST(InputBudgetTest, AUserHasHalfAndAllHaveAll) {
   EXPECT_TRUE(second.set(20));
   EXPECT_FALSE(second.set(21)) << "alice has more than half";
   EXPECT_TRUE(second.set(20)) << "shrinking is never refused";
-  EXPECT_TRUE(other.set(50));
-  EXPECT_FALSE(other.set(51));
-  EXPECT_EQ(budget.used(), 101U);
+  EXPECT_TRUE(other.set(25)) << "half of what alice has left";
+  EXPECT_FALSE(other.set(26));
+  EXPECT_TRUE(second.set(0));
+  EXPECT_TRUE(other.set(35));
+  EXPECT_EQ(budget.used(), 65U);
+}
+
+TEST(InputBudgetTest, HoweverManyUsersTakeAllTheyCanGetTheNextFindsRoom) {
+  InputBudget budget(1'000);
+  std::list<InputBudget::Share> shares;
+  for (const std::string user : {"alice", "bob", "carol", "dave", "erin"}) {
+    InputBudget::Share& share = shares.emplace_back(budget);
+    share.set_user(user);
+    std::uint64_t bytes = 0;
+    while (share.set(bytes + 1)) ++bytes;
+    EXPECT_GT(bytes, 0U) << user;
+    share.set(bytes);
+  }
+  EXPECT_LE(budget.used(), 1'000U);
 }
 
 TEST(InputBudgetTest, WhatAConnectionHadIsFreeAfterIt) {

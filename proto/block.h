@@ -66,13 +66,14 @@ class BlockRef {
   }
   ~BlockRef() { reset(); }
 
-  // The bytes are not initialised. `capacity` is at most Block::kMaxCapacity. `pool` outlives the block; null: there is
-  // none.
+  // A block of this capacity, or of a little more from a pool. The bytes are not initialised. `capacity` is at most
+  // Block::kMaxCapacity. `pool` outlives the block; null: there is none.
   static BlockRef make(std::size_t capacity, BlockPool* pool = nullptr) {
-    const std::size_t bytes = sizeof(Block) + capacity;
-    void* const memory = Block::is_pooled(capacity, pool) ? pool->take(bytes) : ::operator new(bytes);
+    const bool is_pooled = Block::is_pooled(capacity, pool);
+    const std::size_t bytes = is_pooled ? pool->size_of(sizeof(Block) + capacity) : sizeof(Block) + capacity;
+    void* const memory = is_pooled ? pool->take(bytes) : ::operator new(bytes);
     BlockRef made;
-    made.block_ = new (memory) Block(capacity, pool);
+    made.block_ = new (memory) Block(bytes - sizeof(Block), pool);
     return made;
   }
   // The allocation of a block of this capacity.

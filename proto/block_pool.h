@@ -10,33 +10,54 @@ namespace locksley::proto {
 // takes some 50 us for each, and others can allocate. In the heap the last one to be freed would give the memory of all of
 // them back at once: 15 ms for 70 MB, and other threads that allocate would wait meanwhile.
 //
-// Some blocks of the size that readers use are kept, and used again.
+// Freed blocks of up to 1 MiB are kept, a few MiB of them, and used again for blocks of about their size: a fresh page
+// costs a fault, and a batch of 10,000 short payloads takes eighty pages.
 //
 // Owned by main(); outlives all blocks that come from it. Any thread; nothing blocks. Allocation throws std::bad_alloc.
 class BlockPool {
  public:
   static constexpr std::size_t kLeastBytes = 256 * 1024;  // smaller blocks come from the heap
+  static constexpr std::size_t kStep = 32 * 1024;         // between two sizes of blocks that are kept
   static constexpr std::size_t kMostKept =
-      8;  // guess: what a connection uses that sends one batch after another
+      8 * 1024 * 1024;  // bytes; guess: of a few connections with large batches
 
-  // Blocks of this size are kept, those of other sizes are not.
-  explicit BlockPool(std::size_t kept_bytes) : kept_bytes_(kept_bytes) {}
+  // The largest block that is kept: at most 1 MiB and a header.
+  explicit BlockPool(std::size_t largest_kept) : largest_kept_(largest_kept) {}
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // Needs: bytes >= kLeastBytes. give(): the same number as for take().
+  // What take() gives for so many bytes: as much, or less than kStep more.
+  std::size_t size_of(std::size_t bytes) const {
+    return bytes > largest_kept_ ? bytes : largest_kept_ - class_of(bytes) * kStep;
+  }
+  // Needs: bytes >= kLeastBytes. give(): the number for take(), or size_of() it.
   void* take(std::size_t bytes);
   void give(void* memory, std::size_t bytes) noexcept;
 
   // How many mappings there are: of blocks in use, and kept ones.
   std::size_t mapped() const { return mapped_.load(); }
+  // The bytes of kept ones.
+  std::size_t kept() const { return kept_.load(); }
 
  private:
-  const std::size_t kept_bytes_;
+  // By size: the largest first.
+  static constexpr std::size_t kClasses = 25;
+  static constexpr std::size_t kEach = 8;
   // Kept memory, or null. A thread that takes it exchanges it for null; one that gives it puts it in place of null.
-  std::array<std::atomic<void*>, kMostKept> kept_{};
-  std::atomic<std::size_t> mapped_{0};  // a counter: readers conclude nothing from it
+  using Places = std::array<std::atomic<void*>, kEach>;
+
+  std::size_t class_of(std::size_t bytes) const { return (largest_kept_ - bytes) / kStep; }
+  bool keep(std::size_t size_class, std::size_t bytes, void* memory) noexcept;
+  // One block that is kept is unmapped; false: there is none.
+  bool drop_one() noexcept;
+  void unmap(void* memory, std::size_t bytes) noexcept;
+
+  const std::size_t largest_kept_;
+  std::array<Places, kClasses> places_{};
+  std::atomic<std::size_t> kept_{0};       // bytes; counted before a block is put into its place
+  std::atomic<std::size_t> next_drop_{0};  // the class in which drop_one() begins
+  std::atomic<std::size_t> mapped_{0};     // a counter: readers conclude nothing from it
 };
 
 }  // namespace locksley::proto

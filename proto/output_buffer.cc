@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -11,37 +13,50 @@ namespace locksley::proto {
 namespace {
 constexpr std::size_t kChunkGrowth = 4;
 constexpr std::size_t kPages = 64 * 1024;  // chunks from this size on are pages of the system's
-constexpr std::size_t kKept = 8;  // free chunks of the usual size: what one busy connection goes through
+constexpr std::size_t kKeptSizes[] = {kPages, OutputBuffer::kChunkBytes};  // the sizes of nearly all of these
+constexpr std::size_t kKept = 8;  // free chunks of each: what one busy connection goes through
 
 // Chunks that were just freed, for the same thread's next buffers: each fresh page costs a page fault.
 class KeptChunks {
  public:
-  KeptChunks() { free_.reserve(kKept); }
+  KeptChunks() {
+    for (std::vector<char*>& free : free_) free.reserve(kKept);
+  }
   KeptChunks(const KeptChunks&) = delete;
   KeptChunks& operator=(const KeptChunks&) = delete;
   ~KeptChunks() {
-    for (char* bytes : free_) ::munmap(bytes, OutputBuffer::kChunkBytes);
+    for (std::size_t size = 0; size < std::size(kKeptSizes); ++size) {
+      for (char* bytes : free_[size]) ::munmap(bytes, kKeptSizes[size]);
+    }
   }
-  char* take() {
-    if (free_.empty()) return nullptr;
-    char* const bytes = free_.back();
-    free_.pop_back();
+  // Null: none is kept.
+  char* take(std::size_t capacity) {
+    std::vector<char*>* const free = free_of(capacity);
+    if (free == nullptr || free->empty()) return nullptr;
+    char* const bytes = free->back();
+    free->pop_back();
     return bytes;
   }
-  bool keep(char* bytes) {
-    if (free_.size() == kKept) return false;
-    free_.push_back(bytes);
+  bool keep(char* bytes, std::size_t capacity) {
+    std::vector<char*>* const free = free_of(capacity);
+    if (free == nullptr || free->size() == kKept) return false;
+    free->push_back(bytes);
     return true;
   }
 
  private:
-  std::vector<char*> free_;
+  std::vector<char*>* free_of(std::size_t capacity) {
+    const auto* const found = std::ranges::find(kKeptSizes, capacity);
+    return found == std::end(kKeptSizes) ? nullptr : &free_[static_cast<std::size_t>(found - kKeptSizes)];
+  }
+
+  std::array<std::vector<char*>, std::size(kKeptSizes)> free_;
 };
 thread_local KeptChunks kept_chunks;
 }  // namespace
 
 OutputBuffer::Bytes OutputBuffer::allocate(std::size_t capacity) {
-  char* bytes = capacity == kChunkBytes ? kept_chunks.take() : nullptr;
+  char* bytes = capacity >= kPages ? kept_chunks.take(capacity) : nullptr;
   if (bytes == nullptr && capacity < kPages) bytes = new char[capacity];
   if (bytes == nullptr) {
     void* const pages = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -54,7 +69,7 @@ OutputBuffer::Bytes OutputBuffer::allocate(std::size_t capacity) {
 void OutputBuffer::Release::operator()(char* bytes) const {
   if (capacity < kPages) {
     delete[] bytes;
-  } else if (capacity != kChunkBytes || !kept_chunks.keep(bytes)) {
+  } else if (!kept_chunks.keep(bytes, capacity)) {
     ::munmap(bytes, capacity);
   }
 }

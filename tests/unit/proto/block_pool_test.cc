@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,23 +19,65 @@ namespace {
 
 constexpr std::size_t kPooled = CommandReader::kPooledBytes;
 
-TEST(BlockPoolTest, SomeOfTheSizeThatIsUsedAgainAreKeptAndTheOthersUnmapped) {
-  BlockPool pool(kPooled);
+// Takes so many blocks, fills each, and gives them back.
+void use(BlockPool& pool, std::size_t count, std::size_t bytes) {
   std::vector<void*> taken;
-  for (std::size_t i = 0; i < BlockPool::kMostKept + 3; ++i) {
-    taken.push_back(pool.take(kPooled));
-    std::memset(taken.back(), 'x', kPooled);
+  for (std::size_t i = 0; i < count; ++i) {
+    taken.push_back(pool.take(bytes));
+    std::memset(taken.back(), 'x', pool.size_of(bytes));
   }
-  EXPECT_EQ(pool.mapped(), taken.size());
-  for (void* memory : taken) pool.give(memory, kPooled);
-  EXPECT_EQ(pool.mapped(), BlockPool::kMostKept);
-  void* const again = pool.take(kPooled);
-  EXPECT_EQ(pool.mapped(), BlockPool::kMostKept) << "no new one";
-  pool.give(again, kPooled);
-  void* const other = pool.take(kPooled + 1);
-  EXPECT_EQ(pool.mapped(), BlockPool::kMostKept + 1);
-  pool.give(other, kPooled + 1);
-  EXPECT_EQ(pool.mapped(), BlockPool::kMostKept);
+  for (void* memory : taken) pool.give(memory, bytes);
+}
+
+TEST(BlockPoolTest, BlocksAreKeptForTheNextOfAboutTheirSize) {
+  for (const std::size_t bytes : {BlockPool::kLeastBytes, std::size_t{320'016}, kPooled - 1, kPooled}) {
+    BlockPool pool(kPooled);
+    EXPECT_GE(pool.size_of(bytes), bytes);
+    EXPECT_LT(pool.size_of(bytes), bytes + BlockPool::kStep);
+    EXPECT_EQ(pool.size_of(pool.size_of(bytes)), pool.size_of(bytes));
+    void* const memory = pool.take(bytes);
+    pool.give(memory, bytes);
+    EXPECT_EQ(pool.kept(), pool.size_of(bytes));
+    EXPECT_EQ(pool.take(pool.size_of(bytes)), memory);
+    EXPECT_EQ(pool.kept(), 0U);
+    pool.give(memory, pool.size_of(bytes));
+    EXPECT_EQ(pool.mapped(), 1U);
+  }
+}
+
+TEST(BlockPoolTest, NoMoreIsKeptThanIsAllowedAndWhatWasFreedLast) {
+  BlockPool pool(kPooled);
+  for (const std::size_t bytes : {kPooled, BlockPool::kLeastBytes, kPooled}) {
+    use(pool, 20, bytes);
+    EXPECT_GT(pool.kept(), BlockPool::kMostKept / 2);
+    EXPECT_LE(pool.kept(), BlockPool::kMostKept);
+    const std::size_t mapped = pool.mapped();
+    use(pool, 1, bytes);
+    EXPECT_EQ(pool.mapped(), mapped) << "one that was kept";
+  }
+  const std::size_t mapped = pool.mapped();
+  use(pool, 1, kPooled + 1);
+  EXPECT_EQ(pool.mapped(), mapped) << "larger than any that is kept";
+}
+
+TEST(BlockPoolTest, ManyThreadsTakeAndGive) {
+  BlockPool pool(kPooled);
+  std::vector<std::jthread> threads;
+  for (std::size_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&pool, thread] {
+      for (std::size_t i = 0; i < 500; ++i) {
+        const std::size_t bytes = BlockPool::kLeastBytes + (i * 7 + thread) % 20 * BlockPool::kStep;
+        auto* const memory = static_cast<char*>(pool.take(bytes));
+        memory[0] = memory[bytes - 1] = static_cast<char>(thread);
+        std::this_thread::yield();
+        EXPECT_EQ(memory[0], static_cast<char>(thread));
+        EXPECT_EQ(memory[bytes - 1], static_cast<char>(thread));
+        pool.give(memory, bytes);
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_LE(pool.kept(), BlockPool::kMostKept);
 }
 
 TEST(BlockPoolTest, SmallBlocksAreOfTheHeap) {
@@ -75,7 +118,9 @@ TEST(BlockPoolTest, WhatAReaderReceivesLiesInMappingsThatGoWithIt) {
   EXPECT_GE(pool.mapped(), bytes.size() / kPooled);
   command = {};
   reader.release();
-  EXPECT_LE(pool.mapped(), BlockPool::kMostKept + 1) << "the reader's own block, and those that are kept";
+  EXPECT_LE(pool.kept(), BlockPool::kMostKept);
+  EXPECT_LE(pool.mapped(), BlockPool::kMostKept / BlockPool::kLeastBytes + 1)
+      << "its own block, and those kept";
 }
 
 TEST(BlockPoolTest, ACompactCopyComesFromThePoolOfItsBlocks) {
@@ -90,10 +135,9 @@ TEST(BlockPoolTest, ACompactCopyComesFromThePoolOfItsBlocks) {
   list.drop_front(5);
   ASSERT_TRUE(list.compact());
   EXPECT_EQ(list[1], std::string(kEach, 'g'));
-  const std::size_t mapped = pool.mapped();
-  EXPECT_GE(mapped, 1u);
+  const std::size_t kept = pool.kept();
   list.clear();
-  EXPECT_LT(pool.mapped(), mapped);
+  EXPECT_GT(pool.kept(), kept);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iterator>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -102,6 +103,23 @@ TEST(OutputBufferTest, LargeChunksGoBackToTheSystemWhateverTheAllocatorKeeps) {
   EXPECT_EQ(std::ranges::count_if(chunks, is_mapped), std::ssize(chunks));
   buffer.clear();
   EXPECT_LE(std::ranges::count_if(chunks, is_mapped), kKept);
+}
+
+TEST(OutputBufferTest, LargeChunksAreUsedAgain) {
+  // Where the chunks of 64 KiB and of 256 KiB lie.
+  const auto large_chunks = [] {
+    OutputBuffer buffer;
+    while (buffer.size() < 512U << 10) buffer.append(std::string(4 << 10, 'x'));
+    std::array<std::string_view, 16> views;
+    std::set<const char*> places;
+    for (const std::string_view view : std::span(views).first(buffer.gather(views))) {
+      if (view.size() >= 64U << 10) places.insert(view.data());
+    }
+    return places;
+  };
+  const auto places = large_chunks();
+  EXPECT_GE(places.size(), 2U);
+  EXPECT_EQ(large_chunks(), places);
 }
 
 TEST(OutputBufferTest, AMovedFromBufferIsEmptyAndUsable) {

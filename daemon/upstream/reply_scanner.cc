@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "daemon/upstream/short_bulk.h"
+
 namespace locksley::daemon {
 
 std::span<char> ReplyScanner::prepare() {
@@ -68,6 +70,9 @@ ReplyScanner::Status ReplyScanner::scan_element() {
   if (written_ < wanted_ || at_ == written_) return Status::kNeedMore;
   wanted_ = 0;
   const char* const from = buffer_.get() + at_;
+  if (const ShortBulk bulk = read_short_bulk({from, written_ - at_}); bulk.header != 0) {
+    return scan_header('$', bulk.length, at_ + bulk.header);
+  }
   const auto* const end = static_cast<const char*>(std::memchr(from, '\n', written_ - at_));
   if (end == nullptr) return written_ - at_ > kMostLine ? Status::kInvalid : Status::kNeedMore;
   if (end - from < 2 || end[-1] != '\r') return Status::kInvalid;

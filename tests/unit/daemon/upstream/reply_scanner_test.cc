@@ -43,7 +43,9 @@ TEST(ReplyScannerTest, FindsWholeRepliesWhateverPiecesArrive) {
                                             ">3\r\n+CUT\r\n$1\r\nx\r\n:5\r\n",
                                             "%1\r\n+a\r\n*2\r\n:1\r\n:2\r\n",
                                             "-ERR no\r\n",
-                                            "$0\r\n\r\n"};
+                                            "$0\r\n\r\n",
+                                            "$12\r\nab\r\n$1\r\nefgh\r\n",
+                                            "$101\r\n" + std::string(101, 'y') + "\r\n"};
   std::string bytes;
   for (const std::string& reply : replies) bytes += reply;
   for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
@@ -100,6 +102,19 @@ TEST(ReplyCursorTest, ReadsValuesAndPassesOverOthers) {
   cursor.skip();
   EXPECT_TRUE(cursor.at_end());
   EXPECT_FALSE(cursor.is_bad());
+}
+
+TEST(ReplyCursorTest, StringsOfAnyLengthAreWhatWasSent) {
+  for (std::size_t length = 0; length < 130; ++length) {
+    const std::string text(length, 'x');
+    const std::string reply = "$" + std::to_string(length) + "\r\n" + text + "\r\n";
+    ReplyCursor cursor(reply);
+    EXPECT_EQ(cursor.text(), text);
+    EXPECT_TRUE(cursor.at_end());
+    ReplyCursor cut(std::string_view(reply).substr(0, reply.size() - 1));
+    EXPECT_EQ(cut.text(), "");
+    EXPECT_TRUE(cut.is_bad());
+  }
 }
 
 TEST(ReplyCursorTest, AValueOfAnotherKindMakesTheRestBad) {

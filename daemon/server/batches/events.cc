@@ -158,18 +158,17 @@ void Events::send(const std::string& name, Audience& audience, const BatchRecord
                   const ChannelEvent& event) {
   const std::size_t listeners = count_listeners(audience, event.channel);
   if (listeners == 0 || audience.is_overrun) return;
-  audience.waiting.push_back({event, record.charged.tenant});
-  if (audience.waiting.size() == 1 && listeners <= kAtOnce) {
-    audience.waiting.back().tenant = nullptr;
+  const bool is_delivered_now = audience.waiting.empty() && listeners <= kAtOnce;
+  Tenant* const payer = is_delivered_now || name == kEverything ? nullptr : record.charged.tenant;
+  audience.waiting.push_back({event, payer});
+  if (is_delivered_now) {
     go_on(audience, Instant::max());
     return;
   }
-  if (Tenant* const tenant = record.charged.tenant; tenant != nullptr)
-    tenant->account.charge(Resource::kClientBytes, bytes_of(event));
+  if (payer != nullptr) payer->account.charge(Resource::kClientBytes, bytes_of(event));
   if (audience.waiting.size() > kMostWaiting) overrun(audience);
   if (std::exchange(audience.has_slices, true)) return;
-  const LineNumber line =
-      record.charged.tenant == nullptr ? kDaemonsLine : line_of_tenant(record.charged.tenant->number);
+  const LineNumber line = payer == nullptr ? kDaemonsLine : line_of_tenant(payer->number);
   slices_.add(
       [this, name](Instant until) {
         kIoThread.assert_held();

@@ -60,8 +60,10 @@ class Subscriber {
 // connections at each event. Subscribers that have patterns receive every event of their audience instead
 // (queue_event()), and match it in their own turn.
 //
-// An event with more than kAtOnce subscribers is delivered in slices, in the line of the tenant whose event it is; the events
-// of its audience that come meanwhile wait behind it, in order, and are charged to the tenant as what its connections hold.
+// An event with more than kAtOnce subscribers is delivered in slices; the events of its audience that come meanwhile wait
+// until it is delivered. Those of one tenant's audience are in the tenant's line, and are charged to it as what its
+// connections hold. Those of the audience of all are in the daemon's line and are charged to no tenant: the tenants whose
+// batches they are about did not subscribe.
 // If kMostWaiting wait, the daemon cannot keep up: all subscribers of the audience are told so (Subscriber::miss_events()),
 // and close their connections.
 class Events {

@@ -11,6 +11,7 @@
 
 #include "core/batch/handler.h"
 #include "daemon/base/rate_gate.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/records/batch_id.h"
 
@@ -165,6 +166,25 @@ TEST_F(EventsTest, WhereMoreWaitsThanCanBeDeliveredAllSubscribersAreToldSo) {
   io_.restart();
   io_.run();
   EXPECT_EQ(listener_.heard, (Heard{"queued|batch:b1", "misses", "queued|batch:b1", "queued|batches"}));
+}
+
+TEST_F(EventsTest, WhatWaitsForOwnSubscribersIsChargedToTheTenantAndForThoseOfAllToNone) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Account all;
+  Tenant tenant(0, "default", all);
+  record_.charged.tenant = &tenant;
+  std::vector<Listener> crowd(2 * Events::kAtOnce);
+  for (Listener& each : crowd) events_.subscribe(each, Events::kEverything, "batches");
+  publish(EventKind::kStarted);
+  EXPECT_EQ(tenant.account.used(Resource::kClientBytes), 0U);
+  for (Listener& each : crowd) events_.subscribe(each, "default", "batches");
+  publish(EventKind::kDone);
+  EXPECT_GT(tenant.account.used(Resource::kClientBytes), 0U);
+  io_.run();
+  EXPECT_EQ(tenant.account.used(Resource::kClientBytes), 0U);
+  EXPECT_EQ(all.used(Resource::kClientBytes), 0U);
+  for (const Listener& each : crowd) EXPECT_EQ(each.events.size(), 3U);
+  record_.charged.tenant = nullptr;
 }
 
 TEST_F(EventsTest, PayloadIsValidJsonWhateverTheNameIs) {

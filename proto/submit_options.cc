@@ -215,4 +215,15 @@ std::expected<OpenCommand, std::string> parse_open(const ArgumentList& arguments
   return result;
 }
 
+bool has_more_waits(const ArgumentList& arguments, std::size_t most) {
+  std::size_t waits = 0;
+  for (std::size_t at = kOptionsAt; at < arguments.size();) {
+    const BatchOption* const option = find_batch_option(arguments[at]);
+    if (option == nullptr) return false;
+    if (std::holds_alternative<AfterValue>(option->value) && ++waits > most) return true;
+    at += std::holds_alternative<FlagValue>(option->value) ? 1 : 2;
+  }
+  return false;
+}
+
 }  // namespace locksley::proto

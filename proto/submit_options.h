@@ -46,4 +46,8 @@ std::expected<OpenCommand, std::string> parse_open(const ArgumentList& arguments
 // As SUBMIT, but only with JOBS; RETAIN is accepted and has no effect.
 std::expected<SubmitCommand, std::string> parse_run(const ArgumentList& arguments);
 
+// Whether a command of one of these kinds has more than `most` AFTER and AFTEROK among its options. Looks at no further word
+// than it must; a command that is wrong may be answered either way.
+bool has_more_waits(const ArgumentList& arguments, std::size_t most);
+
 }  // namespace locksley::proto

@@ -257,6 +257,57 @@ class Crowds(Stretches):
         self.note_longest("60 connections that ask for a long page 10 times")
 
 
+class Waits(Stretches):
+    """A batch that waits for as many others as it may."""
+
+    MOST = 1_000  # BatchOptions::kMaxAfter
+    IN_MEMORY = 4_096  # stored batches that are over: older ones are in the store alone
+
+    def after_all(self, how):
+        return [word for i in range(self.MOST) for word in (how, f"{i}-" + "x" * 100)]
+
+    def submit_first(self, *options):
+        self.pipelined([("SUBMIT", "echo", "ID", f"{i}-" + "x" * 100, *options, "JOBS", "") for i in range(self.MOST)])
+        self.note_longest("1,000 batches")
+
+    def submit_those_that_wait(self):
+        ids = []
+        for how in ("AFTER", "AFTEROK"):
+            ids.append(self.command("SUBMIT", "echo", *self.after_all(how), "JOBS", "a"))
+            self.note_longest(f"SUBMIT with 1,000 {how}")
+            ids.append(self.command("OPEN", "echo", *self.after_all(how)))
+            self.command("CLOSE", ids[-1])
+            self.note_longest(f"OPEN with 1,000 {how}")
+        return ids
+
+    @once_of_three
+    def test_a_batch_that_waits_for_a_thousand_that_go_on(self):
+        self.submit_first("DELAY", 600_000)
+        ids = self.submit_those_that_wait()
+        self.command("CANCEL", ids[0])
+        self.note_longest("CANCEL of one that waits")
+        self.command("CANCEL", "0-" + "x" * 100)
+        wait_for("those that need all ok to be over", lambda: self.command.status(ids[2])["state"] == "cancelled")
+        self.note_longest("the end of one for which they wait")
+
+
+class StoredWaits(Waits):
+    def setUp(self):
+        self.settings = {"store": {"path": str(scratch(self) / "store"), "durability": "none"}}
+        super().setUp()
+
+    @once_of_three
+    def test_a_batch_that_waits_for_a_thousand_that_only_the_store_has(self):
+        self.submit_first()
+        self.pipelined([("SUBMIT", "echo", "JOBS", "")] * (self.IN_MEMORY + 100))
+        wait_for("all to be over", lambda: self.daemon.metrics()["locksley_active_batches"] == 0)
+        self.note_longest("others take their place in memory")
+        for each in self.submit_those_that_wait():
+            self.assertEqual(self.command.wait(each)["state"], "done")
+        self.command("RUN", "echo", *self.after_all("AFTEROK"), "JOBS", "a")
+        self.note_longest("RUN with 1,000 AFTEROK")
+
+
 class Payloads(Stretches):
     def submit(self, batch, payloads):
         data = b"*%d\r\n$6\r\nSUBMIT\r\n$4\r\necho\r\n$2\r\nID\r\n$%d\r\n%s\r\n$4\r\nKEEP\r\n$4\r\nnone\r\n$4\r\nJOBS\r\n" % (

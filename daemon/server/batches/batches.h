@@ -72,11 +72,17 @@ class Batches {
   // Everything that is in the store. The error is for the operator.
   std::expected<void, std::string> restore_all() LOCKSLEY_REQUIRES(kIoThread);
   // The batch belongs to the user `by`. `arguments` is the whole command; the payloads stay in it. A repetition, with
-  // the same id, handler and jobs, returns the batch that there is, and starts nothing. `digest`: of the payloads, if
-  // it is known already.
+  // the same id, handler and jobs, returns the batch that there is, and starts nothing. `prepared`, here and below: as in
+  // Intake::submit().
+  using Prepared = Intake::Prepared;
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
-                  std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kSubmit, digest);
+                  const Prepared* prepared = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kSubmit, prepared);
+  }
+  // As Dependencies::look_up_next(), before submit(), run() or open().
+  bool look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return dependencies_.look_up_next(by, options, found);
   }
   // Frees payloads that no batch took, on another thread if they are many.
   void free_refused(proto::ArgumentList payloads) {
@@ -88,14 +94,14 @@ class Batches {
     free_aside(aside_, std::move(dropped), bytes);
   }
   // Makes a batch without an id, which is forgotten as soon as its RUN lets go of it.
-  Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kRun);
+  Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments,
+               const Prepared* prepared = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kRun, prepared);
   }
   // `connection` streams the batch in.
-  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.open(by, command, connection);
+  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
+                const FoundDependencies* found = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
+    return intake_.open(by, command, connection, found);
   }
   // Returns how many jobs the batch has now. `connection` takes the stream over. `at`: as in Intake::add().
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,

@@ -35,21 +35,62 @@ std::string reason_not_ok(std::string_view id) {
   return fmt::format("not every job of the batch '{}' was ok", id);
 }
 
+// Adds what is to be waited for. False: the store has refused the batch since it was looked up, so it was never there.
+bool add_wait(StartCondition& condition, const proto::AfterBatch& after,
+              const FoundDependencies::Found& found) LOCKSLEY_REQUIRES(kIoThread) {
+  const BatchRecord* const unfinished = found.unfinished.get();
+  if (unfinished == nullptr || unfinished->is_over()) {
+    if (unfinished != nullptr && unfinished->stored.is_rejected) return false;
+    const bool is_ok = unfinished == nullptr ? found.is_all_ok : is_all_ok(unfinished->status());
+    if (!after.only_if_ok || is_ok) return true;
+    condition.broken = reason_not_ok(after.id);
+  }
+  condition.waits.all.push_back({found.sequence, after.id, after.only_if_ok});
+  return true;
+}
+
 }  // namespace
 
+std::expected<FoundDependencies::Found, std::string> Dependencies::look_up(const User& by,
+                                                                           const proto::AfterBatch& after) {
+  const auto found = find_batch(registry_, by, after.id);
+  if (!found) return std::unexpected(found.error());
+  if (*found == nullptr) return std::unexpected(no_such_batch(after.id));
+  BatchRecord& other = **found;
+  if (!other.is_over())
+    return FoundDependencies::Found{.sequence = other.sequence, .unfinished = other.shared()};
+  return FoundDependencies::Found{.sequence = other.sequence,
+                                  .is_all_ok = after.only_if_ok && is_all_ok(other.status())};
+}
+
+bool Dependencies::look_up_next(const User& by, const proto::BatchOptions& options,
+                                FoundDependencies& found) {
+  if (found.all.size() == options.after.size() || !found.error.empty()) return false;
+  auto next = look_up(by, options.after[found.all.size()]);
+  if (!next) {
+    found.error = std::move(next.error());
+    return false;
+  }
+  found.all.push_back(*std::move(next));
+  return true;
+}
+
 std::expected<StartCondition, std::string> Dependencies::resolve(const User& by,
-                                                                 const proto::BatchOptions& options) {
+                                                                 const proto::BatchOptions& options,
+                                                                 const FoundDependencies* found) {
   StartCondition condition{.delay = options.delay, .waits = {}, .broken = {}};
-  for (const proto::AfterBatch& after : options.after) {
-    const auto found = find_batch(registry_, by, after.id);
-    if (!found) return std::unexpected(found.error());
-    const BatchRecord* const other = *found;
-    if (other == nullptr) return std::unexpected(no_such_batch(after.id));
-    if (other->is_over()) {
-      if (!after.only_if_ok || is_all_ok(other->status())) continue;
-      condition.broken = reason_not_ok(after.id);
+  if (options.after.empty()) return condition;
+  const std::size_t found_before = found == nullptr ? 0 : found->all.size();
+  for (std::size_t i = 0; i < options.after.size(); ++i) {
+    const proto::AfterBatch& after = options.after[i];
+    if (i < found_before) {
+      if (!add_wait(condition, after, found->all[i])) return std::unexpected(no_such_batch(after.id));
+      continue;
     }
-    condition.waits.all.push_back({other->sequence, after.id, after.only_if_ok});
+    if (found != nullptr && !found->error.empty()) return std::unexpected(found->error);
+    const auto looked_up = look_up(by, after);
+    if (!looked_up) return std::unexpected(looked_up.error());
+    add_wait(condition, after, *looked_up);
   }
   wait_once_for_each(condition.waits.all);
   condition.waits.open = condition.waits.all.size();

@@ -5,9 +5,11 @@
 #include <expected>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
@@ -33,17 +35,31 @@ struct StartCondition {
   bool is_immediate() const { return !delay && waits.all.empty(); }
 };
 
+// The batches that AFTER and AFTEROK name, in the order of the command, as far as they have been looked up. A command that names
+// many has them looked up in parts, between which other commands are executed. A batch that was over when it was looked up
+// counts as it was then, whatever has become of it since; any other one counts as it is when the new batch is accepted.
+struct FoundDependencies {
+  struct Found {
+    std::uint64_t sequence = 0;
+    std::shared_ptr<BatchRecord> unfinished = nullptr;  // null: it was over
+    bool is_all_ok = false;                             // if it was over: done, and all its jobs were ok
+  };
+  std::vector<Found> all;
+  // Not empty: the text of the error reply; a batch is unknown, or cannot be read. No further one is looked up.
+  std::string error;
+};
+
 // Which batch waits for which: start conditions are resolved here when a batch is accepted or restored, and
 // satisfied or broken when the batches that they name end.
 //
-// An id is resolved once, to the sequence number of the batch that has it then. So a batch waits only for
-// older ones, there are no cycles, and a later batch with the same id does not count.
+// An id is resolved once, when it is looked up, to the sequence number of the batch that has it then. So a batch waits
+// only for older ones, there are no cycles, and a later batch with the same id does not count.
 //
 // When a batch ends for which very many wait, they are told in slices. Until the last of them is told, the
 // batch must not be forgotten: after a crash it would be a dependency of which nothing is known.
 //
-// Owned by Batches. The I/O thread only. O(log n) for each wait. resolve() may read the disk to find a batch
-// that is over; nothing else blocks.
+// Owned by Batches. The I/O thread only. O(log n) for each wait. look_up_next() and resolve() may read the disk to
+// find a batch that is over; nothing else blocks.
 class Dependencies {
  public:
   Dependencies(Registry& registry, StoredBatches& stored, BatchChanges& changes, Slices& slices)
@@ -51,8 +67,13 @@ class Dependencies {
   Dependencies(const Dependencies&) = delete;
   Dependencies& operator=(const Dependencies&) = delete;
 
-  // Without effects. The error is that of the reply: `by` has no such batch, or it cannot be read.
-  std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options)
+  // Looks up the next of the batches that the options name. Without effects. False: none is left, or there was an error.
+  bool look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Without effects. `found`: what was looked up before; null: nothing. Looks up the others now. The error is that of the
+  // reply.
+  std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options,
+                                                     const FoundDependencies* found)
       LOCKSLEY_REQUIRES(kIoThread);
   // The same for a batch from the store, without its delay. Decides about dependencies that cannot be found any
   // more.
@@ -81,6 +102,8 @@ class Dependencies {
     bool is_all_ok;
     std::set<std::uint64_t> dependents;
   };
+  std::expected<FoundDependencies::Found, std::string> look_up(const User& by, const proto::AfterBatch& after)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Notifies some until about `until`. True if none is left.
   bool notify(Ended& ended, Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void notify(const Ended& ended, BatchRecord& dependent) LOCKSLEY_REQUIRES(kIoThread);

@@ -73,10 +73,11 @@ std::expected<Intake::Found, Intake::Refusal> Intake::find(const User& by, const
 
 std::expected<Intake::Admitted, Intake::Refusal> Intake::admit(const User& by, const std::string& handler,
                                                                const proto::BatchOptions& options,
-                                                               const Admission::Demand& demand) {
+                                                               const Admission::Demand& demand,
+                                                               const FoundDependencies* found) {
   auto reservation = parts_.admission.reserve(demand);
   if (!reservation) return refuse(handler, std::move(reservation.error()));
-  auto condition = parts_.dependencies.resolve(by, options);
+  auto condition = parts_.dependencies.resolve(by, options, found);
   if (!condition) return refuse(handler, std::move(condition.error()));
   return Admitted{*std::move(reservation), *std::move(condition)};
 }
@@ -141,10 +142,10 @@ std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto
 }
 
 Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& command,
-                                proto::ArgumentList&& arguments, Origin origin,
-                                std::optional<Digest> digest) {
+                                proto::ArgumentList&& arguments, Origin origin, const Prepared* prepared) {
   const auto found = find(by, command.handler, command.options);
   if (!found) return std::unexpected(found.error());
+  const std::optional<Digest> digest = prepared == nullptr ? std::nullopt : prepared->digest;
   const auto* range = std::get_if<proto::RangeSource>(&command.source);
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
@@ -171,7 +172,8 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
                          .is_stored = is_stored,
                          .range = range,
                          .record_bytes = record_bytes(command.options),
-                         .awaits_results = origin == Origin::kRun});
+                         .awaits_results = origin == Origin::kRun},
+                        prepared == nullptr ? nullptr : &prepared->dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const bool is_due =
@@ -195,7 +197,8 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   return record;
 }
 
-Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command, std::uint64_t connection) {
+Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
+                              const FoundDependencies* found_dependencies) {
   const auto found = find(by, command.handler, command.options);
   if (!found) return std::unexpected(found.error());
   if (BatchRecord* const known = found->known) {
@@ -213,7 +216,8 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
                          .new_jobs = 0,
                          .payloads = nullptr,
                          .is_stored = is_stored,
-                         .record_bytes = record_bytes(command.options)});
+                         .record_bytes = record_bytes(command.options)},
+                        found_dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const NewBatch batch{.customer = *customer,

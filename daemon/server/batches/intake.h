@@ -84,12 +84,18 @@ class Intake {
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
 
-  // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads. `digest`: of the payloads,
-  // where there are so many that the caller has computed it in parts.
+  // What the caller has prepared in parts, because it would take long at once.
+  struct Prepared {
+    std::optional<Digest> digest;  // of the payloads
+    FoundDependencies dependencies;
+  };
+  // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads. `prepared`, `found_dependencies`: null if all is
+  // to be done now.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
-                  BatchRecord::Origin origin, std::optional<Digest> digest = {}) LOCKSLEY_REQUIRES(kIoThread);
-  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection)
+                  BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);
+  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
+                const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // Returns how many jobs the batch has now. `at`: adds only if the batch has this many jobs. If it has jobs for
   // all the payloads after these already, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
@@ -131,8 +137,8 @@ class Intake {
     StartCondition condition;
   };
   std::expected<Admitted, Refusal> admit(const User& by, const std::string& handler,
-                                         const proto::BatchOptions& options, const Admission::Demand& demand)
-      LOCKSLEY_REQUIRES(kIoThread);
+                                         const proto::BatchOptions& options, const Admission::Demand& demand,
+                                         const FoundDependencies* found) LOCKSLEY_REQUIRES(kIoThread);
   // What both SUBMIT and OPEN ask for, and the record that it leads to.
   struct NewBatch {
     const Customer& customer;

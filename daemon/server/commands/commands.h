@@ -47,10 +47,12 @@ Coroutine<void> client_command(Session& session, proto::Command command) LOCKSLE
 
 // commands_submit.cc
 void submit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-// The same, in slices: for commands that are_many_payloads().
-Coroutine<void> submit_many_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-bool are_many_payloads(const proto::Command& command);
 void open_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+// Whether a SUBMIT or an OPEN is to be executed in slices, by the two functions below: it has many payloads, or names many
+// batches after which it starts.
+bool is_long_submission(const proto::Command& command);
+Coroutine<void> submit_long_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> open_long_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 void add_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void addat_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void close_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);

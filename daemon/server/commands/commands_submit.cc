@@ -38,6 +38,30 @@ void reply_count(Session& session, const BatchRecord& record,
   });
 }
 
+// Of a command that was executed in parts: its user may have been removed meanwhile, too.
+bool wants_reply(const Session& session) { return !session.is_dropped() && session.is_logged_in(); }
+
+// So many batches are looked up at once. Guess: 160 us, where only the store has them.
+constexpr std::size_t kFewWaits = 8;
+
+// Looks up the batches for which the new one is to wait: in slices, if they are many. `held`: the bytes of the command.
+// False: no reply is wanted any more.
+Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& options, std::size_t held,
+                              FoundDependencies& found) LOCKSLEY_REQUIRES(kIoThread) {
+  if (options.after.size() <= kFewWaits) co_return true;
+  Slices::Spending time(session.state().slices());
+  while (session.state().batches().look_up_next(session.user(), options, found)) {
+    if (!time.is_over()) continue;
+    session.update_memory(held);
+    co_await session.wait_for_slice();
+    if (!wants_reply(session)) co_return false;
+    time.go_on();
+  }
+  // To accept the batch takes another slice.
+  co_await session.wait_for_slice();
+  co_return wants_reply(session);
+}
+
 // Adds the arguments from `first` on to the batch that the second argument names.
 void add_payloads(Session& session, proto::Command& command, std::size_t first,
                   std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread) {
@@ -60,32 +84,38 @@ void submit_command(Session& session, proto::Command& command) {
   reply_id(session, session.state().batches().submit(session.user(), *parsed, std::move(command.arguments)));
 }
 
-bool are_many_payloads(const proto::Command& command) {
+bool is_long_submission(const proto::Command& command) {
   // Guesses: some 100 us of computing a digest.
   constexpr std::size_t kMany = 8192;
   constexpr std::size_t kManyBytes = std::size_t{1} << 20;
-  return command.arguments.size() > kMany || command.arguments.payload_bytes() > kManyBytes;
+  const std::size_t words = command.arguments.size();
+  return words > kMany || command.arguments.payload_bytes() > kManyBytes ||
+         (words > 2 * kFewWaits && proto::has_more_waits(command.arguments, kFewWaits));
 }
 
-Coroutine<void> submit_many_command(Session& session, proto::Command command) {
+Coroutine<void> submit_long_command(Session& session, proto::Command command) {
   const auto parsed = proto::parse_submit(command.arguments);
   if (!parsed) {
     session.fail(parsed.error());
     co_return;
   }
-  std::optional<Digest> digest;
+  Batches::Prepared prepared;
+  bool is_wanted = true;
   const auto* const jobs = std::get_if<proto::JobsSource>(&parsed->source);
   if (jobs != nullptr && !parsed->options.id.empty()) {
     DigestInParts parts(command.arguments, jobs->first);
-    while (!(digest = parts.go_on(now() + Slices::kSlice))) {
+    while (is_wanted && !(prepared.digest = parts.go_on(now() + Slices::kSlice))) {
       co_await session.wait_for_slice();
-      // Its user may have been removed meanwhile, too.
-      if (session.is_dropped() || !session.is_logged_in()) break;
+      is_wanted = wants_reply(session);
     }
   }
+  if (is_wanted) {
+    is_wanted = co_await look_up_waits(session, parsed->options, command.arguments.memory_bytes(),
+                                       prepared.dependencies);
+  }
   Batches& batches = session.state().batches();
-  if (!session.is_dropped() && session.is_logged_in()) {
-    reply_id(session, batches.submit(session.user(), *parsed, std::move(command.arguments), digest));
+  if (is_wanted) {
+    reply_id(session, batches.submit(session.user(), *parsed, std::move(command.arguments), &prepared));
   }
   batches.free_refused(std::move(command.arguments));
 }
@@ -94,6 +124,19 @@ void open_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_open(command.arguments);
   if (!parsed) return session.fail(parsed.error());
   reply_id(session, session.state().batches().open(session.user(), *parsed, session.id()));
+}
+
+Coroutine<void> open_long_command(Session& session, proto::Command command) {
+  const auto parsed = proto::parse_open(command.arguments);
+  if (!parsed) {
+    session.fail(parsed.error());
+    co_return;
+  }
+  FoundDependencies found;
+  const bool is_wanted =
+      co_await look_up_waits(session, parsed->options, command.arguments.memory_bytes(), found);
+  if (!is_wanted) co_return;
+  reply_id(session, session.state().batches().open(session.user(), *parsed, session.id(), &found));
 }
 
 void add_command(Session& session, proto::Command& command) { add_payloads(session, command, 2, {}); }
@@ -117,7 +160,13 @@ Coroutine<void> run_command(Session& session, proto::Command command) {
     co_return;
   }
   Batches& batches = session.state().batches();
-  const auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments));
+  Batches::Prepared prepared;
+  if (parsed->options.after.size() > kFewWaits) {
+    const bool is_wanted = co_await look_up_waits(session, parsed->options, command.arguments.memory_bytes(),
+                                                  prepared.dependencies);
+    if (!is_wanted) co_return;
+  }
+  const auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments), &prepared);
   if (!accepted) {
     session.fail(accepted.error());
     co_return;

@@ -17,8 +17,8 @@ namespace {
 
 using proto::CommandId;
 
-// The functions that execute a command. If both are set, `blocking` executes commands that
-// are_many_payloads(). Both write exactly one reply to the session (subscriptions: one a channel)
+// The functions that execute a command. If both are set, `blocking` executes those of which
+// is_long_submission() is true. Both write exactly one reply to the session (subscriptions: one a channel)
 // and may take the arguments out of the command. They run on the I/O thread and do not block it;
 // `blocking` may suspend.
 struct CommandHandler {
@@ -72,6 +72,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kMulti, multi_command);
   plain(CommandId::kNodes, nodes_command);
   plain(CommandId::kOpen, open_command);
+  large(CommandId::kOpen, open_long_command);
   plain(CommandId::kPause, pause_command);
   plain(CommandId::kPing, ping_command);
   blocking(CommandId::kPsubscribe, psubscribe_command);
@@ -87,7 +88,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kSlots, slots_command);
   plain(CommandId::kStatus, status_command);
   plain(CommandId::kSubmit, submit_command);
-  large(CommandId::kSubmit, submit_many_command);
+  large(CommandId::kSubmit, submit_long_command);
   blocking(CommandId::kSubscribe, subscribe_command);
   plain(CommandId::kTenants, tenants_command);
   blocking(CommandId::kUnsubscribe, unsubscribe_command);
@@ -200,7 +201,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   }
   const CommandHandler& handler = kTable.handlers[index_of(found->id)];
   const bool is_plain =
-      handler.execute != nullptr && (handler.blocking == nullptr || !are_many_payloads(command));
+      handler.execute != nullptr && (handler.blocking == nullptr || !is_long_submission(command));
   if (!is_plain) return Executed::kBlocks;
   handler.execute(session, command);
   end_audit_line(session);

@@ -150,6 +150,15 @@ TEST(SubmitOptionsTest, ABatchWaitsForABoundedNumber) {
   EXPECT_EQ(submit_error(line + "AFTER x JOBS a"), "ERR a batch waits for at most 1000 others");
 }
 
+TEST(SubmitOptionsTest, ACommandWithManyWaitsIsKnownBeforeItIsParsed) {
+  const auto has_more = [](const std::string& line) { return has_more_waits(words(line), 2); };
+  EXPECT_TRUE(has_more("SUBMIT echo AFTER a EPHEMERAL WEIGHT 3 afterok b NAME after AFTER c JOBS x"));
+  EXPECT_TRUE(has_more("OPEN echo AFTER a AFTER a AFTER a"));
+  EXPECT_FALSE(has_more("SUBMIT echo AFTER a NAME AFTER AFTEROK b JOBS x")) << "it has two";
+  EXPECT_FALSE(has_more("SUBMIT echo JOBS AFTER a AFTER b AFTER c")) << "payloads";
+  EXPECT_FALSE(has_more("SUBMIT echo AFTER a AFTER b NAME")) << "it is wrong, and parse_submit() says so";
+}
+
 TEST(SubmitOptionsTest, RangesWithAndWithoutPayload) {
   const auto plain = parse_submit(words("SUBMIT echo RANGE -5 5"));
   ASSERT_TRUE(plain) << plain.error();

@@ -52,9 +52,22 @@ class DependenciesTest : public RegistryFixture {
 
   std::expected<StartCondition, std::string> resolve(std::vector<proto::AfterBatch> after)
       LOCKSLEY_REQUIRES(kIoThread) {
+    return resolve(std::move(after), nullptr);
+  }
+  std::expected<StartCondition, std::string> resolve(std::vector<proto::AfterBatch> after,
+                                                     const FoundDependencies* found)
+      LOCKSLEY_REQUIRES(kIoThread) {
     proto::BatchOptions options;
     options.after = std::move(after);
-    return dependencies_.resolve(user_, options);
+    return dependencies_.resolve(user_, options, found);
+  }
+  // As for a command that is executed in parts: all are looked up, and other commands come before it is accepted.
+  FoundDependencies look_up(std::vector<proto::AfterBatch> after) LOCKSLEY_REQUIRES(kIoThread) {
+    proto::BatchOptions options;
+    options.after = std::move(after);
+    FoundDependencies found;
+    while (dependencies_.look_up_next(user_, options, found)) continue;
+    return found;
   }
   // A batch of one job that waits for these.
   std::shared_ptr<BatchRecord> add_after(const std::string& id, std::vector<proto::AfterBatch> after)
@@ -238,7 +251,7 @@ TEST_F(DependenciesTest, ADelayedBatchIsHeldAndDueWhenItsDelayEnds) {
   proto::BatchOptions options;
   options.delay = std::chrono::milliseconds(5);
   const Instant start_at = now_ + std::chrono::milliseconds(5);
-  dependencies_.hold(*record, dependencies_.resolve(user_, options).value(), start_at);
+  dependencies_.hold(*record, dependencies_.resolve(user_, options, nullptr).value(), start_at);
   EXPECT_TRUE(record->is_held());
   EXPECT_EQ(record->due.start, start_at);
 }
@@ -262,6 +275,86 @@ TEST_F(DependenciesTest, TheEndOfABatchForWhichVeryManyWaitIsToldInSlices) {
   io_.run();
   for (const auto& each : waiting) ASSERT_FALSE(each->is_held());
   EXPECT_FALSE(dependencies_.is_notifying(first->sequence));
+}
+
+// ---- Between the look-up and the acceptance ----
+
+TEST_F(DependenciesTest, OneLookUpIsOneBatchAndEndsAtTheFirstThatIsUnknown) {
+  const ThreadRoleScope io_thread(kIoThread);
+  end(*add("over"));
+  const auto unfinished = add("unfinished");
+  proto::BatchOptions options;
+  options.after = {{"over", true}, {"unfinished", false}, {"unknown", false}, {"unfinished", false}};
+  FoundDependencies found;
+  EXPECT_TRUE(dependencies_.look_up_next(user_, options, found));
+  EXPECT_EQ(found.all.size(), 1U);
+  EXPECT_EQ(found.all[0].unfinished, nullptr) << "no memory is kept of what is over";
+  EXPECT_TRUE(found.all[0].is_all_ok);
+  EXPECT_TRUE(dependencies_.look_up_next(user_, options, found));
+  EXPECT_EQ(found.all[1].unfinished, unfinished);
+  EXPECT_FALSE(dependencies_.look_up_next(user_, options, found));
+  EXPECT_FALSE(dependencies_.look_up_next(user_, options, found));
+  add("unknown");
+  EXPECT_THAT(dependencies_.resolve(user_, options, &found).error(), HasSubstr("unknown"))
+      << "it came after the command";
+}
+
+TEST_F(DependenciesTest, WhatWasNotLookedUpIsLookedUpAtTheAcceptance) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add("a");
+  const auto b = add("b");
+  const FoundDependencies found = look_up({{"a", false}});
+  const StartCondition condition = resolve({{"a", false}, {"b", false}}, &found).value();
+  ASSERT_EQ(condition.waits.open, 2U);
+  EXPECT_EQ(condition.waits.all[1].sequence, b->sequence);
+}
+
+TEST_F(DependenciesTest, TheEndOfABatchAfterItsLookUpDecides) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto ok = add("ok");
+  const auto cancelled = add("cancelled");
+  const FoundDependencies found = look_up({{"ok", true}, {"cancelled", false}});
+  const FoundDependencies needs_ok = look_up({{"cancelled", true}});
+  end_and_tell(*ok);
+  cancel_and_tell(*cancelled);
+  EXPECT_TRUE(resolve({{"ok", true}, {"cancelled", false}}, &found)->is_immediate());
+  EXPECT_THAT(resolve({{"cancelled", true}}, &needs_ok)->broken, HasSubstr("cancelled"));
+}
+
+TEST_F(DependenciesTest, ABatchThatIsForgottenAfterItsLookUpCountsAsItEndedAndALaterOneOfItsIdIsNotMeant) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto over = add("over");
+  end(*over);
+  const auto unfinished = add("unfinished");
+  const FoundDependencies found = look_up({{"over", true}, {"unfinished", true}});
+  end_and_tell(*unfinished);
+  for (const auto& each : {over, unfinished}) ASSERT_TRUE(registry_.forget(*each));
+  add("over");
+  add("unfinished");
+  EXPECT_TRUE(resolve({{"over", true}, {"unfinished", true}}, &found)->is_immediate());
+}
+
+TEST_F(DependenciesTest, ABatchThatGoesOnAfterItsLookUpCountsAsItWas) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto cancelled = add("cancelled");
+  cancelled->stop("by the test");
+  end(*cancelled);
+  const FoundDependencies found = look_up({{"cancelled", false}});
+  const FoundDependencies needs_ok = look_up({{"cancelled", true}});
+  registry_.go_on(cancelled, cancelled->status());
+  EXPECT_TRUE(resolve({{"cancelled", false}}, &found)->is_immediate());
+  EXPECT_THAT(resolve({{"cancelled", true}}, &needs_ok)->broken, HasSubstr("cancelled"));
+}
+
+TEST_F(DependenciesTest, ABatchThatTheStoreRefusesAfterItsLookUpWasNeverThere) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto refused = add("refused");
+  const FoundDependencies found = look_up({{"refused", false}});
+  refused->stored.is_rejected = true;
+  refused->stop("by the store");
+  end(*refused);
+  registry_.forget(*refused);
+  EXPECT_THAT(resolve({{"refused", false}}, &found).error(), StartsWith("NOBATCH"));
 }
 
 // ---- Restored ----

@@ -299,5 +299,83 @@ TEST_F(BatchCommandsTest, WhileDrainingNothingNewIsAcceptedAndTheRestIsFinished)
   EXPECT_EQ(client.ask("STATUS o"), "*38");
 }
 
+// ---- A batch that waits for more others than are looked up at once ----
+
+class ManyWaitsTest : public ServerFixture {
+ protected:
+  static constexpr int kMany = 500;
+
+  // AFTER of each, or AFTEROK.
+  static std::string after_all(const std::string& how) {
+    std::string words;
+    for (int i = 0; i < kMany; ++i) words += " " + how + " b" + std::to_string(i);
+    return words;
+  }
+  // Those for which it waits.
+  static void submit_all(Client& client, const std::string& options) {
+    for (int i = 0; i < kMany; ++i) {
+      client.send("SUBMIT echo ID b" + std::to_string(i) + options + " JOBS x\r\n");
+      ASSERT_EQ(client.bulk(), "b" + std::to_string(i));
+    }
+  }
+};
+
+TEST_F(ManyWaitsTest, CommandsOfOneConnectionKeepTheirOrder) {
+  start();
+  Client client(port_);
+  submit_all(client, " DELAY 600000");
+  const std::string after = after_all("AFTER");
+  client.send("SUBMIT echo ID s" + after + " JOBS x\r\nOPEN echo ID o" + after +
+              "\r\nADD o x\r\nCLOSE o\r\nPAUSE s\r\nCANCEL b0\r\nMULTI\r\nSUBMIT echo ID t" + after +
+              " JOBS x\r\nCANCEL t\r\nEXEC\r\nFORGET t\r\n");
+  EXPECT_EQ(client.bulk(), "s");
+  EXPECT_EQ(client.bulk(), "o");
+  EXPECT_EQ(client.line(), ":1");
+  EXPECT_EQ(client.line(), ":1");
+  EXPECT_EQ(client.line(), "+OK");
+  EXPECT_EQ(client.line(), ":1");
+  EXPECT_EQ(client.line(), "+OK");
+  EXPECT_EQ(client.line(), "+QUEUED");
+  EXPECT_EQ(client.line(), "+QUEUED");
+  EXPECT_EQ(client.line(), "*2");
+  EXPECT_EQ(client.bulk(), "t");
+  EXPECT_EQ(client.line(), ":1");
+  EXPECT_EQ(client.line(), ":1");
+}
+
+TEST_F(ManyWaitsTest, AnUnknownOneIsAnErrorAndNothingIsAccepted) {
+  start();
+  Client client(port_);
+  submit_all(client, "");
+  for (const std::string& command : {std::string("SUBMIT"), std::string("RUN")}) {
+    EXPECT_THAT(client.ask(command + " echo ID s AFTER nosuch" + after_all("AFTER") + " JOBS x"),
+                MatchesRegex("-NOBATCH .*nosuch.*"));
+    EXPECT_THAT(client.ask(command + " echo ID s" + after_all("AFTER") + " AFTER nosuch JOBS x"),
+                MatchesRegex("-NOBATCH .*nosuch.*"));
+    EXPECT_THAT(client.ask(command + " nosuch ID s" + after_all("AFTER") + " AFTER nosuch JOBS x"),
+                StartsWith("-NOHANDLER "));
+  }
+  EXPECT_THAT(client.ask("OPEN echo ID s" + after_all("AFTER") + " AFTER nosuch"), StartsWith("-NOBATCH "));
+  EXPECT_THAT(client.ask("STATUS s"), StartsWith("-NOBATCH "));
+}
+
+TEST_F(ManyWaitsTest, ARepetitionFindsItsBatchAlthoughThoseForWhichItWaitedAreForgotten) {
+  start();
+  Client client(port_);
+  submit_all(client, "");
+  const std::string repeated = "SUBMIT echo ID s" + after_all("AFTEROK") + " JOBS x\r\n";
+  client.send(repeated);
+  EXPECT_EQ(client.bulk(), "s");
+  // It came after `s`, so `s` has been told of each end before it.
+  EXPECT_EQ(client.ask("RUN echo" + after_all("AFTEROK") + " JOBS x"), "*1");
+  EXPECT_EQ(client.line(), "*2");
+  EXPECT_EQ(client.bulk(), "ok");
+  EXPECT_EQ(client.bulk(), "x");
+  for (int i = 0; i < kMany; ++i) ASSERT_EQ(client.ask("FORGET b" + std::to_string(i)), ":1");
+  client.send(repeated);
+  EXPECT_EQ(client.bulk(), "s");
+  EXPECT_THAT(client.ask("SUBMIT echo ID new" + after_all("AFTEROK") + " JOBS x"), StartsWith("-NOBATCH "));
+}
+
 }  // namespace
 }  // namespace locksley::daemon

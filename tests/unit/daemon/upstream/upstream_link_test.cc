@@ -202,6 +202,18 @@ TEST_F(UpstreamLinkTest, SeveralClaimsGoOutAtOnceWhileLeasesCome) {
   EXPECT_LT(writes, 20);  // 128 claims one by one would be as many
 }
 
+TEST_F(UpstreamLinkTest, OneJobAfterAnotherCostsOneClaimEach) {
+  make(0, 2);
+  join();
+  for (std::size_t job = 1; job <= 5; ++job) {
+    upstream->add_jobs(1);
+    deliver(upstream->take());
+    run(1);
+    exchange();
+    EXPECT_EQ(upstream->count_of("CLAIM"), 1 + job);
+  }
+}
+
 TEST_F(UpstreamLinkTest, NothingIsClaimedWhileKeptResultsAreAboveTheBound) {
   options.max_kept_bytes = 20;
   make(1'000, 1);

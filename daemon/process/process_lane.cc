@@ -24,7 +24,10 @@ ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Op
       wait_timer_(loop.executor()),
       room_timer_(loop.executor()) {
   lane_.set_gate_switch(0, false);  // no handler's
-  lane_.on_work([this] { post_pump(); });
+  lane_.on_work([this] {
+    // The new work may be for remote workers alone.
+    if (lane_.has_work()) post_pump();
+  });
   lane_.on_wait([this] { post_pump(); });
   lane_.on_stop([this] { wake(check_is_posted_, &ProcessLane::check_cancelled); });
   asio::post(loop.executor(), [this] {

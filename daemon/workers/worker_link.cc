@@ -297,7 +297,11 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
     const auto worker = workers_.find(id);
     return worker != workers_.end() && worker->second.waiting.has_value();
   });
-  if (connections_.puts_off() && !hurry_at_) hurry_at_ = now_ + kPutOff;
+  if (!connections_.puts_off()) {
+    hurry_at_.reset();
+  } else if (!hurry_at_) {
+    hurry_at_ = now_ + kPutOff;
+  }
   return ready;
 }
 

@@ -151,6 +151,29 @@ TEST_F(WorkerLinkTest, AnAcknowledgementIsSentByItselfIfNoJobsCome) {
   EXPECT_FALSE(link->is_put_off(id));
 }
 
+TEST_F(WorkerLinkTest, EachAcknowledgementIsPutOffForATimeOfItsOwn) {
+  const WorkerLink::Id id = joined();
+  const auto settle_and_wait = [&](const Granted& lease) {
+    ASSERT_TRUE(lease);
+    link->take_ready();
+    settle_all(id, lease);
+    say(id, "CLAIM BLOCK 1000");
+    EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{});
+  };
+  host.submit("echo", 1);
+  settle_and_wait(claim(id));
+  pass(1500us);
+  // The first one goes with these jobs.
+  host.submit("echo", 1);
+  link->wake(now);
+  settle_and_wait(parse(sent(id)));
+  pass(1500us);
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{});
+  EXPECT_TRUE(link->is_put_off(id));
+  pass(500us);
+  EXPECT_EQ(link->take_ready(), std::vector<WorkerLink::Id>{id});
+}
+
 TEST_F(WorkerLinkTest, AnAcknowledgementIsSentAtOnceToAWorkerThatDoesNotWait) {
   const WorkerLink::Id id = joined();
   host.submit("echo", 1);

@@ -1,5 +1,6 @@
 #include "daemon/workers/worker_commands.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -108,7 +109,7 @@ std::optional<JobStatus> parse_status(std::string_view text) {
 
 }  // namespace
 
-std::string LeaseName::to_string() const { return fmt::format("{:016x}-{}", life, number); }
+std::string LeaseName::to_string() const { return fmt::format(FMT_COMPILE("{:016x}-{}"), life, number); }
 
 std::optional<LeaseName> LeaseName::parse(std::string_view text) {
   constexpr std::size_t kLifeDigits = 16;

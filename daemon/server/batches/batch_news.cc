@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/batch/handler.h"
+#include "daemon/base/io_mailbox.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/wakeup.h"
 #include "daemon/server/batches/free_aside.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
 // Where the I/O thread is told of what the store's thread has read for it.
 struct ReadersHome {
-  asio::io_context& io;
+  IoMailbox& mailbox;
   Slices& slices;
 };
 // The store's thread has read it: the I/O thread sets outcome->is_done, calls told(), and wakes the batch's waiters.
@@ -27,8 +28,8 @@ template <class Outcome>
 void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
                std::function<void(const Outcome&)> told) {
   // The post holds what is shared, so that the I/O thread, to which it belongs, drops it.
-  asio::post(home.io, [&slices = home.slices, record = std::move(record), outcome = std::move(outcome),
-                       told = std::move(told)] {
+  home.mailbox.post([&slices = home.slices, record = std::move(record), outcome = std::move(outcome),
+                     told = std::move(told)] {
     kIoThread.assert_held();
     outcome->is_done = true;
     if (told) told(*outcome);
@@ -200,8 +201,8 @@ void BatchNews::read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<
                            std::function<void(const Outcome&)> told) {
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   parts_.store->read(
-      [home = ReadersHome{parts_.io, parts_.slices}, record = std::move(record), outcome = std::move(outcome),
-       read = std::move(read), told = std::move(told)]() mutable {
+      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices}, record = std::move(record),
+       outcome = std::move(outcome), read = std::move(read), told = std::move(told)]() mutable {
         read(*record, *outcome);
         tell_read(home, std::move(record), std::move(outcome), std::move(told));
       },
@@ -241,7 +242,7 @@ std::shared_ptr<const ReadFailures> BatchNews::read_failures(
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   parts_.store->read_failed_jobs(
       sequence, owner,
-      [home = ReadersHome{parts_.io, parts_.slices}, record = std::move(record), failures,
+      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices}, record = std::move(record), failures,
        on_read = std::move(on_read)](std::expected<FailedJobList, std::string> failed) mutable {
         failures->failed = std::move(failed);
         tell_read(home, std::move(record), std::move(failures), std::move(on_read));

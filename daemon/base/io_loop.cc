@@ -20,11 +20,6 @@ class Rounds {
       : io_(io), mailbox_(mailbox), meter_(stretches) {}
 
   // Runs what is ready, and polls once. False if nothing was ready.
-  bool run() {
-    const bool has_run = mailbox_.run();
-    return poll() || has_run;
-  }
-  // The same without the mailbox.
   bool poll() {
     *is_polled_ = false;
     asio::post(io_, [is_polled = is_polled_] { *is_polled = true; });
@@ -63,9 +58,11 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
   };
   while (!io.stopped()) {
     if (++busy_rounds > IoLoopHooks::kMostBusyRounds) do_put_off();
-    if (rounds.run()) continue;
+    // The mailbox's functions do not count as work here: the sockets are polled after them.
+    mailbox.run();
+    if (rounds.poll()) continue;
     AdaptiveSpin& spin = hooks.awaits_worker() ? for_workers : for_clients;
-    if (spin.look(hooks.may_poll(), [&] { return rounds.run() || io.stopped(); })) continue;
+    if (spin.look(hooks.may_poll(), [&] { return mailbox.run() || rounds.poll() || io.stopped(); })) continue;
     const bool stays_put_off = !is_overdue && hooks.may_stay_put_off && hooks.may_stay_put_off();
     if (!stays_put_off) do_put_off();
     if (!mailbox.begin_sleep()) continue;

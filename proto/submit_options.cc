@@ -128,6 +128,11 @@ class OptionParser {
   Parsed set(const BatchOption&, const FlagValue&, std::string_view) { return {}; }  // see parse()
 
   Parsed set(const BatchOption& option, const AfterValue& value, std::string_view text) {
+    // A command may have millions of words.
+    if (++waits_ > kMostWaits) {
+      return std::unexpected("ERR a command has at most " + std::to_string(kMostWaits) +
+                             " AFTER and AFTEROK");
+    }
     if (!is_valid_batch_id(text)) return expected_but_found(option.name, "the id of a batch", text);
     std::vector<AfterBatch>& all = options_.*value.member;
     const auto [known, is_new] = after_.emplace(text, all.size());
@@ -149,6 +154,8 @@ class OptionParser {
   BatchOptions& options_;
   const std::string_view hint_;
   std::array<bool, kBatchOptions.size()> is_seen_{};
+  static constexpr std::size_t kMostWaits = 2 * BatchOptions::kMaxAfter;  // each batch with both
+  std::size_t waits_ = 0;
   std::unordered_map<std::string_view, std::size_t>
       after_;  // id, its index in options_.after; views of the command
 };

@@ -148,6 +148,8 @@ TEST(SubmitOptionsTest, ABatchWaitsForABoundedNumber) {
   for (std::size_t i = 0; i < BatchOptions::kMaxAfter; ++i) line += "AFTER " + std::to_string(i) + " ";
   EXPECT_EQ(submit_error(line + "AFTEROK 7 JOBS a"), "accepted");
   EXPECT_EQ(submit_error(line + "AFTER x JOBS a"), "ERR a batch waits for at most 1000 others");
+  EXPECT_EQ(submit_error(line + line + "JOBS a"), "accepted");
+  EXPECT_EQ(submit_error(line + line + "AFTER 0 JOBS a"), "ERR a command has at most 2000 AFTER and AFTEROK");
 }
 
 TEST(SubmitOptionsTest, ACommandWithManyWaitsIsKnownBeforeItIsParsed) {

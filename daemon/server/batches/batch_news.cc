@@ -57,7 +57,8 @@ void BatchNews::apply_pending() {
 bool BatchNews::apply_until(Instant until) {
   ChangeQueue::Taken taken;
   do {
-    taken = parts_.changes.take();
+    using enum ChangeQueue::NextTake;
+    taken = parts_.changes.take(changes_timer_armed_ ? kBySelf : kOnWake);
     const Instant at = now();
     for (const auto& record : taken.records) apply(*record, record->status(), at);
     if (taken.comes_again && !changes_timer_armed_) {

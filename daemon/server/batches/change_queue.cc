@@ -76,7 +76,7 @@ void ChangeQueue::attempt_failed(const Batch& batch, std::uint64_t index, JobSta
   }
 }
 
-ChangeQueue::Taken ChangeQueue::take() {
+ChangeQueue::Taken ChangeQueue::take(NextTake next) {
   Taken taken;
   {
     const MutexLock lock(mutex_);
@@ -85,7 +85,8 @@ ChangeQueue::Taken ChangeQueue::take() {
                          std::move_iterator(changed_.begin() + static_cast<std::ptrdiff_t>(count)));
     changed_.erase(changed_.begin(), changed_.begin() + static_cast<std::ptrdiff_t>(count));
     taken.has_more = woken_ = !changed_.empty();
-    taken.comes_again = holding_off_ = std::exchange(goes_on_, false);
+    taken.comes_again = std::exchange(goes_on_, false);
+    holding_off_ = taken.comes_again || next == NextTake::kBySelf;
   }
   // From here on a change queues the batch again: the caller cannot miss what it does not read now.
   for (const auto& record : taken.records) record->clear_changed();

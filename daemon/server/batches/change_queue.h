@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -45,10 +46,12 @@ class ChangeQueue final : public BatchObserver {
   void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
                       std::string_view output) override;
 
+  // Whether the caller will call take() within kHoldOff, whatever this call returns.
+  enum class NextTake : std::uint8_t { kOnWake, kBySelf };
   // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that changes
-  // afterwards is queued again. While some of what was taken is not over, changes that are not urgent no longer
-  // wake the I/O thread, which comes again by itself.
-  Taken take() LOCKSLEY_EXCLUDES(mutex_);
+  // afterwards is queued again. While some of what was taken is not over, or the caller comes again by itself in any
+  // case, changes that are not urgent do not wake the I/O thread.
+  Taken take(NextTake next) LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
 
   static constexpr std::chrono::milliseconds kHoldOff{2};

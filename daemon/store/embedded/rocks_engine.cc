@@ -14,6 +14,7 @@
 
 #include "daemon/store/embedded/clean_end.h"
 #include "daemon/store/embedded/embedded_engine.h"
+#include "daemon/store/embedded/insert_hints.h"
 #include "daemon/store/embedded/live_copy.h"
 #include "daemon/store/embedded/log_continuity.h"
 #include "daemon/store/embedded/open_attempt.h"
@@ -95,7 +96,7 @@ class RocksEngine::RocksGroup final : public Engine::Group {
       if (failure_) return;
       are_few = keys.size() <= kMostDeletes;
     }
-    if (!are_few) return note(batch_.DeleteRange(engine_.family(table), slice(low), slice(high)));
+    if (!are_few) return delete_range(table, low, high);
     for (const std::string& key : keys) erase(table, key);
   }
   std::size_t size_bytes() const override { return batch_.GetDataSize(); }
@@ -120,6 +121,16 @@ class RocksEngine::RocksGroup final : public Engine::Group {
                            keys.emplace_back(key);
                            return keys.size() <= kMostDeletes;
                          });
+  }
+  void delete_range(Table table, std::string_view low, std::string_view high)
+      LOCKSLEY_REQUIRES(kStoreWriter) {
+    std::string begin(low);
+    // RocksDB would put the range into the wrong list.
+    if (table == Table::kIndex && InsertHints::has_hint(low) && low < high) {
+      erase(table, low);
+      begin += '\0';  // the next key
+    }
+    note(batch_.DeleteRange(engine_.family(table), begin, slice(high)));
   }
   void note(const rocksdb::Status& status) {
     if (!status.ok() && !failure_) failure_ = error_of(status);

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "daemon/store/embedded/insert_hints.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -89,9 +91,11 @@ std::vector<rocksdb::ColumnFamilyDescriptor> families(const StoreSizes& sizes) {
   const auto cache = rocksdb::NewLRUCache(kBlockCache);
   std::vector<rocksdb::ColumnFamilyDescriptor> result;
   for (const std::string& name : kFamilies) result.emplace_back(name, family_options(cache, sizes));
-  // Of the index: a daemon that runs small batches writes to no other table, and so its memory stays below 100 MiB, and
-  // the log that a start replays is short.
-  result[static_cast<std::size_t>(Table::kIndex)].options.write_buffer_size = sizes.memtable / 2;
+  rocksdb::ColumnFamilyOptions& index = result[static_cast<std::size_t>(Table::kIndex)].options;
+  // A daemon that runs small batches writes to no other table, and so its memory stays below 100 MiB, and the log that a
+  // start replays is short.
+  index.write_buffer_size = sizes.memtable / 2;
+  index.memtable_insert_with_hint_prefix_extractor = std::make_shared<InsertHints>();
   return result;
 }
 

@@ -1,6 +1,7 @@
 // The jobs of a queue: which are left to claim, how many a claim takes, and what they have cost.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/ring/fair_ring.h"
 
@@ -16,6 +17,11 @@ constexpr double kCostGain = 0.25;
 // the clock, a first job that was cached) cannot make a claim take a whole batch, and a few claims
 // reach the right size (1,000 jobs in five claims).
 constexpr std::uint64_t kClaimGrowth = 4;
+
+// The executors share the last jobs of a batch, but none gets less than this part of a quantum: what a claim itself costs
+// would be more than what the others save (a guess; a remote worker's quantum is at least 10 ms, and a lease costs some
+// 10 us on either side).
+constexpr std::uint64_t kLeastPart = 100;
 
 // The least service that `starts` starts are charged.
 std::int64_t service_of_starts(const GateOptions& options, std::uint64_t starts) {
@@ -85,7 +91,8 @@ std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum) const 
     if (queue.slots_ != 0) executors = std::min<std::uint64_t>(executors, queue.slots_);
     if (at_gate != 0) executors = std::min<std::uint64_t>(executors, at_gate);
   }
-  return std::min(size, (queue.queued_ + executors - 1) / executors);
+  const std::uint64_t share = (queue.queued_ + executors - 1) / executors;
+  return std::min(size, std::max(share, size / kLeastPart));
 }
 
 void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
@@ -94,7 +101,16 @@ void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
   const double cost = std::max(
       1.0, static_cast<double>(queue.cost_without_jobs_.count()) / static_cast<double>(settlement.executed));
   queue.cost_without_jobs_ = Nanoseconds{0};
-  queue.job_cost_ = queue.job_cost_ == 0 ? cost : queue.job_cost_ + (cost - queue.job_cost_) * kCostGain;
+  const auto jobs = static_cast<double>(settlement.executed);
+  const double before = std::exchange(queue.measured_jobs_, jobs);
+  if (queue.job_cost_ == 0) {
+    queue.job_cost_ = cost;
+    return;
+  }
+  // Of few jobs, much of the time is the claim's own: a remote worker's round trip. So a claim of many more jobs than the
+  // one before is the better measurement.
+  const double gain = before == 0 ? kCostGain : std::max(kCostGain, 1 - before / jobs);
+  queue.job_cost_ += (cost - queue.job_cost_) * gain;
 }
 
 std::int64_t FairRing::expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const {

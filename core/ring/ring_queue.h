@@ -63,6 +63,7 @@ class RingQueue final : public RingNode {
 
   // Decaying mean of what a job cost in nanoseconds, its sub-jobs included; 0: unknown.
   double job_cost_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  double measured_jobs_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // by the last claim that is part of the mean
   // Time of turns in which no job ended: it belongs to the next job that ends.
   Nanoseconds cost_without_jobs_ LOCKSLEY_GUARDED_BY(kRingNodes){};
   std::uint64_t largest_claim_ LOCKSLEY_GUARDED_BY(kRingNodes) = 1;  // in jobs; grows with each claim

@@ -84,7 +84,7 @@ TEST_F(FairRingGatesTest, AGateAdmitsAsManyExecutorsAsItsConcurrency) {
 TEST_F(FairRingGatesTest, AClaimLeavesEachExecutorOfTheGateItsPart) {
   const GateId gate = *ring.add_gate({.concurrency = 2});
   RingQueue& queue = queues.emplace_back();
-  ring.attach(queue, {.cost_hint = Nanoseconds{1}, .gate = gate}, nullptr);
+  ring.attach(queue, {.cost_hint = std::chrono::microseconds(10), .gate = gate}, nullptr);
   ring.add_jobs(queue, 100, now);
   turns.push_back(*ring.try_claim(now));
   EXPECT_EQ(turns.back().range.size(), 50U);

@@ -183,7 +183,16 @@ TEST_F(LearnedCostTest, ClaimsOfJobsThatTakeNoTimeGrowToo) {
   EXPECT_THAT(claims, ElementsAre(1, 4, 16, 64));
 }
 
+TEST_F(LearnedCostTest, AClaimOfMoreJobsThanTheOneBeforeIsTheBetterMeasurement) {
+  run(microseconds(100));
+  EXPECT_EQ(run(microseconds(20)), 4U);
+  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(40)) << "three quarters of it";
+  EXPECT_EQ(run(microseconds(20)), 16U);
+  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(25));
+}
+
 TEST_F(LearnedCostTest, TheCostFollowsTheMeasurementsByAQuarter) {
+  ring.set_quantum(microseconds(1));  // one job a claim
   run(microseconds(100));
   EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(100));
   run(microseconds(500));

@@ -55,6 +55,18 @@ class FairRingOrderTest : public testing::Test {
     return order;
   }
 
+  // As many executors as there are claims each make one; the sizes of these.
+  std::vector<std::uint64_t> claim_all(Nanoseconds each) {
+    std::vector<std::uint64_t> sizes;
+    std::vector<Claim> claims;
+    while (auto claim = ring().try_claim(now)) {
+      sizes.push_back(claim->range.size());
+      claims.push_back(*claim);
+    }
+    for (const Claim& claim : claims) (void)ring().settle(*claim.queue, done(claim, each), now);
+    return sizes;
+  }
+
   FairRing::Options options;
   RingQueue queues[kQueues];
   Nanoseconds now{1'000'000};
@@ -169,15 +181,27 @@ TEST_F(FairRingOrderTest, ACostHintSizesTheFirstClaim) {
 
 TEST_F(FairRingOrderTest, AClaimLeavesEveryWorkerItsPartOfTheRest) {
   options.parallelism = 4;
-  attach(0, 10, {.cost_hint = microseconds(1)});
+  attach(0, 10, {.cost_hint = microseconds(20)});
+  EXPECT_THAT(claim_all(microseconds(20)), ElementsAre(3, 2, 2, 1, 1, 1));
+}
+
+TEST_F(FairRingOrderTest, TheRestIsNotSharedInClaimsOfLessThanAHundredthOfAQuantum) {
+  options.parallelism = 4;
+  attach(0, 100, {.cost_hint = microseconds(1)});
+  EXPECT_THAT(claim_all(microseconds(1)), ElementsAre(25, 19, 14, 11, 10, 10, 10, 1));
+}
+
+TEST_F(FairRingOrderTest, WhatAClaimItselfTakesCountsLessOnceClaimsAreLarge) {
+  attach(0, 1'000'000);
   std::vector<std::uint64_t> sizes;
-  std::vector<Claim> claims;
-  while (auto claim = ring().try_claim(now)) {
+  for (int i = 0; i < 7; ++i) {
+    const auto claim = ring().try_claim(now);
     sizes.push_back(claim->range.size());
-    claims.push_back(*claim);
+    const Nanoseconds actual = microseconds(100) + microseconds(1) * claim->range.size();
+    (void)ring().settle(queues[0], {.charged = claim->charged, .actual = actual, .executed = sizes.back()},
+                        now);
   }
-  EXPECT_THAT(sizes, ElementsAre(3, 2, 2, 1, 1, 1));
-  for (const Claim& claim : claims) (void)ring().settle(*claim.queue, done(claim, microseconds(1)), now);
+  EXPECT_GE(sizes.back(), 256U) << "the quantum is a thousand of these jobs";
 }
 
 TEST_F(FairRingOrderTest, WhatWasHandedBackIsServedBeforeTheRest) {

@@ -119,7 +119,8 @@ class Version2(DaemonTest):
 
     def test_words_name_their_job(self):
         self.serve([sys.executable, "-c", RAW])
-        batch = self.command("SUBMIT", "w", "JOBS", "0 ok x", "word", "word")
+        self.results(self.command("SUBMIT", "w", "JOBS", "0 ok x"))  # a process is there: its start is not a job's time
+        batch = self.command("SUBMIT", "w", "JOBS", "0 ok x", "word", "word")  # the last two in one turn
         wait_for("the words", lambda: any(row[6] == "of 1" for row in self.command("RUNNING")))
         wait_for("the second job", lambda: as_map(self.command("JOB", batch, 2))["note"] == "of 2")
         wait_for("their progress", lambda: [as_map(self.command("JOB", batch, i))["progress"] for i in (1, 2)] == [7, 7])

@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Submitter
-from cluster_ledger import LedgerCluster, OneJob
+from cluster_ledger import ClusterTest, LedgerCluster, OneJob
 from locksley_daemon import wait_for
 from postgres_pair import PostgresPair, ReplicatedServer
 from small_disk import SmallDisk
@@ -53,17 +53,7 @@ class LogElsewhere(ReplicatedServer):
         super().make_data()
 
 
-class FullPrimary(unittest.TestCase):
-    cluster = None
-
-    def run(self, result=None):
-        troubles = lambda: len(result.failures) + len(result.errors) if result else 0
-        before = troubles()
-        result = super().run(result)
-        if troubles() > before and self.cluster is not None:
-            self.cluster.show_logs()
-        return result
-
+class FullPrimary(ClusterTest):
     def fill_and_make_room(self, has_log):
         pair = DiskPair(self, has_log)
         self.addCleanup(pair.close)

@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import ClusterDaemon
-from cluster_ledger import LedgerCluster, OneJob
+from cluster_ledger import ClusterTest, LedgerCluster, OneJob
 from locksley_daemon import merged
 from net import Network
 from postgres_server import PostgresServer
@@ -51,9 +51,7 @@ class HostedCluster(LedgerCluster):
         return next(machine for machine in self.machines if machine.address == daemon.host)
 
 
-class PartitionTest(unittest.TestCase):
-    cluster = None
-
+class PartitionTest(ClusterTest):
     def setUp(self):
         network = Network(self)
         self.database, one, two, self.clients = (network.host(name) for name in ("database", "one", "two", "clients"))
@@ -66,14 +64,6 @@ class PartitionTest(unittest.TestCase):
         self.cluster.await_batches(10)
         self.active = self.cluster.active
         self.machine = self.cluster.machine_of(self.active)
-
-    def run(self, result=None):
-        troubles = lambda: len(result.failures) + len(result.errors) if result else 0
-        before = troubles()
-        result = super().run(result)
-        if troubles() > before and self.cluster is not None:
-            self.cluster.show_logs()
-        return result
 
     def witness(self):
         """A client of the daemon that is active now; it tries no other one."""

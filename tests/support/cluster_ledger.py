@@ -3,6 +3,7 @@ counters that equal its rows."""
 
 import contextlib
 import signal
+import unittest
 
 from cluster import ClusterDaemon, Submitter, await_batches
 
@@ -155,3 +156,17 @@ class LedgerCluster:
                 daemon.process.kill()
             self.forget(daemon, daemon.process.wait())
         self.active = self.standby = None
+
+
+class ClusterTest(unittest.TestCase):
+    """Shows the logs of `cluster`, which setUp() or the test sets, if the test fails."""
+
+    cluster = None
+
+    def run(self, result=None):
+        troubles = lambda: len(result.failures) + len(result.errors) if result else 0
+        before = troubles()
+        result = super().run(result)
+        if troubles() > before and self.cluster is not None:
+            self.cluster.show_logs()
+        return result

@@ -266,6 +266,17 @@ class Executors(DaemonTest):
             self.assertRegex(str(pool.submit(task, 1).exception(DEADLINE_S)), "NOHANDLER")
         app.close()
 
+    def test_a_refusal_in_the_middle_of_a_stream_ends_it(self):
+        app, task = echo_app(url_of(self.start({"limits": {"max_queued_bytes": "1MiB"}})))
+        pool = locksley.Executor(app)
+        self.assertEqual(pool.submit(task, "a").result(DEADLINE_S), job_of("a"))
+        self.assertRegex(str(pool.submit(task, "b" * (2 << 20)).exception(DEADLINE_S)), "TOOBIG")
+        end = threading.Thread(target=pool.shutdown)
+        end.start()
+        end.join(DEADLINE_S)
+        self.assertFalse(end.is_alive())
+        app.close()
+
 
 class Inline(unittest.TestCase):
     def test_the_same_without_a_daemon(self):

@@ -94,6 +94,8 @@ class Executor(futures.Executor):
                     self._changed.notify_all()
                 for future in lost:
                     future.set_exception(error)
+                with contextlib.suppress(LocksleyError):  # not there; else the thread that reads would wait for its end
+                    self._batch.cancel()
 
         self._threads.append(threading.Thread(target=run, name="locksley-executor", daemon=True))
         self._threads[-1].start()

@@ -98,7 +98,7 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
       tenants.look(tenant_states);
     };
     for (int i = 0; i < 6; ++i) submit();
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < 200; ++i) {
       simulator.run_for(microseconds(up_to(random, 8000)));
       disturb(simulator, random, submit);
     }

@@ -17,7 +17,7 @@ namespace locksley::daemon {
 
 // A socket that accepts connections.
 //
-// Owned by the Server, or the HTTP server; the I/O thread only. Nothing blocks. When the process
+// Owned by the Server, or the port for remote workers; one thread only, that of the io_context. Nothing blocks. When the process
 // runs out of descriptors, new connections are delayed, and the log says so once a minute.
 class Listener {
  public:
@@ -29,6 +29,7 @@ class Listener {
   // system's reason.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port,
                                                              std::function<void(Socket)> accepted);
+  // From here on `accepted` gets no connection, not even one that has been accepted meanwhile.
   void close();
 
  private:

@@ -279,40 +279,47 @@ bool Worker::turn_is_over(Nanoseconds until, Nanoseconds now) const {
   return now >= until || (now - turn_.began() >= kShortestTurn && lane_.arrivals() != arrivals_);
 }
 
+// The burst was sized by the jobs before it. If its jobs turn out to be long, the rest is left to workers that are free. The
+// burst also ends once its results are large: the account of results counts them only from their publication on.
+inline bool Worker::burst_is_cut(const Batch& batch) const {
+  // [burst-overdue] relaxed: a late look runs a job more.
+  return overdue_.load(std::memory_order_relaxed) || batch.is_stopping() || batch.is_held() ||
+         writer_.unpublished_bytes() >= kPublishBytes;
+}
+
 std::uint64_t Worker::run_burst(Batch& batch, IndexRange burst) {
   std::span<std::string_view> payloads(views_.get(), burst.size());
   try {
     payloads = payloads.first(batch.payloads().fetch(burst.low, payloads, scratch_));
   } catch (const std::exception& exception) {
-    fail_burst(burst, exception.what());
-    return burst.size();
+    if (burst.size() > 1) return run_one_by_one(batch, burst);
+    fail_job(burst.low, exception.what());
+    return 1;
   }
   // [burst-overdue] relaxed: a flag on its own; one that was meant for the burst before cuts this
   // one, at no harm.
   overdue_.store(false, std::memory_order_relaxed);
   for (std::size_t i = 0; i < payloads.size(); ++i) {
-    // [burst-overdue] relaxed: a late look runs a job more.
-    const bool overdue = overdue_.load(std::memory_order_relaxed);
-    // The burst was sized by the jobs before it. If its jobs turn out to be long, the rest is left
-    // to workers that are free. The burst also ends once its results are large: the account of
-    // results counts them only from their publication on.
-    if (i != 0 &&
-        (overdue || batch.is_stopping() || batch.is_held() || writer_.unpublished_bytes() >= kPublishBytes)) {
-      return i;
-    }
+    if (i != 0 && burst_is_cut(batch)) return i;
     run_job(batch, burst.low + i, payloads[i]);
   }
   return payloads.size();
 }
 
-void Worker::fail_burst(IndexRange burst, std::string_view why) {
-  for (std::uint64_t index = burst.low; index < burst.high; ++index) {
-    writer_.begin_job(index);
-    writer_.write("cannot read the payload: ");
-    writer_.write(why);
-    writer_.end_job(JobStatus::kError);
-    stats_.jobs.add(1);
-  }
+std::uint64_t Worker::run_one_by_one(Batch& batch, IndexRange burst) {
+  std::uint64_t ran = 0;
+  do {
+    run_burst(batch, {burst.low + ran, burst.low + ran + 1});
+  } while (++ran < burst.size() && !burst_is_cut(batch));
+  return ran;
+}
+
+void Worker::fail_job(std::uint64_t index, std::string_view why) {
+  writer_.begin_job(index);
+  writer_.write("cannot read the payload: ");
+  writer_.write(why);
+  writer_.end_job(JobStatus::kError);
+  stats_.jobs.add(1);
 }
 
 void Worker::run_job(Batch& batch, std::uint64_t index, std::string_view payload) {

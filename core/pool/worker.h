@@ -102,8 +102,12 @@ class Worker {
   // to go back to the ring.
   std::uint64_t run_burst(Batch& batch, IndexRange burst) LOCKSLEY_REQUIRES(own_thread_);
   void run_job(Batch& batch, std::uint64_t index, std::string_view payload) LOCKSLEY_REQUIRES(own_thread_);
-  // All jobs of the burst end as errors, with this text.
-  void fail_burst(IndexRange burst, std::string_view why) LOCKSLEY_REQUIRES(own_thread_);
+  // The same where a payload of the burst cannot be read: fetches each by itself, so that only that job fails.
+  std::uint64_t run_one_by_one(Batch& batch, IndexRange burst) LOCKSLEY_REQUIRES(own_thread_);
+  // Whether the burst ends before its next job.
+  bool burst_is_cut(const Batch& batch) const LOCKSLEY_REQUIRES(own_thread_);
+  // The job ends as an error: its payload cannot be read.
+  void fail_job(std::uint64_t index, std::string_view why) LOCKSLEY_REQUIRES(own_thread_);
   // Whether the turn, which the worker has until `until`, should end at `now`: the quantum is used
   // up, or a batch has arrived and waits.
   bool turn_is_over(Nanoseconds until, Nanoseconds now) const LOCKSLEY_REQUIRES(own_thread_);

@@ -247,6 +247,34 @@ TEST_F(OneWorkerTest, JobsWhosePayloadsCannotBeReadFailOneByOne) {
   EXPECT_EQ(sum_of(&WorkerSnapshot::jobs), 3u);
 }
 
+// Payloads of which one cannot be read.
+class HoledPayloads final : public PayloadSource {
+ public:
+  explicit HoledPayloads(std::uint64_t hole) : hole_(hole) {}
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) override {
+    if (first <= hole_ && hole_ < first + out.size()) throw std::runtime_error("a hole");
+    std::ranges::fill(out, "whole");
+    return out.size();
+  }
+  std::uint64_t memory_bytes() const override { return 0; }
+
+ private:
+  const std::uint64_t hole_;
+};
+
+TEST_F(OneWorkerTest, APayloadThatCannotBeReadFailsItsOwnJobAlone) {
+  constexpr std::uint64_t kJobs = 5'000;  // enough for bursts of many jobs
+  constexpr std::uint64_t kHole = 4'000;
+  auto batch = make(handler([](JobContext& context, std::string_view payload) { context.write(payload); }),
+                    std::make_unique<HoledPayloads>(kHole));
+  lane.submit(batch, kJobs, /*open=*/false);
+  wait_over(*batch);
+  EXPECT_EQ(batch->status().ok, kJobs - 1);
+  const std::vector<Row> rows = rows_of(*batch);
+  ASSERT_EQ(rows.size(), kJobs);
+  EXPECT_EQ(rows[kHole], (Row{kHole, JobStatus::kError, "cannot read the payload: a hole"}));
+}
+
 // ---- The pool ----
 
 TEST_F(WorkerTest, ADrainThatGivesUpHasWaitedUntilItsDeadline) {

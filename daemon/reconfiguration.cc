@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
-#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "config/lanes.h"
@@ -50,7 +50,10 @@ struct Reconfiguration::Mailbox {
 };
 
 Reconfiguration::Reconfiguration(Parts parts, ConfigSource source)
-    : parts_(std::move(parts)), source_(std::move(source)), mailbox_(std::make_shared<Mailbox>(*this)) {}
+    : parts_(std::move(parts)),
+      source_(std::move(source)),
+      mailbox_(std::make_shared<Mailbox>(*this)),
+      pool_resizer_(parts_.pool, parts_.log) {}
 
 Reconfiguration::~Reconfiguration() {
   const MutexLock lock(mailbox_->mutex);
@@ -158,7 +161,7 @@ void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
   parts_.handlers.set_lanes(config, workers_of(config));
   parts_.metrics.set_limits(
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
-  set_workers(config);
+  pool_resizer_.resize(workers_of(config));
   parts_.server.reconfigure(config);
   for (Commit& commit : commits) commit();
   parts_.live_handlers.apply(std::move(changes));
@@ -170,25 +173,6 @@ std::uint32_t Reconfiguration::workers_of(const config::Config& config) const {
 
 std::map<std::string, config::Handler> Reconfiguration::handlers_of(const config::Config& config) const {
   return config::all_handlers(config, workers_of(config));
-}
-
-void Reconfiguration::set_workers(const config::Config& config) {
-  const std::uint32_t workers = workers_of(config);
-  if (workers == parts_.pool.workers()) return;
-  // After the resize before it, which may still wait for workers to leave.
-  const auto resize = [&pool = parts_.pool, log = parts_.log, workers](std::jthread before) {
-    if (before.joinable()) before.join();
-    try {
-      pool.set_workers(workers);
-    } catch (const std::system_error& error) {
-      LogLine("pool.workers: could not start as many threads")
-          .with("wanted", workers)
-          .with("running", pool.workers())
-          .with("error", error.what())
-          .write(*log, spdlog::level::err);
-    }
-  };
-  resizing_ = std::jthread(resize, std::move(resizing_));
 }
 
 void Reconfiguration::end(const Result& result) {

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "config/auto_limits.h"
@@ -16,6 +15,7 @@
 #include "core/pool/pool.h"
 #include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/base/pool_resizer.h"
 #include "daemon/config_source.h"
 #include "daemon/handler_set.h"
 #include "daemon/server/state/config_changes.h"
@@ -90,7 +90,6 @@ class Reconfiguration {
   std::uint32_t workers_of(const config::Config& config) const;
   // With that of `exec`.
   std::map<std::string, config::Handler> handlers_of(const config::Config& config) const;
-  void set_workers(const config::Config& config);
   void end(const Result& result);
 
   const Parts parts_;
@@ -98,7 +97,7 @@ class Reconfiguration {
   std::vector<Prepare> parts_to_ask_;
   std::deque<Request> requests_;  // the first is being served
   std::shared_ptr<Mailbox> mailbox_;
-  std::jthread resizing_;
+  PoolResizer pool_resizer_;
 };
 
 }  // namespace locksley::daemon

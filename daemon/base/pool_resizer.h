@@ -1,0 +1,41 @@
+// The number of the pool's workers, as the configuration changes it while the daemon serves.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "core/pool/pool.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+// Gives the pool the number of workers that it was last told. A worker that leaves first ends the job that it runs, so a
+// change may take as long as a job: each has a thread of its own, and begins after the change before it has ended.
+//
+// Owned by Reconfiguration; the pool outlives it. One thread. Only the destructor blocks: until the last change has ended.
+// Where threads cannot be started, the log says so, and the pool has the workers that it got.
+class PoolResizer {
+ public:
+  // The pool has been started.
+  PoolResizer(Pool& pool, std::shared_ptr<spdlog::logger> log);
+  PoolResizer(const PoolResizer&) = delete;
+  PoolResizer& operator=(const PoolResizer&) = delete;
+
+  // `workers`: as Pool::set_workers() has it.
+  void resize(std::uint32_t workers);
+
+ private:
+  void report_failure(std::uint32_t workers, const char* reason) const;
+
+  Pool& pool_;
+  const std::shared_ptr<spdlog::logger> log_;
+  std::uint32_t
+      wanted_;         // what it was told last; the pool may have another number until that change has ended
+  std::jthread last_;  // of the last change; it joins that of the change before
+};
+
+}  // namespace locksley::daemon

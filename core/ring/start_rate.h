@@ -9,6 +9,11 @@
 
 namespace locksley {
 
+// The interval between starts of which at most `count` are admitted in each `period`: at least 1 ns; 0 for a count of 0.
+inline Nanoseconds start_interval(std::uint64_t count, Nanoseconds period) {
+  return count == 0 ? Nanoseconds{0} : std::max(Nanoseconds{1}, period / static_cast<std::int64_t>(count));
+}
+
 // Limits how many jobs start in a time: evenly spaced, but the delay of a late timer is made up for. This is the generic
 // cell rate algorithm (ITU-T Recommendation I.371, "Traffic control and congestion control in B-ISDN"), with a tolerance
 // of 10 ms where the interval is shorter than that.
@@ -35,6 +40,12 @@ class StartRate {
     const Nanoseconds next = std::max(next_, now - tolerance_);
     return now < next ? 0 : static_cast<std::uint64_t>((now - next) / interval_) + 1;
   }
+  // The most that available() ever is: more than 1 only where there is a tolerance. kAny: no limit.
+  std::uint64_t most() const {
+    return is_limited() ? static_cast<std::uint64_t>(tolerance_ / interval_) + 1 : kAny;
+  }
+  // From one start to the next; 0: no limit.
+  Nanoseconds interval() const { return interval_; }
   // When available() will be above 0 again.
   Nanoseconds next_at() const { return next_; }
 

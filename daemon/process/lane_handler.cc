@@ -11,7 +11,8 @@ void LaneHandler::set_program(std::shared_ptr<const Program> program) {
   const auto rate_of = [](const Program* of) { return of == nullptr ? std::nullopt : of->settings().rate; };
   const auto rate = rate_of(program_.get());
   if (rate != rate_of(before.get())) {
-    rate_ = RateLimiter(rate);
+    rate_ = StartRate();
+    if (rate) rate_.set_interval(start_interval(rate->count, rate->period), steady_now());
     rate_timer_.cancel();
     is_rate_open_ = true;
   }

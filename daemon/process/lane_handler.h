@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "core/lane/lane.h"
+#include "core/ring/start_rate.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/process/process_io.h"
 #include "daemon/process/process_runner.h"
 #include "daemon/process/program.h"
-#include "daemon/process/rate_limiter.h"
 
 namespace locksley::daemon {
 
@@ -93,7 +93,7 @@ class LaneHandler {
   std::shared_ptr<const Program> program_ LOCKSLEY_GUARDED_BY(kProcessThread);
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
   std::uint32_t pausing_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
-  RateLimiter rate_ LOCKSLEY_GUARDED_BY(kProcessThread){std::nullopt};
+  StartRate rate_ LOCKSLEY_GUARDED_BY(kProcessThread);
   ProcessTimer rate_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
   bool is_rate_open_ LOCKSLEY_GUARDED_BY(kProcessThread) = true;
   std::vector<ProcessRunner*> idle_ LOCKSLEY_GUARDED_BY(kProcessThread);

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+
+#include "tests/support/seed.h"
+
 namespace locksley {
 namespace {
 
@@ -76,6 +81,49 @@ TEST(StartRateTest, NoNumberOverflows) {
   EXPECT_EQ(rate.available(kNow + hours(24 * 365)), 0U);
   rate.give_back(~std::uint64_t{0});
   EXPECT_NE(rate.available(kNow), 0U);
+}
+
+TEST(StartRateTest, ARateIsAnIntervalThatIsNotRoundedToMicroseconds) {
+  EXPECT_EQ(start_interval(0, seconds(1)), Nanoseconds(0)) << "no limit";
+  EXPECT_EQ(start_interval(700'000, seconds(1)), Nanoseconds(1428));
+  EXPECT_EQ(start_interval(std::uint64_t{1} << 40, seconds(1)), Nanoseconds(1));
+}
+
+TEST(StartRateTest, OfHowManyStartedAtOnceTheNextWaitsForAll) {
+  StartRate rate = rate_of(milliseconds(100));
+  rate.take(5, kNow);
+  EXPECT_EQ(rate.available(kNow + milliseconds(499)), 0U);
+  EXPECT_EQ(rate.available(kNow + milliseconds(500)), 1U);
+}
+
+TEST(StartRateTest, TheMostThatMayStartAtOnceIsWhatTheToleranceAdmits) {
+  EXPECT_EQ(StartRate().most(), StartRate::kAny);
+  EXPECT_EQ(rate_of(milliseconds(50)).most(), 1U);
+  EXPECT_EQ(rate_of(milliseconds(1)).most(), 11U);
+}
+
+// At whatever times available() is called, no window has more starts than the rate admits, except for the tolerance.
+TEST(StartRateTest, NoWindowHasMoreThanItsShare) {
+  auto random = testing::stress_random(2);
+  for (const std::uint64_t count : {1U, 20U, 99U, 101U, 1000U, 700'000U, 100'000U, 1'000'000U}) {
+    const Nanoseconds interval = start_interval(count, seconds(1));
+    const Nanoseconds tolerance = interval < milliseconds(10) ? milliseconds(10) : milliseconds(0);
+    StartRate rate = rate_of(interval);
+    Nanoseconds now = kNow;
+    std::uint64_t taken = 0;
+    for (int i = 0; i < 2000; ++i) {
+      const std::uint64_t some = std::min<std::uint64_t>(rate.available(now), random() % 300 + 1);
+      rate.take(some, now);
+      taken += some;
+      ASSERT_LE(taken, static_cast<std::uint64_t>((now - kNow + tolerance) / interval) + 1) << count;
+      if (some == 0) {
+        now = std::max(now, rate.next_at());
+        ASSERT_GE(rate.available(now), 1U) << "at next_at() one may start";
+      }
+      now += interval * static_cast<std::int64_t>(random() % 3);
+    }
+    EXPECT_GT(taken, 500U);
+  }
 }
 
 }  // namespace

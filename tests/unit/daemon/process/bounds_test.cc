@@ -1,4 +1,4 @@
-// Limits on rates, and on the output that is read of a process.
+// Limits on the output that is read of a process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,83 +8,10 @@
 #include <string>
 
 #include "daemon/process/process_pipes.h"
-#include "daemon/process/rate_limiter.h"
 #include "tests/support/seed.h"
 
 namespace locksley::daemon {
 namespace {
-
-using namespace std::chrono_literals;
-
-config::Rate per_second(std::uint32_t count) { return {count, 1s}; }
-
-TEST(RateLimiterTest, WithoutARateAnyNumberMayStart) {
-  RateLimiter rate(std::nullopt);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_GT(rate.available(Nanoseconds(i)), 1'000'000'000U);
-    rate.take(1'000'000, Nanoseconds(i));
-  }
-}
-
-TEST(RateLimiterTest, SlowRatesAreEvenlySpacedAndLostTimeIsLost) {
-  RateLimiter rate(per_second(20));
-  EXPECT_EQ(rate.available(1s), 1U);
-  rate.take(1, 1s);
-  EXPECT_EQ(rate.next_at(), 1050ms);
-  EXPECT_EQ(rate.available(1049ms), 0U);
-  EXPECT_EQ(rate.available(1050ms), 1U);
-  // After ten idle seconds, the jobs of ten seconds may not all start at once.
-  EXPECT_EQ(rate.available(11s), 1U);
-}
-
-TEST(RateLimiterTest, FastRatesMakeUpForATimerThatWasLate) {
-  RateLimiter rate(per_second(1000));
-  EXPECT_EQ(rate.available(1s), 11U);
-  rate.take(11, 1s);
-  EXPECT_EQ(rate.available(1s), 0U);
-  EXPECT_EQ(rate.available(1s + 5ms), 5U);
-  EXPECT_EQ(rate.available(2s), 11U) << "10 ms, and no more";
-}
-
-TEST(RateLimiterTest, OfHowManyTakenAtOnceTheNextWaitsForAll) {
-  RateLimiter rate(per_second(10));
-  rate.take(5, 1s);
-  EXPECT_EQ(rate.available(1499ms), 0U);
-  EXPECT_EQ(rate.available(1500ms), 1U);
-}
-
-TEST(RateLimiterTest, IntervalsAreNotRoundedToMicroseconds) {
-  RateLimiter rate(per_second(700'000));
-  rate.take(700'000, 1s);
-  EXPECT_GT(rate.next_at(), 1980ms);
-}
-
-// At whatever times available() is called, no window has more jobs than the rate allows, except for
-// the tolerance.
-TEST(RateLimiterTest, NoWindowHasMoreThanItsShare) {
-  auto random = testing::stress_random(2);
-  for (const std::uint32_t count : {1U, 20U, 99U, 101U, 1000U, 700'000U, 100'000U, 1'000'000U}) {
-    RateLimiter rate(per_second(count));
-    const Nanoseconds interval(1'000'000'000 / count);
-    const Nanoseconds tolerance = interval < 10ms ? 10ms : 0ms;
-    const Nanoseconds begin = 5s;
-    Nanoseconds now = begin;
-    std::uint64_t taken = 0;
-    for (int i = 0; i < 2000; ++i) {
-      const std::uint64_t some = std::min<std::uint64_t>(rate.available(now), random() % 300 + 1);
-      rate.take(some, now);
-      taken += some;
-      ASSERT_LE(taken, static_cast<std::uint64_t>((now - begin + tolerance) / interval) + 1) << count;
-      if (some == 0) {
-        // At the time of next_at() at least one job may start.
-        now = std::max(now, rate.next_at());
-        ASSERT_GE(rate.available(now), 1U);
-      }
-      now += interval * static_cast<std::int64_t>(random() % 3);
-    }
-    EXPECT_GT(taken, 500U);
-  }
-}
 
 TEST(TextTailTest, KeepsTheEnd) {
   TextTail tail;

@@ -30,7 +30,7 @@ struct Tls {
   bool operator==(const Tls&) const = default;
 };
 
-// Where remote workers may connect without TLS, with payloads that anybody on the way can read.
+// From where remote workers may connect without TLS: payloads and results can then be read on the network.
 enum class Plain {
   kOnThisMachine,
   kEverywhere,
@@ -146,7 +146,8 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
-// How this daemon is known to the others on the same database, and to clients that these send to it.
+// The name of this daemon among those that share the database, and the addresses to which the others send clients and
+// workers.
 struct Cluster {
   std::string name = {};       // "": the name of the machine
   std::string advertise = {};  // host:port for clients; "": the address and port of `listen`
@@ -244,7 +245,7 @@ enum class CommandGroup {
   kWork,   // to run other users' jobs, as a remote worker
 };
 
-// What a customer has that CUSTOMER SET has said nothing of.
+// The settings of customers that CUSTOMER SET has not changed.
 struct Customers {
   std::uint32_t weight = 1;           // share compared with the user's other customers
   std::uint32_t slots = 0;            // jobs at once; 0: no limit of its own
@@ -253,7 +254,7 @@ struct Customers {
   bool operator==(const Customers&) const = default;
 };
 
-// The same of the customers of one user; what is absent is as Config::customers says.
+// The same for the customers of one user; an absent setting is that of Config::customers.
 struct UserCustomers {
   std::optional<std::uint32_t> weight = {};
   std::optional<std::uint32_t> slots = {};
@@ -314,7 +315,7 @@ struct Process {
   bool operator==(const Process&) const = default;
 };
 
-// Whether clients may bring the commands that they want to have run.
+// Whether clients may submit commands to run, as payloads of the handler `exec`.
 enum class Exec { kNo, kYes };
 
 struct Shutdown {

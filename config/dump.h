@@ -8,9 +8,9 @@
 
 namespace locksley::config {
 
-// The configuration as YAML, every key with the value in force, defaults included; behind `auto`, in a
-// comment, what it comes to. load_text() of it gives an
-// equal Config, provided that the configuration is valid. It contains the password hashes.
+// The configuration as YAML: every key with the value in force, defaults included. After `auto`, a comment gives the value
+// that follows from the machine. load_text() of it gives an equal Config, provided that the configuration is valid. It
+// contains the password hashes.
 std::string dump(const Config& config);
 // A copy without the password in store.url, to be shown.
 Config without_password(Config config);

@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 
-// Which lanes a configuration makes, and who is in them. Pure functions.
+// The lanes that a configuration makes, and the handlers in each. Pure functions.
 
 namespace locksley::config {
 

@@ -77,7 +77,7 @@ extern const ListRule kNamesOrNone;
 extern const ListRule kPaths;
 extern const ListRule kVariables;  // of an environment
 
-// What stands between commas in a URL behind its scheme and its first @.
+// The addresses in a URL, separated by commas, after its scheme and its first @.
 std::vector<std::string_view> hosts_and_ports_of(std::string_view url);
 // Whether the text is HOST, HOST:PORT, [IPv6] or [IPv6]:PORT; and whether that leads to this machine.
 bool is_host_and_port(std::string_view text);

@@ -50,8 +50,9 @@ class StartFailure : public std::exception {
   std::vector<std::string> problems_;
 };
 
-// What limits that are `auto` follow from: the memory that the process may use, and the free space where the
-// store is or will be, with what the store takes there already. Reads the store's folder.
+// The machine from which limits that are `auto` follow: the memory and the processors that the process may use, and the space
+// that the store may fill: what is free where its folder is or will be, and what it takes there already. Reads that
+// folder.
 config::Machine this_machine(const config::Config& config);
 
 // The value, or StartFailure with the error, which is a sentence or several.
@@ -69,8 +70,8 @@ std::expected<Value, std::string> in_section(std::string_view section,
   return result;
 }
 
-// How many workers the pool has, and how many of them are reserved for the most urgent batches; at least one
-// serves all. Logs a warning if the configuration asks for more.
+// How many workers the pool has, and how many of them are reserved for batches whose jobs are brief; at least one worker serves
+// all batches. Logs a warning if the configuration reserves more.
 struct WorkerCounts {
   std::uint32_t workers;
   std::uint32_t reserved;
@@ -101,15 +102,15 @@ struct Ports {
 // The error names the section of the configuration and the address.
 std::expected<Ports, std::string> bind_ports(const config::Config& config);
 
-// How this daemon is known to others on the same database: cluster.name, or the name of the machine; and where clients
-// are sent that look for it: cluster.advertise, or where it listens, with the name of the machine in place of an address
-// that stands for all.
+// The name of this daemon among those on the same database: cluster.name, or the name of the machine. And the address to which
+// others send clients: cluster.advertise, or where it listens, with the name of the machine in place of an address that
+// stands for all.
 std::string cluster_name(const config::Config& config);
 std::string cluster_wire(const config::Config& config, const Ports& ports);
 // The same for remote workers: cluster.advertise_workers, or the host of cluster.advertise, or where `bound` is.
 std::string cluster_workers(const config::Config& config, const asio::ip::tcp::endpoint& bound);
 
-// What the store needs to know of the other daemons, and they of this one.
+// How the store presents this daemon to the others on the same database, and the board on which it shows the others.
 struct ClusterParts {
   std::string name;
   std::string wire;

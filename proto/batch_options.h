@@ -44,7 +44,7 @@ struct BatchOptions {
 
   std::string id;  // empty: the daemon chooses
   std::string name;
-  std::string customer;  // as the client says it: of an admin user/name; empty: the one of the empty name
+  std::string customer;  // as the client wrote it (an admin: user/name); empty: the customer without a name
   std::uint32_t weight = 1;
   std::optional<std::chrono::milliseconds> timeout;   // of one job; absent: the handler's
   std::optional<std::chrono::milliseconds> deadline;  // of the batch, from its acceptance

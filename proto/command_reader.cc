@@ -53,7 +53,7 @@ int hex_digit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// What the character behind a backslash stands for in double quotes.
+// The byte that a backslash and this character stand for in double quotes.
 char unescape(char c) {
   switch (c) {
     case 'n':
@@ -75,16 +75,16 @@ char unescape(char c) {
 
 CommandReader::CommandReader(const Limits& limits, BlockPool* pool) : limits_(limits), pool_(pool) {}
 
-std::span<std::byte> CommandReader::prepare(std::size_t hint) {
-  hint = std::max<std::size_t>(hint, 1);
+std::span<std::byte> CommandReader::prepare(std::size_t min) {
+  min = std::max<std::size_t>(min, 1);
   const std::size_t unread = written_ - read_;
   if (!block_) {
-    move_to_new_block(std::max(next_block_bytes_, hint));
+    move_to_new_block(std::max(next_block_bytes_, min));
   } else if (unread == 0 && block_.is_unique()) {
     const bool is_too_small = written_ == block_->capacity() && block_->capacity() < largest_block();
     read_ = 0;
     written_ = 0;
-    if (is_too_small || block_->capacity() < hint) move_to_new_block(std::max(next_block_bytes_, hint));
+    if (is_too_small || block_->capacity() < min) move_to_new_block(std::max(next_block_bytes_, min));
   }
   const std::size_t room = block_->capacity() - written_;
   if (state_ == State::kBulkBody) {
@@ -100,8 +100,8 @@ std::span<std::byte> CommandReader::prepare(std::size_t hint) {
       }
       move_to_new_block(capacity);
     }
-  } else if (room < hint) {
-    move_to_new_block(std::max(next_block_bytes_, unread + hint));
+  } else if (room < min) {
+    move_to_new_block(std::max(next_block_bytes_, unread + min));
   }
   return std::as_writable_bytes(std::span(block_->data() + written_, block_->capacity() - written_));
 }

@@ -68,8 +68,9 @@ class CommandReader {
   void set_limits(const Limits& limits) { limits_ = limits; }
   const Limits& limits() const { return limits_; }
 
-  // Space to receive into, at least `min` bytes, and usually the rest of a block. Valid until the next call
-  // of prepare() or release(). Bytes that were received and not yet parsed are kept.
+  // Space to receive into, never empty: usually the rest of a block, and at least `min` bytes, except in the middle of a bulk
+  // string for which the block has room. Valid until the next call of prepare() or release(). Bytes that were received
+  // and not yet parsed are kept.
   std::span<std::byte> prepare(std::size_t min = kMinimumRead);
 
   // The same for `bytes` that are known to be all that has come: a new block is small if they fit into it, so that

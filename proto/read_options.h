@@ -34,7 +34,7 @@ struct ListCommand {
 
   std::string state;                         // lower case; empty: any
   std::optional<std::string_view> match;     // against id and name
-  std::optional<std::string_view> customer;  // as the client says it; empty: the one of the empty name
+  std::optional<std::string_view> customer;  // as the client wrote it; empty: the customer without a name
   std::optional<std::string_view> handler;
   std::uint64_t cursor = 0;
   std::uint64_t count = kDefaultCount;
@@ -60,7 +60,7 @@ struct SlotsCommand {
 
 // CUSTOMER SET name [WEIGHT n] [SLOTS n] [RATE n/s] [MAXJOBS n]
 struct CustomerSetCommand {
-  std::string_view name;  // as the client says it; empty: the customer of the empty name
+  std::string_view name;  // as the client wrote it; empty: the customer without a name
   CustomerSettings changes;
 };
 

@@ -1,4 +1,4 @@
-// What is known of jobs besides their results: notes for the next attempts, and where failed jobs ran.
+// Notes that jobs leave for their next attempts, and the facts (where, when) that are added to the rows of failed jobs.
 #include <chrono>
 #include <cstring>
 #include <string>

@@ -58,8 +58,8 @@ static_assert(sizeof(ResultHead) == 16);
 //
 // Owned by its batch, which guards it with its own mutex (Batch::log_); prepare() and visit() need
 // no mutex. A snapshot is immutable: any thread may read it, without the mutex, as long as it holds
-// the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB,
-// plus 48 bytes a chunk.
+// the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB (a first
+// publication that is smaller, and every one of 4 KiB or more, has a chunk of its own size), plus some 150 bytes a chunk.
 class ResultLog {
  public:
   struct Chunk {

@@ -1,4 +1,4 @@
-// Who waits for news of which job.
+// The running jobs whose news clients wait for.
 #pragma once
 
 #include <compare>

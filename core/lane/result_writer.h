@@ -1,4 +1,4 @@
-// Where an executor collects the results of the jobs that it runs, until they are published.
+// The buffer in which an executor collects the results of its jobs until they are published.
 #pragma once
 
 #include <atomic>

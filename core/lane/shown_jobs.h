@@ -1,4 +1,4 @@
-// What can be seen of the jobs that run outside the pool: in processes, and on other machines.
+// The jobs that run outside the pool (in processes, on other machines), as clients see them while they run.
 #pragma once
 
 #include <atomic>

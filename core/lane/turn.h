@@ -32,7 +32,7 @@ namespace locksley {
 // One thread at a time, except that the monitor may publish through the writer meanwhile.
 // publish() and leave() block while the batch's journal has no room, unless the turn was made with
 // NoRoom::kGoOn. All other calls take the mutexes of the ring, the batch and the writer, one after
-// the other, and block no longer than that; none allocates. Steps in a wrong order are bugs, and abort.
+// the other, and block no longer than that. Steps in a wrong order are bugs, and abort.
 class Turn {
  public:
   // What publish() and leave() do while the batch's journal has no room.

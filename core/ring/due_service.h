@@ -1,5 +1,5 @@
-// What a tenant or customer received, compared with what was due to it, over the recent time in which it had
-// something to run.
+// The service that was due to a tenant or a customer in the recent time in which it had something to run, for comparison
+// with the service that it received.
 #pragma once
 
 #include <algorithm>

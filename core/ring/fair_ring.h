@@ -33,8 +33,8 @@
 
 namespace locksley {
 
-// Length: one class under one mutex, most of which is what its callers must know; its parts have files
-// of their own (fair_ring_*.cc).
+// Length: it is one class under one mutex, and most of this header is what callers must know. The code is divided by subject
+// (fair_ring_*.cc).
 
 // Three levels of start-time fair queueing over measured time: tenants, the customers of each tenant, and
 // the queues of each customer; limits of each; and gates, which limit queues of all tenants together. It

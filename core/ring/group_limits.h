@@ -1,4 +1,4 @@
-// What a tenant or a customer may have: its weight, and the caps that its batches have in common.
+// The weight of a tenant or a customer, and the caps that its batches have in common.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What goes in and out of a ring: queues' options, claims, and the accounts of turns.
+// The values that a ring takes and returns: options of queues, claims, and the settlements of turns.
 #pragma once
 
 #include <cstdint>

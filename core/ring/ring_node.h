@@ -1,4 +1,4 @@
-// What competes on a level of a ring: a group's seat, or a queue.
+// A competitor on one level of a ring: the seat of a group, or a queue.
 #pragma once
 
 #include "core/ring/fair_level.h"

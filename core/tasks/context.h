@@ -1,4 +1,4 @@
-// What a handler can do while it runs a job: write its output, fail, and see that it should stop. A
+// The interface of a running job to its handler: output, failure, and the question whether it should stop. A
 // handler that splits its job among the workers of the pool also includes core/tasks/task_group.h
 // or core/tasks/parallel_for.h.
 #pragma once

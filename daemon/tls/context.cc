@@ -164,7 +164,7 @@ bool TlsContext::has_issued(const PeerCertificate& peer) const {
 }
 
 void log_warnings(const TlsContexts& contexts, spdlog::logger& log) {
-  for (const auto& context : {contexts.listen, contexts.http}) {
+  for (const auto& context : {contexts.listen, contexts.http, contexts.workers}) {
     if (!context) continue;
     for (const std::string& warning : context->warnings()) log.warn("{}", warning);
   }

@@ -110,6 +110,7 @@ struct TlsContexts {
   std::shared_ptr<const TlsContext> workers;
 };
 
+// Writes the warnings of all of them.
 void log_warnings(const TlsContexts& contexts, spdlog::logger& log);
 
 // Loads the contexts that the configuration names: all, or none and all errors. Blocks on the

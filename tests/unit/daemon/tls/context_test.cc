@@ -2,9 +2,13 @@
 // cannot be.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <sstream>
 #include <string>
 
 #include "daemon/tls/context.h"
@@ -52,6 +56,23 @@ TEST(TlsContextTest, WarnsOfWhatClientsWillRefuse) {
   std::filesystem::permissions(open.key_file(), std::filesystem::perms::others_read,
                                std::filesystem::perm_options::add);
   EXPECT_THAT(warnings_of(open), ElementsAre(HasSubstr("every user of this machine can read the key")));
+}
+
+// Each port by itself, so that one that is left out is found.
+TEST(TlsContextTest, WarningsOfEachPortAreLogged) {
+  const TestCertificate expired({.from_seconds = -100, .until_seconds = -1});
+  const auto context = TlsContext::load(files_of(expired), TlsUse::kWire, "tls");
+  ASSERT_TRUE(context);
+  const auto logged = [](const TlsContexts& contexts) {
+    std::ostringstream text;
+    spdlog::logger log("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text));
+    log_warnings(contexts, log);
+    return text.str();
+  };
+  EXPECT_THAT(logged({}), IsEmpty());
+  EXPECT_THAT(logged({.listen = *context, .http = nullptr, .workers = nullptr}), HasSubstr("expired on "));
+  EXPECT_THAT(logged({.listen = nullptr, .http = *context, .workers = nullptr}), HasSubstr("expired on "));
+  EXPECT_THAT(logged({.listen = nullptr, .http = nullptr, .workers = *context}), HasSubstr("expired on "));
 }
 
 TEST(TlsContextTest, NamesKeyFileAndReason) {

@@ -3,9 +3,12 @@
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <concepts>
 #include <limits>
+#include <span>
 
 #include "proto/number.h"
 #include "proto/text.h"
@@ -28,15 +31,25 @@ Error too_big(std::string_view what, std::uint64_t most) {
   return Error(fmt::format("TOOBIG {}: at most {}", what, most));
 }
 
+constexpr std::size_t kMostOptions = 6;  // that a command knows: those of CLAIM
+
 // Walks over the options of a command. After a failure, error() has the first one.
 class Options {
  public:
   Options(const ArgumentList& arguments, std::size_t first) : arguments_(arguments), at_(first) {}
 
-  // The next option's name; none at the end, and after a failure.
+  // The next option's name; none at the end, and after a failure, such as an option that is given twice.
   std::optional<std::string_view> next() {
     if (error_ || at_ >= arguments_.size()) return std::nullopt;
-    return arguments_[at_++];
+    const std::string_view name = arguments_[at_++];
+    const std::span seen(seen_.data(), seen_count_);
+    if (std::ranges::any_of(seen,
+                            [name](std::string_view other) { return equals_ignoring_case(name, other); })) {
+      fail(fmt::format("ERR option '{}' is given twice", proto::printable(name)));
+      return std::nullopt;
+    }
+    if (seen_count_ < seen_.size()) seen_[seen_count_++] = name;
+    return name;
   }
   std::string_view text(std::string_view option) {
     if (at_ < arguments_.size()) return arguments_[at_++];
@@ -85,6 +98,8 @@ class Options {
  private:
   const ArgumentList& arguments_;
   std::size_t at_;
+  std::array<std::string_view, kMostOptions> seen_;
+  std::size_t seen_count_ = 0;
   std::optional<std::string> error_;
 };
 

@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -81,7 +83,7 @@ Status copy_listed(rocksdb::DB& db, const LiveCopy& copy) {
   Status status = db.GetLiveFilesStorageInfo(options, &files);
   // Payloads are for the owner alone, as in the store's own folder.
   if (status.ok() && ::mkdir(copy.folder.c_str(), S_IRWXU) != 0) {
-    status = Status::IOError(copy.folder, "cannot be made");
+    status = Status::IOError(copy.folder, "cannot be made: " + std::generic_category().message(errno));
   }
   Copying copying(*db.GetEnv(), copy);
   for (std::size_t i = 0; status.ok() && i < files.size(); ++i) status = copying.copy(files[i]);

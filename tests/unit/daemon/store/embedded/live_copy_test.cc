@@ -188,6 +188,12 @@ TEST_F(LiveCopyTest, AFullDiskFailsTheCopyAloneAndLeavesNothingOfIt) {
   EXPECT_EQ(rows_of(*made), 25U);
 }
 
+TEST_F(LiveCopyTest, WhyAFolderCannotBeMadeIsSaid) {
+  const EngineDone failed = engine->copy_to((directory.path() / "missing" / "copy").string(), {});
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_THAT(failed.error().what, HasSubstr("cannot be made: No such file or directory"));
+}
+
 TEST_F(LiveCopyTest, CommitsGoOnWhileACopyIsMadeAndASecondCopyIsRefused) {
   const ThreadRoleScope role(kStoreWriter);
   put(0, 20, 10'000);

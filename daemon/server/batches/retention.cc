@@ -138,11 +138,11 @@ void Retention::add(BatchRecord& record) {
 
 void Retention::remove(BatchRecord& record) {
   Kept& kept = kept_of(registry_.tenant_of(record));
-  if (kept.stored.erase(record.sequence) != 0) {
+  if (kept.stored.erase(record.sequence)) {
     change_evictable(kept, -signed_of(record.stored.bytes), 0);
-  } else if (kept.pinned.erase(record.sequence) != 0) {
+  } else if (kept.pinned.erase(record.sequence)) {
     if (record.is_stored()) change_evictable(kept, -signed_of(record.stored.bytes), 0);
-  } else if (kept.ephemeral.erase(record.sequence) == 0 && kept.part_read.erase(record.sequence) == 0) {
+  } else if (!kept.ephemeral.erase(record.sequence) && !kept.part_read.erase(record.sequence)) {
     return;
   }
   change_evictable(kept, 0, -signed_of(record.charged.record_bytes));

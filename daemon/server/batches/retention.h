@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
+#include "daemon/server/records/sequence_set.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/writes.h"
@@ -129,12 +129,12 @@ class Retention {
   };
   // The batches of one tenant that are over.
   struct Kept {
-    std::set<std::uint64_t> stored;     // in memory and in the store, by sequence
-    std::set<std::uint64_t> ephemeral;  // in memory alone
-    std::set<std::uint64_t> part_read;  // likewise, and the rest of the results waits for a reader
-    std::set<std::uint64_t> pinned;     // of either kind: could not be evicted when it was their turn
-    std::uint64_t retired = 0;          // how many are in the store alone
-    std::uint64_t first_retired = 0;    // none of these has a lower sequence
+    SequenceSet stored;               // in memory and in the store
+    SequenceSet ephemeral;            // in memory alone
+    SequenceSet part_read;            // likewise, and the rest of the results waits for a reader
+    SequenceSet pinned;               // of either kind: could not be evicted when it was their turn
+    std::uint64_t retired = 0;        // how many are in the store alone
+    std::uint64_t first_retired = 0;  // none of these has a lower sequence
     Evictable evictable;
   };
 
@@ -153,7 +153,7 @@ class Retention {
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // The first batch that is not pinned; those before it are put aside. kNone: there is none.
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  std::uint64_t first_of(Kept& kept, std::set<std::uint64_t>& batches) LOCKSLEY_REQUIRES(kIoThread);
+  std::uint64_t first_of(Kept& kept, SequenceSet& batches) LOCKSLEY_REQUIRES(kIoThread);
   // Why batches are evicted.
   struct Cause {
     Tenant* asker = nullptr;  // null: no new batch asks

@@ -102,10 +102,11 @@ bool Retention::evict_heaviest(Resource resource, Tenant* asker, double least, s
   return true;
 }
 
-std::uint64_t Retention::first_of(Kept& kept, std::set<std::uint64_t>& batches) {
-  while (!batches.empty()) {
-    if (!is_pinned_(*batches.begin())) return *batches.begin();
-    kept.pinned.insert(batches.extract(batches.begin()));
+std::uint64_t Retention::first_of(Kept& kept, SequenceSet& batches) {
+  while (const auto first = batches.from(0)) {
+    if (!is_pinned_(*first)) return *first;
+    batches.erase(*first);
+    kept.pinned.insert(*first);
   }
   return kNone;
 }
@@ -115,7 +116,7 @@ void Retention::unpinned(std::uint64_t sequence) {
   if (record == nullptr) return;
   Tenant& tenant = registry_.tenant_of(*record);
   Kept& kept = kept_of(tenant);
-  if (kept.pinned.erase(sequence) == 0) return;
+  if (!kept.pinned.erase(sequence)) return;
   (record->is_stored() ? kept.stored : kept.ephemeral).insert(sequence);
   note_if_over(tenant.account);
   has_relief_ = has_relief_ || tenant.account.results().is_full();
@@ -145,14 +146,13 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
   for (std::uint64_t first; (first = first_of(kept, kept.ephemeral)) != kNone;) {
     BatchRecord& record = *registry_.by_sequence(first);
     if (record.status().discarded == 0) return forget(record, Urgency::kWithNext).has_value();
-    kept.part_read.insert(kept.ephemeral.extract(first));
+    kept.ephemeral.erase(first);
+    kept.part_read.insert(first);
   }
-  return std::ranges::any_of(kept.stored, [this](std::uint64_t sequence) {
-    kIoThread.assert_held();
-    BatchRecord& record = *registry_.by_sequence(sequence);
-    // try_retire() changes the set: any_of() looks at it no more.
-    return try_retire(record);
-  });
+  for (auto each = kept.stored.from(0); each; each = kept.stored.from(*each + 1)) {
+    if (try_retire(*registry_.by_sequence(*each))) return true;
+  }
+  return false;
 }
 
 void Retention::evict_results() {

@@ -30,7 +30,7 @@ Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
 }
 
 Registry::Found Registry::find(std::uint64_t sequence) {
-  if (const auto found = by_sequence_.find(sequence); found != by_sequence_.end()) return found->second;
+  if (BatchRecord* const found = by_sequence_.find(sequence)) return found;
   if (retained_.find(sequence) == nullptr) return nullptr;
   auto record = loaded(sequence);
   if (!record) return std::unexpected(std::move(record.error()));
@@ -56,7 +56,7 @@ Registry::Loaded Registry::loaded(std::uint64_t sequence) {
 }
 
 BatchRecord* Registry::by_sequence(std::uint64_t sequence) const {
-  if (const auto found = by_sequence_.find(sequence); found != by_sequence_.end()) return found->second;
+  if (BatchRecord* const found = by_sequence_.find(sequence)) return found;
   const auto run = runs_.find(sequence);
   return run == runs_.end() ? nullptr : run->second.get();
 }
@@ -65,8 +65,8 @@ void Registry::add(std::shared_ptr<BatchRecord> record) {
   BatchRecord& added = *record;
   const bool is_new = by_id_.emplace(key_of(added), std::move(record));
   check(is_new, "two batches have one id");
-  by_sequence_.emplace_hint(by_sequence_.end(), added.sequence, &added);
-  active_.emplace_hint(active_.end(), added.sequence, &added);
+  by_sequence_.add(added.sequence, added);
+  active_.add(added.sequence, added);
   use_customer(added);
   stats_.active_batches.set(active_.size());
 }
@@ -264,19 +264,18 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
   std::size_t most = max_looks;
   const auto& batches = active_only ? active_ : by_sequence_;
   const std::uint64_t begin = cursor == 0 ? next_sequence_ : cursor;
-  auto in_memory = batches.lower_bound(begin);
+  BatchRecord* in_memory = batches.before(begin);
   const auto retained_before = [&](std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread) {
     return active_only ? nullptr : retained_.before(sequence);
   };
   const RetainedBatch* retained = retained_before(begin);
   std::uint64_t last = cursor;
   // Merges the two orders: the batch with the greater sequence number comes next.
-  while (in_memory != batches.begin() || retained != nullptr) {
-    const bool is_retained = retained != nullptr && (in_memory == batches.begin() ||
-                                                     std::prev(in_memory)->first < retained->sequence);
-    const bool is_wanted =
-        tenant == nullptr || (is_retained ? retained->tenant == tenant->number
-                                          : &tenant_of(*std::prev(in_memory)->second) == tenant);
+  while (in_memory != nullptr || retained != nullptr) {
+    const bool is_retained =
+        retained != nullptr && (in_memory == nullptr || in_memory->sequence < retained->sequence);
+    const bool is_wanted = tenant == nullptr || (is_retained ? retained->tenant == tenant->number
+                                                             : &tenant_of(*in_memory) == tenant);
     const std::size_t cost = is_retained && is_wanted ? kLoadCost : 1;
     if (most < cost) return last;
     most -= cost;
@@ -293,10 +292,9 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
       last = sequence;
       retained = retained_before(last);
     } else {
-      const auto next = std::prev(in_memory);
-      if (is_wanted && !visit(*next->second)) return last;
-      in_memory = next;
-      last = next->first;
+      if (is_wanted && !visit(*in_memory)) return last;
+      last = in_memory->sequence;
+      in_memory = batches.before(last);
     }
   }
   return 0;
@@ -307,7 +305,7 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
   const auto retired = forget_retained(record->sequence);
   if (retired) {
     by_id_.emplace(key_of(*record), record);
-    by_sequence_.emplace(record->sequence, record.get());
+    by_sequence_.add(record->sequence, *record);
     const BatchOptions& options = record->options();
     count_record(*record, record_bytes(options.id.size() + options.name.size() + options.customer.size() +
                                            options.trace.size(),
@@ -315,7 +313,7 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
   }
   record->is_active = true;
   use_customer(*record);
-  active_.emplace(record->sequence, record.get());
+  active_.add(record->sequence, *record);
   schedule(*record, Due::kForget, kNever);
   count(*record, 0, record->payloads().memory_bytes());
   set_counts(*record, status.queued + status.running, record->charged.memory_bytes);
@@ -326,19 +324,22 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
 }
 
 bool Registry::all_active(const std::function<bool(const BatchRecord&)>& is_true) const {
-  return std::ranges::all_of(active_, [&](const auto& entry) { return is_true(*entry.second); });
+  for (const BatchRecord* each = active_.from(0); each != nullptr; each = active_.from(each->sequence + 1)) {
+    if (!is_true(*each)) return false;
+  }
+  return true;
 }
 
 bool Registry::visit_active(ActivePlace& at, std::size_t most,
                             const std::function<void(BatchRecord&)>& visit) {
   if (!at.runs_left) {
-    auto next = active_.lower_bound(at.sequence);
-    for (; most != 0 && next != active_.end(); --most) {
-      BatchRecord& record = *(next++)->second;
-      at.sequence = record.sequence + 1;
-      visit(record);
+    BatchRecord* next = active_.from(at.sequence);
+    for (; most != 0 && next != nullptr; --most) {
+      at.sequence = next->sequence + 1;
+      visit(*next);
+      next = active_.from(at.sequence);
     }
-    if (next != active_.end()) return false;
+    if (next != nullptr) return false;
     at.runs_left = active_run_records_.size();
   }
   // From the last to the first: the place of a RUN that ends is taken by the last one, which has been visited then.

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/due_queue.h"
 #include "daemon/server/records/retained.h"
+#include "daemon/server/records/sequence_map.h"
 #include "daemon/server/records/sharded_map.h"
 
 namespace locksley::daemon {
@@ -207,8 +207,8 @@ class Registry {
   Tenants tenants_ LOCKSLEY_GUARDED_BY(kIoThread);
   Customers customers_ LOCKSLEY_GUARDED_BY(kIoThread);
   ShardedMap<Key, std::shared_ptr<BatchRecord>, KeyHash> by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::map<std::uint64_t, BatchRecord*> by_sequence_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::map<std::uint64_t, BatchRecord*> active_ LOCKSLEY_GUARDED_BY(kIoThread);
+  SequenceMap<BatchRecord> by_sequence_ LOCKSLEY_GUARDED_BY(kIoThread);
+  SequenceMap<BatchRecord> active_ LOCKSLEY_GUARDED_BY(kIoThread);
   RetainedBatches retained_ LOCKSLEY_GUARDED_BY(kIoThread);
   Load load_ LOCKSLEY_GUARDED_BY(kIoThread);
   // The records that were loaded last, the latest at the end.

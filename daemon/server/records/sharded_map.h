@@ -16,26 +16,40 @@ class ShardedMap {
  public:
   // Null if there is none.
   Value* find(const Key& key) {
-    auto& shard = shard_of(key);
-    const auto found = shard.find(key);
+    const Hashed hashed{key, Hash()(key)};
+    auto& shard = shard_of(hashed);
+    const auto found = shard.find(hashed);
     return found == shard.end() ? nullptr : &found->second;
   }
   const Value* find(const Key& key) const { return const_cast<ShardedMap*>(this)->find(key); }
   // False, without effect, if there is one of this key.
   bool emplace(const Key& key, Value value) {
-    const bool is_new = shard_of(key).emplace(key, std::move(value)).second;
+    const Hashed hashed{key, Hash()(key)};
+    const bool is_new = shard_of(hashed).emplace(hashed, std::move(value)).second;
     if (is_new) ++size_;
     return is_new;
   }
-  void erase(const Key& key) { size_ -= shard_of(key).erase(key); }
+  void erase(const Key& key) {
+    const Hashed hashed{key, Hash()(key)};
+    size_ -= shard_of(hashed).erase(hashed);
+  }
   std::size_t size() const { return size_; }
 
  private:
   static constexpr std::size_t kShards = 1024;
-  using Shard = std::unordered_map<Key, Value, Hash>;
+  // So each call hashes its key once.
+  struct Hashed {
+    Key key;
+    std::size_t hash;
+    bool operator==(const Hashed& other) const { return hash == other.hash && key == other.key; }
+  };
+  struct TakeHash {
+    std::size_t operator()(const Hashed& hashed) const noexcept { return hashed.hash; }
+  };
+  using Shard = std::unordered_map<Hashed, Value, TakeHash>;
 
   // Chosen by the upper bits of the hash, since the table of each shard uses the whole hash again.
-  Shard& shard_of(const Key& key) { return shards_[(Hash()(key) >> 48) % kShards]; }
+  Shard& shard_of(const Hashed& hashed) { return shards_[(hashed.hash >> 48) % kShards]; }
 
   std::array<Shard, kShards> shards_;
   std::size_t size_ = 0;

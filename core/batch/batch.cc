@@ -85,6 +85,11 @@ BatchStatus Batch::status() const {
   return result;
 }
 
+std::int64_t Batch::submitted_at() const {
+  const MutexLock lock(mutex_);
+  return submitted_at_;
+}
+
 void Batch::refund_results() {
   const MutexLock lock(mutex_);
   result_charge_.set(0);
@@ -166,6 +171,16 @@ void Batch::set_weight(std::uint32_t weight) {
 void Batch::set_slots(std::uint32_t slots) {
   const MutexLock lock(mutex_);
   slots_ = slots;
+}
+
+void Batch::set_gate(GateId gate) {
+  const MutexLock lock(mutex_);
+  gate_ = gate;
+}
+
+Batch::ServedAs Batch::served_as() const {
+  const MutexLock lock(mutex_);
+  return {.weight = weight_, .slots = slots_, .gate = gate_};
 }
 
 void Batch::set_hold(Hold hold) {

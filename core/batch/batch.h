@@ -135,6 +135,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // All numbers are of one moment. Takes the batch's mutex.
   BatchStatus status() const;
+  // As in BatchStatus.
+  std::int64_t submitted_at() const;
   // Every job has ended, and none can be added. One acquire load.
   bool is_over() const {
     // [batch-over] acquire: pairs with the release in announce_end(). A batch that is over does not
@@ -250,15 +252,14 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void close();
   void set_weight(std::uint32_t weight);
   void set_slots(std::uint32_t slots);
-  // The gate of its lane to which it belongs: BatchOptions::gate, or as Lane::hand_over() has changed it.
-  GateId gate() const {
-    const MutexLock lock(mutex_);
-    return gate_;
-  }
-  void set_gate(GateId gate) {
-    const MutexLock lock(mutex_);
-    gate_ = gate;
-  }
+  // How its lane serves it now: as BatchOptions say, or as it was changed since; the gate by Lane::hand_over().
+  struct ServedAs {
+    std::uint32_t weight;
+    std::uint32_t slots;
+    GateId gate;
+  };
+  ServedAs served_as() const;
+  void set_gate(GateId gate);
   // Adds or removes a reason why the batch is held. A batch that waits for its start (kDelay,
   // kBatches) is not over before it could have started, even without jobs: so clear_hold() may end
   // it.

@@ -30,16 +30,16 @@ void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRan
 
 void Lane::attach(const std::shared_ptr<Batch>& batch) {
   const BatchOptions& options = batch->options();
-  const BatchStatus status = batch->status();
+  const Batch::ServedAs as = batch->served_as();
   ring_.attach(batch->ring_queue(),
                {.tenant = options.queue_tenant.empty() ? options.tenant : options.queue_tenant,
                 .customer = options.customer,
-                .weight = status.weight,
-                .slots = status.slots,
+                .weight = as.weight,
+                .slots = as.slots,
                 .owner = batch.get(),
                 .results = options.results,
                 .is_internal = options.is_internal,
-                .gate = batch->gate()},
+                .gate = as.gate},
                batch);
   if (batch->is_held()) ring_.pause(batch->ring_queue(), steady_now());
 }

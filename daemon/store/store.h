@@ -96,7 +96,7 @@ class Store {
 
   // ---- After start() ----
 
-  Ticket put(StoreWrite write, Urgency urgency) { return group_->put(std::move(write), urgency); }
+  Ticket put(StoreWrite&& write, Urgency urgency) { return group_->put(std::move(write), urgency); }
   // gathering(): a ticket that is not below that of any write put before. is_written(): whether all
   // writes up to this ticket are on the disk, or with the operating system, as store.durability
   // demands. Writes that failed and were reported so count as written.

@@ -104,14 +104,15 @@ class Endurance {
     look(*found);
     bench_.start();
     StoreWorkload workload(random_(), state_, bench_.store->next_sequence());
-    for (daemon::StoreWrite& write : workload.begin()) bench_.store->put(write, urgency_of(write));
+    for (daemon::StoreWrite& write : workload.begin())
+      bench_.store->put(daemon::StoreWrite(write), urgency_of(write));
     bench_.close();
     EXPECT_THAT(rows_of_nothing(bench_.raw(), state_), ::testing::IsEmpty());
   }
 
  private:
   void put(daemon::StoreWrite write) {
-    const daemon::Ticket ticket = bench_.store->put(write, urgency_of(write));
+    const daemon::Ticket ticket = bench_.store->put(daemon::StoreWrite(write), urgency_of(write));
     puts_.push_back({std::move(write), ticket});
   }
   void look(const Picture& found) {

@@ -45,7 +45,7 @@ bool HandlerBatches::go_on(const std::string& handler) {
 
 void HandlerBatches::change(BatchRecord& record, const HandlerDirectory::Entry& entry, Walk& walk) {
   if (entry.is_held) record.lane->hold(record, Hold::kHandler);
-  if (record.lane != &entry.lane || record.gate() != entry.gate) {
+  if (record.lane != &entry.lane || record.served_as().gate != entry.gate) {
     check(record.lane->hand_over(record.shared(), entry.lane, entry.gate),
           "a batch changes its lane while jobs of it run");
     record.lane = &entry.lane;

@@ -192,8 +192,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
       accepted.payloads != nullptr ? parts_of(*accepted.payloads) : PayloadParts::kNone;
   const auto record = make_record(batch, std::move(payloads), parts);
   record->only_end_is_news = origin == Origin::kRun && !is_due;
-  enter(record, command.options, std::move(admitted->condition), std::move(admitted->reservation),
-        std::move(accepted));
+  enter(record, command.options, *std::move(admitted), std::move(accepted));
   return record;
 }
 
@@ -229,14 +228,13 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   const auto record = make_record(
       batch, std::make_unique<StreamedPayloads>(is_stored ? parts_.store->payloads(batch.sequence) : nullptr),
       PayloadParts::kUnknown);
-  enter(record, command.options, std::move(admitted->condition), std::move(admitted->reservation),
-        {.jobs = 0, .open = true});
+  enter(record, command.options, *std::move(admitted), {.jobs = 0, .open = true});
   parts_.streams.take_over(*record, connection);
   return record;
 }
 
 void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
-                   StartCondition condition, Admission::Reservation reservation, AcceptedJobs accepted) {
+                   Admitted&& admitted, AcceptedJobs&& accepted) {
   Registry& registry = parts_.registry;
   record->terms.jobs = accepted.jobs;
   parts_.stats.count_batch(record->handler().name(), BatchEvent::kAccepted);
@@ -255,11 +253,13 @@ void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::Batc
           .write(*parts_.log, spdlog::level::debug);
     }
   }
-  const std::string broken = condition.broken;
-  parts_.dependencies.hold(*record, std::move(condition),
-                           now() + options.delay.value_or(std::chrono::milliseconds(0)));
+  const std::string broken = admitted.condition.broken;
+  if (!admitted.condition.is_immediate()) {
+    parts_.dependencies.hold(*record, std::move(admitted.condition),
+                             now() + options.delay.value_or(std::chrono::milliseconds(0)));
+  }
   parts_.timer.arm();
-  reservation.commit(*record);
+  admitted.reservation.commit(*record);
   if (record->is_stored()) {
     parts_.stored.accept(record, options, std::move(accepted));
   } else {

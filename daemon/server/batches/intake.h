@@ -153,8 +153,7 @@ class Intake {
   std::unique_ptr<BatchPayloads> payloads_of(AcceptedJobs& accepted, proto::ArgumentList arguments,
                                              const NewBatch& batch, bool keep_in_memory);
   void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
-             StartCondition condition, Admission::Reservation reservation, AcceptedJobs accepted)
-      LOCKSLEY_REQUIRES(kIoThread);
+             Admitted&& admitted, AcceptedJobs&& accepted) LOCKSLEY_REQUIRES(kIoThread);
   // The second half of a retry of very many jobs.
   void requeue_aside(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
   void queue_again(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs)

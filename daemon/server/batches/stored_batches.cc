@@ -63,13 +63,16 @@ std::string StoredBatches::error() const {
 
 void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
                            AcceptedJobs accepted) {
-  AcceptBatch accept{.sequence = record->sequence, .row = {}, .payloads = std::move(accepted.payloads)};
+  StoreWrite write(std::in_place_type<AcceptBatch>);
+  auto& accept = std::get<AcceptBatch>(write);
+  accept.sequence = record->sequence;
+  accept.payloads = std::move(accepted.payloads);
   AcceptedRow& row = accept.row;
   row.handler = record->handler().name();
   row.options = record->options();
   row.id_is_chosen = record->terms.id_is_chosen;
   row.is_streamed = accepted.open;
-  row.submitted_at = record->status().submitted_at;
+  row.submitted_at = record->submitted_at();
   if (options.deadline) row.deadline_at = row.submitted_at + options.deadline->count();
   if (options.delay) row.start_at = row.submitted_at + options.delay->count();
   for (const Wait& wait : record->waits.all) row.after.push_back({wait.sequence, wait.id, wait.only_if_ok});
@@ -82,7 +85,7 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   parts_.retention.update(*record, 0);
   unsettled_bytes_ += accepted.unsettled_bytes;
   record->terms.is_closed = !accepted.open;
-  record->stored.ticket = parts_.store->put(std::move(accept), Urgency::kAwaited);
+  record->stored.ticket = parts_.store->put(std::move(write), Urgency::kAwaited);
   record->jobs_added(accepted.jobs);
   if (!accepted.open) record->Batch::close();
   unsettled_.push_back({.ticket = record->stored.ticket,

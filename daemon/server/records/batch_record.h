@@ -54,7 +54,7 @@ class BatchRecord final : public Batch {
   // The command that made it; decides what may be done with it.
   enum class Origin : std::uint8_t { kSubmit, kOpen, kRun };
 
-  BatchRecord(BatchOptions options, Handler& handler, std::unique_ptr<BatchPayloads> payloads,
+  BatchRecord(BatchOptions&& options, Handler& handler, std::unique_ptr<BatchPayloads> payloads,
               BatchObserver* observer, Lane& lane_in, Origin origin_in, std::uint64_t sequence_in = 0,
               std::unique_ptr<BatchJournal> journal = nullptr)
       : Batch(std::move(options), handler, std::move(payloads), observer, std::move(journal)),

@@ -97,7 +97,7 @@ TEST_F(LaneGatesTest, ABatchGoesToAnotherGateAndStaysThereWhenItIsTriedAgain) {
   const auto batch = submit(from, 2);
   EXPECT_FALSE(lane.remove_gate(from));
   ASSERT_TRUE(lane.hand_over(batch, lane, to));
-  EXPECT_EQ(batch->gate(), to);
+  EXPECT_EQ(batch->served_as().gate, to);
   EXPECT_EQ(lane.view(*batch).gate, to);
   EXPECT_TRUE(lane.remove_gate(from));
   ExternalExecutor executor(lane);

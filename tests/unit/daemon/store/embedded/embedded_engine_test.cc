@@ -31,7 +31,7 @@ TEST(EmbeddedEngineTest, WorksOnTheSystemsOwnFiles) {
     (*store)->start(outcomes.listener());
     const StoreWrite write = accept_batch(sequence, 100);
     model.apply(write);
-    EXPECT_EQ(outcomes.await((*store)->put(write, Urgency::kAwaited)).error, "");
+    EXPECT_EQ(outcomes.await((*store)->put(StoreWrite(write), Urgency::kAwaited)).error, "");
     EXPECT_EQ((*store)->stats().errors, 0U);
     (*store)->stop();
   }
@@ -51,7 +51,7 @@ TEST(EmbeddedEngineTest, AfterABurstOfWritesItShowsTheBytesThatItsFilesHave) {
   for (std::uint64_t sequence = 1; sequence <= kBatches; ++sequence) {
     (*store)->put(open_batch(sequence), Urgency::kAwaited);
     const StoreWrite write = add_jobs(sequence, 0, {std::string(kBytes, 'x')});
-    EXPECT_EQ(outcomes.await((*store)->put(write, Urgency::kAwaited)).error, "");
+    EXPECT_EQ(outcomes.await((*store)->put(StoreWrite(write), Urgency::kAwaited)).error, "");
   }
   EXPECT_TRUE(
       testing::wait_until_true([&] { return (*store)->stats().disk_bytes >= before + kBatches * kBytes; }));

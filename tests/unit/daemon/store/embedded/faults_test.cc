@@ -98,7 +98,7 @@ class FaultRun {
   }
 
   void write(StoreWrite write) {
-    const Ticket ticket = bench_.store->put(write, testing::urgency_of(write));
+    const Ticket ticket = bench_.store->put(StoreWrite(write), testing::urgency_of(write));
     const bool waits = is_awaited(write) && random_() % 3 != 0;
     unsettled_.push_back({std::move(write), ticket});
     if (waits) settle();
@@ -125,7 +125,7 @@ class FaultRun {
       EXPECT_TRUE(disk().has_failed());
       EXPECT_THAT(outcome.error, HasSubstr("injected"));
       for (StoreWrite& reaction : workload_.refused(put.write)) {
-        const Ticket ticket = bench_.store->put(reaction, testing::urgency_of(reaction));
+        const Ticket ticket = bench_.store->put(StoreWrite(reaction), testing::urgency_of(reaction));
         unsettled_.push_back({std::move(reaction), ticket});
       }
     }

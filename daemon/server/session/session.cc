@@ -68,7 +68,7 @@ Coroutine<void> Session::converse() {
     if (life().now() == Life::kStranger && now() >= login_deadline()) co_return;
     if (needs_input && transport().can_receive() && !is_held_up()) receive();
     const Instant began = now();
-    const Turn turn = execute();
+    const Turn turn = execute(began);
     match_events();
     // Without sending, which wakes the peer: that may take the processor at once.
     const Instant::duration took = turn == Turn::kBlock ? Instant::duration{} : now() - began;
@@ -112,10 +112,9 @@ Coroutine<void> Session::converse() {
   }
 }
 
-Session::Turn Session::execute() {
+Session::Turn Session::execute(Instant began) {
   if (life().is_closing()) return Turn::kClose;
   const CommandExecutor& executor = sessions_.executor();
-  const Instant began = now();
   const std::size_t output_limit = output_size() + kTurnOutput;
   for (int n = 1; n <= kTurnCommands; ++n) {
     if (output_size() > output_limit || is_held_up()) return Turn::kYield;

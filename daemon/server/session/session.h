@@ -191,8 +191,8 @@ class Session final : private Subscriptions::Sink,
 
   // session.cc
   Coroutine<void> converse() LOCKSLEY_REQUIRES(kIoThread);
-  // Executes complete commands until the turn is over.
-  Turn execute() LOCKSLEY_REQUIRES(kIoThread);
+  // Executes complete commands until the turn is over, which began at this instant: just now.
+  Turn execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
   Turn refuse_stream();
   // Nothing more is to be executed or read until some output is sent, or the store has caught up.
   bool is_held_up() const LOCKSLEY_REQUIRES(kIoThread);

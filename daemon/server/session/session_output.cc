@@ -25,7 +25,10 @@ void SessionOutput::hold(Ticket ticket) {
   if (!held_.empty() && !held_.back().is_whole() && held_.back().ticket >= ticket) return;
   if (!held_.empty()) ticket = std::max(ticket, held_.back().ticket);
   if (is_under_way_) ++unsettled_;
-  held_.push_back({.ticket = ticket, .place = queue_.hold(ticket, settled_), .bytes = {}});
+  held_.push_back({.ticket = ticket,
+                   .place = queue_.hold(ticket, settled_),
+                   .bytes = {},
+                   .parts = std::exchange(spare_parts_, {})});
 }
 
 void SessionOutput::mark(std::size_t begin, std::size_t end) {
@@ -69,7 +72,12 @@ std::size_t SessionOutput::release(std::string_view error, proto::Protocol proto
   } else if (index == 1 && --held_.front().unsettled == 0) {
     send_whole(0);
   }
-  return error.empty() ? 0 : held.parts.size();
+  const std::size_t marked = held.parts.size();
+  if (marked == 1) {  // as with a client that waits for each reply; more would hold more memory
+    held.parts.clear();
+    spare_parts_ = std::move(held.parts);
+  }
+  return error.empty() ? 0 : marked;
 }
 
 void SessionOutput::append_with_errors(proto::OutputBuffer& to, const Held& held, std::string_view error,

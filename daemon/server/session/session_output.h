@@ -97,6 +97,7 @@ class SessionOutput {
   std::deque<Held> held_;                       // tickets ascend
   bool is_under_way_ = false;                   // begin_whole() was called, and end_whole() not yet
   std::size_t unsettled_ = 0;                   // of the reply that is under way: as Held::unsettled
+  std::vector<Held::Part> spare_parts_;         // empty: memory for the parts of the next reply
   std::unique_ptr<proto::OutputBuffer> muted_;  // the last reply that was not wanted
 };
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/store/ticket.h"
 
@@ -28,7 +31,12 @@ class HeldReplies {
 
   // Needs: no outcome has covered the ticket yet. Those of equal tickets are called in the order of hold().
   Place hold(Ticket ticket, Settled settled) {
-    return queue_.emplace_hint(queue_.end(), ticket, std::move(settled));
+    if (spare_.empty()) return queue_.emplace_hint(queue_.end(), ticket, std::move(settled));
+    auto node = std::move(spare_.back());
+    spare_.pop_back();
+    node.key() = ticket;
+    node.mapped() = std::move(settled);
+    return queue_.insert(queue_.end(), std::move(node));
   }
   // Its callback will not be called. Needs: it was not called, and is not being called.
   void withdraw(Place place) { queue_.erase(place); }
@@ -38,13 +46,17 @@ class HeldReplies {
   // one's function.
   void settle(const Outcome& outcome) {
     while (!queue_.empty() && queue_.begin()->first <= outcome.up_to) {
-      const auto first = queue_.extract(queue_.begin());
+      auto first = queue_.extract(queue_.begin());
       first.mapped()(outcome.error);
+      if (spare_.size() < kMostSpare) spare_.push_back(std::move(first));
     }
   }
 
  private:
+  static constexpr std::size_t kMostSpare = 128;  // guess: some 10 KiB
+
   Queue queue_;
+  std::vector<Queue::node_type> spare_;  // for the next replies
 };
 
 }  // namespace locksley::daemon

@@ -25,15 +25,14 @@ void Compactor::stop() {
 }
 
 void Compactor::set_live_bytes(std::uint64_t bytes) {
-  bool wakes = false;
+  // Growth needs no compaction: the new bytes are live.
+  const bool shrinks = bytes < live_bytes_.exchange(bytes);
+  if (!shrinks || has_shrunk_) return;
   {
     const MutexLock lock(mutex_);
-    // Growth needs no compaction: the new bytes are live.
-    wakes = bytes < live_bytes_ && !has_shrunk_;
-    has_shrunk_ = has_shrunk_ || wakes;
-    live_bytes_ = bytes;
+    has_shrunk_ = true;
   }
-  if (wakes) changed_.notify_one();
+  changed_.notify_one();
 }
 
 void Compactor::run() {

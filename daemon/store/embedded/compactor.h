@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -50,10 +51,12 @@ class Compactor {
   RocksEngine& engine_;
   const std::shared_ptr<spdlog::logger> log_;
 
-  Mutex mutex_;
+  // Written by set_live_bytes(), which comes with each batch; the thread reads both, and resets has_shrunk_.
+  std::atomic<std::uint64_t> live_bytes_{0};
+  std::atomic<bool> has_shrunk_{false};  // since the thread last measured
+
+  Mutex mutex_;  // held while has_shrunk_ becomes true: the thread that goes to sleep does not miss it
   CondVar changed_;
-  std::uint64_t live_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  bool has_shrunk_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // since the thread last measured
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: it uses all of the above

@@ -6,8 +6,6 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
-#include <array>
-#include <asio/buffer.hpp>
 #include <asio/connect.hpp>
 #include <asio/post.hpp>
 #include <asio/ssl/stream.hpp>
@@ -316,45 +314,6 @@ void UpstreamConnection::open() {
   link_.connected(steady_now());
   read();
   serve();
-}
-
-void UpstreamConnection::read() {
-  ++operations_;
-  const auto space = link_.space();
-  const auto done = [this](const asio::error_code& error, std::size_t bytes) {
-    kUpstreamThread.assert_held();
-    if (error && !is_closing_) {
-      const bool is_end = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
-      close(is_end ? "the connection was closed" : "the connection broke: " + error.message());
-    }
-    if (is_closing_) return end_operation();
-    --operations_;
-    link_.received(bytes, steady_now());
-    serve();
-    if (is_open_) read();
-  };
-  const asio::mutable_buffer into(space.data(), space.size());
-  tls_ ? tls_->async_read_some(into, done) : socket_.async_read_some(into, done);
-}
-
-void UpstreamConnection::write() {
-  if (is_writing_ || link_.output().empty()) return;
-  is_writing_ = true;
-  ++operations_;
-  std::array<std::string_view, 16> views;
-  std::array<asio::const_buffer, views.size()> buffers;
-  const std::size_t used = link_.output().gather(views);
-  for (std::size_t i = 0; i < used; ++i) buffers[i] = asio::const_buffer(views[i].data(), views[i].size());
-  const auto done = [this](const asio::error_code& error, std::size_t bytes) {
-    kUpstreamThread.assert_held();
-    is_writing_ = false;
-    // The upstream may have said why before it closed: a read tells.
-    if (error || is_closing_) return end_operation();
-    --operations_;
-    link_.output().consume(bytes);
-    serve();
-  };
-  tls_ ? tls_->async_write_some(buffers, done) : socket_.async_write_some(buffers, done);
 }
 
 void UpstreamConnection::close(std::string why) {

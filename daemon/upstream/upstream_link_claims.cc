@@ -68,9 +68,8 @@ void UpstreamLink::begin_ready(std::uint32_t number) {
 void UpstreamLink::begin(HeldLease& lease) {
   lease.state = HeldLease::State::kRunning;
   lease.began = now_;
-  LeasedJobs jobs = std::exchange(lease.jobs, {});
-  jobs.range = lease.range;
-  if (!host_.begin(lease.key, std::move(jobs))) ended(lease.key, now_);
+  lease.jobs.range = lease.range;
+  if (!host_.begin(lease.key, std::move(lease.jobs))) ended(lease.key, now_);
 }
 
 }  // namespace locksley::daemon

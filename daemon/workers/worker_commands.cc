@@ -124,7 +124,10 @@ std::optional<JobStatus> parse_status(std::string_view text) {
 
 }  // namespace
 
-std::string LeaseName::to_string() const { return fmt::format(FMT_COMPILE("{:016x}-{}"), life, number); }
+LeaseName::Text::Text(const LeaseName& name) {
+  const char* const end = fmt::format_to(bytes_.data(), FMT_COMPILE("{:016x}-{}"), name.life, name.number);
+  size_ = static_cast<std::size_t>(end - bytes_.data());
+}
 
 std::optional<LeaseName> LeaseName::parse(std::string_view text) {
   constexpr std::size_t kLifeDigits = 16;
@@ -136,7 +139,7 @@ std::optional<LeaseName> LeaseName::parse(std::string_view text) {
   if (error != std::errc() || at != end || !number) return std::nullopt;
   name.number = *number;
   // One name for each lease: no upper-case digits.
-  return name.to_string() == text ? std::optional(name) : std::nullopt;
+  return Text(name).view() == text ? std::optional(name) : std::nullopt;
 }
 
 Parsed<JoinCommand> parse_join(const ArgumentList& arguments, const WorkerLimits& limits) {

@@ -1,10 +1,12 @@
 // The commands of remote workers, parsed and bounded.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +37,17 @@ struct WorkerLimits {
 struct LeaseName {
   std::uint64_t life = 0;
   std::uint64_t number = 0;
-  std::string to_string() const;
+  // As it is on the wire.
+  class Text {
+   public:
+    explicit Text(const LeaseName& name);
+    std::string_view view() const { return {bytes_.data(), size_}; }
+
+   private:
+    std::array<char, 16 + 1 + std::numeric_limits<std::uint64_t>::digits10 + 1> bytes_;
+    std::size_t size_;
+  };
+  std::string to_string() const { return std::string(Text(*this).view()); }
   static std::optional<LeaseName> parse(std::string_view text);
   friend bool operator==(const LeaseName&, const LeaseName&) = default;
 };

@@ -117,7 +117,7 @@ void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
   const Batch& batch = lease.batch();
   proto::ReplyWriter reply = connections_.reply(worker.connection);
   reply.array(14);
-  reply.bulk(LeaseName{life_, out.number}.to_string());
+  reply.bulk(LeaseName::Text({life_, out.number}).view());
   reply.integer(static_cast<std::int64_t>(host_.number_of(batch)));
   reply.bulk(batch.handler().name());
   reply.integer(static_cast<std::int64_t>(lease.range().low));
@@ -244,7 +244,7 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
 
   proto::ReplyWriter reply = connections_.reply(id);
   reply.array(2);
-  reply.bulk(LeaseName{life_, added.number}.to_string());
+  reply.bulk(LeaseName::Text({life_, added.number}).view());
   reply.array(held.size());
   for (const IndexRange& range : held) {
     reply.array(2);

@@ -147,7 +147,7 @@ void WorkerLink::write_order(proto::ReplyWriter writer, const Order& order, bool
   const std::size_t words = is_cut ? 3 : is_drain ? 1 : 2;
   is_push ? writer.push(words) : writer.array(words);
   writer.bulk(is_cut ? "CUT" : is_drain ? "DRAIN" : "STOP");
-  if (!is_drain) writer.bulk(order.lease.to_string());
+  if (!is_drain) writer.bulk(LeaseName::Text(order.lease).view());
   if (is_cut) writer.integer(static_cast<std::int64_t>(order.at));
 }
 

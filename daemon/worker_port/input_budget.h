@@ -14,6 +14,12 @@ namespace locksley::daemon {
 //
 // Owned by the LinkService; outlives its shares. One thread. Nothing blocks.
 class InputBudget {
+  struct OfUser {
+    std::uint64_t shares = 0;  // that name the entry; without any it is erased
+    std::uint64_t bytes = 0;
+  };
+  using Users = std::map<std::string, OfUser>;
+
  public:
   explicit InputBudget(std::uint64_t most) : most_(most) {}
   InputBudget(const InputBudget&) = delete;
@@ -22,49 +28,54 @@ class InputBudget {
   // The part of one connection. Strangers count as one user, with the empty name.
   class Share {
    public:
-    explicit Share(InputBudget& budget) : budget_(budget) {}
-    ~Share() { set(0); }
+    explicit Share(InputBudget& budget) : budget_(budget), user_(budget.enter({})) {}
+    ~Share() {
+      set(0);
+      budget_.leave(user_);
+    }
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
     void set_user(const std::string& user) {
       const std::uint64_t bytes = bytes_;
       set(0);
-      user_ = user;
+      budget_.leave(std::exchange(user_, budget_.enter(user)));
       set(bytes);
     }
     // Sets the bytes of the connection. False: they have grown, and those of the user are more than all users leave
     // free; the caller closes the connection.
     bool set(std::uint64_t bytes) {
       if (bytes == bytes_) return true;
-      const std::uint64_t of_user = budget_.add(user_, bytes - bytes_);
       const bool grows = bytes > bytes_;
+      // Modulo 2^64.
+      std::uint64_t& of_user = user_->second.bytes;
+      of_user += bytes - bytes_;
+      budget_.used_ += bytes - bytes_;
       bytes_ = bytes;
       return !grows || (budget_.used_ <= budget_.most_ && of_user <= budget_.most_ - budget_.used_);
     }
 
    private:
     InputBudget& budget_;
-    std::string user_;
+    Users::iterator user_;
     std::uint64_t bytes_ = 0;
   };
 
   std::uint64_t used() const { return used_; }
 
  private:
-  // Modulo 2^64: `bytes` may be a difference below zero. Returns the sum of the user.
-  std::uint64_t add(const std::string& user, std::uint64_t bytes) {
-    used_ += bytes;
+  Users::iterator enter(const std::string& user) {
     const auto entry = by_user_.try_emplace(user).first;
-    entry->second += bytes;
-    const std::uint64_t sum = entry->second;
-    if (sum == 0) by_user_.erase(entry);
-    return sum;
+    ++entry->second.shares;
+    return entry;
+  }
+  void leave(Users::iterator user) {
+    if (--user->second.shares == 0) by_user_.erase(user);
   }
 
   const std::uint64_t most_;
   std::uint64_t used_ = 0;
-  std::map<std::string, std::uint64_t> by_user_;
+  Users by_user_;
 };
 
 }  // namespace locksley::daemon

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -112,10 +113,16 @@ void Reconfiguration::begin_next() {
   std::map<std::string, config::Handler> after = handlers_of(reload->effective);
   if (after == before) return prepared(std::move(*reload), HandlerChanges{});
   // Not joined: it may wait for a plugin that hangs, and that must not keep the process from ending.
-  std::thread([mailbox = mailbox_, before, after = std::move(after), reload = std::move(*reload)]() mutable {
-    auto changes = prepare_handlers(before, after);
-    mailbox->post(std::move(reload), std::move(changes));
-  }).detach();
+  try {
+    std::thread([mailbox = mailbox_, before, after = std::move(after),
+                 reload = std::move(*reload)]() mutable {
+      auto changes = prepare_handlers(before, after);
+      mailbox->post(std::move(reload), std::move(changes));
+    }).detach();
+  } catch (const std::system_error& error) {
+    end(std::unexpected(
+        std::vector{fmt::format("could not start a thread for the handlers: {}", error.what())}));
+  }
 }
 
 void Reconfiguration::prepared(config::Reload reload,

@@ -1,6 +1,7 @@
 #include "daemon/base/cpu_count.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -45,8 +46,10 @@ double cgroup_cpus() {
 std::uint32_t usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  const int affinity = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return static_cast<std::uint32_t>(std::max(1.0, std::min<double>(affinity, std::ceil(cgroup_cpus()))));
+  // A machine with more processors than the set has bits refuses the call.
+  const bool is_known = ::sched_getaffinity(0, sizeof set, &set) == 0;
+  const double affinity = is_known ? CPU_COUNT(&set) : static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return static_cast<std::uint32_t>(std::max(1.0, std::min(affinity, std::ceil(cgroup_cpus()))));
 }
 
 }  // namespace locksley::daemon

@@ -44,7 +44,11 @@ std::expected<std::shared_ptr<const TlsContext>, std::vector<std::string>> TlsCo
     problems.push_back(fmt::format("{}: {}", section, take_openssl_error()));
     return std::unexpected(std::move(problems));
   }
-  context->configure(use);
+  if (!context->configure(use)) {
+    problems.push_back(
+        fmt::format("{}: OpenSSL refuses the ciphers or the groups: {}", section, take_openssl_error()));
+    return std::unexpected(std::move(problems));
+  }
   context->use_certificate(files, section, problems);
   if (!files.client_ca.empty()) context->ask_for_certificates(files, section, problems);
   ERR_clear_error();
@@ -52,10 +56,11 @@ std::expected<std::shared_ptr<const TlsContext>, std::vector<std::string>> TlsCo
   return context;
 }
 
-void TlsContext::configure(TlsUse use) {
-  SSL_CTX_set_min_proto_version(context_, TLS1_2_VERSION);
-  SSL_CTX_set_cipher_list(context_, kCiphers);
-  SSL_CTX_set1_groups_list(context_, kGroups);
+bool TlsContext::configure(TlsUse use) {
+  if (SSL_CTX_set_min_proto_version(context_, TLS1_2_VERSION) != 1 ||
+      SSL_CTX_set_cipher_list(context_, kCiphers) != 1 || SSL_CTX_set1_groups_list(context_, kGroups) != 1) {
+    return false;
+  }
   // A peer that closes without close_notify counts as one that closes. A truncated command is not
   // executed in any case, because commands state their length.
   SSL_CTX_set_options(context_, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
@@ -67,6 +72,7 @@ void TlsContext::configure(TlsUse use) {
                                  SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(context_, 1);  // one read of the socket for all that has arrived, not two a record
   if (use == TlsUse::kHttp) SSL_CTX_set_alpn_select_cb(context_, choose_http, nullptr);
+  return true;
 }
 
 void TlsContext::use_certificate(const config::Tls& files, std::string_view section,

@@ -91,7 +91,7 @@ class TlsContext {
 
  private:
   TlsContext() = default;
-  void configure(TlsUse use);
+  bool configure(TlsUse use);  // false: OpenSSL refuses a setting, and has a reason in its queue
   void use_certificate(const config::Tls& files, std::string_view section,
                        std::vector<std::string>& problems);
   void ask_for_certificates(const config::Tls& files, std::string_view section,

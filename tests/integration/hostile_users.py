@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import Daemon, end_with_parent, merged, wait_for
 from neighbour import Timer, summary
 from programs import PYTHON
-from resp import Closed, Connection, Error, encode
+from resp import Closed, CommandError, Connection, Error, encode
 from users import ALL, BUILTIN, PASSWORD, users
 
 MIB = 1 << 20
@@ -66,7 +66,12 @@ class Attacker:
 
     def connect(self, **options):
         connection = Connection(self.host, self.port, timeout=20, **options)
-        connection("AUTH", self.user, PASSWORD.format(self.user))
+        try:
+            connection("AUTH", self.user, PASSWORD.format(self.user))
+        except CommandError as refusal:  # its own connections have used up limits.max_clients
+            self.refusals += 1
+            connection.close()
+            raise Closed(str(refusal)) from None
         return connection
 
     def ask(self, *words):

@@ -1,7 +1,6 @@
 #include "daemon/server/accounts/customer_terms.h"
 
-#include <algorithm>
-#include <chrono>
+#include "core/ring/start_rate.h"
 
 namespace locksley::daemon {
 
@@ -31,10 +30,6 @@ CustomerTerms with_settings(CustomerTerms defaults, const proto::CustomerSetting
   defaults.rate = settings.rate.value_or(defaults.rate);
   defaults.max_jobs = settings.max_jobs.value_or(defaults.max_jobs);
   return defaults;
-}
-
-Nanoseconds start_interval(std::uint64_t count, Nanoseconds period) {
-  return count == 0 ? Nanoseconds(0) : std::max(Nanoseconds(1), period / static_cast<std::int64_t>(count));
 }
 
 GroupLimits limits_of(const CustomerTerms& terms) {

@@ -30,7 +30,6 @@ CustomerTerms default_terms(const config::Customers& customers, const config::Us
 CustomerTerms with_settings(CustomerTerms defaults, const proto::CustomerSettings& settings);
 
 // The same in the units of the scheduler.
-Nanoseconds start_interval(std::uint64_t count, Nanoseconds period);  // 0 for a count of 0
 GroupLimits limits_of(const CustomerTerms& terms);
 
 // The limits of customers, for which the lanes ask when a customer comes (Lane::on_customer()): the

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/batch/batch.h"
+#include "core/ring/start_rate.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {

@@ -99,14 +99,13 @@ void ExternalExecutor::end_in_any_order(std::uint64_t index, JobStatus status, s
   facts_.clear();
   shown->second->append_facts(now, exit_status, facts_);
   writer_.end_job(status, facts_);
+  batch().handler().stats.job_duration.observe(now - shown->second->since());
   published_.push_back(std::move(shown->second));
   shown_.erase(shown);
   ++ended_;
   (void)not_ended_.take({index, index + 1});
   turn_.count_executed(1);
   if (status == JobStatus::kOk) turn_.note_ended_well();
-  batch().handler().stats.job_duration.observe(now - job_began_);
-  job_began_ = now;
 }
 
 void ExternalExecutor::show(Nanoseconds since) {

@@ -114,6 +114,7 @@ class ShownJob {
              std::string_view worker, bool has_line_notes);
   bool is_begun() const { return is_begun_; }
   std::uint64_t index() const { return index_; }
+  Nanoseconds since() const { return since_; }  // as begin() got it
   // Whether any of the functions below that report something of the job was called since begin().
   bool has_said() const { return has_said_; }
   // These need is_begun():
@@ -143,7 +144,7 @@ class ShownJob {
   Nanoseconds note_saved_{};  // when the batch got the last one
   bool has_unsaved_note_ = false;
 
-  // Guarded by all_.mutex_. The executor's thread changes them.
+  // Guarded by all_.mutex_. The executor's thread alone changes them, and so may read them without it.
   std::size_t place_ = 0;   // in ShownJobs::all_
   Batch* batch_ = nullptr;  // null: no job runs
   std::uint64_t job_ = 0;

@@ -86,5 +86,19 @@ TEST_F(AnyOrderTest, EachJobIsVisibleByItself) {
   EXPECT_EQ(batch->note(first + 1), "of the second") << "it reaches the next attempt";
 }
 
+TEST_F(AnyOrderTest, TheDurationOfAJobIsFromItsOwnStartToItsOwnEnd) {
+  const auto batch = submit(20);
+  begin();
+  end_all();
+  const std::uint64_t jobs = begin();
+  ASSERT_GE(jobs, 4U);
+  const double before = handler.stats.job_duration.snapshot().sum_seconds;
+  const Nanoseconds started = steady_now();
+  while (steady_now() < started + std::chrono::milliseconds(1)) {
+  }
+  end_all();
+  EXPECT_GE(handler.stats.job_duration.snapshot().sum_seconds - before, 0.001 * static_cast<double>(jobs));
+}
+
 }  // namespace
 }  // namespace locksley

@@ -16,8 +16,9 @@ namespace locksley::daemon {
 // Gives the pool the number of workers that it was last told. A worker that leaves first ends the job that it runs, so a
 // change may take as long as a job: each has a thread of its own, and begins after the change before it has ended.
 //
-// Owned by Reconfiguration; the pool outlives it. One thread. Only the destructor blocks: until the last change has ended.
-// Where threads cannot be started, the log says so, and the pool has the workers that it got.
+// Owned by Reconfiguration; the pool outlives it. One thread. The destructor blocks until the last change has ended, and so
+// does resize() in the one case that the system refuses its thread. Where threads cannot be started, the log says so, and
+// the pool has the workers that it got.
 class PoolResizer {
  public:
   // The pool has been started.
@@ -33,8 +34,8 @@ class PoolResizer {
 
   Pool& pool_;
   const std::shared_ptr<spdlog::logger> log_;
-  std::uint32_t
-      wanted_;         // what it was told last; the pool may have another number until that change has ended
+  // What it was told last. The pool may have another number until that change has ended.
+  std::uint32_t wanted_;
   std::jthread last_;  // of the last change; it joins that of the change before
 };
 

@@ -45,8 +45,8 @@ std::expected<std::shared_ptr<const TlsContext>, std::vector<std::string>> TlsCo
     return std::unexpected(std::move(problems));
   }
   if (!context->configure(use)) {
-    problems.push_back(
-        fmt::format("{}: OpenSSL refuses the ciphers or the groups: {}", section, take_openssl_error()));
+    problems.push_back(fmt::format("{}: OpenSSL refuses the version, the ciphers or the groups: {}", section,
+                                   take_openssl_error()));
     return std::unexpected(std::move(problems));
   }
   context->use_certificate(files, section, problems);

@@ -2,15 +2,15 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <new>
 #include <utility>
 
+#include "daemon/base/send_now.h"
+#include "daemon/base/socket_error.h"
 #include "daemon/network/network_threads.h"
-#include "daemon/tls/socket_error.h"
 
 namespace locksley::daemon {
 
@@ -150,17 +150,7 @@ std::optional<std::size_t> Transport::send(std::span<const std::string_view> vie
     kIoThread.assume_held();
     return relay_->send(views);
   }
-  std::array<iovec, 32> parts;
-  const std::size_t used = std::min(views.size(), parts.size());
-  for (std::size_t i = 0; i < used; ++i) {
-    parts[i] = {const_cast<char*>(views[i].data()), views[i].size()};
-  }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = used;
-  const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent >= 0) return static_cast<std::size_t>(sent);
-  return is_only_busy() ? std::optional<std::size_t>(0) : std::nullopt;
+  return send_now(socket_.native_handle(), views);
 }
 
 std::optional<std::size_t> Transport::send_by_tls(std::span<const std::string_view> views) {

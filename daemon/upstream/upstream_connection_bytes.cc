@@ -1,13 +1,11 @@
 // The bytes of a connection: how they get from the socket to the link, and back.
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/ssl/stream.hpp>
-#include <cerrno>
+#include <span>
 #include <string_view>
 
+#include "daemon/base/send_now.h"
 #include "daemon/base/time.h"
 #include "daemon/upstream/upstream_connection.h"
 
@@ -64,17 +62,12 @@ bool UpstreamConnection::write_now() {
   proto::OutputBuffer& output = link_.output();
   for (int writes = 0; writes < kMostWrites && !output.empty(); ++writes) {
     std::array<std::string_view, kMostViews> views;
-    std::array<iovec, kMostViews> parts;
     const std::size_t used = output.gather(views);
-    // sendmsg() only reads.
-    for (std::size_t i = 0; i < used; ++i) parts[i] = {const_cast<char*>(views[i].data()), views[i].size()};
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = used;
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto sent = send_now(socket_.native_handle(), std::span(views).first(used));
     // The upstream may have said why before it closed: a read tells.
-    if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-    output.consume(static_cast<std::size_t>(sent));
+    if (!sent) return false;
+    if (*sent == 0) return true;
+    output.consume(*sent);
   }
   return true;
 }

@@ -22,7 +22,6 @@ It prints the seed, the batch and what is wrong, and leaves the store's folder f
 import argparse
 import collections
 import functools
-import hashlib
 import pathlib
 import random
 import shutil
@@ -34,8 +33,8 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import program
 from postgres_server import PostgresServer
+from progress import Progress
 from store_client import Client
 from store_daemon import DEADLINE_S, StoreDaemon
 from store_ledger import ACKNOWLEDGED, SENT, Wrong, check_presence, check_readings, check_whole, wrong_unless
@@ -198,33 +197,6 @@ def run(seed, kills, durability, engine):
     return True
 
 
-class Progress:
-    """The parts that passed, in a file if there is one: a line each, after the digest of the program."""
-
-    def __init__(self, path):
-        self.path = path
-        self.lines = [hashlib.sha256(pathlib.Path(program("LOCKSLEYD")).read_bytes()).hexdigest()]
-        kept = path.read_text().splitlines() if path and path.exists() else []
-        if kept[:1] == self.lines and len(kept) > 1:
-            self.lines = kept
-            print(f"{self.kills()} kills passed before: {path}")
-
-    def parts(self):
-        return len(self.lines) - 1
-
-    def kills(self):
-        return sum(int(line.split()[0]) for line in self.lines[1:])
-
-    def add(self, line):
-        self.lines.append(line)
-        if self.path:
-            self.path.write_text("\n".join(self.lines) + "\n")
-
-    def end(self):
-        if self.path:
-            self.path.unlink()
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
@@ -233,9 +205,9 @@ def main():
     parser.add_argument("--engine", default="rocksdb", choices=["rocksdb", "postgresql"])
     parser.add_argument("--progress", type=pathlib.Path)
     options = parser.parse_args()
-    progress = Progress(options.progress)
-    while progress.kills() < options.kills:
-        kills, seed = min(PART, options.kills - progress.kills()), options.seed + progress.parts()
+    progress = Progress(options.progress, "kills")
+    while progress.passed() < options.kills:
+        kills, seed = min(PART, options.kills - progress.passed()), options.seed + progress.parts()
         if not run(seed, kills, options.durability, options.engine):
             return 1
         progress.add(f"{kills} kills with seed {seed}, durability {options.durability}")

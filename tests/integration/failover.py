@@ -1,22 +1,34 @@
 #!/usr/bin/python3
 """The active daemon of two is killed, paused or stopped at a random moment under load: the other one serves, no acknowledged batch is lost, each
-job's result is recorded once, and a daemon that was paused ends without another word. Prints its seed; --rounds N for more."""
+job's result is recorded once, and a daemon that was paused ends without another word.
+
+    failover.py [--rounds 3] [--clusters 1] [--seed S] [--progress FILE]
+
+Most of a round is the wait for the lease to end, so several clusters can have their rounds at the same time. More than 50 rounds are done in parts of 50,
+each with a database of its own. With --progress the parts that passed are kept in FILE, and the same command goes on after them, if it was interrupted and
+the daemon is the same program. Prints its seeds."""
 
 import argparse
+import concurrent.futures
+import itertools
 import pathlib
 import random
 import signal
+import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import ClusterDaemon, Submitter, await_batches
 from cluster_ledger import Wrong, check_batch, wrong_unless
-from locksley_daemon import wait_for
+from locksley_daemon import end_with_parent, wait_for
 from postgres_server import PostgresServer
+from progress import Progress
 from resp import pairs
 
 CLIENTS = 3
+PART = 50  # rounds of one database
 FAULTS = ("kill", "pause", "stop")
 
 
@@ -96,15 +108,11 @@ class Failover:
         self.server.close()
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    options = parser.parse_args()
-    print(f"seed {options.seed}, {options.rounds} rounds", flush=True)
-    failover = Failover(options.seed)
+def run(seed, rounds):
+    print(f"seed {seed}, {rounds} rounds", flush=True)
+    failover = Failover(seed)
     try:
-        for number in range(options.rounds):
+        for number in range(rounds):
             # Each of them before any twice.
             failover.round(FAULTS[number] if number < len(FAULTS) else failover.random.choice(FAULTS))
         failover.finish()
@@ -119,6 +127,43 @@ def main():
             print(f"{fault}: the other served after {min(seconds):.2f} to {max(seconds):.2f} s, {len(seconds)} times")
     print(f"{sum(len(each.acknowledged) for each in failover.submitters)} batches of {Submitter.JOBS} jobs, none lost; redirected: "
           f"{sum(each.client.redirected for each in failover.submitters)}")
+
+
+def run_parts(options):
+    """Whether all of them passed: each in a process of its own, as many at once as there are clusters. After the first failure none is begun."""
+    progress = Progress(options.progress, "rounds")
+    failed = threading.Event()
+
+    def run_part(seed, rounds):
+        if failed.is_set():
+            return
+        command = [sys.executable, "-B", __file__, "--rounds", str(rounds), "--seed", str(seed)]
+        part = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_parent)
+        print(part.stdout, flush=True)
+        if part.returncode == 0:
+            progress.add(f"{rounds} rounds with seed {seed}")
+        else:
+            failed.set()
+
+    left = options.rounds - progress.passed()
+    sizes = [min(PART, left - begin) for begin in range(0, left, PART)]
+    with concurrent.futures.ThreadPoolExecutor(options.clusters) as parts:
+        list(parts.map(run_part, itertools.count(options.seed + progress.parts()), sizes))
+    if not failed.is_set():
+        progress.end()
+    return not failed.is_set()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clusters", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--progress", type=pathlib.Path)
+    options = parser.parse_args()
+    if options.rounds > PART:
+        return 0 if run_parts(options) else 1
+    run(options.seed, options.rounds)
     return 0
 
 

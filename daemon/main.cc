@@ -2,25 +2,18 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
-#include <asio/io_context.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <expected>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "config/auto_limits.h"
 #include "config/dump.h"
 #include "config/lanes.h"
-#include "config/validate.h"
 #include "config/words.h"
-#include "core/lane/lane.h"
-#include "core/pool/pool.h"
-#include "daemon/auth/authenticator.h"
-#include "daemon/base/bound_port.h"
 #include "daemon/base/endpoint_text.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/io_thread.h"
@@ -29,288 +22,194 @@
 #include "daemon/command_line.h"
 #include "daemon/config_source.h"
 #include "daemon/forced_exit.h"
-#include "daemon/handler_set.h"
 #include "daemon/handlers/plugin_worker.h"
-#include "daemon/http_port.h"
-#include "daemon/live_handlers.h"
 #include "daemon/metrics/build_info.h"
 #include "daemon/migrate_program.h"
-#include "daemon/network/network_threads.h"
+#include "daemon/parts.h"
 #include "daemon/privileges.h"
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/reconfiguration.h"
-#include "daemon/server/server.h"
 #include "daemon/service.h"
-#include "daemon/standby/standby.h"
 #include "daemon/startup.h"
-#include "daemon/store/cluster_board.h"
 #include "daemon/store/embedded/embedded_engine.h"
-#include "daemon/store/store.h"
-#include "daemon/tls/context.h"
-#include "daemon/upstream_part.h"
 #include "daemon/work_program.h"
-#include "daemon/worker_port/worker_port.h"
-#include "proto/block_pool.h"
-#include "proto/command_reader.h"
 
 namespace locksley::daemon {
 namespace {
 
-using Prepared = std::expected<Reconfiguration::Commit, std::vector<std::string>>;
-
-Prepared prepare_http(HttpPort& http, const config::Config& config) {
-  auto token = read_http_token(config.http);
-  if (!token) return std::unexpected(std::vector{token.error()});
-  return [&http, mode = config.http.login, hosts = config.http.hosts, token = *std::move(token)]() mutable {
-    http.login().set(mode, std::move(token));
-    http.hosts().set(std::move(hosts));
-  };
-}
-
-void use_tls(Server& server, HttpServer& http, WorkerPort& workers, TlsContexts contexts)
-    LOCKSLEY_REQUIRES(kIoThread) {
-  server.use_tls(std::move(contexts.listen));
-  http.use_tls(std::move(contexts.http), server.state().handshakes());
-  workers.update(std::move(contexts.workers));
-}
-
-// Connections that exist keep the certificate with which they began.
-Prepared prepare_tls(Server& server, HttpServer& http, WorkerPort& workers,
-                     const std::shared_ptr<spdlog::logger>& log, const config::Config& config) {
-  auto contexts = load_tls(config);
-  if (!contexts) return std::unexpected(std::move(contexts.error()));
-  return [&server, &http, &workers, log, contexts = *std::move(contexts)]() mutable {
-    kIoThread.assert_held();
-    log_warnings(contexts, *log);
-    use_tls(server, http, workers, std::move(contexts));
-  };
-}
-
-// The port for remote workers, once a handler is `remote`: at the start, or later.
-Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) {
-  kIoThread.assert_held();
-  if (!config::serves_remote_workers(config) || workers.is_started()) return [] {};
-  if (!workers.is_open()) {  // not yet by a configuration that was then refused
-    auto port = BoundPort::bind(config.workers.address, config.workers.port);
-    if (!port) return std::unexpected(std::vector{"workers: " + port.error()});
-    const std::string address = cluster_workers(config, port->endpoint());
-    if (auto opened = workers.listen(*std::move(port), address); !opened)
-      return std::unexpected(std::vector{"workers: " + opened.error()});
-  }
-  return [&workers] {
-    kIoThread.assert_held();
-    workers.start();
-  };
-}
-
-// The table of contents. Each part is built here, in this order; one that cannot be built throws StartFailure.
-int build_and_run(const config::Config& config, const config::Machine& machine, const ConfigSource& source,
-                  const std::shared_ptr<spdlog::logger>& log) {
-  const ThreadRoleScope role(kIoThread);
-
-  // What is read before root is given up: users, tokens, programs, certificates.
-  const Privileges privileges = or_fail(Privileges::make(config.process), kExitConfig);
-  raise_descriptor_limit(config.limits.max_clients, *log);
+// Before any part: what is the process's own.
+void prepare_process(const config::Config& config, spdlog::logger& log) {
+  raise_descriptor_limit(config.limits.max_clients, log);
   tune_heap();
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write
-  auto token = or_fail(read_http_token(config.http), kExitConfig);
-  auto standby_token = or_fail(read_http_token(config.http), kExitConfig);
+}
 
-  // What clients send lies in its blocks, for as long as a batch needs it.
-  proto::BlockPool blocks(proto::CommandReader::kPooledBytes);
+// The batches of an earlier process, and the certificates: all that clients find once the ports are open.
+void restore(ServingParts& serving, TlsContexts tls) LOCKSLEY_REQUIRES(kIoThread) {
+  or_fail(serving.server.batches().restore_all(), kExitUnavailable);
+  serving.workers.begin();
+  serving.use_tls(std::move(tls));
+}
 
-  // The scheduler.
-  const WorkerCounts counts = worker_counts(config, *log);
-  const FairRing::Options ring = ring_options(config, counts.workers);
-  Lane lane("cpu", ring);
-  Pool pool(lane);
-  const auto handlers = or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig);
-
-  TlsContexts tls = or_fail(load_tls(config), kExitConfig);
-  log_warnings(tls, *log);
-
-  // Bound by root, and opened later: other daemons on the same database know from the store where they are.
-  Ports ports = or_fail(bind_ports(config), kExitUnavailable);
-  const std::string http_at = to_text(ports.http.endpoint());
-  const std::string listen_at = to_text(ports.listen.endpoint());
-  const std::string workers_at = ports.workers ? cluster_workers(config, ports.workers->endpoint()) : "";
-
-  // Root ends here: what is made and opened from here on belongs to the user, and no byte has come from the network.
-  or_fail(drop_privileges(privileges, *handlers, config), kExitUnavailable);
-
-  // The batches, for which a daemon that is not the only one may have to wait.
-  const auto cluster = std::make_shared<ClusterBoard>();
-  Standby standby({.config = config,
-                   .http = ports.http,
-                   .listen = ports.listen,
-                   .workers = ports.workers,
-                   .workers_at = workers_at,
-                   .tls = tls,
-                   .http_token = std::move(standby_token),
-                   .cluster = cluster,
-                   .version = kBuildVersion,
-                   .log = log});
-  auto opened = open_store(
-      config,
-      {.name = cluster_name(config),
-       .wire = cluster_wire(config, ports),
-       .workers = workers_at,
-       .board = cluster,
-       .stand_by = [&standby](auto time) { return or_fail(standby.wait(time), kExitUnavailable); }},
-      log);
-  if (standby.is_told_to_end()) return kExitOk;
-  const std::unique_ptr<Store> store = or_fail(std::move(opened), kExitUnavailable);
-
-  // The two ports.
-  asio::io_context io(1);  // one thread runs it: fewer locks
-  Authenticator authenticator(io.get_executor());
-  const auto network = or_fail(
-      start_network_threads(io.get_executor(), config.listen, [&pool] { return pool.has_free_worker(); }),
-      kExitUnavailable);
-  Server server({.io = io,
-                 .handlers = handlers->directory(),
-                 .lanes = handlers->lanes(),
-                 .pool = pool,
-                 .store = store.get(),
-                 .authenticator = authenticator,
-                 .log = log,
-                 .version = kBuildVersion,
-                 .blocks = &blocks,
-                 .cluster = cluster.get(),
-                 .network = network.get()},
-                config);
-  WorkerPort workers(server.state(), store.get());
-  server.on_stored([&workers](Ticket ticket) {
-    kIoThread.assert_held();
-    workers.stored(ticket);
-  });
-  HandlerUse handler_use;
-  const std::unique_ptr<Upstream> upstream =
-      or_fail(make_upstream(config, &pool, handler_use, log), kExitConfig);
-  HttpPort http({.io = io,
-                 .authenticator = authenticator,
-                 .handlers = *handlers,
-                 .lane = lane,
-                 .pool = pool,
-                 .store = store.get(),
-                 .server = server,
-                 .workers = workers,
-                 .upstream = upstream.get(),
-                 .cluster = *cluster},
-                config, std::move(token));
-  LiveHandlers live_handlers({.io = io,
-                              .handlers = *handlers,
-                              .server = server,
-                              .metrics = http.scheduler_metrics(),
-                              .use = handler_use,
-                              .log = log});
-  or_fail(server.batches().restore_all(), kExitUnavailable);
-  workers.begin();
-  use_tls(server, http.http(), workers, std::move(tls));
-
-  // Clients. The HTTP port is opened first: a client that can connect to the other finds everything there.
-  standby.hand_over();
-  cluster->set_role(ClusterBoard::Role::kActive);
-  or_fail(in_section("http", http.listen(std::move(ports.http))), kExitUnavailable);
-  or_fail(in_section("listen", server.listen(std::move(ports.listen))), kExitUnavailable);
-  std::string ready = fmt::format("ready listen={} http={}", listen_at, http_at);
+// Lets clients in. The HTTP port is opened first: a client that can connect to the other finds everything there. Returns
+// the line that says where the ports are.
+std::string open_ports(PortParts& bound, StoreParts& storage, ServingParts& serving)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  Ports& ports = bound.ports;
+  storage.standby.hand_over();
+  storage.cluster->set_role(ClusterBoard::Role::kActive);
+  or_fail(in_section("http", serving.http.listen(std::move(ports.http))), kExitUnavailable);
+  or_fail(in_section("listen", serving.server.listen(std::move(ports.listen))), kExitUnavailable);
+  std::string ready = fmt::format("ready listen={} http={}", bound.listen_at, bound.http_at);
   if (ports.workers) {
-    const auto at = or_fail(in_section("workers", workers.listen(*std::move(ports.workers), workers_at)),
-                            kExitUnavailable);
+    const auto at =
+        or_fail(in_section("workers", serving.workers.listen(*std::move(ports.workers), bound.workers_at)),
+                kExitUnavailable);
     ready += " workers=" + to_text(at);
   }
+  return ready;
+}
 
-  // Jobs.
-  pool.start(counts.workers, counts.reserved);
-  if (store != nullptr) handlers->processes().set_store([&store] { return store->has_room(); });
-  handlers->processes().start();
+// Jobs run from here on, in this process and in others.
+void start_jobs(SchedulerParts& scheduler, Store* store, WorkerPort& workers) LOCKSLEY_REQUIRES(kIoThread) {
+  scheduler.pool.start(scheduler.counts.workers, scheduler.counts.reserved);
+  HandlerLanes& processes = scheduler.handlers->processes();
+  if (store != nullptr) processes.set_store([store] { return store->has_room(); });
+  processes.start();
   if (workers.is_open()) workers.start();
+}
+
+void log_start(const config::Config& config, const ConfigSource& source, const SchedulerParts& scheduler,
+               const PortParts& bound, const Store* store, spdlog::logger& log) LOCKSLEY_REQUIRES(kIoThread) {
   LogLine("started")
       .with("version", kBuildVersion)
       .with("revision", kBuildRevision)
-      .with("listen", listen_at)
-      .with("http", http_at)
-      .with("workers", counts.workers)
-      .with("handlers", handlers->directory().entries().size())
+      .with("listen", bound.listen_at)
+      .with("http", bound.http_at)
+      .with("workers", scheduler.counts.workers)
+      .with("handlers", scheduler.handlers->directory().entries().size())
       .with("config", source.file.empty() ? "(defaults)" : source.file)
       .with("store", store == nullptr ? "memory" : store->place())
       .with("durability", store == nullptr ? "none" : config::word_of(config.store.durability))
-      .write(*log, spdlog::level::info);
+      .write(log, spdlog::level::info);
+}
 
-  const auto offer_lanes = [&] {
+// The upstream gets the lanes' offers, now and after each change of a handler.
+void join_upstream(ServingParts& serving) LOCKSLEY_REQUIRES(kIoThread) {
+  serving.live_handlers.on_change([&serving] {
     kIoThread.assert_held();
-    if (upstream != nullptr) upstream->offer(offered_lanes(server.config(), *handlers, pool.workers()));
-  };
-  live_handlers.on_change([&] {
-    kIoThread.assert_held();
-    workers.update();
-    offer_lanes();
+    serving.workers.update();
+    serving.offer_lanes();
   });
-  offer_lanes();
-  if (upstream != nullptr) upstream->start();
+  serving.offer_lanes();
+  if (serving.upstream != nullptr) serving.upstream->start();
+}
 
-  // Service, until a signal ends it.
-  int exit_code = kExitSoftware;
-  {
-    Reconfiguration reconfiguration({.io = io,
-                                     .pool = pool,
-                                     .server = server,
-                                     .handlers = *handlers,
-                                     .live_handlers = live_handlers,
-                                     .metrics = http.scheduler_metrics(),
-                                     .machine = machine,
-                                     .log = log},
-                                    source);
-    server.on_config({.reload =
-                          [&](auto done) {
-                            kIoThread.assert_held();
-                            reconfiguration.reload(std::move(done));
-                          },
-                      .set =
-                          [&](auto values, auto done) {
-                            kIoThread.assert_held();
-                            reconfiguration.set(std::move(values), std::move(done));
-                          }});
-    reconfiguration.add_part([&](const config::Config& next) { return prepare_http(http, next); });
-    reconfiguration.add_part(
-        [&](const config::Config& next) { return prepare_tls(server, http.http(), workers, log, next); });
-    reconfiguration.add_part([&](const config::Config&) -> Prepared { return offer_lanes; });
-    reconfiguration.add_part([&](const config::Config& next) { return prepare_worker_port(workers, next); });
-    Service service({.io = io,
-                     .pool = pool,
-                     .server = server,
-                     .http = http.http(),
-                     .processes = handlers->processes(),
-                     .workers = workers,
-                     .health = http.health(),
-                     .reconfiguration = reconfiguration,
-                     .upstream = upstream.get(),
-                     .log = log});
-    standby.resend_signals();
-    exit_code = service.run(ready);
-  }
+// Serves until a signal ends it, and takes new configurations meanwhile. Returns the exit code.
+int serve_until_signal(const std::string& ready, const config::Machine& machine, const ConfigSource& source,
+                       SchedulerParts& scheduler, Standby& standby, ServingParts& serving,
+                       const std::shared_ptr<spdlog::logger>& log) LOCKSLEY_REQUIRES(kIoThread) {
+  Reconfiguration reconfiguration({.io = serving.io,
+                                   .pool = scheduler.pool,
+                                   .server = serving.server,
+                                   .handlers = *scheduler.handlers,
+                                   .live_handlers = serving.live_handlers,
+                                   .metrics = serving.http.scheduler_metrics(),
+                                   .machine = machine,
+                                   .log = log},
+                                  source);
+  serving.server.on_config({.reload =
+                                [&](auto done) {
+                                  kIoThread.assert_held();
+                                  reconfiguration.reload(std::move(done));
+                                },
+                            .set =
+                                [&](auto values, auto done) {
+                                  kIoThread.assert_held();
+                                  reconfiguration.set(std::move(values), std::move(done));
+                                }});
+  serving.take_part_in(reconfiguration, log);
+  Service service({.io = serving.io,
+                   .pool = scheduler.pool,
+                   .server = serving.server,
+                   .http = serving.http.http(),
+                   .processes = scheduler.handlers->processes(),
+                   .workers = serving.workers,
+                   .health = serving.http.health(),
+                   .reconfiguration = reconfiguration,
+                   .upstream = serving.upstream.get(),
+                   .log = log});
+  standby.resend_signals();
+  return service.run(ready);
+}
 
-  // The end, in reverse: each worker ends the job that it runs, after which no thread calls into the server;
-  // then the rings drop what is left, and the parts are destroyed.
-  if (network) network->stop();
-  if (upstream != nullptr) upstream->end(std::chrono::seconds(1));
-  workers.stop();
-  handlers->processes().stop();
+// Each worker ends the job that it runs, after which no thread calls into the server; then the rings drop what is left.
+// Returns the exit code: `exit_code`, unless results were lost.
+int stop(int exit_code, SchedulerParts& scheduler, Store* store, ServingParts& serving,
+         const std::shared_ptr<spdlog::logger>& log) LOCKSLEY_REQUIRES(kIoThread) {
+  if (serving.network) serving.network->stop();
+  if (serving.upstream != nullptr) serving.upstream->end(std::chrono::seconds(1));
+  serving.workers.stop();
+  scheduler.handlers->processes().stop();
   {
-    const ForcedExit forced_exit(store.get(), exit_code, log);
-    pool.stop();
+    const ForcedExit forced_exit(store, exit_code, log);
+    scheduler.pool.stop();
   }
   if (store != nullptr) {
     store->stop();
     if (store->lost() != 0) exit_code = kExitIoError;
   }
-  for (Lane* each : handlers->lanes()) each->detach_all();
+  for (Lane* each : scheduler.handlers->lanes()) each->detach_all();
+  return exit_code;
+}
+
+void log_end(int exit_code, const ServerState& state, spdlog::logger& log) {
   LogLine("ended")
       .with("exit_code", exit_code)
-      .with("connections", server.state().stats().connections_accepted.get())
-      .with("batches", server.state().batches_accepted())
+      .with("connections", state.stats().connections_accepted.get())
+      .with("batches", state.batches_accepted())
       .with("lost_log_lines", lost_log_lines())
-      .write(*log, spdlog::level::info);
+      .write(log, spdlog::level::info);
+}
+
+// The table of contents. Each group of parts is built here, in this order, and destroyed in reverse; a part that cannot
+// be built throws StartFailure.
+int build_and_run(const config::Config& config, const config::Machine& machine, const ConfigSource& source,
+                  const std::shared_ptr<spdlog::logger>& log) {
+  const ThreadRoleScope role(kIoThread);
+
+  // As root, if it was started so. Users, tokens, programs and certificates are read, and the ports are bound, and opened
+  // later: other daemons on the same database know from the store where they are.
+  const Privileges privileges = or_fail(Privileges::make(config.process), kExitConfig);
+  prepare_process(config, *log);
+  auto token = or_fail(read_http_token(config.http), kExitConfig);
+  auto standby_token = or_fail(read_http_token(config.http), kExitConfig);
+  SchedulerParts scheduler(config, log);
+  PortParts bound(config, *log);
+
+  // Root ends here: what is made and opened from here on belongs to the user, and no byte has come from the network.
+  or_fail(drop_privileges(privileges, *scheduler.handlers, config), kExitUnavailable);
+
+  // The batches, for which a daemon that is not the only one may have to wait.
+  StoreParts storage(config, bound, std::move(standby_token), log);
+  if (storage.standby.is_told_to_end()) return kExitOk;
+  Store* const store = storage.store.get();
+
+  // All that serves, ready before the first client.
+  ServingParts serving(config, scheduler, storage, std::move(token), log);
+  restore(serving, std::move(bound.tls));
+
+  // Clients, then jobs.
+  const std::string ready = open_ports(bound, storage, serving);
+  start_jobs(scheduler, store, serving.workers);
+  log_start(config, source, scheduler, bound, store, *log);
+  join_upstream(serving);
+
+  int exit_code = serve_until_signal(ready, machine, source, scheduler, storage.standby, serving, log);
+
+  // The end, in reverse; then the parts are destroyed.
+  exit_code = stop(exit_code, scheduler, store, serving, log);
+  log_end(exit_code, serving.server.state(), *log);
   return exit_code;
 }
 

@@ -16,6 +16,10 @@
 #include "core/batch/batch.h"
 #include "core/lane/shown_jobs.h"
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_leases.h"
+#include "core/ring/fair_ring_view.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {
@@ -65,8 +69,8 @@ class Lane {
   // executors then calls end_waits() soon, always from the same thread, and again at the time that
   // end_waits() returns. The pool does so.
   void on_wait(Wake wait) { wait_ = std::move(wait); }
-  // As FairRing::on_customer().
-  void on_customer(LimitsOfCustomer limits_of) { ring_.on_customer(std::move(limits_of)); }
+  // As FairRing::Groups::on_customer().
+  void on_customer(LimitsOfCustomer limits_of) { ring_.groups().on_customer(std::move(limits_of)); }
 
   // From now on `executors` is told of work and of stops, in addition to the owner of the local
   // executors. Null: no longer, though a call that has begun may still be running. The object
@@ -133,7 +137,7 @@ class Lane {
   std::optional<std::uint64_t> withdraw(Batch& batch, std::uint64_t from);
   // The lowest job that no executor has ever claimed.
   std::uint64_t first_unclaimed(const Batch& batch) const {
-    return ring_.first_unclaimed(batch.ring_queue());
+    return ring_.view().first_unclaimed(batch.ring_queue());
   }
   // Every batch leaves the lane at once, whatever waits in it. For the end of the process, once all
   // claims are settled. O(batches).
@@ -154,9 +158,9 @@ class Lane {
   void resume(Batch& batch) { release(batch, Hold::kCommand); }
   // Also for a tenant without batches: it will have that weight once it has one.
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
-    ring_.set_tenant_weight(tenant, weight);
+    ring_.groups().set_tenant_weight(tenant, weight);
   }
-  // As the calls of FairRing with these names: the limits of a tenant are kept also while it has no batches; those of a
+  // As the calls of FairRing::Groups with these names: the limits of a tenant are kept also while it has no batches; those of a
   // customer have no effect if it is not in the lane. They hold in this lane by itself. Both call
   // wake().
   void set_tenant_limits(std::string_view tenant, const GroupLimits& limits);
@@ -164,7 +168,7 @@ class Lane {
   // Batches whose account of results (BatchOptions::results) was full are served again if it has room
   // now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
   void reopen_tenants() {
-    if (ring_.reopen_tenants()) wake();
+    if (ring_.groups().reopen_tenants()) wake();
   }
   // How many executors serve the lane: a claim leaves each of them its part of a batch.
   void set_parallelism(std::uint32_t executors) {
@@ -192,19 +196,21 @@ class Lane {
   // How long a turn should take. Effective from the next claim on.
   void set_quantum(Nanoseconds quantum);
   // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
-  void set_start_cost(Nanoseconds start_cost, GateId gate = 0) { ring_.set_start_cost(start_cost, gate); }
+  void set_start_cost(Nanoseconds start_cost, GateId gate = 0) {
+    ring_.gates().set_start_cost(start_cost, gate);
+  }
   // Jobs that take up to this long are brief; 0: all are. O(batches).
   void set_brief_job(Nanoseconds brief_job) { ring_.set_brief_job(brief_job, steady_now()); }
 
   // ---- Gates: limits that batches of several tenants have in common ----
 
-  // As FairRing's calls. Only external executors' lanes have gates with a concurrency: when a turn of such a
+  // As the calls of FairRing::Gates. Only external executors' lanes have gates with a concurrency: when a turn of such a
   // gate ends, its jobs may be claimed again, and the owner of the executors then lets its idle executors look
   // for work. The pool does not.
-  std::optional<GateId> add_gate(const GateOptions& options) { return ring_.add_gate(options); }
-  bool remove_gate(GateId gate) { return ring_.remove_gate(gate); }
-  bool has_batches(GateId gate) const { return ring_.has_queues(gate); }
-  void set_gate_claim(GateId gate, std::uint64_t most) { ring_.set_gate_claim(gate, most); }
+  std::optional<GateId> add_gate(const GateOptions& options) { return ring_.gates().add(options); }
+  bool remove_gate(GateId gate) { return ring_.gates().remove(gate); }
+  bool has_batches(GateId gate) const { return ring_.view().has_queues(gate); }
+  void set_gate_claim(GateId gate, std::uint64_t most) { ring_.gates().set_largest_claim(gate, most); }
   // These call wake().
   void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
   void set_gate_switch(GateId gate, bool is_on);
@@ -227,36 +233,36 @@ class Lane {
     // [lane-quantum] relaxed: a number on its own.
     return Nanoseconds(quantum_.load(std::memory_order_relaxed));
   }
-  // Hints without a lock, as the functions of these names in FairRing.
-  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return ring_.has_work(filter); }
+  // Hints without a lock, as the functions of these names in ReadyHints.
+  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return ring_.hints().has_work(filter); }
   bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
-    return ring_.has_work(gates, filter);
+    return ring_.hints().has_work(gates, filter);
   }
   // Whether one more remote executor could run jobs of the batch, if it had any to claim: its SLOTS and its gate.
-  bool has_place(const Batch& batch) const { return ring_.has_place(batch.ring_queue()); }
-  bool has_remote_work() const { return ring_.has_remote_work(); }
-  bool has_remote_work(const GateSet& gates) const { return ring_.has_remote_work(gates); }
-  std::uint64_t arrivals() const { return ring_.arrivals(); }
-  // As FairRing::snapshot() and FairRing::view(), for this moment.
-  RingSnapshot snapshot(std::size_t deepest) const { return ring_.snapshot(deepest, steady_now()); }
-  QueueView view(const Batch& batch) const { return ring_.view(batch.ring_queue(), steady_now()); }
+  bool has_place(const Batch& batch) const { return ring_.view().has_place(batch.ring_queue()); }
+  bool has_remote_work() const { return ring_.hints().has_remote_work(); }
+  bool has_remote_work(const GateSet& gates) const { return ring_.hints().has_remote_work(gates); }
+  std::uint64_t arrivals() const { return ring_.hints().arrivals(); }
+  // As the calls of FairRing::View, for this moment.
+  RingSnapshot snapshot(std::size_t deepest) const { return ring_.view().snapshot(deepest, steady_now()); }
+  QueueView view(const Batch& batch) const { return ring_.view().queue(batch.ring_queue(), steady_now()); }
   std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer) const {
-    return ring_.customer(tenant, customer, steady_now());
+    return ring_.view().customer(tenant, customer, steady_now());
   }
   std::vector<CustomerView> customers(std::string_view tenant, const std::string* after,
                                       std::size_t most) const {
-    return ring_.customers(tenant, after, most, steady_now());
+    return ring_.view().customers(tenant, after, most, steady_now());
   }
   // Whether an executor holds jobs of the batch, or is about to. False stays false while the batch
   // is held.
-  bool has_claims(const Batch& batch) const { return ring_.has_claims(batch.ring_queue()); }
+  bool has_claims(const Batch& batch) const { return ring_.view().has_claims(batch.ring_queue()); }
 
   // What can be seen of the jobs that run in the lane, outside the pool.
   ShownJobs& running() { return running_; }
   const ShownJobs& running() const { return running_; }
   // Whether the job waits in the lane. None: its queue is in so many parts that looking would take long.
   std::optional<bool> is_queued(const Batch& batch, std::uint64_t index) const {
-    return ring_.is_queued(batch.ring_queue(), index);
+    return ring_.view().is_queued(batch.ring_queue(), index);
   }
 
   // ---- For executors ----
@@ -272,7 +278,7 @@ class Lane {
       return;
     }
     // Most of the new work may be for remote workers alone: local executors are not woken for that.
-    if (wake_ && ring_.has_work()) wake_();
+    if (wake_ && ring_.hints().has_work()) wake_();
     wake_remote();
   }
 
@@ -289,7 +295,7 @@ class Lane {
   friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
 
   void wake_remote() {
-    if (!remote_wanted_.load() || !ring_.has_remote_work()) return;
+    if (!remote_wanted_.load() || !ring_.hints().has_remote_work()) return;
     // [lane-remote] acquire: as in set_remote().
     if (RemoteExecutors* const remote = remote_.load(std::memory_order_acquire)) remote->lane_has_work();
   }
@@ -307,14 +313,14 @@ class Lane {
     return claim;
   }
   Charge join(Batch& batch, Nanoseconds now) { return ring_.join(batch.ring_queue(), now); }
-  std::optional<FairRing::Reclaimed> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width,
-                                             Nanoseconds now) {
-    auto reclaimed = ring_.reclaim(batch.ring_queue(), wanted, width, now);
+  std::optional<FairRing::Leases::Reclaimed> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width,
+                                                     Nanoseconds now) {
+    auto reclaimed = ring_.leases().reclaim(batch.ring_queue(), wanted, width, now);
     tell_of_wait();
     return reclaimed;
   }
   void charge_so_far(Batch& batch, Charge& charged, Nanoseconds service, Nanoseconds now) {
-    ring_.charge_so_far(batch.ring_queue(), charged, service, now);
+    ring_.leases().charge_so_far(batch.ring_queue(), charged, service, now);
   }
   // Records jobs that were handed back to a cancelled batch as cancelled. Calls wake().
   void give_back(Batch& batch, std::span<const IndexRange> ranges, Nanoseconds now);

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/ring/fair_ring_gates.h"
 
 namespace locksley {
 
 FairRing::FairRing(Options options) : options_(options) {
   options_.quantum = std::max(options_.quantum, Nanoseconds{1});
   options_.parallelism = std::max(options_.parallelism, 1U);
-  (void)add_gate({.start_cost = options_.start_cost});
+  (void)gates().add({.start_cost = options_.start_cost});
 }
 
 FairRing::~FairRing() { detach_all(); }

@@ -27,14 +27,13 @@
 #include "core/ring/ring_group.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_queue.h"
-#include "core/ring/ring_view.h"
 #include "core/ring/ring_waits.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {
 
-// Length: it is one class under one mutex, and most of this header is what callers must know. The code is divided by subject
-// (fair_ring_*.cc).
+// Length: it is one class under one mutex, and half of this header is the machinery that its parts share. What one kind of
+// caller needs is a class of its own (FairRing::Gates and others); the code is divided by subject (fair_ring_*.cc).
 
 // Three levels of start-time fair queueing over measured time: tenants, the customers of each tenant, and
 // the queues of each customer; limits of each; and gates, which limit queues of all tenants together. It
@@ -101,10 +100,6 @@ class FairRing {
   // Removes the jobs from `from` on that no executor has ever claimed, for an owner that gives them to another
   // process: they will not run here. Returns them; an empty range if there are none.
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
-  // The lowest index that no executor has ever claimed. If there is none: an index above all that were added.
-  std::uint64_t first_unclaimed(const RingQueue& queue) const;
-  // Whether the job waits in the queue. None: very many ranges were handed back, so that looking would take long.
-  std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
   // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
   // while it has claimed jobs or executors.
   struct TakenOut {
@@ -122,7 +117,7 @@ class FairRing {
   // Begins a turn: claims at most `most` jobs of the queue that is owed most, of those whose gates are
   // open and in `gates` (null: any gate). None if nothing that the filter admits can be claimed. Passes
   // over tenants whose account of results is full, and shuts them: none of their queues is served until
-  // reopen_tenants().
+  // Groups::reopen_tenants().
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::kAny,
                                  std::uint64_t most = kAnyNumber, const GateSet* gates = nullptr);
   static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
@@ -137,82 +132,32 @@ class FairRing {
   Charge join(RingQueue& queue, Nanoseconds now);
   // Ends a turn. The queue may be destroyed by the end of the call, unless the caller keeps it.
   Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now);
-  // The back-off of a queue whose job broke its executor: 100 ms after the first time, twice as
-  // long after each further one, up to 5 s. A job that ends well starts the count anew; turns that
-  // were in progress when a back-off began do not add to it. The values are guesses: shorter than a
-  // person waits, and longer than most programs need to start.
-  static constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
-  static constexpr Nanoseconds kLongestBackoff = std::chrono::seconds(5);
-  // Waits that end with time: queues whose back-off has ended by `now`, and tenants and customers whose rate
-  // (GroupLimits::start_interval) admits a start by `now`, are served again. Returns when the next one ends; none if
-  // nothing waits so. The owner of the executors calls this when has_new_wait() was true, and at the time that was
-  // returned. O(1) if no wait has ended.
-  std::optional<Nanoseconds> end_waits(Nanoseconds now);
-  // All back-offs end at once: for an owner that has replaced the program which broke its executors.
-  void end_backoffs(Nanoseconds now);
   // settle() and try_claim() under one lock.
   Settled settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
                            ClaimFilter filter = ClaimFilter::kAny, const GateSet* gates = nullptr);
 
-  // ---- Turns that last long, such as leases (fair_ring_leases.cc) ----
-
-  // A turn that still runs has used `service` so far, by all its executors: where that is more than it was
-  // charged, it is charged that. `charged` is changed accordingly. No effect with Share::kJobs.
-  void charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now);
-  // A turn that goes on hands back these of its jobs: they are neither executed nor left in its settlement.
-  // `ranges`: ascending and disjoint. Returns those that never run, because the queue was cancelled; the
-  // caller has to record that.
-  [[nodiscard]] std::vector<IndexRange> give_back(RingQueue& queue, std::span<const IndexRange> ranges,
-                                                  Nanoseconds now);
-  // Begins a turn of `width` executors with those of the jobs `wanted` that wait in the queue, in every
-  // state of the queue. As join() it is charged nothing in advance. None: the queue has none of these jobs.
-  // Looks at the newest kMostSearched ranges that were handed back, and at those never claimed.
-  struct Reclaimed {
-    Charge charged;
-    std::vector<IndexRange> ranges;  // ascending
-  };
-  static constexpr std::size_t kMostSearched = 1024;  // some microseconds under the mutex
-  std::optional<Reclaimed> reclaim(RingQueue& queue, IndexRange wanted, std::uint32_t width, Nanoseconds now);
-
-  // ---- Gates ----
-
-  // None if there are kMostGates. The id of a gate that was removed is used again.
-  std::optional<GateId> add_gate(const GateOptions& options);
-  // False, and nothing happens, while a queue belongs to the gate, and for gate 0. O(tenants).
-  bool remove_gate(GateId gate);
-  // Whether a queue belongs to the gate. O(1).
-  bool has_queues(GateId gate) const;
-  // Effective at once; what runs goes on. O(1).
-  void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
-  void set_gate_switch(GateId gate, bool is_on);
-  // GateOptions::max_running, is_remote, is_held.
-  void set_max_running(GateId gate, std::uint32_t most);
-  void set_gate_remote(GateId gate, bool is_remote);
-  void set_gate_hold(GateId gate, bool is_held);
-  // Sets GateOptions::largest_claim, for later claims. O(1).
-  void set_gate_claim(GateId gate, std::uint64_t most);
-  // GateOptions::start_cost. With another value, all queues of the gate and all tenants there start anew, none
-  // ahead of another: what a start has cost before has nothing to do with what it costs now. O(queues).
-  void set_start_cost(Nanoseconds start_cost, GateId gate = 0);
-
-  // ---- Changes, effective at once ----
+  // ---- Changes of a queue, effective at once ----
 
   void set_weight(RingQueue& queue, std::uint32_t weight);
   void set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now);
   void pause(RingQueue& queue, Nanoseconds now);
   void resume(RingQueue& queue, Nanoseconds now);
-  // Also for a tenant without queues: it will have that weight, or these limits, once it has one.
-  void set_tenant_weight(std::string_view tenant, std::uint32_t weight);
-  void set_tenant_limits(std::string_view tenant, const GroupLimits& limits, Nanoseconds now);
-  // No effect on a customer that is not in the ring: when it comes, its limits are asked of `limits_of`. Without such
-  // a function it has none, and the weight 1.
-  void set_customer_limits(std::string_view tenant, std::string_view customer, const GroupLimits& limits,
-                           Nanoseconds now);
-  // Set once, before the first queue.
-  void on_customer(LimitsOfCustomer limits_of);
-  // Tenants that were shut, and whose account of results has room again, are served again. Returns
-  // whether there was one. O(tenants) if one is shut.
-  bool reopen_tenants();
+
+  // ---- Waits that end with time ----
+
+  // Queues whose job broke its executor, and whose back-off (RingWaits) has ended by `now`, and tenants and customers whose
+  // rate (GroupLimits::start_interval) admits a start by `now`, are served again. Returns when the next wait ends; none if
+  // nothing waits so. The owner of the executors calls this when has_new_wait() was true, and at the time that was
+  // returned. O(1) if no wait has ended.
+  std::optional<Nanoseconds> end_waits(Nanoseconds now);
+  // All back-offs end at once: for an owner that has replaced the program which broke its executors.
+  void end_backoffs(Nanoseconds now);
+  // Whether a wait has begun, since this was last true, that ends before all others. One load, if not. Without the
+  // mutex.
+  bool has_new_wait() { return waits_.has_new(); }
+
+  // ---- Options that change, effective at once ----
+
   // Options::parallelism; and the number of remote executors, in addition to these.
   void set_parallelism(std::uint32_t parallelism);
   void set_remote_parallelism(std::uint32_t remote);
@@ -220,53 +165,21 @@ class FairRing {
   // O(queues).
   void set_brief_job(Nanoseconds brief_job, Nanoseconds now);
 
-  // ---- Hints, without the mutex ----
+  // ---- Parts of the interface, each in a header of its own ----
 
-  // Whether there is something to claim; what waits at a closed gate cannot be claimed. Once a call that
-  // made a job claimable has returned, this is true (seq_cst) until that job is claimed or becomes
-  // unclaimable.
-  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return hints_.has(bit_of(filter)); }
-  // The same of some gates only.
-  bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
-    return hints_.has_at(gates, bit_of(filter));
-  }
-  // The same for remote executors, at any gate or at some.
-  bool has_remote_work() const { return hints_.has(ReadyHints::kRemote); }
-  bool has_remote_work(const GateSet& gates) const { return hints_.has_at(gates, ReadyHints::kRemote); }
-  // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
-  // add_range(), put_back(), resume(), or by its gate's owner. If the number has changed, a newcomer
-  // waits, and an executor should end its turn early; its batch loses nothing by that, since it is
-  // charged for the time that the turn took.
-  std::uint64_t arrivals() const { return hints_.arrivals(); }
-  // Whether a wait has begun, since this was last true, that ends before all others: end_waits(). One load, if not.
-  bool has_new_wait() { return waits_.has_new(); }
-
-  // ---- Inspection, under the mutex ----
-
-  // `deepest`: of how many of the deepest queues to list the depth. O(tenants), and visits at most
-  // 1,024 queues: where more queues than that have about the same depth (within a factor of two),
-  // it lists some of them, not exactly the deepest.
-  RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
-  // O(queues of the customer + customers of the tenant + tenants), at a nanosecond each, for at most 65,536 queues:
-  // with more, `ahead` is estimated from a sample.
-  QueueView view(const RingQueue& queue, Nanoseconds now) const;
-  // None: the ring does not know the customer, which then has nothing in it. O(log(customers)).
-  std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,
-                                       Nanoseconds now) const;
-  // The customers that the ring knows, in the order of their names, after the name `after` (null:
-  // from the first one on); at most `most`. O(log(customers) + most).
-  std::vector<CustomerView> customers(std::string_view tenant, const std::string* after, std::size_t most,
-                                      Nanoseconds now) const;
-  // Whether the queue's slots, its gate and its state admit one more remote executor.
-  bool has_place(const RingQueue& queue) const;
-  // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
-  // is paused.
-  bool has_claims(const RingQueue& queue) const;
+  // Whether something may be claimed, for threads that do not hold the mutex (ready_hints.h).
+  const ReadyHints& hints() const { return hints_; }
+  // Handles, as cheap as a reference, which the ring outlives.
+  class Gates;   // fair_ring_gates.h: limits that queues of several tenants have in common
+  class Groups;  // fair_ring_groups.h: weights and limits of tenants and of their customers
+  class Leases;  // fair_ring_leases.h: what turns that last long need besides
+  class View;    // fair_ring_view.h: what is in the ring
+  Gates gates();
+  Groups groups();
+  Leases leases();
+  View view() const;
 
  private:
-  static constexpr std::uint32_t bit_of(ClaimFilter filter) {
-    return filter == ClaimFilter::kAny ? ReadyHints::kAny : ReadyHints::kBrief;
-  }
   static constexpr VirtualTime kNever = std::numeric_limits<VirtualTime>::max();
 
   // With Share::kJobs, the service of one job: the greatest weight, so that one job moves the key
@@ -362,8 +275,6 @@ class FairRing {
   GroupLimits limits_of(std::string_view tenant, std::string_view customer) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_limits(RingGroup& group, const GroupLimits& limits) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void change_limits(RingGroup& group, const GroupLimits& limits, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The group is a tenant without limits and blocks: RingSeat::is_plain.
   static bool is_plain(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
   std::uint8_t blocks_now(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -463,10 +374,6 @@ class FairRing {
   void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
 
-  // The owner changes an option of a gate.
-  template <class Change>
-  void change_gate(GateId id, Change change) LOCKSLEY_EXCLUDES(mutex_);
-
   // ---- After a change ----
 
   // Updates heaps and sums after any change of the group, of a seat, and of a queue.
@@ -496,17 +403,6 @@ class FairRing {
   void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes) { hints_.publish(gates_.open()); }
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-
-  // ---- Views (fair_ring_view.cc) ----
-
-  // The service of the lane, and of what is due to a tenant with customers.
-  ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  static ServiceReading read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now)
-      LOCKSLEY_REQUIRES(kRingNodes);
-  double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  CustomerView view_of(const RingGroup& customer, const ServiceReading& lane, Nanoseconds now) const
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
   mutable Mutex mutex_;
   Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism`: with the remote executors

@@ -49,26 +49,12 @@ IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds 
   return withdrawn;
 }
 
-std::uint64_t FairRing::first_unclaimed(const RingQueue& queue) const {
-  const RingLock lock(mutex_);
-  return queue.cursor_;
-}
-
-std::optional<bool> FairRing::is_queued(const RingQueue& queue, std::uint64_t index) const {
-  constexpr std::size_t kMostRanges = 10'000;  // some 10 us with the mutex
-  const RingLock lock(mutex_);
-  if (index >= queue.cursor_ && index < queue.end_) return true;
-  if (queue.returned_.size() > kMostRanges) return std::nullopt;
-  return std::ranges::any_of(
-      queue.returned_, [index](const IndexRange& range) { return index >= range.low && index < range.high; });
-}
-
 void FairRing::begin_backoff(RingQueue& queue, Nanoseconds now) {
   if (queue.cancelled_ || queue.backoff_end_.count() != 0) return;
-  constexpr std::uint32_t kMostDoublings = 10;  // beyond kLongestBackoff
+  constexpr std::uint32_t kMostDoublings = 10;  // beyond RingWaits::kLongestBackoff
   queue.backoff_end_ =
-      now +
-      std::min(kLongestBackoff, kFirstBackoff * (std::int64_t{1} << std::min(queue.breaks_, kMostDoublings)));
+      now + std::min(RingWaits::kLongestBackoff,
+                     RingWaits::kFirstBackoff * (std::int64_t{1} << std::min(queue.breaks_, kMostDoublings)));
   ++queue.breaks_;
   waits_.add_backoff(queue.backoff_end_, queue);
 }
@@ -102,22 +88,6 @@ void FairRing::end_backoffs(Nanoseconds now) {
     arrive(*queue, now);
   }
   publish();
-}
-
-bool FairRing::reopen_tenants() {
-  const RingLock lock(mutex_);
-  if (shut_tenants_ == 0) return false;
-  bool has_opened = false;
-  for (const auto& [name, tenant] : tenants_) {
-    if ((tenant->blocks & RingGroup::kFull) == 0 || tenant->results->is_full_and_awaited()) continue;
-    set_blocks(*tenant, tenant->blocks & ~RingGroup::kFull);
-    --shut_tenants_;
-    has_opened = true;
-    refresh(*tenant);
-  }
-  if (has_opened) hints_.count_arrival();
-  publish();
-  return has_opened;
 }
 
 void FairRing::set_parallelism(std::uint32_t parallelism) {

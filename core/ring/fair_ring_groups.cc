@@ -1,10 +1,77 @@
-// Tenants and their customers: how they come into a ring and leave it, and what limits them.
+#include "core/ring/fair_ring_groups.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "core/ring/fair_ring.h"
-
 namespace locksley {
+
+// ---- The owner's calls ----
+
+void FairRing::Groups::on_customer(LimitsOfCustomer limits_of) {
+  const RingLock lock(ring_.mutex_);
+  ring_.limits_of_ = std::move(limits_of);
+}
+
+void FairRing::Groups::set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
+  const RingLock lock(ring_.mutex_);
+  const std::string name(tenant);
+  GroupLimits& limits = ring_.tenant_limits_[name];
+  limits.weight = std::max(weight, 1U);
+  if (const auto found = ring_.tenants_.find(name); found != ring_.tenants_.end())
+    change_limits(*found->second, limits, ring_.latest_);
+  if (limits == GroupLimits{}) ring_.tenant_limits_.erase(name);
+}
+
+void FairRing::Groups::set_tenant_limits(std::string_view tenant, const GroupLimits& limits,
+                                         Nanoseconds now) {
+  const RingLock lock(ring_.mutex_);
+  const std::string name(tenant);
+  if (limits == GroupLimits{}) {
+    ring_.tenant_limits_.erase(name);
+  } else {
+    ring_.tenant_limits_[name] = limits;
+  }
+  if (const auto found = ring_.tenants_.find(name); found != ring_.tenants_.end())
+    change_limits(*found->second, limits, now);
+}
+
+void FairRing::Groups::set_customer_limits(std::string_view tenant, std::string_view customer,
+                                           const GroupLimits& limits, Nanoseconds now) {
+  const RingLock lock(ring_.mutex_);
+  RingGroup* group = ring_.find_group(tenant, customer);
+  if (group == nullptr) return;
+  if (group->tenant == nullptr) {
+    // Its limits as a customer are not the tenant's. Its weight counts as soon as there is another customer.
+    if (!limits.is_limited()) return;
+    group = ring_.split(*group).customers->by_name.find("")->second.get();
+  }
+  change_limits(*group, limits, now);
+}
+
+void FairRing::Groups::change_limits(RingGroup& group, const GroupLimits& limits, Nanoseconds now) {
+  ring_.latest_ = std::max(ring_.latest_, now);
+  const bool was_at_limit = group.at_limit();
+  ring_.set_limits(group, limits);
+  if (group.queues != 0) ring_.refresh(group);
+  if (was_at_limit && !group.at_limit()) ring_.hints_.count_arrival();
+  ring_.publish();
+}
+
+bool FairRing::Groups::reopen_tenants() {
+  const RingLock lock(ring_.mutex_);
+  if (ring_.shut_tenants_ == 0) return false;
+  bool has_opened = false;
+  for (const auto& [name, tenant] : ring_.tenants_) {
+    if ((tenant->blocks & RingGroup::kFull) == 0 || tenant->results->is_full_and_awaited()) continue;
+    ring_.set_blocks(*tenant, tenant->blocks & ~RingGroup::kFull);
+    --ring_.shut_tenants_;
+    has_opened = true;
+    ring_.refresh(*tenant);
+  }
+  if (has_opened) ring_.hints_.count_arrival();
+  ring_.publish();
+  return has_opened;
+}
 
 // ---- Who is there ----
 
@@ -150,55 +217,6 @@ void FairRing::remove_idle_tenants() {
 
 GroupLimits FairRing::limits_of(std::string_view tenant, std::string_view customer) const {
   return limits_of_ ? limits_of_(tenant, customer) : GroupLimits{};
-}
-
-void FairRing::on_customer(LimitsOfCustomer limits_of) {
-  const RingLock lock(mutex_);
-  limits_of_ = std::move(limits_of);
-}
-
-void FairRing::set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
-  const RingLock lock(mutex_);
-  const std::string name(tenant);
-  GroupLimits& limits = tenant_limits_[name];
-  limits.weight = std::max(weight, 1U);
-  if (const auto found = tenants_.find(name); found != tenants_.end())
-    change_limits(*found->second, limits, latest_);
-  if (limits == GroupLimits{}) tenant_limits_.erase(name);
-}
-
-void FairRing::set_tenant_limits(std::string_view tenant, const GroupLimits& limits, Nanoseconds now) {
-  const RingLock lock(mutex_);
-  const std::string name(tenant);
-  if (limits == GroupLimits{}) {
-    tenant_limits_.erase(name);
-  } else {
-    tenant_limits_[name] = limits;
-  }
-  if (const auto found = tenants_.find(name); found != tenants_.end())
-    change_limits(*found->second, limits, now);
-}
-
-void FairRing::set_customer_limits(std::string_view tenant, std::string_view customer,
-                                   const GroupLimits& limits, Nanoseconds now) {
-  const RingLock lock(mutex_);
-  RingGroup* group = find_group(tenant, customer);
-  if (group == nullptr) return;
-  if (group->tenant == nullptr) {
-    // Its limits as a customer are not the tenant's. Its weight counts as soon as there is another customer.
-    if (!limits.is_limited()) return;
-    group = split(*group).customers->by_name.find("")->second.get();
-  }
-  change_limits(*group, limits, now);
-}
-
-void FairRing::change_limits(RingGroup& group, const GroupLimits& limits, Nanoseconds now) {
-  latest_ = std::max(latest_, now);
-  const bool was_at_limit = group.at_limit();
-  set_limits(group, limits);
-  if (group.queues != 0) refresh(group);
-  if (was_at_limit && !group.at_limit()) hints_.count_arrival();
-  publish();
 }
 
 void FairRing::set_limits(RingGroup& group, const GroupLimits& limits) {

@@ -1,11 +1,10 @@
-// Turns that last long: charged as they run, handed back in parts, and begun again by the machine that holds
-// the jobs already.
+#include "core/ring/fair_ring_leases.h"
+
 #include <algorithm>
 #include <limits>
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
-#include "core/ring/fair_ring.h"
 
 namespace locksley {
 
@@ -26,10 +25,11 @@ void take_common(IndexRange returned, IndexRange wanted, std::vector<IndexRange>
 
 }  // namespace
 
-void FairRing::charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now) {
-  const RingLock lock(mutex_);
+void FairRing::Leases::charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service,
+                                     Nanoseconds now) {
+  const RingLock lock(ring_.mutex_);
   check(queue.seat_ != nullptr && queue.fair.executors > 0, "a charge without a turn");
-  if (options_.share != Share::kTime) return;
+  if (ring_.options_.share != Share::kTime) return;
   RingSeat& seat = *queue.seat_;
   const bool is_old = charged.queue_epoch != epoch_of(queue);
   charged.queue = RingLevel::charge_so_far(queue.fair, charged.queue, is_old, service.count());
@@ -38,31 +38,31 @@ void FairRing::charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds serv
   if (seat.parent == nullptr || charged.is_of_customer())
     seat.group.charge_so_far(seat, charged.group, service.count());
   if (seat.parent != nullptr) seat.parent->group.charge_so_far(*seat.parent, of_tenant, service.count());
-  refresh(queue, now);
-  publish();
+  ring_.refresh(queue, now);
+  ring_.publish();
 }
 
-std::vector<IndexRange> FairRing::give_back(RingQueue& queue, std::span<const IndexRange> ranges,
-                                            Nanoseconds now) {
-  const RingLock lock(mutex_);
+std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<const IndexRange> ranges,
+                                                    Nanoseconds now) {
+  const RingLock lock(ring_.mutex_);
   const std::uint64_t jobs = count_of(ranges);
   check(queue.seat_ != nullptr && queue.fair.executors > 0 && jobs <= queue.claimed_,
         "jobs are handed back that were not claimed");
   queue.claimed_ -= jobs;
-  claimed_ -= jobs;
+  ring_.claimed_ -= jobs;
   for (RingGroup* group = &queue.seat_->group; group != nullptr; group = group->tenant)
     group->rate.give_back(jobs);
   if (queue.cancelled_) return {ranges.begin(), ranges.end()};
   // From the top, so that the lowest are served first.
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
-  arrive(queue, now);
-  publish();
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.hand_back(queue, *range);
+  ring_.arrive(queue, now);
+  ring_.publish();
   return {};
 }
 
-std::optional<FairRing::Reclaimed> FairRing::reclaim(RingQueue& queue, IndexRange wanted, std::uint32_t width,
-                                                     Nanoseconds now) {
-  const RingLock lock(mutex_);
+std::optional<FairRing::Leases::Reclaimed> FairRing::Leases::reclaim(RingQueue& queue, IndexRange wanted,
+                                                                     std::uint32_t width, Nanoseconds now) {
+  const RingLock lock(ring_.mutex_);
   if (queue.seat_ == nullptr || wanted.empty()) return std::nullopt;
   Reclaimed reclaimed;
   std::vector<IndexRange> left;
@@ -85,23 +85,18 @@ std::optional<FairRing::Reclaimed> FairRing::reclaim(RingQueue& queue, IndexRang
   reclaimed.ranges = sorted(std::move(reclaimed.ranges));
 
   const std::uint64_t jobs = count_of(reclaimed.ranges);
-  change_queued(queue, -jobs);
+  ring_.change_queued(queue, -jobs);
   queue.claimed_ += jobs;
-  claimed_ += jobs;
-  reclaimed.charged = join_locked(queue, jobs, now);
-  begin_lease(queue, reclaimed.charged, static_cast<std::uint32_t>(std::min<std::uint64_t>(width, jobs)),
-              Site::kRemote);
-  refresh(queue, now);
-  publish();
+  ring_.claimed_ += jobs;
+  reclaimed.charged = ring_.join_locked(queue, jobs, now);
+  ring_.begin_lease(queue, reclaimed.charged,
+                    static_cast<std::uint32_t>(std::min<std::uint64_t>(width, jobs)), Site::kRemote);
+  ring_.refresh(queue, now);
+  ring_.publish();
   return reclaimed;
 }
 
-bool FairRing::has_place(const RingQueue& queue) const {
-  const RingLock lock(mutex_);
-  return queue.seat_ != nullptr && !queue.paused_ && !queue.cancelled_ && queue.backoff_end_.count() == 0 &&
-         !at_slots(queue) && stays_open(*queue.seat_) &&
-         (queue.seat_->gate.admits & RingGate::admitting(Site::kRemote)) != 0;
-}
+// ---- Turns of several executors, and of remote ones, as the ring begins and ends them ----
 
 void FairRing::begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site) {
   const bool is_remote = site == Site::kRemote;

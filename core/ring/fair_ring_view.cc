@@ -1,8 +1,7 @@
-// Inspection of a ring: snapshot() and view().
+#include "core/ring/fair_ring_view.h"
+
 #include <algorithm>
 #include <functional>
-
-#include "core/ring/fair_ring.h"
 
 namespace locksley {
 
@@ -12,24 +11,25 @@ constexpr std::size_t kMostDepths = 1024;    // queues anywhere in memory: the s
 constexpr std::size_t kMostVisited = 4096;   // the same, of groups on one level
 }  // namespace
 
-ServiceReading FairRing::read_service(Nanoseconds now) const {
-  const double lane = usage_.recent(executors_, now);
-  return service_.read(lane, lane, clock_.competing_weight, now);
+ServiceReading FairRing::View::read_service(Nanoseconds now) const {
+  const double lane = ring_.usage_.recent(ring_.executors_, now);
+  return ring_.service_.read(lane, lane, ring_.clock_.competing_weight, now);
 }
 
-ServiceReading FairRing::read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now) {
+ServiceReading FairRing::View::read_service(const RingGroup& tenant, const ServiceReading& lane,
+                                            Nanoseconds now) {
   return tenant.customers->service.read(lane.lane, tenant.due.due_at(lane, tenant.fair.weight),
                                         tenant.clock.competing_weight, now);
 }
 
-double FairRing::share_of(const RingGroup& group) const {
+double FairRing::View::share_of(const RingGroup& group) const {
   if (!group.fair.competes) return 0;
-  if (group.tenant == nullptr) return group.fair.weight / static_cast<double>(clock_.competing_weight);
+  if (group.tenant == nullptr) return group.fair.weight / static_cast<double>(ring_.clock_.competing_weight);
   return share_of(*group.tenant) * group.fair.weight /
          static_cast<double>(group.tenant->clock.competing_weight);
 }
 
-std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
+std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
   if (!queue.fair.is_ready()) return 0;
   const RingSeat& own = *queue.seat_;
   // Queues at other gates that are closed are not served before it.
@@ -55,9 +55,10 @@ std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
 
   // The turns of other groups on this level until `mine` has served those before; a turn takes about one quantum, or
   // costs as much as a start.
-  const auto turn = static_cast<double>(
-      options_.share == Share::kTime ? std::max(options_.quantum.count(), own.gate.options.start_cost.count())
-                                     : kJobService);
+  const auto turn =
+      static_cast<double>(ring_.options_.share == Share::kTime
+                              ? std::max(ring_.options_.quantum.count(), own.gate.options.start_cost.count())
+                              : kJobService);
   const auto add_others = [&](const RingSeat& mine, const RingLevel& level) LOCKSLEY_REQUIRES(kRingNodes) {
     const FairKey own_key = start_of(mine.home(), FairKey(mine.fair));
     const double start =
@@ -84,20 +85,46 @@ std::uint64_t FairRing::queues_ahead(const RingQueue& queue) const {
     ahead += others;
   }
   std::uint64_t others = 0;
-  for (const auto& gate : gates_.all()) {
+  for (const auto& gate : ring_.gates_.all()) {
     if (gate != nullptr && counts(*gate))
       others += add_others(own.parent == nullptr ? own : *own.parent, gate->level);
   }
   return ahead + others;
 }
 
-bool FairRing::has_claims(const RingQueue& queue) const {
-  const RingLock lock(mutex_);
+bool FairRing::View::has_queues(GateId gate) const {
+  const RingLock lock(ring_.mutex_);
+  return ring_.gates_.at(gate).queues != 0;
+}
+
+bool FairRing::View::has_claims(const RingQueue& queue) const {
+  const RingLock lock(ring_.mutex_);
   return queue.claimed_ != 0 || queue.fair.executors != 0;
 }
 
-QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
-  const RingLock lock(mutex_);
+bool FairRing::View::has_place(const RingQueue& queue) const {
+  const RingLock lock(ring_.mutex_);
+  return queue.seat_ != nullptr && !queue.paused_ && !queue.cancelled_ && queue.backoff_end_.count() == 0 &&
+         !at_slots(queue) && ring_.stays_open(*queue.seat_) &&
+         (queue.seat_->gate.admits & RingGate::admitting(Site::kRemote)) != 0;
+}
+
+std::uint64_t FairRing::View::first_unclaimed(const RingQueue& queue) const {
+  const RingLock lock(ring_.mutex_);
+  return queue.cursor_;
+}
+
+std::optional<bool> FairRing::View::is_queued(const RingQueue& queue, std::uint64_t index) const {
+  constexpr std::size_t kMostRanges = 10'000;  // some 10 us with the mutex
+  const RingLock lock(ring_.mutex_);
+  if (index >= queue.cursor_ && index < queue.end_) return true;
+  if (queue.returned_.size() > kMostRanges) return std::nullopt;
+  return std::ranges::any_of(
+      queue.returned_, [index](const IndexRange& range) { return index >= range.low && index < range.high; });
+}
+
+QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
+  const RingLock lock(ring_.mutex_);
   QueueView view;
   if (queue.seat_ == nullptr) return view;
   const RingGroup& group = queue.seat_->group;
@@ -112,7 +139,7 @@ QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   if (queue.fair.competes) {
     view.share = share_of(group) * queue.fair.weight / static_cast<double>(group.clock.competing_weight);
   }
-  if (const double lane = usage_.recent(executors_, now); lane > 0)
+  if (const double lane = ring_.usage_.recent(ring_.executors_, now); lane > 0)
     view.received = queue.fair.usage.recent(queue.fair.executors, now) / lane;
   if (queue.job_cost_ > 0) {
     view.job_cost =
@@ -129,7 +156,8 @@ QueueView FairRing::view(const RingQueue& queue, Nanoseconds now) const {
   return view;
 }
 
-CustomerView FairRing::view_of(const RingGroup& group, const ServiceReading& lane, Nanoseconds now) const {
+CustomerView FairRing::View::view_of(const RingGroup& group, const ServiceReading& lane,
+                                     Nanoseconds now) const {
   const ServiceReading reading = group.tenant == nullptr ? lane : read_service(*group.tenant, lane, now);
   const DueService::Sums sums = group.due.at(reading, group.fair.weight);
   const double received = group.fair.usage.recent(group.fair.executors, now);
@@ -149,20 +177,20 @@ CustomerView FairRing::view_of(const RingGroup& group, const ServiceReading& lan
   return view;
 }
 
-std::optional<CustomerView> FairRing::customer(std::string_view tenant, std::string_view customer,
-                                               Nanoseconds now) const {
-  const RingLock lock(mutex_);
-  const RingGroup* const found = find_group(tenant, customer);
+std::optional<CustomerView> FairRing::View::customer(std::string_view tenant, std::string_view customer,
+                                                     Nanoseconds now) const {
+  const RingLock lock(ring_.mutex_);
+  const RingGroup* const found = ring_.find_group(tenant, customer);
   if (found == nullptr) return std::nullopt;
   return view_of(*found, read_service(now), now);
 }
 
-std::vector<CustomerView> FairRing::customers(std::string_view tenant_name, const std::string* after,
-                                              std::size_t most, Nanoseconds now) const {
-  const RingLock lock(mutex_);
+std::vector<CustomerView> FairRing::View::customers(std::string_view tenant_name, const std::string* after,
+                                                    std::size_t most, Nanoseconds now) const {
+  const RingLock lock(ring_.mutex_);
   std::vector<CustomerView> views;
-  const auto tenant = tenants_.find(std::string(tenant_name));
-  if (tenant == tenants_.end() || most == 0) return views;
+  const auto tenant = ring_.tenants_.find(std::string(tenant_name));
+  if (tenant == ring_.tenants_.end() || most == 0) return views;
   const ServiceReading reading = read_service(now);
   if (tenant->second->customers == nullptr) {
     if (after == nullptr && tenant->second->queues != 0)
@@ -177,16 +205,16 @@ std::vector<CustomerView> FairRing::customers(std::string_view tenant_name, cons
   return views;
 }
 
-RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
-  const RingLock lock(mutex_);
+RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) const {
+  const RingLock lock(ring_.mutex_);
   RingSnapshot result;
-  result.claimed = claimed_;
-  result.executors = executors_;
-  result.claims_total = claims_;
+  result.claimed = ring_.claimed_;
+  result.executors = ring_.executors_;
+  result.claims_total = ring_.claims_;
   const ServiceReading reading = read_service(now);
-  std::vector<std::uint64_t> depths = depths_.deepest(deepest, kMostDepths);
-  result.active_queues = active_queues_;
-  for (const auto& [name, tenant] : tenants_) {
+  std::vector<std::uint64_t> depths = ring_.depths_.deepest(deepest, kMostDepths);
+  result.active_queues = ring_.active_queues_;
+  for (const auto& [name, tenant] : ring_.tenants_) {
     result.queues += tenant->queues - tenant->internal_queues;
     const DueService::Sums sums = tenant->due.at(reading, tenant->fair.weight);
     const double received = tenant->fair.usage.recent(tenant->fair.executors, now);
@@ -203,7 +231,7 @@ RingSnapshot FairRing::snapshot(std::size_t deepest, Nanoseconds now) const {
                               .due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0,
                               .is_idle = tenant->queues == 0});
   }
-  for (const auto& gate : gates_.all()) {
+  for (const auto& gate : ring_.gates_.all()) {
     if (gate == nullptr) continue;
     result.queued += gate->queued;
     result.gates.push_back({.gate = gate->id,

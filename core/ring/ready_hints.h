@@ -17,26 +17,34 @@ namespace locksley {
 // their own, since idle workers read them often. A member of the ring. Nothing blocks or fails.
 class ReadyHints {
  public:
-  // Bits: something may be claimed by local executors, by those for brief jobs, by remote ones.
-  static constexpr std::uint32_t kAny = 1;
-  static constexpr std::uint32_t kBrief = 2;
-  static constexpr std::uint32_t kRemote = 4;
+  // ---- Any thread ----
 
-  bool has(std::uint32_t bits) const { return (ready_.load() & bits) != 0; }
-  bool has_at(const GateSet& gates, std::uint32_t bit) const {
-    const auto& words = bit == kAny ? any_ : bit == kBrief ? brief_ : remote_;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (const std::uint64_t word = gates.word(i); word != 0 && (words[i].load() & word) != 0) return true;
-    }
-    return false;
+  // Whether there is something to claim; what waits at a closed gate cannot be claimed. Once a call of the ring that
+  // made a job claimable has returned, this is true (seq_cst) until that job is claimed or becomes
+  // unclaimable.
+  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return has(bit_of(filter)); }
+  // The same of some gates only.
+  bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
+    return has_at(gates, bit_of(filter));
   }
-  // FairRing::arrivals().
+  // The same for remote executors, at any gate or at some.
+  bool has_remote_work() const { return has(kRemote); }
+  bool has_remote_work(const GateSet& gates) const { return has_at(gates, kRemote); }
+  // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
+  // add_range(), put_back(), resume(), or by its gate's owner. If the number has changed, a newcomer
+  // waits, and an executor should end its turn early; its batch loses nothing by that, since it is
+  // charged for the time that the turn took.
   std::uint64_t arrivals() const {
     // [ring-arrivals] relaxed: a stale value ends a turn one job later.
     return arrivals_.load(std::memory_order_relaxed);
   }
 
-  // ---- Under the ring's mutex ----
+  // ---- The ring, under its mutex ----
+
+  // Bits: something may be claimed by local executors, by those for brief jobs, by remote ones.
+  static constexpr std::uint32_t kAny = 1;
+  static constexpr std::uint32_t kBrief = 2;
+  static constexpr std::uint32_t kRemote = 4;
 
   void count_arrival() {
     // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
@@ -55,6 +63,17 @@ class ReadyHints {
   }
 
  private:
+  static constexpr std::uint32_t bit_of(ClaimFilter filter) {
+    return filter == ClaimFilter::kAny ? kAny : kBrief;
+  }
+  bool has(std::uint32_t bits) const { return (ready_.load() & bits) != 0; }
+  bool has_at(const GateSet& gates, std::uint32_t bit) const {
+    const auto& words = bit == kAny ? any_ : bit == kBrief ? brief_ : remote_;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (const std::uint64_t word = gates.word(i); word != 0 && (words[i].load() & word) != 0) return true;
+    }
+    return false;
+  }
   void publish_all(const std::vector<RingGate*>& open) LOCKSLEY_REQUIRES(kRingNodes) {
     for (RingGate* const gate : unpublished_) {
       gate->is_unpublished = false;

@@ -17,10 +17,6 @@ namespace locksley {
 // What is shared out fairly: worker time, or the number of jobs.
 enum class Share : std::uint8_t { kTime, kJobs };
 
-// Which queues a claim may come from. kBrief: only those whose jobs are brief
-// (FairRing::Options::brief_job), for workers that are reserved for such jobs.
-enum class ClaimFilter : std::uint8_t { kAny, kBrief };
-
 // What a claim asks for.
 struct ClaimRequest {
   ClaimFilter filter = ClaimFilter::kAny;

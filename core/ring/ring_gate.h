@@ -12,7 +12,7 @@
 
 namespace locksley {
 
-// The number of a gate of one ring. Gate 0 always exists. FairRing::add_gate() makes others.
+// The number of a gate of one ring. Gate 0 always exists. FairRing::Gates::add() makes others.
 using GateId = std::uint32_t;
 // The most gates of one ring, gate 0 included.
 inline constexpr GateId kMostGates = 1024;
@@ -44,6 +44,10 @@ class GateSet {
   std::array<std::uint64_t, kWords> words_{};
   Restriction restriction_ = Restriction::kLasting;
 };
+
+// Which queues a claim may come from. kBrief: only those whose jobs are brief
+// (FairRing::Options::brief_job), for workers that are reserved for such jobs.
+enum class ClaimFilter : std::uint8_t { kAny, kBrief };
 
 // Where an executor runs: on this machine, or on that of a remote worker. The values are bits of RingGate::admits.
 enum class Site : std::uint8_t { kLocal = 8, kRemote = 16 };
@@ -104,7 +108,7 @@ struct RingGate {
   std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // RingGates::list()
   Standing standing LOCKSLEY_GUARDED_BY(kRingNodes) = Standing::kIdle;
   std::uint32_t place LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // in the list of RingGates for its standing
-  // What may be claimed (FairRing::has_work()), and as it was last published.
+  // What may be claimed (ReadyHints::has_work()), and as it was last published.
   std::uint32_t ready LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint32_t published LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   bool is_unpublished LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // in ReadyHints::unpublished_

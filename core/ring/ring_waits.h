@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -27,6 +28,12 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
 class RingWaits {
  public:
   // ---- Queues whose job broke an executor. At most as many as executors can break in a back-off ----
+
+  // The back-off: 100 ms after the first time, twice as long after each further one, up to 5 s. A job that ends well starts
+  // the count anew; turns that were in progress when a back-off began do not add to it. The values are guesses: shorter
+  // than a person waits, and longer than most programs need to start.
+  static constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
+  static constexpr Nanoseconds kLongestBackoff = std::chrono::seconds(5);
 
   void add_backoff(Nanoseconds end, RingQueue& queue) {
     backoffs_.emplace(end, &queue);

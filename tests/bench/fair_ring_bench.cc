@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
 
 namespace locksley {
 namespace {
@@ -20,7 +22,7 @@ struct Lane {
   // `customers`: of all tenants together; 0: no queue names one.
   Lane(std::size_t queue_count, std::size_t tenants, std::size_t customers = 0, GroupLimits limits = {})
       : ring({.parallelism = 2}), queues(queue_count) {
-    ring.on_customer([limits](std::string_view, std::string_view) { return limits; });
+    ring.groups().on_customer([limits](std::string_view, std::string_view) { return limits; });
     for (std::size_t i = 0; i < queue_count; ++i) {
       const std::string customer = customers == 0 ? "" : std::to_string(i % customers);
       ring.attach(queues[i],
@@ -113,7 +115,7 @@ void BM_FairRing_SettleAndClaimAtGates(benchmark::State& state) {
   const auto gates = static_cast<GateId>(state.range(0));
   FairRing ring({.parallelism = 2});
   std::vector<RingQueue> queues(static_cast<std::size_t>(state.range(1)) * gates);
-  for (GateId gate = 1; gate < gates; ++gate) ring.add_gate({.concurrency = gate == 1 ? 1U : 0U});
+  for (GateId gate = 1; gate < gates; ++gate) ring.gates().add({.concurrency = gate == 1 ? 1U : 0U});
   for (std::size_t i = 0; i < queues.size(); ++i) {
     ring.attach(queues[i], {.tenant = std::to_string(i / gates), .gate = static_cast<GateId>(i % gates)},
                 nullptr);

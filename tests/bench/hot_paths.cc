@@ -17,6 +17,7 @@
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
 #include "core/tasks/context.h"
 #include "core/tasks/task_group.h"
 #include "proto/command_reader.h"
@@ -82,7 +83,7 @@ void jobs(std::uint64_t n, Keep keep) {
 // A turn: a claim and its settlement, with a thousand batches waiting, at gates in turn; of so many customers in turn.
 void turns(std::uint64_t n, std::initializer_list<GateOptions> gates, std::size_t customers = 1) {
   FairRing ring({.parallelism = 2});
-  for (const GateOptions& gate : gates) ring.add_gate(gate);
+  for (const GateOptions& gate : gates) ring.gates().add(gate);
   std::vector<RingQueue> queues(1'000);
   for (RingQueue& queue : queues) {
     const auto number = static_cast<std::size_t>(&queue - queues.data());

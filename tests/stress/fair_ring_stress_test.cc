@@ -13,6 +13,9 @@
 #include <vector>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/seed.h"
 
 namespace locksley {
@@ -52,7 +55,8 @@ class RingUnderThreads {
   static constexpr GateId kGates = 4;
 
   RingUnderThreads() {
-    for (GateId gate = 1; gate < kGates; ++gate) EXPECT_EQ(ring_.add_gate({.concurrency = gate - 1}), gate);
+    for (GateId gate = 1; gate < kGates; ++gate)
+      EXPECT_EQ(ring_.gates().add({.concurrency = gate - 1}), gate);
   }
 
   // Submits batches of random sizes, cancels some, and keeps every other one.
@@ -73,13 +77,13 @@ class RingUnderThreads {
         ring_.close(batch->queue, now());
       }
       if (random() % 2 == 0) mine.push_back(std::move(batch));
-      ring_.set_gate_switch(static_cast<GateId>(random() % kGates), random() % 4 != 0);
-      ring_.set_gate_concurrency(kGates - 1, static_cast<std::uint32_t>(random() % 3));
+      ring_.gates().set_switch(static_cast<GateId>(random() % kGates), random() % 4 != 0);
+      ring_.gates().set_concurrency(kGates - 1, static_cast<std::uint32_t>(random() % 3));
       const GroupLimits limits{.weight = 2, .slots = static_cast<std::uint32_t>(random() % 3)};
-      ring_.set_tenant_limits(std::to_string(random() % 5), limits, now());
-      ring_.set_customer_limits(std::to_string(random() % 5), "a", limits, now());
+      ring_.groups().set_tenant_limits(std::to_string(random() % 5), limits, now());
+      ring_.groups().set_customer_limits(std::to_string(random() % 5), "a", limits, now());
     }
-    for (GateId gate = 0; gate < kGates; ++gate) ring_.set_gate_switch(gate, true);
+    for (GateId gate = 0; gate < kGates; ++gate) ring_.gates().set_switch(gate, true);
     --submitters_left_;
   }
 
@@ -99,7 +103,7 @@ class RingUnderThreads {
         const GateSet some(static_cast<GateId>(random() % kGates));
         const bool any = random() % 2 == 0;
         claim = ring_.try_claim(now(), ClaimFilter::kAny, FairRing::kAnyNumber, any ? nullptr : &some);
-        if (!claim && last && ring_.snapshot(0, now()).queues == 0) return;
+        if (!claim && last && ring_.view().snapshot(0, now()).queues == 0) return;
       }
       if (!claim) {
         std::this_thread::yield();
@@ -116,12 +120,12 @@ class RingUnderThreads {
   void check() {
     EXPECT_EQ(totals_.run + totals_.dropped, totals_.added);
     for (const Record& record : records_) EXPECT_EQ(record.sum, record.expected_sum);
-    EXPECT_FALSE(ring_.has_work());
+    EXPECT_FALSE(ring_.hints().has_work());
     for (GateId gate = 0; gate < kGates; ++gate) {
-      EXPECT_FALSE(ring_.has_work(GateSet(gate)));
-      EXPECT_EQ(ring_.remove_gate(gate), gate != 0);
+      EXPECT_FALSE(ring_.hints().has_work(GateSet(gate)));
+      EXPECT_EQ(ring_.gates().remove(gate), gate != 0);
     }
-    const RingSnapshot snapshot = ring_.snapshot(1, now());
+    const RingSnapshot snapshot = ring_.view().snapshot(1, now());
     EXPECT_EQ(snapshot.queued, 0U);
     EXPECT_EQ(snapshot.executors, 0U);
     kept_.clear();
@@ -158,8 +162,8 @@ class RingUnderThreads {
       EXPECT_TRUE(ring_.add_jobs(batch.queue, n, now()));
       if (random() % 4 == 0) ring_.pause(batch.queue, now());
       ring_.set_weight(batch.queue, static_cast<std::uint32_t>(1 + random() % 10));
-      if (random() % 16 == 0) (void)ring_.snapshot(3, now());
-      (void)ring_.view(batch.queue, now());
+      if (random() % 16 == 0) (void)ring_.view().snapshot(3, now());
+      (void)ring_.view().queue(batch.queue, now());
       ring_.resume(batch.queue, now());
     }
     return jobs;

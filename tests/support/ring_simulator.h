@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_leases.h"
 
 namespace locksley::test {
 
@@ -201,7 +202,8 @@ class RingSimulator {
     for (Worker& worker : workers_) {
       if (!worker.claim) continue;
       Charge& charged = worker.claim->charged;
-      ring.charge_so_far(*worker.claim->queue, charged, (now_ - charged.began) * charged.width(), now_);
+      ring.leases().charge_so_far(*worker.claim->queue, charged, (now_ - charged.began) * charged.width(),
+                                  now_);
       step();
     }
   }

@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/pair_watch.h"
 #include "tests/support/ring_simulator.h"
 
@@ -58,11 +61,11 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
     std::map<std::string, std::uint32_t> tenant_weights;
     for (const char* tenant : {"a", "b", "c"}) {
       tenant_weights[tenant] = static_cast<std::uint32_t>(1 + up_to(random, 9));
-      simulator.ring.set_tenant_weight(tenant, tenant_weights[tenant]);
+      simulator.ring.groups().set_tenant_weight(tenant, tenant_weights[tenant]);
     }
     // Gates without a limit change nothing.
     const std::uint64_t gates = up_to(random, 3);
-    for (std::uint64_t i = 0; i < gates; ++i) simulator.ring.add_gate({});
+    for (std::uint64_t i = 0; i < gates; ++i) simulator.ring.gates().add({});
     const auto submit = [&] {
       tenant_of.emplace_back(1, static_cast<char>('a' + up_to(random, 2)));
       QueueOptions queue{.tenant = tenant_of.back(),
@@ -82,7 +85,7 @@ TEST(FairRingBoundTest, NoTwoThatWaitDriftApartByMoreThanTheBound) {
       for (std::size_t i = 0; i < simulator.batches().size(); ++i) {
         Batch& batch = *simulator.batches()[i];
         const std::string& name = tenant_of[i];
-        const bool waiting = simulator.ring.view(batch.queue, simulator.now()).waiting;
+        const bool waiting = simulator.ring.view().queue(batch.queue, simulator.now()).waiting;
         const Nanoseconds received = batch.received(simulator.now());
         by_tenant[name][{name, &batch}] = {waiting, received, batch.longest_turn, batch.weight,
                                            batch.running};
@@ -122,11 +125,11 @@ void disturb_gates(FairRing& ring, Random& random) {
   const auto gate = static_cast<GateId>(up_to(random, kGates - 1));
   switch (up_to(random, 2)) {
     case 0:
-      return ring.set_gate_switch(gate, up_to(random, 1) == 0);
+      return ring.gates().set_switch(gate, up_to(random, 1) == 0);
     case 1:
-      return ring.set_gate_concurrency(gate, static_cast<std::uint32_t>(up_to(random, 4)));
+      return ring.gates().set_concurrency(gate, static_cast<std::uint32_t>(up_to(random, 4)));
     default:
-      return ring.set_start_cost(microseconds(up_to(random, 1) * up_to(random, 5000)), gate);
+      return ring.gates().set_start_cost(microseconds(up_to(random, 1) * up_to(random, 5000)), gate);
   }
 }
 
@@ -135,23 +138,23 @@ void disturb_limits(FairRing& ring, Random& random, Nanoseconds now) {
   if (up_to(random, 1) == 0) limits.slots = static_cast<std::uint32_t>(up_to(random, 4));
   if (up_to(random, 2) == 0) limits.start_interval = microseconds(up_to(random, 2'000));
   const std::string tenant(1, static_cast<char>('a' + up_to(random, 4)));
-  if (up_to(random, 2) == 0) return ring.set_tenant_limits(tenant, limits, now);
-  ring.set_customer_limits(tenant, std::string(up_to(random, 1), static_cast<char>('x' + up_to(random, 2))),
-                           limits, now);
+  if (up_to(random, 2) == 0) return ring.groups().set_tenant_limits(tenant, limits, now);
+  ring.groups().set_customer_limits(
+      tenant, std::string(up_to(random, 1), static_cast<char>('x' + up_to(random, 2))), limits, now);
 }
 
 void open_gates(FairRing& ring) {
   for (GateId gate = 0; gate < kGates; ++gate) {
-    ring.set_gate_switch(gate, true);
-    ring.set_gate_concurrency(gate, 0);
+    ring.gates().set_switch(gate, true);
+    ring.gates().set_concurrency(gate, 0);
   }
 }
 
 void expect_empty_gates(FairRing& ring, const RingSnapshot& snapshot) {
   for (const GateView& gate : snapshot.gates) {
     ASSERT_EQ(gate.queued + gate.executors + gate.queues + gate.active_queues, 0U);
-    ASSERT_FALSE(ring.has_work(GateSet(gate.gate)));
-    ASSERT_EQ(ring.remove_gate(gate.gate), gate.gate != 0);
+    ASSERT_FALSE(ring.hints().has_work(GateSet(gate.gate)));
+    ASSERT_EQ(ring.gates().remove(gate.gate), gate.gate != 0);
   }
 }
 
@@ -177,8 +180,8 @@ void disturb_batch(RingSimulator& simulator, Batch& batch, Random& random) {
       simulator.ring.set_weight(batch.queue, static_cast<std::uint32_t>(up_to(random, 1000)));
       break;
     case 4:
-      simulator.ring.set_tenant_weight(std::string(1, static_cast<char>('a' + up_to(random, 4))),
-                                       static_cast<std::uint32_t>(up_to(random, 1000)));
+      simulator.ring.groups().set_tenant_weight(std::string(1, static_cast<char>('a' + up_to(random, 4))),
+                                                static_cast<std::uint32_t>(up_to(random, 1000)));
       break;
     case 5:
       simulator.ring.close(batch.queue, now);
@@ -203,7 +206,7 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
     if (up_to(random, 1) == 0) options.set_back_at = 10'000'000;
     RingSimulator simulator(options, workers);
     simulator.track_indexes = true;
-    for (GateId i = 1; i < kGates; ++i) simulator.ring.add_gate({});
+    for (GateId i = 1; i < kGates; ++i) simulator.ring.gates().add({});
     simulator.thieves = up_to(random, 1) == 0;
     if (up_to(random, 1) == 0) simulator.use_leases();
     for (int i = 0; i < 400; ++i) {
@@ -232,17 +235,17 @@ TEST(FairRingBoundTest, EveryIndexIsRunOnceWhateverHappens) {
       ASSERT_EQ(batch->ended + batch->dropped, batch->added);
       ASSERT_EQ(static_cast<std::uint64_t>(std::ranges::count(batch->runs, 1)), batch->ended);
       ASSERT_EQ(static_cast<std::uint64_t>(std::ranges::count(batch->runs, 0)), batch->dropped);
-      ASSERT_FALSE(simulator.ring.view(batch->queue, simulator.now()).attached);
+      ASSERT_FALSE(simulator.ring.view().queue(batch->queue, simulator.now()).attached);
     }
-    const RingSnapshot snapshot = simulator.ring.snapshot(1, simulator.now());
+    const RingSnapshot snapshot = simulator.ring.view().snapshot(1, simulator.now());
     ASSERT_EQ(snapshot.queued, 0U);
     ASSERT_EQ(snapshot.executors, 0U);
     ASSERT_TRUE(std::ranges::all_of(snapshot.tenants, &TenantView::is_idle));
     for (const TenantView& tenant : snapshot.tenants)
-      ASSERT_TRUE(simulator.ring.customers(tenant.tenant, nullptr, 10, simulator.now()).empty())
+      ASSERT_TRUE(simulator.ring.view().customers(tenant.tenant, nullptr, 10, simulator.now()).empty())
           << "all are settled";
     ASSERT_EQ(simulator.ring.end_waits(simulator.now()), std::nullopt);
-    ASSERT_FALSE(simulator.ring.has_work());
+    ASSERT_FALSE(simulator.ring.hints().has_work());
     expect_empty_gates(simulator.ring, snapshot);
   }
 }

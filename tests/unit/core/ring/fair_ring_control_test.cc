@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/ring_simulator.h"
 
 namespace locksley::test {
@@ -23,7 +25,7 @@ TEST(FairRingControlTest, PauseHoldsAtOnceAndResumeEarnsNothing) {
   Batch& b = simulator.submit(1'000'000, microseconds(100));
   simulator.run_for(seconds(1));
   simulator.ring.pause(b.queue, simulator.now());
-  EXPECT_TRUE(simulator.ring.view(b.queue, simulator.now()).paused);
+  EXPECT_TRUE(simulator.ring.view().queue(b.queue, simulator.now()).paused);
   const Nanoseconds before = b.received(simulator.now());
   simulator.run_for(seconds(5));
   EXPECT_LE(b.received(simulator.now()) - before, milliseconds(1)) << "a running turn ends";
@@ -39,9 +41,9 @@ TEST(FairRingControlTest, APausedQueueThatIsAloneIsResumed) {
   ring.attach(queue, {}, nullptr);
   ring.pause(queue, kAnyInstant);
   ring.add_jobs(queue, 1, kAnyInstant);
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
   ring.resume(queue, kAnyInstant);
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
   ring.detach_all();
 }
 
@@ -68,14 +70,14 @@ TEST(FairRingControlTest, AQueueThatBreaksItsExecutorsWaitsLongerEachTime) {
   for (const auto wait : {milliseconds(100), milliseconds(200), milliseconds(400), milliseconds(800),
                           milliseconds(1600), milliseconds(3200), milliseconds(5000), milliseconds(5000)}) {
     ASSERT_TRUE(break_executor(ring, queue, now));
-    EXPECT_TRUE(ring.view(queue, now).backs_off);
-    EXPECT_FALSE(ring.has_work());
+    EXPECT_TRUE(ring.view().queue(queue, now).backs_off);
+    EXPECT_FALSE(ring.hints().has_work());
     EXPECT_EQ(ring.end_waits(now + wait - Nanoseconds(1)), now + wait);
-    EXPECT_FALSE(ring.has_work()) << "a nanosecond too early";
+    EXPECT_FALSE(ring.hints().has_work()) << "a nanosecond too early";
     now += wait;
     EXPECT_EQ(ring.end_waits(now), std::nullopt);
-    EXPECT_TRUE(ring.has_work());
-    EXPECT_FALSE(ring.view(queue, now).backs_off);
+    EXPECT_TRUE(ring.hints().has_work());
+    EXPECT_FALSE(ring.view().queue(queue, now).backs_off);
   }
   ASSERT_TRUE(break_executor(ring, queue, now, /*had_ended_well=*/true));
   EXPECT_EQ(ring.end_waits(now), now + milliseconds(100)) << "a job has ended well before";
@@ -98,7 +100,7 @@ TEST(FairRingControlTest, OnlyTheQueueThatBreaksItsExecutorsWaits) {
     (void)ring.settle(good, {.charged = claim->charged, .actual = milliseconds(9), .executed = 1},
                       seconds(1));
   }
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
   ring.detach_all();
 }
 
@@ -129,7 +131,7 @@ TEST(FairRingControlTest, AQueueThatBacksOffIsCancelledOrTakenOut) {
     ASSERT_TRUE(break_executor(ring, *queue, seconds(1)));
   }
   EXPECT_EQ(ring.cancel(cancelled, seconds(1)).size(), 1U);
-  EXPECT_FALSE(ring.view(cancelled, seconds(1)).attached);
+  EXPECT_FALSE(ring.view().queue(cancelled, seconds(1)).attached);
   const auto out = ring.take_out(taken, seconds(1));
   ASSERT_TRUE(out);
   EXPECT_EQ(out->ranges.size(), 1U);
@@ -150,9 +152,9 @@ TEST(FairRingControlTest, SlotsCapTheExecutors) {
   EXPECT_EQ(capped.most_running, 3U);
   EXPECT_EQ(capped.received(simulator.now()), seconds(3));
   EXPECT_EQ(other.received(simulator.now()), seconds(5)) << "what one may not use, the other gets";
-  EXPECT_TRUE(simulator.ring.view(capped.queue, simulator.now()).at_slots);
+  EXPECT_TRUE(simulator.ring.view().queue(capped.queue, simulator.now()).at_slots);
   simulator.ring.set_slots(capped.queue, 0, simulator.now());
-  EXPECT_FALSE(simulator.ring.view(capped.queue, simulator.now()).at_slots);
+  EXPECT_FALSE(simulator.ring.view().queue(capped.queue, simulator.now()).at_slots);
   simulator.run_for(seconds(1));
   EXPECT_NEAR(static_cast<double>(capped.received(simulator.now()).count()), 7e9, 5e7);
 }
@@ -176,14 +178,14 @@ TEST(FairRingControlTest, ThievesOfSubJobsMayExceedTheSlotsAndHoldBackClaims) {
   ring.add_jobs(queue, 10, kAnyInstant);
   const auto claim = ring.try_claim(kAnyInstant);
   const Charge first = ring.join(queue, kAnyInstant);
-  EXPECT_TRUE(ring.view(queue, kAnyInstant).at_slots);
+  EXPECT_TRUE(ring.view().queue(queue, kAnyInstant).at_slots);
   EXPECT_FALSE(ring.try_claim(kAnyInstant)) << "two slots are taken";
   const Charge second = ring.join(queue, kAnyInstant);
-  EXPECT_EQ(ring.view(queue, kAnyInstant).executors, 3U);
+  EXPECT_EQ(ring.view().queue(queue, kAnyInstant).executors, 3U);
   (void)ring.settle(queue, {.charged = first, .actual = milliseconds(1)}, kAnyInstant);
-  EXPECT_FALSE(ring.has_work()) << "two executors are left";
+  EXPECT_FALSE(ring.hints().has_work()) << "two executors are left";
   (void)ring.settle(queue, {.charged = second, .actual = milliseconds(1)}, kAnyInstant);
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
   (void)ring.settle(queue, {.charged = claim->charged, .executed = 1}, kAnyInstant);
   ring.detach_all();
 }
@@ -194,11 +196,11 @@ TEST(FairRingControlTest, BriefClaimsPassLengthyQueuesBy) {
   ring.attach(lengthy, {.cost_hint = seconds(1)}, nullptr);
   ring.attach(brief, {.cost_hint = milliseconds(1)}, nullptr);
   ring.add_jobs(lengthy, 100, kAnyInstant);
-  EXPECT_TRUE(ring.has_work());
-  EXPECT_FALSE(ring.has_work(ClaimFilter::kBrief));
+  EXPECT_TRUE(ring.hints().has_work());
+  EXPECT_FALSE(ring.hints().has_work(ClaimFilter::kBrief));
   EXPECT_FALSE(ring.try_claim(kAnyInstant, ClaimFilter::kBrief));
   ring.add_jobs(brief, 100, kAnyInstant);
-  EXPECT_TRUE(ring.has_work(ClaimFilter::kBrief));
+  EXPECT_TRUE(ring.hints().has_work(ClaimFilter::kBrief));
   std::vector<Claim> claims;
   for (int i = 0; i < 10; ++i) {
     claims.push_back(*ring.try_claim(kAnyInstant, ClaimFilter::kBrief));
@@ -298,13 +300,13 @@ TEST(FairRingControlTest, TenantsLeaveWhenTheyHavePaid) {
 
 TEST(FairRingControlTest, ConfiguredTenantWeightsOutliveTheTenant) {
   FairRing ring({.most_idle_tenants = 0});
-  ring.set_tenant_weight("gold", 5);
+  ring.groups().set_tenant_weight("gold", 5);
   RingQueue queue;
   for (int i = 0; i < 2; ++i) {
     ring.attach(queue, {.tenant = "gold"}, nullptr);
-    EXPECT_EQ(ring.snapshot(0, kAnyInstant).tenants.at(0).weight, 5U);
+    EXPECT_EQ(ring.view().snapshot(0, kAnyInstant).tenants.at(0).weight, 5U);
     ring.close(queue, kAnyInstant);
-    EXPECT_TRUE(ring.snapshot(0, kAnyInstant).tenants.empty());
+    EXPECT_TRUE(ring.view().snapshot(0, kAnyInstant).tenants.empty());
   }
 }
 
@@ -313,7 +315,7 @@ TEST(FairRingControlTest, LimitsThatAreSetBackTakeNoMemory) {
   FairRing ring(FairRing::Options{});
   const auto set_all = [&](const GroupLimits& limits_of_each) {
     for (int i = 0; i < 10'000; ++i)
-      ring.set_tenant_limits("user number " + std::to_string(i), limits_of_each, kAnyInstant);
+      ring.groups().set_tenant_limits("user number " + std::to_string(i), limits_of_each, kAnyInstant);
   };
   const std::size_t before = mallinfo2().uordblks;
   set_all({.weight = 2});

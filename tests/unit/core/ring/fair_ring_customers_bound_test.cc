@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/pair_watch.h"
 #include "tests/support/ring_simulator.h"
 
@@ -33,8 +36,8 @@ class TreeRun {
     simulator_.thieves = extra == Extra::kThieves;
     if (extra == Extra::kLeases) simulator_.use_leases();
     watch_ = std::make_unique<Watches>(simulator_.executors());
-    for (int i = 0; i < 2; ++i) simulator_.ring.add_gate({.concurrency = some_concurrency()});
-    simulator_.ring.on_customer([this](std::string_view tenant, std::string_view customer) {
+    for (int i = 0; i < 2; ++i) simulator_.ring.gates().add({.concurrency = some_concurrency()});
+    simulator_.ring.groups().on_customer([this](std::string_view tenant, std::string_view customer) {
       GroupLimits limits = some_limits();
       limits.weight = customer_weight(std::string(tenant) + "/" + std::string(customer));
       return limits;
@@ -43,7 +46,7 @@ class TreeRun {
       // So that the level of customers is there from the beginning to the end.
       const std::string name(1, static_cast<char>('a' + tenant));
       tenant_gates_[name] = static_cast<GateId>(up_to(random_, 2));
-      simulator_.ring.set_tenant_limits(name, {.weight = tenant_weight(name)}, simulator_.now());
+      simulator_.ring.groups().set_tenant_limits(name, {.weight = tenant_weight(name)}, simulator_.now());
       enter(name, "first");
     }
     simulator_.on_step = [this] { look(); };
@@ -123,18 +126,19 @@ class TreeRun {
       case 4: {
         GroupLimits limits = some_limits();
         limits.weight = tenant_weight(tenants_[i]);
-        return ring.set_tenant_limits(tenants_[i], limits, simulator_.now());
+        return ring.groups().set_tenant_limits(tenants_[i], limits, simulator_.now());
       }
       case 5: {
         GroupLimits limits = some_limits();
         limits.weight = customer_weight(customers_[i]);
-        return ring.set_customer_limits(tenants_[i], customers_[i].substr(2), limits, simulator_.now());
+        return ring.groups().set_customer_limits(tenants_[i], customers_[i].substr(2), limits,
+                                                 simulator_.now());
       }
       case 6:
-        return ring.set_gate_concurrency(static_cast<GateId>(up_to(random_, 2)), some_concurrency());
+        return ring.gates().set_concurrency(static_cast<GateId>(up_to(random_, 2)), some_concurrency());
       case 7:
         if (gates_ == Gates::kBind)
-          ring.set_gate_switch(static_cast<GateId>(up_to(random_, 2)), up_to(random_, 2) != 0);
+          ring.gates().set_switch(static_cast<GateId>(up_to(random_, 2)), up_to(random_, 2) != 0);
         return;
       default:
         simulator_.add(batch, up_to(random_, 1) == 0 ? 1 + up_to(random_, 3) : up_to(random_, 300));
@@ -160,7 +164,7 @@ class TreeRun {
     for (std::size_t i = 0; i < simulator_.batches().size(); ++i) {
       Batch& batch = *simulator_.batches()[i];
       const Nanoseconds now = simulator_.now();
-      const QueueView view = simulator_.ring.view(batch.queue, now);
+      const QueueView view = simulator_.ring.view().queue(batch.queue, now);
       // Ready, whether what is above it is open or not.
       const bool ready = view.queued != 0 && !view.paused && !view.at_slots;
       limited_looks_ += ready && (view.tenant_at_limit || view.customer_at_limit) ? 1 : 0;

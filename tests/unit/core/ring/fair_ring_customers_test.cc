@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_leases.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/ring_simulator.h"
 
 namespace locksley::test {
@@ -20,7 +23,7 @@ using Batch = RingSimulator::Batch;
 class FairRingCustomersTest : public ::testing::Test {
  protected:
   FairRingCustomersTest() {
-    simulator.ring.on_customer([this](std::string_view, std::string_view customer) {
+    simulator.ring.groups().on_customer([this](std::string_view, std::string_view customer) {
       const auto found = limits.find(customer);
       return found == limits.end() ? GroupLimits{} : found->second;
     });
@@ -37,7 +40,8 @@ class FairRingCustomersTest : public ::testing::Test {
   }
   std::vector<std::string> names_of(std::string_view tenant) {
     std::vector<std::string> names;
-    for (const CustomerView& view : simulator.ring.customers(tenant, nullptr, 1'000'000, simulator.now()))
+    for (const CustomerView& view :
+         simulator.ring.view().customers(tenant, nullptr, 1'000'000, simulator.now()))
       names.push_back(view.customer);
     return names;
   }
@@ -62,7 +66,7 @@ TEST_F(FairRingCustomersTest, UsersThenCustomersThenBatchesShareEqually) {
 
 TEST_F(FairRingCustomersTest, WeightsOfUsersCustomersAndBatchesMultiply) {
   limits["big"].weight = 3;
-  simulator.ring.set_tenant_weight("shop", 2);
+  simulator.ring.groups().set_tenant_weight("shop", 2);
   Batch& one = enter("shop", "big", milliseconds(1), kEndless, 1);
   Batch& four = enter("shop", "big", milliseconds(3), kEndless, 4);
   Batch& small = enter("shop", "small");
@@ -79,7 +83,7 @@ TEST_F(FairRingCustomersTest, WeightsActOnWhatIsQueued) {
   Batch& b = enter("shop", "b");
   simulator.run_for(seconds(5));
   const Nanoseconds before = b.settled;
-  simulator.ring.set_customer_limits("shop", "b", {.weight = 3}, simulator.now());
+  simulator.ring.groups().set_customer_limits("shop", "b", {.weight = 3}, simulator.now());
   simulator.run_for(seconds(20));
   EXPECT_NEAR(static_cast<double>((b.settled - before).count()) / 1e9, 60, 60 * 0.02);
   EXPECT_NEAR(static_cast<double>(a.settled.count()) / 1e9, 10 + 20, 30 * 0.02);
@@ -146,7 +150,7 @@ TEST_F(FairRingCustomersTest, TurnsThatBeganBeforeTheFirstNamedCustomerEndWell) 
     ring.add_jobs(named, 1'000, Nanoseconds{0});
     ring.add_jobs(other, 1'000, Nanoseconds{0});
     const Nanoseconds used = milliseconds(100);
-    ring.charge_so_far(nameless, first->charged, used / 2, used / 2);
+    ring.leases().charge_so_far(nameless, first->charged, used / 2, used / 2);
     (void)ring.settle(nameless, {.charged = first->charged, .actual = used, .executed = first->range.size()},
                       used);
     // shop owes other 100 ms, and the customer without a name owes the other one as much.
@@ -216,7 +220,7 @@ TEST_F(FairRingCustomersTest, ACustomerWithoutBatchesIsForgottenOnceItIsSettled)
   ring.add_jobs(steady, 1'000, Nanoseconds{0});
   const auto names = [&] {
     std::vector<std::string> result;
-    for (const auto& view : ring.customers("shop", nullptr, 100, Nanoseconds{0}))
+    for (const auto& view : ring.view().customers("shop", nullptr, 100, Nanoseconds{0}))
       result.push_back(view.customer);
     return result;
   };
@@ -247,9 +251,9 @@ TEST_F(FairRingCustomersTest, ACustomerWithoutBatchesIsForgottenOnceItIsSettled)
   for (int left = 5; left > 0;) left -= turn(milliseconds(100 + left)) == &steady ? 0 : 1;
   EXPECT_EQ(names().size(), 3U) << "two of five";
   EXPECT_EQ(names().back(), "steady");
-  EXPECT_EQ(ring.snapshot(0, Nanoseconds{0}).tenants.front().queues, 1U);
+  EXPECT_EQ(ring.view().snapshot(0, Nanoseconds{0}).tenants.front().queues, 1U);
   ring.detach_all();
-  EXPECT_TRUE(ring.customers("shop", nullptr, 100, Nanoseconds{0}).empty());
+  EXPECT_TRUE(ring.view().customers("shop", nullptr, 100, Nanoseconds{0}).empty());
 }
 
 TEST_F(FairRingCustomersTest, WhoComesBackStartsWhereItLeft) {
@@ -276,34 +280,34 @@ TEST_F(FairRingCustomersTest, ViewsOfACustomer) {
   enter("other", "");
   simulator.run_for(seconds(30));
   FairRing& ring = simulator.ring;
-  const auto view = ring.customer("shop", "a", simulator.now());
+  const auto view = ring.view().customer("shop", "a", simulator.now());
   ASSERT_TRUE(view);
   EXPECT_EQ(view->customer, "a");
   EXPECT_EQ(view->weight, 3U);
   EXPECT_EQ(view->slots, 9U);
   EXPECT_EQ(view->start_interval, Nanoseconds(7));
   EXPECT_EQ(view->queues, 1U);
-  EXPECT_EQ(view->queued, ring.view(a.queue, simulator.now()).queued);
+  EXPECT_EQ(view->queued, ring.view().queue(a.queue, simulator.now()).queued);
   EXPECT_EQ(view->executors, a.running);
   EXPECT_DOUBLE_EQ(view->share, 0.5 * 3 / 4);
   EXPECT_NEAR(view->received, 0.5 * 3 / 4, 0.01);
   EXPECT_NEAR(view->due, 0.5 * 3 / 4, 0.001);
   EXPECT_FALSE(view->at_limit);
-  EXPECT_DOUBLE_EQ(ring.view(a.queue, simulator.now()).share, 0.5 * 3 / 4);
-  EXPECT_FALSE(ring.customer("shop", "c", simulator.now()));
-  EXPECT_FALSE(ring.customer("nobody", "", simulator.now()));
-  const auto nameless = ring.customer("other", "", simulator.now());
+  EXPECT_DOUBLE_EQ(ring.view().queue(a.queue, simulator.now()).share, 0.5 * 3 / 4);
+  EXPECT_FALSE(ring.view().customer("shop", "c", simulator.now()));
+  EXPECT_FALSE(ring.view().customer("nobody", "", simulator.now()));
+  const auto nameless = ring.view().customer("other", "", simulator.now());
   ASSERT_TRUE(nameless) << "a tenant without customers";
   EXPECT_DOUBLE_EQ(nameless->share, 0.5);
   EXPECT_NEAR(nameless->received, 0.5, 0.01);
 
-  EXPECT_EQ(ring.customers("shop", nullptr, 1, simulator.now()).front().customer, "a");
+  EXPECT_EQ(ring.view().customers("shop", nullptr, 1, simulator.now()).front().customer, "a");
   const std::string after = "a";
-  ASSERT_EQ(ring.customers("shop", &after, 5, simulator.now()).size(), 1U);
-  EXPECT_EQ(ring.customers("shop", &after, 5, simulator.now()).front().customer, "b");
-  EXPECT_TRUE(ring.customers("other", &after, 5, simulator.now()).empty());
-  EXPECT_TRUE(ring.customers("nobody", nullptr, 5, simulator.now()).empty());
-  const auto tenants = ring.snapshot(0, simulator.now()).tenants;
+  ASSERT_EQ(ring.view().customers("shop", &after, 5, simulator.now()).size(), 1U);
+  EXPECT_EQ(ring.view().customers("shop", &after, 5, simulator.now()).front().customer, "b");
+  EXPECT_TRUE(ring.view().customers("other", &after, 5, simulator.now()).empty());
+  EXPECT_TRUE(ring.view().customers("nobody", nullptr, 5, simulator.now()).empty());
+  const auto tenants = ring.view().snapshot(0, simulator.now()).tenants;
   ASSERT_EQ(tenants.size(), 2U) << "customers are no tenants";
   EXPECT_EQ(tenants[1].queues, 2U);
   EXPECT_NEAR(tenants[1].received, 0.5, 0.01);
@@ -319,7 +323,7 @@ TEST_F(FairRingCustomersTest, DueCountsTheTimeInWhichACustomerHadSomethingToRun)
   }
   simulator.submit({.tenant = "shop", .customer = "now-and-then"}, 1'000, always(milliseconds(1)));
   simulator.run_for(milliseconds(300));
-  const auto view = simulator.ring.customer("shop", "now-and-then", simulator.now());
+  const auto view = simulator.ring.view().customer("shop", "now-and-then", simulator.now());
   ASSERT_TRUE(view);
   EXPECT_NEAR(view->received / view->due, 1, 0.15);
 }
@@ -332,9 +336,9 @@ TEST_F(FairRingCustomersTest, QueuesAheadCountTheTurnsOfOtherCustomers) {
   (void)last;
   Batch& behind = enter("shop", "a", milliseconds(1));
   // c is new and next, b and a take turns.
-  EXPECT_LE(simulator.ring.view(last.queue, simulator.now()).ahead, 2U);
-  EXPECT_LE(simulator.ring.view(b.queue, simulator.now()).ahead, 8U);
-  const std::uint64_t ahead = simulator.ring.view(behind.queue, simulator.now()).ahead;
+  EXPECT_LE(simulator.ring.view().queue(last.queue, simulator.now()).ahead, 2U);
+  EXPECT_LE(simulator.ring.view().queue(b.queue, simulator.now()).ahead, 8U);
+  const std::uint64_t ahead = simulator.ring.view().queue(behind.queue, simulator.now()).ahead;
   EXPECT_LE(ahead, 30U);
 }
 

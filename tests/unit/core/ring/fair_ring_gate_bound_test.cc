@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/pair_watch.h"
 #include "tests/support/ring_simulator.h"
 
@@ -29,7 +32,7 @@ class GateRun {
         simulator_(options(), workers_) {
     simulator_.thieves = extra == Extra::kThieves;
     for (std::uint64_t i = 0; i < gates; ++i) {
-      gates_.push_back(*simulator_.ring.add_gate({.concurrency = some_concurrency()}));
+      gates_.push_back(*simulator_.ring.gates().add({.concurrency = some_concurrency()}));
     }
     for (std::uint64_t i = up_to(random_, workers_); i > 0 && extra == Extra::kRestricted; --i) {
       simulator_.restricted.emplace_back(some_gate());
@@ -66,7 +69,7 @@ class GateRun {
     names_.push_back(tenant);
     if (!weights_.contains(tenant)) {
       weights_[tenant] = static_cast<std::uint32_t>(1 + up_to(random_, 9));
-      simulator_.ring.set_tenant_weight(tenant, weights_[tenant]);
+      simulator_.ring.groups().set_tenant_weight(tenant, weights_[tenant]);
     }
     QueueOptions queue{
         .tenant = tenant, .weight = static_cast<std::uint32_t>(1 + up_to(random_, 9)), .gate = gate};
@@ -88,10 +91,10 @@ class GateRun {
         simulator_.ring.resume(batch.queue, simulator_.now());
         break;
       case 3:
-        simulator_.ring.set_gate_concurrency(some_gate(), some_concurrency());
+        simulator_.ring.gates().set_concurrency(some_gate(), some_concurrency());
         break;
       case 4:
-        simulator_.ring.set_gate_switch(some_gate(), up_to(random_, 2) != 0);
+        simulator_.ring.gates().set_switch(some_gate(), up_to(random_, 2) != 0);
         break;
       default:
         simulator_.add(batch, up_to(random_, 1) == 0 ? 1 + up_to(random_, 3) : up_to(random_, 300));
@@ -104,7 +107,7 @@ class GateRun {
     std::map<std::string, std::map<Batch*, PairWatch<Batch*>::State>> batches;
     for (std::size_t i = 0; i < simulator_.batches().size(); ++i) {
       Batch& batch = *simulator_.batches()[i];
-      const QueueView view = simulator_.ring.view(batch.queue, simulator_.now());
+      const QueueView view = simulator_.ring.view().queue(batch.queue, simulator_.now());
       // Ready, whether its gate is open or not.
       const bool ready = view.queued != 0 && !view.paused && !view.at_slots;
       closed_looks_ += ready && view.gate_is_closed ? 1 : 0;

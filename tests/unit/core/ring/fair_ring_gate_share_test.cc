@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/ring_simulator.h"
 
 namespace locksley::test {
@@ -34,7 +37,7 @@ class FairRingGateShareTest : public ::testing::Test {
                std::uint64_t jobs = kEndless, std::uint32_t weight = 1) {
     return simulator.submit({.tenant = tenant, .weight = weight, .gate = gate}, jobs, std::move(cost), true);
   }
-  GateId gate(std::uint32_t concurrency) { return *ring.add_gate({.concurrency = concurrency}); }
+  GateId gate(std::uint32_t concurrency) { return *ring.gates().add({.concurrency = concurrency}); }
   void mark() {
     before.clear();
     for (const auto& batch : simulator.batches()) before[batch.get()] = batch->received(simulator.now());
@@ -68,7 +71,7 @@ TEST_F(FairRingGateShareTest, AGateThatBindsChangesNeitherOrderNorSizeOfClaims) 
   std::vector<std::vector<std::pair<std::string, std::uint64_t>>> orders;
   for (const std::uint32_t workers : {2U, kWorkers}) {
     RingSimulator each({.parallelism = workers}, workers);
-    const GateId gate = workers == 2 ? 0 : *each.ring.add_gate({.concurrency = 2});
+    const GateId gate = workers == 2 ? 0 : *each.ring.gates().add({.concurrency = 2});
     auto& order = orders.emplace_back();
     std::map<Batch*, std::pair<std::string, std::uint64_t>> known;
     each.on_step = [&] {
@@ -78,7 +81,7 @@ TEST_F(FairRingGateShareTest, AGateThatBindsChangesNeitherOrderNorSizeOfClaims) 
     };
     for (int i = 0; i < 12; ++i) {
       const std::string tenant(1, static_cast<char>('a' + i % 3));
-      each.ring.set_tenant_weight(tenant, static_cast<std::uint32_t>(1 + i % 3));
+      each.ring.groups().set_tenant_weight(tenant, static_cast<std::uint32_t>(1 + i % 3));
       const auto weight = static_cast<std::uint32_t>(1 + i % 4);
       Batch& batch = each.submit({.tenant = tenant, .weight = weight, .gate = gate}, 2000,
                                  uneven(microseconds(300 + 400 * i)));
@@ -93,8 +96,8 @@ TEST_F(FairRingGateShareTest, AGateThatBindsChangesNeitherOrderNorSizeOfClaims) 
 
 TEST_F(FairRingGateShareTest, ThoseAtABoundGateShareItByWeightAndTheOthersShareTheRest) {
   const GateId narrow = gate(2);
-  ring.set_tenant_weight("d", 3);
-  ring.set_tenant_weight("c", 2);
+  ring.groups().set_tenant_weight("d", 3);
+  ring.groups().set_tenant_weight("c", 2);
   Batch& a = enter("a", narrow);
   Batch& d = enter("d", narrow, uneven(milliseconds(1)));
   Batch& b = enter("b", 0, uneven(microseconds(100)));
@@ -129,9 +132,9 @@ TEST_F(FairRingGateShareTest, ATenantsBatchesOfSeveralGatesShareByTheirWeights) 
   EXPECT_NEAR(slots[1], 3, 0.05);
   EXPECT_NEAR(slots[2], 4, 0.05);
   // Also after one of the gates has bound for a while.
-  ring.set_gate_concurrency(two, 2);
+  ring.gates().set_concurrency(two, 2);
   simulator.run_for(seconds(20));
-  ring.set_gate_concurrency(two, 0);
+  ring.gates().set_concurrency(two, 0);
   slots = slots_of({&a, &b, &other}, seconds(20));
   EXPECT_NEAR(slots[0], 1, 0.05);
   EXPECT_NEAR(slots[1], 3, 0.05);
@@ -170,14 +173,14 @@ TEST(FairRingGateShareRandomTest, SharesAreTheGreatestThatTheGatesAdmit) {
     std::vector<std::uint32_t> concurrency{0}, weights;
     for (std::uint64_t i = random() % 3; i < 3; ++i) {
       concurrency.push_back(static_cast<std::uint32_t>(1 + random() % workers));
-      simulator.ring.add_gate({.concurrency = concurrency.back()});
+      simulator.ring.gates().add({.concurrency = concurrency.back()});
     }
     std::vector<GateId> gate_of;
     std::vector<Batch*> batches;
     for (std::uint64_t i = 0; i < 2 + random() % 5; ++i) {
       const std::string tenant = std::to_string(i);
       weights.push_back(static_cast<std::uint32_t>(1 + random() % 5));
-      simulator.ring.set_tenant_weight(tenant, weights.back());
+      simulator.ring.groups().set_tenant_weight(tenant, weights.back());
       gate_of.push_back(static_cast<GateId>(i == 0 ? 0 : random() % concurrency.size()));
       const Nanoseconds most =
           std::array{microseconds(200), microseconds(2000), microseconds(9000)}[random() % 3];
@@ -207,9 +210,9 @@ TEST_F(FairRingGateShareTest, TimeBeforeAClosedGateEarnsNothing) {
   Batch& d = enter("d", closed);
   Batch& c = enter("c", 0);
   simulator.run_for(seconds(1));
-  ring.set_gate_switch(closed, false);
+  ring.gates().set_switch(closed, false);
   simulator.run_for(seconds(600));
-  ring.set_gate_switch(closed, true);
+  ring.gates().set_switch(closed, true);
   expect_bound(a, c, "one that waited, and one that did not");
   expect_bound(a, d, "two that waited");
 }
@@ -220,7 +223,7 @@ TEST_F(FairRingGateShareTest, TimeAtABoundGateEarnsNothingOnceItIsRaised) {
   Batch& d = enter("d", narrow);
   Batch& c = enter("c", 0);
   simulator.run_for(seconds(200));
-  ring.set_gate_concurrency(narrow, 0);
+  ring.gates().set_concurrency(narrow, 0);
   expect_bound(a, c, "one that waited, and one that did not");
   expect_bound(d, c, "later too");
 }
@@ -276,7 +279,7 @@ TEST_F(FairRingGateShareTest, NobodyOwesForExecutorsThatNoOtherCouldHave) {
 
 TEST_F(FairRingGateShareTest, ATinyJobAtAnotherGateChangesNoPlaceAtABoundOne) {
   const GateId narrow = gate(1);
-  ring.set_tenant_weight("d", 3);
+  ring.groups().set_tenant_weight("d", 3);
   Batch& a = enter("a", narrow, [](std::uint64_t) { return milliseconds(4); });
   Batch& d = enter("d", narrow, [](std::uint64_t) { return milliseconds(4); });
   enter("b", 0, uneven(microseconds(100)));
@@ -293,12 +296,12 @@ TEST_F(FairRingGateShareTest, ATinyJobAtAnotherGateChangesNoPlaceAtABoundOne) {
 
 TEST_F(FairRingGateShareTest, ATenantThatRunsDryAfterEachJobKeepsItsDebtAtABoundGate) {
   const GateId narrow = gate(1);
-  ring.set_tenant_weight("d", 3);
+  ring.groups().set_tenant_weight("d", 3);
   Batch& a = enter("a", narrow, [](std::uint64_t) { return milliseconds(4); }, 1);
   Batch& d = enter("d", narrow, [](std::uint64_t) { return milliseconds(4); });
   enter("b", 0, uneven(microseconds(100)));
   simulator.on_step = [&] {
-    if (ring.view(a.queue, simulator.now()).queued == 0 && a.ended == a.added) {
+    if (ring.view().queue(a.queue, simulator.now()).queued == 0 && a.ended == a.added) {
       a.added += ring.add_jobs(a.queue, 1, simulator.now()) ? 1 : 0;
     }
   };
@@ -309,17 +312,17 @@ TEST_F(FairRingGateShareTest, ATenantThatRunsDryAfterEachJobKeepsItsDebtAtABound
 
 TEST_F(FairRingGateShareTest, ScarceStartsOfOneGateCostNothingAtOthers) {
   // A start in 10 ms, charged as if it had taken a worker's 40 ms.
-  const GateId scarce = *ring.add_gate({.start_cost = milliseconds(40)});
+  const GateId scarce = *ring.gates().add({.start_cost = milliseconds(40)});
   Batch& a = enter("a", scarce, [](std::uint64_t) { return microseconds(10); });
   Batch& a_other = enter("a", 0);
   Batch& c = enter("c", 0);
-  ring.set_gate_switch(scarce, false);
+  ring.gates().set_switch(scarce, false);
   for (int i = 1; i <= 1000; ++i) {
-    simulator.at(i * milliseconds(10), [&] { ring.set_gate_switch(scarce, true); });
+    simulator.at(i * milliseconds(10), [&] { ring.gates().set_switch(scarce, true); });
   }
   std::uint64_t claims = 0;
   simulator.on_step = [&] {
-    if (std::exchange(claims, a.claims) != a.claims) ring.set_gate_switch(scarce, false);
+    if (std::exchange(claims, a.claims) != a.claims) ring.gates().set_switch(scarce, false);
   };
   const auto slots = slots_of({&a, &a_other, &c}, seconds(10));
   EXPECT_GE(a.claims, 900U);
@@ -330,7 +333,7 @@ TEST_F(FairRingGateShareTest, ClocksThatAreSetBackChangeNothingAtGates) {
   std::vector<std::vector<Nanoseconds>> received;
   for (const VirtualTime set_back_at : {VirtualTime{1} << 61, VirtualTime{20'000'000}}) {
     RingSimulator each({.parallelism = 4, .set_back_at = set_back_at}, 4);
-    const GateId narrow = *each.ring.add_gate({.concurrency = 2});
+    const GateId narrow = *each.ring.gates().add({.concurrency = 2});
     for (const GateId gate : {narrow, narrow, GateId{0}, GateId{0}}) {
       for (const char name : {'a', 'b', 'c'}) {
         each.submit({.tenant = std::string(1, name), .gate = gate}, kEndless, uneven(microseconds(700)),
@@ -338,7 +341,7 @@ TEST_F(FairRingGateShareTest, ClocksThatAreSetBackChangeNothingAtGates) {
       }
     }
     for (int i = 1; i < 40; ++i) {
-      each.at(i * milliseconds(23), [&each, narrow, i] { each.ring.set_gate_switch(narrow, i % 3 != 0); });
+      each.at(i * milliseconds(23), [&each, narrow, i] { each.ring.gates().set_switch(narrow, i % 3 != 0); });
     }
     each.run_for(seconds(1));
     for (const auto& batch : each.batches()) received.emplace_back().push_back(batch->received(each.now()));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_view.h"
 
 namespace locksley {
 namespace {
@@ -37,7 +38,7 @@ class FairRingJobsTest : public ::testing::Test {
         {.charged = charged, .actual = microseconds(100) * jobs, .executed = done.size(), .left = left},
         kSomeTime);
   }
-  std::uint64_t queued() { return ring.view(queue, kSomeTime).queued; }
+  std::uint64_t queued() { return ring.view().queue(queue, kSomeTime).queued; }
 
   FairRing ring{{}};
   RingQueue queue;
@@ -52,7 +53,7 @@ TEST_F(FairRingJobsTest, AClaimReachesAsFarAsItMayAndNoFarther) {
     settle(range);
     EXPECT_EQ(queued(), 25 - expected.high);
   }
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
 }
 
 TEST_F(FairRingJobsTest, AClaimOfWhatWasHandedBackReachesToItsEndAndNoFarther) {
@@ -103,7 +104,7 @@ TEST_F(FairRingJobsTest, RangesThatAreHandedBackSideBySideBecomeOne) {
   // A thief had [3, 10) and [20, 30), and runs them.
   const Charge thief = ring.join(queue, kSomeTime);
   (void)ring.settle(queue, {.charged = thief, .executed = 17}, kSomeTime);
-  EXPECT_FALSE(ring.has_claims(queue));
+  EXPECT_FALSE(ring.view().has_claims(queue));
 }
 
 TEST_F(FairRingJobsTest, JobsPutBackAreServedFromTheLowestBeforeAllOthers) {
@@ -115,7 +116,7 @@ TEST_F(FairRingJobsTest, JobsPutBackAreServedFromTheLowestBeforeAllOthers) {
   EXPECT_TRUE(ring.put_back(queue, ranges, kSomeTime));
   EXPECT_EQ(queued(), 8u);
   std::vector<IndexRange> claims;
-  while (ring.has_work()) {
+  while (ring.hints().has_work()) {
     claims.push_back(claim());
     settle(claims.back());
   }
@@ -129,7 +130,7 @@ TEST_F(FairRingJobsTest, ARangeBeyondTheHighestIndexLeavesAGap) {
   EXPECT_TRUE(ring.add_range(queue, {7, 7}, kSomeTime)) << "of nothing";
   EXPECT_EQ(queued(), 5u);
   std::vector<IndexRange> claims;
-  while (ring.has_work()) {
+  while (ring.hints().has_work()) {
     claims.push_back(claim());
     settle(claims.back());
   }
@@ -186,28 +187,28 @@ TEST_F(LearnedCostTest, ClaimsOfJobsThatTakeNoTimeGrowToo) {
 TEST_F(LearnedCostTest, AClaimOfMoreJobsThanTheOneBeforeIsTheBetterMeasurement) {
   run(microseconds(100));
   EXPECT_EQ(run(microseconds(20)), 4U);
-  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(40)) << "three quarters of it";
+  EXPECT_EQ(ring.view().queue(unknown, kSomeTime).job_cost, microseconds(40)) << "three quarters of it";
   EXPECT_EQ(run(microseconds(20)), 16U);
-  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(25));
+  EXPECT_EQ(ring.view().queue(unknown, kSomeTime).job_cost, microseconds(25));
 }
 
 TEST_F(LearnedCostTest, TheCostFollowsTheMeasurementsByAQuarter) {
   ring.set_quantum(microseconds(1));  // one job a claim
   run(microseconds(100));
-  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(100));
+  EXPECT_EQ(ring.view().queue(unknown, kSomeTime).job_cost, microseconds(100));
   run(microseconds(500));
-  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(200));
+  EXPECT_EQ(ring.view().queue(unknown, kSomeTime).job_cost, microseconds(200));
   run(microseconds(0));
-  EXPECT_NEAR(static_cast<double>(ring.view(unknown, kSomeTime).job_cost.count()), 150'000, 10);
+  EXPECT_NEAR(static_cast<double>(ring.view().queue(unknown, kSomeTime).job_cost.count()), 150'000, 10);
 }
 
 TEST_F(LearnedCostTest, TheTimeOfATurnThatEndedNoJobBelongsToTheNextJobThatEnds) {
   const auto first = ring.try_claim(kSomeTime);
   (void)ring.settle(unknown, {.charged = first->charged, .actual = microseconds(300), .left = first->range},
                     kSomeTime);
-  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, Nanoseconds{0});
+  EXPECT_EQ(ring.view().queue(unknown, kSomeTime).job_cost, Nanoseconds{0});
   run(microseconds(100));
-  EXPECT_EQ(ring.view(unknown, kSomeTime).job_cost, microseconds(400));
+  EXPECT_EQ(ring.view().queue(unknown, kSomeTime).job_cost, microseconds(400));
 }
 
 TEST_F(LearnedCostTest, AClaimIsExpectedToTakeWhatItsJobsCostAndAQuantumIfThatIsUnknown) {
@@ -248,23 +249,23 @@ TEST_F(FairRingJobsTest, AClaimTellsHowLongTheQueueHadWaited) {
 }
 
 TEST_F(FairRingJobsTest, OnlyAQueueThatHadNothingToClaimArrives) {
-  const std::uint64_t before = ring.arrivals();
+  const std::uint64_t before = ring.hints().arrivals();
   ring.add_jobs(queue, 1, kSomeTime);
-  EXPECT_EQ(ring.arrivals(), before + 1);
+  EXPECT_EQ(ring.hints().arrivals(), before + 1);
   ring.add_jobs(queue, 1, kSomeTime);
-  EXPECT_EQ(ring.arrivals(), before + 1);
+  EXPECT_EQ(ring.hints().arrivals(), before + 1);
   ring.pause(queue, kSomeTime);
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
   ring.resume(queue, kSomeTime);
-  EXPECT_EQ(ring.arrivals(), before + 2);
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_EQ(ring.hints().arrivals(), before + 2);
+  EXPECT_TRUE(ring.hints().has_work());
 }
 
 TEST_F(FairRingJobsTest, AQueueThatIsTakenOutLeavesNothingToClaim) {
   ring.add_jobs(queue, 30, kSomeTime);
   EXPECT_EQ(claim(), (IndexRange{0, 10}));
   EXPECT_EQ(ring.take_out(queue, kSomeTime), std::nullopt) << "jobs of it are claimed";
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
   settle({0, 2}, {5, 10});
   // Three were stolen.
   EXPECT_EQ(ring.take_out(queue, kSomeTime), std::nullopt) << "a thief has jobs of it";
@@ -277,10 +278,10 @@ TEST_F(FairRingJobsTest, AQueueThatIsTakenOutLeavesNothingToClaim) {
   EXPECT_FALSE(taken->is_closed);
   EXPECT_EQ(taken->ranges.front().low, 2u);
   EXPECT_EQ(taken->ranges.back().high, 30u);
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
   EXPECT_FALSE(ring.try_claim(kSomeTime));
-  EXPECT_FALSE(ring.view(queue, kSomeTime).attached);
-  EXPECT_EQ(ring.snapshot(1, kSomeTime).queued, 0u);
+  EXPECT_FALSE(ring.view().queue(queue, kSomeTime).attached);
+  EXPECT_EQ(ring.view().snapshot(1, kSomeTime).queued, 0u);
   const auto again = ring.take_out(queue, kSomeTime);
   ASSERT_TRUE(again);
   EXPECT_FALSE(again->was_attached);
@@ -327,7 +328,7 @@ class RetiredTenantTest : public ::testing::Test {
   // What the ring knows of the tenant's time, once it has come back.
   Nanoseconds remembered() {
     ring.attach(gone, {.tenant = "gone", .cost_hint = milliseconds(1)}, nullptr);
-    for (const TenantView& tenant : ring.snapshot(0, kSomeTime).tenants) {
+    for (const TenantView& tenant : ring.view().snapshot(0, kSomeTime).tenants) {
       if (tenant.tenant == "gone") return tenant.busy;
     }
     ADD_FAILURE() << "it is not there";
@@ -364,10 +365,10 @@ TEST(IdleTenantTest, TheBusyTimeOfATenantOutlivesItsQueues) {
     ring.close(queue, kSomeTime);
     const auto claimed = ring.try_claim(kSomeTime);
     ASSERT_TRUE(claimed);
-    EXPECT_FALSE(ring.snapshot(0, kSomeTime).tenants.at(0).is_idle);
+    EXPECT_FALSE(ring.view().snapshot(0, kSomeTime).tenants.at(0).is_idle);
     (void)ring.settle(queue, {.charged = claimed->charged, .actual = milliseconds(5), .executed = 1},
                       kSomeTime);
-    const TenantView idle = ring.snapshot(0, kSomeTime).tenants.at(0);
+    const TenantView idle = ring.view().snapshot(0, kSomeTime).tenants.at(0);
     EXPECT_TRUE(idle.is_idle);
     EXPECT_EQ(idle.busy, milliseconds(5) * i);
   }
@@ -380,13 +381,13 @@ TEST(IdleTenantTest, OfMoreThanTheirMostThoseAreRemovedThatAreNotAhead) {
     ring.attach(queue, {.tenant = name}, nullptr);
     ring.close(queue, kSomeTime);
   }
-  EXPECT_EQ(ring.snapshot(0, kSomeTime).tenants.size(), 2u);
+  EXPECT_EQ(ring.view().snapshot(0, kSomeTime).tenants.size(), 2u);
 }
 
 TEST_F(RetiredTenantTest, ATenantThatCameBackIsNotForgottenWhileItHasAQueue) {
   EXPECT_EQ(remembered(), milliseconds(10));
   for (int i = 0; i < 30; ++i) run(other, milliseconds(1));
-  EXPECT_EQ(ring.snapshot(0, kSomeTime).tenants.size(), 2u);
+  EXPECT_EQ(ring.view().snapshot(0, kSomeTime).tenants.size(), 2u);
 }
 
 }  // namespace

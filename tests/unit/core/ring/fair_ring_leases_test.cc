@@ -7,6 +7,8 @@
 
 #include "core/base/index_ranges.h"
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_leases.h"
+#include "core/ring/fair_ring_view.h"
 
 namespace locksley::test {
 namespace {
@@ -46,12 +48,12 @@ TEST_F(FairRingLeasesTest, ATurnCountsAsManyExecutorsAsItHasWidth) {
   const auto claim = ring.try_claim(kNow, ClaimRequest{.most = 8, .width = 4});
   ASSERT_TRUE(claim);
   EXPECT_EQ(claim->charged.width(), 4U);
-  EXPECT_EQ(ring.view(a, kNow).executors, 4U);
-  EXPECT_EQ(ring.snapshot(0, kNow).executors, 4U);
+  EXPECT_EQ(ring.view().queue(a, kNow).executors, 4U);
+  EXPECT_EQ(ring.view().snapshot(0, kNow).executors, 4U);
   settle(*claim, milliseconds(4));
-  EXPECT_EQ(ring.view(a, kNow).executors, 0U);
-  EXPECT_EQ(ring.snapshot(0, kNow).executors, 0U);
-  EXPECT_EQ(ring.snapshot(0, kNow).tenants.front().busy, milliseconds(4));
+  EXPECT_EQ(ring.view().queue(a, kNow).executors, 0U);
+  EXPECT_EQ(ring.view().snapshot(0, kNow).executors, 0U);
+  EXPECT_EQ(ring.view().snapshot(0, kNow).tenants.front().busy, milliseconds(4));
 }
 
 TEST_F(FairRingLeasesTest, SlotsBoundTheWidthAndTheJobsOfATurn) {
@@ -64,9 +66,9 @@ TEST_F(FairRingLeasesTest, SlotsBoundTheWidthAndTheJobsOfATurn) {
   EXPECT_EQ(second->charged.width(), 1U) << "one slot was left";
   EXPECT_EQ(second->range.size(), 1U) << "else a machine with two slots would run two";
   EXPECT_FALSE(ring.try_claim(kNow, ClaimRequest{.width = 1}));
-  EXPECT_TRUE(ring.view(a, kNow).at_slots);
+  EXPECT_TRUE(ring.view().queue(a, kNow).at_slots);
   settle(*second, milliseconds(1));
-  EXPECT_TRUE(ring.view(a, kNow).waiting);
+  EXPECT_TRUE(ring.view().queue(a, kNow).waiting);
   settle(*first, milliseconds(1));
 }
 
@@ -99,7 +101,7 @@ TEST_F(FairRingLeasesTest, ATenantWithLongTurnsIsChargedWhileTheyRun) {
   auto lease = ring.try_claim(kNow, ClaimRequest{.width = 10});
   ASSERT_TRUE(lease);
   ASSERT_EQ(lease->queue, &a);
-  ring.charge_so_far(a, lease->charged, seconds(600), kNow);
+  ring.leases().charge_so_far(a, lease->charged, seconds(600), kNow);
   // 600 s of the other tenant come first: as many turns of one second.
   for (int i = 0; i < 100; ++i) {
     const auto claim = ring.try_claim(kNow, ClaimRequest{.most = 1});
@@ -116,7 +118,8 @@ TEST_F(FairRingLeasesTest, ChargesAsATurnRunsAddUpToItsSettlement) {
   auto charged_twice = ring.try_claim(kNow);
   auto charged_once = ring.try_claim(kNow);
   ASSERT_TRUE(charged_twice && charged_once);
-  for (const int so_far : {1, 3, 2, 4}) ring.charge_so_far(a, charged_twice->charged, seconds(so_far), kNow);
+  for (const int so_far : {1, 3, 2, 4})
+    ring.leases().charge_so_far(a, charged_twice->charged, seconds(so_far), kNow);
   settle(*charged_twice, seconds(5));
   settle(*charged_once, seconds(5));
   // Both have received the same: they take turns.
@@ -135,7 +138,7 @@ TEST_F(FairRingLeasesTest, AnOverestimateThatWasChargedIsCorrectedInTheEnd) {
   attach(b, 100, {.tenant = "b"});
   auto claim = ring.try_claim(kNow);
   ASSERT_TRUE(claim);
-  ring.charge_so_far(a, claim->charged, seconds(100), kNow);
+  ring.leases().charge_so_far(a, claim->charged, seconds(100), kNow);
   settle(*claim, Nanoseconds(0));
   const auto next = ring.try_claim(kNow, ClaimRequest{.most = 1});
   ASSERT_TRUE(next);
@@ -153,12 +156,12 @@ TEST_F(FairRingLeasesTest, JobsGoBackWhileTheTurnGoesOn) {
   ASSERT_TRUE(claim);
   ASSERT_EQ(claim->range.size(), 10U);
   const Ranges back{{2, 4}, {7, 10}};
-  EXPECT_TRUE(ring.give_back(a, back, kNow).empty());
-  EXPECT_EQ(ring.view(a, kNow).queued, 5U);
-  EXPECT_EQ(ring.snapshot(0, kNow).claimed, 5U);
+  EXPECT_TRUE(ring.leases().give_back(a, back, kNow).empty());
+  EXPECT_EQ(ring.view().queue(a, kNow).queued, 5U);
+  EXPECT_EQ(ring.view().snapshot(0, kNow).claimed, 5U);
   EXPECT_EQ(drain(), (std::vector<std::uint64_t>{2, 3, 7, 8, 9})) << "the lowest first";
   (void)ring.settle(a, {.charged = claim->charged, .actual = milliseconds(1), .executed = 5}, kNow);
-  EXPECT_EQ(ring.snapshot(0, kNow).claimed, 0U);
+  EXPECT_EQ(ring.view().snapshot(0, kNow).claimed, 0U);
 }
 
 TEST_F(FairRingLeasesTest, WhatGoesBackToACancelledQueueIsDropped) {
@@ -167,10 +170,10 @@ TEST_F(FairRingLeasesTest, WhatGoesBackToACancelledQueueIsDropped) {
   ASSERT_TRUE(claim);
   EXPECT_TRUE(ring.cancel(a, kNow).empty());
   const Ranges back{{5, 10}};
-  EXPECT_EQ(ring.give_back(a, back, kNow), back);
-  EXPECT_TRUE(ring.view(a, kNow).attached) << "until the turn is settled";
+  EXPECT_EQ(ring.leases().give_back(a, back, kNow), back);
+  EXPECT_TRUE(ring.view().queue(a, kNow).attached) << "until the turn is settled";
   (void)ring.settle(a, {.charged = claim->charged, .executed = 5}, kNow);
-  EXPECT_FALSE(ring.view(a, kNow).attached);
+  EXPECT_FALSE(ring.view().queue(a, kNow).attached);
 }
 
 TEST_F(FairRingLeasesTest, ReclaimTakesWhatIsQueuedAndNothingElse) {
@@ -180,14 +183,14 @@ TEST_F(FairRingLeasesTest, ReclaimTakesWhatIsQueuedAndNothingElse) {
   ASSERT_TRUE(claim);
   ASSERT_EQ(claim->range, (IndexRange{0, 30}));
   const Ranges back{{10, 20}};
-  (void)ring.give_back(a, back, kNow);
-  const auto reclaimed = ring.reclaim(a, {5, 40}, 4, kNow);
+  (void)ring.leases().give_back(a, back, kNow);
+  const auto reclaimed = ring.leases().reclaim(a, {5, 40}, 4, kNow);
   ASSERT_TRUE(reclaimed);
   EXPECT_EQ(reclaimed->ranges, (Ranges{{10, 20}, {30, 40}}));
   EXPECT_EQ(reclaimed->charged.width(), 4U);
-  EXPECT_EQ(ring.view(a, kNow).executors, 5U);
-  EXPECT_EQ(ring.view(a, kNow).queued, 60U);
-  EXPECT_FALSE(ring.reclaim(a, {5, 40}, 4, kNow)) << "exactly one turn holds each job";
+  EXPECT_EQ(ring.view().queue(a, kNow).executors, 5U);
+  EXPECT_EQ(ring.view().queue(a, kNow).queued, 60U);
+  EXPECT_FALSE(ring.leases().reclaim(a, {5, 40}, 4, kNow)) << "exactly one turn holds each job";
   (void)ring.settle(a, {.charged = reclaimed->charged, .executed = 20}, kNow);
   (void)ring.settle(a, {.charged = claim->charged, .executed = 20}, kNow);
   std::vector<std::uint64_t> rest;
@@ -199,7 +202,7 @@ TEST_F(FairRingLeasesTest, ReclaimTakesEveryPartOfWhatWasNeverClaimed) {
   for (const IndexRange wanted : {IndexRange{0, 4}, {3, 7}, {6, 10}, {0, 10}}) {
     RingQueue queue;
     attach(queue, 10);
-    const auto reclaimed = ring.reclaim(queue, wanted, 1, kNow);
+    const auto reclaimed = ring.leases().reclaim(queue, wanted, 1, kNow);
     ASSERT_TRUE(reclaimed);
     EXPECT_EQ(reclaimed->ranges, Ranges{wanted});
     (void)ring.settle(queue, {.charged = reclaimed->charged, .executed = wanted.size()}, kNow);
@@ -214,12 +217,12 @@ TEST_F(FairRingLeasesTest, ReclaimTakesEveryPartOfWhatWasNeverClaimed) {
 TEST_F(FairRingLeasesTest, ReclaimSucceedsWhateverKeepsTheQueueFromBeingServed) {
   attach(a, 10, {.slots = 1});
   ring.pause(a, kNow);
-  const auto reclaimed = ring.reclaim(a, {0, 5}, 2, kNow);
+  const auto reclaimed = ring.leases().reclaim(a, {0, 5}, 2, kNow);
   ASSERT_TRUE(reclaimed);
-  EXPECT_EQ(ring.view(a, kNow).executors, 2U) << "the jobs run already";
+  EXPECT_EQ(ring.view().queue(a, kNow).executors, 2U) << "the jobs run already";
   (void)ring.settle(a, {.charged = reclaimed->charged, .executed = 5}, kNow);
   RingQueue gone;
-  EXPECT_FALSE(ring.reclaim(gone, {0, 5}, 1, kNow)) << "a queue that is not in the ring has no jobs";
+  EXPECT_FALSE(ring.leases().reclaim(gone, {0, 5}, 1, kNow)) << "a queue that is not in the ring has no jobs";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_view.h"
 
 namespace locksley {
 namespace {
@@ -42,7 +43,7 @@ TEST(FairRingLifeTest, AQueueLivesUntilItIsClosedDrainedAndSettled) {
   EXPECT_FALSE(weak.expired()) << "has an executor";
   EXPECT_FALSE(ring.settle_and_claim(queue, {.charged = last->charged, .executed = 1}, kAnyTime).claim);
   EXPECT_TRUE(weak.expired());
-  EXPECT_EQ(ring.snapshot(1, kAnyTime).queues, 0U);
+  EXPECT_EQ(ring.view().snapshot(1, kAnyTime).queues, 0U);
 }
 
 TEST(FairRingLifeTest, ClosingAnEmptyQueueLetsItGoAtOnce) {
@@ -62,7 +63,7 @@ TEST(FairRingLifeTest, WhatIsHandedBackKeepsAClosedQueue) {
   const auto claim = ring.try_claim(kAnyTime);
   (void)ring.settle(queue, {.charged = claim->charged, .left = claim->range}, kAnyTime);
   EXPECT_FALSE(weak.expired());
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
   ring.detach_all();
   EXPECT_TRUE(weak.expired());
 }
@@ -74,7 +75,7 @@ TEST(FairRingLifeTest, KeepalivesAreReleasedOutsideTheLock) {
   int released = 0;
   const auto keepalive = [&] {
     return std::shared_ptr<void>(&released, [&ring](void* count) {
-      (void)ring.snapshot(1, kAnyTime);
+      (void)ring.view().snapshot(1, kAnyTime);
       ++*static_cast<int*>(count);
     });
   };
@@ -96,7 +97,7 @@ TEST(FairRingLifeTest, AQueueThatHasLeftCanBeAttachedAgain) {
   ring.attach(queue, {}, nullptr);
   ring.add_jobs(queue, 3, kAnyTime);
   EXPECT_THAT(ring.cancel(queue, kAnyTime), ElementsAre(IndexRange{0, 3}));
-  EXPECT_FALSE(ring.view(queue, kAnyTime).attached);
+  EXPECT_FALSE(ring.view().queue(queue, kAnyTime).attached);
   ring.attach(queue, {}, nullptr);
   EXPECT_TRUE(ring.add_range(queue, {1, 2}, kAnyTime));
   EXPECT_EQ(ring.try_claim(kAnyTime)->range, (IndexRange{1, 2}));
@@ -114,7 +115,7 @@ TEST(FairRingLifeTest, CallsOnAQueueThatHasLeftDoNothing) {
   ring.close(queue, kAnyTime);
   EXPECT_TRUE(ring.cancel(queue, kAnyTime).empty());
   EXPECT_FALSE(ring.add_jobs(queue, 3, kAnyTime));
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
 }
 
 TEST(FairRingLifeTest, CancelDropsWhatIsQueuedAndWhatIsHandedBackLater) {
@@ -129,12 +130,12 @@ TEST(FairRingLifeTest, CancelDropsWhatIsQueuedAndWhatIsHandedBackLater) {
   EXPECT_THAT(ring.cancel(queue, kAnyTime),
               ::testing::UnorderedElementsAre(IndexRange{4, 10}, IndexRange{20, 100}));
   ring.pause(queue, kAnyTime);
-  EXPECT_FALSE(ring.view(queue, kAnyTime).paused) << "there is nothing left to hold back";
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.view().queue(queue, kAnyTime).paused) << "there is nothing left to hold back";
+  EXPECT_FALSE(ring.hints().has_work());
   EXPECT_EQ(
       ring.settle(queue, {.charged = second->charged, .executed = 3, .left = {13, 20}}, kAnyTime).dropped,
       (IndexRange{13, 20}));
-  EXPECT_FALSE(ring.view(queue, kAnyTime).attached);
+  EXPECT_FALSE(ring.view().queue(queue, kAnyTime).attached);
 }
 
 TEST(FairRingLifeTest, StolenJobsKeepTheQueueUntilTheirThiefHasSettled) {
@@ -148,11 +149,11 @@ TEST(FairRingLifeTest, StolenJobsKeepTheQueueUntilTheirThiefHasSettled) {
   // A thief has taken [6, 10), and has not told the ring when the victim settles all that it has.
   (void)ring.settle(queue, {.charged = claim->charged, .actual = microseconds(600), .executed = 6}, kAnyTime);
   ASSERT_FALSE(weak.expired());
-  EXPECT_TRUE(ring.view(queue, kAnyTime).attached);
-  EXPECT_EQ(ring.view(queue, kAnyTime).executors, 0U);
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_TRUE(ring.view().queue(queue, kAnyTime).attached);
+  EXPECT_EQ(ring.view().queue(queue, kAnyTime).executors, 0U);
+  EXPECT_FALSE(ring.hints().has_work());
   const Charge thief = ring.join(queue, kAnyTime);
-  EXPECT_EQ(ring.view(queue, kAnyTime).executors, 1U);
+  EXPECT_EQ(ring.view().queue(queue, kAnyTime).executors, 1U);
   (void)ring.settle(queue, {.charged = thief, .actual = microseconds(400), .executed = 4}, kAnyTime);
   EXPECT_TRUE(weak.expired());
 }
@@ -182,14 +183,14 @@ TEST(FairRingLifeTest, AThiefMayJoinAPausedQueueAndHandsItsPartBack) {
   const auto claim = ring.try_claim(kAnyTime);
   ring.pause(queue, kAnyTime);
   const Charge thief = ring.join(queue, kAnyTime);
-  EXPECT_EQ(ring.view(queue, kAnyTime).executors, 2U);
+  EXPECT_EQ(ring.view().queue(queue, kAnyTime).executors, 2U);
   EXPECT_TRUE(ring.settle(queue, {.charged = thief, .left = {6, 10}}, kAnyTime).dropped.empty());
-  EXPECT_EQ(ring.view(queue, kAnyTime).executors, 1U);
+  EXPECT_EQ(ring.view().queue(queue, kAnyTime).executors, 1U);
   (void)ring.settle(queue, {.charged = claim->charged, .executed = 1, .left = {1, 6}}, kAnyTime);
-  EXPECT_EQ(ring.view(queue, kAnyTime).queued, 9U);
-  EXPECT_FALSE(ring.has_work()) << "paused";
+  EXPECT_EQ(ring.view().queue(queue, kAnyTime).queued, 9U);
+  EXPECT_FALSE(ring.hints().has_work()) << "paused";
   ring.resume(queue, kAnyTime);
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
   ring.detach_all();
 }
 
@@ -204,7 +205,7 @@ TEST(FairRingLifeTest, AThiefMayJoinACancelledQueueAndItsPartIsDropped) {
             (IndexRange{2, 6}));
   ASSERT_FALSE(weak.expired());
   const Charge thief = ring.join(queue, kAnyTime);
-  EXPECT_EQ(ring.view(queue, kAnyTime).executors, 1U);
+  EXPECT_EQ(ring.view().queue(queue, kAnyTime).executors, 1U);
   EXPECT_EQ(ring.settle(queue, {.charged = thief, .left = {6, 10}}, kAnyTime).dropped, (IndexRange{6, 10}));
   EXPECT_TRUE(weak.expired());
 }

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/ring_simulator.h"
 
 namespace locksley::test {
@@ -19,7 +22,7 @@ using Batch = RingSimulator::Batch;
 class FairRingLimitsTest : public ::testing::Test {
  protected:
   FairRingLimitsTest() {
-    ring.on_customer([this](std::string_view, std::string_view customer) {
+    ring.groups().on_customer([this](std::string_view, std::string_view customer) {
       const auto found = limits.find(customer);
       return found == limits.end() ? GroupLimits{} : found->second;
     });
@@ -83,7 +86,7 @@ TEST_F(FairRingLimitsTest, ACapIsKeptAndNoSlotIsIdle) {
 TEST_F(FairRingLimitsTest, AHundredCustomersAtTheirCapAndOneWithout) {
   // Each has a cap of one slot; of a hundred more workers than there are, none is idle.
   RingSimulator many({.parallelism = 150}, 150);
-  many.ring.on_customer([](std::string_view, std::string_view customer) {
+  many.ring.groups().on_customer([](std::string_view, std::string_view customer) {
     return customer == "free" ? GroupLimits{} : GroupLimits{.weight = 1, .slots = 1};
   });
   std::vector<Batch*> capped;
@@ -104,7 +107,7 @@ TEST_F(FairRingLimitsTest, AHundredCustomersAtTheirCapAndOneWithout) {
 }
 
 TEST_F(FairRingLimitsTest, ACapOfTheUserHoldsForAllItsCustomersTogether) {
-  ring.set_tenant_limits("shop", {.weight = 9, .slots = 3}, simulator.now());
+  ring.groups().set_tenant_limits("shop", {.weight = 9, .slots = 3}, simulator.now());
   limits["a"].slots = 2;
   for (int i = 0; i < 3; ++i) {
     enter("shop", "a");
@@ -124,7 +127,7 @@ TEST_F(FairRingLimitsTest, ACapOfTheUserHoldsForAllItsCustomersTogether) {
 TEST_F(FairRingLimitsTest, AGroupToWhichAboutAsMuchIsDueAsItMayHaveGetsUpToAFifthLess) {
   for (const std::uint32_t slots : {1U, 2U, 3U, 4U}) {
     const std::string name = "capped-" + std::to_string(slots);
-    ring.set_tenant_limits(name, {.slots = slots}, simulator.now());
+    ring.groups().set_tenant_limits(name, {.slots = slots}, simulator.now());
     for (int i = 0; i < 3; ++i) enter(name, "");
     if (slots == 1) enter("plain", "");
     // Half of the workers are due to each of them, and then less.
@@ -137,14 +140,14 @@ TEST_F(FairRingLimitsTest, AGroupToWhichAboutAsMuchIsDueAsItMayHaveGetsUpToAFift
 }
 
 TEST_F(FairRingLimitsTest, ACapOfAUserWithoutCustomersIsKept) {
-  ring.set_tenant_limits("shop", {.slots = 3}, simulator.now());
+  ring.groups().set_tenant_limits("shop", {.slots = 3}, simulator.now());
   for (int i = 0; i < 3; ++i) enter("shop", "");
   simulator.run_for(seconds(1));
   EXPECT_EQ(most["shop"], 3U);
   EXPECT_EQ(all(), seconds(1) * 3) << "the others have nothing to do";
-  EXPECT_FALSE(ring.has_work()) << "an idle worker has no reason to look";
+  EXPECT_FALSE(ring.hints().has_work()) << "an idle worker has no reason to look";
   enter("plain", "");
-  EXPECT_TRUE(ring.has_work() || most["plain"] != 0);
+  EXPECT_TRUE(ring.hints().has_work() || most["plain"] != 0);
 }
 
 TEST_F(FairRingLimitsTest, CapsActAtOnceWhereverTheyAreChanged) {
@@ -157,16 +160,16 @@ TEST_F(FairRingLimitsTest, CapsActAtOnceWhereverTheyAreChanged) {
     most.clear();
     EXPECT_NEAR(slots_of(name, seconds(4)), expected, expected * 0.1) << name;
   };
-  ring.set_customer_limits("shop", "a", {.slots = 1}, simulator.now());
+  ring.groups().set_customer_limits("shop", "a", {.slots = 1}, simulator.now());
   settled(1, "shop/a");
   EXPECT_EQ(most["shop/a"], 1U);
-  ring.set_tenant_limits("shop", {.slots = 3}, simulator.now());
+  ring.groups().set_tenant_limits("shop", {.slots = 3}, simulator.now());
   settled(3, "shop");
   EXPECT_EQ(most["shop"], 3U);
-  ring.set_customer_limits("shop", "a", {.slots = 2}, simulator.now());
+  ring.groups().set_customer_limits("shop", "a", {.slots = 2}, simulator.now());
   settled(1.5, "shop/a");
-  ring.set_tenant_limits("shop", {}, simulator.now());
-  ring.set_customer_limits("shop", "a", {}, simulator.now());
+  ring.groups().set_tenant_limits("shop", {}, simulator.now());
+  ring.groups().set_customer_limits("shop", "a", {}, simulator.now());
   settled(4, "shop/a");
   ring.set_slots(a.queue, 1, simulator.now());
   simulator.run_for(milliseconds(5));
@@ -176,8 +179,8 @@ TEST_F(FairRingLimitsTest, CapsActAtOnceWhereverTheyAreChanged) {
   ring.set_slots(a.queue, 0, simulator.now());
   simulator.run_for(seconds(1));
   EXPECT_GT(a.most_running, 1U);
-  ring.set_customer_limits("shop", "unknown", {.slots = 1}, simulator.now());
-  EXPECT_FALSE(ring.customer("shop", "unknown", simulator.now())) << "it costs nothing";
+  ring.groups().set_customer_limits("shop", "unknown", {.slots = 1}, simulator.now());
+  EXPECT_FALSE(ring.view().customer("shop", "unknown", simulator.now())) << "it costs nothing";
 }
 
 TEST_F(FairRingLimitsTest, TheCustomerWithoutANameMayHaveLimits) {
@@ -185,7 +188,7 @@ TEST_F(FairRingLimitsTest, TheCustomerWithoutANameMayHaveLimits) {
   enter("shop", "");
   enter("other", "");
   simulator.run_for(seconds(1));
-  ring.set_customer_limits("shop", "", {.slots = 1}, simulator.now());
+  ring.groups().set_customer_limits("shop", "", {.slots = 1}, simulator.now());
   EXPECT_NEAR(slots_of("shop", seconds(5)), 1, 0.02);
   enter("shop", "named");
   EXPECT_NEAR(slots_of("shop", seconds(5)), 4, 0.05);
@@ -194,7 +197,7 @@ TEST_F(FairRingLimitsTest, TheCustomerWithoutANameMayHaveLimits) {
   limits[""] = {.slots = 2};
   enter("third", "");
   simulator.run_for(milliseconds(10));
-  EXPECT_EQ(ring.customer("third", "", simulator.now())->slots, 2U);
+  EXPECT_EQ(ring.view().customer("third", "", simulator.now())->slots, 2U);
   simulator.run_for(seconds(1));
   EXPECT_EQ(most["third"], 2U);
 }
@@ -205,10 +208,10 @@ TEST_F(FairRingLimitsTest, TimeAtACapEarnsNothing) {
     enter("shop", "capped");
     enter("shop", "other");
   }
-  ring.set_customer_limits("shop", "capped", {.slots = 1}, simulator.now());
+  ring.groups().set_customer_limits("shop", "capped", {.slots = 1}, simulator.now());
   simulator.run_for(seconds(60));
   const Nanoseconds capped = received("shop/capped"), other = received("shop/other");
-  ring.set_customer_limits("shop", "capped", {}, simulator.now());
+  ring.groups().set_customer_limits("shop", "capped", {}, simulator.now());
   simulator.run_for(seconds(2));
   const Nanoseconds bound = 2 * kWorkers * milliseconds(5);
   EXPECT_LE(std::chrono::abs((received("shop/capped") - capped) - (received("shop/other") - other)), bound);
@@ -220,8 +223,8 @@ TEST_F(FairRingLimitsTest, LeasesCountByTheirWidth) {
   RingQueue queue, other;
   leases.attach(queue, {.tenant = "shop", .customer = "a", .cost_hint = milliseconds(1)}, nullptr);
   leases.attach(other, {.tenant = "shop", .customer = "b", .cost_hint = milliseconds(1)}, nullptr);
-  leases.set_customer_limits("shop", "a", {.slots = 3}, Nanoseconds{0});
-  leases.set_tenant_limits("shop", {.slots = 5}, Nanoseconds{0});
+  leases.groups().set_customer_limits("shop", "a", {.slots = 3}, Nanoseconds{0});
+  leases.groups().set_tenant_limits("shop", {.slots = 5}, Nanoseconds{0});
   leases.add_jobs(queue, 100, Nanoseconds{0});
   const auto first = leases.try_claim(Nanoseconds{0}, ClaimRequest{.width = 2, .site = Site::kLocal});
   const auto second = leases.try_claim(Nanoseconds{0}, ClaimRequest{.width = 2, .site = Site::kLocal});
@@ -229,22 +232,22 @@ TEST_F(FairRingLimitsTest, LeasesCountByTheirWidth) {
   EXPECT_EQ(first->charged.width(), 2U);
   EXPECT_EQ(second->charged.width(), 1U) << "the third of the customer";
   EXPECT_TRUE(second->charged.is_capped());
-  EXPECT_FALSE(leases.has_place(queue));
-  EXPECT_TRUE(leases.view(queue, Nanoseconds{0}).customer_at_limit);
-  EXPECT_FALSE(leases.view(queue, Nanoseconds{0}).tenant_at_limit);
-  EXPECT_FALSE(leases.view(queue, Nanoseconds{0}).waiting);
+  EXPECT_FALSE(leases.view().has_place(queue));
+  EXPECT_TRUE(leases.view().queue(queue, Nanoseconds{0}).customer_at_limit);
+  EXPECT_FALSE(leases.view().queue(queue, Nanoseconds{0}).tenant_at_limit);
+  EXPECT_FALSE(leases.view().queue(queue, Nanoseconds{0}).waiting);
   leases.add_jobs(other, 100, Nanoseconds{0});
   const auto third = leases.try_claim(Nanoseconds{0}, ClaimRequest{.width = 9});
   ASSERT_TRUE(third);
   EXPECT_EQ(third->queue, &other);
   EXPECT_EQ(third->charged.width(), 2U) << "the fifth of the user";
-  EXPECT_TRUE(leases.view(queue, Nanoseconds{0}).tenant_at_limit);
-  EXPECT_FALSE(leases.has_work());
+  EXPECT_TRUE(leases.view().queue(queue, Nanoseconds{0}).tenant_at_limit);
+  EXPECT_FALSE(leases.hints().has_work());
   for (const auto& claim : {first, second, third}) {
     (void)leases.settle(*claim->queue, {.charged = claim->charged, .left = claim->range}, Nanoseconds{0});
-    EXPECT_TRUE(leases.has_work());
+    EXPECT_TRUE(leases.hints().has_work());
   }
-  EXPECT_FALSE(leases.view(queue, Nanoseconds{0}).customer_at_limit);
+  EXPECT_FALSE(leases.view().queue(queue, Nanoseconds{0}).customer_at_limit);
   leases.detach_all();
 }
 
@@ -267,24 +270,24 @@ TEST_F(FairRingLimitsTest, OnlyClaimsThatNoCapBindsMayBeStolenFrom) {
   EXPECT_TRUE(is_capped());
   caps.set_slots(queue, 0, Nanoseconds{0});
   EXPECT_FALSE(is_capped());
-  caps.set_customer_limits("shop", "a", {.slots = 5}, Nanoseconds{0});
+  caps.groups().set_customer_limits("shop", "a", {.slots = 5}, Nanoseconds{0});
   EXPECT_TRUE(is_capped());
-  caps.set_customer_limits("shop", "a", {.start_interval = Nanoseconds(1)}, Nanoseconds{0});
+  caps.groups().set_customer_limits("shop", "a", {.start_interval = Nanoseconds(1)}, Nanoseconds{0});
   EXPECT_FALSE(is_capped());
-  caps.set_tenant_limits("shop", {.slots = 5}, Nanoseconds{0});
+  caps.groups().set_tenant_limits("shop", {.slots = 5}, Nanoseconds{0});
   EXPECT_TRUE(is_capped());
   caps.detach_all();
 }
 
 TEST_F(FairRingLimitsTest, CapsWorkAtSeveralGates) {
-  const GateId narrow = *ring.add_gate({.concurrency = 2}), wide = *ring.add_gate({});
+  const GateId narrow = *ring.gates().add({.concurrency = 2}), wide = *ring.gates().add({});
   limits["a"].slots = 4;
   for (const GateId gate : {GateId{0}, narrow, wide}) {
     enter("shop", "a", milliseconds(4), kEndless, gate);
     enter("shop", "b", milliseconds(4), kEndless, gate);
     enter("other", "", milliseconds(4), kEndless, gate);
   }
-  ring.set_tenant_limits("shop", {.weight = 3, .slots = 5}, simulator.now());
+  ring.groups().set_tenant_limits("shop", {.weight = 3, .slots = 5}, simulator.now());
   simulator.run_for(seconds(20));
   EXPECT_LE(most["shop"], 5U);
   EXPECT_LE(most["shop/a"], 4U);
@@ -303,9 +306,9 @@ TEST_F(FairRingLimitsTest, ARateSpacesStartsEvenlyAndLeavesTheRestToOthers) {
   EXPECT_NEAR(static_cast<double>(slow.ended), 500, 10) << "what starts late is not made up for";
   EXPECT_LE(slow.ended, 501U);
   EXPECT_EQ(all(), seconds(10) * kWorkers) << "no worker rested";
-  EXPECT_FALSE(ring.view(slow.queue, simulator.now()).waiting);
-  EXPECT_TRUE(ring.view(slow.queue, simulator.now()).customer_at_limit);
-  EXPECT_TRUE(ring.customer("shop", "slow", simulator.now())->at_limit);
+  EXPECT_FALSE(ring.view().queue(slow.queue, simulator.now()).waiting);
+  EXPECT_TRUE(ring.view().queue(slow.queue, simulator.now()).customer_at_limit);
+  EXPECT_TRUE(ring.view().customer("shop", "slow", simulator.now())->at_limit);
 }
 
 TEST_F(FairRingLimitsTest, ARateAboveTheToleranceStartsSeveralJobsAtOnce) {
@@ -316,7 +319,7 @@ TEST_F(FairRingLimitsTest, ARateAboveTheToleranceStartsSeveralJobsAtOnce) {
 }
 
 TEST_F(FairRingLimitsTest, TheRateOfAUserIsThatOfItsCustomersTogether) {
-  ring.set_tenant_limits("shop", {.start_interval = milliseconds(5)}, simulator.now());
+  ring.groups().set_tenant_limits("shop", {.start_interval = milliseconds(5)}, simulator.now());
   limits["slow"] = {.start_interval = milliseconds(50)};
   std::vector<Batch*> batches{&enter("shop", "slow", milliseconds(4)), &enter("shop", "a", milliseconds(4)),
                               &enter("shop", "b", milliseconds(4)), &enter("shop", "", milliseconds(4))};
@@ -325,8 +328,8 @@ TEST_F(FairRingLimitsTest, TheRateOfAUserIsThatOfItsCustomersTogether) {
   for (Batch* batch : batches) ended += batch->ended;
   EXPECT_NEAR(static_cast<double>(ended), 4'000, 10);
   EXPECT_NEAR(static_cast<double>(batches[0]->ended), 400, 5);
-  EXPECT_TRUE(ring.view(batches[1]->queue, simulator.now()).tenant_at_limit);
-  EXPECT_FALSE(ring.view(batches[1]->queue, simulator.now()).customer_at_limit);
+  EXPECT_TRUE(ring.view().queue(batches[1]->queue, simulator.now()).tenant_at_limit);
+  EXPECT_FALSE(ring.view().queue(batches[1]->queue, simulator.now()).customer_at_limit);
 }
 
 TEST_F(FairRingLimitsTest, RatesActAtOnceWhenTheyAreChanged) {
@@ -334,11 +337,11 @@ TEST_F(FairRingLimitsTest, RatesActAtOnceWhenTheyAreChanged) {
   Batch& slow = enter("shop", "slow", milliseconds(1));
   simulator.run_for(seconds(2));
   EXPECT_EQ(slow.ended, 1U);
-  ring.set_customer_limits("shop", "slow", {.start_interval = milliseconds(100)}, simulator.now());
+  ring.groups().set_customer_limits("shop", "slow", {.start_interval = milliseconds(100)}, simulator.now());
   simulator.add(slow, 1);  // a step, for the simulated workers to look
   simulator.run_for(seconds(10));
   EXPECT_NEAR(static_cast<double>(slow.ended), 101, 1);
-  ring.set_customer_limits("shop", "slow", {}, simulator.now());
+  ring.groups().set_customer_limits("shop", "slow", {}, simulator.now());
   simulator.run_for(seconds(1));
   EXPECT_GT(slow.ended, 10'000U);
 }
@@ -348,7 +351,7 @@ TEST_F(FairRingLimitsTest, AWaitForARateIsToldOnceAndEnds) {
   FairRing rates({});
   RingQueue queue, other;
   rates.attach(queue, {.tenant = "shop", .customer = "slow"}, nullptr);
-  rates.set_customer_limits("shop", "slow", {.start_interval = milliseconds(100)}, Nanoseconds{0});
+  rates.groups().set_customer_limits("shop", "slow", {.start_interval = milliseconds(100)}, Nanoseconds{0});
   EXPECT_FALSE(rates.has_new_wait());
   rates.add_jobs(queue, 10, Nanoseconds{0});
   auto claim = rates.try_claim(Nanoseconds{0});
@@ -356,24 +359,24 @@ TEST_F(FairRingLimitsTest, AWaitForARateIsToldOnceAndEnds) {
   EXPECT_EQ(claim->range.size(), 1U);
   EXPECT_TRUE(rates.has_new_wait());
   EXPECT_FALSE(rates.has_new_wait()) << "it is told once";
-  EXPECT_FALSE(rates.has_work());
+  EXPECT_FALSE(rates.hints().has_work());
   EXPECT_EQ(rates.end_waits(milliseconds(99)), milliseconds(100));
-  EXPECT_FALSE(rates.has_work());
-  const auto arrivals = rates.arrivals();
+  EXPECT_FALSE(rates.hints().has_work());
+  const auto arrivals = rates.hints().arrivals();
   EXPECT_EQ(rates.end_waits(milliseconds(100)), std::nullopt);
-  EXPECT_TRUE(rates.has_work());
-  EXPECT_NE(rates.arrivals(), arrivals);
+  EXPECT_TRUE(rates.hints().has_work());
+  EXPECT_NE(rates.hints().arrivals(), arrivals);
 
   // A job that goes back without having begun has used no start; one that has begun, has.
   (void)rates.settle(queue, {.charged = claim->charged, .left = claim->range}, milliseconds(100));
   claim = rates.try_claim(milliseconds(100));
-  EXPECT_FALSE(rates.has_work());
+  EXPECT_FALSE(rates.hints().has_work());
   (void)rates.settle(queue, {.charged = claim->charged, .left = claim->range}, milliseconds(100));
-  EXPECT_TRUE(rates.has_work());
+  EXPECT_TRUE(rates.hints().has_work());
   claim = rates.try_claim(milliseconds(100));
   (void)rates.settle(queue, {.charged = claim->charged, .started = 1, .left = claim->range},
                      milliseconds(100));
-  EXPECT_FALSE(rates.has_work());
+  EXPECT_FALSE(rates.hints().has_work());
 
   // Without jobs nothing waits.
   EXPECT_EQ(rates.end_waits(milliseconds(100)), milliseconds(200));
@@ -383,7 +386,7 @@ TEST_F(FairRingLimitsTest, AWaitForARateIsToldOnceAndEnds) {
 
 // Start costs are of a gate, rates of a group: both at once.
 TEST_F(FairRingLimitsTest, RatesAndStartCosts) {
-  ring.set_start_cost(milliseconds(10));
+  ring.gates().set_start_cost(milliseconds(10));
   limits["slow"] = {.start_interval = milliseconds(20)};
   Batch& slow = enter("shop", "slow", milliseconds(1));
   Batch& other = enter("shop", "other", milliseconds(1));

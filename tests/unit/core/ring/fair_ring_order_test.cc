@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_view.h"
 
 namespace locksley {
 namespace {
@@ -82,24 +83,24 @@ TEST_F(FairRingOrderTest, EqualWeightsAndCostsAreServedRoundRobin) {
 
 TEST_F(FairRingOrderTest, AnEmptyRingHasNothingToClaim) {
   EXPECT_FALSE(ring().try_claim(now));
-  EXPECT_FALSE(ring().has_work());
+  EXPECT_FALSE(ring().hints().has_work());
   attach(0, 0);
   EXPECT_FALSE(ring().try_claim(now));
-  EXPECT_FALSE(ring().has_work());
+  EXPECT_FALSE(ring().hints().has_work());
 }
 
 TEST_F(FairRingOrderTest, HasWorkUntilTheLastJobIsClaimed) {
   attach(0, 2);
-  EXPECT_TRUE(ring().has_work());
+  EXPECT_TRUE(ring().hints().has_work());
   const auto first = ring().try_claim(now);
-  EXPECT_TRUE(ring().has_work());
+  EXPECT_TRUE(ring().hints().has_work());
   const auto second = ring().try_claim(now);
-  EXPECT_FALSE(ring().has_work());
+  EXPECT_FALSE(ring().hints().has_work());
   EXPECT_FALSE(ring().try_claim(now));
   (void)ring().settle(queues[0], done(*first, milliseconds(1)), now);
-  EXPECT_FALSE(ring().has_work());
+  EXPECT_FALSE(ring().hints().has_work());
   (void)ring().settle(queues[0], {.charged = second->charged, .left = second->range}, now);
-  EXPECT_TRUE(ring().has_work());
+  EXPECT_TRUE(ring().hints().has_work());
 }
 
 TEST_F(FairRingOrderTest, ANewcomerIsServedByTheNextFreeWorker) {
@@ -137,7 +138,7 @@ TEST_F(FairRingOrderTest, OneQueueAloneGetsAllWorkers) {
   attach(0, 100);
   std::vector<Claim> claims;
   for (int i = 0; i < 4; ++i) claims.push_back(*ring().try_claim(now));
-  EXPECT_EQ(ring().view(queues[0], now).executors, 4U);
+  EXPECT_EQ(ring().view().queue(queues[0], now).executors, 4U);
   for (const Claim& claim : claims) (void)ring().settle(*claim.queue, done(claim, milliseconds(1)), now);
 }
 
@@ -226,7 +227,7 @@ TEST_F(FairRingOrderTest, WhatWasHandedBackIsServedBeforeTheRest) {
   const auto fourth = ring().try_claim(now);
   EXPECT_EQ(fourth->range, (IndexRange{15, 25}));
   settle(*fourth, 10);
-  EXPECT_EQ(ring().view(queues[0], now).queued, 75U);
+  EXPECT_EQ(ring().view().queue(queues[0], now).queued, 75U);
 }
 
 TEST_F(FairRingOrderTest, RangesCanBeAddedAndJobsGoOnBehindThem) {

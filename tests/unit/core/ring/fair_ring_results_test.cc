@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "core/ring/result_account.h"
 
 namespace locksley {
@@ -27,12 +29,12 @@ class FairRingResultsTest : public testing::Test {
 
 TEST_F(FairRingResultsTest, NothingOfAFullAccountIsClaimed) {
   full.charge(1);
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
   EXPECT_FALSE(ring.try_claim(kNow));
-  EXPECT_FALSE(ring.has_work()) << "a worker would look again and again";
-  EXPECT_TRUE(ring.view(queue, kNow).results_at_limit);
-  EXPECT_FALSE(ring.view(queue, kNow).waiting);
-  EXPECT_EQ(ring.view(queue, kNow).queued, 10U);
+  EXPECT_FALSE(ring.hints().has_work()) << "a worker would look again and again";
+  EXPECT_TRUE(ring.view().queue(queue, kNow).results_at_limit);
+  EXPECT_FALSE(ring.view().queue(queue, kNow).waiting);
+  EXPECT_EQ(ring.view().queue(queue, kNow).queued, 10U);
 }
 
 TEST_F(FairRingResultsTest, OtherTenantsAreServed) {
@@ -41,7 +43,7 @@ TEST_F(FairRingResultsTest, OtherTenantsAreServed) {
   const auto claim = ring.try_claim(kNow);
   ASSERT_TRUE(claim);
   EXPECT_EQ(claim->queue, &other);
-  EXPECT_EQ(ring.view(other, kNow).share, 1) << "who may not start has no share";
+  EXPECT_EQ(ring.view().queue(other, kNow).share, 1) << "who may not start has no share";
   (void)ring.settle(other, {.charged = claim->charged, .executed = 1}, kNow);
 }
 
@@ -51,30 +53,30 @@ TEST_F(FairRingResultsTest, TheAccountIsThatOfAllCustomersOfTheTenant) {
   ring.add_jobs(named, 10, kNow);
   full.charge(1);
   EXPECT_FALSE(ring.try_claim(kNow));
-  EXPECT_FALSE(ring.has_work());
-  for (const RingQueue* each : {&named, &queue}) EXPECT_TRUE(ring.view(*each, kNow).results_at_limit);
+  EXPECT_FALSE(ring.hints().has_work());
+  for (const RingQueue* each : {&named, &queue}) EXPECT_TRUE(ring.view().queue(*each, kNow).results_at_limit);
   // The first customer with a name may come while the tenant is shut.
   RingQueue late;
   ring.attach(late, {.tenant = "full", .customer = "late", .results = &full}, nullptr);
   ring.add_jobs(late, 10, kNow);
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
   full.refund(1);
-  EXPECT_TRUE(ring.reopen_tenants());
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.groups().reopen_tenants());
+  EXPECT_TRUE(ring.hints().has_work());
   ring.detach_all();
 }
 
 TEST_F(FairRingResultsTest, RoomOpensTheTenantAgain) {
   full.charge(1);
   EXPECT_FALSE(ring.try_claim(kNow));
-  EXPECT_FALSE(ring.reopen_tenants()) << "it is full";
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.groups().reopen_tenants()) << "it is full";
+  EXPECT_FALSE(ring.hints().has_work());
   full.refund(1);
-  const auto arrivals = ring.arrivals();
-  EXPECT_TRUE(ring.reopen_tenants());
-  EXPECT_NE(ring.arrivals(), arrivals);
-  EXPECT_FALSE(ring.reopen_tenants());
-  EXPECT_TRUE(ring.has_work());
+  const auto arrivals = ring.hints().arrivals();
+  EXPECT_TRUE(ring.groups().reopen_tenants());
+  EXPECT_NE(ring.hints().arrivals(), arrivals);
+  EXPECT_FALSE(ring.groups().reopen_tenants());
+  EXPECT_TRUE(ring.hints().has_work());
   const auto claim = ring.try_claim(kNow);
   ASSERT_TRUE(claim);
   EXPECT_EQ(claim->queue, &queue);
@@ -87,13 +89,13 @@ TEST_F(FairRingResultsTest, AShutTenantTakesJobsAndSettlements) {
   full.charge(1);
   EXPECT_FALSE(ring.try_claim(kNow));
   ring.add_jobs(queue, 10, kNow);
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_work());
   (void)ring.settle(queue, {.charged = claim->charged, .executed = 0, .left = claim->range}, kNow);
-  EXPECT_FALSE(ring.has_work());
-  EXPECT_EQ(ring.view(queue, kNow).queued, 20U);
+  EXPECT_FALSE(ring.hints().has_work());
+  EXPECT_EQ(ring.view().queue(queue, kNow).queued, 20U);
   EXPECT_EQ(ring.cancel(queue, kNow).size(), 1U);
   full.refund(1);
-  EXPECT_FALSE(ring.reopen_tenants()) << "the tenant has left with its last queue";
+  EXPECT_FALSE(ring.groups().reopen_tenants()) << "the tenant has left with its last queue";
 }
 
 TEST_F(FairRingResultsTest, ATenantThatLeftWhileItWasShutComesBackOpen) {
@@ -102,7 +104,7 @@ TEST_F(FairRingResultsTest, ATenantThatLeftWhileItWasShutComesBackOpen) {
   (void)ring.cancel(queue, kNow);
   ring.attach(queue, {.tenant = "full"}, nullptr);
   ring.add_jobs(queue, 1, kNow);
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
 }
 
 }  // namespace

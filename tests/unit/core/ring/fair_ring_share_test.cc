@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/ring_simulator.h"
 
 namespace locksley::test {
@@ -102,7 +104,8 @@ TEST(FairRingShareTest, EmptyingAndRefillingEarnsNothing) {
       [](std::uint64_t i) { return i % 3 == 0 ? microseconds(900) : microseconds(5); }, true);
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     simulator.run_for(microseconds(37));
-    if (simulator.ring.view(greedy.queue, simulator.now()).queued == 0) simulator.add(greedy, 1 + i % 3);
+    if (simulator.ring.view().queue(greedy.queue, simulator.now()).queued == 0)
+      simulator.add(greedy, 1 + i % 3);
   }
   const Nanoseconds now = simulator.now();
   EXPECT_LE(greedy.received(now), steady.received(now) + milliseconds(4));
@@ -152,7 +155,7 @@ TEST(FairRingShareTest, AnOverestimateTakenBackAfterARefillIsNotLost) {
   ring.add_jobs(streamed, 1'000'000, now);
   (void)ring.settle(streamed, {.charged = overestimated->charged, .actual = microseconds(1), .executed = 1},
                     now);
-  EXPECT_EQ(ring.view(streamed, now).ahead, 1U);
+  EXPECT_EQ(ring.view().queue(streamed, now).ahead, 1U);
   const auto first = ring.try_claim(now);
   EXPECT_EQ(first->queue, &steady);
   const auto second = ring.try_claim(now);
@@ -177,7 +180,7 @@ TEST(FairRingShareTest, TenantsShareEquallyHoweverManyBatchesTheyHave) {
 
 TEST(FairRingShareTest, TenantWeightsAndThenQueueWeights) {
   RingSimulator simulator({}, 1);
-  simulator.ring.set_tenant_weight("a", 3);
+  simulator.ring.groups().set_tenant_weight("a", 3);
   Batch& a1 =
       simulator.submit({.tenant = "a", .weight = 1}, 1'000'000, [](auto) { return microseconds(50); });
   Batch& a2 =
@@ -306,10 +309,10 @@ TEST(FairRingShareTest, UnitsOfSubJobTimeBelongToTheJobThatEnds) {
   const auto claim = ring.try_claim(Nanoseconds{0});
   const Charge thief = ring.join(queue, Nanoseconds{0});
   (void)ring.settle(queue, {.charged = thief, .actual = milliseconds(30)}, Nanoseconds{0});
-  EXPECT_EQ(ring.view(queue, Nanoseconds{0}).job_cost, Nanoseconds{0});
+  EXPECT_EQ(ring.view().queue(queue, Nanoseconds{0}).job_cost, Nanoseconds{0});
   (void)ring.settle(queue, {.charged = claim->charged, .actual = milliseconds(12), .executed = 1},
                     Nanoseconds{0});
-  EXPECT_EQ(ring.view(queue, Nanoseconds{0}).job_cost, milliseconds(42));
+  EXPECT_EQ(ring.view().queue(queue, Nanoseconds{0}).job_cost, milliseconds(42));
   ring.detach_all();
 }
 

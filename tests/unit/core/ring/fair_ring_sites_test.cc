@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_leases.h"
 
 namespace locksley {
 namespace {
@@ -57,69 +59,69 @@ class FairRingSitesTest : public ::testing::Test {
 };
 
 TEST_F(FairRingSitesTest, ConcurrencyBoundsLocalExecutorsOnly) {
-  const GateId gate = *ring.add_gate({.concurrency = 2, .is_remote = true});
+  const GateId gate = *ring.gates().add({.concurrency = 2, .is_remote = true});
   enter(gate);
   EXPECT_TRUE(claim(Site::kRemote, 3));
   EXPECT_EQ(claims(Site::kLocal), 2);
-  EXPECT_FALSE(ring.has_work());
-  EXPECT_TRUE(ring.has_remote_work());
+  EXPECT_FALSE(ring.hints().has_work());
+  EXPECT_TRUE(ring.hints().has_remote_work());
   EXPECT_TRUE(claim(Site::kRemote, 3));
   settle();
   EXPECT_FALSE(claim(Site::kLocal)) << "a remote turn has ended";
   settle();
-  EXPECT_TRUE(ring.has_work());
+  EXPECT_TRUE(ring.hints().has_work());
   EXPECT_TRUE(claim(Site::kLocal));
 }
 
 TEST_F(FairRingSitesTest, MaxRunningBoundsAllTogether) {
-  const GateId gate = *ring.add_gate({.max_running = 5, .is_remote = true});
+  const GateId gate = *ring.gates().add({.max_running = 5, .is_remote = true});
   enter(gate);
   EXPECT_EQ(claim(Site::kRemote, 3)->charged.width(), 3U);
   EXPECT_TRUE(claim(Site::kLocal));
   EXPECT_EQ(claim(Site::kRemote, 3)->charged.width(), 1U) << "one place is left";
   EXPECT_FALSE(claim(Site::kRemote));
   EXPECT_FALSE(claim(Site::kLocal));
-  EXPECT_FALSE(ring.has_work() || ring.has_remote_work());
-  ring.set_max_running(gate, 6);
-  EXPECT_TRUE(ring.has_work() && ring.has_remote_work());
-  ring.set_max_running(gate, 0);
+  EXPECT_FALSE(ring.hints().has_work() || ring.hints().has_remote_work());
+  ring.gates().set_max_running(gate, 6);
+  EXPECT_TRUE(ring.hints().has_work() && ring.hints().has_remote_work());
+  ring.gates().set_max_running(gate, 0);
   EXPECT_EQ(claims(Site::kLocal), 20);
 }
 
 TEST_F(FairRingSitesTest, RemoteExecutorsNeedAGateThatIsTheirs) {
-  const GateId gate = *ring.add_gate({.is_on = false});
+  const GateId gate = *ring.gates().add({.is_on = false});
   enter(gate);
   EXPECT_FALSE(claim(Site::kRemote));
-  EXPECT_FALSE(ring.has_remote_work());
-  const std::uint64_t before = ring.arrivals();
-  ring.set_gate_remote(gate, true);
-  EXPECT_EQ(ring.arrivals(), before + 1);
-  EXPECT_TRUE(ring.has_remote_work(GateSet(gate)));
-  EXPECT_FALSE(ring.has_remote_work(GateSet(0)));
-  EXPECT_FALSE(ring.has_work());
+  EXPECT_FALSE(ring.hints().has_remote_work());
+  const std::uint64_t before = ring.hints().arrivals();
+  ring.gates().set_remote(gate, true);
+  EXPECT_EQ(ring.hints().arrivals(), before + 1);
+  EXPECT_TRUE(ring.hints().has_remote_work(GateSet(gate)));
+  EXPECT_FALSE(ring.hints().has_remote_work(GateSet(0)));
+  EXPECT_FALSE(ring.hints().has_work());
   EXPECT_FALSE(claim(Site::kLocal));
   EXPECT_TRUE(claim(Site::kRemote));
-  ring.set_gate_remote(gate, false);
+  ring.gates().set_remote(gate, false);
   EXPECT_FALSE(claim(Site::kRemote));
 }
 
 TEST_F(FairRingSitesTest, OfAHeldGateJobsAreOnlyReclaimed) {
-  const GateId gate = *ring.add_gate({.is_remote = true});
+  const GateId gate = *ring.gates().add({.is_remote = true});
   RingQueue& queue = enter(gate);
   RingQueue& other = enter(0);
-  ring.set_gate_hold(gate, true);
+  ring.gates().set_hold(gate, true);
   EXPECT_FALSE(claim(Site::kRemote));
   EXPECT_EQ(claim(Site::kLocal)->queue, &other);
-  const auto reclaimed = ring.reclaim(queue, {3, 5}, 1, now);
+  const auto reclaimed = ring.leases().reclaim(queue, {3, 5}, 1, now);
   ASSERT_TRUE(reclaimed);
   EXPECT_EQ(reclaimed->charged.site(), Site::kRemote);
   turns.push_back({.queue = &queue, .range = {3, 5}, .charged = reclaimed->charged});
-  ring.set_gate_hold(gate, false);
+  ring.gates().set_hold(gate, false);
   EXPECT_EQ(claim(Site::kRemote)->queue, &queue);
 }
 
 TEST_F(FairRingSitesTest, AWideTurnTakesAsManyPlacesOfItsGateAndGivesThemBack) {
-  const GateId gate = *ring.add_gate({.concurrency = 3});
+  const GateId gate = *ring.gates().add({.concurrency = 3});
   enter(gate);
   EXPECT_EQ(claim(Site::kLocal, 5)->charged.width(), 3U);
   EXPECT_FALSE(claim(Site::kLocal));
@@ -130,8 +132,8 @@ TEST_F(FairRingSitesTest, AWideTurnTakesAsManyPlacesOfItsGateAndGivesThemBack) {
 // Ten remote and two local executors. Nobody who waits for remote ones only is passed over by those that wait for
 // local ones, nor the other way round.
 TEST_F(FairRingSitesTest, TimeIsSharedOverBothKindsOfExecutors) {
-  const GateId here = *ring.add_gate({.concurrency = 2});
-  const GateId both = *ring.add_gate({.concurrency = 2, .is_remote = true});
+  const GateId here = *ring.gates().add({.concurrency = 2});
+  const GateId both = *ring.gates().add({.concurrency = 2, .is_remote = true});
   ring.set_remote_parallelism(10);
   std::map<const RingQueue*, int> turns_of;
   const RingQueue& local = enter(here, "local");

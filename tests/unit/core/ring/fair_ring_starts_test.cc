@@ -6,6 +6,9 @@
 #include <string>
 
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 
 namespace locksley::test {
 namespace {
@@ -52,7 +55,7 @@ class ScarceStarts {
 TEST(FairRingStartsTest, ScarceStartsFollowWeightsWhateverTheJobsCost) {
   FairRing ring({.parallelism = ScarceStarts::kSlots,
                  .start_cost = ScarceStarts::kInterval * static_cast<std::int64_t>(ScarceStarts::kSlots)});
-  ring.set_tenant_weight("b", 3);
+  ring.groups().set_tenant_weight("b", 3);
   ScarceStarts brief(1, microseconds(10), "a");
   ScarceStarts lengthy(1, milliseconds(49), "b");
   ScarceStarts heavy(2, microseconds(10), "b");
@@ -62,12 +65,12 @@ TEST(FairRingStartsTest, ScarceStartsFollowWeightsWhateverTheJobsCost) {
   EXPECT_NEAR(brief.starts, 300, 3);
   EXPECT_NEAR(lengthy.starts, 300, 3);
   EXPECT_NEAR(heavy.starts, 600, 3);
-  const RingSnapshot snapshot = ring.snapshot(0, now);
+  const RingSnapshot snapshot = ring.view().snapshot(0, now);
   ASSERT_EQ(snapshot.tenants.size(), 2U);
   for (const TenantView& tenant : snapshot.tenants) {
     EXPECT_NEAR(tenant.received, tenant.share, 0.02) << "what is shown is what is shared: " << tenant.tenant;
   }
-  EXPECT_EQ(ring.view(brief.queue, now).job_cost, milliseconds(200)) << "the time of four slots";
+  EXPECT_EQ(ring.view().queue(brief.queue, now).job_cost, milliseconds(200)) << "the time of four slots";
   ScarceStarts late(1, milliseconds(49), "c");
   late.enter(ring, now);
   ScarceStarts::run(ring, 2, now);
@@ -108,7 +111,7 @@ TEST(FairRingStartsTest, AnotherCostOfAStartMakesAllStartAnew) {
   first.enter(ring, now);
   ScarceStarts::run(ring, 1, now);
   second.enter(ring, now);
-  ring.set_start_cost(Nanoseconds{0});
+  ring.gates().set_start_cost(Nanoseconds{0});
   ScarceStarts::run(ring, 100, now);
   EXPECT_NEAR(first.starts, 51, 2);
   EXPECT_NEAR(second.starts, 50, 2);

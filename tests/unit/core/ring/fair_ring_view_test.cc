@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_view.h"
 #include "tests/support/ring_simulator.h"
 
 namespace locksley::test {
@@ -20,34 +22,34 @@ TEST(FairRingViewTest, WhatIsNobodysBatchIsNotCounted) {
   RingQueue internal;
   RingQueue batch;
   ring.attach(internal, {.is_internal = true}, nullptr);
-  EXPECT_EQ(ring.snapshot(0, kViewedAt).queues, 0U);
-  ASSERT_EQ(ring.snapshot(0, kViewedAt).tenants.size(), 1U);  // its time is the tenant's all the same
+  EXPECT_EQ(ring.view().snapshot(0, kViewedAt).queues, 0U);
+  ASSERT_EQ(ring.view().snapshot(0, kViewedAt).tenants.size(), 1U);  // its time is the tenant's all the same
   ring.attach(batch, {}, nullptr);
   for (RingQueue* const leaves : {&internal, &batch}) {
-    EXPECT_EQ(ring.snapshot(0, kViewedAt).queues, 1U);
-    EXPECT_EQ(ring.snapshot(0, kViewedAt).tenants[0].queues, 1U);
+    EXPECT_EQ(ring.view().snapshot(0, kViewedAt).queues, 1U);
+    EXPECT_EQ(ring.view().snapshot(0, kViewedAt).tenants[0].queues, 1U);
     ring.close(*leaves, kViewedAt);
   }
-  EXPECT_EQ(ring.snapshot(0, kViewedAt).queues, 0U);
+  EXPECT_EQ(ring.view().snapshot(0, kViewedAt).queues, 0U);
 }
 
 TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {
   RingSimulator simulator({.parallelism = 2}, 2);
-  simulator.ring.set_tenant_weight("a", 3);
+  simulator.ring.groups().set_tenant_weight("a", 3);
   Batch& a = simulator.submit({.tenant = "a"}, 100'000, [](auto) { return milliseconds(1); });
   simulator.submit({.tenant = "b", .weight = 1}, 50'000, [](auto) { return milliseconds(1); });
   Batch& b2 = simulator.submit({.tenant = "b", .weight = 3}, 70'000, [](auto) { return milliseconds(1); });
   simulator.submit({.tenant = "b"}, 0, [](auto) { return milliseconds(1); }, true);
   simulator.run_for(seconds(20));
   const Nanoseconds now = simulator.now();
-  const RingSnapshot snapshot = simulator.ring.snapshot(2, now);
+  const RingSnapshot snapshot = simulator.ring.view().snapshot(2, now);
   EXPECT_EQ(snapshot.queued + snapshot.executors + 40'000, 220'000U);
   EXPECT_EQ(snapshot.executors, 2U);
   EXPECT_EQ(snapshot.queues, 4U);
   EXPECT_EQ(snapshot.active_queues, 3U);
   EXPECT_EQ(snapshot.claims_total, 40'002U);
   ASSERT_EQ(snapshot.deepest.size(), 2U);
-  EXPECT_EQ(snapshot.deepest[0], simulator.ring.view(a.queue, now).queued);
+  EXPECT_EQ(snapshot.deepest[0], simulator.ring.view().queue(a.queue, now).queued);
   EXPECT_GE(snapshot.deepest[0], snapshot.deepest[1]);
   ASSERT_EQ(snapshot.tenants.size(), 2U);
   EXPECT_EQ(snapshot.tenants[0].tenant, "a");
@@ -56,7 +58,7 @@ TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {
   EXPECT_NEAR(static_cast<double>(snapshot.tenants[0].busy.count()), 30e9, 1e8);
   EXPECT_EQ(snapshot.tenants[1].queues, 3U);
   EXPECT_EQ(snapshot.tenants[1].share, 0.25);
-  const QueueView view = simulator.ring.view(b2.queue, now);
+  const QueueView view = simulator.ring.view().queue(b2.queue, now);
   EXPECT_EQ(view.share, 0.25 * 0.75);
   EXPECT_NEAR(view.received, 0.25 * 0.75, 0.01);
   EXPECT_EQ(view.job_cost, milliseconds(1));
@@ -64,7 +66,7 @@ TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {
 }
 
 TenantView tenant_in(const RingSimulator& simulator, std::string_view name) {
-  for (const TenantView& tenant : simulator.ring.snapshot(0, simulator.now()).tenants) {
+  for (const TenantView& tenant : simulator.ring.view().snapshot(0, simulator.now()).tenants) {
     if (tenant.tenant == name) return tenant;
   }
   return {};
@@ -116,7 +118,7 @@ TEST(FairRingViewTest, WhatIsDueFollowsTheWeights) {
   }
   simulator.run_for(seconds(30));
   EXPECT_NEAR(tenant_in(simulator, "a").due, 0.5, 0.001);
-  simulator.ring.set_tenant_weight("a", 3);
+  simulator.ring.groups().set_tenant_weight("a", 3);
   simulator.run_for(seconds(5));
   const TenantView midway = tenant_in(simulator, "a");
   EXPECT_EQ(midway.share, 0.75);
@@ -129,8 +131,8 @@ TEST(FairRingViewTest, ALongJobCountsAsReceivedWhileItRuns) {
   Batch& a = simulator.submit({.slots = 1}, 1'000'000, [](auto) { return milliseconds(1); });
   Batch& b = simulator.submit(1, std::chrono::minutes(10));
   simulator.run_for(std::chrono::minutes(2));
-  EXPECT_NEAR(simulator.ring.view(a.queue, simulator.now()).received, 0.5, 0.01);
-  EXPECT_NEAR(simulator.ring.view(b.queue, simulator.now()).received, 0.5, 0.01);
+  EXPECT_NEAR(simulator.ring.view().queue(a.queue, simulator.now()).received, 0.5, 0.01);
+  EXPECT_NEAR(simulator.ring.view().queue(b.queue, simulator.now()).received, 0.5, 0.01);
 }
 
 TEST(FairRingViewTest, TheDeepestAreFoundAmongManyThatAreNot) {
@@ -140,19 +142,19 @@ TEST(FairRingViewTest, TheDeepestAreFoundAmongManyThatAreNot) {
     ring.attach(queues[i], {.tenant = i % 2 == 0 ? "a" : "b"}, nullptr);
     ring.add_jobs(queues[i], i == 17 ? 1'000 : i % 1'000 == 3 ? 100 + i / 1'000 : 1, kViewedAt);
   }
-  RingSnapshot snapshot = ring.snapshot(4, kViewedAt);
+  RingSnapshot snapshot = ring.view().snapshot(4, kViewedAt);
   EXPECT_THAT(snapshot.deepest, testing::ElementsAre(1'000, 104, 103, 102));
   EXPECT_EQ(snapshot.active_queues, 5'000U);
   EXPECT_EQ(snapshot.queues, 5'000U);
   // Among very many of one depth it lists some.
-  EXPECT_EQ(ring.snapshot(2'000, kViewedAt).deepest.size(), 1'024U);
+  EXPECT_EQ(ring.view().snapshot(2'000, kViewedAt).deepest.size(), 1'024U);
   static_cast<void>(ring.cancel(queues[17], kViewedAt));
   ring.add_jobs(queues[18], 200, kViewedAt);
-  snapshot = ring.snapshot(2, kViewedAt);
+  snapshot = ring.view().snapshot(2, kViewedAt);
   EXPECT_THAT(snapshot.deepest, testing::ElementsAre(201, 104));
   EXPECT_EQ(snapshot.active_queues, 4'999U);
   ring.detach_all();
-  snapshot = ring.snapshot(2, kViewedAt);
+  snapshot = ring.view().snapshot(2, kViewedAt);
   EXPECT_TRUE(snapshot.deepest.empty());
   EXPECT_EQ(snapshot.active_queues, 0U);
 }
@@ -165,10 +167,10 @@ TEST(FairRingViewTest, AheadOfVeryManyIsEstimated) {
     ring.attach(queue, {}, nullptr);
     ring.add_jobs(queue, 1, kViewedAt);
   }
-  EXPECT_EQ(ring.view(queues.front(), kViewedAt).ahead, 0U);
+  EXPECT_EQ(ring.view().queue(queues.front(), kViewedAt).ahead, 0U);
   for (const std::size_t place : {kMany / 4, kMany / 2, kMany - 1}) {
-    EXPECT_NEAR(static_cast<double>(ring.view(queues[place], kViewedAt).ahead), static_cast<double>(place),
-                0.05 * kMany);
+    EXPECT_NEAR(static_cast<double>(ring.view().queue(queues[place], kViewedAt).ahead),
+                static_cast<double>(place), 0.05 * kMany);
   }
   ring.detach_all();
 }
@@ -184,7 +186,7 @@ TEST(FairRingViewTest, AheadIsWhoIsServedFirst) {
     std::size_t first = 0;
     std::vector<std::uint64_t> ahead;
     for (std::size_t i = 0; i < queues.size(); ++i) {
-      ahead.push_back(ring.view(queues[i], kViewedAt).ahead);
+      ahead.push_back(ring.view().queue(queues[i], kViewedAt).ahead);
       if (ahead.back() == 0) first = i;
     }
     EXPECT_THAT(ahead, testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
@@ -196,7 +198,7 @@ TEST(FairRingViewTest, AheadIsWhoIsServedFirst) {
   RingQueue other;
   ring.attach(other, {.tenant = "other", .cost_hint = milliseconds(1)}, nullptr);
   ring.add_jobs(other, 100, kViewedAt);
-  EXPECT_LE(ring.view(other, kViewedAt).ahead, 1U) << "one tenant has ten batches, but one turn";
+  EXPECT_LE(ring.view().queue(other, kViewedAt).ahead, 1U) << "one tenant has ten batches, but one turn";
   ring.detach_all();
 }
 

@@ -176,7 +176,7 @@ TEST_F(WorkerLinkLanesTest, ACrashPausesItsBatchOnly) {
   EXPECT_EQ(say(id, "CLAIM BLOCK 5000"), "");
   const auto due = link->next_timer();
   ASSERT_TRUE(due);
-  EXPECT_LE(*due, now + FairRing::kFirstBackoff);
+  EXPECT_LE(*due, now + RingWaits::kFirstBackoff);
   host.submit("crop", 1);
   link->wake(now);
   EXPECT_EQ(parse(sent(id)).batch, "2") << "the other batch goes on";

@@ -1,0 +1,51 @@
+// What a turn of a ring needs besides, if it lasts long: a lease of jobs to another machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "core/ring/fair_ring.h"
+#include "core/ring/ring_claim.h"
+#include "core/ring/ring_queue.h"
+
+namespace locksley {
+
+// Turns that last long: charged as they run, handed back in parts, and begun again by the machine that holds the jobs
+// already. They begin with FairRing::try_claim() or reclaim(), and end with FairRing::settle().
+//
+// A handle of a ring, which outlives it. Any thread; costs and misuse as with FairRing.
+class FairRing::Leases {
+ public:
+  // A turn that still runs has used `service` so far, by all its executors: where that is more than it was
+  // charged, it is charged that. `charged` is changed accordingly. No effect with Share::kJobs.
+  void charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now);
+  // A turn that goes on hands back these of its jobs: they are neither executed nor left in its settlement.
+  // `ranges`: ascending and disjoint. Returns those that never run, because the queue was cancelled; the
+  // caller has to record that.
+  [[nodiscard]] std::vector<IndexRange> give_back(RingQueue& queue, std::span<const IndexRange> ranges,
+                                                  Nanoseconds now);
+  // Begins a turn of `width` executors with those of the jobs `wanted` that wait in the queue, in every
+  // state of the queue. As join() it is charged nothing in advance. None: the queue has none of these jobs.
+  // Looks at the newest kMostSearched ranges that were handed back, and at those never claimed.
+  struct Reclaimed {
+    Charge charged;
+    std::vector<IndexRange> ranges;  // ascending
+  };
+  static constexpr std::size_t kMostSearched = 1024;  // some microseconds under the mutex
+  std::optional<Reclaimed> reclaim(RingQueue& queue, IndexRange wanted, std::uint32_t width, Nanoseconds now);
+
+ private:
+  friend class FairRing;
+  explicit Leases(FairRing& ring) : ring_(ring) {}
+
+  FairRing& ring_;
+};
+
+inline FairRing::Leases FairRing::leases() { return Leases(*this); }
+
+}  // namespace locksley

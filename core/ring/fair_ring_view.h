@@ -1,0 +1,74 @@
+// What is in a ring: for people, for metrics, and for owners that must know where a job is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/job.h"
+#include "core/ring/due_service.h"
+#include "core/ring/fair_ring.h"
+#include "core/ring/ring_gate.h"
+#include "core/ring/ring_group.h"
+#include "core/ring/ring_lock.h"
+#include "core/ring/ring_queue.h"
+#include "core/ring/ring_view.h"
+
+namespace locksley {
+
+// Reads a ring, and changes nothing.
+//
+// A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; its answer is of that moment.
+// O(1), unless the call says otherwise.
+class FairRing::View {
+ public:
+  // `deepest`: of how many of the deepest queues to list the depth. O(tenants), and visits at most
+  // 1,024 queues: where more queues than that have about the same depth (within a factor of two),
+  // it lists some of them, not exactly the deepest.
+  RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
+  // None: the ring does not know the customer, which then has nothing in it. O(log(customers)).
+  std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,
+                                       Nanoseconds now) const;
+  // The customers that the ring knows, in the order of their names, after the name `after` (null:
+  // from the first one on); at most `most`. O(log(customers) + most).
+  std::vector<CustomerView> customers(std::string_view tenant, const std::string* after, std::size_t most,
+                                      Nanoseconds now) const;
+
+  // Whether a queue belongs to the gate. A gate that does not exist ends the process.
+  bool has_queues(GateId gate) const;
+
+  // O(queues of the customer + customers of the tenant + tenants), at a nanosecond each, for at most 65,536 queues:
+  // with more, `ahead` is estimated from a sample.
+  QueueView queue(const RingQueue& queue, Nanoseconds now) const;
+  // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
+  // is paused.
+  bool has_claims(const RingQueue& queue) const;
+  // Whether the queue's slots, its gate and its state admit one more remote executor.
+  bool has_place(const RingQueue& queue) const;
+  // Whether the job waits in the queue. None: very many ranges were handed back, so that looking would take long.
+  std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
+  // The lowest index that no executor has ever claimed. If there is none: an index above all that were added.
+  std::uint64_t first_unclaimed(const RingQueue& queue) const;
+
+ private:
+  friend class FairRing;
+  explicit View(const FairRing& ring) : ring_(ring) {}
+
+  // The service of the lane, and of what is due to a tenant with customers.
+  ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+  static ServiceReading read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now)
+      LOCKSLEY_REQUIRES(kRingNodes);
+  double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+  std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+  CustomerView view_of(const RingGroup& customer, const ServiceReading& lane, Nanoseconds now) const
+      LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+
+  const FairRing& ring_;
+};
+
+inline FairRing::View FairRing::view() const { return View(*this); }
+
+}  // namespace locksley

@@ -89,7 +89,7 @@ struct BatchStatus {
   SupersededRows superseded;       // rows of failed jobs that no longer count: the jobs run again
   std::uint64_t waiting;           // part of `queued`: jobs that failed and whose backoff has not passed
   Instant retry_at = kNever;       // when the first of these is due; kNever: none waits
-  std::uint64_t retry_rounds = 0;  // how often begin_requeue() has queued jobs again
+  std::uint64_t retry_rounds = 0;  // how often Failures::begin_requeue() has queued jobs again
 };
 
 // Receives notifications of changes of batches. Implemented by the owner of the batches; outlives them.
@@ -116,7 +116,7 @@ class BatchObserver {
 // has jobs to run or running jobs. The last holder destroys it, never under a lock.
 // Every public call may be made from any thread, except where it says otherwise.
 // Calls take the batch's mutex for a short time; under it they record steps in the journal. They
-// notify the observer without it. Only read_results() may block, on a disk; it may also throw.
+// notify the observer without it. Only Results may block, on a disk; it may also throw.
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
   // `handler` and `observer` outlive the batch. `observer` may be null; so may `journal`.
@@ -125,13 +125,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  // Constant after construction.
+  // ---- Constant after construction ----
+
   const BatchOptions& options() const { return options_; }
   const std::string& id() const { return options_.id; }
   Handler& handler() const { return handler_; }
   PayloadSource& payloads() const { return *payloads_; }
   // Null: the batch exists in memory only.
   BatchJournal* journal() const { return journal_.get(); }
+
+  // ---- Its state ----
 
   // All numbers are of one moment. Takes the batch's mutex.
   BatchStatus status() const;
@@ -140,7 +143,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Every job has ended, and none can be added. One acquire load.
   bool is_over() const {
     // [batch-over] acquire: pairs with the release in announce_end(). A batch that is over does not
-    // change, its results included, until requeue_failed().
+    // change, its results included, until Failures::begin_requeue().
     return over_.load(std::memory_order_acquire);
   }
   // No further jobs of it start: it was cancelled, its deadline has passed, or it had too many
@@ -165,33 +168,26 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Its account of results is full: no new jobs of it are started. Some loads, between bursts.
   bool is_at_result_limit() const { return options_.results != nullptr && options_.results->is_full(); }
 
-  // Visits results in the order of completion: the existing ones of rows [first, first + max_rows),
-  // until `visit` returns false. Returns the number of rows consumed. Does not hold the mutex while
-  // visiting. Rows that are not in memory come from the journal: that may block, and throws what
-  // BatchJournal::read_rows() throws. Throws std::runtime_error if the first row was discarded.
-  std::uint64_t read_results(std::uint64_t first, std::uint64_t max_rows,
-                             const std::function<bool(const ResultRow&)>& visit) const;
+  // Bytes held: payloads and results. A hint.
+  std::uint64_t memory_bytes() const;
+  // True for the first call after clear_changed(): so an observer queues a batch once for many
+  // changes.
+  bool set_changed() { return !changed_.exchange(true); }
+  void clear_changed() { changed_.store(false); }
 
-  // The same rows if all of them are in memory, to be visited by ResultLog::visit(), also after the
-  // batch is destroyed. None if one of them must be read from the journal. Needs: the first row was not
-  // discarded. Never blocks.
-  std::optional<std::vector<ResultLog::Segment>> results_in_memory(std::uint64_t first,
-                                                                   std::uint64_t max_rows) const;
+  // ---- Parts of the interface, each in a header of its own ----
 
-  // The rows from `first` on that are not ok and in memory, in at most `most` segments. Segments of
-  // ok rows alone are skipped. None if row `first` is not in memory. Needs: row `first` was not
-  // discarded. Never blocks.
-  std::optional<ResultLog::Others> others_in_memory(std::uint64_t first, std::size_t most) const;
-  // Visits the existing rows from `first` on that are not ok, each with its place, in order until `visit` returns
-  // false. Returns the row before which all were visited. It may end early, but makes progress by at least one
-  // row. Blocks and throws as read_results().
-  std::uint64_t read_others(std::uint64_t first, const BatchJournal::VisitOther& visit) const;
+  // Handles, as cheap as a reference, which the batch outlives.
+  class Results;   // batch_results.h: the results, for readers
+  class Failures;  // batch_failures.h: the jobs that have failed for good, and how they are queued again
+  Results results() const;
+  Failures failures();
+
+  // ---- Results that are not needed any more ----
 
   // Frees the chunks, at most `most_chunks`, whose rows all lie below `row`. The journal has these
   // rows, or they were discarded. False: there are more such chunks.
   bool drop_rows_before(std::uint64_t row, std::size_t most_chunks = ~std::size_t{0});
-  // As ResultLog::place_of().
-  std::optional<ResultLog::Place> place_of_row(std::uint64_t row) const;
   // Makes the existing rows below `row`, which lies at `place`, unreadable. The rows before the place no
   // longer count in result_bytes. The jobs' statuses, and RETRY, do not depend on rows. The caller then
   // frees the rows: by drop_rows_before(), and in the journal's store.
@@ -199,6 +195,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The batch is about to be destroyed: its results no longer count in their account, although a large batch
   // may take another thread a while to free.
   void refund_results();
+
+  // ---- The attempts of jobs ----
+
   // Attempt number of the jobs that have not ended; 1 unless the batch was restored after a
   // restart. The earlier process may or may not have begun any of them.
   std::uint32_t attempt() const { return attempt_; }
@@ -207,9 +206,6 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::uint32_t attempt(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, whose attempt number is that of the first one.
   IndexRange same_attempt(IndexRange jobs) const;
-  // The jobs that have failed for good, ascending. If these are very many ranges, or if the batch
-  // lacks_failed_jobs(), one range that has them all: sorting them would take milliseconds.
-  std::vector<IndexRange> failed_jobs() const;
   // The last note of a job, of this attempt or the one before; empty: none. One load, unless a job of the batch
   // has made a note: then a lock and a look-up.
   std::string note(std::uint64_t index) const;
@@ -218,23 +214,6 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool set_note(std::uint64_t index, std::string_view text);
   // As JobNotes::alone().
   IndexRange alone_with_note(IndexRange jobs) const;
-  // Whether the job has failed for good. None if the list of failed jobs is not loaded, or is too
-  // long to search.
-  std::optional<bool> has_failed(std::uint64_t index) const;
-  // Whether it was restored without the list of its failed jobs (BatchHistory::failed_unread). Then
-  // begin_requeue() queues no job before set_failed_jobs() has brought the list: disjoint ranges in
-  // any order, and the number of their jobs. It returns false, without effect, if another number of
-  // jobs has failed, or if the list is there already.
-  bool lacks_failed_jobs() const;
-  bool set_failed_jobs(std::shared_ptr<const std::vector<IndexRange>> ranges, std::uint64_t jobs);
-
-  // Bytes held: payloads and results. A hint.
-  std::uint64_t memory_bytes() const;
-
-  // True for the first call after clear_changed(): so an observer queues a batch once for many
-  // changes.
-  bool set_changed() { return !changed_.exchange(true); }
-  void clear_changed() { changed_.store(false); }
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----
 
@@ -296,31 +275,6 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
 
-  // All failed jobs are queued again, in two halves. begin_requeue() returns how many there are, in
-  // how many ranges; its time does not grow with their number. A batch that was over no longer is,
-  // at least until requeue() has been called. Returns 0 jobs if none has failed, the batch
-  // lacks_failed_jobs() or was cancelled, or another requeue has begun. requeue() queues the jobs,
-  // records that, and returns them, ascending: the caller puts them into the ring, which the batch
-  // may have left. It holds the mutex for short times only. One thread at a time.
-  struct Requeue {
-    std::uint64_t jobs = 0;
-    std::size_t ranges = 0;
-  };
-  Requeue begin_requeue();
-  // The same for some of the failed jobs, ascending and disjoint. Needs: check_requeue() allows it, and no other thread
-  // begins a requeue. O(ranges of failed jobs).
-  Requeue begin_requeue(std::span<const IndexRange> some);
-  // Whether begin_requeue() can queue these jobs again.
-  struct RequeueCheck {
-    // kTooScattered: the failed jobs, or those that were queued again one by one, lie in too many ranges
-    // (kMostScattered, kMostSuperseded).
-    enum class Answer : std::uint8_t { kYes, kNotFailed, kTooScattered } answer = Answer::kYes;
-    std::uint64_t job = 0;  // kNotFailed: the first of them
-  };
-  RequeueCheck check_requeue(std::span<const IndexRange> some) const;
-  static constexpr std::size_t kMostScattered = 100'000;  // some milliseconds
-  static constexpr std::size_t kMostSuperseded = 10'000;
-  std::vector<IndexRange> requeue();
   // Takes back the last jobs_added(): the ring does not have these jobs, and they were not
   // accepted.
   void jobs_withdrawn(std::uint64_t count);
@@ -362,9 +316,6 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void drop(std::span<const IndexRange> ranges, bool are_last) LOCKSLEY_EXCLUDES(mutex_);
   // Puts all failed jobs into the last step.
   void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
-  bool may_requeue() const LOCKSLEY_REQUIRES(mutex_);
-  Requeue take_requeued(std::shared_ptr<const std::vector<IndexRange>> jobs, std::uint64_t count)
-      LOCKSLEY_REQUIRES(mutex_);
   // Bytes of memory that hold failures, attempts and notes.
   std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
   // Jobs are queued again: adds their next attempts to `next`.
@@ -405,17 +356,18 @@ class Batch : public std::enable_shared_from_this<Batch> {
   ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
   std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);  // jobs that ended so; disjoint
   std::uint64_t failed_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;   // how many are known: in failed_, all_failed_
-  bool failed_unread_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // lacks_failed_jobs()
+  bool failed_unread_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // Failures::lacks_list()
   // Replaces failed_ once the batch is over, if there are many ranges: shared with the last step.
   std::shared_ptr<const std::vector<IndexRange>> all_failed_ LOCKSLEY_GUARDED_BY(mutex_);
-  // Taken from these by begin_requeue(), until requeue() is done; null: no requeue.
+  // Taken from these by Failures::begin_requeue(), until requeue() is done; null: no requeue.
   std::shared_ptr<const std::vector<IndexRange>> requeued_ LOCKSLEY_GUARDED_BY(mutex_);
   // The number of jobs in requeued_; still counted as failed.
   std::uint64_t requeued_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the batch was over
   bool requeues_some_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // not all failed jobs
   SupersededRows superseded_ LOCKSLEY_GUARDED_BY(mutex_);       // BatchStatus::superseded
-  SupersededRows next_superseded_ LOCKSLEY_GUARDED_BY(mutex_);  // of begin_requeue(); becomes superseded_
+  SupersededRows next_superseded_
+      LOCKSLEY_GUARDED_BY(mutex_);  // of Failures::begin_requeue(); becomes superseded_
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried

@@ -111,8 +111,8 @@ struct BatchHistory {
   std::uint64_t superseded = 0;
   SupersededList superseded_jobs;
   std::uint64_t retry_rounds = 0;
-  std::vector<IndexRange> failed;  // disjoint
-  bool failed_unread = false;      // `failed` is left out: Batch::set_failed_jobs() brings it before a retry
+  std::vector<IndexRange> failed;         // disjoint
+  bool failed_unread = false;             // `failed` is left out: Batch::Failures::set_list() brings it first
   std::vector<JobAttempts> job_attempts;  // of jobs that may run again; disjoint
   std::vector<NotedJob> notes;            // of jobs that may run again
   std::int64_t submitted_at = 0;

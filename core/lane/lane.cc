@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_failures.h"
 
 namespace locksley {
 
@@ -50,8 +51,8 @@ void Lane::retry_due(const std::shared_ptr<Batch>& batch) {
 }
 
 std::uint64_t Lane::retry_failed(const std::shared_ptr<Batch>& batch) {
-  const std::uint64_t count = batch->begin_requeue().jobs;
-  if (count != 0) put_back(batch, batch->requeue());
+  const std::uint64_t count = batch->failures().begin_requeue().jobs;
+  if (count != 0) put_back(batch, batch->failures().requeue());
   return count;
 }
 

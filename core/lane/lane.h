@@ -106,8 +106,8 @@ class Lane {
   // Queues again all jobs that have failed, and returns how many. A batch that was over goes on.
   // One thread at a time: the one that submits.
   std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
-  // For a caller that must not work for long, in place of retry_failed(): after Batch::begin_requeue(), and after
-  // another thread has called Batch::requeue(), puts the jobs that this returned into the ring, some at a time and the
+  // For a caller that must not work for long, in place of retry_failed(): after Batch::Failures::begin_requeue(), and
+  // after another thread has called its requeue(), puts the jobs that this returned into the ring, some at a time and the
   // last ones first. `more`: how many ranges will follow.
   void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
                    std::size_t more = 0);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
@@ -192,7 +193,7 @@ bool LeaseRunner::take(LeaseSink& sink) {
 
 void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
-  const auto segments = batch.results_in_memory(batch.taken, kAll);
+  const auto segments = batch.results().in_memory(batch.taken, kAll);
   Run run(batch.key, sink);
   batch.taken += ResultLog::visit(*segments, batch.taken, kAll, [&](const ResultRow& row) {
     // The job did not run, or not to its end: it goes back.
@@ -207,7 +208,7 @@ void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
     return true;
   });
   run.end();
-  if (const auto place = batch.place_of_row(batch.taken)) {
+  if (const auto place = batch.results().place_of(batch.taken)) {
     batch.discard_rows_before(batch.taken, *place);
     batch.drop_rows_before(batch.taken);
   }

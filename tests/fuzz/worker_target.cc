@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/batch/batch.h"
+#include "core/batch/batch_results.h"
 #include "core/batch/handler.h"
 #include "core/batch/payload.h"
 #include "daemon/process/process_lane.h"
@@ -257,7 +258,7 @@ class Play {
 
   void check_results(const Batch& batch) {
     std::set<std::uint64_t> seen;
-    batch.read_results(0, jobs_ + 1, [&](const ResultRow& row) {
+    batch.results().read(0, jobs_ + 1, [&](const ResultRow& row) {
       require(row.index < jobs_ && seen.insert(row.index).second, "each job has one result");
       if (row.status == JobStatus::kOk) {
         require(take(&Said::outputs, row.output), "what a job gave is what a worker said");

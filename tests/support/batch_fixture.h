@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/batch/batch.h"
+#include "core/batch/batch_results.h"
 #include "core/batch/handler.h"
 #include "tests/support/pool_fixture.h"
 
@@ -80,7 +81,7 @@ class BatchFixture : public ::testing::Test {
   }
   static std::vector<std::string> read(const Batch& batch, std::uint64_t first, std::uint64_t max_rows) {
     std::vector<std::string> outputs;
-    const std::uint64_t consumed = batch.read_results(first, max_rows, [&](const ResultRow& row) {
+    const std::uint64_t consumed = batch.results().read(first, max_rows, [&](const ResultRow& row) {
       outputs.emplace_back(row.output);
       return true;
     });

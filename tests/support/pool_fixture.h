@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/batch/batch.h"
+#include "core/batch/batch_results.h"
 #include "core/batch/handler.h"
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
@@ -40,7 +41,7 @@ struct Row {
 
 inline std::vector<Row> rows_of(const Batch& batch) {
   std::vector<Row> rows;
-  batch.read_results(0, ~std::uint64_t{0}, [&](const ResultRow& row) {
+  batch.results().read(0, ~std::uint64_t{0}, [&](const ResultRow& row) {
     rows.push_back({row.index, row.status, std::string(row.output)});
     return true;
   });

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/batch/batch_failures.h"
 #include "core/batch/handler.h"
 #include "daemon/base/io_mailbox.h"
 #include "daemon/base/log_line.h"
@@ -164,7 +165,7 @@ void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& s
   BatchPayloads& payloads = record.payloads();
   if (payloads.memory_bytes() < kWorthIt) return;
   // If nearly every piece has a failed job, all pieces stay.
-  BatchPayloads::Released released = payloads.keep_only(record.failed_jobs());
+  BatchPayloads::Released released = payloads.keep_only(record.failures().jobs());
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes);
   parts_.registry.count(record, 0, payloads.memory_bytes());
 }

@@ -108,7 +108,7 @@ class BatchNews {
   std::shared_ptr<const FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // Reads which jobs of a batch failed that lacks_failed_jobs(). `on_read` is called when it is
+  // Reads which jobs of a batch failed that lacks their list. `on_read` is called when it is
   // done, if it is not empty.
   std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
                                                     std::function<void(const ReadFailures&)> on_read)

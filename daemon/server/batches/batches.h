@@ -129,7 +129,7 @@ class Batches {
     return intake_.retry(record, demand, failures);
   }
   // Only the store knows which jobs failed, and `failures` does not say it: null, or of an earlier round.
-  static bool must_read_failures(const BatchRecord& record, const ReadFailures* failures) {
+  static bool must_read_failures(BatchRecord& record, const ReadFailures* failures) {
     return Intake::must_read_failures(record, failures);
   }
   // `on_read` is called when it is done, if it is not empty.

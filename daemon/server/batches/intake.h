@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "core/base/index_range.h"
+#include "core/batch/batch_failures.h"
 #include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/slices.h"
@@ -101,14 +102,14 @@ class Intake {
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record
-  // lacks_failed_jobs(); if null, or of another round, the call returns 0. Very many failures that
+  // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record lacks their list
+  // (Batch::Failures::lacks_list()); if null, or of another round, the call returns 0. Very many failures that
   // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing
   // until then; afterwards record.stored.ticket is that of the retry.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand,
                                               const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
-  // The record lacks_failed_jobs(), and these are not those of its round.
-  static bool must_read_failures(const BatchRecord& record, const ReadFailures* failures);
+  // The record lacks the list of its failed jobs, and these are not those of its round.
+  static bool must_read_failures(BatchRecord& record, const ReadFailures* failures);
   // Takes on a batch that an earlier process accepted, and that is not over. Admission is not asked.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -116,7 +117,7 @@ class Intake {
   std::expected<std::uint64_t, Refusal> retry_some(BatchRecord& record,
                                                    std::span<const std::uint64_t> indexes)
       LOCKSLEY_REQUIRES(kIoThread);
-  std::expected<std::uint64_t, Refusal> queue_again(BatchRecord& record, Batch::Requeue requeue)
+  std::expected<std::uint64_t, Refusal> queue_again(BatchRecord& record, Batch::Failures::Requeue requeue)
       LOCKSLEY_REQUIRES(kIoThread);
   // Counts the refusal.
   std::unexpected<Refusal> refuse(const std::string& handler, Refusal why);

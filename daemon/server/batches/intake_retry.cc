@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_failures.h"
 #include "daemon/base/log_line.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
@@ -19,8 +20,8 @@
 
 namespace locksley::daemon {
 
-bool Intake::must_read_failures(const BatchRecord& record, const ReadFailures* failures) {
-  if (!record.lacks_failed_jobs()) return false;
+bool Intake::must_read_failures(BatchRecord& record, const ReadFailures* failures) {
+  if (!record.failures().lacks_list()) return false;
   return failures == nullptr || failures->round != record.status().retry_rounds;
 }
 
@@ -35,20 +36,20 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record,
       parts_.admission.reserve_retry(record, are_some ? demand.indexes.size() : record.status().failed);
   if (!reservation) return std::unexpected(reservation.error());
   if (must_read_failures(record, failures)) return 0;
-  if (record.lacks_failed_jobs()) {
+  if (record.failures().lacks_list()) {
     if (!failures->failed) return std::unexpected(fmt::format("STORE {}", failures->failed.error()));
-    if (!record.set_failed_jobs(failures->failed->ranges, failures->failed->jobs)) {
+    if (!record.failures().set_list(failures->failed->ranges, failures->failed->jobs)) {
       return std::unexpected("STORE the list of the failed jobs of the batch is damaged");
     }
   }
   if (are_some) return retry_some(record, demand.indexes);
   if (!record.is_active) parts_.handler_batches.follow_handler(record);
-  return queue_again(record, record.begin_requeue());
+  return queue_again(record, record.failures().begin_requeue());
 }
 
 std::expected<std::uint64_t, Intake::Refusal> Intake::retry_some(BatchRecord& record,
                                                                  std::span<const std::uint64_t> indexes) {
-  using Answer = Batch::RequeueCheck::Answer;
+  using Answer = Batch::Failures::RequeueCheck::Answer;
   std::vector<std::uint64_t> ascending(indexes.begin(), indexes.end());
   std::ranges::sort(ascending);
   const auto twice = std::ranges::unique(ascending);
@@ -58,7 +59,7 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry_some(BatchRecord& re
   }
   std::vector<IndexRange> jobs;
   for (const std::uint64_t index : ascending) append_range(jobs, {index, index + 1});
-  const Batch::RequeueCheck checked = record.check_requeue(jobs);
+  const Batch::Failures::RequeueCheck checked = record.failures().check_requeue(jobs);
   switch (checked.answer) {
     case Answer::kNotFailed:
       return std::unexpected(fmt::format(
@@ -67,21 +68,21 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry_some(BatchRecord& re
       return std::unexpected(fmt::format(
           "ERR the failed jobs of the batch '{}' lie in more than {} ranges, or more than {} were "
           "queued again one by one: use RETRY without indexes, for all of them",
-          record.id(), Batch::kMostScattered, Batch::kMostSuperseded / 2));
+          record.id(), Batch::Failures::kMostScattered, Batch::Failures::kMostSuperseded / 2));
     case Answer::kYes:
       break;
   }
   if (!record.is_active) parts_.handler_batches.follow_handler(record);
-  return queue_again(record, record.begin_requeue(jobs));
+  return queue_again(record, record.failures().begin_requeue(jobs));
 }
 
 std::expected<std::uint64_t, Intake::Refusal> Intake::queue_again(BatchRecord& record,
-                                                                  Batch::Requeue requeue) {
+                                                                  Batch::Failures::Requeue requeue) {
   const auto [count, ranges] = requeue;
   if (count == 0) return 0;
   constexpr std::size_t kFewRanges = 256;  // some 100 us
   if (ranges <= kFewRanges) {
-    record.lane->queue_again(record.shared(), record.requeue());
+    record.lane->queue_again(record.shared(), record.failures().requeue());
   } else {
     requeue_aside(record.shared());
   }
@@ -103,7 +104,7 @@ void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record) {
   const Reader::User user = parts_.registry.tenant_of(*record).number;
   parts_.aside.post(
       [this, record] {
-        asio::post(parts_.io, [this, record, jobs = record->requeue()]() mutable {
+        asio::post(parts_.io, [this, record, jobs = record->failures().requeue()]() mutable {
           kIoThread.assert_held();
           queue_again(record, std::move(jobs));
         });

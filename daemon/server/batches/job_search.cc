@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/batch/batch_results.h"
 #include "daemon/server/records/results_page.h"
 
 namespace locksley::daemon {
@@ -115,7 +116,7 @@ std::uint64_t JobSearch::look_at(IndexRange rows) {
     return bytes < kBytesOfTask;
   };
   try {
-    record_->read_results(rows.low, rows.size(), visit);
+    record_->results().read(rows.low, rows.size(), visit);
   } catch (const std::runtime_error&) {
     if (record_->status().discarded <= rows.low) throw;
   }

@@ -10,7 +10,7 @@
 
 namespace locksley::daemon {
 
-// Which jobs of a batch failed, as the store's thread reads it for a batch that lacks_failed_jobs(). `is_done` is set on
+// Which jobs of a batch failed, as the store's thread reads it for a batch that lacks their list. `is_done` is set on
 // the I/O thread; then the batch's waiters are woken. Shared by that thread and the caller; the last of them drops it.
 struct ReadFailures {
   bool is_done = false;

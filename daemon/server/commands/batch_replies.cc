@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/batch/batch_results.h"
 #include "daemon/server/state/inspection.h"
 #include "proto/bulk.h"
 
@@ -54,7 +55,7 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
   };
   const std::uint64_t jobs = record.status().jobs;
   std::vector<std::uint64_t> place(jobs);
-  const std::uint64_t rows = record.read_results(0, jobs, [&](const ResultRow& row) {
+  const std::uint64_t rows = record.results().read(0, jobs, [&](const ResultRow& row) {
     check(row.index < jobs, "a result of a job that the batch does not have");
     place[row.index] = run_row_bytes(wanted(row));
     return true;
@@ -69,7 +70,7 @@ std::expected<void, std::string> write_run_outputs(proto::ReplyWriter& reply, co
   }
   reply.array(jobs);
   char* const begin = reply.buffer().reserve(total);
-  record.read_results(0, jobs, [&](const ResultRow& row) {
+  record.results().read(0, jobs, [&](const ResultRow& row) {
     write_run_row(begin + place[row.index], wanted(row));
     return true;
   });

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "core/batch/batch_results.h"
 #include "daemon/base/time.h"
 #include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/commands/batch_replies.h"
@@ -85,7 +86,7 @@ Instant deadline_of(Session& session, std::optional<std::chrono::milliseconds> t
 Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_ptr<BatchRecord> record,
                                                 std::uint64_t row) LOCKSLEY_REQUIRES(kIoThread) {
   Batches& batches = session.state().batches();
-  std::optional<ResultLog::Place> place = record->place_of_row(row);
+  std::optional<ResultLog::Place> place = record->results().place_of(row);
   if (!place && row > record->status().discarded) {
     const auto found = batches.find_row(record, row);
     const auto is_found = [&found](const BatchRecord&) { return found->is_done; };

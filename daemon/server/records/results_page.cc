@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/batch/batch_results.h"
 #include "core/batch/handler.h"
 
 namespace locksley::daemon {
@@ -64,7 +65,7 @@ std::optional<ResultsPage> others_in_memory(const BatchRecord& record, const Res
   ResultsPage page;
   begin(page, record, demand);
   const bool is_over = record.is_over();
-  auto others = record.others_in_memory(page.first, kSegments);
+  auto others = record.results().others_in_memory(page.first, kSegments);
   if (!others) return std::nullopt;
   PageRows rows(page, demand);
   const std::uint64_t end = ResultLog::visit_others(
@@ -107,15 +108,16 @@ ResultsPage read_others(const BatchRecord& record, const ResultsDemand& demand) 
   const bool is_over = record.is_over();
   PageRows taken(page, demand);
   CopiedRows copied;
-  const std::uint64_t end = record.read_others(page.first, [&](std::uint64_t place, const ResultRow& row) {
-    const std::uint64_t shown = page.shown;
-    if (!taken.fits(place, row)) return false;
-    if (page.shown != shown) {
-      copied.add(row, row.output);
-      copied.put_into(page.segments, place, 1);
-    }
-    return true;
-  });
+  const std::uint64_t end =
+      record.results().read_others(page.first, [&](std::uint64_t place, const ResultRow& row) {
+        const std::uint64_t shown = page.shown;
+        if (!taken.fits(place, row)) return false;
+        if (page.shown != shown) {
+          copied.add(row, row.output);
+          copied.put_into(page.segments, place, 1);
+        }
+        return true;
+      });
   page.rows = end - page.first;
   page.is_end = is_over && end >= record.status().rows;
   return page;
@@ -130,7 +132,7 @@ std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const Re
   // Asked before the rows: a batch that is over has all its rows.
   const bool is_over = record.is_over();
   PageRows rows(page, demand);
-  auto segments = record.results_in_memory(page.first, rows.most());
+  auto segments = record.results().in_memory(page.first, rows.most());
   if (!segments) return std::nullopt;
   page.segments = std::move(*segments);
   ResultLog::visit(page.segments, page.first, rows.most(),
@@ -146,7 +148,7 @@ ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand)
   const bool is_over = record.is_over();
   PageRows taken(page, demand);
   CopiedRows copied;
-  record.read_results(page.first, taken.most(), [&](const ResultRow& row) {
+  record.results().read(page.first, taken.most(), [&](const ResultRow& row) {
     const std::uint64_t place = page.first + page.rows;
     if (!taken.take(row)) return false;
     // A superseded row is not shown, but it has its place.

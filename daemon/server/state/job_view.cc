@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/batch/batch_failures.h"
 #include "core/batch/job_facts.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/state/server_state.h"
@@ -115,7 +116,7 @@ std::string_view JobLook::status_without_row() const {
   const bool keeps_all = record_->options().keep == Keep::kAll && status.discarded == 0;
   const bool is_over = record_->is_over();
   if (!keeps_all) {
-    const std::optional<bool> has_failed = record_->has_failed(view_.index);
+    const std::optional<bool> has_failed = record_->failures().has(view_.index);
     if (has_failed.value_or(false)) return "failed";
     if (is_over && status.failed + status.cancelled == 0) return "ok";
     if (is_over) return has_failed.has_value() && status.cancelled == 0 ? "ok" : "ended";

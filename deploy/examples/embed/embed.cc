@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/batch/batch.h"
+#include "core/batch/batch_results.h"
 #include "core/batch/handler.h"
 #include "core/batch/payload.h"
 #include "core/lane/lane.h"
@@ -120,7 +121,7 @@ int main() {
   const auto small = submit(lane, square, order, "small", 10);
   const std::string first = order.wait_for(2).front();
   std::uint64_t squares = 0;
-  large->read_results(0, large->status().rows, [&squares](const ResultRow& row) {
+  large->results().read(0, large->status().rows, [&squares](const ResultRow& row) {
     squares += row.status == JobStatus::kOk ? 1 : 0;
     return true;
   });

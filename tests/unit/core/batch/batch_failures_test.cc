@@ -8,6 +8,8 @@
 
 #include "core/base/index_ranges.h"
 #include "core/batch/batch.h"
+#include "core/batch/batch_failures.h"
+#include "core/batch/batch_results.h"
 #include "tests/support/batch_fixture.h"
 
 namespace locksley {
@@ -19,7 +21,7 @@ using BatchFailuresTest = testing::BatchFixture;
 
 // RETRY with indexes.
 TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
-  using Answer = Batch::RequeueCheck::Answer;
+  using Answer = Batch::Failures::RequeueCheck::Answer;
   const auto batch = make();
   batch->jobs_added(6);
   batch->close();
@@ -31,18 +33,18 @@ TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
                    {5, JobStatus::kTimeout, "d"}});
   ASSERT_TRUE(batch->is_over());
   const std::vector<IndexRange> wrong{{1, 3}, {4, 5}};
-  EXPECT_EQ(batch->check_requeue(wrong).answer, Answer::kNotFailed);
-  EXPECT_EQ(batch->check_requeue(wrong).job, 2U) << "the first of them";
+  EXPECT_EQ(batch->failures().check_requeue(wrong).answer, Answer::kNotFailed);
+  EXPECT_EQ(batch->failures().check_requeue(wrong).job, 2U) << "the first of them";
   const std::vector<IndexRange> some{{1, 2}, {5, 6}};
-  EXPECT_EQ(batch->check_requeue(some).answer, Answer::kYes);
-  const auto begun = batch->begin_requeue(some);
+  EXPECT_EQ(batch->failures().check_requeue(some).answer, Answer::kYes);
+  const auto begun = batch->failures().begin_requeue(some);
   EXPECT_EQ(begun.jobs, 2U);
   EXPECT_FALSE(batch->is_over());
   EXPECT_EQ(batch->status().failed, 2U);
   EXPECT_EQ(batch->status().queued, 2U);
   EXPECT_TRUE(batch->status().superseded.covers(1, 1));
   EXPECT_FALSE(batch->status().superseded.covers(0, 0)) << "its failure counts";
-  EXPECT_EQ(batch->requeue(), some);
+  EXPECT_EQ(batch->failures().requeue(), some);
   const BatchStep& step = journal.steps.back();
   EXPECT_TRUE(step.is_base);
   EXPECT_EQ(step.requeued, some);
@@ -52,16 +54,16 @@ TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
   EXPECT_THAT(step.superseded_jobs, ElementsAre(SupersededJobs{{1, 2}, 6}, SupersededJobs{{5, 6}, 6}));
   EXPECT_EQ(batch->attempt(1), 2U);
   EXPECT_EQ(batch->attempt(0), 1U);
-  EXPECT_EQ(batch->check_requeue(some).answer, Answer::kNotFailed) << "they are queued";
+  EXPECT_EQ(batch->failures().check_requeue(some).answer, Answer::kNotFailed) << "they are queued";
   publish(*batch, {{1, JobStatus::kOk, "good"}, {5, JobStatus::kTimeout, "again"}});
   EXPECT_TRUE(batch->is_over());
   EXPECT_EQ(batch->status().failed, 3U);
-  EXPECT_EQ(batch->failed_jobs(), (std::vector<IndexRange>{{0, 1}, {3, 4}, {5, 6}}));
+  EXPECT_EQ(batch->failures().jobs(), (std::vector<IndexRange>{{0, 1}, {3, 4}, {5, 6}}));
   EXPECT_THAT(journal.steps.back().superseded_jobs, ::testing::SizeIs(2)) << "the last step has all";
   EXPECT_FALSE(batch->status().superseded.covers(7, 5)) << "its later failure counts";
   // All that have failed: the list is not needed any more.
-  EXPECT_EQ(batch->begin_requeue().jobs, 3U);
-  batch->requeue();
+  EXPECT_EQ(batch->failures().begin_requeue().jobs, 3U);
+  batch->failures().requeue();
   EXPECT_EQ(batch->status().superseded.below, 8U);
   EXPECT_EQ(batch->status().superseded.ranges(), 0U);
 }
@@ -71,15 +73,15 @@ TEST_F(BatchFailuresTest, ARetryOfSomeJobsWhileTheBatchRunsIsNoNewBeginning) {
   batch->jobs_added(4);
   publish(*batch, {{0, JobStatus::kError, ""}, {1, JobStatus::kError, ""}});
   const std::vector<IndexRange> some{{0, 1}};
-  EXPECT_EQ(batch->begin_requeue(some).jobs, 1U);
-  EXPECT_EQ(batch->begin_requeue(some).jobs, 0U) << "one at a time";
+  EXPECT_EQ(batch->failures().begin_requeue(some).jobs, 1U);
+  EXPECT_EQ(batch->failures().begin_requeue(some).jobs, 0U) << "one at a time";
   publish(*batch, {{2, JobStatus::kError, ""}});
   EXPECT_EQ(journal.steps.back().superseded_jobs.size(), 0U)
       << "nothing is queued again before the second half";
-  EXPECT_EQ(batch->requeue(), some);
+  EXPECT_EQ(batch->failures().requeue(), some);
   EXPECT_FALSE(journal.steps.back().is_base);
   EXPECT_TRUE(journal.steps.back().failed.empty());
-  EXPECT_EQ(batch->failed_jobs(), (std::vector<IndexRange>{{1, 3}}));
+  EXPECT_EQ(batch->failures().jobs(), (std::vector<IndexRange>{{1, 3}}));
   EXPECT_EQ(batch->status().failed, 2U);
 }
 
@@ -93,10 +95,10 @@ TEST_F(BatchFailuresTest, RowsThatAreNotOkAreReadWithTheirPlaces) {
     found.emplace_back(place, row.output);
     return true;
   };
-  EXPECT_EQ(batch->read_others(0, take), 4U);
+  EXPECT_EQ(batch->results().read_others(0, take), 4U);
   EXPECT_THAT(found, ElementsAre(std::pair(2, "c"), std::pair(3, "d")));
-  ASSERT_TRUE(batch->others_in_memory(0, 10).has_value());
-  EXPECT_EQ(batch->others_in_memory(0, 10)->end, 4U);
+  ASSERT_TRUE(batch->results().others_in_memory(0, 10).has_value());
+  EXPECT_EQ(batch->results().others_in_memory(0, 10)->end, 4U);
 }
 
 }  // namespace

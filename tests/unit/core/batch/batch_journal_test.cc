@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/batch/batch_results.h"
 #include "tests/support/gate.h"
 #include "tests/support/pool_fixture.h"
 
@@ -255,7 +256,7 @@ TEST_F(BatchJournalTest, ResultsInMemoryStayWhatTheyAreAndAreToldFromThoseThatAr
   batch->jobs_added(10);
   batch->jobs_dropped({{IndexRange{0, 4}}});
   batch->jobs_dropped({{IndexRange{4, 10}}});
-  const auto segments = batch->results_in_memory(2, 5);
+  const auto segments = batch->results().in_memory(2, 5);
   ASSERT_TRUE(segments.has_value());
   batch->drop_rows_before(4);
   std::vector<std::uint64_t> indexes;
@@ -264,9 +265,9 @@ TEST_F(BatchJournalTest, ResultsInMemoryStayWhatTheyAreAndAreToldFromThoseThatAr
     return true;
   });
   EXPECT_EQ(indexes, (std::vector<std::uint64_t>{2, 3, 4, 5, 6}));
-  EXPECT_FALSE(batch->results_in_memory(3, 5).has_value());
-  EXPECT_TRUE(batch->results_in_memory(4, 5).has_value());
-  EXPECT_TRUE(batch->results_in_memory(10, 5).has_value()) << "behind the last there is nothing to read";
+  EXPECT_FALSE(batch->results().in_memory(3, 5).has_value());
+  EXPECT_TRUE(batch->results().in_memory(4, 5).has_value());
+  EXPECT_TRUE(batch->results().in_memory(10, 5).has_value()) << "behind the last there is nothing to read";
 }
 
 TEST_F(BatchJournalTest, ARestoredOpenBatchTakesMoreJobsBehindThoseThatItHad) {

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_failures.h"
+#include "core/batch/batch_results.h"
 #include "tests/support/batch_fixture.h"
 #include "tests/support/pool_fixture.h"
 
@@ -287,10 +289,10 @@ TEST_F(BatchTest, BetweenTheHalvesOfARetryItsJobsCountAsQueuedAndTheBatchIsNotOv
   ASSERT_TRUE(batch->is_over());
   ASSERT_NE(journal.steps.back().all_failed, nullptr) << "the list is shared, not copied";
   EXPECT_EQ(journal.steps.back().all_failed->size(), kFailed);
-  const auto begun = batch->begin_requeue();
+  const auto begun = batch->failures().begin_requeue();
   EXPECT_EQ(begun.jobs, kFailed);
   EXPECT_EQ(begun.ranges, kFailed);
-  EXPECT_EQ(batch->begin_requeue().jobs, 0u) << "one at a time";
+  EXPECT_EQ(batch->failures().begin_requeue().jobs, 0u) << "one at a time";
   EXPECT_FALSE(batch->is_over());
   const BatchStatus status = batch->status();
   EXPECT_EQ(status.failed, 0u);
@@ -299,7 +301,7 @@ TEST_F(BatchTest, BetweenTheHalvesOfARetryItsJobsCountAsQueuedAndTheBatchIsNotOv
   EXPECT_EQ(status.superseded.below, 2 * kFailed);
   batch->close();
   EXPECT_FALSE(batch->is_over()) << "it ends after the second half";
-  const std::vector<IndexRange> again = batch->requeue();
+  const std::vector<IndexRange> again = batch->failures().requeue();
   ASSERT_EQ(again.size(), kFailed);
   EXPECT_TRUE(std::ranges::is_sorted(again, {}, &IndexRange::low));
   const BatchStep& step = journal.steps.back();
@@ -320,13 +322,13 @@ TEST_F(BatchTest, ACancelBetweenTheHalvesOfARetryCountsItsJobs) {
   const auto batch = make();
   batch->jobs_added(4);
   publish(*batch, {{0, JobStatus::kError, ""}, {2, JobStatus::kTimeout, ""}});
-  EXPECT_EQ(batch->begin_requeue().jobs, 2u);
+  EXPECT_EQ(batch->failures().begin_requeue().jobs, 2u);
   // One more fails meanwhile: it stays failed.
   publish(*batch, {{1, JobStatus::kError, ""}});
   EXPECT_EQ(batch->status().failed, 1u);
   EXPECT_EQ(batch->stop("enough"), 3u) << "two that are queued again, and one that never ran";
   batch->close();
-  EXPECT_THAT(batch->requeue(), ElementsAre(IndexRange{0, 1}, IndexRange{2, 3}));
+  EXPECT_THAT(batch->failures().requeue(), ElementsAre(IndexRange{0, 1}, IndexRange{2, 3}));
   EXPECT_EQ(journal.steps.back().superseded, 2u) << "the later failure counts";
   batch->jobs_dropped({{IndexRange{0, 1}, IndexRange{2, 4}}});
   EXPECT_TRUE(batch->is_over());
@@ -353,7 +355,7 @@ TEST_F(BatchTest, DroppedRangesAreAsManyStepsAsTheyMustBeAndTheLastOneEndsTheBat
   EXPECT_EQ(journal.steps[1].ended.size(), 3u);
   EXPECT_FALSE(batch->is_over());
   std::vector<std::uint64_t> indexes;
-  batch->read_results(Batch::kDroppedAtOnce - 1, 3, [&](const ResultRow& row) {
+  batch->results().read(Batch::kDroppedAtOnce - 1, 3, [&](const ResultRow& row) {
     EXPECT_EQ(row.output, "no");
     indexes.push_back(row.index);
     return true;

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "core/batch/batch_failures.h"
+#include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
 #include "tests/support/batch_fixture.h"
 
@@ -111,8 +113,8 @@ TEST_F(NotedBatchTest, TheLastStepHasTheNotesOfFailedJobsAndSoHasRetry) {
   publish_noted(*batch, 1, JobStatus::kOk, "whole");
   ASSERT_TRUE(batch->is_over());
   EXPECT_EQ(journal.steps.back().notes, (std::vector<NotedJob>{{0, "half"}}));
-  ASSERT_EQ(batch->begin_requeue().jobs, 1U);
-  batch->requeue();
+  ASSERT_EQ(batch->failures().begin_requeue().jobs, 1U);
+  batch->failures().requeue();
   ASSERT_TRUE(journal.steps.back().is_base);
   EXPECT_EQ(journal.steps.back().notes, (std::vector<NotedJob>{{0, "half"}}));
   EXPECT_EQ(batch->note(0), "half");
@@ -144,7 +146,7 @@ TEST_F(NotedBatchTest, FailedJobsOfThePoolHaveWhereAndWhenTheyRan) {
   const std::int64_t after = unix_milliseconds();
   (void)batch->publish(ended, rows, 2, {{0, 2}}, Batch::OnFailure::kRetry, &ran);
   std::vector<std::string> facts;
-  batch->read_results(0, 2, [&](const ResultRow& row) {
+  batch->results().read(0, 2, [&](const ResultRow& row) {
     EXPECT_EQ(row.output, "");
     facts.emplace_back(row.facts);
     return true;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "core/batch/batch.h"
+#include "core/batch/batch_failures.h"
+#include "core/batch/batch_results.h"
 #include "tests/support/batch_fixture.h"
 
 namespace locksley {
@@ -52,14 +54,14 @@ TEST_F(RestoredBatchTest, AReadThatBeginsInTheJournalGoesOnInMemory) {
 
 TEST_F(RestoredBatchTest, AReaderThatStopsInTheJournalGetsNothingFromMemory) {
   int visits = 0;
-  EXPECT_EQ(batch->read_results(3, 100, [&](const ResultRow&) { return ++visits == 1; }), 1u);
+  EXPECT_EQ(batch->results().read(3, 100, [&](const ResultRow&) { return ++visits == 1; }), 1u);
   EXPECT_EQ(visits, 2);
 }
 
 TEST_F(RestoredBatchTest, OnlyRowsThatAreAllInMemoryCanBeHadWithoutTheJournal) {
-  EXPECT_FALSE(batch->results_in_memory(4, 1));
-  EXPECT_TRUE(batch->results_in_memory(4, 0)) << "no rows";
-  EXPECT_TRUE(batch->results_in_memory(5, 1));
+  EXPECT_FALSE(batch->results().in_memory(4, 1));
+  EXPECT_TRUE(batch->results().in_memory(4, 0)) << "no rows";
+  EXPECT_TRUE(batch->results().in_memory(5, 1));
 }
 
 TEST_F(RestoredBatchTest, ItsStatusIsThatOfBothProcesses) {
@@ -111,18 +113,18 @@ TEST_F(RestoredBatchTest, WithoutTheListOfItsFailedJobsABatchIsNotRetried) {
   history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = 3;
   history.failed_unread = true;
   over->restore(history);
-  EXPECT_TRUE(over->lacks_failed_jobs());
-  EXPECT_THAT(over->failed_jobs(), ElementsAre(IndexRange{0, 6})) << "any of them";
-  EXPECT_EQ(over->begin_requeue().jobs, 0u);
+  EXPECT_TRUE(over->failures().lacks_list());
+  EXPECT_THAT(over->failures().jobs(), ElementsAre(IndexRange{0, 6})) << "any of them";
+  EXPECT_EQ(over->failures().begin_requeue().jobs, 0u);
   EXPECT_TRUE(over->is_over());
   const auto list = std::make_shared<const std::vector<IndexRange>>(std::vector<IndexRange>{{4, 5}, {0, 2}});
-  EXPECT_FALSE(over->set_failed_jobs(list, 2)) << "a list that lacks one";
-  EXPECT_TRUE(over->lacks_failed_jobs());
-  EXPECT_TRUE(over->set_failed_jobs(list, 3));
-  EXPECT_FALSE(over->lacks_failed_jobs());
-  EXPECT_FALSE(over->set_failed_jobs(list, 3)) << "it is there";
-  EXPECT_EQ(over->begin_requeue().jobs, 3u);
-  EXPECT_THAT(over->requeue(), ElementsAre(IndexRange{0, 2}, IndexRange{4, 5}));
+  EXPECT_FALSE(over->failures().set_list(list, 2)) << "a list that lacks one";
+  EXPECT_TRUE(over->failures().lacks_list());
+  EXPECT_TRUE(over->failures().set_list(list, 3));
+  EXPECT_FALSE(over->failures().lacks_list());
+  EXPECT_FALSE(over->failures().set_list(list, 3)) << "it is there";
+  EXPECT_EQ(over->failures().begin_requeue().jobs, 3u);
+  EXPECT_THAT(over->failures().requeue(), ElementsAre(IndexRange{0, 2}, IndexRange{4, 5}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What others see of the jobs of external executors, while they run and afterwards.
 #include "core/lane/shown_jobs.h"
+#include "core/batch/batch_results.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ class ShownJobsTest : public ::testing::Test {
     return count;
   }
   static JobFacts facts_of(const Batch& batch, std::uint64_t place, std::string& bytes) {
-    batch.read_results(place, 1, [&](const ResultRow& row) {
+    batch.results().read(place, 1, [&](const ResultRow& row) {
       bytes = row.facts;
       return true;
     });

@@ -1,5 +1,6 @@
 // The pool: batches, results, cancellation, and its own life. Sub-jobs: pool_tasks_test.cc.
 #include "core/pool/pool.h"
+#include "core/batch/batch_results.h"
 
 #include <gmock/gmock.h>
 
@@ -107,7 +108,7 @@ TEST_F(PoolTest, CancelDropsTheQueuedAsksTheRunningToStopAndRecordsBoth) {
   EXPECT_LE(dropped, 1'000'000'000'000u - 2);
   EXPECT_EQ(status.rows, status.cancelled);
   bool told_why = false;
-  batch->read_results(0, 10, [&](const ResultRow& row) {
+  batch->results().read(0, 10, [&](const ResultRow& row) {
     told_why = told_why || row.output == "not wanted any more";
     return true;
   });

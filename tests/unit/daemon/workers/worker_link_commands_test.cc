@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
@@ -374,7 +375,7 @@ TEST_F(WorkerLinkTest, WhatAWorkerSaysOfAJobIsVisibleAndKeptWithItsResult) {
             "-LOST the lease is gone; nothing was recorded");
   EXPECT_FALSE(shown.find(*batch, 0).has_value());
   std::string kept;
-  batch->read_results(0, 1, [&](const ResultRow& row) {
+  batch->results().read(0, 1, [&](const ResultRow& row) {
     kept = row.facts;
     return true;
   });

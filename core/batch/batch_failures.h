@@ -1,0 +1,74 @@
+// The jobs of a batch that have failed for good, and how they are queued again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/index_range.h"
+#include "core/batch/batch.h"
+
+namespace locksley {
+
+// The list of the jobs that have failed for good, and the two halves of a command that queues them again.
+//
+// A handle of a batch, which outlives it. Any thread may ask; one thread at a time may queue again. Each call takes the
+// batch's mutex for a short time. Nothing blocks or fails.
+class Batch::Failures {
+ public:
+  // The jobs that have failed for good, ascending. If these are very many ranges, or if the batch
+  // lacks_list(), one range that has them all: sorting them would take milliseconds.
+  std::vector<IndexRange> jobs() const;
+  // Whether the job has failed for good. None if the list of failed jobs is not loaded, or is too
+  // long to search.
+  std::optional<bool> has(std::uint64_t index) const;
+  // Whether the batch was restored without the list of its failed jobs (BatchHistory::failed_unread). Then
+  // begin_requeue() queues no job before set_list() has brought the list: disjoint ranges in
+  // any order, and the number of their jobs. It returns false, without effect, if another number of
+  // jobs has failed, or if the list is there already.
+  bool lacks_list() const;
+  bool set_list(std::shared_ptr<const std::vector<IndexRange>> ranges, std::uint64_t jobs);
+
+  // All failed jobs are queued again, in two halves. begin_requeue() returns how many there are, in
+  // how many ranges; its time does not grow with their number. A batch that was over no longer is,
+  // at least until requeue() has been called. Returns 0 jobs if none has failed, the batch
+  // lacks_list() or was cancelled, or another requeue has begun. requeue() queues the jobs,
+  // records that, and returns them, ascending: the caller puts them into the ring, which the batch
+  // may have left. It holds the mutex for short times only. One thread at a time.
+  struct Requeue {
+    std::uint64_t jobs = 0;
+    std::size_t ranges = 0;
+  };
+  Requeue begin_requeue();
+  // The same for some of the failed jobs, ascending and disjoint. Needs: check_requeue() allows it, and no other thread
+  // begins a requeue. O(ranges of failed jobs).
+  Requeue begin_requeue(std::span<const IndexRange> some);
+  std::vector<IndexRange> requeue();
+  // Whether begin_requeue() can queue these jobs again.
+  struct RequeueCheck {
+    // kTooScattered: the failed jobs, or those that were queued again one by one, lie in too many ranges
+    // (kMostScattered, kMostSuperseded).
+    enum class Answer : std::uint8_t { kYes, kNotFailed, kTooScattered } answer = Answer::kYes;
+    std::uint64_t job = 0;  // kNotFailed: the first of them
+  };
+  RequeueCheck check_requeue(std::span<const IndexRange> some) const;
+  static constexpr std::size_t kMostScattered = 100'000;  // some milliseconds
+  static constexpr std::size_t kMostSuperseded = 10'000;
+
+ private:
+  friend class Batch;
+  explicit Failures(Batch& batch) : batch_(batch) {}
+
+  bool may_requeue() const LOCKSLEY_REQUIRES(batch_.mutex_);
+  Requeue take_requeued(std::shared_ptr<const std::vector<IndexRange>> jobs, std::uint64_t count)
+      LOCKSLEY_REQUIRES(batch_.mutex_);
+
+  Batch& batch_;
+};
+
+inline Batch::Failures Batch::failures() { return Failures(*this); }
+
+}  // namespace locksley

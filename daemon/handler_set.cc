@@ -8,6 +8,7 @@
 
 #include "config/lanes.h"
 #include "core/base/check.h"
+#include "core/lane/lane_gates.h"
 #include "daemon/base/plugin_file.h"
 #include "daemon/handlers/builtins.h"
 
@@ -286,10 +287,10 @@ GateId HandlerSet::gate_in_pool(const std::string& name, bool is_remote) {
   const auto known = pool_gates_.find(name);
   if (known == pool_gates_.end() && !is_remote) return 0;
   if (known != pool_gates_.end()) {
-    cpu().set_gate_remote(known->second, is_remote);
+    cpu().gates().set_remote(known->second, is_remote);
     return known->second;
   }
-  const std::optional<GateId> gate = cpu().add_gate({.is_remote = true});
+  const std::optional<GateId> gate = cpu().gates().add({.is_remote = true});
   check(gate.has_value(), "more remote plugins than gates");
   pool_gates_.emplace(name, *gate);
   return *gate;

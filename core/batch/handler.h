@@ -36,7 +36,7 @@ class Handler {
   // Called by the thread that reads the description.
   void describe(std::string description) { description_ = std::move(description); }
   // From now on `run` runs its jobs. Needs: no job of it runs, and none can begin. So all its
-  // batches are held, and Lane::has_claims() has returned false for each of them; the mutex of that
+  // batches are held, and Lane::View::has_claims() has returned false for each of them; the mutex of that
   // call orders this one after the jobs before it and before the jobs after it.
   void run_with(NativeHandler run) { run_ = std::move(run); }
 

@@ -136,17 +136,6 @@ void Lane::set_slots(Batch& batch, std::uint32_t slots) {
   wake();
 }
 
-void Lane::set_tenant_limits(std::string_view tenant, const GroupLimits& limits) {
-  ring_.groups().set_tenant_limits(tenant, limits, steady_now());
-  wake();
-}
-
-void Lane::set_customer_limits(std::string_view tenant, std::string_view customer,
-                               const GroupLimits& limits) {
-  ring_.groups().set_customer_limits(tenant, customer, limits, steady_now());
-  wake();
-}
-
 void Lane::hold(Batch& batch, Hold reason) {
   const MutexLock lock(hold_mutex_);
   batch.set_hold(reason);
@@ -200,31 +189,6 @@ void Lane::set_quantum(Nanoseconds quantum) {
   // [lane-quantum] relaxed: as in quantum().
   quantum_.store(quantum.count(), std::memory_order_relaxed);
   ring_.set_quantum(quantum);
-}
-
-void Lane::set_gate_concurrency(GateId gate, std::uint32_t concurrency) {
-  ring_.gates().set_concurrency(gate, concurrency);
-  wake();
-}
-
-void Lane::set_gate_switch(GateId gate, bool is_on) {
-  ring_.gates().set_switch(gate, is_on);
-  wake();
-}
-
-void Lane::set_max_running(GateId gate, std::uint32_t most) {
-  ring_.gates().set_max_running(gate, most);
-  wake();
-}
-
-void Lane::set_gate_remote(GateId gate, bool is_remote) {
-  ring_.gates().set_remote(gate, is_remote);
-  wake();
-}
-
-void Lane::set_gate_hold(GateId gate, bool is_held) {
-  ring_.gates().set_hold(gate, is_held);
-  wake();
 }
 
 void Lane::give_back(Batch& batch, std::span<const IndexRange> ranges, Nanoseconds now) {

@@ -16,10 +16,7 @@
 #include "core/batch/batch.h"
 #include "core/lane/shown_jobs.h"
 #include "core/ring/fair_ring.h"
-#include "core/ring/fair_ring_gates.h"
-#include "core/ring/fair_ring_groups.h"
 #include "core/ring/fair_ring_leases.h"
-#include "core/ring/fair_ring_view.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {
@@ -69,8 +66,6 @@ class Lane {
   // executors then calls end_waits() soon, always from the same thread, and again at the time that
   // end_waits() returns. The pool does so.
   void on_wait(Wake wait) { wait_ = std::move(wait); }
-  // As FairRing::Groups::on_customer().
-  void on_customer(LimitsOfCustomer limits_of) { ring_.groups().on_customer(std::move(limits_of)); }
 
   // From now on `executors` is told of work and of stops, in addition to the owner of the local
   // executors. Null: no longer, though a call that has begun may still be running. The object
@@ -135,15 +130,11 @@ class Lane {
   // The jobs from `from` on that no executor has ever claimed leave the batch: another process runs them. Returns
   // the first of them; none if there are none. A closed batch without other jobs is over then.
   std::optional<std::uint64_t> withdraw(Batch& batch, std::uint64_t from);
-  // The lowest job that no executor has ever claimed.
-  std::uint64_t first_unclaimed(const Batch& batch) const {
-    return ring_.view().first_unclaimed(batch.ring_queue());
-  }
   // Every batch leaves the lane at once, whatever waits in it. For the end of the process, once all
   // claims are settled. O(batches).
   void detach_all() { ring_.detach_all(); }
 
-  // ---- Changes, effective at once ----
+  // ---- Changes of a batch, effective at once ----
 
   // Relative to the other batches of its tenant or customer; 0 counts as 1.
   void set_weight(Batch& batch, std::uint32_t weight);
@@ -156,20 +147,9 @@ class Lane {
   void release(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
   void pause(Batch& batch) { hold(batch, Hold::kCommand); }
   void resume(Batch& batch) { release(batch, Hold::kCommand); }
-  // Also for a tenant without batches: it will have that weight once it has one.
-  void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
-    ring_.groups().set_tenant_weight(tenant, weight);
-  }
-  // As the calls of FairRing::Groups with these names: the limits of a tenant are kept also while it has no batches; those of a
-  // customer have no effect if it is not in the lane. They hold in this lane by itself. Both call
-  // wake().
-  void set_tenant_limits(std::string_view tenant, const GroupLimits& limits);
-  void set_customer_limits(std::string_view tenant, std::string_view customer, const GroupLimits& limits);
-  // Batches whose account of results (BatchOptions::results) was full are served again if it has room
-  // now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
-  void reopen_tenants() {
-    if (ring_.groups().reopen_tenants()) wake();
-  }
+
+  // ---- Changes of the lane, effective at once ----
+
   // How many executors serve the lane: a claim leaves each of them its part of a batch.
   void set_parallelism(std::uint32_t executors) {
     // [lane-parallelism] relaxed: as in parallelism().
@@ -195,30 +175,10 @@ class Lane {
   }
   // How long a turn should take. Effective from the next claim on.
   void set_quantum(Nanoseconds quantum);
-  // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
-  void set_start_cost(Nanoseconds start_cost, GateId gate = 0) {
-    ring_.gates().set_start_cost(start_cost, gate);
-  }
   // Jobs that take up to this long are brief; 0: all are. O(batches).
   void set_brief_job(Nanoseconds brief_job) { ring_.set_brief_job(brief_job, steady_now()); }
 
-  // ---- Gates: limits that batches of several tenants have in common ----
-
-  // As the calls of FairRing::Gates. Only external executors' lanes have gates with a concurrency: when a turn of such a
-  // gate ends, its jobs may be claimed again, and the owner of the executors then lets its idle executors look
-  // for work. The pool does not.
-  std::optional<GateId> add_gate(const GateOptions& options) { return ring_.gates().add(options); }
-  bool remove_gate(GateId gate) { return ring_.gates().remove(gate); }
-  bool has_batches(GateId gate) const { return ring_.view().has_queues(gate); }
-  void set_gate_claim(GateId gate, std::uint64_t most) { ring_.gates().set_largest_claim(gate, most); }
-  // These call wake().
-  void set_gate_concurrency(GateId gate, std::uint32_t concurrency);
-  void set_gate_switch(GateId gate, bool is_on);
-  void set_max_running(GateId gate, std::uint32_t most);
-  void set_gate_remote(GateId gate, bool is_remote);
-  void set_gate_hold(GateId gate, bool is_held);
-
-  // ---- Remote executors: leases of the gates that set_gate_remote() has opened to them ----
+  // ---- Remote executors: leases of the gates that Gates::set_remote() has opened to them ----
 
   // How many there are, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
@@ -226,47 +186,28 @@ class Lane {
   // executors. Their owner calls this first, then looks for work once more, and then waits.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
-  // ---- Inspection ----
+  // ---- Parts of the interface, each in a header of its own ----
+
+  // Hints without a lock (core/ring/ready_hints.h).
+  const ReadyHints& hints() const { return ring_.hints(); }
+  // Handles, as cheap as a reference, which the lane outlives.
+  class Gates;   // lane_gates.h: limits that batches of several tenants have in common
+  class Groups;  // lane_groups.h: weights and limits of tenants and of their customers
+  class View;    // lane_view.h: what is in the lane
+  Gates gates();
+  Groups groups();
+  View view() const;
+
+  // ---- For executors ----
 
   // How long an executor may go on with a claim before it hands back the rest.
   Nanoseconds quantum() const {
     // [lane-quantum] relaxed: a number on its own.
     return Nanoseconds(quantum_.load(std::memory_order_relaxed));
   }
-  // Hints without a lock, as the functions of these names in ReadyHints.
-  bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return ring_.hints().has_work(filter); }
-  bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
-    return ring_.hints().has_work(gates, filter);
-  }
-  // Whether one more remote executor could run jobs of the batch, if it had any to claim: its SLOTS and its gate.
-  bool has_place(const Batch& batch) const { return ring_.view().has_place(batch.ring_queue()); }
-  bool has_remote_work() const { return ring_.hints().has_remote_work(); }
-  bool has_remote_work(const GateSet& gates) const { return ring_.hints().has_remote_work(gates); }
-  std::uint64_t arrivals() const { return ring_.hints().arrivals(); }
-  // As the calls of FairRing::View, for this moment.
-  RingSnapshot snapshot(std::size_t deepest) const { return ring_.view().snapshot(deepest, steady_now()); }
-  QueueView view(const Batch& batch) const { return ring_.view().queue(batch.ring_queue(), steady_now()); }
-  std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer) const {
-    return ring_.view().customer(tenant, customer, steady_now());
-  }
-  std::vector<CustomerView> customers(std::string_view tenant, const std::string* after,
-                                      std::size_t most) const {
-    return ring_.view().customers(tenant, after, most, steady_now());
-  }
-  // Whether an executor holds jobs of the batch, or is about to. False stays false while the batch
-  // is held.
-  bool has_claims(const Batch& batch) const { return ring_.view().has_claims(batch.ring_queue()); }
-
   // What can be seen of the jobs that run in the lane, outside the pool.
   ShownJobs& running() { return running_; }
   const ShownJobs& running() const { return running_; }
-  // Whether the job waits in the lane. None: its queue is in so many parts that looking would take long.
-  std::optional<bool> is_queued(const Batch& batch, std::uint64_t index) const {
-    return ring_.view().is_queued(batch.ring_queue(), index);
-  }
-
-  // ---- For executors ----
-
   // How long batches waited for the turns of external executors (core/lane/external_executor.h).
   // The pool's workers count for themselves.
   DurationHistogram external_wait;

@@ -183,7 +183,7 @@ std::uint64_t Lease::settle(Nanoseconds service) {
   if (buffers_.scratch.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(buffers_.scratch);
   payloads_ = {};
   // Another machine may have waited for the jobs that went back, or for a slot of the batch.
-  if (lane_.has_work()) lane_.wake();
+  if (lane_.hints().has_work()) lane_.wake();
   return returned;
 }
 

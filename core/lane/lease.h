@@ -27,7 +27,7 @@ struct LeaseRequest {
   std::size_t most_bytes = ~std::size_t{0};
   std::uint32_t width = 1;  // how many slots of the machine run its jobs side by side
   Nanoseconds quantum{0};   // how long it should take; 0: the lane's
-  // At which gates of the lane, of those open to remote executors (Lane::set_gate_remote()). Null:
+  // At which gates of the lane, of those open to remote executors (Lane::Gates::set_remote()). Null:
   // at all of them.
   const GateSet* gates = nullptr;
 };

@@ -45,7 +45,7 @@ void Monitor::run() {
 void Monitor::check_waits() {
   if (!waits_changed_.exchange(false) && (!next_wait_ || steady_now() < *next_wait_)) return;
   next_wait_ = pool_.lane_.end_waits(steady_now());
-  if (pool_.lane_.has_work()) pool_.lane_.wake();
+  if (pool_.lane_.hints().has_work()) pool_.lane_.wake();
 }
 
 void Monitor::park(std::optional<Nanoseconds> timeout) {

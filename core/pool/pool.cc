@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/batch/handler.h"
+#include "core/lane/lane_view.h"
 #include "core/pool/monitor.h"
 #include "core/pool/worker.h"
 #include "core/sync/idle.h"
@@ -154,7 +155,7 @@ void Pool::check_count(std::uint32_t workers, std::uint32_t reserved) {
 }
 
 void Pool::wake_reserved() {
-  if (reserved_.load() != 0 && lane_.has_work(ClaimFilter::kBrief)) reserved_idle_->notify();
+  if (reserved_.load() != 0 && lane_.hints().has_work(ClaimFilter::kBrief)) reserved_idle_->notify();
 }
 
 void Pool::resize(std::uint32_t workers) {
@@ -188,7 +189,7 @@ bool Pool::has_free_worker() const { return idle_->has_free_worker(); }
 bool Pool::drain(Instant deadline) {
   // Polled: a process drains once in its life, and a millisecond more or less does not matter then.
   for (;;) {
-    const RingSnapshot ring = lane_.snapshot(0);
+    const RingSnapshot ring = lane_.view().snapshot(0);
     if (ring.queued == 0 && ring.claimed == 0 && ring.executors == 0) return true;
     const Instant now = std::chrono::steady_clock::now();
     if (now >= deadline) return false;
@@ -244,7 +245,7 @@ std::vector<Pool::StealPair> Pool::steal_pairs() const {
 }
 
 Pool::Progress Pool::progress() const {
-  Progress result{lane_.has_work(), {}};
+  Progress result{lane_.hints().has_work(), {}};
   for (std::uint32_t i = 0, count = made_.load(); i < count; ++i) {
     result.has_work = result.has_work || worker(i).is_busy();
     result.last_progress = std::max(result.last_progress, Instant(worker(i).last_progress()));

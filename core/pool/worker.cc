@@ -102,7 +102,7 @@ void Worker::run() {
   Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
   bool woken = false;
   while (!leaving_.load()) {
-    arrivals_ = lane_.arrivals();
+    arrivals_ = lane_.hints().arrivals();
     if (turn_.try_claim(filter())) {
       stop_searching();
       run_claims();
@@ -162,7 +162,7 @@ void Worker::see_tasks() {
 }
 
 bool Worker::may_find_work() {
-  if (lane_.has_work(filter())) return true;
+  if (lane_.hints().has_work(filter())) return true;
   if (reserved_) return false;
   for (std::uint32_t i = 0, count = pool_.made_.load(); i < count; ++i) {
     const Worker& other = pool_.worker(i);
@@ -181,7 +181,7 @@ void Worker::run_claims() {
 
 bool Worker::settle() {
   const bool goes_on = !leaving_.load();
-  arrivals_ = lane_.arrivals();
+  arrivals_ = lane_.hints().arrivals();
   if (goes_on) {
     turn_.settle_and_claim(now_, filter());
   } else {
@@ -189,7 +189,7 @@ bool Worker::settle() {
   }
   // Jobs that were handed back are work like any other, and this worker may claim none of them, or
   // not all.
-  if (lane_.has_work()) idle_.notify();
+  if (lane_.hints().has_work()) idle_.notify();
   // The measured cost of its jobs may have made the batch one for the reserved workers.
   pool_.wake_reserved();
   return turn_.is_held();
@@ -276,7 +276,7 @@ bool Worker::turn_is_over(Nanoseconds until, Nanoseconds now) const {
   // A turn is not cut shorter than this, however many batches arrive: to settle and claim is 1% of
   // it.
   constexpr Nanoseconds kShortestTurn = std::chrono::microseconds(25);
-  return now >= until || (now - turn_.began() >= kShortestTurn && lane_.arrivals() != arrivals_);
+  return now >= until || (now - turn_.began() >= kShortestTurn && lane_.hints().arrivals() != arrivals_);
 }
 
 // The burst was sized by the jobs before it. If its jobs turn out to be long, the rest is left to workers that are free. The
@@ -374,7 +374,7 @@ Worker::Found Worker::steal_from(Worker& victim) {
       count_steal(victim, range.size());
       stop_searching();
       Batch& batch = *stolen.value.payload.batch;
-      arrivals_ = lane_.arrivals();
+      arrivals_ = lane_.hints().arrivals();
       turn_.join(batch, range);
       run_turn();
       if (settle()) run_claims();

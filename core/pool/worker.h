@@ -179,7 +179,7 @@ class Worker {
   std::uint64_t random_state_ LOCKSLEY_GUARDED_BY(own_thread_);
   bool searching_ LOCKSLEY_GUARDED_BY(own_thread_) = false;
   AdaptiveSpin spin_ LOCKSLEY_GUARDED_BY(own_thread_);
-  std::uint64_t arrivals_ LOCKSLEY_GUARDED_BY(own_thread_) = 0;  // Lane::arrivals() when the turn began
+  std::uint64_t arrivals_ LOCKSLEY_GUARDED_BY(own_thread_) = 0;  // ReadyHints::arrivals() when the turn began
   Nanoseconds now_ LOCKSLEY_GUARDED_BY(own_thread_){};           // the last reading of the clock
   // When the oldest unpublished result came.
   Nanoseconds unpublished_since_ LOCKSLEY_GUARDED_BY(own_thread_){};

@@ -140,7 +140,7 @@ Task* Worker::steal_task_of(const Batch* batch) {
 
 void Worker::run_stolen_tasks(Worker& victim, Task* task) {
   Batch& batch = *task->frame->batch;
-  arrivals_ = lane_.arrivals();
+  arrivals_ = lane_.hints().arrivals();
   turn_.join(batch, {});
   begin_turn();
   const Nanoseconds until = now_ + lane_.quantum();

@@ -34,11 +34,11 @@ class ResultAccount {
 
   // Of the root: called by any thread after an account has become full, and after an account that a lane
   // waits for has room again. The mutex of the batch whose results have changed is held: the function must
-  // not call that batch. It may call Lane::reopen_tenants(). It must be quick and must not throw. Set once,
+  // not call that batch. It may call Lane::Groups::reopen_tenants(). It must be quick and must not throw. Set once,
   // before the first charge.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
-  // Effective from the next is_full() on. The caller then calls Lane::reopen_tenants(): a higher
+  // Effective from the next is_full() on. The caller then calls Lane::Groups::reopen_tenants(): a higher
   // limit is no refund.
   void set_limit(std::uint64_t limit_bytes, std::uint64_t spare_bytes = 0) {
     // [results-limit] relaxed: numbers on their own.

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "core/lane/lane_view.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -94,10 +96,10 @@ void SchedulerMetrics::read(Families& families) {
   const std::vector<WorkerSnapshot> workers = pool_.snapshot();
   const std::size_t deepest = limits_.deepest_batches;
   std::vector<LaneNumbers> lanes;
-  lanes.push_back({lane_.name(), pool_.workers(), lane_.snapshot(deepest), total_ring_wait(workers)});
+  lanes.push_back({lane_.name(), pool_.workers(), lane_.view().snapshot(deepest), total_ring_wait(workers)});
   for (const Lane* const other : others_) {
-    lanes.push_back(
-        {other->name(), other->parallelism(), other->snapshot(deepest), other->external_wait.snapshot()});
+    lanes.push_back({other->name(), other->parallelism(), other->view().snapshot(deepest),
+                     other->external_wait.snapshot()});
   }
   read_workers(workers, families);
   read_lanes(lanes, families);

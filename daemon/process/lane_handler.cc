@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/lane/lane_gates.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {
@@ -18,7 +19,7 @@ void LaneHandler::set_program(std::shared_ptr<const Program> program) {
   }
   if (program_ != nullptr) {
     // A command runs one job; a turn of a worker is not larger than the rate's tolerance.
-    lane_.set_gate_claim(gate_, program_->kind() == Program::Kind::kCommand ? 1 : rate_.most());
+    lane_.gates().set_largest_claim(gate_, program_->kind() == Program::Kind::kCommand ? 1 : rate_.most());
   }
   update_gate();
   update_rate(steady_now());
@@ -61,11 +62,11 @@ void LaneHandler::update_rate(Nanoseconds now) {
 void LaneHandler::update_gate() {
   const std::uint32_t most = program_ == nullptr ? 0 : std::min(program_->settings().concurrency, slots_);
   const std::uint32_t limit = most - std::min(most, pausing_);
-  if (limit != 0 && std::exchange(limit_, limit) != limit) lane_.set_gate_concurrency(gate_, limit);
+  if (limit != 0 && std::exchange(limit_, limit) != limit) lane_.gates().set_concurrency(gate_, limit);
   // A start uses up an interval of the rate, in which all its slots could work.
-  if (most != 0) lane_.set_start_cost(rate_.interval() * static_cast<std::int64_t>(most), gate_);
+  if (most != 0) lane_.gates().set_start_cost(rate_.interval() * static_cast<std::int64_t>(most), gate_);
   const bool is_on = limit != 0 && is_rate_open_;
-  if (std::exchange(is_on_, is_on) != is_on) lane_.set_gate_switch(gate_, is_on);
+  if (std::exchange(is_on_, is_on) != is_on) lane_.gates().set_switch(gate_, is_on);
 }
 
 }  // namespace locksley::daemon

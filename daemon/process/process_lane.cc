@@ -4,6 +4,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "core/lane/lane_gates.h"
 #include "daemon/base/time.h"
 #include "daemon/process/runners/command_runner.h"
 #include "daemon/process/runners/worker_runner.h"
@@ -23,10 +24,10 @@ ProcessLane::ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Op
       idle_timer_(loop.executor()),
       wait_timer_(loop.executor()),
       room_timer_(loop.executor()) {
-  lane_.set_gate_switch(0, false);  // no handler's
+  lane_.gates().set_switch(0, false);  // no handler's
   lane_.on_work([this] {
     // The new work may be for remote workers alone.
-    if (lane_.has_work()) post_pump();
+    if (lane_.hints().has_work()) post_pump();
   });
   lane_.on_wait([this] { post_pump(); });
   lane_.on_stop([this] { wake(check_is_posted_, &ProcessLane::check_cancelled); });
@@ -68,7 +69,7 @@ void ProcessLane::begin_turns() {
   for (int turns = 0;; ++turns) {
     // Jobs that came after a change of the configuration run as it says.
     make_changes();
-    if (!slots_.has_free() || !lane_.has_work()) return;
+    if (!slots_.has_free() || !lane_.hints().has_work()) return;
     if (turns == kMost) return post_pump();
     if (!loop_.store_has_room()) return arm_room_timer();
     if (executors_.empty()) executors_.push_back(std::make_unique<ExternalExecutor>(lane_));

@@ -4,6 +4,8 @@
 
 #include "config/lanes.h"
 #include "core/base/check.h"
+#include "core/lane/lane_gates.h"
+#include "core/lane/lane_view.h"
 #include "daemon/process/process_lane.h"
 
 namespace locksley::daemon {
@@ -40,7 +42,7 @@ bool ProcessLane::has_room_for(std::size_t handlers) const {
 }
 
 bool ProcessLane::is_unused(const LaneHandler& handler) const {
-  return !handler.is_wanted() && !lane_.has_batches(handler.gate());
+  return !handler.is_wanted() && !lane_.view().has_batches(handler.gate());
 }
 
 LaneHandler* ProcessLane::find(const std::string& name) const {
@@ -52,7 +54,7 @@ LaneHandler& ProcessLane::handler(const std::string& name) {
   if (LaneHandler* const known = find(name)) return *known;
   std::unique_ptr<LaneHandler> made = take_unused();
   if (made == nullptr) {
-    const std::optional<GateId> gate = lane_.add_gate({.is_on = false});
+    const std::optional<GateId> gate = lane_.gates().add({.is_on = false});
     check(gate.has_value(), "a lane has more handlers than gates");
     made = std::make_unique<LaneHandler>(lane_, loop_.executor(), *gate);
   }
@@ -78,8 +80,8 @@ std::unique_ptr<LaneHandler> ProcessLane::take_unused() {
 void ProcessLane::set_remote(LaneHandler& handler, bool is_remote, std::uint32_t max_running) {
   // The configuration has it, with a program or without.
   if (is_remote) handler.set_wanted(true);
-  lane_.set_max_running(handler.gate(), max_running);
-  lane_.set_gate_remote(handler.gate(), is_remote);
+  lane_.gates().set_max_running(handler.gate(), max_running);
+  lane_.gates().set_remote(handler.gate(), is_remote);
 }
 
 void ProcessLane::set_program(LaneHandler& handler, std::shared_ptr<const Program> program) {

@@ -9,6 +9,7 @@
 
 #include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
+#include "core/lane/lane_view.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
 #include "proto/bulk.h"
@@ -125,7 +126,7 @@ void LeaseRunner::stop(LeaseKey lease) {
 
 std::uint64_t LeaseRunner::next(LeaseKey lease) {
   const LeaseBatch* const batch = find(lease);
-  return batch == nullptr ? 0 : lane_.first_unclaimed(*batch);
+  return batch == nullptr ? 0 : lane_.view().first_unclaimed(*batch);
 }
 
 // ---- Results ----

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "core/lane/lane_groups.h"
 #include "daemon/base/io_loop.h"
 
 namespace locksley::daemon {
@@ -37,7 +38,7 @@ Upstream::Upstream(Parts parts)
   results_.set_limit(most);
   results_.on_change([this] {
     const MutexLock lock(mutex_);
-    for (Lane* const lane : lanes_) lane->reopen_tenants();
+    for (Lane* const lane : lanes_) lane->groups().reopen_tenants();
   });
 }
 

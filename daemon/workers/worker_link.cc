@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
+#include "core/lane/lane_gates.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -23,7 +24,7 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
       next_plan_(now) {
   check(life != 0, "a link without a number of its process's life");
   if (held_until_ > now_) held_ = host_.places();
-  for (const HandlerPlace& place : held_) place.lane->set_gate_hold(place.gate, true);
+  for (const HandlerPlace& place : held_) place.lane->gates().set_hold(place.gate, true);
 }
 
 WorkerLink::~WorkerLink() {
@@ -204,7 +205,7 @@ void WorkerLink::serve(RemoteWorker& worker, std::vector<ServedHandler> handlers
     const auto gate = lanes_[handler.place.lane].gates.find(handler.place.gate);
     if (--gate->second != 0) continue;
     lanes_[handler.place.lane].gates.erase(gate);
-    handler.place.lane->set_gate_remote(handler.place.gate, false);
+    handler.place.lane->gates().set_remote(handler.place.gate, false);
   }
   each_lane(worker, [&](Lane& lane, RemoteService& service) {
     lane.set_remote_parallelism(service.slots -= worker.slots.size());
@@ -216,7 +217,7 @@ void WorkerLink::serve(RemoteWorker& worker, std::vector<ServedHandler> handlers
   });
   for (const ServedHandler& handler : worker.handlers) {
     if (++lanes_[handler.place.lane].gates[handler.place.gate] == 1)
-      handler.place.lane->set_gate_remote(handler.place.gate, true);
+      handler.place.lane->gates().set_remote(handler.place.gate, true);
   }
 }
 

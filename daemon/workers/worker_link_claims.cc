@@ -76,7 +76,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
 
 bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served) {
   const std::uint64_t room = room_of(worker.account);
-  if (room == 0 || !served.lane->has_remote_work(served.gates) || !may_claim()) return false;
+  if (room == 0 || !served.lane->hints().has_remote_work(served.gates) || !may_claim()) return false;
   const auto slot = command.slot ? command.slot : worker.slots.find(command.width);
   if (!slot || !worker.slots.has_room(*slot, command.width)) return false;
   auto out = std::make_unique<OutLease>(*served.lane, buffers_);
@@ -182,7 +182,7 @@ void WorkerLink::serve_waiting() {
 
 void WorkerLink::serve_waiting(Lane& lane, bool idle) {
   std::uint64_t last = 0;
-  while (lane.has_remote_work() && may_claim()) {
+  while (lane.hints().has_remote_work() && may_claim()) {
     const auto waiting = waiting_.find(&lane);
     if (waiting == waiting_.end()) return;
     RemoteWorker* const worker = next_waiting(waiting->second, last);

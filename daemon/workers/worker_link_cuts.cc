@@ -1,6 +1,7 @@
 // Stealing over the wire: the lease that would end last is cut, for workers that have nothing to do.
 #include <algorithm>
 
+#include "core/lane/lane_view.h"
 #include "daemon/workers/worker_link.h"
 
 namespace locksley::daemon {
@@ -19,7 +20,7 @@ void WorkerLink::plan_cuts() {
       std::ranges::pop_heap(worth, {}, &Candidate::to_go);
       const Candidate next = worth.back();
       worth.pop_back();
-      if (!lane->has_place(next.out->lease.batch())) continue;
+      if (!lane->view().has_place(next.out->lease.batch())) continue;
       next.out->cut = OutLease::Cut{.at = RemoteWorker::middle(*next.out).value(), .planned = now_};
       ++stats_.cut_orders;
       ++ordered;
@@ -36,7 +37,7 @@ WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const Waiting& waiti
     if (worker->slots.idle() == 0 || (!worker->wants_pushes && !waits_idle(*worker))) continue;
     if (room_of(worker->account) == 0) continue;
     const auto served = std::ranges::find(worker->waiting->lanes, &lane, &ServedLane::lane);
-    if (lane.has_remote_work(served->gates)) continue;
+    if (lane.hints().has_remote_work(served->gates)) continue;
     ++idle.workers;
     idle.gates.add(served->gates);
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/lane/lane_gates.h"
 #include "daemon/workers/worker_link.h"
 
 namespace locksley::daemon {
@@ -42,7 +43,7 @@ void WorkerLink::end_backoffs(Lane& lane, Nanoseconds until) {
 }
 
 void WorkerLink::end_hold() {
-  for (const HandlerPlace& place : std::exchange(held_, {})) place.lane->set_gate_hold(place.gate, false);
+  for (const HandlerPlace& place : std::exchange(held_, {})) place.lane->gates().set_hold(place.gate, false);
 }
 
 void WorkerLink::arm(RemoteWorker& worker, Nanoseconds at) {

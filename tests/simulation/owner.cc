@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "core/lane/lane_gates.h"
+#include "core/lane/lane_view.h"
+
 namespace locksley::daemon::simulation {
 
 using namespace std::chrono_literals;
@@ -21,8 +24,8 @@ void Owner::make_lanes() {
   const FairRing::Options ring{.quantum = 1ms, .parallelism = 1};
   shared_ = std::make_unique<Lane>("shared", ring);
   own_ = std::make_unique<Lane>("own", ring);
-  places_["a"] = {.lane = shared_.get(), .gate = shared_->add_gate({}).value()};
-  places_["b"] = {.lane = shared_.get(), .gate = shared_->add_gate({}).value()};
+  places_["a"] = {.lane = shared_.get(), .gate = shared_->gates().add({}).value()};
+  places_["b"] = {.lane = shared_.get(), .gate = shared_->gates().add({}).value()};
   places_["c"] = {.lane = own_.get(), .gate = 0};
   for (Lane* const lane : {shared_.get(), own_.get()}) lane->set_remote(this);
 }
@@ -253,7 +256,7 @@ bool Owner::all_over() {
 Nanoseconds Owner::received(const std::string& handler, std::string_view tenant) {
   Lane& of = lane(handler);
   Nanoseconds sum{};
-  for (const TenantView& view : of.snapshot(0).tenants) {
+  for (const TenantView& view : of.view().snapshot(0).tenants) {
     if (view.tenant == tenant) sum += view.busy;
   }
   for (const auto& [id, worker] : link_->workers()) {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/lane/lane_groups.h"
+#include "core/lane/lane_view.h"
 #include "tests/simulation/fleet.h"
 #include "tests/support/seed.h"
 
@@ -73,7 +75,7 @@ void survive(std::uint64_t seed, Owner::Totals& totals, std::uint64_t& faults) {
   EXPECT_EQ(fleet.owner().disk().recorded_twice(), 0U);
   EXPECT_EQ(fleet.owner().link().stats().leases, 0U);
   for (const char* const handler : {"a", "c"}) {
-    const RingSnapshot ring = fleet.owner().lane(handler).snapshot(0);
+    const RingSnapshot ring = fleet.owner().lane(handler).view().snapshot(0);
     EXPECT_EQ(ring.queued + ring.claimed + ring.executors, 0U);
   }
   const Owner::Totals of_this = fleet.owner().totals();
@@ -116,7 +118,7 @@ TEST(WorkerSimulation, SharesAreDueWithinTwoPercentOverTenMinutes) {
       {"one", {1, 20ms}}, {"two", {2, 200ms}}, {"four", {4, 2s}}};
   for (const auto& [tenant, what] : tenants) {
     const auto jobs = static_cast<std::uint64_t>(1'000s * kMachines * kSlots / what.second);
-    fleet.owner().lane("a").set_tenant_weight(tenant, what.first);
+    fleet.owner().lane("a").groups().set_tenant_weight(tenant, what.first);
     fleet.owner().submit({.handler = "a", .tenant = tenant, .jobs = jobs, .cost = what.second});
   }
   fleet.run_for(30s);
@@ -199,7 +201,7 @@ TEST(WorkerSimulation, AThousandMachinesShareABatch) {
   for (std::uint32_t i = 0; i < machines; ++i) fleet.add_machine(kSlots, 1ms, {"a"});
   fleet.owner().submit({.handler = "a", .jobs = 3ULL * machines * kSlots, .cost = 60s});
   fleet.run_for(2s);
-  EXPECT_EQ(fleet.owner().lane("a").snapshot(0).executors, 2 * machines * kSlots);
+  EXPECT_EQ(fleet.owner().lane("a").view().snapshot(0).executors, 2 * machines * kSlots);
   std::size_t idle = 0;
   for (const auto& [id, worker] : fleet.owner().link().workers()) idle += worker.slots.idle();
   EXPECT_EQ(idle, 0U);

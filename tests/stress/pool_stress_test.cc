@@ -6,6 +6,7 @@
 #include <atomic>
 #include <random>
 
+#include "core/lane/lane_view.h"
 #include "core/tasks/parallel_for.h"
 #include "core/tasks/task_group.h"
 #include "tests/support/pool_fixture.h"
@@ -165,8 +166,8 @@ TEST_F(PoolDisorderTest, EveryBatchEndsAndItsRecordAddsUp) {
   }
   for (auto& batch : batches) lane.resume(*batch);
   for (auto& batch : batches) ASSERT_NO_FATAL_FAILURE(check(batch));
-  wait_until([&] { return lane.snapshot(0).executors == 0; }, "all turns are settled");
-  EXPECT_EQ(lane.snapshot(0).queued, 0u);
+  wait_until([&] { return lane.view().snapshot(0).executors == 0; }, "all turns are settled");
+  EXPECT_EQ(lane.view().snapshot(0).queued, 0u);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The caller's session, and an overview of the daemon.
 #include <chrono>
 
+#include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/api/api_json.h"
@@ -77,7 +78,7 @@ Json lanes_of(const ServerState& state, const User& user, std::uint64_t& running
     LOCKSLEY_REQUIRES(kIoThread) {
   Json lanes = Json::array();
   for (const Lane* lane : state.lanes()) {
-    const RingSnapshot ring = lane->snapshot(0);
+    const RingSnapshot ring = lane->view().snapshot(0);
     std::uint64_t queued = ring.queued;
     std::uint64_t batches = ring.active_queues;
     std::uint64_t executors = ring.executors;

@@ -1,5 +1,7 @@
 #include "daemon/http/pages/health.h"
 
+#include "core/lane/lane_view.h"
+
 namespace locksley::daemon {
 
 std::optional<Nanoseconds> StallDetector::observe(const LaneProgress& progress, Nanoseconds now) {
@@ -17,8 +19,8 @@ std::optional<Nanoseconds> StallDetector::observe(const LaneProgress& progress, 
 }
 
 std::optional<std::string> Health::trouble(Nanoseconds now) {
-  const RingSnapshot ring = lane_.snapshot(0);
-  const LaneProgress progress{.claimable = lane_.has_work(),
+  const RingSnapshot ring = lane_.view().snapshot(0);
+  const LaneProgress progress{.claimable = lane_.hints().has_work(),
                               .executors = ring.executors,
                               // Reserved workers may stay free beside long jobs.
                               .slots = pool_.workers() - pool_.reserved(),

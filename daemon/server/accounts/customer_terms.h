@@ -32,7 +32,7 @@ CustomerTerms with_settings(CustomerTerms defaults, const proto::CustomerSetting
 // The same in the units of the scheduler.
 GroupLimits limits_of(const CustomerTerms& terms);
 
-// The limits of customers, for which the lanes ask when a customer comes (Lane::on_customer()): the
+// The limits of customers, for which the lanes ask when a customer comes (Lane::Groups::on_customer()): the
 // default of each user, and the settings of customers that have some, at 150 bytes and the name for
 // each.
 //

@@ -1,6 +1,7 @@
 #include "daemon/server/batches/handler_batches.h"
 
 #include "core/base/check.h"
+#include "core/lane/lane_view.h"
 
 namespace locksley::daemon {
 
@@ -53,7 +54,7 @@ void HandlerBatches::change(BatchRecord& record, const HandlerDirectory::Entry& 
   }
   if (!entry.is_held) {
     if (has(record.status().holds, Hold::kHandler)) record.lane->release(record, Hold::kHandler);
-  } else if (record.lane->has_claims(record)) {
+  } else if (record.lane->view().has_claims(record)) {
     walk.running.push_back(record.shared());
   }
 }
@@ -64,7 +65,7 @@ bool HandlerBatches::has_running(const std::string& handler) {
   if (!found->second.is_done) return true;
   std::erase_if(found->second.running, [](const std::shared_ptr<BatchRecord>& record) {
     kIoThread.assert_held();
-    return record->is_over() || !record->lane->has_claims(*record);
+    return record->is_over() || !record->lane->view().has_claims(*record);
   });
   if (!found->second.running.empty()) return true;
   walks_.erase(found);

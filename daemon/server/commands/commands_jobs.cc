@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/batch/job_facts.h"
+#include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/named_batch.h"
@@ -150,7 +151,8 @@ Coroutine<void> log_command(Session& session, proto::Command command) {
       co_return;
     }
     if (!log) {
-      const bool is_queued = !record->is_over() && record->lane->is_queued(*record, index).value_or(false);
+      const bool is_queued =
+          !record->is_over() && record->lane->view().is_queued(*record, index).value_or(false);
       if (!is_queued) {
         const auto found = session.state().batches().find_job(record, index, ~std::uint64_t{0});
         const auto is_found = [&found](const BatchRecord&) { return found->is_done; };

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <set>
 
+#include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
 #include "daemon/server/state/inspection.h"
 #include "daemon/server/state/server_state.h"
@@ -83,7 +84,7 @@ void put_lanes(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUIR
     if (user.may_use(name)) in_use.insert(&entry.lane);
   }
   for (const Lane* lane : state.lanes()) {
-    const RingSnapshot ring = lane->snapshot(0);
+    const RingSnapshot ring = lane->view().snapshot(0);
     // A lane whose handlers were removed is shown while it has batches.
     if (!in_use.contains(lane) && (!user.is_admin() || ring.active_queues == 0)) continue;
     TenantView seen;

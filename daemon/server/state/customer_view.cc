@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/lane/lane_view.h"
 #include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/records/listing.h"
 #include "daemon/server/state/server_state.h"
@@ -28,7 +29,7 @@ CustomerSeen seen(const ServerState& state, const Tenant& tenant, std::string_vi
     }
   }
   for (const Lane* lane : state.lanes()) {
-    const auto view = lane->customer(tenant.name, name);
+    const auto view = lane->view().customer(tenant.name, name);
     if (!view) continue;
     result.queued += view->queued;
     result.running += view->executors;

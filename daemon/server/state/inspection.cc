@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
 #include "daemon/server/state/server_state.h"
 
@@ -46,7 +47,7 @@ double rate_of(const QueueView& view, std::uint32_t workers) {
 
 void add_tenants(const ServerState& state, const User& user, TenantViews& tenants) {
   for (const Lane* lane : state.lanes()) {
-    for (const TenantView& view : lane->snapshot(0).tenants) {
+    for (const TenantView& view : lane->view().snapshot(0).tenants) {
       if (!user.is_admin() && view.tenant != user.name()) continue;
       TenantView& sum = tenants[view.tenant];
       sum.tenant = view.tenant;
@@ -74,7 +75,7 @@ bool has_executor(const ServerState& state, const HandlerDirectory::Entry* entry
 
 Explanation explain(const ServerState& state, BatchRecord& record, const BatchStatus& status) {
   const bool is_over = status.finished_at != 0;
-  const QueueView view = is_over ? QueueView{} : record.lane->view(record);
+  const QueueView view = is_over ? QueueView{} : record.lane->view().batch(record);
   const HandlerDirectory::Entry* const entry = state.handlers().find(record.handler().name());
   const double rate = is_over ? 0
                               : record.rate.per_second(now(), status.ok + status.failed)

@@ -7,6 +7,7 @@
 
 #include "core/batch/batch_failures.h"
 #include "core/batch/job_facts.h"
+#include "core/lane/lane_view.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/state/server_state.h"
 
@@ -37,7 +38,7 @@ std::expected<JobLook, std::string> JobLook::begin(ServerState& state,
   look.view_.attempt = record->attempt(index);
   look.look_at_running(state);
   if (look.place_ == Place::kUnknown && !record->is_over() && !record->is_stopping() &&
-      record->lane->is_queued(*record, index).value_or(false)) {
+      record->lane->view().is_queued(*record, index).value_or(false)) {
     look.place_ = Place::kQueued;
   }
   const std::uint64_t rows = look.place_ == Place::kMaybeRunning ? kNearRows

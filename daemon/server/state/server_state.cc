@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "core/lane/lane_groups.h"
+#include "core/lane/lane_view.h"
 #include "daemon/auth/authenticator.h"
 #include "daemon/server/records/refusals.h"
 
@@ -32,7 +34,7 @@ ServerState::ServerState(Parts parts, config::Config config)
   batches_.registry().customers().set_defaults(config_);
   for (Lane* lane : lanes_) set_up(*lane);
   batches_.on_result_room([this] {
-    for (Lane* lane : lanes_) lane->reopen_tenants();
+    for (Lane* lane : lanes_) lane->groups().reopen_tenants();
   });
 }
 
@@ -48,7 +50,7 @@ void ServerState::reconfigure(config::Config config) {
   set_limits_of_all(batches_.registry().tenants(), config_);
   update_password_hashes();
   for (Lane* lane : lanes_) {
-    for (const auto& [tenant, limits] : changed) lane->set_tenant_limits(tenant, limits);
+    for (const auto& [tenant, limits] : changed) lane->groups().set_tenant_limits(tenant, limits);
   }
   tell_lanes(batches_.registry().customers().set_defaults(config_));
 }
@@ -66,9 +68,9 @@ void ServerState::tell_lanes(std::vector<const Tenant*> users) {
     while (at.user < users.size()) {
       const std::string& user = users[at.user]->name;
       Lane& lane = *lanes_[at.lane];
-      const auto known = lane.customers(user, at.after ? &*at.after : nullptr, kAtOnce);
+      const auto known = lane.view().customers(user, at.after ? &*at.after : nullptr, kAtOnce);
       for (const CustomerView& each : known)
-        lane.set_customer_limits(user, each.customer, limits->of(user, each.customer));
+        lane.groups().set_customer_limits(user, each.customer, limits->of(user, each.customer));
       if (known.size() == kAtOnce) {
         at.after = known.back().customer;
       } else {
@@ -84,7 +86,7 @@ void ServerState::tell_lanes(std::vector<const Tenant*> users) {
 
 void ServerState::tell_lanes(const Tenant& user, std::string_view customer) {
   const GroupLimits limits = batches_.registry().customers().limits()->of(user.name, customer);
-  for (Lane* lane : lanes_) lane->set_customer_limits(user.name, customer, limits);
+  for (Lane* lane : lanes_) lane->groups().set_customer_limits(user.name, customer, limits);
 }
 
 void ServerState::add_lane(Lane& lane) {
@@ -113,8 +115,8 @@ void ServerState::update_password_hashes() {
 
 void ServerState::set_up(Lane& lane) {
   show_logs(lane);
-  for (const auto& [tenant, limits] : users_.limits()) lane.set_tenant_limits(tenant, limits);
-  lane.on_customer(
+  for (const auto& [tenant, limits] : users_.limits()) lane.groups().set_tenant_limits(tenant, limits);
+  lane.groups().on_customer(
       [limits = batches_.registry().customers().limits()](std::string_view user, std::string_view customer) {
         return limits->of(user, customer);
       });

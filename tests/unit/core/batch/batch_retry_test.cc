@@ -296,7 +296,7 @@ TEST_F(BatchRetryTest, ABatchIsHeldForEachReasonByItself) {
   for (const Hold hold : {Hold::kDelay, Hold::kCommand}) second->set_hold(hold);
   lane.submit(second, 3, /*open=*/false);
   lane.release(*second, Hold::kCommand);
-  EXPECT_FALSE(lane.has_work()) << "one reason is left";
+  EXPECT_FALSE(lane.hints().has_work()) << "one reason is left";
   auto behind = submit_range(run, 1);
   wait_over(*behind);
   EXPECT_EQ(ran, 1);

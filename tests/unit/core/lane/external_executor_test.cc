@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/lane/lane_view.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
@@ -224,14 +225,14 @@ TEST_F(ExternalExecutorTest, ABatchGoesOnInAnotherLane) {
   const auto batch = submit(20);
   ASSERT_TRUE(executor.begin_turn(3, kAnySize));
   ASSERT_TRUE(executor.start_job());
-  EXPECT_TRUE(lane.has_claims(*batch));
+  EXPECT_TRUE(lane.view().has_claims(*batch));
   EXPECT_FALSE(lane.hand_over(batch, other));
   executor.end_job(JobStatus::kOk, "x");
   executor.end_turn();
-  EXPECT_FALSE(lane.has_claims(*batch));
+  EXPECT_FALSE(lane.view().has_claims(*batch));
   ASSERT_TRUE(lane.hand_over(batch, other));
   EXPECT_FALSE(executor.begin_turn(10, kAnySize));
-  EXPECT_EQ(other.view(*batch).queued, 19u);
+  EXPECT_EQ(other.view().batch(*batch).queued, 19u);
   ExternalExecutor there(other);
   ASSERT_TRUE(there.begin_turn(5, kAnySize));
   while (there.start_job()) there.end_job(JobStatus::kOk, "y");

@@ -9,6 +9,8 @@
 #include "core/batch/handler.h"
 #include "core/lane/external_executor.h"
 #include "core/lane/lane.h"
+#include "core/lane/lane_gates.h"
+#include "core/lane/lane_view.h"
 
 namespace locksley {
 namespace {
@@ -34,8 +36,8 @@ class LaneGatesTest : public ::testing::Test {
 };
 
 TEST_F(LaneGatesTest, AnExecutorTakesTurnsOfTheGatesThatItIsGiven) {
-  const GateId one = *lane.add_gate({});
-  const GateId two = *lane.add_gate({.concurrency = 1});
+  const GateId one = *lane.gates().add({});
+  const GateId two = *lane.gates().add({.concurrency = 1});
   const auto first = submit(one);
   const auto second = submit(two);
   const GateSet only_one(one), only_two(two);
@@ -43,18 +45,18 @@ TEST_F(LaneGatesTest, AnExecutorTakesTurnsOfTheGatesThatItIsGiven) {
   ASSERT_TRUE(executor.begin_turn(1, kAllBytes, &only_two));
   EXPECT_EQ(&executor.batch(), second.get());
   EXPECT_EQ(executor.gate(), two);
-  EXPECT_FALSE(lane.has_work(only_two));
+  EXPECT_FALSE(lane.hints().has_work(only_two));
   EXPECT_FALSE(other.begin_turn(1, kAllBytes, &only_two));
   ASSERT_TRUE(other.begin_turn(1, kAllBytes, &only_one));
   EXPECT_EQ(&other.batch(), first.get());
   run(executor);
-  EXPECT_TRUE(lane.has_work(only_two));
+  EXPECT_TRUE(lane.hints().has_work(only_two));
   run(other);
   for (const auto& batch : {first, second}) lane.cancel(*batch, "over");
 }
 
 TEST_F(LaneGatesTest, ATurnIsFollowedByOneOfTheGatesThatItIsGiven) {
-  const GateId gate = *lane.add_gate({});
+  const GateId gate = *lane.gates().add({});
   const auto here = submit(0);
   const auto there = submit(gate);
   const GateSet only(gate);
@@ -77,14 +79,14 @@ TEST_F(LaneGatesTest, ATurnIsFollowedByOneOfTheGatesThatItIsGiven) {
 TEST_F(LaneGatesTest, ChangesOfAGateWakeTheExecutors) {
   int wakes = 0;
   lane.on_work([&] { ++wakes; });
-  const GateId gate = *lane.add_gate({.is_on = false});
+  const GateId gate = *lane.gates().add({.is_on = false});
   const auto batch = submit(gate);
   const int before = wakes;
   ExternalExecutor executor(lane);
   EXPECT_FALSE(executor.begin_turn(1, kAllBytes));
-  lane.set_gate_switch(gate, true);
+  lane.gates().set_switch(gate, true);
   EXPECT_EQ(wakes, before + 1);
-  lane.set_gate_concurrency(gate, 2);
+  lane.gates().set_concurrency(gate, 2);
   EXPECT_EQ(wakes, before + 2);
   ASSERT_TRUE(executor.begin_turn(1, kAllBytes));
   run(executor);
@@ -92,14 +94,14 @@ TEST_F(LaneGatesTest, ChangesOfAGateWakeTheExecutors) {
 }
 
 TEST_F(LaneGatesTest, ABatchGoesToAnotherGateAndStaysThereWhenItIsTriedAgain) {
-  const GateId from = *lane.add_gate({});
-  const GateId to = *lane.add_gate({});
+  const GateId from = *lane.gates().add({});
+  const GateId to = *lane.gates().add({});
   const auto batch = submit(from, 2);
-  EXPECT_FALSE(lane.remove_gate(from));
+  EXPECT_FALSE(lane.gates().remove(from));
   ASSERT_TRUE(lane.hand_over(batch, lane, to));
   EXPECT_EQ(batch->served_as().gate, to);
-  EXPECT_EQ(lane.view(*batch).gate, to);
-  EXPECT_TRUE(lane.remove_gate(from));
+  EXPECT_EQ(lane.view().batch(*batch).gate, to);
+  EXPECT_TRUE(lane.gates().remove(from));
   ExternalExecutor executor(lane);
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(executor.begin_turn(1, kAllBytes));
@@ -108,9 +110,9 @@ TEST_F(LaneGatesTest, ABatchGoesToAnotherGateAndStaysThereWhenItIsTriedAgain) {
     executor.end_job(JobStatus::kError, "x");
     executor.end_turn();
   }
-  ASSERT_FALSE(lane.view(*batch).attached);
+  ASSERT_FALSE(lane.view().batch(*batch).attached);
   EXPECT_EQ(lane.retry_failed(batch), 2U);
-  EXPECT_EQ(lane.view(*batch).gate, to);
+  EXPECT_EQ(lane.view().batch(*batch).gate, to);
   lane.cancel(*batch, "over");
 }
 

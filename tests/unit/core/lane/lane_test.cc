@@ -10,6 +10,7 @@
 
 #include "core/batch/handler.h"
 #include "core/batch/payload.h"
+#include "core/lane/lane_view.h"
 #include "core/lane/result_writer.h"
 #include "core/lane/turn.h"
 #include "tests/support/pool_fixture.h"
@@ -35,7 +36,7 @@ class LaneTest : public ::testing::Test {
     lane.submit(batch, jobs, open);
     return batch;
   }
-  QueueView view(const std::shared_ptr<Batch>& batch) { return lane.view(*batch); }
+  QueueView view(const std::shared_ptr<Batch>& batch) { return lane.view().batch(*batch); }
   // Runs the jobs of the turn.
   void run_jobs() {
     const IndexRange jobs = turn.left();
@@ -74,7 +75,7 @@ TEST_F(LaneTest, JobsThatNoExecutorHasClaimedAreWithdrawnFromTheBack) {
   const auto batch = submit(10);
   ASSERT_TRUE(turn.try_claim());
   ASSERT_EQ(turn.left(), (IndexRange{0, 1}));
-  EXPECT_EQ(lane.first_unclaimed(*batch), 1u);
+  EXPECT_EQ(lane.view().first_unclaimed(*batch), 1u);
   EXPECT_EQ(lane.withdraw(*batch, 4), 4u);
   EXPECT_EQ(batch->status().jobs, 4u);
   EXPECT_EQ(view(batch).queued, 3u);
@@ -91,8 +92,8 @@ TEST_F(LaneTest, ABatchOfWhichEverythingIsWithdrawnIsOverAndLeavesTheRing) {
   const auto batch = submit(10);
   EXPECT_EQ(lane.withdraw(*batch, 0), 0u);
   EXPECT_TRUE(batch->is_over());
-  EXPECT_FALSE(lane.has_work());
-  EXPECT_FALSE(lane.has_claims(*batch));
+  EXPECT_FALSE(lane.hints().has_work());
+  EXPECT_FALSE(lane.view().has_claims(*batch));
 }
 
 TEST_F(LaneTest, ABatchMayTakeTheShareOfAnotherTenantThanItsOwn) {
@@ -101,7 +102,7 @@ TEST_F(LaneTest, ABatchMayTakeTheShareOfAnotherTenantThanItsOwn) {
   options.queue_tenant = "all of them";
   const auto batch = make(options);
   lane.submit(batch, 1, /*open=*/false);
-  const RingSnapshot snapshot = lane.snapshot(1);
+  const RingSnapshot snapshot = lane.view().snapshot(1);
   ASSERT_EQ(snapshot.tenants.size(), 1u);
   EXPECT_EQ(snapshot.tenants[0].tenant, "all of them");
   EXPECT_EQ(batch->options().tenant, "alice");
@@ -188,11 +189,11 @@ TEST_F(LaneTest, AHeldBatchEntersTheRingHeld) {
   lane.pause(*batch);
   lane.submit(batch, 2, /*open=*/false);
   EXPECT_TRUE(view(batch).paused);
-  EXPECT_FALSE(lane.has_work());
+  EXPECT_FALSE(lane.hints().has_work());
   take_wakes();
   lane.resume(*batch);
   EXPECT_EQ(take_wakes(), 1);
-  EXPECT_TRUE(lane.has_work());
+  EXPECT_TRUE(lane.hints().has_work());
   lane.cancel(*batch, "over");
 }
 
@@ -201,14 +202,14 @@ TEST_F(LaneTest, ABatchGoesOnWhenItsLastHoldIsReleased) {
   lane.hold(*batch, Hold::kCommand);
   lane.hold(*batch, Hold::kHandler);
   EXPECT_TRUE(view(batch).paused);
-  EXPECT_FALSE(lane.has_work());
+  EXPECT_FALSE(lane.hints().has_work());
   take_wakes();
   lane.release(*batch, Hold::kHandler);
   EXPECT_EQ(take_wakes(), 0);
-  EXPECT_FALSE(lane.has_work());
+  EXPECT_FALSE(lane.hints().has_work());
   lane.release(*batch, Hold::kCommand);
   EXPECT_EQ(take_wakes(), 1);
-  EXPECT_TRUE(lane.has_work());
+  EXPECT_TRUE(lane.hints().has_work());
   lane.cancel(*batch, "over");
 }
 
@@ -240,13 +241,13 @@ TEST_F(LaneTest, CancelTellsTheExecutorsAndSaysHowManyJobsWillNotRun) {
   EXPECT_TRUE(batch->is_over()) << "it is a close, too";
   EXPECT_EQ(rows_of(*batch).at(0), (Row{0, JobStatus::kCancelled, "no"}));
   EXPECT_EQ(lane.cancel(*batch, "again"), 0u);
-  EXPECT_FALSE(lane.has_work());
+  EXPECT_FALSE(lane.hints().has_work());
 }
 
 TEST_F(LaneTest, WhatIsHandedBackToACancelledBatchIsRecordedAsCancelled) {
   const auto batch = submit(3);
   ASSERT_TRUE(turn.try_claim());
-  EXPECT_TRUE(lane.has_claims(*batch));
+  EXPECT_TRUE(lane.view().has_claims(*batch));
   lane.cancel(*batch, "no");
   EXPECT_EQ(batch->status().cancelled, 2u);
   turn.begin();

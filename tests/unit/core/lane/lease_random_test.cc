@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "core/batch/handler.h"
+#include "core/lane/lane_gates.h"
+#include "core/lane/lane_view.h"
 #include "core/lane/lease.h"
 #include "tests/support/pool_fixture.h"
 #include "tests/support/seed.h"
@@ -126,7 +128,7 @@ class LeaseRandomTest : public ::testing::Test {
   void check_ledger() {
     std::uint64_t held = 0;
     for (const auto& lease : leases) held += lease->held().size();
-    const RingSnapshot ring = lane.snapshot(0);
+    const RingSnapshot ring = lane.view().snapshot(0);
     std::uint64_t jobs = 0, rows = 0;
     for (const auto& batch : batches) {
       const BatchStatus status = batch->status();
@@ -148,7 +150,7 @@ class LeaseRandomTest : public ::testing::Test {
 };
 
 TEST_F(LeaseRandomTest, EachIndexIsRecordedOnceAndAllTimeIsCharged) {
-  lane.set_gate_remote(0, true);
+  lane.gates().set_remote(0, true);
   submit();
   for (int i = 0; i < 400'000; ++i) {
     step();
@@ -168,10 +170,10 @@ TEST_F(LeaseRandomTest, EachIndexIsRecordedOnceAndAllTimeIsCharged) {
     check_rows(*batch);
   }
   Nanoseconds busy{};
-  for (const TenantView& tenant : lane.snapshot(0).tenants) busy += tenant.busy;
+  for (const TenantView& tenant : lane.view().snapshot(0).tenants) busy += tenant.busy;
   EXPECT_EQ(busy, charged);
   EXPECT_GT(over, 500U) << "batches went through it";
-  EXPECT_EQ(lane.snapshot(0).executors, 0U);
+  EXPECT_EQ(lane.view().snapshot(0).executors, 0U);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/lane/lane_gates.h"
+#include "core/lane/lane_view.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
@@ -45,7 +47,7 @@ class PatchyPayloads final : public PayloadSource {
 
 class LeaseTest : public ::testing::Test {
  protected:
-  LeaseTest() { lane.set_gate_remote(0, true); }
+  LeaseTest() { lane.gates().set_remote(0, true); }
 
   std::shared_ptr<Batch> submit(
       std::uint64_t jobs, BatchOptions options = {},
@@ -74,7 +76,7 @@ class LeaseTest : public ::testing::Test {
     const std::vector<std::string_view> outputs(jobs.size(), output);
     return lease.end_jobs(status, jobs.low, outputs, losses);
   }
-  RingSnapshot ring() { return lane.snapshot(0); }
+  RingSnapshot ring() { return lane.view().snapshot(0); }
 
   Handler handler{"test", "", [](JobContext&, std::string_view) {}};
   // Turns are of many jobs from the start.
@@ -296,7 +298,7 @@ TEST_F(LeaseTest, AnExpiredLeaseEndsWhatRanAtItsTimeOut) {
 
 TEST_F(LeaseTest, WhatItUsedIsChargedOnce) {
   Lane timed{"timed", {.quantum = std::chrono::milliseconds(1)}};
-  timed.set_gate_remote(0, true);
+  timed.gates().set_remote(0, true);
   const auto batch =
       std::make_shared<Batch>(with(&BatchOptions::tenant, "t"), handler, std::make_unique<RangePayloads>(0));
   timed.submit(batch, 10, /*open=*/false);
@@ -305,7 +307,7 @@ TEST_F(LeaseTest, WhatItUsedIsChargedOnce) {
   EXPECT_EQ(lease.width(), 1U);
   for (const int so_far : {3, 2, 5}) lease.charge_so_far(seconds(so_far));
   lease.settle(seconds(6));
-  EXPECT_EQ(timed.snapshot(0).tenants.front().busy, seconds(6));
+  EXPECT_EQ(timed.view().snapshot(0).tenants.front().busy, seconds(6));
 }
 
 TEST_F(LeaseTest, ASlotThatIsFreeAgainWakesOthers) {
@@ -323,12 +325,12 @@ TEST_F(LeaseTest, ASlotThatIsFreeAgainWakesOthers) {
 TEST_F(LeaseTest, LocalExecutorsAreNotWokenForWhatRemoteOnesAloneMayRun) {
   int woken = 0;
   lane.on_work([&woken] { ++woken; });
-  lane.set_gate_switch(0, false);
+  lane.gates().set_switch(0, false);
   lane.want_remote_work(true);
   woken = 0;
   submit(1);
   EXPECT_EQ(woken, 0);
-  lane.set_gate_switch(0, true);
+  lane.gates().set_switch(0, true);
   EXPECT_EQ(woken, 1);
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/batch/job_facts.h"
 #include "core/lane/external_executor.h"
+#include "core/lane/lane_view.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
@@ -173,14 +174,14 @@ TEST_F(ShownJobsTest, AWatchIsToldOnceThatAJobBeganWroteOrEnded) {
 
 TEST_F(ShownJobsTest, AJobThatWaitsIsQueuedWhereverItLies) {
   const auto batch = submit(10);
-  EXPECT_EQ(lane.is_queued(*batch, 0), std::optional(true));
+  EXPECT_EQ(lane.view().is_queued(*batch, 0), std::optional(true));
   ASSERT_TRUE(executor.begin_turn(1, kAnySize));
-  EXPECT_EQ(lane.is_queued(*batch, 0), std::optional(false));
-  EXPECT_EQ(lane.is_queued(*batch, 1), std::optional(true));
-  EXPECT_EQ(lane.is_queued(*batch, 9), std::optional(true));
-  EXPECT_EQ(lane.is_queued(*batch, 10), std::optional(false));
+  EXPECT_EQ(lane.view().is_queued(*batch, 0), std::optional(false));
+  EXPECT_EQ(lane.view().is_queued(*batch, 1), std::optional(true));
+  EXPECT_EQ(lane.view().is_queued(*batch, 9), std::optional(true));
+  EXPECT_EQ(lane.view().is_queued(*batch, 10), std::optional(false));
   executor.end_turn();
-  EXPECT_EQ(lane.is_queued(*batch, 0), std::optional(true)) << "it was handed back";
+  EXPECT_EQ(lane.view().is_queued(*batch, 0), std::optional(true)) << "it was handed back";
 }
 
 }  // namespace

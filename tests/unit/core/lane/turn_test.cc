@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/batch/handler.h"
+#include "core/lane/lane_view.h"
 #include "core/sync/mutex.h"
 #include "tests/support/pool_fixture.h"
 
@@ -64,7 +65,7 @@ class TurnTest : public ::testing::Test {
     }
     return jobs;
   }
-  RingSnapshot ring() { return lane.snapshot(0); }
+  RingSnapshot ring() { return lane.view().snapshot(0); }
 
   Handler handler{"test", "", [](JobContext&, std::string_view) {}};
   StatusHistory history;
@@ -273,7 +274,7 @@ TEST_F(TurnTest, TheBatchIsChargedForTheTimeFromTheBegin) {
   end_jobs(turn, writer, 1);
   turn.leave();
   turn.settle(turn.began() + std::chrono::seconds(3));
-  EXPECT_EQ(lane.view(*batch).job_cost, std::chrono::seconds(3));
+  EXPECT_EQ(lane.view().batch(*batch).job_cost, std::chrono::seconds(3));
   run_rest();
 }
 

@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "core/lane/external_executor.h"
+#include "core/lane/lane_groups.h"
+#include "core/lane/lane_view.h"
 #include "core/pool/pool.h"
 #include "tests/support/gate.h"
 #include "tests/support/pool_fixture.h"
@@ -47,7 +49,7 @@ class PoolLimitsTest : public PoolFixture {
 };
 
 TEST_F(PoolLimitsTest, ACustomerHasNoMoreWorkersThanItMayHave) {
-  lane.on_customer([](std::string_view, std::string_view) { return GroupLimits{.slots = 1}; });
+  lane.groups().on_customer([](std::string_view, std::string_view) { return GroupLimits{.slots = 1}; });
   Handler& run = counting();
   std::vector<std::shared_ptr<Batch>> batches;
   for (int i = 0; i < 3; ++i) batches.push_back(submit_range(run, 300, of("capped")));
@@ -56,7 +58,7 @@ TEST_F(PoolLimitsTest, ACustomerHasNoMoreWorkersThanItMayHave) {
 }
 
 TEST_F(PoolLimitsTest, AUserHasNoMoreWorkersThanItMayHave) {
-  lane.set_tenant_limits("shop", {.slots = 2});
+  lane.groups().set_tenant_limits("shop", {.slots = 2});
   Handler& run = counting();
   std::vector<std::shared_ptr<Batch>> batches;
   for (int i = 0; i < 4; ++i) batches.push_back(submit_range(run, 300, of(i == 0 ? "" : std::to_string(i))));
@@ -106,27 +108,27 @@ TEST_F(PoolLimitsTest, SlotsOfABatchAreChangedWhileItRuns) {
 // Nothing but the rate's end can wake a worker here: all of them are parked.
 TEST_F(PoolLimitsTest, WorkersAreWokenWhenARateAdmitsAgain) {
   static constexpr auto kInterval = 15ms;
-  lane.on_customer(
+  lane.groups().on_customer(
       [](std::string_view, std::string_view) { return GroupLimits{.start_interval = kInterval}; });
   const auto began = std::chrono::steady_clock::now();
   auto batch = submit_range(handler([](JobContext&, std::string_view) {}), 20, of("slow"));
   wait_over(*batch);
   EXPECT_GE(std::chrono::steady_clock::now() - began, 19 * kInterval);
-  EXPECT_FALSE(lane.has_work());
+  EXPECT_FALSE(lane.hints().has_work());
 }
 
 TEST_F(PoolLimitsTest, ARateThatIsLiftedWakesTheWorkersAtOnce) {
-  lane.set_tenant_limits("shop", {.start_interval = std::chrono::hours(1)});
+  lane.groups().set_tenant_limits("shop", {.start_interval = std::chrono::hours(1)});
   auto batch = submit_range(handler([](JobContext&, std::string_view) {}), 100, of(""));
   wait_until([&] { return batch->status().ok == 1; }, "the first job has ended");
-  EXPECT_TRUE(lane.view(*batch).tenant_at_limit);
-  lane.set_tenant_limits("shop", {});
+  EXPECT_TRUE(lane.view().batch(*batch).tenant_at_limit);
+  lane.groups().set_tenant_limits("shop", {});
   wait_over(*batch);
 }
 
 // A pool that is started again keeps the timer of what waits already.
 TEST_F(PoolLimitsTest, AWaitOutlivesTheWorkers) {
-  lane.set_tenant_limits("shop", {.start_interval = 20ms});
+  lane.groups().set_tenant_limits("shop", {.start_interval = 20ms});
   auto batch = submit_range(handler([](JobContext&, std::string_view) {}), 5, of(""));
   wait_until([&] { return batch->status().ok >= 1; }, "a job has ended");
   pool.stop();
@@ -153,11 +155,11 @@ TEST_F(LaneLimitsTest, ChangesOfLimitsAndNewWaitsTellTheOwner) {
   lane.on_work([&] { ++wakes; });
   lane.on_wait([&] { ++waits; });
   const auto batch = submit("a");
-  EXPECT_EQ(lane.customer("shop", "a")->queued, 10u);
-  EXPECT_EQ(lane.customers("shop", nullptr, 10).size(), 1u);
+  EXPECT_EQ(lane.view().customer("shop", "a")->queued, 10u);
+  EXPECT_EQ(lane.view().customers("shop", nullptr, 10).size(), 1u);
   wakes = 0;
-  lane.set_customer_limits("shop", "a", {.start_interval = std::chrono::hours(1)});
-  lane.set_tenant_limits("shop", {.slots = 3});
+  lane.groups().set_customer_limits("shop", "a", {.start_interval = std::chrono::hours(1)});
+  lane.groups().set_tenant_limits("shop", {.slots = 3});
   lane.set_slots(*batch, 2);
   EXPECT_EQ(wakes, 3);
   EXPECT_EQ(waits, 0) << "it may start one";
@@ -174,7 +176,7 @@ TEST_F(LaneLimitsTest, ChangesOfLimitsAndNewWaitsTellTheOwner) {
   ASSERT_TRUE(next);
   EXPECT_GT(*next, now + std::chrono::minutes(59));
   EXPECT_EQ(lane.end_waits(*next), std::nullopt);
-  EXPECT_TRUE(lane.has_work());
+  EXPECT_TRUE(lane.hints().has_work());
   EXPECT_EQ(waits, 1);
   lane.cancel(*batch, "over");
 }
@@ -184,8 +186,8 @@ TEST_F(LaneLimitsTest, ABatchThatComesBackHasTheSlotsThatWereSetLast) {
   lane.set_slots(*batch, 3);
   Lane other("other", {});
   ASSERT_TRUE(lane.hand_over(batch, other));
-  EXPECT_EQ(other.customer("shop", "a")->queues, 1u);
-  EXPECT_EQ(lane.customer("shop", "a"), std::nullopt);
+  EXPECT_EQ(other.view().customer("shop", "a")->queues, 1u);
+  EXPECT_EQ(lane.view().customer("shop", "a"), std::nullopt);
   ExternalExecutor executor(other);
   ASSERT_TRUE(executor.begin_turn(1, ~std::size_t{0}));
   EXPECT_EQ(batch->status().slots, 3u);

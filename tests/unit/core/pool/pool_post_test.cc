@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/lane/lane_view.h"
 #include "core/pool/pool.h"
 #include "core/sync/mutex.h"
 #include "core/tasks/task_group.h"
@@ -39,7 +40,7 @@ TEST_F(PoolPostTest, FunctionsRunInTurnWithTheBatches) {
     });
   }
   wait_until([&] { return runs == 3000; }, "all posted functions have run");
-  EXPECT_EQ(lane.snapshot(0).queues, 0u) << "which is nobody's batch";
+  EXPECT_EQ(lane.view().snapshot(0).queues, 0u) << "which is nobody's batch";
 }
 
 TEST_F(PoolPostTest, ExceptionsReachTheProgram) {

@@ -58,8 +58,9 @@ TEST_F(ReservedWorkersTest, JobsAreBriefIfTheyFitIntoTheQuantum) {
   });
   auto batch = submit_range(hold, 3);
   gate.await(1);
-  wait_until([&] { return !lane.has_work(ClaimFilter::kBrief); }, "the ring knows how long its jobs are");
-  EXPECT_TRUE(lane.has_work());
+  wait_until([&] { return !lane.hints().has_work(ClaimFilter::kBrief); },
+             "the ring knows how long its jobs are");
+  EXPECT_TRUE(lane.hints().has_work());
   pool.set_quantum(1h);
   auto other = submit_range(handler(echo), 1);  // wakes the reserved worker
   gate.await(2);

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "core/lane/lane_groups.h"
+#include "core/lane/lane_view.h"
 #include "core/ring/result_account.h"
 #include "tests/support/pool_fixture.h"
 
@@ -16,7 +18,7 @@ class ResultLimitTest : public testing::PoolFixture {
  protected:
   ResultLimitTest() {
     account.set_limit(kLimit);
-    account.on_change([this] { lane.reopen_tenants(); });
+    account.on_change([this] { lane.groups().reopen_tenants(); });
   }
   std::shared_ptr<Batch> submit(std::uint64_t jobs) {
     Handler& run =
@@ -26,7 +28,7 @@ class ResultLimitTest : public testing::PoolFixture {
     return submit_range(run, jobs, options);
   }
   void wait_until_nothing_runs(const Batch& batch) {
-    testing::wait_until([&] { return account.is_full() && !lane.has_claims(batch); },
+    testing::wait_until([&] { return account.is_full() && !lane.view().has_claims(batch); },
                         "nothing runs any more");
   }
 
@@ -41,7 +43,7 @@ TEST_F(ResultLimitTest, JobsThatRunMayFinishAndNoneBegins) {
   // A publication of each worker, which is at most 64 KiB and one job's output.
   EXPECT_LE(account.bytes(), kLimit + 2 * (64 * 1024 + 2 * kOutput));
   EXPECT_EQ(batch->status().running, 0U);
-  EXPECT_TRUE(lane.view(*batch).results_at_limit);
+  EXPECT_TRUE(lane.view().batch(*batch).results_at_limit);
   lane.cancel(*batch, "enough");
   wait_over(*batch);
 }
@@ -49,8 +51,9 @@ TEST_F(ResultLimitTest, JobsThatRunMayFinishAndNoneBegins) {
 TEST_F(ResultLimitTest, ABatchGoesOnWhenRowsAreDropped) {
   const auto batch = submit(500);
   while (!batch->is_over()) {
-    testing::wait_until([&] { return batch->is_over() || (account.is_full() && !lane.has_claims(*batch)); },
-                        "the batch is over, or waits");
+    testing::wait_until(
+        [&] { return batch->is_over() || (account.is_full() && !lane.view().has_claims(*batch)); },
+        "the batch is over, or waits");
     batch->drop_rows_before(batch->status().rows);
   }
   EXPECT_EQ(batch->status().ok, 500U);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/lane/lane_view.h"
 #include "core/pool/pool.h"
 #include "core/tasks/task_group.h"
 #include "tests/support/gate.h"
@@ -38,13 +39,13 @@ class WorkerTest : public PoolFixture {
   void wait_settled() {
     wait_until(
         [&] {
-          const RingSnapshot ring = lane.snapshot(0);
+          const RingSnapshot ring = lane.view().snapshot(0);
           return ring.queued == 0 && ring.claimed == 0 && ring.executors == 0;
         },
         "all turns are settled");
   }
   // The time of all turns of the default tenant, which the pool's own queue keeps in the ring.
-  Nanoseconds charged() { return lane.snapshot(0).tenants.at(0).busy; }
+  Nanoseconds charged() { return lane.view().snapshot(0).tenants.at(0).busy; }
   std::uint64_t sum_of(std::uint64_t WorkerSnapshot::* counter) {
     std::uint64_t sum = 0;
     for (const WorkerSnapshot& worker : pool.snapshot()) sum += worker.*counter;

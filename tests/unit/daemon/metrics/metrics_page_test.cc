@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "core/lane/lane_view.h"
 #include "daemon/metrics/process_metrics.h"
 #include "daemon/metrics/scheduler_metrics.h"
 #include "daemon/metrics/server_metrics.h"
@@ -159,7 +160,7 @@ TEST_F(MetricsPageTest, EveryMetricHasHelpAndOnlyCountersEndInTotal) {
 TEST_F(MetricsPageTest, CountsWhatThePoolDid) {
   wait_over(*submit_range(*run, 1000));
   wait_over(*submit_range(*run, 10));
-  locksley::testing::wait_until([&] { return lane.snapshot(0).executors == 0; }, "all is settled");
+  locksley::testing::wait_until([&] { return lane.view().snapshot(0).executors == 0; }, "all is settled");
   const Page read(page.text());
   EXPECT_EQ(read.at(R"(locksley_jobs_total{handler="test",status="ok"})"), 1008);
   EXPECT_EQ(read.at(R"(locksley_jobs_total{handler="test",status="error"})"), 2);

@@ -12,6 +12,8 @@
 #include <set>
 #include <string>
 
+#include "core/lane/lane_groups.h"
+#include "core/lane/lane_view.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley::daemon {
@@ -134,7 +136,7 @@ TEST_F(LeaseRunnerTest, ManyJobsAreSettledInFewRuns) {
   ASSERT_TRUE(begin(1, jobs(0, 200'000)));
   // Taken together: how many runs they are otherwise depends on how often the results are looked at meanwhile.
   const auto has_ended = [&] {
-    const RingSnapshot ring = lane.snapshot(0);
+    const RingSnapshot ring = lane.view().snapshot(0);
     return ring.queued == 0 && ring.claimed == 0 && ring.executors == 0;
   };
   wait_until(has_ended, "all jobs have ended");
@@ -265,7 +267,7 @@ TEST_F(LeaseRunnerTest, AHeldHandlerIsRefusedAndIsAtRestWhenItsLeasesHaveEnded) 
 TEST_F(LeaseRunnerTest, WhileResultsFillTheirAccountNoJobStarts) {
   ResultAccount account;
   account.set_limit(1);
-  account.on_change([this] { lane.reopen_tenants(); });
+  account.on_change([this] { lane.groups().reopen_tenants(); });
   std::atomic<int> started{0};
   serve(
       [&](JobContext& context, std::string_view) {
@@ -275,10 +277,10 @@ TEST_F(LeaseRunnerTest, WhileResultsFillTheirAccountNoJobStarts) {
       &account);
   account.charge(10);
   ASSERT_TRUE(begin(1, jobs(0, 3)));
-  locksley::testing::wait_until([&] { return !lane.has_work(); }, "the lane passes over the lease");
+  locksley::testing::wait_until([&] { return !lane.hints().has_work(); }, "the lane passes over the lease");
   EXPECT_EQ(started, 0);
   account.set_limit(1'000'000);
-  lane.reopen_tenants();
+  lane.groups().reopen_tenants();
   take_until(1);
   EXPECT_EQ(started, 3);
 }

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "core/batch/handler.h"
+#include "core/lane/lane_gates.h"
+#include "core/lane/lane_view.h"
 #include "daemon/workers/worker_link.h"
 #include "tests/support/pool_fixture.h"
 
@@ -73,7 +75,7 @@ class FakeHost final : public WorkerHost {
   void serve_beside(const std::string& name, const std::string& other) {
     auto by = std::make_unique<Served>(name);
     Lane& lane = *lane_of(other);
-    by->place = {.lane = &lane, .gate = lane.add_gate({}).value()};
+    by->place = {.lane = &lane, .gate = lane.gates().add({}).value()};
     served.emplace(name, std::move(by));
   }
   // Batch number `last_batch`, with the id b<number>.
@@ -185,10 +187,10 @@ class WorkerLinkFixture : public ::testing::Test {
   }
   Nanoseconds busy(const std::string& handler = "echo") {
     Nanoseconds sum{};
-    for (const TenantView& tenant : host.lane_of(handler)->snapshot(0).tenants) sum += tenant.busy;
+    for (const TenantView& tenant : host.lane_of(handler)->view().snapshot(0).tenants) sum += tenant.busy;
     return sum;
   }
-  RingSnapshot ring() { return host.lane_of("echo")->snapshot(0); }
+  RingSnapshot ring() { return host.lane_of("echo")->view().snapshot(0); }
 
   FakeHost host;
   Nanoseconds now = 1000s;

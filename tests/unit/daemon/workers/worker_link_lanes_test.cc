@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/lane/external_executor.h"
+#include "core/lane/lane_gates.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {
@@ -106,8 +107,8 @@ TEST_F(WorkerLinkLanesTest, TheEndOfALocalTurnWakesTheLink) {
 }
 
 TEST_F(WorkerLinkLanesTest, ConcurrencyIsForLocalExecutorsAndMaxRunningForAll) {
-  lane.set_gate_concurrency(gate_of("crop"), 1);
-  lane.set_max_running(gate_of("crop"), 3);
+  lane.gates().set_concurrency(gate_of("crop"), 1);
+  lane.gates().set_max_running(gate_of("crop"), 3);
   const WorkerLink::Id id = joined_for("crop", 8);
   host.submit("crop", 100);
   ExternalExecutor local(lane), other(lane);
@@ -161,7 +162,7 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatTheUserMayNoLongerServeIsNot) {
 TEST_F(WorkerLinkLanesTest, AHandlerThatHasMovedIsServedWhereItIs) {
   const WorkerLink::Id id = joined_for("crop");
   host.served.at("crop")->place = {.lane = host.lane_of("resize"),
-                                   .gate = host.lane_of("resize")->add_gate({}).value()};
+                                   .gate = host.lane_of("resize")->gates().add({}).value()};
   link->handlers_changed(now);
   host.submit("crop", 1);
   EXPECT_TRUE(claim(id));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/lane/lane_view.h"
 #include "tests/support/seed.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
@@ -178,7 +179,7 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
     }
     ASSERT_EQ(leases, link->stats().leases);
     ASSERT_EQ(bytes, link->stats().leased_bytes);
-    for (const auto& [name, served] : host.served) known += served->lane->snapshot(0).queued;
+    for (const auto& [name, served] : host.served) known += served->lane->view().snapshot(0).queued;
     for (const auto& [number, batch] : host.batches) {
       const BatchStatus status = batch->status();
       jobs += status.jobs;

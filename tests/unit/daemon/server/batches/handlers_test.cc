@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/lane/lane_view.h"
 #include "daemon/base/io_thread.h"
 #include "tests/support/gate.h"
 #include "tests/support/server_fixture.h"
@@ -108,7 +109,7 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
     batches.release_handler("late");
   });
   // Nobody serves the other lane.
-  EXPECT_EQ(on_io_thread([&] { return other_.snapshot(0).queued; }), 3u);
+  EXPECT_EQ(on_io_thread([&] { return other_.view().snapshot(0).queued; }), 3u);
   change([&](Batches& batches) {
     kIoThread.assert_held();
     batches.hold_handler("late");
@@ -116,7 +117,7 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
     batches.release_handler("late");
   });
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
-  EXPECT_EQ(other_.snapshot(0).queues, 0u);
+  EXPECT_EQ(other_.view().snapshot(0).queues, 0u);
 }
 
 TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {

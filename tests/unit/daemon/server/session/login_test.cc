@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/lane/lane_view.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/server/session/session.h"
 #include "tests/support/server_fixture.h"
@@ -120,7 +121,7 @@ TEST_F(LoginTest, ATenantsWeightIsThatOfItsUserAtOnce) {
   EXPECT_EQ(client.line(), "x");
   const auto weight = [&] {
     return on_io_thread([&] {
-      for (const TenantView& tenant : lane_.snapshot(0).tenants) {
+      for (const TenantView& tenant : lane_.view().snapshot(0).tenants) {
         if (tenant.tenant == "alice") return tenant.weight;
       }
       return 0U;

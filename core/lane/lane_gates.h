@@ -1,0 +1,63 @@
+// The gates of a lane, as their owner makes and changes them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/base/job.h"
+#include "core/lane/lane.h"
+#include "core/ring/fair_ring_gates.h"
+#include "core/ring/ring_gate.h"
+
+namespace locksley {
+
+// Limits that batches of several tenants have in common, as FairRing::Gates has them. Only external executors' lanes have
+// gates with a concurrency: when a turn of such a gate ends, its jobs may be claimed again, and the owner of the executors
+// then lets its idle executors look for work. The pool does not.
+//
+// A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
+class Lane::Gates {
+ public:
+  std::optional<GateId> add(const GateOptions& options) { return lane_.ring_.gates().add(options); }
+  bool remove(GateId gate) { return lane_.ring_.gates().remove(gate); }
+
+  void set_largest_claim(GateId gate, std::uint64_t most) {
+    lane_.ring_.gates().set_largest_claim(gate, most);
+  }
+  // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
+  void set_start_cost(Nanoseconds start_cost, GateId gate = 0) {
+    lane_.ring_.gates().set_start_cost(start_cost, gate);
+  }
+
+  // These call wake().
+  void set_concurrency(GateId gate, std::uint32_t concurrency) {
+    lane_.ring_.gates().set_concurrency(gate, concurrency);
+    lane_.wake();
+  }
+  void set_switch(GateId gate, bool is_on) {
+    lane_.ring_.gates().set_switch(gate, is_on);
+    lane_.wake();
+  }
+  void set_max_running(GateId gate, std::uint32_t most) {
+    lane_.ring_.gates().set_max_running(gate, most);
+    lane_.wake();
+  }
+  void set_remote(GateId gate, bool is_remote) {
+    lane_.ring_.gates().set_remote(gate, is_remote);
+    lane_.wake();
+  }
+  void set_hold(GateId gate, bool is_held) {
+    lane_.ring_.gates().set_hold(gate, is_held);
+    lane_.wake();
+  }
+
+ private:
+  friend class Lane;
+  explicit Gates(Lane& lane) : lane_(lane) {}
+
+  Lane& lane_;
+};
+
+inline Lane::Gates Lane::gates() { return Gates(*this); }
+
+}  // namespace locksley

@@ -1,0 +1,51 @@
+// The tenants of a lane and their customers, as the owner of the lane limits them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "core/base/job.h"
+#include "core/lane/lane.h"
+#include "core/ring/fair_ring_groups.h"
+#include "core/ring/group_limits.h"
+
+namespace locksley {
+
+// Weights and limits of tenants and of their customers, as FairRing::Groups has them: those of a tenant are kept also while
+// it has no batches; those of a customer have no effect if it is not in the lane. They hold in this lane by itself.
+//
+// A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
+class Lane::Groups {
+ public:
+  // Set once, before the first batch.
+  void on_customer(LimitsOfCustomer limits_of) { lane_.ring_.groups().on_customer(std::move(limits_of)); }
+
+  void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
+    lane_.ring_.groups().set_tenant_weight(tenant, weight);
+  }
+  // These call wake().
+  void set_tenant_limits(std::string_view tenant, const GroupLimits& limits) {
+    lane_.ring_.groups().set_tenant_limits(tenant, limits, steady_now());
+    lane_.wake();
+  }
+  void set_customer_limits(std::string_view tenant, std::string_view customer, const GroupLimits& limits) {
+    lane_.ring_.groups().set_customer_limits(tenant, customer, limits, steady_now());
+    lane_.wake();
+  }
+  // Batches whose account of results (BatchOptions::results) was full are served again if it has room
+  // now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
+  void reopen_tenants() {
+    if (lane_.ring_.groups().reopen_tenants()) lane_.wake();
+  }
+
+ private:
+  friend class Lane;
+  explicit Groups(Lane& lane) : lane_(lane) {}
+
+  Lane& lane_;
+};
+
+inline Lane::Groups Lane::groups() { return Groups(*this); }
+
+}  // namespace locksley

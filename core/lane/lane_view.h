@@ -1,0 +1,65 @@
+// What is in a lane: for people, for metrics, and for owners that must know where a job is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/job.h"
+#include "core/batch/batch.h"
+#include "core/lane/lane.h"
+#include "core/ring/fair_ring_view.h"
+#include "core/ring/ring_gate.h"
+#include "core/ring/ring_view.h"
+
+namespace locksley {
+
+// Reads a lane, as FairRing::View reads its ring, at this moment.
+//
+// A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
+class Lane::View {
+ public:
+  RingSnapshot snapshot(std::size_t deepest) const {
+    return lane_.ring_.view().snapshot(deepest, steady_now());
+  }
+  std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer) const {
+    return lane_.ring_.view().customer(tenant, customer, steady_now());
+  }
+  std::vector<CustomerView> customers(std::string_view tenant, const std::string* after,
+                                      std::size_t most) const {
+    return lane_.ring_.view().customers(tenant, after, most, steady_now());
+  }
+
+  // Whether a batch belongs to the gate.
+  bool has_batches(GateId gate) const { return lane_.ring_.view().has_queues(gate); }
+
+  QueueView batch(const Batch& batch) const {
+    return lane_.ring_.view().queue(batch.ring_queue(), steady_now());
+  }
+  // Whether an executor holds jobs of the batch, or is about to. False stays false while the batch
+  // is held.
+  bool has_claims(const Batch& batch) const { return lane_.ring_.view().has_claims(batch.ring_queue()); }
+  // Whether one more remote executor could run jobs of the batch, if it had any to claim: its SLOTS and its gate.
+  bool has_place(const Batch& batch) const { return lane_.ring_.view().has_place(batch.ring_queue()); }
+  // Whether the job waits in the lane. None: its queue is in so many parts that looking would take long.
+  std::optional<bool> is_queued(const Batch& batch, std::uint64_t index) const {
+    return lane_.ring_.view().is_queued(batch.ring_queue(), index);
+  }
+  // The lowest job that no executor has ever claimed.
+  std::uint64_t first_unclaimed(const Batch& batch) const {
+    return lane_.ring_.view().first_unclaimed(batch.ring_queue());
+  }
+
+ private:
+  friend class Lane;
+  explicit View(const Lane& lane) : lane_(lane) {}
+
+  const Lane& lane_;
+};
+
+inline Lane::View Lane::view() const { return View(*this); }
+
+}  // namespace locksley

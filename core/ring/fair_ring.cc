@@ -57,7 +57,7 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
   const FairCharge charge = seat.group.join(seat);
   // If no node could be claimed, the clock advances as by a claim: that takes nothing from other
   // nodes, and newcomers start there.
-  if (least_start(seat.group) == kNever) pass(seat, seat.level.time_of(queue.fair.key));
+  if (least_start(seat.group) == kNoStart) pass(seat, seat.level.time_of(queue.fair.key));
   ++queue.fair.executors;
   Charge charged = begin_turn(queue, now);
   charged.group = charge;

@@ -180,7 +180,7 @@ class FairRing {
   View view() const;
 
  private:
-  static constexpr VirtualTime kNever = std::numeric_limits<VirtualTime>::max();
+  static constexpr VirtualTime kNoStart = std::numeric_limits<VirtualTime>::max();
 
   // With Share::kJobs, the service of one job: the greatest weight, so that one job moves the key
   // of any queue.
@@ -369,7 +369,7 @@ class FairRing {
   static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
     return seat.group.active() <= 1 && seat.gate.is_open();
   }
-  // The least start of those members of the group that could be served; kNever: none.
+  // The least start of those members of the group that could be served; kNoStart: none.
   static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
   void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);

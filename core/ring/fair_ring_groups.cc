@@ -280,7 +280,7 @@ void FairRing::begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs,
       if (!tenant.customers->idle.empty()) forget_customers(tenant);
     } else {
       charged.tenant = tenant.join(*above);
-      if (least_start(tenant) == kNever) pass(*above, seat.home().time_of(seat.fair.key));
+      if (least_start(tenant) == kNoStart) pass(*above, seat.home().time_of(seat.fair.key));
     }
     tenant.fair.usage.begin(now);
   }

@@ -33,7 +33,7 @@ RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, Site sit
 
 RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
   RingSeat* first = nullptr;
-  look = {.least = kNever};
+  look = {.least = kNoStart};
   for (RingGate* const gate : gates_.open()) {
     gate->level.forgive_excess();
     look.least = std::min(look.least, gate->level.top_time());
@@ -121,7 +121,7 @@ void FairRing::follow(RingGroup& group, VirtualTime by) {
 }
 
 VirtualTime FairRing::least_start(const RingGroup& group) {
-  VirtualTime least = kNever;
+  VirtualTime least = kNoStart;
   for (const auto& seat : group.parts) {
     if (!seat->level.empty() && seat->gate.is_open()) least = std::min(least, seat->level.top_time());
   }

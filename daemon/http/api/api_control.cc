@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/http/api/api.h"
+#include "daemon/http/api/api_body.h"
 #include "daemon/http/api/api_json.h"
 #include "proto/submit_options.h"
 
@@ -52,8 +53,7 @@ std::optional<ControlArguments> retry_arguments_of(const Json& json) {
 }
 
 // The parameters in the body; none if it is malformed.
-std::optional<ControlArguments> arguments_of(Control control, std::string_view body) {
-  const Json json = body.empty() ? Json::object() : Json::parse(body, nullptr, false);
+std::optional<ControlArguments> arguments_of(Control control, const Json& json) {
   if (!json.is_object() || json.size() > 2) return std::nullopt;
   ControlArguments arguments;
   if (control == Control::kRetry) return retry_arguments_of(json);
@@ -154,7 +154,9 @@ Api::Result<Api::Changed> Api::make_change(const HttpRequest& request, const Use
                                            Control control, const ReadFailures* failures) {
   const auto query = Query::parse(request.query, kChangeParameters);
   if (!query) return std::unexpected("ERR " + query.error());
-  auto arguments = arguments_of(control, request.body);
+  const auto body = json_of_body(request.body.empty() ? "{}" : request.body);
+  if (!body) return std::unexpected(body.error());
+  auto arguments = arguments_of(control, *body);
   if (arguments) arguments->failures = failures;
   if (!arguments) return std::unexpected(expected_body(control));
   const auto record = find(user, target.id, *query);

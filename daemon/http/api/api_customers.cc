@@ -8,6 +8,7 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/http/api/api.h"
+#include "daemon/http/api/api_body.h"
 #include "daemon/http/api/api_json.h"
 #include "daemon/server/state/customer_view.h"
 #include "proto/batch_options.h"
@@ -38,8 +39,7 @@ HttpReply no_such_user() {
 }
 
 // The settings in the body; none if it is malformed.
-std::optional<proto::CustomerSettings> settings_of(std::string_view body) {
-  const Json json = Json::parse(body, nullptr, false);
+std::optional<proto::CustomerSettings> settings_of(const Json& json) {
   if (!json.is_object() || json.empty()) return std::nullopt;
   proto::CustomerSettings settings;
   const auto number = [](const Json& value, std::uint64_t least, std::uint64_t most) {
@@ -119,7 +119,9 @@ HttpReply Api::change_customer(const HttpRequest& request, const Target& target)
   if (!query) return json_error("ERR " + query.error());
   const auto text = text_of(**user, target.id, *query);
   if (!text) return no_such_user();
-  const auto settings = is_set ? settings_of(request.body) : std::nullopt;
+  const auto sent = json_of_body(is_set ? request.body : "{}");
+  if (!sent) return json_error(sent.error());
+  const auto settings = is_set ? settings_of(*sent) : std::nullopt;
   if (is_set && !settings) {
     return json_error(
         "ERR the body must have one or more of \"weight\": n, \"slots\": n, \"rate\": \"20/s\", "

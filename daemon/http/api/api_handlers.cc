@@ -3,6 +3,7 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/http/api/api.h"
+#include "daemon/http/api/api_body.h"
 #include "daemon/http/api/api_json.h"
 
 namespace locksley::daemon {
@@ -12,8 +13,9 @@ HttpReply Api::restart(const HttpRequest& request, const std::string& handler) {
   if (!user) return json_error(user.error());
   const auto query = Query::parse(request.query, std::array<std::string_view, 0>{});
   if (!query) return json_error("ERR " + query.error());
-  const Json body = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
-  if (!body.is_object() || !body.empty()) return json_error("ERR the body must be {}");
+  const auto body = json_of_body(request.body.empty() ? "{}" : request.body);
+  if (!body) return json_error(body.error());
+  if (!body->is_object() || !body->empty()) return json_error("ERR the body must be {}");
   const auto entry = state_.audit().begin(**user, request.peer.to_string(), Audit::Kind::kOther);
   const auto restarted = restart_handler(state_, **user, handler);
   if (entry != nullptr) {

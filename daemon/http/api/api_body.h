@@ -1,0 +1,16 @@
+// Reads the JSON that requests of the API bring.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "daemon/http/api/api_json.h"
+
+namespace locksley::daemon {
+
+// The JSON of a body; Json::is_discarded() if it is none. The error, a sentence of the API, names a key that an object has
+// twice: JSON leaves open which of the two counts, and the library would take the last one.
+std::expected<Json, std::string> json_of_body(std::string_view body);
+
+}  // namespace locksley::daemon

@@ -244,14 +244,18 @@ void LinkService::publish() {
   view->stats = link_->stats();
   view->settle_time = settle_time_.snapshot();
   for (const auto& [name, place] : directory_->handlers) {
-    view->workers[name];
+    view->handlers[name];
     view->lanes[place.lane->name()];
   }
   for (const auto& [id, worker] : link_->workers()) {
     const auto session = sessions_.find(id);
     if (session == sessions_.end()) continue;
     view->machines.push_back(describe(worker, *session->second));
-    for (const ServedHandler& handler : worker.handlers) ++view->workers[handler.name];
+    for (const ServedHandler& handler : worker.handlers) {
+      RemoteHandlerView& served = view->handlers[handler.name];
+      ++served.workers;
+      if (link_->is_at_limit(worker)) ++served.at_limit;
+    }
   }
   for (const auto& [lane, service] : link_->lanes()) {
     view->lanes[lane->name()] = {.slots = service.slots, .leases = service.leases, .claims = service.claims};

@@ -40,12 +40,18 @@ struct RemoteLaneView {
   std::uint64_t claims = 0;  // since the start
 };
 
+// The remote workers that serve a handler.
+struct RemoteHandlerView {
+  std::uint64_t workers = 0;
+  std::uint64_t at_limit = 0;  // of these: users hold as many bytes as they may, so they get no jobs
+};
+
 // All remote workers at one moment. Immutable once it is published.
 struct MachinesView {
   std::vector<MachineView> machines;                         // in the order in which they joined
   std::map<std::string, RemoteLaneView, std::less<>> lanes;  // those that remote workers serve or have served
-  // How many machines serve each handler for remote workers; 0, too.
-  std::map<std::string, std::uint64_t, std::less<>> workers;
+  // Each handler for remote workers, also those that no machine serves.
+  std::map<std::string, RemoteHandlerView, std::less<>> handlers;
   WorkerLinkStats stats;
   DurationHistogram::Snapshot settle_time;  // from a SETTLE to its reply
   bool is_open = false;                     // the port

@@ -30,7 +30,8 @@ void read_remote_metrics(const MachinesView& view, const std::map<std::string, s
   std::move(waiting).move_to(families);
   Family of_handler =
       Family::gauge("locksley_remote_handler_workers", "Remote workers that serve a handler.");
-  for (const auto& [handler, workers] : view.workers) of_handler.add({{"handler", handler}}, workers);
+  for (const auto& [handler, numbers] : view.handlers)
+    of_handler.add({{"handler", handler}}, numbers.workers);
   std::move(of_handler).move_to(families);
   add(Family::gauge("locksley_remote_leased_bytes", "Payloads that remote workers hold, in bytes."),
       stats.leased_bytes);

@@ -163,6 +163,8 @@ class WorkerLink {
   const WorkerLinkStats& stats() const { return stats_; }
   const std::map<Id, RemoteWorker>& workers() const { return workers_; }
   const std::map<Lane*, RemoteService>& lanes() const { return lanes_; }
+  // The workers of this worker's user hold as many bytes of payloads as they may: none of them gets jobs.
+  bool is_at_limit(const RemoteWorker& worker) const { return room_of(worker.account) == 0; }
 
  private:
   // CLAIMs that wait: by the number of their user's account, then in the order of their arrival.

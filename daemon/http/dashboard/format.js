@@ -97,6 +97,7 @@ const REASONS = {
   'crash-backoff': 'Its last job crashed a worker; it continues after a pause of at most five seconds.',
   'results-at-limit': 'The results of this user that are in memory have reached their limit: read and forget batches, or cancel some.',
   'waiting-for-workers': 'Only remote workers run its jobs, and none serves its handler now.',
+  'workers-at-limit': 'The remote workers that serve its handler hold as many bytes of payloads as they may: they get more jobs when some of these have ended.',
   'rate-limited': 'The rate limit of its handler is used up for the moment.',
   'handler-missing': 'Its handler is not configured, or is being replaced. The batch continues when the handler is available.',
   'tenant-at-limit': 'Its tenant already runs as many jobs at a time, or starts as many in a while, as it may.',

@@ -12,8 +12,11 @@ namespace locksley::daemon {
 
 namespace {
 
+// Whether a handler's jobs run here, or a remote worker may get some now.
+enum class Executors : std::uint8_t { kSome, kNone, kAllAtLimit };
+
 std::string_view reason_of(const BatchStatus& status, const QueueView& view, bool is_over,
-                           const HandlerDirectory::Entry* entry, bool has_executor) {
+                           const HandlerDirectory::Entry* entry, Executors executors) {
   if (is_over) return "ended";
   if (status.running > 0) return "running";
   if (status.paused) return "paused";
@@ -27,7 +30,8 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   if (view.tenant_at_limit) return "tenant-at-limit";
   if (view.customer_at_limit) return "customer-at-limit";
   if (view.results_at_limit) return "results-at-limit";
-  if (!has_executor) return "waiting-for-workers";
+  if (executors == Executors::kNone) return "waiting-for-workers";
+  if (executors == Executors::kAllAtLimit) return "workers-at-limit";
   if (entry != nullptr && entry->concurrency != 0) {
     if (entry->is_at_rate && entry->is_at_rate()) return "rate-limited";
     // The batch whose turn is next waits for nothing but a slot: one of its handler's, or one of its lane.
@@ -63,12 +67,12 @@ void add_tenants(const ServerState& state, const User& user, TenantViews& tenant
   }
 }
 
-// Whether its jobs run here, or a remote worker serves it now.
-bool has_executor(const ServerState& state, const HandlerDirectory::Entry* entry) {
-  if (entry == nullptr || entry->kind != HandlerKind::kRemote) return true;
+Executors executors_of(const ServerState& state, const HandlerDirectory::Entry* entry) {
+  if (entry == nullptr || entry->kind != HandlerKind::kRemote) return Executors::kSome;
   const MachinesBoard::View machines = state.machines().get();
-  const auto workers = machines->workers.find(entry->handler.name());
-  return workers != machines->workers.end() && workers->second != 0;
+  const auto found = machines->handlers.find(entry->handler.name());
+  if (found == machines->handlers.end() || found->second.workers == 0) return Executors::kNone;
+  return found->second.at_limit == found->second.workers ? Executors::kAllAtLimit : Executors::kSome;
 }
 
 }  // namespace
@@ -87,7 +91,7 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
   const auto until_start = has(status.holds, Hold::kDelay) ? record.due.start - now() : Instant::duration(0);
   const double start_ms = std::max(0.0, std::chrono::duration<double, std::milli>(until_start).count());
   return {.state = status.state,
-          .reason = reason_of(status, view, is_over, entry, has_executor(state, entry)),
+          .reason = reason_of(status, view, is_over, entry, executors_of(state, entry)),
           .is_paused = !is_over && status.paused,
           .ahead = view.ahead,
           .share = view.share,

@@ -24,6 +24,27 @@ class RemoteStatus(DaemonTest):
         self.addCleanup(worker.close)
         return worker
 
+    def test_a_job_that_a_worker_holds_is_cancelled_once_it_is_handed_back(self):
+        """Not before: the worker may have ended it already, and then it has the result that the worker says."""
+        connection = self.serve()
+        worker = self.worker()
+        batch = connection("SUBMIT", "shout", "RANGE", 1, 1000)
+        lease = worker.claim()
+        while lease.count < 3:  # until it is known how short the jobs are
+            worker.settle(lease, ["X"] * lease.count)
+            lease = worker.claim()
+        counts = lambda: {key: value for key, value in connection.status(batch).items() if key in ("jobs", "queued", "running", "ok", "cancelled")}
+        before = counts()
+        left = before["jobs"] - lease.first
+        self.assertEqual(before, {"jobs": before["jobs"], "queued": left - 1, "running": 1, "ok": lease.first, "cancelled": 0})
+        self.assertEqual(connection("CANCEL", batch), left - 1)
+        self.assertEqual(counts(), before | {"queued": lease.count - 1, "cancelled": left - lease.count})
+        self.assertEqual(worker("BEAT"), [["STOP", lease.name]])
+        self.assertEqual(worker.settle(lease, ["A"]), [1, lease.count - 1])
+        self.assertEqual(worker("YIELD", lease.name), lease.count - 1)
+        self.assertEqual(connection.wait(batch)["state"], "cancelled")
+        self.assertEqual(counts(), before | {"queued": 0, "running": 0, "ok": lease.first + 1, "cancelled": left - 1})
+
     def test_explain_says_that_the_workers_hold_all_that_they_may(self):
         work = {"commands": ["work"]}
         self.serve(merged(users(mallory=work, grace=work, alice={}), {"workers": {"max_leased_bytes": "64KiB"}}))

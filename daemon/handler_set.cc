@@ -1,6 +1,7 @@
 #include "daemon/handler_set.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -83,6 +84,17 @@ HandlerProblems find_missing_programs(const std::map<std::string, config::Handle
     }
   }
   return problems;
+}
+
+std::vector<std::string> warnings_before_start(const config::Config& config) {
+  std::vector<std::string> warnings = config::lane_warnings(config);
+  // The user who checks the file need not be the one who starts the daemon, so this is no error.
+  if (config.exec == config::Exec::kYes && config.process.user.empty() && ::geteuid() == 0) {
+    const std::string name(config::kExecHandler);
+    const auto exec = prepare(name, config::all_handlers(config, 1).at(name));
+    if (!exec) warnings.push_back("started as root, the daemon will refuse this file: " + exec.error());
+  }
+  return warnings;
 }
 
 std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(

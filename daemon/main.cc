@@ -277,7 +277,7 @@ int run(int argc, char** argv) {
       for (const std::string& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
       return kExitConfig;
     }
-    for (const std::string& warning : config::lane_warnings(config)) {
+    for (const std::string& warning : warnings_before_start(config)) {
       std::fprintf(stderr, "warning: %s\n", warning.c_str());
     }
     std::fputs(config::dump(config::without_password(config)).c_str(), stdout);

@@ -49,6 +49,14 @@ class Configurations(DaemonTest):
             self.assertEqual(code, CONFIG_ERROR)
             self.assertIn(said, log)
 
+    def test_a_check_as_root_warns_of_it(self):
+        """And nobody else: another user may check the file for root, or root for a service of another user."""
+        warning = "warning: started as root, the daemon will refuse this file: exec: as root every command of every local user would run as root"
+        code, said = self.ends_with({"exec": True}, "--check-config")
+        self.assertEqual((code, warning in said), (0, os.geteuid() == 0), said)
+        for settings in ({"exec": False}, {"exec": True, "process": {"user": "nobody"}}):
+            self.assertEqual(self.ends_with(settings, "--check-config"), (0, ""))
+
     def test_it_is_off_by_default_and_no_client_can_turn_it_on(self):
         daemon = self.start({})
         connection = self.connect(daemon)

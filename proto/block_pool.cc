@@ -2,9 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <new>
 
 namespace locksley::proto {
+
+BlockPool::BlockPool(std::size_t largest_kept) : largest_kept_(largest_kept) {
+  if (largest_kept > kLargestKept) std::abort();  // the smallest blocks would have a class beyond the last
+}
 
 BlockPool::~BlockPool() {
   while (drop_one()) {

@@ -21,8 +21,8 @@ class BlockPool {
   static constexpr std::size_t kMostKept =
       8 * 1024 * 1024;  // bytes; guess: of a few connections with large batches
 
-  // The largest block that is kept: at most 1 MiB and a header.
-  explicit BlockPool(std::size_t largest_kept) : largest_kept_(largest_kept) {}
+  // The largest block that is kept, header included: at most kLargestKept.
+  explicit BlockPool(std::size_t largest_kept);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
@@ -43,6 +43,12 @@ class BlockPool {
  private:
   // By size: the largest first.
   static constexpr std::size_t kClasses = 25;
+
+ public:
+  // For all larger ones there would be more classes. 1 MiB and a header is within it.
+  static constexpr std::size_t kLargestKept = kLeastBytes + kClasses * kStep - 1;
+
+ private:
   static constexpr std::size_t kEach = 8;
   // Kept memory, or null. A thread that takes it exchanges it for null; one that gives it puts it in place of null.
   using Places = std::array<std::atomic<void*>, kEach>;

@@ -45,6 +45,13 @@ TEST(BlockPoolTest, BlocksAreKeptForTheNextOfAboutTheirSize) {
   }
 }
 
+TEST(BlockPoolTest, TheLargestBlockThatIsKeptHasAPlaceForTheSmallest) {
+  BlockPool pool(BlockPool::kLargestKept);
+  use(pool, 1, BlockPool::kLeastBytes);
+  EXPECT_EQ(pool.kept(), pool.size_of(BlockPool::kLeastBytes));
+  EXPECT_DEATH(BlockPool(BlockPool::kLargestKept + 1), "");
+}
+
 TEST(BlockPoolTest, NoMoreIsKeptThanIsAllowedAndWhatWasFreedLast) {
   BlockPool pool(kPooled);
   for (const std::size_t bytes : {kPooled, BlockPool::kLeastBytes, kPooled}) {

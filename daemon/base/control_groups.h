@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <iosfwd>
 #include <string_view>
 
 namespace locksley::daemon {
@@ -11,6 +12,9 @@ namespace locksley::daemon {
 // of control groups. `controller`: of version 1, for example "memory". Any thread. Reads a file of the
 // kernel; without control groups it calls nothing.
 void visit_control_groups(std::string_view controller,
+                          const std::function<void(const std::filesystem::path&)>& visit);
+// The same with these lines in place of the kernel's file.
+void visit_control_groups(std::istream& groups, std::string_view controller,
                           const std::function<void(const std::filesystem::path&)>& visit);
 
 }  // namespace locksley::daemon

@@ -29,7 +29,7 @@ WorkerConnections::Connection* WorkerConnections::find(Id id) {
 bool WorkerConnections::accepts_commands(Id id) {
   const Connection* const connection = find(id);
   return connection != nullptr && connection->held.size() < kMostHeld &&
-         connection->output.size() < kMostBytes;
+         connection->unsent_bytes() < kMostBytes;
 }
 
 proto::ReplyWriter WorkerConnections::write_now(Id id, Connection& connection, Urgency urgency) {
@@ -47,8 +47,10 @@ proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket, Urgency
   }
   last_ticket_ = std::max(last_ticket_, ticket);
   // A reply that need not wait goes with the one before it.
-  if (connection->held.empty() || connection->held.back().ticket < ticket)
+  if (connection->held.empty() || connection->held.back().ticket < ticket) {
+    if (!connection->held.empty()) connection->held_bytes_before += connection->held.back().bytes.size();
     connection->held.push_back({.ticket = ticket, .bytes = {}});
+  }
   return {connection->held.back().bytes, connection->protocol};
 }
 
@@ -63,6 +65,7 @@ void WorkerConnections::written(std::uint64_t ticket) {
   std::erase_if(holding_, [this](Id id) {
     Connection& connection = *find(id);
     while (!connection.held.empty() && connection.held.front().ticket <= written_) {
+      if (connection.held.size() > 1) connection.held_bytes_before -= connection.held.front().bytes.size();
       connection.output.append(std::move(connection.held.front().bytes));
       connection.held.pop_front();
       connection.is_urgent = true;  // it has waited long enough

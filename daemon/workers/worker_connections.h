@@ -26,7 +26,7 @@ class WorkerConnections {
  public:
   using Id = std::uint64_t;                                   // never used again; 0 is none
   static constexpr std::size_t kMostHeld = 1'024;             // replies that wait; guess
-  static constexpr std::size_t kMostBytes = 8 * 1024 * 1024;  // unsent; guess
+  static constexpr std::size_t kMostBytes = 8 * 1024 * 1024;  // unsent, also of replies that wait; guess
 
   struct Connection {
     std::string user;
@@ -36,8 +36,14 @@ class WorkerConnections {
       std::uint64_t ticket;
       proto::OutputBuffer bytes;
     };
-    std::deque<Held> held;   // ascending by ticket
-    bool is_urgent = false;  // `output`, if it is not empty, has more than patient replies
+    std::deque<Held> held;              // ascending by ticket
+    std::size_t held_bytes_before = 0;  // of all of `held` but the last, which grows
+    bool is_urgent = false;             // `output`, if it is not empty, has more than patient replies
+
+    // Of all replies that are in memory, whether they may be sent or wait.
+    std::size_t unsent_bytes() const {
+      return output.size() + held_bytes_before + (held.empty() ? 0 : held.back().bytes.size());
+    }
   };
 
   // `user`: empty before the login.

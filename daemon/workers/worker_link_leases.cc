@@ -122,7 +122,7 @@ void WorkerLink::charge_bytes(RemoteWorker& worker, std::uint64_t change) {
 
 void WorkerLink::set_unread(RemoteWorker& worker, std::uint64_t bytes) {
   const WorkerConnections::Connection* const connection = connections_.find(worker.connection);
-  const std::uint64_t unsent = connection != nullptr ? connection->output.size() : 0;
+  const std::uint64_t unsent = connection != nullptr ? connection->unsent_bytes() : 0;
   const std::uint64_t unread = std::min(bytes, unsent);
   charge_bytes(worker, unread - worker.unread_bytes);
   worker.unread_bytes = unread;

@@ -341,6 +341,32 @@ TEST_F(WorkerLinkEventsTest, RepliesThatWaitAreBounded) {
   EXPECT_EQ(settled, WorkerConnections::kMostHeld);
 }
 
+TEST_F(WorkerLinkEventsTest, RepliesThatWaitBehindAnotherAreBoundedInBytes) {
+  const WorkerLink::Id id = joined();
+  constexpr std::size_t kPayload = 1024 * 1024;
+  host.submit("echo", 3, {},
+              std::make_unique<StringPayloads>(std::vector<std::string>(3, std::string(kPayload, 'p'))));
+  const std::string lease = reclaimed(id, "1 1 0 2");
+  for (const std::uint64_t job : {0, 1}) {
+    host.writes = job + 1;
+    EXPECT_EQ(say(id, "SETTLE " + lease + " ok " + std::to_string(job) + " x"), "") << "the store is slow";
+  }
+  // It gives back what it claims: so the lease costs it nothing, and its payload is in a reply that waits.
+  std::size_t claims = 0;
+  while (link->accepts_commands(id)) {
+    ASSERT_LT(claims, 100U);
+    say(id, "CLAIM");
+    say(id, "YIELD 000000000000002a-" + std::to_string(++claims + 1));
+  }
+  EXPECT_EQ(claims, WorkerConnections::kMostBytes / kPayload);
+  link->written(1);
+  EXPECT_NE(sent(id), "");
+  EXPECT_FALSE(link->accepts_commands(id)) << "what is left waits";
+  link->written(2);
+  EXPECT_GT(sent(id).size(), WorkerConnections::kMostBytes);
+  EXPECT_TRUE(link->accepts_commands(id));
+}
+
 TEST_F(WorkerLinkEventsTest, ChargesAddUpToTheTimeOfOccupiedSlots) {
   const WorkerLink::Id id = joined(2);
   host.submit("echo", 10);

@@ -43,6 +43,15 @@ HttpReply crowded() {
           .fields = {"Retry-After: 1"}};
 }
 
+HttpReply too_late() {
+  return {
+      .status = HttpStatus::kUnavailable,
+      .body =
+          "no answer in time, because the store or the disk is slow: retry later; a change that was asked "
+          "for may be in effect already\n",
+      .fields = {"Retry-After: 1"}};
+}
+
 HttpReply route(const Router& router, const HttpRequest& request) {
   try {
     return router.route(request);
@@ -201,7 +210,6 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
   HttpReply reply = route(router_, request_);
   if (turns_ != nullptr) turns_->slices.charge(now() - began + HttpTurns::kAroundPage);
   if (!reply.later) co_return reply;
-  allow(limits_.answer_timeout);
   // Two statements, as in login.cc.
   asio::awaitable<HttpReply> coming = come(std::move(reply.later));
   reply = co_await std::move(coming);
@@ -224,15 +232,21 @@ asio::awaitable<void> HttpConnection::wait_for_turn() {
 }
 
 asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::Answer)> later) {
-  auto begin = [](auto handler, std::function<void(HttpReply::Answer)> ask) {
-    // The handler cannot be copied, but a std::function must be copyable. If `later` destroys it
-    // without a call, the coroutine is destroyed with it.
-    auto waiting = std::make_shared<decltype(handler)>(std::move(handler));
-    ask([waiting](HttpReply reply) {
-      const auto executor = asio::get_associated_executor(*waiting);
-      asio::post(executor,
-                 [waiting, reply = std::move(reply)]() mutable { std::move (*waiting)(std::move(reply)); });
+  auto begin = [this](auto handler, std::function<void(HttpReply::Answer)> ask) {
+    // The handler cannot be copied, but a std::function must be copyable. The page and the timer hold it; the first of
+    // them that answers takes it. If both destroy it without a call, the coroutine is destroyed with it.
+    auto waiting = std::make_shared<std::optional<decltype(handler)>>(std::move(handler));
+    const HttpReply::Answer answer = [waiting](HttpReply reply) {
+      if (!*waiting) return;
+      const auto executor = asio::get_associated_executor(**waiting);
+      asio::post(executor, [first = *std::exchange(*waiting, std::nullopt),
+                            reply = std::move(reply)]() mutable { std::move(first)(std::move(reply)); });
+    };
+    timer_.expires_after(limits_.answer_timeout);
+    timer_.async_wait([answer](std::error_code error) {
+      if (!error) answer(too_late());
     });
+    ask(answer);
   };
   return asio::async_initiate<const asio::use_awaitable_t<>&, void(HttpReply)>(
       std::move(begin), asio::use_awaitable, std::move(later));

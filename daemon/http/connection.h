@@ -79,7 +79,8 @@ class HttpConnection {
   asio::awaitable<HttpReply> answer();
   // Waits until the request may have its turn.
   asio::awaitable<void> wait_for_turn();
-  static asio::awaitable<HttpReply> come(std::function<void(HttpReply::Answer)> later);
+  // The reply of a page that replies later; another one if it takes too long.
+  asio::awaitable<HttpReply> come(std::function<void(HttpReply::Answer)> later);
   asio::awaitable<bool> send(HttpReply reply, Body body, Then then);
   // Waits for the client to close first, so that it gets everything that was sent.
   asio::awaitable<void> linger();

@@ -20,7 +20,7 @@ struct HttpLimits {
   // To identify the caller: longer than passwords may wait for their check
   // (daemon/auth/check_queue.h).
   std::chrono::milliseconds login_timeout{15'000};
-  // For a page that replies later: a store that takes longer counts as failing.
+  // For a page that replies later: a store that takes longer counts as failing, and the reply says so.
   std::chrono::milliseconds answer_timeout{30'000};
   // Between requests. Prometheus scrapes at least once a minute.
   std::chrono::milliseconds idle_timeout{120'000};

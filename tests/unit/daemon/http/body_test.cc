@@ -104,12 +104,31 @@ TEST_F(HttpBodyTest, AReplyMayComeLater) {
   EXPECT_THAT(client.read_reply(), EndsWith("\r\n\r\nlater b"));
 }
 
-TEST_F(HttpBodyTest, AReplyThatNeverComesCostsTheConnectionAlone) {
+TEST_F(HttpBodyTest, AReplyThatNeverComesIsReplacedByOneThatSaysSo) {
   const auto server = start({.answer_timeout = 50ms});
-  EXPECT_EQ(ask(server, post("/api/later", "never")), "");
   HttpClient client(server);
+  for (const std::string body : {"never", "never"}) {
+    client.send(post("/api/later", body));
+    EXPECT_THAT(client.read_reply(), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After: 1"),
+                                           HasSubstr("no answer in time")));
+  }
   client.send(post("/api/later", "again"));
   EXPECT_THAT(client.read_reply(), EndsWith("later again"));
+}
+
+TEST_F(HttpBodyTest, AReplyThatComesTooLateIsLeftOut) {
+  HttpReply::Answer late;
+  router_.get_below("/api/late/", Access::kEverybody, [](const HttpRequest&) { return HttpReply{}; });
+  router_.post_below("/api/late/", [&late](const HttpRequest&) -> HttpReply {
+    return {.later = [&late](const HttpReply::Answer& answer) { late = answer; }};
+  });
+  const auto server = start({.answer_timeout = 50ms});
+  HttpClient client(server);
+  client.send(post("/api/late/", "x"));
+  EXPECT_THAT(client.read_reply(), HasSubstr("no answer in time"));
+  asio::post(io_, [&late] { std::exchange(late, {})({.body = "late"}); });
+  client.send(post("/api/later", "next"));
+  EXPECT_THAT(client.read_reply(), EndsWith("later next"));
 }
 
 }  // namespace

@@ -169,11 +169,15 @@ std::optional<std::string> WorkerLink::refuse_number(const JoinCommand& command,
   const std::uint64_t workers = account == accounts_.end() ? 0 : account->second.workers;
   const std::uint64_t slots = account == accounts_.end() ? 0 : account->second.slots;
   if (room_beside_others(workers, stats_.workers, options_.max_workers) == 0)
-    return fmt::format("TOOBIG the user has {} workers, the most that leave room for those of others",
-                       workers);
+    return fmt::format(
+        "TOOBIG the user has {} workers, the most that leave room for those of others: one of them must "
+        "LEAVE",
+        workers);
   const std::uint64_t room = room_beside_others(slots, stats_.slots, options_.max_slots);
   if (command.slots > room)
-    return fmt::format("TOOBIG the workers of the user would have more than {} slots together", slots + room);
+    return fmt::format("TOOBIG the workers of the user would have more than {} slots together: {}",
+                       slots + room,
+                       room != 0 ? fmt::format("JOIN with {} at most", room) : "one of them must LEAVE");
   return std::nullopt;
 }
 

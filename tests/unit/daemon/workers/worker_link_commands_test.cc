@@ -63,12 +63,13 @@ TEST_F(WorkerLinkTest, TheNumberOfWorkersAndSlotsIsBounded) {
   joined(4);
   const WorkerLink::Id id = connect(), other = connect("painter");
   EXPECT_EQ(say(id, "JOIN w SLOTS 7 HANDLERS echo"),
-            "-TOOBIG the workers of the user would have more than 10 slots together");
+            "-TOOBIG the workers of the user would have more than 10 slots together: JOIN with 6 at most");
   EXPECT_EQ(say(id, "JOIN w SLOTS 6 HANDLERS echo").front(), '*');
-  EXPECT_EQ(say(connect(), "JOIN w SLOTS 1 HANDLERS echo"),
-            "-TOOBIG the user has 2 workers, the most that leave room for those of others");
+  EXPECT_EQ(
+      say(connect(), "JOIN w SLOTS 1 HANDLERS echo"),
+      "-TOOBIG the user has 2 workers, the most that leave room for those of others: one of them must LEAVE");
   EXPECT_EQ(say(other, "JOIN w SLOTS 6 HANDLERS echo"),
-            "-TOOBIG the workers of the user would have more than 5 slots together");
+            "-TOOBIG the workers of the user would have more than 5 slots together: JOIN with 5 at most");
   EXPECT_EQ(say(other, "JOIN w SLOTS 5 HANDLERS echo").front(), '*') << "half of what is left";
   EXPECT_EQ(say(id, "LEAVE"), "+OK");
   EXPECT_EQ(say(other, "LEAVE"), "+OK");

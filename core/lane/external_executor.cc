@@ -95,7 +95,7 @@ void ExternalExecutor::end_in_any_order(std::uint64_t index, JobStatus status, s
   const Nanoseconds now = steady_now();
   writer_.begin_burst(index);
   writer_.begin_job(index);
-  writer_.write(output);
+  writer_.replace_output(output);
   facts_.clear();
   shown->second->append_facts(now, exit_status, facts_);
   writer_.end_job(status, facts_);
@@ -119,7 +119,7 @@ void ExternalExecutor::end_job(JobStatus status, std::string_view output,
   if (in_any_order_) return end_in_any_order(shown_.begin()->first, status, output, exit_status);
   const Nanoseconds now = steady_now();
   writer_.begin_job(first_ + ended_);
-  writer_.write(output);
+  writer_.replace_output(output);
   if (running_.is_begun()) {
     facts_.clear();
     running_.append_facts(now, exit_status, facts_);

@@ -139,7 +139,7 @@ void Lease::begin_results() {
 void Lease::end_job(JobStatus status, std::uint64_t index, std::string_view output, Nanoseconds now) {
   ResultWriter& writer = buffers_.writer;
   writer.begin_job(index);
-  writer.write(output);
+  writer.replace_output(output);
   if (shown_ == nullptr) return writer.end_job(status);
   const auto found = shown_->find(index);
   if (found == shown_->end()) return writer.end_job(status);

@@ -21,7 +21,8 @@ void ResultWriter::begin_batch(Batch& batch, Nanoseconds began) {
   index_.store(kNoJob, std::memory_order_relaxed);
   keep_ = batch.options().keep;
   const std::uint64_t most = batch.options().max_output_bytes;
-  most_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
+  allowed_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
+  most_output_ = allowed_output_;
   journaled_ = batch.journal() != nullptr;
   bursts_.clear();
   row_ = cursor_ = 0;
@@ -67,11 +68,24 @@ ResultWriter::Outcome ResultWriter::end_batch() {
   return outcome;
 }
 
+std::string ResultWriter::too_long(std::size_t size) const {
+  return "the output has " + std::to_string(size) + " bytes; a result has at most " +
+         std::to_string(allowed_output_);
+}
+
 void ResultWriter::refuse_output() {
-  const std::size_t size = output_bytes();
+  replace_output(too_long(most_output_ == allowed_output_ ? output_bytes() : refused_bytes_));
+}
+
+void ResultWriter::grow_output(std::size_t size) {
+  const std::size_t before = output_bytes();
+  if (before <= most_output_ && size <= most_output_ - before) return grow(size);
+  // A second refusal of the same job, whose handler goes on: the first one is the news.
+  if (most_output_ == allowed_output_) refused_bytes_ = before + size;
   clear_output();
-  write("the output has " + std::to_string(size) + " bytes; a result has at most " +
-        std::to_string(most_output_));
+  next(1);  // the room of the next row's head is there
+  most_output_ = 0;
+  throw std::length_error(too_long(refused_bytes_));
 }
 
 [[gnu::always_inline]] inline void ResultWriter::commit(JobStatus status, bool has_facts) {
@@ -110,7 +124,7 @@ void ResultWriter::end_job(JobStatus status, std::string& facts) {
   if (keep_ == Keep::kNone) clear_output();
   ResultHead::append_facts_length(facts);
   const bool fits = facts.size() <= kLargestOutput - output_bytes();
-  if (fits) write(facts);
+  if (fits) append(facts);
   commit(status, fits);
 }
 

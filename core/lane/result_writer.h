@@ -27,9 +27,10 @@ namespace locksley {
 // thread. While that thread is held up in a long job, the monitor publishes in its place.
 // Calls block for as long as a publication by the other thread takes. The batch's observer and
 // journal are called under the writer's mutex, so they must not wait for the executor.
-// An output above 4 GiB throws std::length_error from the call that makes it too long, or ends its
-// job as an error; an output above BatchOptions::max_output_bytes ends its job as an error. A failed
-// allocation throws std::bad_alloc.
+// An output above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. Where the
+// buffer would have to grow for such an output, write() and write_space() throw std::length_error
+// instead: so the buffer is never much larger than twice the longest output that is allowed. A failed allocation throws
+// std::bad_alloc.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -78,15 +79,22 @@ class ResultWriter {
   // The next `size` bytes of the output. Valid until the next call.
   char* write_space(std::size_t size) {
     if (size > capacity_ - cursor_) [[unlikely]]
-      grow(size);
-    char* to = reinterpret_cast<char*>(buffer_.get()) + cursor_;
-    cursor_ += size;
-    return to;
+      grow_output(size);
+    return next(size);
   }
   // Drops the job's output so far.
-  void clear_output() { cursor_ = row_ + sizeof(ResultHead); }
-  // The job has ended with what was written as its output. An output that is longer than the batch allows makes it an
-  // error.
+  void clear_output() {
+    cursor_ = row_ + sizeof(ResultHead);
+    most_output_ = allowed_output_;
+  }
+  // `text` in place of the job's output so far. Does not throw for a text that is longer than the batch allows:
+  // end_job() replaces it.
+  void replace_output(std::string_view text) {
+    clear_output();
+    append(text);
+  }
+  // The job has ended with what was written as its output. An output that is longer than the batch allows, or of which
+  // a part was refused, makes it an error.
   void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with its row. Changes
   // `facts`.
@@ -125,8 +133,23 @@ class ResultWriter {
   };
 
   std::size_t output_bytes() const { return cursor_ - row_ - sizeof(ResultHead); }  // of the running job
+  // Needs: room for `size` bytes.
+  char* next(std::size_t size) {
+    char* to = reinterpret_cast<char*>(buffer_.get()) + cursor_;
+    cursor_ += size;
+    return to;
+  }
+  // As write(), for what is no output, or must not throw for its length.
+  void append(std::string_view bytes) LOCKSLEY_EXCLUDES(mutex_) {
+    if (bytes.size() > capacity_ - cursor_) [[unlikely]]
+      grow(bytes.size());
+    if (!bytes.empty()) std::memcpy(next(bytes.size()), bytes.data(), bytes.size());
+  }
+  std::string too_long(std::size_t size) const;
   // Replaces the output, which is too large, by an error that says so.
   void refuse_output() LOCKSLEY_EXCLUDES(mutex_);
+  // As grow(); throws if the output would be longer than allowed, and the job then ends as an error.
+  void grow_output(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   void grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   void note_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_);
   // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
@@ -139,12 +162,16 @@ class ResultWriter {
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t capacity_;
   Keep keep_ = Keep::kAll;
-  std::size_t most_output_ = kLargestOutput;  // BatchOptions::max_output_bytes
+  std::size_t allowed_output_ = kLargestOutput;  // BatchOptions::max_output_bytes
   bool journaled_ = false;
 
   // The executor's thread alone.
-  std::size_t row_ = 0;               // where the next row begins
-  std::size_t cursor_ = 0;            // where the output of the running job continues
+  std::size_t row_ = 0;     // where the next row begins
+  std::size_t cursor_ = 0;  // where the output of the running job continues
+  // allowed_output_; 0 once a write of the running job was refused, with one byte as its output: end_job() finds that too
+  // long, and jobs whose outputs are not pay for no other check.
+  std::size_t most_output_ = kLargestOutput;
+  std::size_t refused_bytes_ = 0;     // how long the output would have become then
   std::uint32_t ended_ = 0;           // jobs since begin_batch()
   std::uint32_t failed_ = 0;          // of those
   std::uint32_t published_hint_ = 0;  // of ended_, published by this thread

@@ -316,8 +316,7 @@ std::uint64_t Worker::run_one_by_one(Batch& batch, IndexRange burst) {
 
 void Worker::fail_job(std::uint64_t index, std::string_view why) {
   writer_.begin_job(index);
-  writer_.write("cannot read the payload: ");
-  writer_.write(why);
+  writer_.replace_output("cannot read the payload: " + std::string(why));
   writer_.end_job(JobStatus::kError);
   stats_.jobs.add(1);
 }
@@ -340,8 +339,7 @@ void Worker::run_job(Batch& batch, std::uint64_t index, std::string_view payload
   if (spawner_.is_spawning()) spawner_.end();
   JobStatus status = context.status();
   if (timed && status == JobStatus::kOk && Instant::clock::now() > frame.time_limit) {
-    writer_.clear_output();
-    writer_.write("timed out");
+    writer_.replace_output("timed out");
     status = JobStatus::kTimeout;
   }
   writer_.end_job(status);

@@ -34,8 +34,7 @@ char* JobContext::write_space(std::size_t size) { return output_.write_space(siz
 
 void JobContext::fail(std::string_view message) {
   status_ = JobStatus::kError;
-  output_.clear_output();
-  output_.write(message);
+  output_.replace_output(message);
 }
 
 void JobContext::give_up() {
@@ -44,13 +43,11 @@ void JobContext::give_up() {
       return;
     case StopReason::kCancelled:
       status_ = JobStatus::kCancelled;
-      output_.clear_output();
-      output_.write("cancelled");
+      output_.replace_output("cancelled");
       return;
     case StopReason::kTimeout:
       status_ = JobStatus::kTimeout;
-      output_.clear_output();
-      output_.write("timed out");
+      output_.replace_output("timed out");
       return;
   }
 }

@@ -82,15 +82,15 @@ class Context {
 };
 
 // The context of a job itself, as opposed to its sub-jobs: it also has the job's output and its
-// status. The same rules of use. write() and write_space() throw std::length_error for an output
-// above 4 GiB.
+// status. The same rules of use. write() and write_space() may throw std::length_error for an output that is longer than
+// the batch allows (BatchOptions::max_output_bytes; 4 GiB without it).
 class JobContext : public Context {
  public:
   JobContext(Spawner& spawner, const JobFrame& frame, ResultWriter& output)
       : Context(spawner, frame), output_(output) {}
 
-  // Appends to the job's output. A job whose output is larger than 4 GiB ends as an error; lower
-  // limits are the caller's.
+  // Appends to the job's output. A job whose output is longer than its batch allows ends as an error, also if the handler
+  // catches the exception; only fail() and give_up() then say otherwise.
   void write(std::string_view bytes);
   // Reserves `size` bytes at the end of the output, and returns where to write them. Valid until
   // the next write.

@@ -212,6 +212,53 @@ TEST_F(ResultWriterTest, AnOutputBeyondFourGibibytesIsRefusedBeforeItIsAllocated
   EXPECT_THAT(rows_of(*batch), ElementsAre(Row{0, JobStatus::kOk, "small"}));
 }
 
+TEST_F(ResultWriterTest, AnOutputThatIsLongerThanItsBatchAllowsIsRefusedWhileItIsWritten) {
+  constexpr std::size_t kMost = 1024 * 1024;
+  BatchOptions options;
+  options.max_output_bytes = kMost;
+  const auto batch = make(std::move(options));
+  const std::string piece(64 * 1024, 'x');
+  const auto write_for_ever = [&] {
+    for (int i = 0; i < 64; ++i) writer.write(piece);
+  };
+  std::string refusal;
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  writer.begin_job(0);
+  try {
+    write_for_ever();
+  } catch (const std::length_error& error) {
+    refusal = error.what();
+  }
+  ASSERT_TRUE(refusal.starts_with("the output has ")) << refusal;
+  ASSERT_TRUE(refusal.ends_with(" bytes; a result has at most 1048576")) << refusal;
+  // A handler that ignores it, and goes on.
+  EXPECT_THROW(write_for_ever(), std::length_error);
+  writer.end_job(JobStatus::kOk);
+  // A handler that ends with a text of its own.
+  writer.begin_job(1);
+  EXPECT_THROW(write_for_ever(), std::length_error);
+  writer.replace_output("why");
+  writer.end_job(JobStatus::kError);
+  // The limit is exact, and the same as before for the next job.
+  const std::string longest(kMost, 'y');
+  run(2, longest);
+  writer.begin_job(3);
+  try {  // it throws if the buffer has no room
+    writer.write(longest + 'y');
+  } catch (const std::length_error&) {
+  }
+  writer.end_job(JobStatus::kOk);
+  writer.end_batch();
+  const std::vector<Row> rows = rows_of(*batch);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0], (Row{0, JobStatus::kError, refusal}));
+  EXPECT_EQ(rows[1], (Row{1, JobStatus::kError, "why"}));
+  EXPECT_TRUE(rows[2].status == JobStatus::kOk && rows[2].output == longest);
+  EXPECT_EQ(rows[3],
+            (Row{3, JobStatus::kError, "the output has 1048577 bytes; a result has at most 1048576"}));
+}
+
 TEST_F(ResultWriterTest, AClearedOutputLeavesNothing) {
   const auto batch = make();
   writer.begin_batch(*batch);

@@ -54,6 +54,22 @@ TEST_F(ContextTest, AnOutputIsWrittenInPieces) {
   EXPECT_THAT(rows_of(*batch), ElementsAre(Row{0, JobStatus::kOk, "one two three"}));
 }
 
+TEST_F(ContextTest, AJobWhoseOutputGetsTooLongFailsAtOnceAndNotAtItsEnd) {
+  std::atomic<int> writes{0};
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    for (; writes < 1000; ++writes) context.write(std::string(64 * 1024, 'x'));
+  });
+  BatchOptions options;
+  options.max_output_bytes = 100'000;
+  auto batch = submit_range(run, 1, options);
+  wait_over(*batch);
+  EXPECT_LE(writes.load(), 4) << "the buffer has 128 KiB at first";
+  const std::vector<Row> rows = rows_of(*batch);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].status, JobStatus::kError);
+  EXPECT_TRUE(rows[0].output.ends_with(" bytes; a result has at most 100000")) << rows[0].output;
+}
+
 TEST_F(ContextTest, AFailureReplacesTheOutputAndTheLastOneCounts) {
   Handler& run = handler([](JobContext& context, std::string_view) {
     context.write("output");

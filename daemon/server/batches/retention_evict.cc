@@ -176,7 +176,11 @@ void Retention::evict_results() {
         most = own;
       }
     }
-    if (victim == nullptr || !evict_one_with_results(*victim)) return;
+    if (victim == nullptr) return;
+    if (evict_one_with_results(*victim)) continue;
+    // What the store has yet to write loses nothing by being evicted, and a lighter user's batch in memory would. Else the
+    // victim has nothing to give any more, as its batches wait for their readers, and another user is next.
+    if (!kept_of(*victim).stored.empty()) return;
   }
 }
 

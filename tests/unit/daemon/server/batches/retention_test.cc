@@ -415,6 +415,31 @@ TEST_F(RetentionTest, ABatchThatAReaderDiscardsStaysWhenResultsAreTooMany) {
   EXPECT_TRUE(is_there("other"));
 }
 
+// Else the user with the least would pay: its jobs would not start, and its RUN would be cancelled.
+TEST_F(RetentionTest, WhereTheHeaviestUsersBatchesAllWaitForTheirReadersTheNextOneLosesResults) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto read = add("read", "alice");
+  BatchHistory history;
+  history.jobs = history.rows = 2;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 2;
+  history.discarded = 1;
+  read->restore(history);
+  end(*read);
+  retention_.add(*read);
+  const auto unread = add("unread", "bob");
+  end(*unread);
+  retention_.add(*unread);
+  const std::pair<const char*, std::uint64_t> used[] = {{"alice", 100}, {"bob", 50}, {"carol", 10}};
+  for (const auto& [user, bytes] : used) tenant(user).account.results().charge(bytes);
+  tenant("carol").account.charge(Resource::kQueuedJobs, 1);
+  all().results().set_limit(160);
+  retention_.evict_results();
+  EXPECT_TRUE(is_there("read", "alice"));
+  EXPECT_FALSE(is_there("unread", "bob"));
+  for (const auto& [user, bytes] : used) tenant(user).account.results().refund(bytes);
+  tenant("carol").account.refund(Resource::kQueuedJobs, 1);
+}
+
 TEST_F(RetentionTest, DiscardedResultsGiveTheirBytesBackWhereverTheBatchIsKept) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto active = add_stored("active");

@@ -65,6 +65,15 @@ const { status, attempt } = await batch.job(0);
 console.log(status, attempt, (await batch.log(0)).trim());
 queue.close();
 """
+INLINE = """
+import { Locksley } from '@locksley/client';
+
+const queue = new Locksley();
+queue.inline();
+const batch = await queue.task('doubled', (n) => n * 2).map([1, 2]);
+const { status, payload } = await batch.job(1);
+console.log(status, payload, (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
+"""
 SECURE = """
 import { Locksley } from '@locksley/client';
 
@@ -106,6 +115,11 @@ class Pages(unittest.TestCase):
         page = Page(self, PACKAGE / "README.md", {"PYTHONPATH": str(ROOT / "proto/clients/python")})
         (page.folder / "node_modules").symlink_to(INSTALLED / "node_modules")
         self.assertGreater(page.carry_out(), 6)
+
+    def test_a_job_without_a_daemon(self):
+        (INSTALLED / "inline.mjs").write_text(INLINE)
+        said = subprocess.run([NODE, "inline.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual(said.stdout, 'ok {"task":"doubled","args":[2]} 0 ERR\n', said.stderr)
 
     def test_types(self):
         (INSTALLED / "good.mts").write_text(GOOD)
@@ -154,6 +168,9 @@ class LostReplies(DaemonTest):
         self.assertEqual((done.stdout, losses), ("[20000,0,20000,20000]\n", []), done.stderr)
 
 
+TOO_MUCH = ("x" + "é" * 2047).encode().decode("latin-1")  # as Connection reads 4 KiB of it, without a part of a character
+
+
 def call(task, *args):
     return json.dumps({"task": task, "args": args})
 
@@ -181,13 +198,18 @@ class LocalWorker(DaemonTest):
         self.assertIn("package_tasks.mjs", json.loads(detail)["traceback"])
         daemon.wait_for_log("this is no answer")
         self.assertEqual(json.loads(run("RUN", "far", "JOBS", call("about"))[0][1])[1:], [0, "far"])
-
+        self.assertEqual(run("RUN", "far", "JOBS", call("saysTooMuch")), [["ok", '""']])
+        rows = run("RUN", "far", "JOBS", *[call("throws", what) for what in ("nothing", "no text", "no words")], call("returnsAFunction"))
+        self.assertEqual([(status, text.split("\t")[0][:40]) for status, text in rows], [
+            ("error", "Error: undefined"), ("error", "Error: what was thrown cannot be shown"), ("error", "Error: what was thrown cannot be shown"),
+            ("error", "TypeError: a function is not JSON: give ")])
 
     def test_worker_protocol_2(self):
         settings = {**self.HANDLER, "directory": str(INSTALLED), "grace": "1h", "worker_protocol": 2, "concurrency": 1, "retries": 1}
         daemon = self.start({"handlers": {"far": settings}, "lanes": {"processes": {"slots": 1}}})
         run = self.connect(daemon)
         self.assertEqual(json.loads(run("RUN", "far", "JOBS", call("notes"))[0][1]), [2, "half of it"])
+        self.assertEqual(json.loads(run("RUN", "far", "JOBS", call("saysTooMuch"))[0][1]), TOO_MUCH)
         self.assertEqual([json.loads(row[1]) for row in run("RUN", "far", "JOBS", *[call("identity", n) for n in range(300)])], list(range(300)))
         stopped = INSTALLED / "stopped"
         batch = run("SUBMIT", "far", "JOBS", call("sleeps", str(stopped)))
@@ -240,6 +262,9 @@ class RemoteWorker(StoreTest):
         notes = self.submit("notes")
         self.command.wait(notes)
         self.assertEqual(self.outputs(notes), [[2, "half of it"]])
+        too_much = self.submit("saysTooMuch")
+        self.command.wait(too_much)
+        self.assertEqual((self.outputs(too_much), self.command.map("JOB", too_much, 0)["progress"]), ([TOO_MUCH], 33))
 
     def test_cancel_and_time_out(self):
         self.work("--slots", "8")

@@ -194,6 +194,12 @@ class Refusals(DaemonTest):
                 locksley.App(url).batch("x").status()
             self.assertEqual(caught.exception.code, code)
 
+    def test_options_of_a_connection(self):
+        """Replies are bytes here, even if the program's other connections decode theirs."""
+        app, identity = echo_app(url_of(self.start()), decode_responses=True, client_name="shop", health_check_interval=1)
+        self.addCleanup(app.close)
+        self.assertEqual(identity.submit("é").result(), job_of("é"))
+
     def test_options_become_words(self):
         options = {"name": "n", "weight": 3, "timeout": 0.25, "retries": 0, "deadline": 60, "keep": "failures", "delay": 2.5, "retain": 0, "slots": 4,
                    "max_fails": 5, "trace": "t", "for_": "cust-42", "after": ["a", locksley.App().batch("b")], "after_ok": "c", "ephemeral": True}
@@ -236,6 +242,10 @@ class Executors(DaemonTest):
             self.assertEqual((list(pool.map("abc")), pool.submit(4).result(DEADLINE_S)), (["a", "b", "c"], 4))
             [batch] = self.connect(self.daemon).listed()
             self.assertEqual((batch["weight"], batch["name"]), (7, "identity"))
+
+    def test_a_result_that_is_not_kept_could_not_be_waited_for(self):
+        with self.assertRaisesRegex(TypeError, "keep"):
+            locksley.Executor(tasks.app, keep="failures")
 
     def test_cancel(self):
         blocker = self.connect(self.daemon)("SUBMIT", "python", "ID", "blocker", "JOBS", "{}")
@@ -289,6 +299,9 @@ class Inline(unittest.TestCase):
             self.assertEqual(tasks.identity.map(range(5000)).status().ok, 5000)
             with locksley.Executor(tasks.app) as pool:
                 self.assertEqual(list(pool.map(tasks.identity, range(20))), list(range(20)))
+            self.assertEqual((batch.job(2)["status"], batch.log(2)), ("error", ""))
+            with self.assertRaisesRegex(locksley.Refused, "has 3 jobs"):
+                batch.job(3)
             with self.assertRaisesRegex(TypeError, "not JSON"):
                 tasks.identity.submit(object())
             with self.assertRaisesRegex(locksley.Refused, "EXISTS"):

@@ -22,7 +22,7 @@ from store_daemon import StoreTest
 from time_limits import with_growing_limits
 from users import PASSWORD, users
 
-from locksley import codec, remote
+from locksley import codec, remote, wire
 
 
 class LocalWorker(DaemonTest):
@@ -34,7 +34,7 @@ class LocalWorker(DaemonTest):
     def test_values_come_back(self):
         values = [None, True, 1, 2.5, "Käse", [1, [2]], {"a": b"\0\xff"}, b"", {"$bytes": 1, "x": 2}]
         self.assertEqual(list(tasks.identity.map(values).values()), values)
-        self.assertEqual(tasks.coroutine.submit("later").result(), "later")
+        self.assertEqual((tasks.coroutine.submit("later").result(), tasks.says_too_much.submit().result()), ("later", ""))
         elsewhere = locksley.App(url_of(self.daemon)).named("identity")
         self.assertEqual(elsewhere.submit("named").result(), "named")
         with self.assertRaisesRegex(locksley.LocksleyError, "in another program"):
@@ -103,6 +103,12 @@ class LocalWorker(DaemonTest):
         worker.stdout.close()
 
 
+def check_what_is_too_much(test, task):
+    batch = task.submit()
+    test.assertEqual(batch.result(), "x" + "é" * 2047)
+    test.assertEqual((batch.job(0)["progress"], batch.status().retried), (33, 1))
+
+
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -124,6 +130,14 @@ class Version2(DaemonTest):
         self.assertEqual(noted.result(), [2, "half of it"])
         [error] = tasks.fails.map(["again"]).failed()
         self.assertEqual((error.attempt, error.exception), (3, "ValueError"))
+        check_what_is_too_much(self, tasks.says_too_much)
+
+    def test_a_note_that_is_no_text(self):
+        """Another program may have left it."""
+        words = [b"job", b'{"task": "notes", "args": [""]}', b"0", b"b", b"2", b"", b"\xc3", b"0"]
+        done = subprocess.run([sys.executable, "-B", "-m", "locksley", "package_tasks:app"], input=wire.packed([words]), capture_output=True,
+                              env=ENVIRONMENT, timeout=DEADLINE_S)
+        self.assertIn('[2,"\N{REPLACEMENT CHARACTER}"]', done.stdout.decode(), done.stderr.decode())
 
     def test_a_cancelled_job_is_told_and_the_process_goes_on(self):
         folder = tempfile.TemporaryDirectory()
@@ -183,6 +197,7 @@ class RemoteWorker(StoreTest):
         values = list(range(300))
         self.assertEqual(list(tasks.far.tasks["identity"].map(values).values()), values)
         self.assertEqual(tasks.far.tasks["notes"].submit("").result(), [2, "half of it"])
+        check_what_is_too_much(self, tasks.far.tasks["says_too_much"])
         self.assertEqual(tasks.far.tasks["told"].starmap([()], trace=TRACE, timeout=7).result()[:3], [1, TRACE, 7.0])
 
     def test_cancel_and_time_out(self):

@@ -31,6 +31,21 @@ app.task('notes', async () => {
   await sleep(50);
   throw new Error('the first attempt');
 });
+// As `notes`, with progress that is none, and a note that is cut within a character.
+app.task('saysTooMuch', async () => {
+  const job = currentJob();
+  for (const percent of [1e9, -1, 0 / 0, 33.3]) job.progress(percent);
+  job.saveNote(`x${'é'.repeat(3000)}`);
+  await sleep(50);
+  if (job.attempt === 1) throw new Error('the first attempt');
+  return job.note;
+});
+app.task('throws', (what) => {
+  if (what === 'nothing') throw undefined;
+  if (what === 'no text') throw Object.assign(new Error(), { message: Symbol('it') });
+  throw { toString: () => app.tasks.get('throws').fn('no text') };
+});
+app.task('returnsAFunction', () => () => 1);
 app.task('sleeps', async (path) => {
   writeFileSync(`${path}-began`, '');
   try {

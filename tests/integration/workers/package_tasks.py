@@ -96,6 +96,20 @@ def notes(folder):
     return [job.attempt, job.note]
 
 
+@app.task(retries=1)
+@far.task(retries=1)
+def says_too_much():
+    """As `notes`, with progress that is none, and a note that is cut within a character."""
+    job = locksley.current_job()
+    for percent in (1e9, -1, 33.3):
+        job.progress(percent)
+    job.save_note("x" + "é" * 3000)
+    time.sleep(0.05)
+    if job.attempt == 1:
+        raise RuntimeError("the first attempt")
+    return job.note
+
+
 @app.task
 @far.task
 def told():

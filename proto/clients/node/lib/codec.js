@@ -11,7 +11,11 @@ function bytesBack(key, value) {
 }
 
 export const JSON_CODEC = {
-  dumps: (value) => Buffer.from(JSON.stringify(value === undefined ? null : value, withBytes)),
+  dumps: (value) => {
+    const text = JSON.stringify(value === undefined ? null : value, withBytes);
+    if (text === undefined) throw new TypeError(`a ${typeof value} is not JSON: give and return numbers, strings, bytes, arrays and objects, or use another codec`);
+    return Buffer.from(text);
+  },
   loads: (bytes) => {
     const text = bytes.toString();
     return text.includes('"$bytes"') ? JSON.parse(text, bytesBack) : JSON.parse(text);

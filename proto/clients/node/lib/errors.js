@@ -1,5 +1,6 @@
 // What can go wrong: refusals of the daemon, and jobs that failed. The text of a failed job is one line for people, a TAB, and what a program
 // wants to know besides: as JSON, or in the bytes of the application's codec, as base64 (the same as in the Python package).
+import { format } from 'node:util';
 import { JSON_CODEC } from './codec.js';
 
 const LONGEST_LINE = 4096; // characters; the daemon takes a line of up to 64 KiB from a worker
@@ -38,10 +39,20 @@ class RemoteError extends LocksleyError {
   }
 }
 
+// Name, message and stack of anything that was thrown, also of what cannot be shown.
+function described(error) {
+  try {
+    return error instanceof Error ? [error.name, error.message, error.stack ?? ''].map(String) : ['Error', format('%s', error), String(error?.stack ?? '')];
+  } catch {
+    return ['Error', 'what was thrown cannot be shown', ''];
+  }
+}
+
 export function encodeFailure(error, attempt, codec) {
-  const exception = error instanceof Error ? error.name : 'Error';
-  const message = `${exception}: ${error instanceof Error ? error.message : String(error)}`.split(/\s+/).join(' ').slice(0, LONGEST_LINE);
-  const detail = { exception, attempt, traceback: String(error?.stack ?? message).slice(0, LONGEST_STACK) };
+  const [name, text, stack] = described(error);
+  const exception = name.split(/\s+/).join(' ');
+  const message = `${exception}: ${text}`.split(/\s+/).join(' ').slice(0, LONGEST_LINE);
+  const detail = { exception, attempt, traceback: (stack || message).slice(0, LONGEST_STACK) };
   if (codec === JSON_CODEC) return Buffer.from(`${message}\t${JSON.stringify(detail)}`);
   return Buffer.concat([Buffer.from(`${exception}\t`), Buffer.from(Buffer.from(codec.dumps({ ...detail, message })).toString('base64'))]);
 }

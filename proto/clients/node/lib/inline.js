@@ -36,6 +36,8 @@ export class Inline {
       case 'RESULTS': return this.#results(batch, words);
       case 'CANCEL': return 0;
       case 'RETRY': return this.#retry(batch, words.slice(2));
+      case 'JOB': return this.#job(batch, words[0]);
+      case 'LOG': return [0, Buffer.alloc(0)]; // standard error is this process's
       case 'FORGET': return Number(this.#batches.delete(id));
       default: return flat({ state: batch.state, reason: batch.state === 'open' ? 'open-and-empty' : 'ended', paused: 0, ahead: 0, share: 0, received: 0, jobs_per_second: 0, eta_ms: 0 });
     }
@@ -77,6 +79,12 @@ export class Inline {
     if (!isEnd && rows.length === 0) await sleep(5); // it is asked again at once
     const shown = rows.filter((row) => !words.includes('FAILED') || row[1] !== 'ok');
     return [Buffer.from(isEnd ? '0' : String(at + rows.length + 1)), shown.map(([index, status, output]) => [index, Buffer.from(status), output])];
+  }
+
+  #job(batch, index) {
+    const [, status, output] = batch.rows.find((row) => row[0] === index) ?? [];
+    if (status === undefined) return new Refused(`ERR the batch '${batch.id}' has ${batch.payloads.length} jobs`);
+    return flat({ index, status, output, payload: batch.payloads[index] });
   }
 
   #status({ id, name, handler, state, rows, retried, rounds }) {

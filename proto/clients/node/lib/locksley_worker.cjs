@@ -64,7 +64,7 @@ class Job {
 
   // Per cent. With worker_protocol: 2 the daemon learns of which job.
   progress(percent) {
-    const n = Math.min(100, Math.max(0, Math.trunc(percent)));
+    const n = Math.min(100, Math.max(0, Math.trunc(percent) || 0)); // NaN, of nothing out of nothing, is 0
     this.#say('progress', Buffer.from(`:${n}\r\n`));
   }
 
@@ -150,9 +150,12 @@ function bulkString(output) {
   return Buffer.concat([Buffer.from(`$${bytes.length}\r\n`), bytes, Buffer.from('\r\n')]);
 }
 
-// Class and message, in one line; anything can be thrown.
+// Class and message, in one line; anything can be thrown, also what cannot be shown.
 function oneLine(error) {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : format('Error: %s', error);
+  let text = 'Error';
+  try {
+    text = error instanceof Error ? `${error.name}: ${error.message}` : format('Error: %s', error);
+  } catch {}
   return text.split(/\s+/).join(' ').slice(0, LONGEST_ERROR);
 }
 

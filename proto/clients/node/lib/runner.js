@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LocksleyError, encodeFailure } from './errors.js';
 
+const LONGEST_NOTE = 4096; // bytes; the daemon takes no longer one
 const running = new AsyncLocalStorage();
 
 // The job that calls this, for its task.
@@ -26,13 +27,15 @@ export class Job {
     return this.#controller.signal;
   }
 
+  // From 0 to 100.
   progress(percent) {
-    this.#tell(['PROGRESS', Math.round(percent)]);
+    this.#tell(['PROGRESS', Math.min(100, Math.max(0, Math.round(percent) || 0))]);
   }
 
-  // The next attempt has it as `note`.
+  // The next attempt has it as `note`, as far as it fits into 4 KiB.
   saveNote(text) {
-    this.#tell(['TEXT', text]);
+    const bytes = Buffer.from(String(text)).subarray(0, LONGEST_NOTE);
+    this.#tell(['TEXT', new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })]); // no part of a character
   }
 
   stop(reason) {

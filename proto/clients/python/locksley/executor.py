@@ -28,9 +28,11 @@ class Executor(futures.Executor):
 
     `task`: the one that submit() and map() call, which then take no function. `max_workers`: how many jobs run at a time at most. A
     future can be cancelled until its job is sent; at most twice `max_workers` are sent, or 10,000 where it is None. Other options are
-    those of a batch."""
+    those of a batch, but for `keep`."""
 
     def __init__(self, app: App | str | None = None, task: str | None = None, max_workers: int | None = None, **options: Any) -> None:
+        if "keep" in options:
+            raise TypeError("an executor has no option 'keep': each result is some future's")
         self._app = app if isinstance(app, App) else App(app)
         self._task = None if task is None else self._app.tasks[task]
         self._batch: Batch[Any] = Batch(self._app, new_id(), self._task.codec if self._task else None)

@@ -80,8 +80,14 @@ class _Stored:
         found = {"reason": "open-and-empty" if self.is_open else "ended", "eta_ms": -1 if self.is_open else 0}
         return {"state": "", "paused": 0, "ahead": 0, "share": 0, "received": 0, "jobs_per_second": 0, **found}
 
-    def job(self, index: int) -> dict[str, Any]:
-        [(_, status, output)] = [row for row in self._rows if row[0] == index]
+    def log(self, _: int) -> list[Any]:
+        return [0, b""]  # standard error is this process's
+
+    def job(self, index: int) -> Any:
+        found = [row for row in self._rows if row[0] == index]
+        if not found:
+            return Refused("ERR", f"the batch '{self._id}' has {len(self._payloads)} jobs")
+        [(_, status, output)] = found
         return {"index": index, "status": status, "output": output, "payload": self._payloads[index]}
 
 

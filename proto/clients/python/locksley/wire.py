@@ -151,7 +151,9 @@ class Addresses:
     that is believed to serve. `options` are those of a connection of redis-py. Any thread may use it."""
 
     def __init__(self, urls: str | Sequence[str], port: int, options: Mapping[str, Any]) -> None:
-        self._port, self._options, self._at = port, {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options}, 0
+        # Replies are bytes here, whatever the program has elsewhere.
+        self._options = {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options, "decode_responses": False}
+        self._port, self._at = port, 0
         given = [urls] if isinstance(urls, str) else urls
         self._urls = [self._at_host(url, host) for url in given for host in self.host(url).split(",")]
         self.url = self._urls[0]

@@ -18,11 +18,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .errors import LocksleyError, Stopped, encode_failure
-from .wire import bulk, packed
+from .wire import bulk, packed, text
 
 if TYPE_CHECKING:
     from .app import App
 
+_LONGEST_NOTE = 4096  # bytes; the daemon takes no longer one
 _running: ContextVar[Job | None] = ContextVar("locksley_job", default=None)
 
 
@@ -62,12 +63,14 @@ class Job:
         if self.stopped:
             raise Stopped(self.stopped)
 
-    def progress(self, percent: int) -> None:
-        self._tell(self, "progress", percent)
+    def progress(self, percent: float) -> None:
+        """From 0 to 100."""
+        self._tell(self, "progress", min(100, max(0, int(percent))))
 
     def save_note(self, text: str) -> None:
-        """The next attempt has it as `note`."""
-        self._tell(self, "note", text)
+        """The next attempt has it as `note`, as far as it fits into 4 KiB."""
+        note = text.encode(errors="replace")[:_LONGEST_NOTE]
+        self._tell(self, "note", note.decode(errors="ignore"))  # no part of a character
 
     def stop(self, reason: str) -> None:
         """For workers."""
@@ -166,7 +169,7 @@ class LocalWorker:
         """To [payload, index, batch], or with worker_protocol: 2 to [job, payload, index, batch, attempt, trace, note, timeout_ms]."""
         is_version_2 = len(message) == 8
         payload, index, batch, attempt, trace, note, timeout_ms = message[1:] if is_version_2 else [*message, b"0", b"", b"", b"0"]
-        told = int(attempt), trace.decode(), note.decode(), int(timeout_ms) / 1000
+        told = int(attempt), trace.decode(), text(note), int(timeout_ms) / 1000
         job = self._job = Job(batch.decode(), int(index), self._handler, *told, self._tell)
         if (index, batch) in self._cancelled:
             job.stop("cancelled")
@@ -206,7 +209,7 @@ class LocalWorker:
         return strings
 
     def _tell(self, _: Job, kind: str, value: Any) -> None:
-        word = b":%d\r\n" % value if kind == "progress" else bulk(value.encode()[:4096])
+        word = b":%d\r\n" % value if kind == "progress" else bulk(value.encode())
         self._write(b"*2\r\n%b%b" % (bulk(kind.encode()), word))
 
     def _write(self, answer: bytes) -> None:

@@ -1,6 +1,8 @@
 #include "daemon/cli/context.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include "daemon/base/exit_codes.h"
@@ -118,8 +120,16 @@ Expected<std::vector<Address>> choose_addresses(const GlobalOptions& global, Env
   return addresses;
 }
 
-bool print(std::string_view text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+int print(std::string_view text) {
+  const bool is_written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  return is_written ? daemon::kExitOk : failed_output(errno);
+}
+
+int failed_output(int error) {
+  if (error == EPIPE) return daemon::kExitBrokenPipe;
+  std::fprintf(stderr, "locksley: standard output: %s\n", std::strerror(error));
+  return daemon::kExitIoError;
 }
 
 }  // namespace locksley::cli

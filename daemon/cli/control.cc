@@ -113,7 +113,7 @@ int run_retry(Context& context, Client& client, const BatchArguments& arguments)
   } else {
     text = "its failed jobs are queued again; the reply with their number was lost\n";
   }
-  return print(text) ? daemon::kExitOk : daemon::kExitIoError;
+  return print(text);
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ int run_batch(Context& context, const BatchArguments& arguments) {
                         ? Expected<std::string>(json_of(arguments.command, arguments.id, *reply) + "\n")
                         : text_of(arguments.command, arguments.id, *reply);
   if (!text) return context.fail(text.error());
-  if (!print(*text)) return daemon::kExitIoError;
+  if (const int code = print(*text); code != daemon::kExitOk) return code;
   const bool nothing_forgotten = arguments.command == BatchArguments::Command::kForget && reply->integer == 0;
   return nothing_forgotten ? daemon::kExitDataError : daemon::kExitOk;
 }
@@ -139,7 +139,7 @@ int run_weight(Context& context, const WeightArguments& arguments) {
   if (auto set = client->set_weight(arguments.id, arguments.weight); !set) return context.fail(set.error());
   if (!context.json()) return daemon::kExitOk;
   const std::string line = json_object({{"id", arguments.id}, {"weight", std::uint64_t{arguments.weight}}});
-  return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+  return print(line + "\n");
 }
 
 int run_slots(Context& context, const SlotsArguments& arguments) {
@@ -148,7 +148,7 @@ int run_slots(Context& context, const SlotsArguments& arguments) {
   if (auto set = client->set_slots(arguments.id, arguments.slots); !set) return context.fail(set.error());
   if (!context.json()) return daemon::kExitOk;
   const std::string line = json_object({{"id", arguments.id}, {"slots", std::uint64_t{arguments.slots}}});
-  return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+  return print(line + "\n");
 }
 
 int run_handler(Context& context, const HandlerArguments& arguments) {
@@ -161,7 +161,7 @@ int run_handler(Context& context, const HandlerArguments& arguments) {
   const std::string text =
       context.json() ? json_object({{"handler", arguments.name}, {"restarted", *count}})
                      : with_commas(*count) + (*count == 1 ? " process is" : " processes are") + " replaced";
-  return print(text + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+  return print(text + "\n");
 }
 
 }  // namespace locksley::cli

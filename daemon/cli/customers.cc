@@ -24,9 +24,7 @@ namespace {
 // Customers in one CUSTOMER LIST: a page that is quickly made. Guess.
 constexpr std::uint64_t kPage = 1000;
 
-int print_line(const std::string& text) {
-  return print(text + "\n") ? daemon::kExitOk : daemon::kExitIoError;
-}
+int print_line(const std::string& text) { return print(text + "\n"); }
 
 std::string cap(std::uint64_t number) { return number == 0 ? "-" : with_commas(number); }
 std::string cap(const std::string& rate) { return rate == "0" || rate.empty() ? "-" : rate; }
@@ -74,7 +72,7 @@ int get(Context& context, Client& client, const std::string& name) {
   const auto customer = client::to_customer(*reply);
   if (!customer) return context.fail(customer.error());
   if (context.json()) return print_line(json_text(*reply));
-  return print(text_of(*customer)) ? daemon::kExitOk : daemon::kExitIoError;
+  return print(text_of(*customer));
 }
 
 }  // namespace
@@ -105,7 +103,7 @@ int run_customers(Context& context, const CustomersArguments& arguments) {
     }
   } while (cursor != 0 && room > 0);
   if (context.json()) return print_line("[" + rows + "]");
-  return print(table_of(customers)) ? daemon::kExitOk : daemon::kExitIoError;
+  return print(table_of(customers));
 }
 
 int run_customer(Context& context, const CustomerArguments& arguments) {

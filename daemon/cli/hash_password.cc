@@ -118,7 +118,7 @@ int run_hash_password(const HashPasswordArguments&, bool json, Signals& signals)
     return failure.exit_code;
   }
   const std::string line = json ? json_object({{"password_hash", *hash}}) : *hash;
-  return print(line + "\n") ? daemon::kExitOk : daemon::kExitIoError;
+  return print(line + "\n");
 }
 
 }  // namespace locksley::cli

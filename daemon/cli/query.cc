@@ -22,11 +22,9 @@ using client::Client;
 using client::Expected;
 using proto::Reply;
 
-int print_line(const std::string& text) {
-  return print(text + "\n") ? daemon::kExitOk : daemon::kExitIoError;
-}
+int print_line(const std::string& text) { return print(text + "\n"); }
 
-int print_text(const std::string& text) { return print(text) ? daemon::kExitOk : daemon::kExitIoError; }
+int print_text(const std::string& text) { return print(text); }
 
 std::string table_of(const std::vector<client::HandlerInfo>& handlers) {
   Table table({{"HANDLER"},

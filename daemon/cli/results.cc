@@ -1,7 +1,5 @@
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <optional>
 
 #include "daemon/base/exit_codes.h"
@@ -92,8 +90,10 @@ class Results {
           if (sink.problem().empty()) return {};
           return client::client_error(Kind::kLocal, sink.problem());
         });
-    if (code == daemon::kExitOk) sink.finish();
-    return code;
+    if (code != daemon::kExitOk) return code;
+    sink.finish();  // what waited for jobs before it
+    if (!sink.problem().empty()) return context_.fail({Kind::kLocal, "", sink.problem()});
+    return output_.error() == 0 ? daemon::kExitOk : failed_output(output_.error());
   }
 
   int show_payloads(Client& client) {
@@ -120,11 +120,7 @@ class Results {
       if (read) read = after_page();
       output_.flush();
       if (!read) return context_.fail(read.error());
-      if (output_.error() == EPIPE) return daemon::kExitBrokenPipe;
-      if (output_.error() != 0) {
-        return context_.fail(
-            {Kind::kLocal, "", std::string("standard output: ") + std::strerror(output_.error())});
-      }
+      if (output_.error() != 0) return failed_output(output_.error());
       // Without --follow: the results that exist now.
       if (!arguments_.follow && position.cursor == before) break;
     }

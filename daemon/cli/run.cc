@@ -164,9 +164,7 @@ class Run {
                                          });
       output_.flush();
       progress_.update(counts());
-      if (output_.error() == EPIPE) return after_broken_pipe();
-      if (output_.error() != 0)
-        return after_local_error("standard output: " + std::string(std::strerror(output_.error())));
+      if (output_.error() != 0) return after_failed_output();
       if (!sink_.problem().empty()) return after_local_error(sink_.problem());
       if (has_feed_failed()) return after_failed_feed();
       if (const auto code = interruption()) return *code;
@@ -180,6 +178,7 @@ class Run {
       }
     }
     sink_.finish();
+    if (output_.error() != 0) return after_failed_output();
     if (!sink_.problem().empty()) return after_local_error(sink_.problem());
     // The batch is over. If its feed did not close it, another client did: what was read, and not added, is an error.
     while (!feed_->is_over() && !feed_->awaits_input()) {
@@ -244,8 +243,8 @@ class Run {
 
   void cancel() {
     if (const auto jobs = client_->cancel(id_)) {
-      std::fprintf(stderr, "locksley: batch %s is cancelled; %s jobs will not run\n", id_.c_str(),
-                   with_commas(*jobs).c_str());
+      std::fprintf(stderr, "locksley: batch %s is cancelled; %s %s will not run\n", id_.c_str(),
+                   with_commas(*jobs).c_str(), *jobs == 1 ? "job" : "jobs");
     } else if (jobs.error().code == "NOBATCH") {
       std::fprintf(stderr, "locksley: batch %s was not submitted before the interruption\n", id_.c_str());
     } else {
@@ -272,6 +271,11 @@ class Run {
     feed_->stop();
     (void)client_->cancel(id_);
     return daemon::kExitBrokenPipe;
+  }
+
+  int after_failed_output() {
+    if (output_.error() == EPIPE) return after_broken_pipe();
+    return after_local_error("standard output: " + std::string(std::strerror(output_.error())));
   }
 
   // This side cannot write the outputs, but the daemon keeps them: the batch goes on.

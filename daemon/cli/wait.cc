@@ -45,8 +45,8 @@ int run_wait(Context& context, const WaitArguments& arguments) {
                                  : client->wait(arguments.id, deadline);
   }
   if (!status) return context.fail(status.error());
-  if (!print(context.json() ? status_json(*status) + "\n" : status_text(*status)))
-    return daemon::kExitIoError;
+  const int printed = print(context.json() ? status_json(*status) + "\n" : status_text(*status));
+  if (printed != daemon::kExitOk) return printed;
   if (!status->is_over()) return daemon::kExitTemporary;
   return status->is_all_ok() ? daemon::kExitOk : daemon::kExitJobsFailed;
 }

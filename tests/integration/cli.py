@@ -237,6 +237,24 @@ class Ends(CliTest):
             self.assertEqual(self.end_of(process, "run"), IO_ERROR)
         self.assertIn(b"No space left", process.stderr.read())
 
+    def test_each_command_says_that_its_output_cannot_be_written(self):
+        """Results that waited for those before them, too."""
+        batch = self.command("SUBMIT", "sleep", "ID", "gap", "JOBS", HOUR_MS, 0)
+        wait_for("the second job to end", lambda: self.command.map("STATUS", batch)["ok"] == 1)
+        for words in (["list"], ["status", batch], ["ping"], ["job", batch, 0], ["--json", "results", "gap", "--ordered"]):
+            with self.subTest(words), open("/dev/full", "wb") as full:
+                process = self.popen(*words, stdout=full)
+                self.assertEqual(self.end_of(process, words[0]), IO_ERROR)
+                self.assertEqual(process.stderr.read(), b"locksley: standard output: No space left on device\n")
+        for words in (["list"], ["status", batch], ["--json", "results", "gap", "--ordered"]):
+            with self.subTest(words, pipe="closed"):
+                reader, writer = os.pipe()
+                os.close(reader)
+                process = self.popen(*words, stdout=writer)
+                os.close(writer)
+                self.assertEqual(self.end_of(process, words[0]), BROKEN_PIPE)
+                self.assertEqual(process.stderr.read(), b"")
+
     def test_interrupted_with_nobody_to_ask_it_cancels(self):
         for number, code in ((signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)):
             with self.subTest(number.name):

@@ -109,9 +109,7 @@ int bench_latency(Context& context, const BenchPlan& plan) {
                               {"p99.9_us", s.p999_us},
                               {"max_us", s.max_us},
                               {"mean_us", s.mean_us}}) +
-                 "\n")
-               ? daemon::kExitOk
-               : daemon::kExitIoError;
+                 "\n");
   }
   std::printf("%s jobs, one at a time on each of %u connections: %s jobs/s\n", with_commas(s.samples).c_str(),
               plan.connections(), short_number(rate).c_str());
@@ -143,19 +141,20 @@ int bench_throughput(Context& context, const BenchPlan& plan) {
   const bool is_right =
       sum.ok == sum.jobs && (plan.handler() != "echo" || sum.output_bytes == sum.jobs * plan.payload_bytes());
   if (context.json()) {
-    print(json_object({{"mode", "throughput"},
-                       {"handler", plan.handler()},
-                       {"jobs", sum.jobs},
-                       {"ok", sum.ok},
-                       {"batches", plan.batches()},
-                       {"connections", std::uint64_t{plan.connections()}},
-                       {"payload_bytes", plan.payload_bytes()},
-                       {"output_bytes", sum.output_bytes},
-                       {"outputs_right", is_right},
-                       {"seconds", seconds},
-                       {"jobs_per_second", rate},
-                       {"client_cpu_seconds", cpu}}) +
-          "\n");
+    const int printed = print(json_object({{"mode", "throughput"},
+                                           {"handler", plan.handler()},
+                                           {"jobs", sum.jobs},
+                                           {"ok", sum.ok},
+                                           {"batches", plan.batches()},
+                                           {"connections", std::uint64_t{plan.connections()}},
+                                           {"payload_bytes", plan.payload_bytes()},
+                                           {"output_bytes", sum.output_bytes},
+                                           {"outputs_right", is_right},
+                                           {"seconds", seconds},
+                                           {"jobs_per_second", rate},
+                                           {"client_cpu_seconds", cpu}}) +
+                              "\n");
+    if (printed != daemon::kExitOk) return printed;
   } else {
     std::printf("%s jobs of %s bytes in %s batches over %u connections: %.3f s, %s jobs/s\n",
                 with_commas(sum.jobs).c_str(), with_commas(plan.payload_bytes()).c_str(),

@@ -315,11 +315,12 @@ int run_exec(Context& context, ExecArguments arguments) {
   auto plan = ExecPlan::make(arguments);
   if (!plan) return context.fail({Kind::kLocal, "", plan.error()}), daemon::kExitExecFailed;
   if (arguments.is_dry_run) {
-    if (auto printed = plan->print(context.signals().fd()); !printed) {
+    const auto printed = plan->print(context.signals().fd());
+    if (!printed) {
       const int code = context.fail(printed.error());
       return printed.error().kind == Kind::kInterrupted ? code : daemon::kExitExecFailed;
     }
-    return daemon::kExitOk;
+    return *printed == daemon::kExitIoError ? daemon::kExitExecFailed : *printed;
   }
   return ExecRun(context, arguments, *plan).run();
 }

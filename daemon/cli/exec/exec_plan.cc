@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/base/exit_codes.h"
 #include "daemon/cli/context.h"
 #include "daemon/cli/exec/shell_words.h"
 #include "daemon/cli/table.h"
@@ -213,15 +214,15 @@ Payloads ExecPlan::payloads(PassingNames& names, int stop_fd) const {
   };
 }
 
-Expected<void> ExecPlan::print(int stop_fd) const {
+Expected<int> ExecPlan::print(int stop_fd) const {
   const Source next = source(stop_fd);
   ExecJob job;
   for (;;) {
     const auto outcome = next(job, std::chrono::hours(24));
     if (!outcome) return std::unexpected(outcome.error());
-    if (*outcome == Outcome::kEnd) return {};
-    if (*outcome == Outcome::kRecord && !cli::print(command_line(job) + "\n"))
-      return client_error(Kind::kLocal, "standard output cannot be written");
+    if (*outcome == Outcome::kEnd) return daemon::kExitOk;
+    if (*outcome != Outcome::kRecord) continue;
+    if (const int code = cli::print(command_line(job) + "\n"); code != daemon::kExitOk) return code;
   }
 }
 

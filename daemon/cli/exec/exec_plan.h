@@ -37,7 +37,7 @@ class ExecPlan {
   // borrows the plan and `names`.
   Payloads payloads(PassingNames& names, int stop_fd) const;
   // Without a daemon: the commands of all jobs, one on each line.
-  client::Expected<void> print(int stop_fd) const;
+  client::Expected<int> print(int stop_fd) const;
   std::string command_line(const ExecJob& job) const;
   // The joblog of the run before has this job already: it is neither shown nor logged again.
   bool is_logged(std::uint64_t number) const;

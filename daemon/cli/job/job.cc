@@ -58,7 +58,7 @@ int print_part(Context& context, const JobArguments& arguments, const JobInfo& j
                              arguments.id + " is no longer kept, because the job cannot be tried again"});
   }
   const std::string& bytes = arguments.part == JobArguments::Part::kPayload ? *job.payload : job.output;
-  return print(bytes) ? daemon::kExitOk : daemon::kExitIoError;
+  return print(bytes);
 }
 
 std::string running_text(const std::vector<client::RunningJob>& jobs) {
@@ -105,7 +105,7 @@ int run_job(Context& context, const JobArguments& arguments) {
   if (!job) return context.fail(job.error());
   if (arguments.part != JobArguments::Part::kAll) return print_part(context, arguments, *job);
   const std::string text = context.json() ? json_of_job(*reply) + "\n" : job_text(arguments.id, *job);
-  return print(text) ? daemon::kExitOk : daemon::kExitIoError;
+  return print(text);
 }
 
 int run_running(Context& context, const RunningArguments& arguments) {
@@ -113,8 +113,7 @@ int run_running(Context& context, const RunningArguments& arguments) {
   if (!client) return context.fail(client.error());
   const auto jobs = client->running(arguments.id);
   if (!jobs) return context.fail(jobs.error());
-  return print(context.json() ? running_json(*jobs) : running_text(*jobs)) ? daemon::kExitOk
-                                                                           : daemon::kExitIoError;
+  return print(context.json() ? running_json(*jobs) : running_text(*jobs));
 }
 
 }  // namespace locksley::cli

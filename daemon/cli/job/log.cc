@@ -1,15 +1,11 @@
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/output.h"
 
 namespace locksley::cli {
 
-using client::ClientError;
 using client::Expected;
 
 namespace {
@@ -45,11 +41,7 @@ int run_log(Context& context, const LogArguments& arguments) {
   Output output(STDOUT_FILENO, context.signals().fd());
   const auto printed = print_log(*client, arguments, output);
   output.flush();
-  if (output.error() == EPIPE) return daemon::kExitBrokenPipe;
-  if (output.error() != 0) {
-    return context.fail(
-        {ClientError::Kind::kLocal, "", std::string("standard output: ") + std::strerror(output.error())});
-  }
+  if (output.error() != 0) return failed_output(output.error());
   return printed ? daemon::kExitOk : context.fail(printed.error());
 }
 

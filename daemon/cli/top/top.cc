@@ -173,8 +173,7 @@ int Top::print(TopPoller& poller) {
           std::chrono::system_clock::now().time_since_epoch());
       output.append((printed++ == 0 ? "" : "\n") + local_time(now.count()) + "\n" + frame.text());
       output.flush();
-      if (output.error() == EPIPE) return daemon::kExitBrokenPipe;
-      if (output.error() != 0) return daemon::kExitIoError;
+      if (output.error() != 0) return failed_output(output.error());
     }
   }
   return daemon::kExitOk;

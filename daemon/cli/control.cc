@@ -124,12 +124,17 @@ int run_batch(Context& context, const BatchArguments& arguments) {
   if (arguments.command == BatchArguments::Command::kRetry) return run_retry(context, *client, arguments);
   const auto reply = client->call({name_of(arguments.command), arguments.id});
   if (!reply) return context.fail(reply.error());
+  const bool nothing_forgotten = arguments.command == BatchArguments::Command::kForget && reply->integer == 0;
+  if (nothing_forgotten && !context.json()) {
+    // FORGET answers 0 where there is no such batch, too.
+    const auto status = client->status(arguments.id);
+    if (!status && status.error().code == "NOBATCH") return context.fail(status.error());
+  }
   const auto text = context.json()
                         ? Expected<std::string>(json_of(arguments.command, arguments.id, *reply) + "\n")
                         : text_of(arguments.command, arguments.id, *reply);
   if (!text) return context.fail(text.error());
   if (const int code = print(*text); code != daemon::kExitOk) return code;
-  const bool nothing_forgotten = arguments.command == BatchArguments::Command::kForget && reply->integer == 0;
   return nothing_forgotten ? daemon::kExitDataError : daemon::kExitOk;
 }
 

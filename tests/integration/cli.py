@@ -214,8 +214,8 @@ class Ends(CliTest):
         for arguments in ((), ("nosuch",), ("submit",), ("weight", "x", 0), ("run", "echo", "--weight", 1001, "a"), ("--server", "host:port", "ping")):
             self.assertNotEqual(self.run_cli(*arguments, code=USAGE).stderr, b"")
         self.assertIn(b"nosuch", self.run_cli("run", "nosuch", "a", code=DATA_ERROR).stderr)
-        for command in ("status", "wait", "results", "cancel", "explain", "pause", "resume"):
-            self.run_cli(command, "nosuch", code=DATA_ERROR)
+        for command in ("status", "wait", "results", "cancel", "explain", "pause", "resume", "forget"):
+            self.assertIn(b"no batch 'nosuch'", self.run_cli(command, "nosuch", code=DATA_ERROR).stderr)
         self.assertIn(b"127.0.0.1:1", self.run_cli("--server", "127.0.0.1:1", "ping", code=UNAVAILABLE).stderr)
 
     def test_a_reader_that_went_away(self):

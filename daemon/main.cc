@@ -19,6 +19,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/logging.h"
+#include "daemon/base/standard_descriptors.h"
 #include "daemon/command_line.h"
 #include "daemon/config_source.h"
 #include "daemon/forced_exit.h"
@@ -290,4 +291,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace locksley::daemon
 
-int main(int argc, char** argv) { return locksley::daemon::run(argc, argv); }
+int main(int argc, char** argv) {
+  locksley::daemon::open_standard_descriptors(locksley::daemon::ClosedOutput::kIsDropped);
+  return locksley::daemon::run(argc, argv);
+}

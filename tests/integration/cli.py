@@ -255,6 +255,22 @@ class Ends(CliTest):
                 self.assertEqual(self.end_of(process, words[0]), BROKEN_PIPE)
                 self.assertEqual(process.stderr.read(), b"")
 
+    def test_descriptors_that_are_closed_at_the_start(self):
+        """No socket gets their numbers: nothing waits for it, and nothing is written into it."""
+        def closes(*descriptors):
+            return lambda: [os.close(number) for number in descriptors]
+
+        for words in (["run", "echo", "a"], ["list"], ["run", "echo", "a", "--ordered"]):
+            with self.subTest(words):
+                process = self.popen(*words, preexec_fn=closes(1))
+                self.assertEqual(self.end_of(process, words[0]), IO_ERROR)
+                self.assertIn(b"standard output: Bad file descriptor", process.stderr.read())
+        process = self.popen("run", "nosuch", "a", preexec_fn=closes(0, 1, 2))
+        self.assertEqual(self.end_of(process, "run"), DATA_ERROR)
+        process = self.popen("submit", "echo", "--id", "silent", "a", preexec_fn=closes(0, 1, 2))
+        self.assertEqual(self.end_of(process, "submit"), IO_ERROR)
+        self.assertEqual(self.command.wait("silent")["ok"], 1)
+
     def test_interrupted_with_nobody_to_ask_it_cancels(self):
         for number, code in ((signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)):
             with self.subTest(number.name):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from held_port import hold_port
@@ -147,6 +148,16 @@ class Running(DaemonTest):
         daemon.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.wait_end(), OK)
         self.assertEqual(daemon.process.stdout.read(), b"")
+
+    def test_no_socket_or_file_gets_the_number_of_a_closed_standard_error(self):
+        """As in `locksleyd <&- 2>&- &` of a script: each line of the log would be written into it."""
+        script = scratch(self) / "closed"
+        script.write_text(f'#!/bin/sh\nexec "{program("LOCKSLEYD")}" "$@" <&- 2>&-\n')
+        script.chmod(0o755)
+        with mock.patch.dict(os.environ, {"LOCKSLEYD": str(script)}):
+            daemon = self.start()
+        self.assertEqual([os.readlink(f"/proc/{daemon.pid}/fd/{number}") for number in (0, 2)], ["/dev/null"] * 2)
+        self.assertEqual(self.connect(daemon)("RUN", "echo", "JOBS", "a"), [["ok", "a"]])
 
     def test_a_port_of_the_command_line_is_served_and_stays_at_a_reload(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -65,6 +65,10 @@ class RedisPy(DaemonTest):
             self.assertEqual((batch, status(done)["state"]), (b"p%d" % i, "done"))
             self.assertEqual(results, [b"0", [[0, b"ok", b"%d" % i]]])
 
+    def test_what_it_says_of_connections(self):
+        client = self.make(client_name="shop", decode_responses=True)
+        self.assertEqual((client.client_info()["name"], [one["name"] for one in client.client_list()][-1]), ("shop", "shop"))
+
     def test_an_error_in_a_pipeline_spoils_only_itself(self):
         with self.client.pipeline(transaction=False) as pipeline:
             pipeline.ping().execute_command("SUBMIT", "nosuch", "JOBS", "a").echo("still here")

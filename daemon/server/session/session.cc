@@ -259,18 +259,19 @@ std::string Session::describe() const {
   const std::string_view flags = is_subscribed ? (info_.no_evict ? "Pe" : "P") : (info_.no_evict ? "e" : "N");
   // As in Redis: -1 outside of MULTI and EXEC.
   const std::int64_t queued = transaction_.is_open() ? static_cast<std::int64_t>(transaction_.size()) : -1;
+  const std::size_t input = reader_.buffered_bytes();
+  const std::size_t output = output_.sendable().memory_bytes();
+  // The fields that are always 0 are for redis-py, which reads them as numbers.
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} multi={} cmds={} "
-      "qbuf={} "
-      "omem={} cmd={} "
+      "qbuf={} qbuf-free=0 argv-mem=0 obl=0 oll=0 omem={} tot-mem={} cmd={} "
       "user={} lib-name={} lib-ver={} resp={}",
       id_, peer(), local_, connection_.transport().descriptor(), info_.name,
       seconds(connection_.connected_at()), seconds(active_at_), flags,
       subscriptions_.of(Subscriptions::Kind::kChannel).size(),
-      subscriptions_.of(Subscriptions::Kind::kPattern).size(), queued, commands_, reader_.buffered_bytes(),
-      output_.sendable().memory_bytes(), spec_ == nullptr ? "NULL" : spec_->name,
-      is_logged_in() ? user().name() : "(none)", info_.library_name, info_.library_version,
-      static_cast<int>(info_.protocol));
+      subscriptions_.of(Subscriptions::Kind::kPattern).size(), queued, commands_, input, output,
+      input + output, spec_ == nullptr ? "NULL" : spec_->name, is_logged_in() ? user().name() : "(none)",
+      info_.library_name, info_.library_version, static_cast<int>(info_.protocol));
 }
 
 void Session::end() {

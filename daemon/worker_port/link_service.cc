@@ -322,7 +322,9 @@ std::vector<HandlerPlace> LinkService::places() {
 }
 
 std::uint64_t LinkService::number_of(const Batch& batch) {
-  return static_cast<const BatchRecord&>(batch).sequence;  // the daemon has no other batches
+  // Jobs that this daemon has leased from its own upstream have a batch without a record. RECLAIM finds no batch 0.
+  if (!batch.options().queue_tenant.empty()) return 0;
+  return static_cast<const BatchRecord&>(batch).sequence;
 }
 
 std::shared_ptr<Batch> LinkService::batch_of(std::uint64_t number) {

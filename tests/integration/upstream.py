@@ -16,7 +16,8 @@ from certificates import Authority
 from held_port import hold_port
 from locksley_daemon import DaemonTest, end_with_parent, program, wait_for
 from programs import shell, worker
-from resp import Closed
+from remote_worker import port_for_workers
+from resp import Closed, Connection
 from scratch import scratch
 from scripted_upstream import ScriptedUpstream
 
@@ -61,6 +62,26 @@ class Jobs(UpstreamTest):
         join, hello = upstream.accept().join(["echo", "sha256"])
         self.assertEqual(hello, ["HELLO", "3"])
         self.assertEqual(join, ["JOIN", "host-7", "SLOTS", "2", "PUSH", "HANDLERS", "echo", "sha256"])
+
+    def test_a_job_that_is_passed_on_is_not_taken_for_another(self):
+        """This daemon has a port for workers, too; the number of its upstream's batch is not one of its own batches."""
+        upstream = self.upstream()
+        settings = {"handlers": {"far": {**shell(), "remote": True}}, "workers": {"port": 0}}
+        daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["far"]}, **settings})
+        client, worker = self.connect(daemon), Connection(daemon.host, port_for_workers(daemon))
+        self.addCleanup(worker.close)
+        above = upstream.accept()
+        above.join(["far"])
+        own = client("SUBMIT", "far", "JOBS", "sleep 3600")
+        wait_for("the only process to be at work", lambda: client.map("STATUS", own)["running"] == 1)
+        above.expect("CLAIM")
+        above.lease("l-1", "far", 41, ["true"])
+        worker("JOIN", "w", "SLOTS", 1, "HANDLERS", "far")
+        passed_on = worker("CLAIM", "SLOT", 0, "BLOCK", 10_000)
+        self.assertEqual((passed_on[1:5], passed_on[9:11]), ([0, "far", 41, 1], ["b7", "alice"]))
+        self.assert_error("LOST", worker.ask("RECLAIM", 0, 1, 41, 42))
+        worker("SETTLE", passed_on[0], "ok", 41, "done elsewhere")
+        self.assertEqual(above.settled("l-1", 1), {41: ("ok", "done elsewhere")})
 
     def test_a_lane_offers_as_many_slots_as_an_upstream_allows(self):
         upstream = self.upstream()

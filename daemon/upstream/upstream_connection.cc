@@ -20,6 +20,13 @@
 namespace locksley::daemon {
 namespace {
 
+// For the log. The word of the client port does not say what is to be done.
+std::string_view reason_of(std::string_view trouble) {
+  if (!trouble.starts_with("ERR unknown command 'JOIN'")) return trouble;
+  return "this is its port for clients; that for workers is its workers.port, which is 7771 unless it says "
+         "otherwise";
+}
+
 // How long connecting may take, and then the TLS handshake. A guess.
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 // The same for TCP alone where there are other addresses to try: the machine of one may be gone. One lost packet is sent
@@ -190,10 +197,20 @@ void UpstreamConnection::note_state() {
   }
   if (was_joined_ || link_.trouble().empty() || logged_.size() >= kMostLogged) return;
   if (!logged_.insert(tried_ + " " + link_.trouble()).second) return;
+  // The link tries again: a handler may become remote there.
+  const bool is_last = link_.refused().size() + 1 == parts_.link.handlers.size();
+  if (is_last && link_.trouble().starts_with("NOHANDLER")) {
+    LogLine("the upstream daemon has no handler of this lane for remote workers")
+        .with("upstream", tried_)
+        .with("name", parts_.link.name)
+        .with("lane", parts_.lane.name())
+        .write(*parts_.log, spdlog::level::info);
+    return;
+  }
   LogLine("no connection to the upstream daemon")
       .with("upstream", tried_)
       .with("name", parts_.link.name)
-      .with("reason", link_.trouble())
+      .with("reason", reason_of(link_.trouble()))
       .write(*parts_.log, spdlog::level::warn);
 }
 

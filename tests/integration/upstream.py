@@ -63,6 +63,18 @@ class Jobs(UpstreamTest):
         self.assertEqual(hello, ["HELLO", "3"])
         self.assertEqual(join, ["JOIN", "host-7", "SLOTS", "2", "PUSH", "HANDLERS", "echo", "sha256"])
 
+    def test_the_log_says_what_is_to_be_done(self):
+        """A lane of which the upstream wants nothing is no trouble. The port for clients is no port for workers."""
+        owner = self.start({"workers": {"port": 0}, "handlers": {"far": {"remote": True}}})
+        settings = {"handlers": {"far": shell(), "near": {**shell(), "lane": "other"}}, "lanes": {"other": {"slots": 1}}}
+        daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{port_for_workers(owner)}"}, **settings})
+        for lane in ("cpu", "other"):
+            daemon.wait_for_log(f"info the upstream daemon has no handler of this lane for remote workers.* lane={lane}\n")
+        daemon.wait_for_log("joined the upstream daemon.*lane=processes")
+        self.assertNotIn("warning", daemon.log())
+        wrong = self.start({"upstream": {"url": f"redis://127.0.0.1:{owner.port}"}, "handlers": {"far": shell()}})
+        wrong.wait_for_log("no connection to the upstream daemon.*this is its port for clients")
+
     def test_a_job_that_is_passed_on_is_not_taken_for_another(self):
         """This daemon has a port for workers, too; the number of its upstream's batch is not one of its own batches."""
         upstream = self.upstream()

@@ -270,6 +270,11 @@ class Login(UpstreamTest):
         remote.expect("CLAIM")
         remote.lease("l-1", "echo", 0, ["x" * 300_000])
         self.assertEqual(remote.settled("l-1", 1), {0: ("ok", "x" * 300_000)})
+        elsewhere = self.upstream(authority.issue("elsewhere"))
+        daemon = self.start({"upstream": {**settings, "url": f"rediss://renderer@127.0.0.1:{elsewhere.port}"}})
+        with contextlib.suppress(OSError):
+            elsewhere.accept()
+        daemon.wait_for_log("no authority that is trusted has signed.* upstream.ca_file names another")
 
     def test_a_password_that_others_can_read_is_refused(self):
         secret = scratch(self) / "password"

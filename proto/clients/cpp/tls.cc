@@ -81,8 +81,9 @@ std::string explain_handshake(TlsStream& stream, const asio::error_code& error, 
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
       return "no authority that is trusted has signed the server's certificate; " +
-             (address.ca_file.empty() ? "--ca-file or LOCKSLEY_CA_FILE names another"
-                                      : "those in " + address.ca_file + " have not");
+             (address.ca_file.empty()
+                  ? "--ca-file, LOCKSLEY_CA_FILE or, of an upstream, upstream.ca_file names another"
+                  : "those in " + address.ca_file + " have not");
     default:
       return std::string("the server's certificate: ") + X509_verify_cert_error_string(verified);
   }

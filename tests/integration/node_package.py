@@ -74,6 +74,16 @@ const batch = await queue.task('doubled', (n) => n * 2).map([1, 2]);
 const { status, payload } = await batch.job(1);
 console.log(status, payload, (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
 """
+# A codec that makes many bytes of a character.
+WIDE = """
+import { Locksley } from '@locksley/client';
+
+const codec = { dumps: (v) => Buffer.from(Buffer.from(JSON.stringify(v)).toString('hex')), loads: (b) => JSON.parse(Buffer.from(b.toString(), 'hex')) };
+const queue = new Locksley(undefined, { codec });
+queue.inline();
+const batch = await queue.task('fails', () => { throw new RangeError('é漢'.repeat(50_000)); }).map([1]);
+for await (const { output, error } of batch) console.log(output.length < 65536, error.exception, /^RangeError: (é漢){500}/.test(error.text), error.attempt);
+"""
 SECURE = """
 import { Locksley } from '@locksley/client';
 
@@ -120,6 +130,11 @@ class Pages(unittest.TestCase):
         (INSTALLED / "inline.mjs").write_text(INLINE)
         said = subprocess.run([NODE, "inline.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
         self.assertEqual(said.stdout, 'ok {"task":"doubled","args":[2]} 0 ERR\n', said.stderr)
+
+    def test_an_error_is_a_line_that_the_daemon_takes(self):
+        (INSTALLED / "wide.mjs").write_text(WIDE)
+        said = subprocess.run([NODE, "wide.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual(said.stdout, "true RangeError true 1\n", said.stderr)
 
     def test_types(self):
         (INSTALLED / "good.mts").write_text(GOOD)

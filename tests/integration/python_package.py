@@ -3,6 +3,7 @@
 python_workers.py, and what its page shows by python_pages.py."""
 
 import asyncio
+import json
 import os
 import pathlib
 import sys
@@ -19,6 +20,7 @@ from store_daemon import StoreTest
 from users import PASSWORD, users
 
 from locksley.app import option_words
+from locksley.errors import decode_failure, encode_failure
 
 
 def job_of(value):
@@ -221,6 +223,28 @@ class Refusals(DaemonTest):
             app.tasks["identity"].submit({1})
 
 
+class Failures(unittest.TestCase):
+    def test_whatever_the_codec_makes_of_it_an_error_is_a_line_that_the_daemon_takes(self):
+        class Wide:
+            """Eight bytes for each character that is not ASCII, and more of all."""
+
+            def dumps(self, value):
+                return json.dumps(value).encode().hex().encode()
+
+            def loads(self, data):
+                return json.loads(bytes.fromhex(data.decode()))
+
+        try:
+            raise ValueError("é漢" * 50_000)
+        except ValueError as error:
+            encoded = encode_failure(error, 3, Wide())
+        self.assertLess(len(encoded), 64 << 10)
+        error = decode_failure("b", 0, "error", encoded, Wide())
+        self.assertEqual((error.exception, error.attempt), ("ValueError", 3))
+        self.assertRegex(error.message, "^ValueError: (é漢){500}")
+        self.assertRegex(error.remote_traceback, "(é漢){500}")
+
+
 class Executors(DaemonTest):
     def setUp(self):
         self.daemon = self.start({"handlers": {"python": HANDLER}, "pool": {"workers": 1}})
@@ -302,6 +326,8 @@ class Inline(unittest.TestCase):
             self.assertEqual((batch.job(2)["status"], batch.log(2)), ("error", ""))
             with self.assertRaisesRegex(locksley.Refused, "has 3 jobs"):
                 batch.job(3)
+            with self.assertRaisesRegex(locksley.LocksleyError, "no job of which a result is kept"):
+                tasks.identity.map([]).result()
             with self.assertRaisesRegex(TypeError, "not JSON"):
                 tasks.identity.submit(object())
             with self.assertRaisesRegex(locksley.Refused, "EXISTS"):

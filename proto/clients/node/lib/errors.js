@@ -3,7 +3,8 @@
 import { format } from 'node:util';
 import { JSON_CODEC } from './codec.js';
 
-const LONGEST_LINE = 4096; // characters; the daemon takes a line of up to 64 KiB from a worker
+const LONGEST = 60_000; // bytes; the daemon takes a line of up to 64 KiB from a worker
+const LONGEST_LINE = 4096; // characters
 const LONGEST_STACK = 6000;
 
 export class LocksleyError extends Error {
@@ -54,7 +55,12 @@ export function encodeFailure(error, attempt, codec) {
   const message = `${exception}: ${text}`.split(/\s+/).join(' ').slice(0, LONGEST_LINE);
   const detail = { exception, attempt, traceback: (stack || message).slice(0, LONGEST_STACK) };
   if (codec === JSON_CODEC) return Buffer.from(`${message}\t${JSON.stringify(detail)}`);
-  return Buffer.concat([Buffer.from(`${exception}\t`), Buffer.from(Buffer.from(codec.dumps({ ...detail, message })).toString('base64'))]);
+  for (let { traceback } = detail, line = message; ; ) { // a codec may make many bytes of a character
+    const encoded = `${exception}\t${Buffer.from(codec.dumps({ ...detail, traceback, message: line })).toString('base64')}`;
+    if (encoded.length <= LONGEST || line === '') return Buffer.from(encoded);
+    if (traceback.length > line.length) traceback = traceback.slice(0, traceback.length / 2);
+    else line = line.slice(0, line.length / 2);
+  }
 }
 
 export function decodeFailure(batch, index, status, output, codec) {

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from .codec import Codec
-from .errors import JobError, decode_failure
+from .errors import JobError, LocksleyError, decode_failure
 from .wire import BLOCK_MS, Ask, Command, as_map, checked, text, twins
 
 if TYPE_CHECKING:
@@ -141,7 +141,9 @@ class Batch(Generic[R]):
 
     async def _result(self, ask: Ask, /) -> R:
         """The value of the first job; for a batch of one."""
-        return await self._values(ask).__anext__()
+        async for value in self._values(ask):
+            return value
+        raise LocksleyError(f"batch {self.id} has no job of which a result is kept")
 
     async def _progress(self, ask: Ask, /, **bar_options: Any) -> AsyncIterator[Result[R]]:
         """The results, with the bar of tqdm where that is installed."""

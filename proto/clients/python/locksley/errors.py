@@ -12,7 +12,8 @@ from typing import Any
 
 from .codec import JSON, Codec
 
-_LONGEST_LINE = 4096  # characters; the daemon takes a line of up to 64 KiB from a worker
+_LONGEST = 60_000  # bytes; the daemon takes a line of up to 64 KiB from a worker
+_LONGEST_LINE = 4096  # characters
 _LONGEST_TRACEBACK = 6000
 
 
@@ -92,7 +93,11 @@ def encode_failure(error: BaseException, attempt: int, codec: Codec) -> bytes:
     detail = {"exception": name, "attempt": attempt, "traceback": text}
     if codec is JSON:
         return f"{line}\t{json.dumps(detail, ensure_ascii=False)}".encode(errors="replace")
-    return name.encode() + b"\t" + base64.b64encode(codec.dumps({**detail, "message": line}))
+    while True:  # a codec may make many bytes of a character
+        encoded = name.encode() + b"\t" + base64.b64encode(codec.dumps({**detail, "traceback": text, "message": line}))
+        if len(encoded) <= _LONGEST or not line:
+            return encoded
+        line, text = (line, text[-(len(text) // 2) :]) if len(text) > len(line) else (line[: len(line) // 2], text)
 
 
 def decode_failure(batch: str, index: int, status: str, output: bytes, codec: Codec) -> JobError:

@@ -61,7 +61,10 @@ bool BatchNews::apply_until(Instant until) {
     using enum ChangeQueue::NextTake;
     taken = parts_.changes.take(changes_timer_armed_ ? kBySelf : kOnWake);
     const Instant at = now();
-    for (const auto& record : taken.records) apply(*record, record->status(), at);
+    for (const auto& record : taken.records) {
+      apply(*record, record->status(), at);
+      if (record->due.forget <= at && record->waiters.all.empty()) parts_.timer.take(*record, Due::kForget);
+    }
     if (taken.comes_again && !changes_timer_armed_) {
       changes_timer_armed_ = true;
       changes_timer_.expires_after(ChangeQueue::kHoldOff);

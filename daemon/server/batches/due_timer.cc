@@ -39,6 +39,11 @@ Instant DueTimer::next_due() {
   return going == nullptr ? next : std::min(next, going->forget_at);
 }
 
+void DueTimer::take(BatchRecord& record, Due due) {
+  registry_.schedule(record, due, kNever);
+  actions_.act(record, due);
+}
+
 bool DueTimer::take_due(Instant until) {
   for (Instant at = now(); at < until; at = now()) {
     const RetainedBatch* const going = registry_.retained().next_to_go();
@@ -46,9 +51,7 @@ bool DueTimer::take_due(Instant until) {
       actions_.forget(going->sequence);
     } else if (!registry_.due().empty() && registry_.due().next().at <= at) {
       const DueQueue::Item item = registry_.due().next();
-      BatchRecord& record = *registry_.by_sequence(item.sequence);
-      registry_.schedule(record, item.kind, kNever);
-      actions_.act(record, item.kind);
+      take(*registry_.by_sequence(item.sequence), item.kind);
     } else {
       is_taking_ = false;
       armed_for_ = kNever;

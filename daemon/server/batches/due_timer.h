@@ -32,6 +32,8 @@ class DueTimer {
 
   // Called after every change of what is due.
   void arm() LOCKSLEY_REQUIRES(kIoThread);
+  // Does now what is due of the batch. Needs: it is scheduled.
+  void take(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   Instant next_due() LOCKSLEY_REQUIRES(kIoThread);

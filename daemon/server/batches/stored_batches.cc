@@ -40,7 +40,8 @@ class StoredBatches::LaneWakes {
   }
 
  private:
-  static constexpr int kMost = 16;  // guess: their enqueueing takes as long as a wake-up
+  // Their enqueueing takes some 30 us. With 16, workers ran out of jobs and parked twice as often (100 clients).
+  static constexpr int kMost = 64;
 
   void wake() {
     if (batches_ != 0) lane_->wake();

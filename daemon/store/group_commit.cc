@@ -61,12 +61,12 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
     pending_bytes_ += weight_of(write);
     if (gathering_.empty()) due_ = steady_now() + kDelay;
     if (is_urgent) ++awaited_;
-    // A sleeping writer waits for expected_, or has no deadline, or waits for due_, next_retry_ or next_sync_.
     if (expected_ != 0) {
       wakes = sleeping_ && is_urgent && awaited_ == expected_;
     } else {
-      wakes = sleeping_ && (is_urgent ? !urgent_.load() : gathering_.empty());
+      wakes = sleeping_ && (is_urgent ? !urgent_.load() : due_ < sleeps_until_);
     }
+    if (wakes) sleeps_until_ = due_;
     gathering_.add(std::move(write));
     if (is_urgent) urgent_ = true;
     ticket = ticket_;
@@ -139,6 +139,7 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
       continue;
     }
     Nanoseconds until = Nanoseconds::max();
+    if (now < expects_steps_until_) until = expects_steps_until_;
     if (!gathering_.empty()) until = due_;
     if (!error_.empty()) until = std::min(until, next_retry_);
     if (unsynced_ && error_.empty()) {
@@ -157,8 +158,8 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     mutex_.lock();
     if (found || urgent_ || stopping_) continue;
     if (!results_freed_.empty()) continue;
-    // Nothing is due, but a write may have been put since.
-    if (until == Nanoseconds::max() && !gathering_.empty()) continue;
+    // A write may have been put since.
+    if (!gathering_.empty() && due_ < until) continue;
     sleep_until(until);
     if (urgent_) spin_.slept();
   }
@@ -166,6 +167,7 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
 
 void GroupCommit::sleep_until(Nanoseconds instant) {
   sleeping_ = true;
+  sleeps_until_ = instant;
   if (instant == Nanoseconds::max()) {
     wake_.wait(mutex_);
   } else {
@@ -225,6 +227,7 @@ void GroupCommit::commit() {
   const std::size_t clients = awaited + awaited_;
   const bool shares_sync = durability_ == config::Durability::kFsync;
   if (!is_failing && is_awaited && shares_sync && clients >= kManyClients) expected_ = clients;
+  if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
   if (is_awaited) on_outcome_({ticket, std::move(error)});
   mutex_.lock();

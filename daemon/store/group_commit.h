@@ -175,6 +175,8 @@ class GroupCommit {
   // With how many of them the writer will have waited enough; 0: it does not wait for any number.
   std::size_t expected_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   bool sleeping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  // If sleeping_: when it will look for what is due, by itself or because a write wakes it.
+  Nanoseconds sleeps_until_ LOCKSLEY_GUARDED_BY(mutex_){};
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> results_freed_ LOCKSLEY_GUARDED_BY(mutex_);  // of free_results()
   std::string error_ LOCKSLEY_GUARDED_BY(mutex_);
@@ -186,6 +188,9 @@ class GroupCommit {
 
   const GroupPatience patience_;
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(kStoreWriter){};  // the last commit
+  // Until then steps are likely to come, of the batches of the last commit: so the writer does not sleep longer, and
+  // they need not wake it.
+  Nanoseconds expects_steps_until_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   // The memory of the group before, for the writes of the group after this one; empty.
   Writes spare_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // to be written when the disk works again

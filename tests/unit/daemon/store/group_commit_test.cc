@@ -319,6 +319,19 @@ TEST(GroupCommitTest, WithoutFsyncNobodyWaitsForTheDiskWhichIsSyncedASecondLater
   EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
 }
 
+TEST(GroupCommitTest, WithoutFsyncAWriteForWhichNoClientWaitsIsWrittenSoonWheneverItComes) {
+  StoreBench bench(1, config::Durability::kAsync);
+  bench.open();
+  for (std::uint64_t sequence = 1; sequence <= 50; ++sequence) {
+    EXPECT_EQ(bench.outcomes->await(bench.put(accept_batch(sequence, 2))).error, "");
+    // Just when the writer looks for more before it sleeps until the sync.
+    const Ticket ticket = bench.put(ForgetBatch{sequence}, Urgency::kWithNext);
+    const Instant end = now() + std::chrono::milliseconds(500);
+    while (!bench.store->is_written(ticket) && now() < end) std::this_thread::yield();
+    ASSERT_TRUE(bench.store->is_written(ticket)) << sequence;
+  }
+}
+
 TEST(GroupCommitTest, WithoutDurabilityNothingIsSyncedUntilTheEnd) {
   StoreBench bench(1, config::Durability::kNone);
   bench.open();

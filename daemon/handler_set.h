@@ -45,8 +45,8 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
 // What a start would object to: programs and plugins that are not there. Runs no code of theirs. Any thread;
 // reads the file system.
 HandlerProblems find_missing_programs(const std::map<std::string, config::Handler>& handlers);
-// What is no mistake of the file, but may not be what was meant: those of config::lane_warnings(), and, for root, that a
-// start as root would refuse the file. Any thread; reads the file system.
+// Settings that are allowed, but may not be meant, one sentence each: those of config::lane_warnings(), and, if root asks,
+// that a start as root would refuse the file. Any thread; reads the file system.
 std::vector<std::string> warnings_before_start(const config::Config& config);
 
 // All handlers, and their lanes.

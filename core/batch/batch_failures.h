@@ -15,8 +15,9 @@ namespace locksley {
 
 // The list of the jobs that have failed for good, and the two halves of a command that queues them again.
 //
-// A handle of a batch, which outlives it. Any thread may ask; one thread at a time may queue again. Each call takes the
-// batch's mutex for a short time. Nothing blocks or fails.
+// A handle of a batch, which outlives it. Any thread may ask; one thread at a time may queue again. Calls take the
+// batch's mutex, for some milliseconds at most. Only requeue() may take longer: its time grows with the number of failed
+// ranges, and it pauses between them. Nothing fails.
 class Batch::Failures {
  public:
   // The jobs that have failed for good, ascending. If these are very many ranges, or if the batch

@@ -112,7 +112,7 @@ struct BatchHistory {
   SupersededList superseded_jobs;
   std::uint64_t retry_rounds = 0;
   std::vector<IndexRange> failed;         // disjoint
-  bool failed_unread = false;             // `failed` is left out: Batch::Failures::set_list() brings it first
+  bool failed_unread = false;             // `failed` is left out; Batch::Failures::set_list() brings it later
   std::vector<JobAttempts> job_attempts;  // of jobs that may run again; disjoint
   std::vector<NotedJob> notes;            // of jobs that may run again
   std::int64_t submitted_at = 0;

@@ -27,10 +27,9 @@ namespace locksley {
 // thread. While that thread is held up in a long job, the monitor publishes in its place.
 // Calls block for as long as a publication by the other thread takes. The batch's observer and
 // journal are called under the writer's mutex, so they must not wait for the executor.
-// An output above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. Where the
+// An output above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. If the
 // buffer would have to grow for such an output, write() and write_space() throw std::length_error
-// instead: so the buffer is never much larger than twice the longest output that is allowed. A failed allocation throws
-// std::bad_alloc.
+// besides: a handler that writes too much does not make the buffer grow. A failed allocation throws std::bad_alloc.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -139,7 +138,7 @@ class ResultWriter {
     cursor_ += size;
     return to;
   }
-  // As write(), for what is no output, or must not throw for its length.
+  // As write(), without the check of the length: for facts, and for texts in place of an output.
   void append(std::string_view bytes) LOCKSLEY_EXCLUDES(mutex_) {
     if (bytes.size() > capacity_ - cursor_) [[unlikely]]
       grow(bytes.size());
@@ -162,16 +161,16 @@ class ResultWriter {
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t capacity_;
   Keep keep_ = Keep::kAll;
-  std::size_t allowed_output_ = kLargestOutput;  // BatchOptions::max_output_bytes
+  std::size_t allowed_output_ = kLargestOutput;  // BatchOptions::max_output_bytes, if it is less
   bool journaled_ = false;
 
   // The executor's thread alone.
   std::size_t row_ = 0;     // where the next row begins
   std::size_t cursor_ = 0;  // where the output of the running job continues
-  // allowed_output_; 0 once a write of the running job was refused, with one byte as its output: end_job() finds that too
-  // long, and jobs whose outputs are not pay for no other check.
+  // allowed_output_; 0 once a write of the running job was refused. The output is one byte then, so end_job() finds it too
+  // long by the check that every job has: a refusal needs no second one.
   std::size_t most_output_ = kLargestOutput;
-  std::size_t refused_bytes_ = 0;     // how long the output would have become then
+  std::size_t refused_bytes_ = 0;     // how long the refused write would have made the output
   std::uint32_t ended_ = 0;           // jobs since begin_batch()
   std::uint32_t failed_ = 0;          // of those
   std::uint32_t published_hint_ = 0;  // of ended_, published by this thread

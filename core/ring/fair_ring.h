@@ -172,7 +172,7 @@ class FairRing {
   // Handles, as cheap as a reference, which the ring outlives.
   class Gates;   // fair_ring_gates.h: limits that queues of several tenants have in common
   class Groups;  // fair_ring_groups.h: weights and limits of tenants and of their customers
-  class Leases;  // fair_ring_leases.h: what turns that last long need besides
+  class Leases;  // fair_ring_leases.h: turns that last long
   class View;    // fair_ring_view.h: what is in the ring
   Gates gates();
   Groups groups();

@@ -1,4 +1,4 @@
-// What a turn of a ring needs besides, if it lasts long: a lease of jobs to another machine.
+// Calls of a ring for turns that last long: for jobs that are leased to another machine.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Whether a comma separates the name from others: "cpu" is not one of "cpuset,cpuacct".
+// Whether `name` is one of the names, which commas separate: "cpu" is not one of "cpuset,cpuacct".
 bool is_one_of(std::string_view name, std::string_view names) {
   return std::ranges::any_of(std::views::split(names, ','),
                              [name](auto one) { return std::ranges::equal(one, name); });

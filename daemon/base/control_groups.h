@@ -13,7 +13,7 @@ namespace locksley::daemon {
 // kernel; without control groups it calls nothing.
 void visit_control_groups(std::string_view controller,
                           const std::function<void(const std::filesystem::path&)>& visit);
-// The same with these lines in place of the kernel's file.
+// The same; `groups` has the lines of /proc/self/cgroup.
 void visit_control_groups(std::istream& groups, std::string_view controller,
                           const std::function<void(const std::filesystem::path&)>& visit);
 

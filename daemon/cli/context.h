@@ -57,11 +57,11 @@ void say_it_was_there(const std::string& id);
 // Says on standard error how a stream that was interrupted is gone on with.
 void say_how_to_go_on(const std::string& id);
 
-// Writes the whole text to standard output. The exit status: that of failed_output() if that fails.
+// Writes the whole text to standard output. Returns the exit status: kExitOk, or that of failed_output().
 int print(std::string_view text);
 
-// The exit status after a write to standard output that failed with this errno. Says why on standard error, unless its reader has
-// gone, as after `| head`.
+// The exit status after a write to standard output that failed with this errno. Says why on standard error, unless
+// the reader of standard output has gone, as with `| head`.
 int failed_output(int error);
 
 }  // namespace locksley::cli

@@ -48,7 +48,7 @@ HttpReply too_late() {
       .status = HttpStatus::kUnavailable,
       .body =
           "no answer in time, because the store or the disk is slow: retry later; a change that was asked "
-          "for may be in effect already\n",
+          "for may be in effect, or take effect later\n",
       .fields = {"Retry-After: 1"}};
 }
 

@@ -79,7 +79,7 @@ class HttpConnection {
   asio::awaitable<HttpReply> answer();
   // Waits until the request may have its turn.
   asio::awaitable<void> wait_for_turn();
-  // The reply of a page that replies later; another one if it takes too long.
+  // The reply of a page that replies later; a 503 if it takes longer than HttpLimits::answer_timeout.
   asio::awaitable<HttpReply> come(std::function<void(HttpReply::Answer)> later);
   asio::awaitable<bool> send(HttpReply reply, Body body, Then then);
   // Waits for the client to close first, so that it gets everything that was sent.

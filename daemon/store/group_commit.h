@@ -188,8 +188,8 @@ class GroupCommit {
 
   const GroupPatience patience_;
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(kStoreWriter){};  // the last commit
-  // Until then steps are likely to come, of the batches of the last commit: so the writer does not sleep longer, and
-  // they need not wake it.
+  // 5 ms (kDelay) after the last commit with awaited writes. Until then, steps of its batches are likely to come: the
+  // writer sleeps no longer than that, so steps need not wake it.
   Nanoseconds expects_steps_until_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   // The memory of the group before, for the writes of the group after this one; empty.
   Writes spare_ LOCKSLEY_GUARDED_BY(kStoreWriter);

@@ -43,7 +43,7 @@ struct RemoteLaneView {
 // The remote workers that serve a handler.
 struct RemoteHandlerView {
   std::uint64_t workers = 0;
-  std::uint64_t at_limit = 0;  // of these: users hold as many bytes as they may, so they get no jobs
+  std::uint64_t at_limit = 0;  // of these: those whose user holds as many bytes as it may: they get no jobs
 };
 
 // All remote workers at one moment. Immutable once it is published.

@@ -36,7 +36,7 @@ class ExecPlan {
   // The jobs, in their order, without those that are left out. Each is added to `names` before it is returned. The result
   // borrows the plan and `names`.
   Payloads payloads(PassingNames& names, int stop_fd) const;
-  // Without a daemon: the commands of all jobs, one on each line.
+  // Without a daemon: the commands of all jobs, one on each line. Returns the exit status of cli::print().
   client::Expected<int> print(int stop_fd) const;
   std::string command_line(const ExecJob& job) const;
   // The joblog of the run before has this job already: it is neither shown nor logged again.

@@ -32,7 +32,8 @@ class DueTimer {
 
   // Called after every change of what is due.
   void arm() LOCKSLEY_REQUIRES(kIoThread);
-  // Does now what is due of the batch. Needs: it is scheduled.
+  // Does at once what is scheduled for the batch under `due`. Needs: it is scheduled. The batch may be forgotten by
+  // the end of the call, unless the caller keeps it.
   void take(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -178,8 +178,9 @@ void Retention::evict_results() {
     }
     if (victim == nullptr) return;
     if (evict_one_with_results(*victim)) continue;
-    // What the store has yet to write loses nothing by being evicted, and a lighter user's batch in memory would. Else the
-    // victim has nothing to give any more, as its batches wait for their readers, and another user is next.
+    // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a lighter user's batch in
+    // memory would lose its results. If there are none, all batches of the victim wait for their readers, and another
+    // user is next.
     if (!kept_of(*victim).stored.empty()) return;
   }
 }

@@ -40,7 +40,7 @@ class StoredBatches::LaneWakes {
   }
 
  private:
-  // Their enqueueing takes some 30 us. With 16, workers ran out of jobs and parked twice as often (100 clients).
+  // To enqueue so many takes some 30 us. With 16, workers ran out of jobs and parked twice as often (100 clients).
   static constexpr int kMost = 64;
 
   void wake() {

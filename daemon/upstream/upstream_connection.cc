@@ -23,8 +23,7 @@ namespace {
 // For the log. The word of the client port does not say what is to be done.
 std::string_view reason_of(std::string_view trouble) {
   if (!trouble.starts_with("ERR unknown command 'JOIN'")) return trouble;
-  return "this is its port for clients; that for workers is its workers.port, which is 7771 unless it says "
-         "otherwise";
+  return "this is its port for clients; the port for workers is its workers.port (7771 by default)";
 }
 
 // How long connecting may take, and then the TLS handshake. A guess.

@@ -42,11 +42,11 @@ void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std
 
 BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
 
-void BatchNews::apply_pending() {
-  if (!apply_until(now() + Slices::kSlice) && !std::exchange(is_applying_, true)) {
+void BatchNews::apply_queued(Forget forget) {
+  if (!apply_until(now() + Slices::kSlice, forget) && !std::exchange(is_applying_, true)) {
     parts_.slices.add([this](Instant until) {
       kIoThread.assert_held();
-      is_applying_ = !apply_until(until);
+      is_applying_ = !apply_until(until, Forget::kNow);
       parts_.timer.arm();
       parts_.after_changes();
       return !is_applying_;
@@ -55,7 +55,7 @@ void BatchNews::apply_pending() {
   parts_.timer.arm();
 }
 
-bool BatchNews::apply_until(Instant until) {
+bool BatchNews::apply_until(Instant until, Forget forget) {
   ChangeQueue::Taken taken;
   do {
     using enum ChangeQueue::NextTake;
@@ -63,7 +63,9 @@ bool BatchNews::apply_until(Instant until) {
     const Instant at = now();
     for (const auto& record : taken.records) {
       apply(*record, record->status(), at);
-      if (record->due.forget <= at && record->waiters.all.empty()) parts_.timer.take(*record, Due::kForget);
+      if (forget == Forget::kNow && record->due.forget <= at && record->waiters.all.empty()) {
+        parts_.timer.take(*record, Due::kForget);
+      }
     }
     if (taken.comes_again && !changes_timer_armed_) {
       changes_timer_armed_ = true;
@@ -79,8 +81,10 @@ bool BatchNews::apply_until(Instant until) {
   return !taken.has_more;
 }
 
+void BatchNews::apply_pending() { apply_queued(Forget::kLater); }
+
 void BatchNews::take_changes() {
-  apply_pending();
+  apply_queued(Forget::kNow);
   parts_.after_changes();
 }
 

@@ -48,7 +48,8 @@ class Store;
 //      If the batch goes on: when its next retry is due, and payloads of a stream that are not needed any more.
 //   5. Connections that wait for the batch are woken.
 //   6. If the queue has brought the batch, and it is over and has RETAIN 0, it is forgotten, unless a connection waits
-//      for it. So its end and its deletion are mostly in one group of the store, which then writes neither.
+//      for it. So its end and its deletion are mostly in one group of the store, which then writes neither. In the middle
+//      of a command, which may use the record, it is not: apply_pending() leaves it to the timer.
 //
 // Very many changed batches are applied in slices. After each slice the timer is armed for what is
 // due next, and the owner's `after_changes` evicts and retires batches and checks whether the
@@ -82,9 +83,9 @@ class BatchNews {
   void apply(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread) {
     apply(record, status, now());
   }
-  // The same for the batches in the queue, for about a slice: before something is refused for want of room.
+  // The same for the batches in the queue, for about a slice: before something is refused for want of room. Forgets none.
   void apply_pending() LOCKSLEY_REQUIRES(kIoThread);
-  // The queue has something; called on the I/O thread after ChangeQueue has woken it.
+  // The queue has something. Called by the event loop after ChangeQueue has woken it: no command is under way.
   void take_changes() LOCKSLEY_REQUIRES(kIoThread);
 
   // The time has come for a progress event.
@@ -123,8 +124,12 @@ class BatchNews {
                   std::function<void(const BatchRecord&, Outcome&)> read,
                   std::function<void(const Outcome&)> told) LOCKSLEY_REQUIRES(kIoThread);
   void apply(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
+  // When a batch is forgotten that need not be kept: with the news of its end, or by the timer.
+  enum class Forget : std::uint8_t { kNow, kLater };
+  // For about a slice, and then in slices.
+  void apply_queued(Forget forget) LOCKSLEY_REQUIRES(kIoThread);
   // Takes batches out of the queue and applies them, until about `until`. True if none is left.
-  bool apply_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  bool apply_until(Instant until, Forget forget) LOCKSLEY_REQUIRES(kIoThread);
   void publish(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
   void release_payloads(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);

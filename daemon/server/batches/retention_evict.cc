@@ -181,7 +181,8 @@ void Retention::evict_results() {
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a lighter user's batch in
     // memory would lose its results. If there are none, all batches of the victim wait for their readers, and another
     // user is next.
-    if (!kept_of(*victim).stored.empty()) return;
+    const Kept& kept = kept_of(*victim);
+    if (!kept.stored.empty() || !kept.ephemeral.empty()) return;
   }
 }
 

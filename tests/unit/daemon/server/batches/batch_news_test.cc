@@ -77,5 +77,18 @@ TEST_F(BatchNewsTest, OneThatAConnectionWaitsForIsThereUntilTheConnectionHadItsT
   EXPECT_FALSE(is_known(*record));
 }
 
+TEST_F(BatchNewsTest, NoneIsForgottenInTheMiddleOfACommandThatLooksForRoom) {
+  const ThreadRoleScope io_thread(kIoThread);
+  batches_.registry().tenants().of("default").account.set_limit(Resource::kQueuedJobs, 1);
+  const auto record = submit();
+  batches_.changes().cancel(*record, "the test has seen enough");
+  ASSERT_TRUE(record->is_active) << "the news of its end is in the queue";
+  const auto next = submit();  // for which there is room once the news has been applied
+  EXPECT_FALSE(record->is_active);
+  EXPECT_TRUE(is_known(*record)) << "as a command might use the record";
+  io_.poll();
+  EXPECT_FALSE(is_known(*record));
+}
+
 }  // namespace
 }  // namespace locksley::daemon

@@ -347,7 +347,7 @@ TEST_F(WorkerLinkEventsTest, RepliesThatWaitBehindAnotherAreBoundedInBytes) {
   host.submit("echo", 3, {},
               std::make_unique<StringPayloads>(std::vector<std::string>(3, std::string(kPayload, 'p'))));
   const std::string lease = reclaimed(id, "1 1 0 2");
-  for (const std::uint64_t job : {0, 1}) {
+  for (std::uint64_t job = 0; job < 2; ++job) {
     host.writes = job + 1;
     EXPECT_EQ(say(id, "SETTLE " + lease + " ok " + std::to_string(job) + " x"), "") << "the store is slow";
   }

@@ -124,9 +124,8 @@ std::string syntax(std::span<const ArgumentDoc> arguments, std::string_view sepa
       word.insert(0, std::string(one.token) + ' ');
     }
     if (one.multiple) word += " [" + word + " ...]";
-    if (one.optional) word = '[' + word + ']';
     if (!text.empty()) text += separator;
-    text += word;
+    text += one.optional ? '[' + word + ']' : word;
   }
   return text;
 }

@@ -153,8 +153,7 @@ std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& u
 
 PgExpected<std::unique_ptr<PgConnection>> PgConnection::open(const std::string& url, const std::string& name,
                                                              const ServerAddress* server) {
-  if (parse_url(url) == nullptr)
-    return std::unexpected(PgError{{EngineError::Kind::kFailed, kUnreadable}, ""});
+  if (parse_url(url) == nullptr) return std::unexpected(PgError::failed(kUnreadable));
   // What the URL says about these comes after and counts, but for the last ones.
   static constexpr std::array kKeywords{"connect_timeout",
                                         "tcp_user_timeout",

@@ -27,6 +27,8 @@ struct PgError {
   EngineError error;
   std::string state;  // SQLSTATE; empty: the connection is lost, or will be
   bool is_lost() const { return state.empty(); }
+  // After which the connection is given up.
+  static PgError failed(std::string what) { return {{EngineError::Kind::kFailed, std::move(what)}, {}}; }
 };
 template <class T>
 using PgExpected = std::expected<T, PgError>;

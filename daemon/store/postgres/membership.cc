@@ -159,7 +159,7 @@ PgExpected<void> Joining::connect() {
   auto opened = primary_.connect("locksley", PrimaryFinder::Look::kAll);
   if (!opened) return std::unexpected(opened.error());
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
-    return std::unexpected(PgError{{EngineError::Kind::kFailed, kept.error()}, ""});
+    return std::unexpected(PgError::failed(kept.error()));
   }
   if (const auto set = (*opened)->run(kWriterSettings, now() + kJoinPatience); !set) {
     return std::unexpected(set.error());
@@ -257,7 +257,7 @@ PgExpected<Joining::Adoption> Joining::adopt(const std::optional<NodeRow>& forme
   if (!committed) return std::unexpected(committed.error());
   // The wait for the synchronous standby was cancelled: whether it has the row is unknown.
   if (const std::string warning = connection_->take_warning(); !warning.empty()) {
-    return std::unexpected(PgError{{EngineError::Kind::kFailed, warning}, ""});
+    return std::unexpected(PgError::failed(warning));
   }
   if (former) {
     cluster_.count_fencing();

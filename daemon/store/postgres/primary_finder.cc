@@ -127,7 +127,7 @@ PgExpected<std::unique_ptr<PgConnection>> PrimaryFinder::ask_all(const std::stri
       best = std::move(*opened);
     }
   }
-  if (best == nullptr) return std::unexpected(PgError{{EngineError::Kind::kFailed, errors}, ""});
+  if (best == nullptr) return std::unexpected(PgError::failed(errors));
   if (!is_outdated(*best)) return best;
   return std::unexpected(old_primary(*best));
 }

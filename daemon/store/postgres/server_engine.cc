@@ -189,7 +189,7 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (!opened) return std::unexpected(opened.error());
   if (const auto set = (*opened)->run(kWriterSettings, deadline); !set) return std::unexpected(set.error());
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
-    return std::unexpected(PgError{{EngineError::Kind::kFailed, kept.error()}, ""});
+    return std::unexpected(PgError::failed(kept.error()));
   }
   const Written beaten = write_beat(**opened, node_, deadline);
   if (beaten.outcome == Outcome::kFenced) be_fenced();

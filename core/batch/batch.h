@@ -109,9 +109,6 @@ class BatchObserver {
 
 // The record of a batch, and the only place that counts its jobs.
 //
-// Length: it is one record under one mutex, and most of this header is what callers must know. The larger parts of the
-// record (results, retries, notes) have files of their own.
-//
 // Owned by shared_ptr: the registry of batches holds one, and the ring holds one while the batch
 // has jobs to run or running jobs. The last holder destroys it, never under a lock.
 // Every public call may be made from any thread, except where it says otherwise.

@@ -1,4 +1,4 @@
-// What becomes of the descriptors 0, 1 and 2 that a program was started without.
+// For a program that was started with one of the descriptors 0, 1 and 2 closed.
 #pragma once
 
 namespace locksley::daemon {

@@ -50,7 +50,7 @@ class Configurations(DaemonTest):
             self.assertIn(said, log)
 
     def test_a_check_as_root_warns_of_it(self):
-        """And nobody else: another user may check the file for root, or root for a service of another user."""
+        """Other users are not warned, since they may check the file for their own service; nor is root, if the file names another user."""
         warning = "warning: started as root, the daemon will refuse this file: exec: as root every command of every local user would run as root"
         code, said = self.ends_with({"exec": True}, "--check-config")
         self.assertEqual((code, warning in said), (0, os.geteuid() == 0), said)

@@ -77,6 +77,7 @@ class RemoteDaemons(DaemonTest):
         batch = connection("SUBMIT", "sh", "JOBS", *[quick] * 4, *[f"{quick}; until [ -e {go} ]; do sleep 0.01; done"] * 26)
         wait_for("jobs to end there", lambda: connection.status(batch)["ok"] == 4)
         wait_for("two more to run there", lambda: len(ledger.read_text().split()) == 6)
+        held = [int(line) for line in ledger.read_text().split() if int(line) >= 4]  # not always 4 and 5: a slot may have leased several
         killed.process.kill()
         killed.process.wait()
         killed.process.stdout.close()
@@ -87,7 +88,7 @@ class RemoteDaemons(DaemonTest):
         self.assertEqual(connection.wait(batch)["ok"], 30)
         self.assertEqual(len(connection.results(batch)), 30)
         ran = [int(line) for line in ledger.read_text().split()]
-        self.assertEqual(sorted(ran), sorted([*range(30), 4, 5]), "of each slot the job that ran, and no other, ran twice")
+        self.assertEqual(sorted(ran), sorted([*range(30), *held]), "of each slot the job that ran, and no other, ran twice")
 
     def test_jobs_outlive_the_daemon_that_owns_them(self):
         """kill -9 of the owner: the machine goes on with its job, and its result is recorded by the next owner."""

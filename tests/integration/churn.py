@@ -1,11 +1,18 @@
 #!/usr/bin/python3
 """Batches are submitted, run and forgotten without a pause on a PostgreSQL primary with a synchronous standby: the tables hold what lives and what was
 deleted in the last seconds, and not all that was ever written, also beside a session that is idle in a transaction, which keeps vacuum from giving back
-anything. Prints how large they are. --seconds S of each."""
+anything. Every hundredth batch lives ten times as long as the others. Prints how large the tables are, six times a run.
+
+  --seconds S   of each of the two runs
+  --kept N      batches of 1 MB that are not forgotten yet, at the least; with 300 or more the tables may take 1.5 times the bytes that live
+  --rate R      MB/s of payloads and results, at the most
+  --idle        only the run beside an idle transaction"""
 
 import argparse
+import collections
 import contextlib
 import pathlib
+import secrets
 import subprocess
 import sys
 import time
@@ -16,9 +23,12 @@ from locksley_daemon import end_with_parent
 from postgres_pair import PostgresPair
 from postgres_server import programs
 
-JOBS, PAYLOAD = 1000, "x" * 1000
+JOBS, PAYLOAD = 1000, secrets.token_hex(500)
 BATCH_BYTES = 2 * JOBS * len(PAYLOAD)  # payloads, then results
-KEPT = 20  # batches that have ended and are not forgotten
+LONG_LIVED, LONGER = 100, 10  # each hundredth batch lives ten times as long
+SAMPLES = 6
+SETTLED = 5  # lives of a batch, until generations of all sizes that they had while the store grew are gone
+MANY = 300  # batches; with fewer, the tables of generations that are not full yet are larger than what lives
 TABLES = ("locksley_index", "locksley_payload", "locksley_result")
 SIZE = "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('{}'))"
 
@@ -43,30 +53,48 @@ def idle_transaction(server):
         session.wait()
 
 
-def churn(connection, seconds):
-    """How many bytes were written."""
-    kept, number = [], 0
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        kept.append(connection("SUBMIT", "echo", "JOBS", *[PAYLOAD] * JOBS))
-        connection.wait(kept[-1])
-        if len(kept) > KEPT:
-            connection("FORGET", kept.pop(0))
-        number += 1
-    return number * BATCH_BYTES
+class Churn:
+    """Batches that come, end and are forgotten."""
+
+    def __init__(self, connection, kept, rate):
+        self.connection, self.kept, self.rate = connection, kept, rate
+        self.short, self.long = collections.deque(), collections.deque()
+        self.number, self.begun = 0, time.monotonic()
+
+    def written(self):
+        return self.number * BATCH_BYTES
+
+    def run_until(self, end):
+        while time.monotonic() < end:
+            batch = self.connection("SUBMIT", "echo", "JOBS", *[PAYLOAD] * JOBS)
+            self.connection.wait(batch)
+            self.number += 1
+            (self.long if self.number % LONG_LIVED == 0 else self.short).append((self.number, batch))
+            for those, age in ((self.short, self.kept), (self.long, self.kept * LONGER)):
+                while those and those[0][0] <= self.number - age:
+                    self.connection("FORGET", those.popleft()[1])
+            if self.rate:
+                time.sleep(max(0.0, self.begun + self.written() / self.rate - time.monotonic()))
 
 
-def measure(what, seconds, beside):
-    """The share of what was written that takes room at the end."""
+def measure(what, options, beside):
+    """Fails if the tables hold too much of what was deleted."""
     pair = PostgresPair("autovacuum_naptime = 5s\nmax_wal_size = 256MB\n")
     daemon = None
     try:
         daemon = ClusterDaemon(pair.settings()).wait_active()
         with daemon.connect() as connection, beside(pair.primary):
-            written = churn(connection, seconds)
-            tables, live = sizes(pair.primary)
-        print(f"{what}: {written / seconds / 1e6:.0f} MB/s for {seconds} s; tables {tables / 1e6:.0f} MB, {live / 1e6:.0f} MB of them live", flush=True)
-        return tables / written
+            churn = Churn(connection, options.kept, options.rate * 1e6)
+            for sample in range(1, SAMPLES + 1):
+                churn.run_until(churn.begun + options.seconds * sample / SAMPLES)
+                tables, live = sizes(pair.primary)
+                seconds = time.monotonic() - churn.begun
+                print(f"{what}: {churn.written() / seconds / 1e6:.0f} MB/s for {seconds:.0f} s; tables {tables / 1e6:.0f} MB,", end=" ")
+                print(f"{tables / live:.2f} times the {live / 1e6:.0f} MB that live", flush=True)
+                if options.kept >= MANY and churn.number > SETTLED * options.kept and tables > 1.5 * live:
+                    raise SystemExit(f"{what}: the tables take more than 1.5 times the bytes that live")
+            if churn.number > 10 * options.kept and tables > 0.5 * churn.written():
+                raise SystemExit(f"{what}: {tables / churn.written():.0%} of all bytes that were ever written take room, though nearly all were deleted")
     finally:
         if daemon is not None:
             daemon.close()
@@ -74,13 +102,15 @@ def measure(what, seconds, beside):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=int, default=30)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--kept", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=0)
+    parser.add_argument("--idle", action="store_true")
     options = parser.parse_args()
     for what, beside in (("churn", contextlib.nullcontext), ("beside an idle transaction", idle_transaction)):
-        share = measure(what, options.seconds, beside)
-        if share > 0.5:
-            raise SystemExit(f"{what}: {share:.0%} of all bytes that were ever written take room, though nearly all were deleted")
+        if beside is idle_transaction or not options.idle:
+            measure(what, options, beside)
     return 0
 
 

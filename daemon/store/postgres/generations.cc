@@ -8,6 +8,11 @@ bool Generations::OfTable::is_full(std::uint64_t enough) const {
   return spans.empty() || spans.back().number == kRest || bytes >= enough;
 }
 
+bool Generations::OfTable::can_begin() const {
+  const auto used = std::ranges::count_if(spans, [](const Span& span) { return span.number != kRest; });
+  return used + 2 <= kTablesOfBatches;
+}
+
 std::int16_t Generations::OfTable::empty_table() const {
   for (std::int16_t number = 1; number <= kTablesOfBatches; ++number) {
     if (std::ranges::find(spans, number, &Span::number) == spans.end()) return number;
@@ -28,16 +33,15 @@ std::int16_t Generations::number_of(Table table, std::int64_t batch) const {
   return after == spans.begin() ? kRest : std::prev(after)->number;
 }
 
-std::vector<Generations::Span> Generations::begin(std::uint64_t enough) {
+std::vector<Generations::Span> Generations::begin(const Enough& enough) {
   std::vector<Span> begun;
   for (const Table table : {Table::kPayloads, Table::kResults}) {
     OfTable& mine = of(table);
-    const std::int16_t empty = mine.empty_table();
-    if (!mine.is_full(enough) || empty == kRest) continue;
+    if (!mine.is_full(enough.of(table)) || !mine.can_begin()) continue;
     // After all batches that have rows, so that no batch has rows in two tables.
     std::int64_t first = mine.last + 1;
     if (!mine.spans.empty()) first = std::max(first, mine.spans.back().first + 1);
-    mine.spans.push_back({.table = table, .first = first, .number = empty});
+    mine.spans.push_back({.table = table, .first = first, .number = mine.empty_table()});
     mine.bytes = 0;
     begun.push_back(mine.spans.back());
   }
@@ -63,19 +67,36 @@ std::vector<Generations::Span> Generations::earlier(Table table) const {
 }
 
 bool Generations::lacks_tables(Table table, std::uint64_t enough) const {
-  return of(table).is_full(enough) && of(table).empty_table() == kRest;
+  return of(table).is_full(enough) && !of(table).can_begin();
 }
 
-bool Generations::end(const Span& span, bool has_rest) {
+std::int16_t Generations::before(const Span& span) const {
+  const std::vector<Span>& spans = of(span.table).spans;
+  const auto at = std::ranges::find(spans, span);
+  return at == spans.end() || at == spans.begin() ? kRest : std::prev(at)->number;
+}
+
+void Generations::move(const Span& span, std::optional<std::int64_t> end, std::int16_t target) {
   std::vector<Span>& spans = of(span.table).spans;
   const auto at = std::ranges::find(spans, span);
-  if (at == spans.end()) return false;
-  at->number = kRest;
-  // Batches before the first span are those of the rest; and batches without rows may be anywhere.
-  const bool follows_rest = at == spans.begin() || std::prev(at)->number == kRest;
-  if (has_rest && !follows_rest) return true;
-  spans.erase(at);
-  return false;
+  if (at == spans.end()) return;
+  const bool joins = before(span) == target;
+  if (!end) {
+    if (joins) {
+      spans.erase(at);
+    } else {
+      at->number = target;
+    }
+    return;
+  }
+  at->first = *end;
+  if (!joins) spans.insert(at, {.table = span.table, .first = span.first, .number = target});
+}
+
+void Generations::end(const Span& span) {
+  std::vector<Span>& spans = of(span.table).spans;
+  // Its batches have no rows, so they may be counted among those of the span before.
+  if (const auto at = std::ranges::find(spans, span); at != spans.end()) spans.erase(at);
 }
 
 }  // namespace locksley::daemon

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "daemon/store/engine.h"
@@ -9,18 +10,21 @@
 
 namespace locksley::daemon {
 
-// Payloads lie in nine tables, and results in nine others: one for each of eight generations of batches, and one for the
-// rest. All rows of a batch that are payloads are in one of them, and all its results are in one of the others; which, is
-// decided by its number. Once the newest generation has enough bytes, new batches begin another one, in an empty table.
+// Payloads lie in nine tables, and results in nine others: one for each of eight generations of batches, and table 0, for
+// batches that are older than the generations. All payloads of a batch are in one of the former, and all its results in one
+// of the latter: the number of the batch decides in which. Once the newest generation has enough bytes, new batches begin
+// another one, in an empty table.
 //
 // A table whose rows have all been deleted is truncated. That gives its room back at once, also beside a session that is
-// idle in a transaction; vacuum would have to wait for that session. See table_upkeep.h.
+// idle in a transaction; vacuum would have to wait for that session. What is left of a generation, once half of it has been
+// deleted, moves to the table of the generation before, or to one that is kept empty for this; then its own table is
+// truncated. See table_upkeep.h.
 //
 // A value of the ServerEngine, which guards it. What is in the database is as here.
 class Generations {
  public:
   static constexpr std::int16_t kTablesOfBatches = 8;  // numbered from 1
-  static constexpr std::int16_t kRest = 0;             // the table for the rest
+  static constexpr std::int16_t kRest = 0;             // the table that is not a generation's
 
   // From this batch on, to the first of the next span, rows of `table` are in the table with this number.
   struct Span {
@@ -35,18 +39,33 @@ class Generations {
 
   // Needs: payloads or results.
   std::int16_t number_of(Table table, std::int64_t batch) const;
-  // Begins a generation where the newest one has `enough` bytes and a table is empty. Returns what has begun.
-  std::vector<Span> begin(std::uint64_t enough);
+  // The bytes that a generation should have before the next one begins.
+  struct Enough {
+    std::uint64_t payloads = 0;
+    std::uint64_t results = 0;
+    std::uint64_t of(Table table) const { return table == Table::kPayloads ? payloads : results; }
+  };
+  // Begins a generation where the newest one has enough bytes and two tables are empty: one stays so. Returns what has
+  // begun.
+  std::vector<Span> begin(const Enough& enough);
   // The group was written.
   void count(const PostgresGroup& group);
 
   // The generations that may be over: all but the newest.
   std::vector<Span> earlier(Table table) const;
-  // The newest one has `enough` bytes, and no table is empty.
+  // In the order of their batches, with the newest, and with those of the table kRest.
+  const std::vector<Span>& spans(Table table) const { return of(table).spans; }
+  // The newest one has `enough` bytes, and no other can begin.
   bool lacks_tables(Table table, std::uint64_t enough) const;
-  // Its table was truncated: its rows had been deleted, or are in the table for the rest now. Returns whether the span
-  // stays, with the number kRest.
-  bool end(const Span& span, bool has_rest);
+  // The table of the generation before `span`; kRest: there is none, or that is its table.
+  std::int16_t before(const Span& span) const;
+  // Which table is empty; kRest: none.
+  std::int16_t empty_table(Table table) const { return of(table).empty_table(); }
+  // The rows of the batches below `end` have moved from the table of `span`, which is one of earlier(), to the table
+  // `target`: before(), or an empty one. Without `end`: all have moved, and its table is empty now.
+  void move(const Span& span, std::optional<std::int64_t> end, std::int16_t target);
+  // Its table was truncated, because its rows had all been deleted. No effect if there is no such span.
+  void end(const Span& span);
 
  private:
   struct OfTable {
@@ -55,6 +74,7 @@ class Generations {
     std::uint64_t bytes = 0;  // put into the newest generation since load()
 
     bool is_full(std::uint64_t enough) const;
+    bool can_begin() const;            // two tables are empty
     std::int16_t empty_table() const;  // kRest: none is
   };
   OfTable& of(Table table) { return table == Table::kPayloads ? payloads_ : results_; }

@@ -19,6 +19,12 @@ constexpr int kLargestPage = 2048;
 constexpr std::size_t kPageBytes = 1U << 20;
 
 constexpr std::array kTableNames{"locksley_index", "locksley_payload", "locksley_result"};
+constexpr auto kBeginReading = "begin isolation level repeatable read read only";
+// Before the first query, which decides what the transaction sees: a table that is truncated meanwhile would be empty for it,
+// and the rows that have moved from there would not be in their new table yet.
+std::string lock_sql(Table table) {
+  return fmt::format("lock table {} in access share mode", kTableNames[static_cast<std::size_t>(table)]);
+}
 const char* name_of(Table table) { return kTableNames[static_cast<std::size_t>(table)]; }
 
 Parameter place_name(Table table) {
@@ -132,11 +138,12 @@ void PostgresCursor::open_in_batch(PlaceRange places, const RowRange& range) {
       "order by part",
       table_ == Table::kIndex ? "kind," : "", name_of(table_), condition, first);
   const Instant deadline = now() + kReadPatience;
-  if (!is_done(connection_->send("begin", "begin isolation level repeatable read read only", {})) ||
+  if (!is_done(connection_->send("begin", kBeginReading, {})) ||
+      !is_done(connection_->send(nullptr, lock_sql(table_).c_str(), {})) ||
       !is_done(connection_->send(nullptr, declare.c_str(), parameters)) ||
       !is_done(connection_->send(nullptr, fmt::format("fetch {} from page", kFirstPage).c_str(), {})) ||
       !is_done(connection_->end_pipeline()) || !is_done(connection_->next(deadline)) ||
-      !is_done(connection_->next(deadline))) {
+      !is_done(connection_->next(deadline)) || !is_done(connection_->next(deadline))) {
     return;
   }
   keep_page(connection_->next(deadline), kFirstPage);
@@ -191,7 +198,7 @@ Condition condition_of(Table table, const PlaceRange& places) {
 
 void PostgresCursor::open_over_batches(PlaceRange places, const RowRange& range) {
   const Instant deadline = now() + kScanPatience;
-  if (!is_done(connection_->run("begin isolation level repeatable read read only", deadline))) return;
+  if (!is_done(connection_->run(fmt::format("{};{}", kBeginReading, lock_sql(table_)), deadline))) return;
   read_names(range);
   if (status_ && !range.from_at_most.empty()) seek(places, range.from_at_most);
   if (!status_) return;

@@ -20,8 +20,7 @@ namespace {
 
 using Outcome = Written::Outcome;
 
-// At once: for as long the daemon's groups wait.
-constexpr std::int64_t kMostMoved = std::int64_t{16} << 20;
+constexpr int kMovingShare = 2;  // of the time between two beats
 constexpr auto kLockedPause =
     std::chrono::seconds(10);  // guess: what uses a table is a backup, which takes minutes
 
@@ -69,6 +68,9 @@ ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options,
       node_(node),
       primary_(std::move(primary)),
       pool_(*primary_, session_name(store_, node) + " reads"),
+      sizes_(options_.generation_bytes),
+      compaction_(generations_, sizes_, node,
+                  {.reply = options_.lease, .moving = options_.lease / kBeatsInLease / kMovingShare}),
       nodes_(options_.lease) {
   options_.cluster->set_lease(options_.lease);
   beats_ = std::thread([this] { run_beats(); });
@@ -142,30 +144,27 @@ EngineDone ServerEngine::sync() {
 
 Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety) {
   const Instant deadline = now() + options_.reply_time;
-  const MutexLock lock(generations_mutex_);
-  if (are_generations_unknown_) {
+  const MutexLock lock(generations_.mutex);
+  if (generations_.are_unknown) {
     // The beat waits for the transaction that changed them, if it is still under way.
     if (Written beaten = write_beat(*connection_, node_, deadline); beaten.outcome != Outcome::kDone)
       return beaten;
     auto read = read_generations(*connection_, deadline);
     if (!read) return {.outcome = Outcome::kRefused, .error = read.error().error};
-    generations_ = std::move(*read);
-    are_generations_unknown_ = false;
+    generations_.value = std::move(*read);
+    generations_.are_unknown = false;
   }
-  Generations after = generations_;
-  const std::vector<Generations::Span> begun = after.begin(enough_bytes());
+  Generations after = generations_.value;
+  const std::vector<Generations::Span> begun = after.begin(sizes_.enough());
   const Written written = write_group(*connection_, node_, number, {group, after, begun}, safety, deadline);
   if (written.outcome == Outcome::kDone) {
     options_.cluster->beaten(now());
     after.count(group);
-    generations_ = std::move(after);
+    generations_.value = std::move(after);
   }
+  // Whether what has begun is in the database. reconnect() reads it.
+  if (written.outcome == Outcome::kUnknown) generations_.are_unknown = true;
   return written;
-}
-
-std::uint64_t ServerEngine::enough_bytes() const {
-  // Of the bytes that are live, half are payloads or results, and these lie in four generations or more.
-  return std::max(options_.generation_bytes, live_bytes_ / 8);
 }
 
 std::expected<bool, EngineError> ServerEngine::settle(std::int64_t number, Instant deadline) {
@@ -198,11 +197,11 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
                                         {Parameter::int4(node_)}, deadline);
   if (!committed) return std::unexpected(committed.error());
   if (PQntuples(committed->get()) != 1) return std::unexpected(PgError{fenced(), ""});
-  const MutexLock lock(generations_mutex_);
+  const MutexLock lock(generations_.mutex);
   auto generations = read_generations(**opened, deadline);
   if (!generations) return std::unexpected(generations.error());
-  generations_ = std::move(*generations);
-  are_generations_unknown_ = false;
+  generations_.value = std::move(*generations);
+  generations_.are_unknown = false;
   options_.cluster->beaten(now());
   connection_ = std::move(*opened);
   return int8_of(**committed, 0, 0);
@@ -237,7 +236,7 @@ void ServerEngine::be_fenced() {
   if (options_.on_fenced) options_.on_fenced();
 }
 
-Engine::Usage ServerEngine::usage() const { return {.bytes = bytes_, .space = std::nullopt}; }
+Engine::Usage ServerEngine::usage() const { return {.bytes = sizes_.tables(), .space = std::nullopt}; }
 
 std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view key, std::string& value) {
   return get_row(pool_, table, key, value);
@@ -296,83 +295,47 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<PgConnection>& connection, I
     options_.cluster->beaten(now());
   }
   if (const auto looked = look_at_nodes(*connection, deadline); !looked) return looked;
-  for (const Table table : {Table::kPayloads, Table::kResults}) {
-    if (const auto freed = free_tables(*connection, table); !freed) return freed;
-  }
-  if (now() - measured_at < kMeasurePeriod) return {};
+  if (now() - measured_at < kMeasurePeriod) return free_tables(*connection);
   const auto measured = connection->run(
-      "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_name') + "
-      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_payload')) + "
-      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_result')))::bigint, "
+      "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_name'))::bigint, "
+      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_payload'))::bigint, "
+      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_result'))::bigint, "
       "(select coalesce(max(extract(epoch from clock_timestamp() - xact_start) * 1000), 0) "
       "from pg_stat_activity where datname = current_database() and backend_type = 'client backend' "
       "and pid <> pg_backend_pid())::bigint",
       Parameters{}, deadline);
   if (!measured) return std::unexpected(measured.error());
-  bytes_ = static_cast<std::uint64_t>(int8_of(**measured, 0, 0));
+  const auto bytes = [&](int column) { return static_cast<std::uint64_t>(int8_of(**measured, 0, column)); };
+  sizes_.set_tables(bytes(0), bytes(1), bytes(2));
   options_.cluster->set_oldest_transaction(
-      std::max(std::chrono::milliseconds(int8_of(**measured, 0, 1)), std::chrono::milliseconds(0)));
+      std::max(std::chrono::milliseconds(int8_of(**measured, 0, 3)), std::chrono::milliseconds(0)));
   measured_at = now();
-  return {};
+  return free_tables(*connection);
 }
 
-PgExpected<void> ServerEngine::free_tables(PgConnection& connection, Table table) {
+PgExpected<void> ServerEngine::free_tables(PgConnection& connection) {
   if (now() < locked_until_ || may_not_truncate_) return {};
-  std::vector<Generations::Span> earlier;
-  bool has_truncated = false;
-  {
-    const MutexLock lock(generations_mutex_);
-    earlier = generations_.earlier(table);
+  const auto hindrance = compaction_.run(connection);
+  if (!hindrance) return std::unexpected(hindrance.error());
+  switch (*hindrance) {
+    case Compaction::Hindrance::kNone:
+      break;
+    case Compaction::Hindrance::kLocked:
+      locked_until_ = now() + kLockedPause;
+      break;
+    case Compaction::Hindrance::kForbidden:
+      may_not_truncate_ = true;
+      LogLine(
+          "store: this role may not truncate the tables, so only vacuum gives the room of deleted rows back: "
+          "grant it TRUNCATE on them")
+          .with("store", place_)
+          .write(*engine_.log, spdlog::level::warn);
+      break;
+    case Compaction::Hindrance::kFenced:
+      be_fenced();
+      break;
   }
-  for (const Generations::Span& span : earlier) {
-    const auto freed = free_table(connection, span, false);
-    if (!freed) return std::unexpected(freed.error());
-    has_truncated = has_truncated || *freed;
-  }
-  {
-    const MutexLock lock(generations_mutex_);
-    if (has_truncated || earlier.empty() || !generations_.lacks_tables(table, enough_bytes())) return {};
-  }
-  const Generations::Span* smallest = nullptr;
-  std::int64_t fewest = kMostMoved;
-  for (const Generations::Span& span : earlier) {
-    const auto bytes = bytes_in(connection, span, now() + options_.lease);
-    if (!bytes) return std::unexpected(bytes.error());
-    if (*bytes > fewest) continue;
-    fewest = *bytes;
-    smallest = &span;
-  }
-  if (smallest == nullptr) return {};
-  const auto freed = free_table(connection, *smallest, true);
-  if (!freed) return std::unexpected(freed.error());
   return {};
-}
-
-PgExpected<bool> ServerEngine::free_table(PgConnection& connection, const Generations::Span& span,
-                                          bool moves_rest) {
-  // While the writer waits for a server, the beats must not wait for the writer.
-  if (!generations_mutex_.try_lock()) return false;
-  std::optional<PgExpected<Truncated>> outcome;
-  if (!are_generations_unknown_) {
-    outcome = truncate(connection, node_, span, moves_rest, generations_, now() + options_.lease);
-    are_generations_unknown_ = !outcome->has_value();
-  }
-  generations_mutex_.unlock();
-  if (!outcome) return false;
-  if (!*outcome) return std::unexpected(outcome->error());
-  const Truncated truncated = **outcome;
-  if (truncated == Truncated::kFenced) be_fenced();
-  if (truncated == Truncated::kLocked) locked_until_ = now() + kLockedPause;
-  if (truncated == Truncated::kForbidden) {
-    may_not_truncate_ = true;
-    LogLine(
-        "store: this role may not truncate the tables, so only vacuum gives the room of deleted rows back: "
-        "grant it "
-        "TRUNCATE on them")
-        .with("store", place_)
-        .write(*engine_.log, spdlog::level::warn);
-  }
-  return truncated == Truncated::kDone;
 }
 
 PgExpected<void> ServerEngine::look_at_nodes(PgConnection& connection, Instant deadline) {

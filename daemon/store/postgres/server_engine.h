@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -12,13 +13,14 @@
 #include "core/sync/mutex.h"
 #include "daemon/base/time.h"
 #include "daemon/store/engine.h"
+#include "daemon/store/postgres/compaction.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
-#include "daemon/store/postgres/generations.h"
 #include "daemon/store/postgres/group_writer.h"
 #include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "daemon/store/postgres/primary_finder.h"
+#include "daemon/store/postgres/shared_generations.h"
 #include "daemon/store/reading_gate.h"
 #include "daemon/store/writer_thread.h"
 
@@ -72,7 +74,7 @@ class ServerEngine final : public Engine {
   Usage usage() const override;
   void start_upkeep() override {}
   void stop_upkeep() override {}
-  void set_live_bytes(std::uint64_t bytes) override { live_bytes_ = bytes; }
+  void set_live_bytes(std::uint64_t bytes) override { sizes_.set_live(bytes); }
   std::string_view why_no_copies() const override {
     return "the store is a database on a server: use the tools of the database, such as pg_dump";
   }
@@ -99,9 +101,7 @@ class ServerEngine final : public Engine {
                std::string store, std::int32_t node);
 
   Written write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety)
-      LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(generations_mutex_);
-  // Of the values of a generation that should not grow any more.
-  std::uint64_t enough_bytes() const;
+      LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(generations_.mutex);
   // After kUnknown: whether the group with this number was written. The error is that it cannot be known yet.
   std::expected<bool, EngineError> settle(std::int64_t number, Instant deadline)
       LOCKSLEY_REQUIRES(kStoreWriter);
@@ -115,12 +115,8 @@ class ServerEngine final : public Engine {
   void run_beats() LOCKSLEY_EXCLUDES(beat_mutex_);
   // A beat and a measurement, if they are due, and a look at the other daemons. After an error the connection is of no use.
   PgExpected<void> tend(std::unique_ptr<PgConnection>& connection, Instant& measured_at);
-  // Truncates tables that have no rows any more. If the writer has no table for a new generation, the generation with the
-  // fewest bytes goes to the table for the rest, unless it has too many.
-  PgExpected<void> free_tables(PgConnection& connection, Table table) LOCKSLEY_EXCLUDES(generations_mutex_);
-  // False: it was not truncated.
-  PgExpected<bool> free_table(PgConnection& connection, const Generations::Span& span, bool moves_rest)
-      LOCKSLEY_EXCLUDES(generations_mutex_);
+  // Compaction::run(), unless something hinders it.
+  PgExpected<void> free_tables(PgConnection& connection);
   // Forgets those that have gone.
   PgExpected<void> look_at_nodes(PgConnection& connection, Instant deadline);
 
@@ -138,18 +134,14 @@ class ServerEngine final : public Engine {
   // Rows of write_ahead() may be lost with the server, until the next commit.
   bool has_ahead_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
 
-  // Held by each transaction that depends on them or changes them: the writer's, and those of the thread of the beats.
-  Mutex generations_mutex_;
-  Generations generations_ LOCKSLEY_GUARDED_BY(generations_mutex_);
-  // The outcome of a change is unknown: they must be read anew.
-  bool are_generations_unknown_ LOCKSLEY_GUARDED_BY(generations_mutex_) = true;
-  std::atomic<std::uint64_t> live_bytes_{0};
+  SharedGenerations generations_;
+  TableSizes sizes_;
+  Compaction compaction_;   // the thread of the beats alone
   Instant locked_until_{};  // the thread of the beats alone: tables were in use, and are tried again then
   bool may_not_truncate_ = false;  // likewise: the role may not, which was logged
 
   std::atomic<bool> is_fenced_{
       false};  // set once, by any thread; a thread that reads false is told by its next commit
-  std::atomic<std::uint64_t> bytes_{0};  // of the tables; a number for people
 
   Mutex beat_mutex_;
   CondVar beat_ended_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,23 +14,29 @@ namespace {
 const char* table_name(Table table) {
   return table == Table::kPayloads ? "locksley_payload" : "locksley_result";
 }
-std::string table_name(const Generations::Span& span) {
-  return fmt::format("{}_{}", table_name(span.table), span.number);
+std::string table_name(Table table, std::int16_t number) {
+  return fmt::format("{}_{}", table_name(table), number);
+}
+// What a row takes besides its value: its header, the numbers of its key, and an entry of the index. Estimated from tables of
+// small values.
+constexpr int kRowBytes = 120;
+// A table that takes longer to read is left as it is: the beats wait meanwhile.
+constexpr auto kLook = "set statement_timeout = '1s'";
+constexpr auto kLookEnd = "set statement_timeout = 0";
+
+// Runs a query that may be too slow. None: it was.
+PgExpected<std::optional<Result>> look(PgConnection& connection, const std::string& sql,
+                                       const Parameters& parameters, Instant deadline) {
+  if (const auto set = connection.run(kLook, deadline); !set) return std::unexpected(set.error());
+  auto found = connection.run(sql, parameters, deadline);
+  const bool is_too_slow = !found && found.error().state == "57014";  // query_canceled
+  if (!found && !is_too_slow) return std::unexpected(found.error());
+  if (const auto set = connection.run(kLookEnd, deadline); !set) return std::unexpected(set.error());
+  if (is_too_slow) return std::nullopt;
+  return std::move(*found);
 }
 
-// The transaction does not go on. The outcome is `why`, if the server took that back.
-PgExpected<Truncated> give_up(PgConnection& connection, Truncated why, Instant deadline) {
-  if (const auto back = connection.run("rollback", deadline); !back) return std::unexpected(back.error());
-  return why;
-}
-
-// Errors that do not break the connection.
-PgExpected<Truncated> after_error(PgConnection& connection, const PgError& error, Instant deadline) {
-  if (error.state == "55P03") return give_up(connection, Truncated::kLocked, deadline);  // lock_not_available
-  if (error.state == "42501")
-    return give_up(connection, Truncated::kForbidden, deadline);  // insufficient_privilege
-  return std::unexpected(error);
-}
+std::string table_name(const Generations::Span& span) { return table_name(span.table, span.number); }
 
 PgExpected<bool> has_rows(PgConnection& connection, const Generations::Span& span, Instant deadline) {
   const auto found = connection.run(fmt::format("select (exists (select from {}))::int", table_name(span)),
@@ -37,59 +45,137 @@ PgExpected<bool> has_rows(PgConnection& connection, const Generations::Span& spa
   return int4_of(**found, 0, 0) != 0;
 }
 
-}  // namespace
-
-PgExpected<std::int64_t> bytes_in(PgConnection& connection, const Generations::Span& span, Instant deadline) {
-  const auto found = connection.run(
-      fmt::format("select coalesce(sum(octet_length(value)), 0)::bigint from {}", table_name(span)),
-      Parameters{}, deadline);
-  if (!found) return std::unexpected(found.error());
-  return int8_of(**found, 0, 0);
+// The statements that make the spans of a kind what they are in `generations`.
+std::string spans_sql(const Generations& generations, Table table) {
+  const int place = static_cast<int>(table);
+  std::string sql = fmt::format("delete from locksley_generation where place = '{}';", place);
+  for (const Generations::Span& span : generations.spans(table)) {
+    sql +=
+        fmt::format("insert into locksley_generation values ('{}', {}, {});", place, span.first, span.number);
+  }
+  return sql;
 }
 
-PgExpected<Truncated> truncate(PgConnection& connection, std::int32_t node, const Generations::Span& span,
-                               bool moves_rest, Generations& generations, Instant deadline) {
-  if (!moves_rest) {
-    const auto rows = has_rows(connection, span, deadline);
-    if (!rows) return std::unexpected(rows.error());
-    if (*rows) return Truncated::kHasRows;
+// One transaction behind the fence.
+class UpkeepTransaction {
+ public:
+  UpkeepTransaction(PgConnection& connection, Instant deadline)
+      : connection_(connection), deadline_(deadline) {}
+
+  // kDone: the fence holds, and the transaction goes on.
+  PgExpected<Freed> begin(std::int32_t node) {
+    if (const auto begun = connection_.run("begin; set local lock_timeout = '100ms'", deadline_); !begun) {
+      return std::unexpected(begun.error());
+    }
+    const auto fence = connection_.run("update locksley_node set beat = beat + 1 where node = $1 and alive",
+                                       {Parameter::int4(node)}, deadline_);
+    if (!fence) return after_error(fence.error());
+    if (rows_changed(**fence) != 1) return give_up(Freed::kFenced);
+    return Freed::kDone;
   }
-  if (const auto begun = connection.run("begin; set local lock_timeout = '100ms'", deadline); !begun) {
-    return std::unexpected(begun.error());
+
+  // The last statements. Then `generations` are `after`. Returns `done`, or why nothing was done.
+  PgExpected<Freed> commit(const std::string& sql, Generations after, Generations& generations, Freed done) {
+    if (const auto changed = connection_.run(sql, deadline_); !changed) return after_error(changed.error());
+    connection_.take_warning();
+    if (const auto committed = connection_.run("commit", deadline_); !committed) {
+      // Refused or not, what became of it is not known here.
+      return std::unexpected(PgError{committed.error().error, ""});
+    }
+    generations = std::move(after);
+    return done;
   }
-  const auto fence = connection.run("update locksley_node set beat = beat + 1 where node = $1 and alive",
-                                    {Parameter::int4(node)}, deadline);
-  if (!fence) return after_error(connection, fence.error(), deadline);
-  if (rows_changed(**fence) != 1) return give_up(connection, Truncated::kFenced, deadline);
+
+  // Returns `why`, if the server has taken everything back.
+  PgExpected<Freed> give_up(Freed why) {
+    if (const auto back = connection_.run("rollback", deadline_); !back) return std::unexpected(back.error());
+    return why;
+  }
+
+ private:
+  // Errors that do not break the connection.
+  PgExpected<Freed> after_error(const PgError& error) {
+    if (error.state == "55P03") return give_up(Freed::kLocked);     // lock_not_available
+    if (error.state == "42501") return give_up(Freed::kForbidden);  // insufficient_privilege
+    return std::unexpected(error);
+  }
+
+  PgConnection& connection_;
+  const Instant deadline_;
+};
+
+}  // namespace
+
+PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
+                                           Instant deadline) {
+  const std::string table = table_name(span);
+  auto found = look(connection,
+                    fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint, "
+                                "pg_total_relation_size('{}')::bigint from {}",
+                                kRowBytes, table, table),
+                    {}, deadline);
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return std::nullopt;
+  const auto bytes = [&](int column) { return static_cast<std::uint64_t>(int8_of(***found, 0, column)); };
+  return TableUse{.span = span, .live = bytes(0), .size = bytes(1)};
+}
+
+PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
+                                              std::uint64_t most, Instant deadline) {
+  auto found = look(
+      connection,
+      fmt::format(
+          "select coalesce(min(batch) filter (where bytes > $1 and number > 1), -1), "
+          "coalesce(min(bytes), 0)::bigint "
+          "from (select batch, row_number() over (order by batch) as number, "
+          "sum(sum(octet_length(value) + {})) over (order by batch) as bytes from {} group by batch) batches",
+          kRowBytes, table_name(span)),
+      {Parameter::int8(static_cast<std::int64_t>(most))}, deadline);
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return std::nullopt;
+  MoveStep step{.end = std::nullopt, .first_bytes = static_cast<std::uint64_t>(int8_of(***found, 0, 1))};
+  if (const std::int64_t end = int8_of(***found, 0, 0); end >= 0) step.end = end;
+  return step;
+}
+
+PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
+                                    const Generations::Span& span, Generations& generations,
+                                    Instant deadline) {
+  const auto rows = has_rows(connection, span, deadline);
+  if (!rows) return std::unexpected(rows.error());
+  if (*rows) return Freed::kHasRows;
+  UpkeepTransaction transaction(connection, deadline);
+  if (const auto begun = transaction.begin(node); !begun || *begun != Freed::kDone) return begun;
+  // Since it was looked at first, rows may have come.
+  const auto still = has_rows(connection, span, deadline);
+  if (!still) return std::unexpected(still.error());
+  if (*still) return transaction.give_up(Freed::kHasRows);
   Generations after = generations;
-  const bool stays = after.end(span, moves_rest);
-  std::string change;
-  if (moves_rest) {
-    change = fmt::format(
-        "insert into {}_{} (shard, batch, part, value, generation) select shard, batch, part, value, {} from "
-        "{};",
-        table_name(span.table), Generations::kRest, Generations::kRest, table_name(span));
-  } else {
-    // Since it was looked at first, rows may have come.
-    const auto rows = has_rows(connection, span, deadline);
-    if (!rows) return std::unexpected(rows.error());
-    if (*rows) return give_up(connection, Truncated::kHasRows, deadline);
-  }
-  change += fmt::format("truncate {};", table_name(span));
-  const std::string which =
-      fmt::format("where place = '{}' and first = {}", static_cast<int>(span.table), span.first);
-  change += stays
-                ? fmt::format("update locksley_generation set generation = {} {}", Generations::kRest, which)
-                : fmt::format("delete from locksley_generation {}", which);
-  if (const auto changed = connection.run(change, deadline); !changed)
-    return after_error(connection, changed.error(), deadline);
-  connection.take_warning();
-  if (const auto done = connection.run("commit", deadline); !done) {
-    return std::unexpected(
-        PgError{done.error().error, ""});  // refused or not, what became of it is not known here
-  }
-  generations = std::move(after);
-  return Truncated::kDone;
+  after.end(span);
+  const std::string sql = fmt::format("truncate {};", table_name(span)) + spans_sql(after, span.table);
+  return transaction.commit(sql, std::move(after), generations, Freed::kDone);
+}
+
+PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const Generations::Span& span,
+                            const MoveStep& step, std::int16_t target, Generations& generations,
+                            Instant deadline) {
+  if (std::ranges::find(generations.spans(span.table), span) == generations.spans(span.table).end())
+    return Freed::kHasRows;
+  UpkeepTransaction transaction(connection, deadline);
+  if (const auto begun = transaction.begin(node); !begun || *begun != Freed::kDone) return begun;
+  Generations after = generations;
+  after.move(span, step.end, target);
+  const std::string from = table_name(span);
+  const std::string which = step.end ? fmt::format("where batch < {}", *step.end) : "";
+  // First, so that nothing has been written if the table is in use.
+  std::string sql = step.end ? "" : fmt::format("lock table {} in access exclusive mode;", from);
+  sql += fmt::format(
+      "insert into {} (shard, batch, part, value, generation) select shard, batch, part, value, {} from {} "
+      "{};",
+      table_name(span.table, target), target, from, which);
+  sql += step.end ? fmt::format("delete from {} {};", from, which) : fmt::format("truncate {};", from);
+  sql += spans_sql(after, span.table);
+  return transaction.commit(sql, std::move(after), generations, step.end ? Freed::kMoved : Freed::kDone);
 }
 
 PgExpected<Generations> read_generations(PgConnection& connection, Instant deadline) {

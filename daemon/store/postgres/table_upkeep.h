@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "daemon/base/time.h"
 #include "daemon/store/postgres/connection.h"
@@ -9,27 +10,52 @@
 
 namespace locksley::daemon {
 
-// What became of an attempt to truncate a table.
-enum class Truncated : std::uint8_t {
-  kDone,
-  kHasRows,
+// What a generation's table holds, in bytes.
+struct TableUse {
+  Generations::Span span;
+  std::uint64_t live = 0;  // of its rows, about
+  std::uint64_t size = 0;  // of the table with its index, and with rows that were deleted
+};
+
+// Reads the rows, but no large values. None: that takes longer than a second.
+PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
+                                           Instant deadline);
+
+// How much of a generation is moved in one step.
+struct MoveStep {
+  std::optional<std::int64_t> end;  // the batches below it; none: all
+  std::uint64_t first_bytes = 0;    // of the first batch, which is part of each step
+};
+// The next step, of at most `most` bytes, or of one batch. None: to find it takes longer than a second.
+PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
+                                              std::uint64_t most, Instant deadline);
+
+// What became of an attempt to free a table.
+enum class Freed : std::uint8_t {
+  kDone,       // it was truncated
+  kMoved,      // some of its rows have moved, others are left
+  kHasRows,    // it was not to be emptied, and is not empty
   kLocked,     // a session uses it, such as pg_dump
-  kForbidden,  // the daemon's role may not
+  kForbidden,  // the daemon's role may not truncate
   kFenced,     // this daemon's row is not alive: nothing was done
 };
 
-// The number of bytes in the values of a generation's rows.
-PgExpected<std::int64_t> bytes_in(PgConnection& connection, const Generations::Span& span, Instant deadline);
-
-// One transaction of the daemon `node`: the fence; only once that is known to hold, the truncation, because TRUNCATE can
-// have no condition; and the span in the database. `moves_rest`: rows that are left go to the table for the rest before;
-// else it is not truncated while it has any. Marks the span as ended in `generations`, unless the outcome is an error.
+// Each of the following is one transaction of the daemon `node`: the fence; only once that is known to hold, the truncation,
+// because TRUNCATE can have no condition; and the spans in the database. Changes `generations` likewise, unless the outcome
+// is an error.
 //
 // The caller sees to it that this daemon writes no rows meanwhile. Blocks until `deadline`, and the daemon's writer as long,
 // by the lock of its row; a table that is in use is waited for for 100 ms. After an error the connection is of no use, and
-// if that is lost the table may be truncated or not, or may still become so.
-PgExpected<Truncated> truncate(PgConnection& connection, std::int32_t node, const Generations::Span& span,
-                               bool moves_rest, Generations& generations, Instant deadline);
+// if that is lost the transaction may have had its effect or not, or may still have it.
+
+// Truncates the table if all its rows have been deleted.
+PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
+                                    const Generations::Span& span, Generations& generations,
+                                    Instant deadline);
+// Moves rows to the table `target`, as Generations::move(); the last step truncates the table.
+PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const Generations::Span& span,
+                            const MoveStep& step, std::int16_t target, Generations& generations,
+                            Instant deadline);
 
 // What the database says; for Generations::load(). Needs: the fence of this daemon has held since no other transaction of
 // this daemon was under way.

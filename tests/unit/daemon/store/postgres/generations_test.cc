@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/base/time.h"
@@ -27,7 +28,7 @@ constexpr std::uint64_t kEnough = 100;
 
 // As if the writer had put so many bytes of payloads for this batch.
 void put(Generations& generations, std::uint64_t batch, std::size_t bytes) {
-  generations.begin(kEnough);
+  generations.begin({.payloads = kEnough, .results = kEnough});
   PostgresGroup group;
   group.put(Table::kPayloads, Key().append(batch).append(0), std::string(bytes, 'x'));
   generations.count(group);
@@ -53,34 +54,63 @@ TEST(GenerationsTest, NewBatchesBeginAnotherGenerationOnceOneHasEnough) {
 TEST(GenerationsTest, WithoutAnEmptyTableTheLastGoesOn) {
   Generations generations;
   for (std::uint64_t batch = 1; batch <= 20; ++batch) put(generations, batch, kEnough);
-  EXPECT_EQ(of(generations, 8), 8);
-  EXPECT_EQ(of(generations, 20), 8);
+  EXPECT_EQ(of(generations, 7), 7);
+  EXPECT_EQ(of(generations, 20), 7);
   EXPECT_TRUE(generations.lacks_tables(Table::kPayloads, kEnough));
-  EXPECT_FALSE(generations.end({Table::kPayloads, 3, 3}, false))
-      << "there is no such span" << of(generations, 3);
+  EXPECT_EQ(generations.empty_table(Table::kPayloads), 8) << "for what is left of others";
 }
 
 TEST(GenerationsTest, ATableThatWasTruncatedIsUsedAgain) {
   Generations generations;
-  for (std::uint64_t batch = 1; batch <= 8; ++batch) put(generations, batch, kEnough);
+  for (std::uint64_t batch = 1; batch <= 7; ++batch) put(generations, batch, kEnough);
   const std::vector<Span> earlier = generations.earlier(Table::kPayloads);
-  ASSERT_EQ(earlier.size(), 7U);
-  EXPECT_FALSE(generations.end(earlier[2], false));
-  put(generations, 9, kEnough);
-  EXPECT_EQ(of(generations, 9), earlier[2].number);
-  EXPECT_EQ(of(generations, 8), 8);
+  ASSERT_EQ(earlier.size(), 6U);
+  generations.end(earlier[2]);
+  put(generations, 8, kEnough);
+  EXPECT_EQ(of(generations, 8), earlier[2].number);
+  EXPECT_EQ(of(generations, 7), 7);
+  generations.end(earlier[2]);
+  EXPECT_EQ(of(generations, 8), earlier[2].number) << "that span had ended before";
 }
 
-TEST(GenerationsTest, WhatIsLeftOfAGenerationIsFoundInTheTableForTheRest) {
+// Seven generations, of ten batches each.
+Generations seven() {
   Generations generations;
-  for (std::uint64_t batch = 1; batch <= 8; ++batch) put(generations, batch, kEnough);
+  for (std::uint64_t batch = 0; batch < 70; ++batch) put(generations, batch, kEnough / 10);
+  return generations;
+}
+
+TEST(GenerationsTest, WhatIsLeftOfAGenerationMovesToAnEmptyTableInSteps) {
+  Generations generations = seven();
+  Span span = generations.earlier(Table::kPayloads)[1];
+  generations.move(span, 14, 8);
+  EXPECT_EQ(of(generations, 9), 1);
+  EXPECT_EQ(of(generations, 10), 8);
+  EXPECT_EQ(of(generations, 13), 8);
+  EXPECT_EQ(of(generations, 14), 2);
+  span.first = 14;
+  EXPECT_EQ(generations.before(span), 8);
+  generations.move(span, 17, 8);
+  EXPECT_EQ(of(generations, 16), 8);
+  EXPECT_EQ(of(generations, 17), 2);
+  span.first = 17;
+  generations.move(span, std::nullopt, 8);
+  EXPECT_EQ(of(generations, 19), 8);
+  EXPECT_EQ(of(generations, 20), 3);
+  EXPECT_EQ(generations.empty_table(Table::kPayloads), 2);
+}
+
+TEST(GenerationsTest, WhatIsLeftOfAGenerationMovesAsAWhole) {
+  Generations generations = seven();
   const std::vector<Span> earlier = generations.earlier(Table::kPayloads);
-  EXPECT_TRUE(generations.end(earlier[2], true));
-  EXPECT_EQ(of(generations, 3), Generations::kRest);
-  EXPECT_EQ(of(generations, 4), 4);
-  EXPECT_FALSE(generations.end(earlier[3], true)) << "one span is enough for neighbours";
-  EXPECT_EQ(of(generations, 4), Generations::kRest);
-  EXPECT_EQ(of(generations, 5), 5);
+  generations.move(earlier[1], std::nullopt, 8);
+  EXPECT_EQ(of(generations, 10), 8);
+  EXPECT_EQ(of(generations, 20), 3);
+  EXPECT_EQ(generations.before(earlier[2]), 8);
+  generations.move(earlier[2], std::nullopt, 8);
+  EXPECT_EQ(of(generations, 29), 8) << "it joined the one before";
+  EXPECT_EQ(of(generations, 30), 4);
+  EXPECT_EQ(generations.before(earlier[0]), Generations::kRest);
 }
 
 class TablesTest : public ::testing::Test {
@@ -163,18 +193,69 @@ TEST_F(TablesTest, RoomComesBackBesideASessionThatIsIdleInATransaction) {
   EXPECT_EQ(batches(*engine), from_to(batch - 20, batch));
 }
 
-TEST_F(TablesTest, WhatIsLeftOfManyGenerationsGoesToOneTable) {
+TEST_F(TablesTest, WhatIsLeftOfManyGenerationsTakesLittleRoomBesideASessionThatIsIdleInATransaction) {
   const ThreadRoleScope role(kStoreWriter);
   const auto engine = open();
+  testing::TestConnection idle(disk.url());
+  idle.run("begin isolation level repeatable read; select count(*) from locksley_cluster");
   std::vector<std::uint64_t> kept;
-  for (std::uint64_t batch = 0; batch < 300; batch += 10) {
+  std::uint64_t batch = 0;
+  for (; batch < 600; batch += 10) {
     put(*engine, batch, batch + 10);
     erase(*engine, batch + 1, batch + 10);
     kept.push_back(batch);
   }
-  EXPECT_TRUE(
-      testing::wait_until_true([&] { return value("select count(*) from locksley_payload_0") != "0"; }));
+  const std::uint64_t live = kept.size() * kValue;
+  engine->set_live_bytes(live);
+  EXPECT_GT(table_bytes(), 4 * live);
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    put(*engine, batch, batch + 1);
+    erase(*engine, batch, batch + 1);
+    ++batch;
+    return table_bytes() < 2 * live + 4 * kGeneration;
+  })) << table_bytes()
+      << " where " << live << " live";
+  EXPECT_EQ(value("select count(*) from locksley_payload_0"), "0");
   EXPECT_EQ(batches(*engine), kept);
+}
+
+// Of rows with small values most is what the server needs for each row.
+TEST_F(TablesTest, ATableWhoseRowsAllLiveStaysHoweverSmallTheyAre) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  for (std::uint64_t batch = 0; batch < 200; ++batch) {
+    const auto group = engine->new_group();
+    for (std::uint64_t row = 0; row < 200; ++row)
+      group->put(Table::kPayloads, Key().append(batch).append(row), "ten bytes.");
+    ASSERT_TRUE(engine->commit(*group, Engine::Sync::kSynced).has_value());
+  }
+  engine->set_live_bytes(200 * 200 * 10);
+  const auto spans = [&] {
+    return value(
+        "select string_agg(first || ' ' || generation, ', ' order by first) from locksley_generation");
+  };
+  const std::string before = spans();
+  const auto beats = [&] { return std::stoull(value("select max(beat) from locksley_node")); };
+  const std::uint64_t first = beats();
+  ASSERT_TRUE(testing::wait_until_true([&] { return beats() >= first + 3; }));
+  EXPECT_EQ(spans(), before);
+}
+
+TEST_F(TablesTest, AReaderSeesRowsThatMoveWhileItBegins) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  put(*engine, 0, 5);
+  testing::TestConnection mover(disk.url());
+  mover.run(
+      "begin; insert into locksley_payload_8 select shard, batch, part, value, 8 from locksley_payload_1; "
+      "truncate locksley_payload_1");
+  std::vector<std::uint64_t> found;
+  std::thread reader([&] { found = batches(*engine); });
+  EXPECT_TRUE(testing::wait_until_true(
+      [&] { return value("select count(*) from pg_locks where not granted") != "0"; }));
+  mover.run("commit");
+  reader.join();
+  EXPECT_EQ(found, from_to(0, 5));
 }
 
 TEST_F(TablesTest, ABatchStaysInItsTableAcrossARestart) {
@@ -215,9 +296,9 @@ TEST_F(TablesTest, AFencedDaemonTruncatesNothing) {
   ASSERT_TRUE(generations.has_value());
   constexpr std::int32_t kNobody = 999;
   for (const Span& span : generations->earlier(Table::kPayloads)) {
-    const auto truncated = truncate(**connection, kNobody, span, true, *generations, deadline);
+    const auto truncated = move_rows(**connection, kNobody, span, {}, 8, *generations, deadline);
     ASSERT_TRUE(truncated.has_value());
-    EXPECT_EQ(*truncated, Truncated::kFenced);
+    EXPECT_EQ(*truncated, Freed::kFenced);
   }
   EXPECT_EQ(batches(*engine), from_to(0, 25));
   EXPECT_EQ(tables_in_use(), "3");

@@ -1,0 +1,53 @@
+// What the writer of a ServerEngine and its upkeep share. Internal to daemon/store/postgres.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "core/sync/mutex.h"
+#include "daemon/store/postgres/generations.h"
+
+namespace locksley::daemon {
+
+// The mutex is held by each transaction that depends on the generations or changes them: the writer's, and those of the
+// upkeep.
+struct SharedGenerations {
+  Mutex mutex;
+  Generations value LOCKSLEY_GUARDED_BY(mutex);
+  // The outcome of a change is unknown: they must be read anew.
+  bool are_unknown LOCKSLEY_GUARDED_BY(mutex) = true;
+};
+
+// In bytes. The tables are measured from time to time. Any thread.
+class TableSizes {
+ public:
+  // `least`: what a generation has before the next one begins, however little is live.
+  explicit TableSizes(std::uint64_t least) : least_(least) {}
+
+  void set_live(std::uint64_t bytes) { live_ = bytes; }
+  void set_tables(std::uint64_t index, std::uint64_t payloads, std::uint64_t results) {
+    index_ = index;
+    payloads_ = payloads;
+    results_ = results;
+  }
+  std::uint64_t tables() const { return index_ + payloads_ + results_; }
+  std::uint64_t least() const { return least_; }
+  // What is live lies in four generations then. There are seven: one that grows, one that is being deleted, and one for what
+  // is left of others. Tables hold more than what is live, and not all that is live is of one kind.
+  Generations::Enough enough() const {
+    const auto of = [this](std::uint64_t tables) {
+      return std::max(least_, std::min<std::uint64_t>(live_, tables) / 4);
+    };
+    return {.payloads = of(payloads_), .results = of(results_)};
+  }
+
+ private:
+  const std::uint64_t least_;
+  std::atomic<std::uint64_t> live_{0};  // of all batches, as the store counts them
+  std::atomic<std::uint64_t> index_{0};
+  std::atomic<std::uint64_t> payloads_{0};
+  std::atomic<std::uint64_t> results_{0};
+};
+
+}  // namespace locksley::daemon

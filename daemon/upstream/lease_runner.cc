@@ -44,7 +44,9 @@ class Run {
  private:
   void append(std::string_view output) {
     const std::size_t needed = size_ + proto::max_bulk_bytes(output.size());
-    if (needed > outputs_.size()) outputs_.resize(std::max(needed, 2 * outputs_.size()));
+    if (needed > outputs_.size()) {
+      outputs_.resize(std::max(needed, 2 * outputs_.size()));
+    }
     char* const end = proto::write_bulk(outputs_.data() + size_, output);
     size_ = static_cast<std::size_t>(end - outputs_.data());
   }

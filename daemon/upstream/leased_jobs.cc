@@ -21,13 +21,12 @@ std::unique_ptr<char[]> copy_of(std::string_view bytes) {
 std::unique_ptr<PayloadSource> read_payloads(ReplyCursor& cursor, const LeasedJobs& jobs,
                                              std::uint64_t count) {
   const std::string_view bytes = cursor.rest();
-  std::vector<LeasedPayloads::Slice> slices;
-  slices.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) {
+  std::vector<LeasedPayloads::Slice> slices(count);
+  for (LeasedPayloads::Slice& slice : slices) {
     const std::string_view payload = cursor.text();
     if (cursor.is_bad()) return nullptr;
-    slices.push_back({payload.empty() ? 0U : static_cast<std::uint32_t>(payload.data() - bytes.data()),
-                      static_cast<std::uint32_t>(payload.size())});
+    slice = {payload.empty() ? 0U : static_cast<std::uint32_t>(payload.data() - bytes.data()),
+             static_cast<std::uint32_t>(payload.size())};
   }
   const std::size_t size = bytes.size() - cursor.rest().size();
   return std::make_unique<LeasedPayloads>(jobs.range.low, bytes.substr(0, size), std::move(slices));

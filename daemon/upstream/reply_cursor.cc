@@ -3,8 +3,6 @@
 #include <charconv>
 #include <cstddef>
 
-#include "daemon/upstream/short_bulk.h"
-
 namespace locksley::daemon {
 
 ReplyCursor::Header ReplyCursor::header() {
@@ -25,13 +23,7 @@ std::int64_t ReplyCursor::number(std::string_view digits) {
   return is_bad_ ? 0 : value;
 }
 
-std::string_view ReplyCursor::text() {
-  if (const ShortBulk bulk = read_short_bulk(rest_);
-      bulk.header != 0 && rest_.size() >= bulk.header + bulk.length + 2) {
-    const std::string_view bytes = rest_.substr(bulk.header, bulk.length);
-    rest_.remove_prefix(bulk.header + bulk.length + 2);
-    return bytes;
-  }
+std::string_view ReplyCursor::any_text() {
   const Header found = header();
   if (found.type == '+' || found.type == '-') return found.line;
   if (found.type == '_') return {};

@@ -1,9 +1,12 @@
 // The values of a whole reply, one after the other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "daemon/upstream/short_bulk.h"
 
 namespace locksley::daemon {
 
@@ -23,7 +26,14 @@ class ReplyCursor {
   }
 
   // A string of any form, an error's text too.
-  std::string_view text();
+  std::string_view text() {
+    const ShortBulk bulk = read_short_bulk(rest_);
+    const std::size_t size = std::size_t{bulk.header} + bulk.length + 2;
+    if (bulk.header == 0 || rest_.size() < size) return any_text();
+    const std::string_view bytes(rest_.data() + bulk.header, bulk.length);
+    rest_.remove_prefix(size);
+    return bytes;
+  }
   std::int64_t integer();
   std::uint64_t count() {  // an integer that is not negative
     const std::int64_t value = integer();
@@ -42,6 +52,7 @@ class ReplyCursor {
     std::string_view line;
   };
   Header header();
+  std::string_view any_text();
   std::int64_t number(std::string_view digits);
   void fail() {
     is_bad_ = true;

@@ -41,6 +41,7 @@ void ReplyScanner::clear() {
 ReplyScanner::Status ReplyScanner::next(std::string_view& reply) {
   if (is_invalid_) return Status::kInvalid;
   for (;;) {
+    if (!missing_.empty()) pass_short_bulks();
     const Status status = scan_element();
     if (status == Status::kInvalid || written_ - begin_ > kMostBytes) {
       is_invalid_ = true;
@@ -64,6 +65,24 @@ bool ReplyScanner::close_aggregates() {
     missing_.pop_back();
   }
   return true;
+}
+
+// The payloads of a lease, without the steps that elements of other kinds need. scan_element() sees what is wrong.
+void ReplyScanner::pass_short_bulks() {
+  const char* from = buffer_.get() + at_;
+  const char* const end = buffer_.get() + written_;
+  std::uint64_t left = missing_.back();
+  for (; left != 0; --left) {
+    const ShortBulk bulk = read_short_bulk({from, end});
+    const std::size_t size = std::size_t{bulk.header} + bulk.length + 2;
+    if (bulk.header == 0 || static_cast<std::size_t>(end - from) < size) break;
+    if (from[size - 2] != '\r' || from[size - 1] != '\n') break;
+    from += size;
+  }
+  if (left == missing_.back()) return;
+  missing_.back() = left;
+  at_ = static_cast<std::size_t>(from - buffer_.get());
+  wanted_ = 0;
 }
 
 ReplyScanner::Status ReplyScanner::scan_element() {

@@ -39,6 +39,8 @@ class ReplyScanner {
   static constexpr std::size_t kMostLine = 64 * 1024;  // of an error's text; guess
   static constexpr std::size_t kIdleBytes = std::size_t{1} << 20;
 
+  // Passes over whole short strings, all but the last element of the innermost aggregate.
+  void pass_short_bulks();
   // Scans one element at `at_`. kNeedMore: `wanted_` bytes must be there, if that is known.
   Status scan_element();
   Status scan_header(char type, std::int64_t number, std::size_t after);

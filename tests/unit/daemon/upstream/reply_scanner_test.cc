@@ -42,6 +42,8 @@ TEST(ReplyScannerTest, FindsWholeRepliesWhateverPiecesArrive) {
                                             "*2\r\n*1\r\n:5\r\n$3\r\na\r\n\r\n",
                                             ">3\r\n+CUT\r\n$1\r\nx\r\n:5\r\n",
                                             "%1\r\n+a\r\n*2\r\n:1\r\n:2\r\n",
+                                            "*3\r\n*4\r\n$1\r\na\r\n$0\r\n\r\n$11\r\nhello\r\n$1\r\n\r\n"
+                                            "$2\r\nbc\r\n*2\r\n$1\r\nd\r\n:1\r\n$1\r\ne\r\n",
                                             "-ERR no\r\n",
                                             "$0\r\n\r\n",
                                             "$12\r\nab\r\n$1\r\nefgh\r\n",
@@ -72,9 +74,9 @@ TEST(ReplyScannerTest, ALargeReplyKeepsItsBytes) {
 }
 
 TEST(ReplyScannerTest, WhatIsNoReplyIsRefused) {
-  for (const char* bytes :
-       {"hello\r\n", "$5\r\nabcdefg\r\n", "$x\r\n", "$-2\r\n", "*-7\r\n",
-        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "$999999999999\r\n", "\n"}) {
+  for (const char* bytes : {"hello\r\n", "$5\r\nabcdefg\r\n", "$x\r\n", "$-2\r\n", "*-7\r\n",
+                            "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "$999999999999\r\n",
+                            "\n", "*3\r\n$1\r\na\r\n$1\r\nbcde\r\n$1\r\nf\r\n"}) {
     ReplyScanner scanner;
     give(scanner, bytes);
     std::string_view reply;

@@ -120,8 +120,14 @@ std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
   for (const IndexRange& jobs : ended) {
     losses.forget(batch(), jobs);
     writer.begin_burst(jobs.low);
-    for (std::uint64_t index = jobs.low; index < jobs.high; ++index)
+    for (std::uint64_t index = jobs.low; index < jobs.high;) {
+      const std::uint64_t plain = std::min(first_shown(index), jobs.high) - index;
+      writer.end_jobs(status, index, outputs.subspan(index - first, plain));
+      index += plain;
+      if (index == jobs.high) break;
       end_job(status, index, outputs[index - first], now);
+      ++index;
+    }
   }
   const std::uint64_t count = count_of(ended);
   turn_.count_executed(count);
@@ -134,6 +140,13 @@ std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
 void Lease::begin_results() {
   buffers_.writer.set_worker(std::string(worker_));
   buffers_.writer.begin_batch(batch(), turn_.began());
+}
+
+std::uint64_t Lease::first_shown(std::uint64_t from) const {
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  if (shown_ == nullptr) return kNone;
+  const auto found = shown_->lower_bound(from);
+  return found == shown_->end() ? kNone : found->first;
 }
 
 void Lease::end_job(JobStatus status, std::uint64_t index, std::string_view output, Nanoseconds now) {

@@ -149,6 +149,8 @@ class Lease {
   bool fetch(std::size_t most_bytes);
   void record(JobStatus status, IndexRange jobs, std::string_view output);
   void begin_results();
+  // The first job from `from` on that is shown as running; none: the highest number.
+  std::uint64_t first_shown(std::uint64_t from) const;
   void end_job(JobStatus status, std::uint64_t index, std::string_view output, Nanoseconds now);
   // Ends jobs as crashed, without a retry.
   void end_crashed(std::span<const std::uint64_t> jobs, std::string_view text);

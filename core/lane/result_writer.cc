@@ -108,12 +108,23 @@ void ResultWriter::grow_output(std::size_t size) {
   committed_.store(std::uint64_t{ended_} << 32 | failed_, std::memory_order_release);
 }
 
-void ResultWriter::end_job(JobStatus status) {
+[[gnu::always_inline]] inline void ResultWriter::end_plain_job(JobStatus status) {
   if (output_bytes() > most_output_) [[unlikely]] {
     refuse_output();
     status = JobStatus::kError;
   }
   commit(status, false);
+}
+
+void ResultWriter::end_job(JobStatus status) { end_plain_job(status); }
+
+void ResultWriter::end_jobs(JobStatus status, std::uint64_t first,
+                            std::span<const std::string_view> outputs) {
+  for (const std::string_view output : outputs) {
+    begin_job(first++);
+    replace_output(output);
+    end_plain_job(status);
+  }
 }
 
 void ResultWriter::end_job(JobStatus status, std::string& facts) {

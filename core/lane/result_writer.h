@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -98,6 +99,9 @@ class ResultWriter {
   // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with its row. Changes
   // `facts`.
   void end_job(JobStatus status, std::string& facts) LOCKSLEY_EXCLUDES(mutex_);
+  // Jobs first, first + 1, … have ended, each with its output: as begin_job(), replace_output() and end_job() of each.
+  void end_jobs(JobStatus status, std::uint64_t first, std::span<const std::string_view> outputs)
+      LOCKSLEY_EXCLUDES(mutex_);
 
   // Failed jobs without facts get this as the place where they ran. Between batches.
   void set_worker(std::string name) { worker_ = std::move(name); }
@@ -154,6 +158,7 @@ class ResultWriter {
   // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
   std::vector<IndexRange> take_indexes(std::uint32_t ended) LOCKSLEY_REQUIRES(mutex_);
   Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
+  void end_plain_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   void commit(JobStatus status, bool has_facts) LOCKSLEY_EXCLUDES(mutex_);
 
   // The executor's thread. It changes these under mutex_ too, since a publisher reads them under

@@ -18,7 +18,12 @@ inline constexpr std::size_t kMaxHeaderBytes = 1 + kMaxDecimalBytes + 2;
 // "<type><value>\r\n"
 inline char* write_header(char* to, char type, std::uint64_t value) {
   *to++ = type;
-  return write_line_end(write_decimal(to, value));
+  if (value >= 100) return write_line_end(write_decimal(to, value));
+  // Most strings: without a call.
+  const char* const digits = &kTwoDigits[2 * value];
+  if (value >= 10) *to++ = digits[0];
+  *to++ = digits[1];
+  return write_line_end(to);
 }
 
 // "<bytes>\r\n"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -8,6 +9,16 @@ namespace locksley::proto {
 
 // Most bytes that write_decimal() writes: "-9223372036854775808".
 inline constexpr std::size_t kMaxDecimalBytes = 20;
+
+// "00" to "99".
+inline constexpr std::array<char, 200> kTwoDigits = [] {
+  std::array<char, 200> digits{};
+  for (std::size_t i = 0; i < 100; ++i) {
+    digits[2 * i] = static_cast<char>('0' + i / 10);
+    digits[2 * i + 1] = static_cast<char>('0' + i % 10);
+  }
+  return digits;
+}();
 
 // Writes the decimal of `value` to `to`, which has room for kMaxDecimalBytes; returns the end. Numbers of one
 // or two digits, the most frequent ones in framing, have a faster path.
@@ -18,8 +29,9 @@ char* write_decimal(char* to, Integer value) {
     return to + 1;
   }
   if (value >= 10 && value < 100) {
-    to[0] = static_cast<char>('0' + value / 10);
-    to[1] = static_cast<char>('0' + value % 10);
+    const char* const digits = &kTwoDigits[2 * static_cast<std::size_t>(value)];
+    to[0] = digits[0];
+    to[1] = digits[1];
     return to + 2;
   }
   return std::to_chars(to, to + kMaxDecimalBytes, value).ptr;

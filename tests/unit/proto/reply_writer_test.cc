@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "proto/bulk.h"
 #include "proto/command_writer.h"
@@ -68,6 +71,18 @@ TEST(ReplyWriterTest, IntegersOfAllLengths) {
        {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
     EXPECT_EQ(written(Protocol::kResp2, [&](ReplyWriter& w) { w.integer(one); }),
               ":" + std::to_string(one) + "\r\n");
+  }
+}
+
+TEST(ReplyWriterTest, IndexesOfAllLengthsInARow) {
+  std::vector<std::uint64_t> indexes = {0, std::numeric_limits<std::uint64_t>::max()};
+  for (std::uint64_t power = 1; power <= 1'000'000'000'000; power *= 10) {
+    for (const std::uint64_t one : {power - 1, power, power + 1, 5 * power, 37 * power + 9})
+      indexes.push_back(one);
+  }
+  for (const std::uint64_t index : indexes) {
+    EXPECT_EQ(written(Protocol::kResp2, [&](ReplyWriter& w) { w.result_row(index, "ok", "out"); }),
+              "*3\r\n:" + std::to_string(index) + "\r\n$2\r\nok\r\n$3\r\nout\r\n");
   }
 }
 

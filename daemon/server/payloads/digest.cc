@@ -3,8 +3,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <new>
 #include <string_view>
+#include <utility>
 
 namespace locksley::daemon {
 
@@ -17,7 +20,21 @@ struct DigestInParts::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  void add(const void* bytes, std::size_t size) {
+    if (size > gathered.size() - used) hash_gathered();
+    if (size > gathered.size()) {
+      XXH3_128bits_update(hash, bytes, size);
+      return;
+    }
+    if (size != 0) std::memcpy(gathered.data() + used, bytes, size);
+    used += size;
+  }
+  void hash_gathered() { XXH3_128bits_update(hash, gathered.data(), std::exchange(used, 0)); }
+
   XXH3_state_t* const hash;
+  // Short payloads and lengths are hashed together: a call of XXH3 costs as much as some hundred bytes.
+  std::array<std::byte, 2048> gathered;
+  std::size_t used = 0;
 };
 
 DigestInParts::DigestInParts(const proto::ArgumentList& arguments, std::size_t first)
@@ -35,16 +52,17 @@ std::optional<Digest> DigestInParts::go_on(Instant until) {
     std::size_t bytes = 0;
     for (std::size_t n = 0; n < kPayloads && bytes < kBytes; ++n) {
       if (at_ == end_) {
+        state_->hash_gathered();
         const XXH128_hash_t hash = XXH3_128bits_digest(state_->hash);
         return Digest{hash.low64, hash.high64};
       }
       const std::string_view payload = *at_;
       if (offset_ == 0) {
         const std::uint64_t length = payload.size();  // so that "ab","c" is not "a","bc"
-        XXH3_128bits_update(state_->hash, &length, sizeof length);
+        state_->add(&length, sizeof length);
       }
       const std::string_view part = payload.substr(offset_, kBytes);
-      XXH3_128bits_update(state_->hash, part.data(), part.size());
+      state_->add(part.data(), part.size());
       bytes += part.size();
       offset_ += part.size();
       if (offset_ < payload.size()) continue;

@@ -267,5 +267,17 @@ TEST(DigestTest, InPartsItIsTheSame) {
   EXPECT_EQ(*digest, digest_of(all));
 }
 
+// Stores have digests, which later versions of the program compare with their own.
+TEST(DigestTest, ItsValueIsThatOfEarlierVersions) {
+  Texts many;
+  for (std::size_t i = 0; i < 3'000; ++i) many.emplace_back(i % 70, static_cast<char>('a' + i % 26));
+  many[7] = std::string(1 << 20, 'x');
+  many[1'500] = std::string(2'040, 'y');
+  many[1'501] = std::string(2'048, 'z');
+  many[1'502] = std::string(2'049, 'w');
+  EXPECT_EQ(digest_of(arguments(many)), (Digest{0x2a3d39cce88c0512U, 0xdc44217852353c13U}));
+  EXPECT_EQ(digest_of(arguments({})), (Digest{0x6001c324468d497fU, 0x99aa06d3014798d8U}));
+}
+
 }  // namespace
 }  // namespace locksley::daemon

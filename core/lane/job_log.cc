@@ -54,7 +54,7 @@ void JobLog::add(std::string_view bytes, LogBudget* budget, ResultAccount* accou
     first_ = 0;
     if (budget_ != nullptr) budget_->give(blocks_.size());
     if (account_ != nullptr) account_->refund(LogBudget::kBlockBytes);
-    blocks_.pop_front();
+    blocks_.erase(blocks_.begin());
   }
 }
 
@@ -73,8 +73,7 @@ bool JobLog::grow() {
   const std::size_t gone = std::min(size_, LogBudget::kBlockBytes - first_);
   size_ -= gone;
   first_ = 0;
-  blocks_.push_back(std::move(blocks_.front()));
-  blocks_.pop_front();
+  std::ranges::rotate(blocks_, blocks_.begin() + 1);
   return true;
 }
 
@@ -84,7 +83,7 @@ void JobLog::drop_oldest() {
   first_ = 0;
   if (budget_ != nullptr) budget_->give(blocks_.size());
   if (account_ != nullptr) account_->refund(LogBudget::kBlockBytes);
-  blocks_.pop_front();
+  blocks_.erase(blocks_.begin());
 }
 
 std::string JobLog::read(std::uint64_t from) const {

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/ring/result_account.h"
 
@@ -85,7 +85,7 @@ class JobLog {
   bool grow();
   void drop_oldest();
 
-  std::deque<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<Block>> blocks_;
   std::size_t first_ = 0;  // where the oldest byte lies in the first block
   std::size_t size_ = 0;   // bytes that are there
   std::uint64_t end_ = 0;

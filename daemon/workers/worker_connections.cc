@@ -15,10 +15,11 @@ WorkerConnections::Id WorkerConnections::add(std::string user, proto::Protocol p
 }
 
 void WorkerConnections::remove(Id id) {
-  connections_.erase(id);
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  set_put_off(id, found->second, false);
+  connections_.erase(found);
   holding_.erase(id);
-  ready_.erase(id);
-  put_off_.erase(id);
 }
 
 WorkerConnections::Connection* WorkerConnections::find(Id id) {
@@ -33,7 +34,7 @@ bool WorkerConnections::accepts_commands(Id id) {
 }
 
 proto::ReplyWriter WorkerConnections::write_now(Id id, Connection& connection, Urgency urgency) {
-  ready_.insert(id);
+  make_ready(id, connection);
   connection.is_urgent = urgency == Urgency::kUrgent || (connection.is_urgent && !connection.output.empty());
   return {connection.output, connection.protocol};
 }
@@ -69,16 +70,20 @@ void WorkerConnections::written(std::uint64_t ticket) {
       connection.output.append(std::move(connection.held.front().bytes));
       connection.held.pop_front();
       connection.is_urgent = true;  // it has waited long enough
-      ready_.insert(id);
+      make_ready(id, connection);
     }
     return connection.held.empty();
   });
 }
 
 void WorkerConnections::hurry() {
-  for (const Id id : std::exchange(put_off_, {})) {
-    connections_.at(id).is_urgent = true;
-    ready_.insert(id);
+  const std::vector<Id> put_off = std::exchange(put_off_, {});
+  for (const Id id : put_off) {
+    Connection* const connection = find(id);
+    if (connection == nullptr || !connection->is_put_off) continue;
+    set_put_off(id, *connection, false);
+    connection->is_urgent = true;
+    make_ready(id, *connection);
   }
 }
 

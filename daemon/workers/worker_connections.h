@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "proto/output_buffer.h"
@@ -39,6 +40,8 @@ class WorkerConnections {
     std::deque<Held> held;              // ascending by ticket
     std::size_t held_bytes_before = 0;  // of all of `held` but the last, which grows
     bool is_urgent = false;             // `output`, if it is not empty, has more than patient replies
+    bool is_ready = false;              // it is in ready_
+    bool is_put_off = false;            // it has replies that were put off
 
     // Of all replies that are in memory, whether they may be sent or wait.
     std::size_t unsent_bytes() const {
@@ -69,8 +72,11 @@ class WorkerConnections {
   // `may_put_off` returns true: they come with the next bytes of the connection, or after hurry().
   template <class MayPutOff>
   std::vector<Id> take_ready(MayPutOff may_put_off);
-  bool is_put_off(Id id) const { return put_off_.contains(id); }
-  bool puts_off() const { return !put_off_.empty(); }
+  bool is_put_off(Id id) const {
+    const auto found = connections_.find(id);
+    return found != connections_.end() && found->second.is_put_off;
+  }
+  bool puts_off() const { return puts_off_ != 0; }
   // Nothing is put off any longer.
   void hurry();
 
@@ -79,11 +85,25 @@ class WorkerConnections {
 
   proto::ReplyWriter reply(Id id, std::uint64_t ticket, Urgency urgency);
   proto::ReplyWriter write_now(Id id, Connection& connection, Urgency urgency);
+  void make_ready(Id id, Connection& connection) {
+    if (!std::exchange(connection.is_ready, true)) ready_.push_back(id);
+  }
+  void set_put_off(Id id, Connection& connection, bool is_put_off) {
+    if (std::exchange(connection.is_put_off, is_put_off) == is_put_off) return;
+    if (is_put_off) {
+      ++puts_off_;
+      put_off_.push_back(id);
+    } else if (--puts_off_ == 0) {
+      put_off_.clear();
+    }
+  }
 
   std::unordered_map<Id, Connection> connections_;
   std::unordered_set<Id> holding_;  // those with replies that wait
-  std::unordered_set<Id> ready_;
-  std::unordered_set<Id> put_off_;  // those with replies that were put off
+  // Those that got bytes, and those that have replies that were put off; some may be gone, or have none any longer.
+  std::vector<Id> ready_;
+  std::vector<Id> put_off_;
+  std::size_t puts_off_ = 0;  // how many have replies that were put off
   Id last_id_ = 0;
   std::uint64_t written_ = 0;
   std::uint64_t last_ticket_ = 0;
@@ -93,12 +113,11 @@ template <class MayPutOff>
 std::vector<WorkerConnections::Id> WorkerConnections::take_ready(MayPutOff may_put_off) {
   std::vector<Id> ready;
   for (const Id id : ready_) {
-    if (!connections_.at(id).is_urgent && may_put_off(id)) {
-      put_off_.insert(id);
-    } else {
-      put_off_.erase(id);
-      ready.push_back(id);
-    }
+    Connection* const connection = find(id);
+    if (connection == nullptr) continue;
+    connection->is_ready = false;
+    set_put_off(id, *connection, !connection->is_urgent && may_put_off(id));
+    if (!connection->is_put_off) ready.push_back(id);
   }
   ready_.clear();
   std::ranges::sort(ready);

@@ -171,12 +171,13 @@ void WorkerLink::end_wait(RemoteWorker& worker) {
 
 void WorkerLink::serve_waiting() {
   if (waiting_.empty() || !may_claim()) return;
-  std::vector<Lane*> lanes;
-  for (const auto& [lane, workers] : waiting_) lanes.push_back(lane);
-  for (Lane* const lane : lanes) {
+  // A lane for which no CLAIM waits any longer leaves the map meanwhile.
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    Lane& lane = *at->first;
     // Workers with an idle slot come before those that want their next lease early.
-    serve_waiting(*lane, /*idle=*/true);
-    serve_waiting(*lane, /*idle=*/false);
+    serve_waiting(lane, /*idle=*/true);
+    serve_waiting(lane, /*idle=*/false);
+    at = waiting_.upper_bound(&lane);
   }
 }
 

@@ -165,6 +165,18 @@ class Ends(Stretches):
         wait_for("all to end", lambda: self.daemon.metrics()["locksley_active_batches"] == 2_000, seconds=120, every=0.5)
         self.note_longest("100,000 deadlines")
 
+    @once_of_three
+    def test_the_end_of_a_connection_that_streams_100000_batches_in(self):
+        self.command("CONFIG", "SET", "limits.open_timeout", "2s")
+        with self.daemon.connect() as stream:
+            for _ in range(0, MANY, 1_000):
+                stream.send(encode("OPEN", "echo") * 1_000)
+                for _ in range(1_000):
+                    stream.read()
+            self.note_longest("100,000 are open")
+        wait_for("all to be closed", lambda: self.daemon.metrics()["locksley_active_batches"] == 0, seconds=120, every=0.5)
+        self.note_longest("their connection has gone, and they are closed")
+
 
 class Crowds(Stretches):
     """Many connections of one user that do the same at the same time, or one that has very many subscriptions. Before Linux 6.2 a look at

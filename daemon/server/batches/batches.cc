@@ -235,8 +235,20 @@ BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {
 }
 
 void Batches::connection_ended(std::uint64_t connection) {
-  streams_.connection_ended(connection, now() + config_.limits.open_timeout);
+  constexpr std::size_t kFewBatches = 64;  // guess: some tens of microseconds
+  const Instant close_at = now() + config_.limits.open_timeout;
+  const bool is_done = streams_.connection_ended(connection, close_at, kFewBatches);
   timer_.arm();
+  if (is_done) return;
+  slices_.add([this, connection, close_at](Instant until) {
+    kIoThread.assert_held();
+    bool is_last = false;
+    do {
+      is_last = streams_.connection_ended(connection, close_at, kFewBatches);
+    } while (!is_last && now() < until);
+    timer_.arm();
+    return is_last;
+  });
 }
 
 std::optional<Ticket> Batches::forget(BatchRecord& record) {

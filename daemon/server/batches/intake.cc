@@ -272,7 +272,7 @@ void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::Batc
 }
 
 void Intake::take_over(BatchRecord& record, std::uint64_t connection) {
-  if (record.opener == connection) return;
+  if (record.streamed.connection == connection) return;
   parts_.streams.take_over(record, connection);
   parts_.timer.arm();
 }

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "daemon/base/io_thread.h"
@@ -35,45 +35,63 @@ class Streams {
     add(record, kNone);
     registry_.schedule(record, Due::kClose, close_at);
   }
-  // The connection has ended: its batches are abandoned.
-  void connection_ended(std::uint64_t connection, Instant close_at) LOCKSLEY_REQUIRES(kIoThread) {
-    const auto found = by_connection_.find(connection);
-    if (found == by_connection_.end()) return;
-    const auto sequences = found->second;
-    for (const std::uint64_t sequence : sequences) abandon(*registry_.by_sequence(sequence), close_at);
+  // The connection has ended: abandons at most `most` of its batches. True if it has no other any more; else to be called
+  // again.
+  bool connection_ended(std::uint64_t connection, Instant close_at, std::size_t most)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    for (; most != 0; --most) {
+      const auto found = first_of_.find(connection);
+      if (found == first_of_.end()) return true;
+      abandon(*found->second, close_at);
+    }
+    return !first_of_.contains(connection);
   }
   // Connections do not matter any more: the end of one changes nothing from now on.
   void detach_all() LOCKSLEY_REQUIRES(kIoThread) {
-    for (const auto& [connection, sequences] : std::exchange(by_connection_, {})) {
-      for (const std::uint64_t sequence : sequences) add(*registry_.by_sequence(sequence), kNone);
+    for (const auto& [connection, first] : std::exchange(first_of_, {})) {
+      for (BatchRecord* each = first; each != nullptr;) {
+        BatchRecord& record = *std::exchange(each, each->streamed.next);
+        record.streamed = {};
+        add(record, kNone);
+      }
     }
   }
   // The batch is over.
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-    const auto found = by_connection_.find(record.opener);
-    if (found == by_connection_.end()) return;
-    found->second.erase(record.sequence);
-    if (found->second.empty()) by_connection_.erase(found);
+    if (!record.streamed.is_listed) return;
+    const auto [connection, is_listed, previous, next] = record.streamed;
+    if (next != nullptr) next->streamed.previous = previous;
+    if (previous != nullptr) {
+      previous->streamed.next = next;
+    } else if (next != nullptr) {
+      first_of_[connection] = next;
+    } else {
+      first_of_.erase(connection);
+    }
+    record.streamed = {.connection = connection};
   }
 
   // Visits every open batch; `visit` does not change this object.
   void for_each(const std::function<void(BatchRecord&)>& visit) LOCKSLEY_REQUIRES(kIoThread) {
-    for (const auto& [connection, sequences] : by_connection_) {
-      for (const std::uint64_t sequence : sequences) visit(*registry_.by_sequence(sequence));
+    for (const auto& [connection, first] : first_of_) {
+      for (BatchRecord* each = first; each != nullptr; each = each->streamed.next) visit(*each);
     }
   }
 
  private:
   static constexpr std::uint64_t kNone = 0;
+  // Needs: it is in no list.
   void add(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread) {
-    record.opener = connection;
-    by_connection_[connection].insert(record.sequence);
+    BatchRecord*& first = first_of_[connection];
+    if (first != nullptr) first->streamed.previous = &record;
+    record.streamed = {.connection = connection, .is_listed = true, .next = first};
+    first = &record;
   }
 
   Registry& registry_;
-  // By sequence. kNone: those whose connection has gone.
-  std::unordered_map<std::uint64_t, std::unordered_set<std::uint64_t>> by_connection_
-      LOCKSLEY_GUARDED_BY(kIoThread);
+  // The first batch of each list, which the records form: however many a connection has, no step of its own takes long.
+  // kNone: those whose connection has gone.
+  std::unordered_map<std::uint64_t, BatchRecord*> first_of_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

@@ -144,8 +144,14 @@ class BatchRecord final : public Batch {
     Instant progress = kNever;
   } due LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // The connection that streams it in; 0: none, or it has gone. Written by Streams. Not persistent.
-  std::uint64_t opener LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // The connection that streams it in; 0: none, or it has gone. Its neighbours in the list of that connection's open
+  // batches. Written by Streams. Not persistent.
+  struct Streamed {
+    std::uint64_t connection = 0;
+    bool is_listed = false;
+    BatchRecord* previous = nullptr;
+    BatchRecord* next = nullptr;
+  } streamed LOCKSLEY_GUARDED_BY(kIoThread);
 
   // How fast its jobs end. Written by BatchNews. Not persistent.
   RateMeter rate LOCKSLEY_GUARDED_BY(kIoThread);

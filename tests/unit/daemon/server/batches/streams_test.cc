@@ -4,8 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,7 @@ class StreamsTest : public RegistryFixture {
 
   static constexpr std::uint64_t kAlice = 7;
   static constexpr std::uint64_t kBob = 8;
+  static constexpr std::size_t kAll = 1000;
   const Instant later_ = now_ + std::chrono::seconds(60);
   Streams streams_{registry_};
 };
@@ -39,14 +43,44 @@ TEST_F(StreamsTest, TheEndOfAConnectionSchedulesTheCloseOfAllItsBatchesAndOfNoOt
   streams_.take_over(*a, kAlice);
   streams_.take_over(*b, kAlice);
   streams_.take_over(*of_bob, kBob);
-  EXPECT_EQ(a->opener, kAlice);
+  EXPECT_EQ(a->streamed.connection, kAlice);
   EXPECT_EQ(a->due.close, kNever);
-  streams_.connection_ended(kAlice, later_);
-  EXPECT_EQ(a->opener, 0u);
+  streams_.connection_ended(kAlice, later_, kAll);
+  EXPECT_EQ(a->streamed.connection, 0u);
   EXPECT_EQ(a->due.close, later_);
   EXPECT_EQ(b->due.close, later_);
   EXPECT_EQ(of_bob->due.close, kNever);
-  EXPECT_EQ(of_bob->opener, kBob);
+  EXPECT_EQ(of_bob->streamed.connection, kBob);
+}
+
+TEST_F(StreamsTest, TheEndOfAConnectionAbandonsAFewOfItsBatchesAtATime) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::vector<std::shared_ptr<BatchRecord>> batches;
+  for (const char* id : {"a", "b", "c", "d", "e"}) {
+    batches.push_back(add(id));
+    streams_.take_over(*batches.back(), kAlice);
+  }
+  const auto abandoned = [&] {
+    kIoThread.assert_held();
+    return std::ranges::count_if(batches, [&](const auto& each) {
+      kIoThread.assert_held();
+      return each->due.close == later_;
+    });
+  };
+  EXPECT_FALSE(streams_.connection_ended(kAlice, later_, 2));
+  EXPECT_EQ(abandoned(), 2);
+  // Meanwhile one of the others ends, or is taken over.
+  const auto left = std::ranges::find(batches, kNever, [](const auto& each) {
+    kIoThread.assert_held();
+    return each->due.close;
+  });
+  ASSERT_NE(left, batches.end());
+  streams_.take_over(**left, kBob);
+  EXPECT_TRUE(streams_.connection_ended(kAlice, later_, 2));
+  EXPECT_EQ(abandoned(), 4);
+  EXPECT_EQ((*left)->streamed.connection, kBob);
+  EXPECT_TRUE(streams_.connection_ended(kAlice, later_, 2)) << "it has none any more";
+  EXPECT_THAT(visited(), UnorderedElementsAre("a", "b", "c", "d", "e"));
 }
 
 TEST_F(StreamsTest, ABatchThatAnotherConnectionTookOverDoesNotEndWithTheFirst) {
@@ -54,8 +88,8 @@ TEST_F(StreamsTest, ABatchThatAnotherConnectionTookOverDoesNotEndWithTheFirst) {
   const auto record = add("a");
   streams_.take_over(*record, kAlice);
   streams_.take_over(*record, kBob);
-  streams_.connection_ended(kAlice, later_);
-  EXPECT_EQ(record->opener, kBob);
+  streams_.connection_ended(kAlice, later_, kAll);
+  EXPECT_EQ(record->streamed.connection, kBob);
   EXPECT_EQ(record->due.close, kNever);
 }
 
@@ -74,9 +108,9 @@ TEST_F(StreamsTest, AnAbandonedBatchKeepsItsTimeWhenAnyConnectionEnds) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = add("a");
   streams_.take_over(*record, kAlice);
-  streams_.connection_ended(kAlice, later_);
-  streams_.connection_ended(kAlice, later_ + std::chrono::seconds(60));
-  streams_.connection_ended(kBob, later_ + std::chrono::seconds(60));
+  streams_.connection_ended(kAlice, later_, kAll);
+  streams_.connection_ended(kAlice, later_ + std::chrono::seconds(60), kAll);
+  streams_.connection_ended(kBob, later_ + std::chrono::seconds(60), kAll);
   EXPECT_EQ(record->due.close, later_);
 }
 
@@ -92,7 +126,7 @@ TEST_F(StreamsTest, ABatchThatIsOverIsNotVisitedAndNotClosed) {
   streams_.remove(*over);
   streams_.remove(*abandoned);
   EXPECT_THAT(visited(), UnorderedElementsAre("open"));
-  streams_.connection_ended(kAlice, later_);
+  streams_.connection_ended(kAlice, later_, kAll);
   EXPECT_EQ(over->due.close, kNever);
   streams_.remove(*open);
   EXPECT_THAT(visited(), IsEmpty());
@@ -105,11 +139,11 @@ TEST_F(StreamsTest, AfterAllAreDetachedTheEndOfAConnectionClosesNothing) {
   streams_.take_over(*a, kAlice);
   streams_.take_over(*b, kBob);
   streams_.detach_all();
-  streams_.connection_ended(kAlice, later_);
-  streams_.connection_ended(kBob, later_);
+  streams_.connection_ended(kAlice, later_, kAll);
+  streams_.connection_ended(kBob, later_, kAll);
   EXPECT_EQ(a->due.close, kNever);
   EXPECT_EQ(b->due.close, kNever);
-  EXPECT_EQ(a->opener, 0u);
+  EXPECT_EQ(a->streamed.connection, 0u);
   EXPECT_THAT(visited(), UnorderedElementsAre("a", "b")) << "they are open all the same";
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""The Python package locksley: batches across broken connections and killed daemons, Executor, App.inline(). Its workers are tested by
+"""The Python package locksley: batches across broken connections and killed daemons, Executor, App.inline(), tasks that fork. Its workers are tested by
 python_workers.py, and what its page shows by python_pages.py."""
 
 import asyncio
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
 import unittest
@@ -243,6 +244,21 @@ class Failures(unittest.TestCase):
         self.assertEqual((error.exception, error.attempt), ("ValueError", 3))
         self.assertRegex(error.message, "^ValueError: (é漢){500}")
         self.assertRegex(error.remote_traceback, "(é漢){500}")
+
+
+class Forks(DaemonTest):
+    """Tasks that fork."""
+
+    def setUp(self):
+        daemon = self.start({"handlers": {"python": HANDLER}})
+        tasks.app.connect(url_of(daemon))
+        self.addCleanup(tasks.app.close)
+
+    def test_the_process_that_a_task_forks_answers_no_job(self):
+        self.assertEqual([tasks.forks.submit().result(), tasks.identity.submit(1).result(), tasks.forks.submit().result()], ["parent", 1, "parent"])
+
+    def test_a_process_of_multiprocessing_can_be_terminated(self):
+        self.assertEqual(tasks.ends_a_process.submit().result(), -signal.SIGTERM)
 
 
 class Executors(DaemonTest):

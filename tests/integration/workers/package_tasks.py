@@ -1,6 +1,8 @@
 """Tasks for tests of the Python package: `app` for a local worker, `far` for a remote one."""
 
 import asyncio
+import contextlib
+import multiprocessing
 import os
 import pathlib
 import time
@@ -55,6 +57,35 @@ async def sleeps_as_a_coroutine(path, seconds):
 async def coroutine(value):
     await asyncio.sleep(0)
     return value
+
+
+@app.task(timeout=10)
+def forks():
+    """Both processes return."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return "parent" if child else "child"
+
+
+@app.task(timeout=10)
+def ends_a_process():
+    """One that goes on after each exception, as a worker of a multiprocessing.Pool does."""
+    context = multiprocessing.get_context("fork")
+    begun = context.Event()
+
+    def goes_on():
+        while True:
+            with contextlib.suppress(Exception):
+                begun.set()
+                time.sleep(60)
+
+    process = context.Process(target=goes_on)
+    process.start()
+    begun.wait()
+    process.terminate()
+    process.join()
+    return process.exitcode
 
 
 @app.task

@@ -153,15 +153,22 @@ class LocalWorker:
         self._job: Job | None = None
         self._cancelled: set[tuple[bytes, bytes]] = set()  # index and batch of jobs that wait, or run
         self._stopping = False
+        self._process = os.getpid()
 
     def run(self) -> int:
         signal.signal(signal.SIGTERM, self._stop)
+        # A process that a task forks ends by SIGTERM, as multiprocessing expects.
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
         threading.Thread(target=self._read_ahead, name="locksley-reader", daemon=True).start()
         with contextlib.suppress(Stopped):
             while not self._stopping and (message := self._ahead.get()):
                 # Answered at once, even if more jobs are waiting: should the next one kill this process, or take too long, then the
                 # daemon knows which it was.
-                self._write(self._answer(message))
+                answer = self._answer(message)
+                if os.getpid() != self._process:
+                    sys.stdout.flush()
+                    os._exit(0)  # the task forked, and returned here: the answer is that of the other process
+                self._write(answer)
                 self._job = None
         return 0
 

@@ -37,6 +37,14 @@ HttpReply refusal(HttpStatus status) {
   return {.status = status, .body = std::string(reason_phrase(status)) + "\n"};
 }
 
+HttpReply other_protocol() {
+  return {
+      .status = HttpStatus::kBadRequest,
+      .body =
+          "this port speaks HTTP: clients of the wire protocol connect to the port of `listen`, 7770 unless "
+          "it is configured otherwise\n"};
+}
+
 HttpReply crowded() {
   return {.status = HttpStatus::kUnavailable,
           .body = "too many connections: only /healthz and /readyz are served; retry later\n",
@@ -139,7 +147,7 @@ asio::awaitable<bool> HttpConnection::serve_one() {
     received_.erase(0, *length);
   } else {
     phase_ = Phase::kReplying;
-    reply = refusal(request.error());
+    reply = !length && length.error() == NoHead::kOtherProtocol ? other_protocol() : refusal(request.error());
   }
   const bool sent = co_await send(std::move(reply), body, then);
   if (!sent) co_return false;
@@ -154,6 +162,7 @@ asio::awaitable<std::expected<std::size_t, HttpConnection::NoHead>> HttpConnecti
     if (length.value_or(received_.size()) > limits_.max_head_bytes)
       co_return std::unexpected(NoHead::kTooLong);
     if (length) co_return *length;
+    if (!may_be_http(received_)) co_return std::unexpected(NoHead::kOtherProtocol);
     const auto count = co_await stream_.read_some(block);
     if (!count) co_return std::unexpected(NoHead::kGone);
     if (phase_ == Phase::kIdle) {

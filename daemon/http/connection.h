@@ -62,7 +62,7 @@ class HttpConnection {
   enum class Then { kKeepAlive, kClose };
   // Why no head was read: it is too long; or the client has closed, or was too slow, and gets no
   // reply.
-  enum class NoHead { kTooLong, kGone };
+  enum class NoHead { kTooLong, kOtherProtocol, kGone };
 
   // Makes the TLS handshake. False: the connection has ended.
   asio::awaitable<bool> begin();

@@ -175,6 +175,12 @@ std::string_view reason_phrase(HttpStatus status) {
   return "";
 }
 
+bool may_be_http(std::string_view bytes) {
+  if (!bytes.empty() && !is_token_char(bytes.front())) return false;
+  const std::size_t end = bytes.find('\n');
+  return end == std::string_view::npos || bytes.substr(0, end).contains(" HTTP/");
+}
+
 std::optional<std::size_t> head_length(std::string_view bytes) {
   const std::size_t end = bytes.find("\r\n\r\n");
   if (end == std::string_view::npos) return std::nullopt;

@@ -57,6 +57,10 @@ class OtherProtocols(DaemonTest):
                 peer.shutdown(socket.SHUT_WR)
                 reply = b"".join(iter(lambda: peer.recv(4096), b""))
             self.assertRegex(reply, rb"^(HTTP/1.1 400 |$)", data)
+        for data in (encode("PING"), b"PING\r\n", CLIENT_HELLO):  # and nothing else until there is a reply
+            with socket.create_connection((host, int(port)), timeout=5) as peer:  # a head that is not complete may take 10 s
+                peer.sendall(data)
+                self.assertRegex(b"".join(iter(lambda: peer.recv(4096), b"")), rb"^HTTP/1.1 400 (.|\r\n)*the port of `listen`", data)
         self.assertEqual(self.connect(self.daemon)("LIST"), ["0", []])
 
 

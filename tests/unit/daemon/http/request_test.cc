@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 namespace locksley::daemon {
 namespace {
@@ -30,6 +31,15 @@ TEST(HttpRequestTest, IsCompleteAtItsEmptyLine) {
   const std::string head = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
   for (std::size_t i = 0; i < head.size(); ++i) EXPECT_FALSE(head_length(head.substr(0, i))) << i;
   EXPECT_EQ(head_length(head + "GET /next"), head.size());
+}
+
+TEST(HttpRequestTest, KnowsOtherProtocolsByTheirFirstLine) {
+  for (const std::string_view bytes : {"", "G", "GET / HTTP/1.1", "GET / HTTP/1.1\r\nHost: a\r\n", "*"}) {
+    EXPECT_TRUE(may_be_http(bytes)) << bytes;
+  }
+  for (const std::string_view bytes : {"*1\r\n$4\r\nPING\r\n", "PING\r\n", "\x16\x03\x01", "\r\n"}) {
+    EXPECT_FALSE(may_be_http(bytes)) << bytes;
+  }
 }
 
 TEST(HttpRequestTest, KeepsAliveAsTheVersionAndTheClientSay) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,7 @@
 #include "daemon/config_source.h"
 #include "daemon/forced_exit.h"
 #include "daemon/handlers/plugin_worker.h"
+#include "daemon/kept_hangups.h"
 #include "daemon/metrics/build_info.h"
 #include "daemon/migrate_program.h"
 #include "daemon/parts.h"
@@ -255,6 +257,12 @@ int repair(const config::Config& config) {
   return kExitOk;
 }
 
+// Whether the process is the daemon itself.
+bool serves(const CommandLine& command_line) {
+  return !command_line.check_config && !command_line.repair && !command_line.work &&
+         !command_line.migrate_to && !command_line.undo_migration;
+}
+
 int run(int argc, char** argv) {
   const ParsedCommandLine parsed = parse_command_line(argc, argv, kBuildVersion);
   if (!parsed.command_line) return parsed.exit_code;
@@ -265,6 +273,9 @@ int run(int argc, char** argv) {
     const std::string& handler = parsed.command_line->handler;
     return parsed.command_line->check ? check_plugin(file, handler) : run_plugin_worker(file, handler);
   }
+  std::optional<KeptHangups>
+      hangups;  // from before the file is read: it is read again for those that come later
+  if (serves(*parsed.command_line)) hangups.emplace();
   auto loaded = load(parsed.command_line->config);
   if (!loaded) {
     for (const std::string& problem : loaded.error()) std::fprintf(stderr, "%s\n", problem.c_str());

@@ -2,25 +2,80 @@
 """SIGHUP: handlers come, change and go while jobs run, and a file that is wrong changes nothing. LOCKSLEY_BUILD names the build directory,
 which has the plugins."""
 
+import errno
 import json
 import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import wait_for
+from locksley_daemon import DEADLINE_S, DaemonTest, end_with_parent, program, wait_for
 from programs import marked, new_mark, shell, worker
 from reloading import ReloadTest
 from resp import Error
+from scratch import scratch
 from store_daemon import StoreDaemon
 
 PLUGINS = pathlib.Path(os.environ["LOCKSLEY_BUILD"], "plugins")
 C_PLUGIN = str(PLUGINS / "in_c.so")
+
+
+class StartAndEnd(DaemonTest):
+    def test_a_hangup_during_the_start_has_the_file_read_again_and_ends_nothing(self):
+        fifo = scratch(self) / "locksley.yaml"
+        os.mkfifo(fifo)
+
+        def give(settings):
+            """To the daemon, which waits for it."""
+            descriptor = wait_for("the daemon to open its configuration", lambda: opened(fifo))
+            between()
+            os.set_blocking(descriptor, True)
+            os.write(descriptor, settings)
+            os.close(descriptor)
+
+        def opened(path):
+            try:
+                return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as error:
+                self.assertEqual(error.errno, errno.ENXIO)
+                return None
+
+        log = (scratch(self) / "log").open("w+b")
+        self.addCleanup(log.close)
+        daemon = subprocess.Popen([program("LOCKSLEYD"), "--config", fifo], stdout=subprocess.PIPE, stderr=log, preexec_fn=end_with_parent)
+        self.addCleanup(daemon.stdout.close)
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.kill)
+        settings = b"{listen: {port: 0}, http: {port: 0}, store: {path: ''}, limits: {max_clients: %d}}"
+        between = lambda: daemon.send_signal(signal.SIGHUP)
+        give(settings % 10)
+        self.assertRegex(daemon.stdout.readline(), b"^ready ")
+        between = lambda: None
+        give(settings % 11)
+        read = lambda: pathlib.Path(log.name).read_text()
+        wait_for("the second file to be in force", lambda: "configuration changed key=limits.max_clients" in read())
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait(DEADLINE_S), 0, read())
+
+    def test_a_hangup_at_the_end_changes_nothing(self):
+        daemon = self.start({"store": {"path": str(scratch(self) / "store")}})
+        with daemon.connect() as connection:
+            connection("SUBMIT", "sleep", "JOBS", 60_000)
+            wait_for("the job to run", lambda: connection("RUNNING"))
+        for _ in range(2):
+            daemon.send_signal(signal.SIGTERM)
+            time.sleep(0.1)  # two, not one that comes twice
+        while daemon.process.poll() is None:  # for two seconds, the most that a job in the pool has
+            daemon.send_signal(signal.SIGHUP)
+            time.sleep(0.02)
+        self.assertEqual(daemon.wait_end(), 143, daemon.log())
 
 
 class Added(ReloadTest):

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "config/auto_limits.h"
 #include "config/dump.h"
@@ -25,6 +26,7 @@
 #include "daemon/config_source.h"
 #include "daemon/forced_exit.h"
 #include "daemon/handlers/plugin_worker.h"
+#include "daemon/http/login.h"
 #include "daemon/kept_hangups.h"
 #include "daemon/metrics/build_info.h"
 #include "daemon/migrate_program.h"
@@ -35,6 +37,7 @@
 #include "daemon/service.h"
 #include "daemon/startup.h"
 #include "daemon/store/embedded/embedded_engine.h"
+#include "daemon/tls/context.h"
 #include "daemon/work_program.h"
 
 namespace locksley::daemon {
@@ -233,6 +236,24 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
   }
 }
 
+// What a start by this user would find wrong with certificates, keys and the token, one sentence each. The user who checks the
+// configuration need not be the one who starts the daemon and may read these files, so none of it is an error.
+std::vector<std::string> warnings_about_files(const config::Config& config) {
+  std::vector<std::string> warnings;
+  const auto refuse = [&warnings](const std::string& problem) {
+    warnings.push_back("started by this user, the daemon will refuse this file: " + problem);
+  };
+  if (const auto tls = load_tls(config); !tls) {
+    for (const std::string& problem : tls.error()) refuse(problem);
+  } else {
+    for (const auto& context : {tls->listen, tls->http, tls->workers}) {
+      if (context) warnings.insert(warnings.end(), context->warnings().begin(), context->warnings().end());
+    }
+  }
+  if (const auto token = read_http_token(config.http); !token) refuse(token.error());
+  return warnings;
+}
+
 int repair(const config::Config& config) {
   if (config.store.engine != config::StoreEngine::kRocksdb) {
     std::fputs("--repair: the store is a database on a server, which has tools of its own\n", stderr);
@@ -290,6 +311,9 @@ int run(int argc, char** argv) {
       return kExitConfig;
     }
     for (const std::string& warning : warnings_before_start(config)) {
+      std::fprintf(stderr, "warning: %s\n", warning.c_str());
+    }
+    for (const std::string& warning : warnings_about_files(config)) {
       std::fprintf(stderr, "warning: %s\n", warning.c_str());
     }
     std::fputs(config::dump(config::without_password(config)).c_str(), stdout);

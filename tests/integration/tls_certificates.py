@@ -232,6 +232,24 @@ class Files(TlsTest):
             self.assertIn(said, self.ends_with(good | changes))
         self.assertIn("http.tls.key: /nowhere.key: No such file", self.ends_with(good | {"key": "/nowhere.key"}, "http"))
 
+    def test_a_check_of_the_configuration_warns_of_what_a_start_would_refuse(self):
+        """Not more: the daemon may be another user, who can read the files."""
+        config = self.folder / "checked.yaml"
+
+        def check(settings):
+            config.write_text(json.dumps(settings))
+            run = subprocess.run([program("LOCKSLEYD"), "--check-config", "--config", config], capture_output=True, text=True, timeout=MINUTE_S)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return run.stderr
+
+        good, late = self.server.settings(), self.authority.issue("late for the check", days=-1)
+        refused = "warning: started by this user, the daemon will refuse this file: "
+        self.assertEqual(check({"listen": {"tls": good}}), "")
+        self.assertEqual(check({"listen": {"tls": good | {"key": "/nowhere.key"}}}), refused + "listen.tls.key: /nowhere.key: No such file or directory\n")
+        self.assertRegex(check({"http": {"tls": late.settings()}}), "^warning: http.tls.certificate: .*late for the check.pem: the certificate expired on ")
+        users = {"alice": {"password_hash": hash_of("secret")}}
+        self.assertIn(refused + "http.token_file: ", check({"http": {"login": "users", "token_file": "/nowhere.token"}, "users": users}))
+
     def test_an_expired_certificate_is_told_of_with_its_date(self):
         late = self.authority.issue("late server", days=-1)
         daemon = self.start({"listen": {"tls": late.settings()}})

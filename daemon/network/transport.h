@@ -52,6 +52,10 @@ class Transport {
   Transport(Socket socket, std::shared_ptr<const TlsContext> context);
 
   int descriptor() const { return descriptor_; }
+  // The socket, if send() writes to it as it is; until close(), hand_over() or a handshake. None: it does not.
+  std::optional<int> plain_socket() const {
+    return tls_ == nullptr && relay_ == nullptr ? std::optional(descriptor_) : std::nullopt;
+  }
   // Of the peer; of one that has gone, none in particular.
   asio::ip::address address() const;
 

@@ -5,6 +5,7 @@
 #include "daemon/server/commands/dispatch.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/session/sessions.h"
+#include "daemon/store/writer_thread.h"
 
 namespace locksley::daemon {
 
@@ -14,6 +15,10 @@ Server::Server(Parts parts, config::Config config)
       sessions_(std::make_unique<Sessions>(state_, *executor_)),
       listener_(state_.io(), state_.shared_log()),
       close_timer_(state_.io()) {
+  state_.batches().on_written([&early = state_.held_replies().early()](Ticket ticket) {
+    kStoreWriter.assert_held();
+    early.send(ticket);
+  });
   state_.batches().on_stored([this](const Outcome& outcome) {
     kIoThread.assert_held();
     state_.held_replies().settle(outcome);

@@ -192,6 +192,7 @@ std::expected<void, std::string> Batches::restore_all() {
       },
       [this, &mailbox = IoMailbox::of(io_)](Outcome outcome) {
         stored_.expect(outcome);
+        if (outcome.error.empty() && on_written_) on_written_(outcome.up_to);
         mailbox.post([this, outcome = std::move(outcome)] {
           kIoThread.assert_held();
           settle(outcome);

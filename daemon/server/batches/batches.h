@@ -162,6 +162,9 @@ class Batches {
   void on_stored(std::function<void(const Outcome&)> on_outcome) LOCKSLEY_REQUIRES(kIoThread) {
     on_stored_ = std::move(on_outcome);
   }
+  // [the store's thread] `written` is called with the ticket of each group that is on the disk, before the I/O thread hears
+  // of it. Once, before restore_all().
+  void on_written(std::function<void(Ticket)> written) { on_written_ = std::move(written); }
   bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_settled(ticket); }
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread) {
     return stored_.ticket_of_rows(record, rows);
@@ -233,6 +236,7 @@ class Batches {
   Admission admission_;
   Intake intake_;
   std::function<void(const Outcome&)> on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::function<void(Ticket)> on_written_;  // constant after restore_all()
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void()> on_result_room_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // evict_results() is on its way

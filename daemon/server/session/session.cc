@@ -102,6 +102,7 @@ Coroutine<void> Session::converse() {
     if (!rest()) co_return;
     if (may_go_on && !transport().is_at_end()) transport().wait_readable(*this);
     if (!output_.sendable().empty()) transport().wait_writable(*this);
+    if (output_.is_held()) offer_early();
     // Twice in a row: once may be another program that had the processor.
     const bool was_long = took > kCheapTurn;
     const bool is_costly = std::exchange(was_long_, was_long) && was_long;
@@ -162,6 +163,7 @@ bool Session::is_held_up() const {
 }
 
 void Session::release_replies(const std::string& error) {
+  take_back_early();
   const std::string reply = error.empty() ? std::string() : not_stored(error);
   const std::size_t errors = output_.release(reply, info_.protocol);
   if (errors != 0) {
@@ -278,8 +280,9 @@ void Session::end() {
   subscriptions_.clear();
   transaction_.close();
   set_user(nullptr, Credential::kNone);
-  connection_.close();
+  take_back_early();  // before the socket is closed, to which the store's writer may send
   output_.clear();
+  connection_.close();
   memory_.clear();
   sessions_.ended(*this);
 }

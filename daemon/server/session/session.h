@@ -227,7 +227,10 @@ class Session final : private Subscriptions::Sink,
   void release_input();
   // Writes what the socket takes. False if the peer has gone.
   bool flush();
-  // The same, and drops the connection if the peer has gone. False if it is dropped.
+  // As those of SessionOutput.
+  void offer_early();
+  void take_back_early();
+  // As flush(), and drops the connection if the peer has gone. False if it is dropped.
   bool flush_or_drop();
   bool is_over_output_limit();
   // While a command waits: reads and writes what the socket allows. False if no reply is wanted any more.

@@ -47,6 +47,7 @@ void Session::release_input() {
 
 bool Session::flush() {
   proto::OutputBuffer& output = output_.sendable();
+  if (!output.empty()) take_back_early();
   std::size_t most = Transport::kMostAtOnce;
   const bool sends_much = output.size() >= Slices::kMuchToSend;
   while (!output.empty()) {
@@ -68,6 +69,14 @@ bool Session::flush() {
   }
   return true;
 }
+
+void Session::offer_early() {
+  // With subscriptions, messages may come before the reply.
+  const std::optional<int> socket = transport().plain_socket();
+  if (socket && subscriptions_.empty()) output_.offer_early(*socket);
+}
+
+void Session::take_back_early() { state_.stats().sent_bytes.add(output_.take_back_early()); }
 
 bool Session::flush_or_drop() {
   if (!is_dropped() && !flush()) life().go_to(Life::kDropped);

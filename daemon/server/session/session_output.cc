@@ -55,9 +55,30 @@ void SessionOutput::send_whole(std::size_t index) {
   (index == 0 ? sendable_ : held_[index - 1].bytes).append(std::move(whole.bytes));
 }
 
+void SessionOutput::offer_early(int socket) {
+  if (held_.size() != 1 || !sendable_.empty() || queue_.size() > EarlyReplies::kMost) return;
+  Held& only = held_.front();
+  if (only.is_whole() || only.early || only.bytes.empty()) return;
+  only.early = queue_.early().offer(only.ticket, socket, only.bytes);
+}
+
+std::size_t SessionOutput::take_back_early() {
+  if (held_.empty() || !held_.front().early) return 0;
+  Held& first = held_.front();
+  const std::size_t sent = queue_.early().take_back(*std::exchange(first.early, std::nullopt));
+  if (sent == 0) return 0;
+  // The store has what they report. What is left of them comes next, before messages that came meanwhile.
+  first.bytes.consume(sent);
+  first.bytes.append(std::move(sendable_));
+  sendable_ = std::move(first.bytes);
+  first.parts.clear();
+  return sent;
+}
+
 std::size_t SessionOutput::release(std::string_view error, proto::Protocol protocol) {
   const std::size_t index = !held_.empty() && held_.front().is_whole() ? 1 : 0;
   check(held_.size() > index, "an outcome of the store for a connection that waits for none");
+  check(!held_[index].early, "an outcome of the store before the writer gave the reply back");
   const bool is_of_next = is_under_way_ && index + unsettled_ == held_.size();
   Held held = std::move(held_[index]);
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -73,7 +94,8 @@ std::size_t SessionOutput::release(std::string_view error, proto::Protocol proto
     send_whole(0);
   }
   const std::size_t marked = held.parts.size();
-  if (marked == 1) {  // as with a client that waits for each reply; more would hold more memory
+  constexpr std::size_t kFew = 4;  // as with a client that waits for each reply; more would hold more memory
+  if (held.parts.capacity() <= kFew) {
     held.parts.clear();
     spare_parts_ = std::move(held.parts);
   }
@@ -93,6 +115,7 @@ void SessionOutput::append_with_errors(proto::OutputBuffer& to, const Held& held
 }
 
 void SessionOutput::clear() {
+  take_back_early();
   for (const Held& held : held_) {
     if (held.place) queue_.withdraw(*held.place);
   }

@@ -59,6 +59,11 @@ class SessionOutput {
   // The first held replies may be sent. If `error` is not empty, it stands in place of each reply that was
   // marked. Returns how many errors that made.
   std::size_t release(std::string_view error, proto::Protocol protocol);
+  // The store's writer may send the held replies to this socket, if they are small, and no others are held, and few
+  // connections wait (EarlyReplies). Until take_back_early() the socket must be left alone.
+  void offer_early(int socket);
+  // Ends that, and returns how many bytes were sent. Before anything else is sent, and before release().
+  std::size_t take_back_early();
   // The replies between these two are parts of one reply: nothing of it becomes sendable before end_whole(), nor
   // before the store has settled all that its parts wait for. Each part that reports a failed write turns into an
   // error by itself. One at a time.
@@ -79,6 +84,7 @@ class SessionOutput {
     std::vector<Part> parts = {};  // of `bytes`: the marked replies
     // For a whole reply that has ended: the number of parts after it that the store has not settled.
     std::size_t unsettled = 0;
+    std::optional<EarlyReplies::Place> early = {};  // only of the first
 
     bool is_whole() const { return !place.has_value(); }
   };

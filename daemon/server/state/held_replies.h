@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/server/state/early_replies.h"
 #include "daemon/store/ticket.h"
 
 namespace locksley::daemon {
@@ -41,6 +42,9 @@ class HeldReplies {
   // Its callback will not be called. Needs: it was not called, and is not being called.
   void withdraw(Place place) { queue_.erase(place); }
   bool empty() const { return queue_.empty(); }
+  std::size_t size() const { return queue_.size(); }
+  // Those of them that the store's writer may send.
+  EarlyReplies& early() { return early_; }
 
   // Removes all entries up to the outcome's ticket, in the order of their tickets, and calls each
   // one's function.
@@ -57,6 +61,7 @@ class HeldReplies {
 
   Queue queue_;
   std::vector<Queue::node_type> spare_;  // for the next replies
+  EarlyReplies early_;
 };
 
 }  // namespace locksley::daemon

@@ -88,13 +88,18 @@ bool ArgumentList::compact() {
   ArgumentList copy;
   const BlockRef block =
       BlockRef::make(payload_bytes_, segments_.empty() ? nullptr : segments_.front().block->pool());
-  copy.open_segment(block);
   copy.grow(size());
   std::uint32_t offset = 0;
   for (std::string_view one : *this) {
     if (!one.empty()) std::memcpy(block->data() + offset, one.data(), one.size());
     copy.append({offset, static_cast<std::uint32_t>(one.size())}, size());
     offset += static_cast<std::uint32_t>(one.size());
+  }
+  if (segments_.capacity() == 1) {  // as in a small command: its memory serves again
+    copy.segments_.swap(segments_);
+    copy.segments_.front() = {block, 0};
+  } else {
+    copy.segments_.emplace_back(block, 0);
   }
   swap(copy);
   return true;

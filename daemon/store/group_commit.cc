@@ -211,8 +211,6 @@ void GroupCommit::commit() {
   if (!is_failing) {
     for (const StoreWrite& each : writes) weight += weight_of(each);
     keep_in_memory(writes);
-    writes.clear();  // while the mutex is not held
-    if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
     written_ = ticket;
   } else if (is_full_) {
     const bool has_deletions_only = std::ranges::all_of(writes, is_deletion);
@@ -230,6 +228,9 @@ void GroupCommit::commit() {
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
   if (is_awaited) on_outcome_({ticket, std::move(error)});
+  // Once the clients have been told, and while the mutex is not held. Empty already, if the group failed.
+  writes.clear();
+  if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
   mutex_.lock();
 }
 

@@ -164,6 +164,16 @@ class ProtocolExamples(unittest.TestCase):
         text = DOCUMENT.read_text()
         self.assertEqual([name for name in options if not re.search(rf"^\| `{name}\b", text, re.MULTILINE)], [])
 
+    def test_every_reason_of_explain_is_there_in_the_order_in_which_they_are_looked_for(self):
+        source = (ROOT / "daemon" / "server" / "state" / "inspection.cc").read_text()
+        function = source[source.index("std::string_view reason_of("):]
+        given = re.findall(r'"([a-z]+(?:-[a-z]+)*)"', function[:function.index("\n}\n")])
+        text = DOCUMENT.read_text()
+        table = text[text.index("| `reason` | the batch |"):]
+        described = re.findall(r"^\| `([a-z-]+)` \|", table[:table.index("\n\n")], re.MULTILINE)[1:]
+        self.assertGreater(len(given), 10, "where are the reasons?")
+        self.assertEqual(described, list(dict.fromkeys(given)))
+
     def test_the_reader_of_sessions_finds_what_is_wrong(self):
         self.assertTrue(matches('["0", [[*, "ok", "a\\x00\\""]]]', ["0", [[0, "ok", 'a\0"']]]))
         self.assertFalse(matches("+OK", "OK"))

@@ -17,11 +17,6 @@ class Reader;
 // The row of a batch's end has at most so many ranges of failed jobs. More are in rows of their own, with so many each,
 // and are read only for a retry. So a look at a batch that is over takes some 20 us, however many of its jobs failed.
 inline constexpr std::uint64_t kFailedRangesInRow = 1024;
-// Whether some of its results were not ok (ForgetBatch, ChangeBatch).
-inline bool may_have_marks(const BatchStatus& status) {
-  return status.failed + status.cancelled + status.retried != 0;
-}
-
 // The jobs of a batch that have failed: disjoint ranges, in any order, and how many jobs these are. Immutable; any
 // thread may drop the last reference: the store's reader frees the ranges, since they may be millions. The Store outlives it.
 struct FailedJobList {

@@ -188,18 +188,18 @@ void WriteGroup::free_results_inside(std::uint64_t sequence) {
 }
 
 void WriteGroup::put(const ForgetBatch& forget) {
-  const bool has_no_end = forget.has_one_step && of_batch_.has_no_end;
+  const bool has_no_end = forget.rows.has_one_step && of_batch_.has_no_end;
   last_->erase(Table::kIndex, row_key(kAcceptedKey, forget.sequence));
   if (!has_no_end) last_->erase(Table::kIndex, row_key(kEndKey, forget.sequence));
-  if (forget.may_have_changes) last_->erase(Table::kIndex, row_key(kChangesKey, forget.sequence));
+  if (forget.rows.may_have_changes) last_->erase(Table::kIndex, row_key(kChangesKey, forget.sequence));
   compactor_.forget(forget.sequence);
-  delete_payloads(forget.sequence, forget.parts);
-  if (forget.may_have_failed_rows) delete_failed(forget.sequence);
+  delete_payloads(forget.sequence, forget.rows.parts);
+  if (forget.rows.may_have_failed_rows) delete_failed(forget.sequence);
   if (has_no_end) {
     // No results either.
-  } else if (forget.has_one_step) {
-    if (!forget.has_results_inside) last_->erase(Table::kResults, part_key(forget.sequence, 0));
-    if (forget.may_have_marks) last_->erase(Table::kResults, mark_key(forget.sequence, 0));
+  } else if (forget.rows.has_one_step) {
+    if (!forget.rows.has_results_inside) last_->erase(Table::kResults, part_key(forget.sequence, 0));
+    if (forget.rows.may_have_marks) last_->erase(Table::kResults, mark_key(forget.sequence, 0));
   } else {
     delete_prefix(Table::kIndex, row_key(kStepKey, forget.sequence));
     delete_parts(Table::kResults, forget.sequence);

@@ -10,6 +10,7 @@
 #include "core/batch/batch_journal.h"
 #include "daemon/store/payload_parts.h"
 #include "daemon/store/rows.h"
+#include "daemon/store/stored_rows.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {
@@ -42,13 +43,7 @@ struct RecordStep {
 };
 struct ForgetBatch {
   std::uint64_t sequence;
-  PayloadParts parts = PayloadParts::kUnknown;
-  bool has_one_step = false;  // its first step was also its last
-  bool may_have_failed_rows =
-      true;  // it has ended, and jobs of more than kFailedRangesInRow ranges may have failed
-  bool may_have_marks = true;       // as in ChangeBatch
-  bool may_have_changes = true;     // it has been changed, or jobs have been added
-  bool has_results_inside = false;  // in the row of its end: it has one step, and no row of results
+  StoredRows rows = {};
 };
 // CUSTOMER SET, and DEL. The whole row; without settings it is deleted.
 struct SetCustomer {

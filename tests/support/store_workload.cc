@@ -166,7 +166,7 @@ StoreWrite StoreWorkload::step(std::uint64_t sequence) {
 ForgetBatch StoreWorkload::forget(std::uint64_t sequence) {
   const Plan& plan = plans_.at(sequence);
   const StoreModel::Batch& batch = state_.batches[sequence];
-  ForgetBatch write{.sequence = sequence, .parts = plan.parts};
+  ForgetBatch write{.sequence = sequence, .rows = {.parts = plan.parts}};
   if (plan.is_ours) {
     BatchStatus status{};
     status.steps = batch.steps;
@@ -175,10 +175,11 @@ ForgetBatch StoreWorkload::forget(std::uint64_t sequence) {
     status.cancelled = batch.last.totals.count(JobStatus::kCancelled);
     status.retried = batch.last.retried;
     status.result_bytes = batch.last.result_bytes;
-    write.has_one_step = status.steps == 1;
-    write.may_have_marks = daemon::may_have_marks(status);
-    write.may_have_changes = batch.changes.has_value();
-    write.has_results_inside = daemon::has_results_inside(status);
+    // Not may_have_failed_rows: a run of the workload may put fewer ranges into a row than rows_of() expects.
+    write.rows.has_one_step = status.steps == 1;
+    write.rows.may_have_marks = daemon::may_have_marks(status);
+    write.rows.may_have_changes = batch.changes.has_value();
+    write.rows.has_results_inside = daemon::has_results_inside(status);
   }
   plans_.erase(sequence);
   return write;

@@ -5,6 +5,7 @@
 
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/store/store.h"
+#include "daemon/store/stored_rows.h"
 
 namespace locksley::daemon {
 
@@ -96,7 +97,7 @@ void Retention::results_discarded(BatchRecord& record, std::uint64_t result_byte
   }
   RetainedBatch* const retired = registry_.retained().find(record.sequence);
   if (retired == nullptr) return;
-  retired->may_have_changes = true;
+  retired->rows.may_have_changes = true;
   const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
   if (bytes >= retired->stored_bytes) return;
   const std::uint64_t freed = retired->stored_bytes - bytes;
@@ -172,7 +173,7 @@ void Retention::go_on(BatchRecord& record, const BatchStatus& status) {
   const auto retired = registry_.go_on(record.shared(), status);
   if (!retired) return;
   retired_left(*retired);
-  record.stored.parts = retired->parts;
+  record.stored.parts = retired->rows.parts;
   update(record, status.result_bytes);
 }
 
@@ -180,7 +181,6 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
   const bool is_stored = record.is_stored();
   const std::uint64_t sequence = record.sequence;
   if (is_stored && registry_.by_sequence(sequence) != &record) return forget_retired(sequence, urgency);
-  const BatchStatus status = record.status();
   std::shared_ptr<BatchRecord> held = record.shared();
   if (record.is_active) return std::nullopt;
   remove(record);
@@ -189,13 +189,8 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
     registry_.tenant_of(record).account.refund(Resource::kStoredBytes, record.stored.bytes);
     publish_bytes();
   }
-  const ForgetBatch forgotten{.sequence = sequence,
-                              .parts = record.stored.parts,
-                              .has_one_step = status.steps == 1,
-                              .may_have_failed_rows = status.failed > kFailedRangesInRow,
-                              .may_have_marks = may_have_marks(status),
-                              .may_have_changes = record.stored.has_changes,
-                              .has_results_inside = has_results_inside(status)};
+  const ForgetBatch forgotten{
+      .sequence = sequence, .rows = rows_of(record.status(), record.stored.parts, record.stored.has_changes)};
   const std::uint64_t memory = record.memory_bytes();
   record.refund_results();
   free_aside(aside_, std::move(held), memory);
@@ -207,14 +202,7 @@ std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency 
   if (!forgotten) return std::nullopt;
   retired_left(*forgotten);
   publish_bytes();
-  return store_->put(ForgetBatch{.sequence = sequence,
-                                 .parts = forgotten->parts,
-                                 .has_one_step = forgotten->has_one_step,
-                                 .may_have_failed_rows = forgotten->may_have_failed_rows,
-                                 .may_have_marks = forgotten->may_have_marks,
-                                 .may_have_changes = forgotten->may_have_changes,
-                                 .has_results_inside = forgotten->has_results_inside},
-                     urgency);
+  return store_->put(ForgetBatch{.sequence = sequence, .rows = forgotten->rows}, urgency);
 }
 
 bool Retention::try_retire(BatchRecord& record) {

@@ -14,6 +14,7 @@
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/payloads/streamed_payloads.h"
 #include "daemon/store/store.h"
+#include "daemon/store/stored_rows.h"
 
 namespace locksley::daemon {
 
@@ -307,12 +308,12 @@ void StoredBatches::index_finished(const StoredBatch& stored) {
        .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes -
                        std::min(stored.history.result_bytes, stored.history.discarded_bytes),
        .tenant = tenant.number,
-       .parts = stored.parts,
-       .has_one_step = stored.has_results_inside,
-       .may_have_failed_rows = stored.history.totals.failed() > kFailedRangesInRow,
-       .may_have_marks = !stored.has_results_inside,
-       .may_have_changes = stored.has_changes,
-       .has_results_inside = stored.has_results_inside});
+       .rows = {.parts = stored.parts,
+                .has_one_step = stored.has_results_inside,
+                .may_have_failed_rows = stored.history.totals.failed() > kFailedRangesInRow,
+                .may_have_marks = !stored.has_results_inside,
+                .may_have_changes = stored.has_changes,
+                .has_results_inside = stored.has_results_inside}});
 }
 
 const HandlerDirectory::Entry& StoredBatches::entry_for(const std::string& handler) {

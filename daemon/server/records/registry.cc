@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "daemon/store/failed_jobs.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/stored_rows.h"
 
 namespace locksley::daemon {
 
@@ -102,18 +101,12 @@ bool Registry::forget(BatchRecord& record) {
 
 void Registry::retire(BatchRecord& record) {
   tenant_of(record).account.charge(Resource::kRecordBytes, kRetainedBytes);
-  const BatchStatus status = record.status();
   retained_.add({.sequence = record.sequence,
                  .id_hash = retained_.hash_of(tenant_of(record).number, record.id()),
                  .forget_at = record.due.forget,
                  .stored_bytes = record.stored.bytes,
                  .tenant = tenant_of(record).number,
-                 .parts = record.stored.parts,
-                 .has_one_step = status.steps == 1,
-                 .may_have_failed_rows = status.failed > kFailedRangesInRow,
-                 .may_have_marks = may_have_marks(status),
-                 .may_have_changes = record.stored.has_changes,
-                 .has_results_inside = has_results_inside(status)});
+                 .rows = rows_of(record.status(), record.stored.parts, record.stored.has_changes)});
   forget(record);
 }
 

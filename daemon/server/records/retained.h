@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/base/time.h"
-#include "daemon/store/payload_parts.h"
+#include "daemon/store/stored_rows.h"
 
 namespace locksley::daemon {
 
@@ -21,13 +21,7 @@ struct RetainedBatch {
   Instant forget_at;
   std::uint64_t stored_bytes = 0;  // that it takes in the store
   std::uint32_t tenant = 0;        // Tenant::number
-  // These say which deletions in the store forget it at the least cost.
-  PayloadParts parts = PayloadParts::kUnknown;
-  bool has_one_step : 1 = false;  // these as in ForgetBatch
-  bool may_have_failed_rows : 1 = true;
-  bool may_have_marks : 1 = true;
-  bool may_have_changes : 1 = true;
-  bool has_results_inside : 1 = false;
+  StoredRows rows = {};
 };
 static_assert(sizeof(RetainedBatch) == 40);
 
@@ -61,7 +55,7 @@ class RetainedBatches {
   std::size_t size() const { return size_; }
   // Null if there is none.
   const RetainedBatch* find(std::uint64_t sequence) const;
-  // The same; only `stored_bytes` and `may_have_changes` may be changed.
+  // The same; only `stored_bytes` and `rows.may_have_changes` may be changed.
   RetainedBatch* find(std::uint64_t sequence) {
     return const_cast<RetainedBatch*>(std::as_const(*this).find(sequence));
   }

@@ -169,7 +169,7 @@ TEST(StoredFailuresTest, AListGoesWithItsBatch) {
     bench.commit(accept_batch(sequence, 100));
     bench.put(scattered_end(steps, 50));
   }
-  bench.commit(ForgetBatch{.sequence = 1, .has_one_step = true});
+  bench.commit(ForgetBatch{.sequence = 1, .rows = {.has_one_step = true}});
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
   bench.close();
   EXPECT_EQ(failed_rows(bench), 25u) << "those of the other batch";

@@ -44,12 +44,12 @@ RecordStep all_end(std::uint64_t sequence, std::uint64_t jobs) {
 }
 ForgetBatch forget(std::uint64_t sequence) {
   return {.sequence = sequence,
-          .parts = PayloadParts::kInRow,
-          .has_one_step = true,
-          .may_have_failed_rows = false,
-          .may_have_marks = false,
-          .may_have_changes = false,
-          .has_results_inside = true};
+          .rows = {.parts = PayloadParts::kInRow,
+                   .has_one_step = true,
+                   .may_have_failed_rows = false,
+                   .may_have_marks = false,
+                   .may_have_changes = false,
+                   .has_results_inside = true}};
 }
 
 TEST(SmallBatchTest, TakesOneRowUntilItsEndThenTwoAndThenNone) {
@@ -139,7 +139,7 @@ TEST(SmallBatchTest, ResultsThatAreDiscardedLeaveItsRow) {
   EXPECT_EQ(bench.store->load(2)->history.discarded, 2U);
   for (std::uint64_t sequence = 1; sequence <= 3; ++sequence) {
     ForgetBatch forgotten = forget(sequence);
-    forgotten.may_have_changes = sequence != 3;
+    forgotten.rows.may_have_changes = sequence != 3;
     bench.commit(forgotten);
   }
   bench.close();
@@ -203,7 +203,7 @@ TEST(SmallBatchTest, WhatAGroupForgetsItDoesNotWriteBefore) {
   bench.put(all_end(2, 2));
   bench.put(forget(1));
   ForgetBatch changed = forget(2);
-  changed.may_have_changes = true;
+  changed.rows.may_have_changes = true;
   const Ticket last = bench.put(changed);
   bench.disk->release();
   EXPECT_EQ(bench.outcomes->await(last).error, "");

@@ -20,8 +20,7 @@ RetainedBatch batch(const RetainedBatches& all, std::uint64_t sequence, Instant 
           .id_hash = all.hash_of(0, "id " + std::to_string(sequence)),
           .forget_at = forget_at,
           .stored_bytes = sequence * 10,
-          .parts = PayloadParts::kOne,
-          .has_one_step = sequence % 2 == 0};
+          .rows = {.parts = PayloadParts::kOne, .has_one_step = sequence % 2 == 0}};
 }
 
 TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
@@ -32,8 +31,8 @@ TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(found->id_hash, all.hash_of(0, "id 7"));
   EXPECT_EQ(found->forget_at, Instant(seconds(5)));
   EXPECT_EQ(found->stored_bytes, 70U);
-  EXPECT_EQ(found->parts, PayloadParts::kOne);
-  EXPECT_FALSE(found->has_one_step);
+  EXPECT_EQ(found->rows.parts, PayloadParts::kOne);
+  EXPECT_FALSE(found->rows.has_one_step);
   EXPECT_EQ(all.find(6), nullptr);
   EXPECT_EQ(all.find(8), nullptr);
   EXPECT_EQ(all.remove(7)->stored_bytes, 70U);

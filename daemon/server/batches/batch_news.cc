@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
-#include <stdexcept>
 #include <utility>
 
 #include "core/batch/batch_failures.h"
 #include "core/batch/handler.h"
-#include "daemon/base/io_mailbox.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/wakeup.h"
 #include "daemon/server/batches/free_aside.h"
@@ -19,25 +17,6 @@ namespace locksley::daemon {
 
 namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
-// Where the I/O thread is told of what the store's thread has read for it.
-struct ReadersHome {
-  IoMailbox& mailbox;
-  Slices& slices;
-};
-// The store's thread has read it: the I/O thread sets outcome->is_done, calls told(), and wakes the batch's waiters.
-template <class Outcome>
-void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
-               std::function<void(const Outcome&)> told) {
-  // The post holds what is shared, so that the I/O thread, to which it belongs, drops it.
-  home.mailbox.post([&slices = home.slices, record = std::move(record), outcome = std::move(outcome),
-                     told = std::move(told)] {
-    kIoThread.assert_held();
-    outcome->is_done = true;
-    if (told) told(*outcome);
-    record->wake_readers(slices);
-  });
-}
-
 }  // namespace
 
 BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
@@ -202,61 +181,6 @@ void BatchNews::wake_waiters(BatchRecord& record, std::uint64_t rows) {
     waiter.who->wakeup.wake();
     ++woken;
   }
-}
-
-template <class Outcome>
-void BatchNews::read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
-                           std::function<void(const BatchRecord&, Outcome&)> read,
-                           std::function<void(const Outcome&)> told) {
-  const Reader::User owner = parts_.registry.tenant_of(*record).number;
-  parts_.store->read(
-      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices}, record = std::move(record),
-       outcome = std::move(outcome), read = std::move(read), told = std::move(told)]() mutable {
-        read(*record, *outcome);
-        tell_read(home, std::move(record), std::move(outcome), std::move(told));
-      },
-      owner);
-}
-
-std::shared_ptr<const BatchNews::ReadRows> BatchNews::read_rows(
-    std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
-    std::function<void(const ReadRows&)> on_read) {
-  auto rows = std::make_shared<ReadRows>();
-  const auto read = [demand](const BatchRecord& batch, ReadRows& into) {
-    try {
-      into.page = read_results(batch, demand);
-    } catch (const std::runtime_error& error) {
-      into.page = std::unexpected(error.what());
-    }
-  };
-  read_aside<ReadRows>(std::move(record), rows, read, std::move(on_read));
-  return rows;
-}
-
-std::shared_ptr<const BatchNews::FoundRow> BatchNews::find_row(std::shared_ptr<BatchRecord> record,
-                                                               std::uint64_t row) {
-  auto found = std::make_shared<FoundRow>();
-  const auto read = [store = parts_.store, row](const BatchRecord& batch, FoundRow& into) {
-    into.place = store->place_of_result(batch.sequence, row);
-  };
-  read_aside<FoundRow>(std::move(record), found, read, {});
-  return found;
-}
-
-std::shared_ptr<const ReadFailures> BatchNews::read_failures(
-    std::shared_ptr<BatchRecord> record, std::function<void(const ReadFailures&)> on_read) {
-  auto failures = std::make_shared<ReadFailures>();
-  failures->round = record->status().retry_rounds;
-  const std::uint64_t sequence = record->sequence;
-  const Reader::User owner = parts_.registry.tenant_of(*record).number;
-  parts_.store->read_failed_jobs(
-      sequence, owner,
-      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices}, record = std::move(record), failures,
-       on_read = std::move(on_read)](std::expected<FailedJobList, std::string> failed) mutable {
-        failures->failed = std::move(failed);
-        tell_read(home, std::move(record), std::move(failures), std::move(on_read));
-      });
-  return failures;
 }
 
 void BatchNews::log_end(const BatchRecord& record, const BatchStatus& status) {

@@ -2,7 +2,6 @@
 
 #include <asio/io_context.hpp>
 #include <cstdint>
-#include <expected>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,12 +15,10 @@
 #include "daemon/server/batches/dependencies.h"
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/events.h"
-#include "daemon/server/batches/read_failures.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/streams.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
-#include "daemon/server/records/results_page.h"
 #include "daemon/store/reader.h"
 
 namespace spdlog {
@@ -92,37 +89,7 @@ class BatchNews {
   void publish_progress(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void schedule_retry(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
 
-  // Rows that the store's thread reads. `is_done` is set on the I/O thread; then the batch's waiters are woken.
-  // Shared by that thread and the caller; the last of them drops it.
-  struct ReadRows {
-    bool is_done = false;
-    std::expected<ResultsPage, std::string> page;  // once it is done; the error says why they cannot be read
-  };
-  // `on_read` is called when it is done, too, if it is not empty.
-  std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
-                                            std::function<void(const ReadRows&)> on_read)
-      LOCKSLEY_REQUIRES(kIoThread);
-
-  // Where the row lies in the store, in the same way. The error says why it cannot be read.
-  struct FoundRow {
-    bool is_done = false;
-    std::expected<ResultLog::Place, std::string> place;
-  };
-  std::shared_ptr<const FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
-      LOCKSLEY_REQUIRES(kIoThread);
-
-  // Reads which jobs of a batch failed that lacks their list. `on_read` is called when it is
-  // done, if it is not empty.
-  std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
-                                                    std::function<void(const ReadFailures&)> on_read)
-      LOCKSLEY_REQUIRES(kIoThread);
-
  private:
-  // The store's thread calls read(); then the I/O thread calls told().
-  template <class Outcome>
-  void read_aside(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
-                  std::function<void(const BatchRecord&, Outcome&)> read,
-                  std::function<void(const Outcome&)> told) LOCKSLEY_REQUIRES(kIoThread);
   void apply(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   // When a batch is forgotten that need not be kept: with the news of its end, or by the timer.
   enum class Forget : std::uint8_t { kNow, kLater };

@@ -98,6 +98,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                    kIoThread.assert_held();
                    after_changes();
                  }}),
+      reads_({.io = io, .slices = slices, .registry = registry_, .store = store, .aside = aside_}),
       admission_(config, registry_, retention_, news_, stored_, log_),
       intake_({.config = config,
                .handlers = handlers,
@@ -205,25 +206,6 @@ std::expected<void, std::string> Batches::restore_all() {
   }
   timer_.arm();
   return restored;
-}
-
-std::shared_ptr<const FoundJob> Batches::find_job(const std::shared_ptr<BatchRecord>& record,
-                                                  std::uint64_t index, std::uint64_t most_rows,
-                                                  std::function<void(const FoundJob&)> on_found) {
-  const Reader::User owner = registry_.tenant_of(*record).number;
-  const bool is_in_store = record->is_stored() && !record->stored.is_rejected;
-  JobDemand demand{.index = index, .most_rows = most_rows};
-  if (is_in_store && !record->payloads().in_memory(index))
-    demand.payloads = store_->payloads(record->sequence);
-  const auto post = [this, owner](Reader::Task task) {
-    store_ != nullptr ? store_->read(std::move(task), owner) : aside_.post(std::move(task), owner);
-  };
-  const auto tell = [this, held = record, on_found = std::move(on_found)](const FoundJob& found) {
-    kIoThread.assert_held();
-    if (on_found) on_found(found);
-    held->wake_readers(slices_);
-  };
-  return JobSearch::begin(io_, post, record, demand, tell);
 }
 
 BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {

@@ -20,8 +20,8 @@
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/server/batches/handler_batches.h"
 #include "daemon/server/batches/intake.h"
-#include "daemon/server/batches/job_search.h"
 #include "daemon/server/batches/restored_times.h"
+#include "daemon/server/batches/store_reads.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/records/lookup.h"
 
@@ -41,7 +41,7 @@ class Batches {
   using Refusal = Intake::Refusal;
   using Accepted = Intake::Accepted;
   using Found = Registry::Found;
-  using ReadRows = BatchNews::ReadRows;
+  using ReadRows = StoreReads::ReadRows;
 
   // Long work is done in `slices`. `config` is what is in force; it may change between calls. `store` may be
   // null: all is in memory alone. Else it is recovered and started by restore_all() before anything else is
@@ -132,11 +132,11 @@ class Batches {
   static bool must_read_failures(BatchRecord& record, const ReadFailures* failures) {
     return Intake::must_read_failures(record, failures);
   }
-  // `on_read` is called when it is done, if it is not empty.
+  // As in StoreReads.
   std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
                                                     std::function<void(const ReadFailures&)> on_read = {})
       LOCKSLEY_REQUIRES(kIoThread) {
-    return news_.read_failures(std::move(record), std::move(on_read));
+    return reads_.read_failures(std::move(record), std::move(on_read));
   }
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
   // if the store has nothing of it. The caller waits for the ticket.
@@ -170,26 +170,25 @@ class Batches {
     return stored_.ticket_of_rows(record, rows);
   }
   bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_congested(); }
+  // As the functions of StoreReads.
   std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
                                             std::function<void(const ReadRows&)> on_read = {})
       LOCKSLEY_REQUIRES(kIoThread) {
-    return news_.read_rows(std::move(record), demand, std::move(on_read));
+    return reads_.read_rows(std::move(record), demand, std::move(on_read));
   }
-
-  // Looks for the result of one job, and for its payload if that is not in memory and may be wanted. `most_rows`: as in
-  // JobDemand.
-  // `on_found` is called when it is done, if it is not empty.
   std::shared_ptr<const FoundJob> find_job(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
                                            std::uint64_t most_rows,
                                            std::function<void(const FoundJob&)> on_found = {})
-      LOCKSLEY_REQUIRES(kIoThread);
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return reads_.find_job(record, index, most_rows, std::move(on_found));
+  }
 
   // ---- Results are discarded ----
 
   // Where the row lies, if it is in the store alone: for discard_rows().
-  std::shared_ptr<const BatchNews::FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
+  std::shared_ptr<const StoreReads::FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return news_.find_row(std::move(record), row);
+    return reads_.find_row(std::move(record), row);
   }
   // Results below this row, which lies at `place`, cannot be read any more, and their space is freed: in memory
   // and in the store. Needs: the record is what find() returns.
@@ -233,6 +232,7 @@ class Batches {
   HandlerBatches handler_batches_;
   DueTimer timer_;
   BatchNews news_;
+  StoreReads reads_;
   Admission admission_;
   Intake intake_;
   std::function<void(const Outcome&)> on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);

@@ -4,6 +4,7 @@
 #include <expected>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,6 @@
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/handler_batches.h"
 #include "daemon/server/batches/handler_directory.h"
-#include "daemon/server/batches/read_failures.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/batches/streams.h"
@@ -43,6 +43,14 @@ class DueTimer;
 class RestoredTimes;
 class Store;
 struct StoredBatch;
+struct ReadFailures;
+
+// What RETRY asks for.
+struct RetryDemand {
+  std::optional<std::uint64_t> round = {};  // only if BatchStatus::retry_rounds is this
+  // Only these jobs, which must have failed; empty: all that have failed.
+  std::span<const std::uint64_t> indexes = {};
+};
 
 // Makes a batch, or more jobs of one, out of a command, whole or not at all.
 //
@@ -155,9 +163,10 @@ class Intake {
                                              const NewBatch& batch, bool keep_in_memory);
   void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
              Admitted&& admitted, AcceptedJobs&& accepted) LOCKSLEY_REQUIRES(kIoThread);
-  // The second half of a retry of very many jobs.
+  // The second half of a retry of very many jobs: another thread queues them again in the record, and then the I/O thread
+  // puts them into the ring, in slices.
   void requeue_aside(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
-  void queue_again(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs)
+  void put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs)
       LOCKSLEY_REQUIRES(kIoThread);
   std::string new_id(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -16,6 +16,7 @@
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/server/batches/intake.h"
+#include "daemon/server/batches/store_reads.h"
 #include "daemon/server/records/refusals.h"
 
 namespace locksley::daemon {
@@ -106,13 +107,13 @@ void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record) {
       [this, record] {
         asio::post(parts_.io, [this, record, jobs = record->failures().requeue()]() mutable {
           kIoThread.assert_held();
-          queue_again(record, std::move(jobs));
+          put_into_ring(record, std::move(jobs));
         });
       },
       user);
 }
 
-void Intake::queue_again(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs) {
+void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs) {
   auto left = std::make_shared<std::vector<IndexRange>>(std::move(jobs));
   parts_.slices.add([this, record, left = std::move(left)](Instant until) mutable {
     constexpr std::size_t kAtOnce = 512;  // some 20 us

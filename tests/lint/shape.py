@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""The shape of the tree: no drawer for things without a name (util, common, misc), a README.md in every folder, no
-overlong file without a reason, no overlong test function, every source file built, no two classes of one name in a namespace, enumerators in kPascalCase, no silenced lint, no skipped test."""
+"""The shape of the tree: no drawer for things without a name (util, common, misc), a README.md in every folder, which
+names all sources of the folder if it names one, no overlong file without a reason, no overlong test function, every source file built, no two classes of one name in a namespace, enumerators in kPascalCase, no silenced lint, no skipped test."""
 
 import ast
+import fnmatch
 import posixpath
 import re
 
@@ -52,6 +53,24 @@ def readmes(files):
                 yield Finding(f"{above}/README.md", 1, f"does not say what {name}/ is")
         else:
             yield Finding(readme, 1, "missing: what is in this folder, and why?")
+
+
+def unnamed(files):
+    """A README.md with a table of the folder's files has all of them. A file may be there by its name, its name without the ending, or a pattern."""
+    for readme, text in files.items():
+        if not readme.endswith("/README.md"):
+            continue
+        folder = posixpath.dirname(readme)
+        stems = sorted({posixpath.basename(path).rsplit(".", 1)[0] for path in files
+                        if posixpath.dirname(path) == folder and path.endswith((".h", ".cc"))})
+        words = {posixpath.basename(word) for word in re.findall(r"[\w./*-]+", text)}
+        # Only in `code`: elsewhere ** makes words bold.
+        codes = " ".join(re.findall(r"`([^`\n]+)`", text)).split()
+        patterns = [posixpath.basename(code) for code in codes if "*" in code and re.search(r"\w", posixpath.basename(code))]
+        names = words | {word.rsplit(".", 1)[0] for word in words}
+        missing = [stem for stem in stems if stem not in names and not any(fnmatch.fnmatch(f"{stem}.cc", each) or fnmatch.fnmatch(stem, each) for each in patterns)]
+        if len(missing) < len(stems):
+            yield from (Finding(readme, 1, f"names some sources of the folder, and not {stem}") for stem in missing)
 
 
 def lengths(files):
@@ -152,7 +171,7 @@ def silence(files):
 
 
 def check(files):
-    return [finding for part in (drawers, readmes, lengths, long_tests, unbuilt, twins, enumerators, silence) for finding in part(files)]
+    return [finding for part in (drawers, readmes, unnamed, lengths, long_tests, unbuilt, twins, enumerators, silence) for finding in part(files)]
 
 
 HOME = {"README.md": "", "core/README.md": "", "core/CMakeLists.txt": "add_library(core deque.cc)\n"}
@@ -168,6 +187,8 @@ SAMPLES = [
     Sample("tests describe theirs", HOME | {"tests/README.md": "unit/ is small", "tests/unit/core/a.h": ""}, None),
     Sample("a chart is described above it", HOME | {"deploy/README.md": "", "deploy/helm/README.md": "`chart/`", "deploy/helm/chart/templates/a.yaml": ""}, None),
     Sample("tests forget one", HOME | {"tests/README.md": "unit/ is small", "tests/stress/a.h": ""}, "what stress/ is"),
+    Sample("a table that lacks a file", HOME | {"core/README.md": "| `deque.*` | a deque |", "core/deque.cc": "", "core/deque.h": "", "core/ring.h": ""}, "and not ring"),
+    Sample("a table by names, endings and patterns", HOME | {"core/README.md": "`deque.*`, `ring.h`, `pool_*.cc`, lane", "core/deque.cc": "", "core/ring.h": "", "core/lane.h": "", "core/pool_x.h": ""}, None),
     Sample("long", HOME | {"core/a.h": "int x;\n" * 401}, "401 lines"),
     Sample("long, with reason", HOME | {"core/a.h": "// Length: one table of all commands\n" + "int x;\n" * 401}, None),
     Sample("far too long", HOME | {"core/a.h": "// Length: one table of all commands\n" + "int x;\n" * 801}, "split it"),

@@ -20,6 +20,10 @@ inline constexpr Instant kNever = Instant::max();
 // How a job ended. to_string() gives the names of the protocol.
 enum class JobStatus : std::uint8_t { kOk, kError, kTimeout, kCrashed, kCancelled };
 inline constexpr std::size_t kJobStatuses = 5;
+// Whether the job ran and did not succeed: it counts as failed, and may run again.
+constexpr bool is_failure(JobStatus status) {
+  return status != JobStatus::kOk && status != JobStatus::kCancelled;
+}
 
 // As clients read it.
 constexpr std::string_view to_string(JobStatus status) {

@@ -224,6 +224,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Counts jobs that are being added, before they are added to the ring. Returns the index of the
   // first one, or none if the batch is closed.
   std::optional<std::uint64_t> jobs_added(std::uint64_t count);
+  // Takes back the last jobs_added(): the ring does not have these jobs, and they were not
+  // accepted.
+  void jobs_withdrawn(std::uint64_t count);
   // No more jobs will come. Ends the batch if all its jobs have ended.
   void close();
   void set_weight(std::uint32_t weight);
@@ -272,12 +275,11 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
 
-  // Takes back the last jobs_added(): the ring does not have these jobs, and they were not
-  // accepted.
-  void jobs_withdrawn(std::uint64_t count);
   void report_throw(std::uint64_t index, std::string_view what);
 
  private:
+  // ---- Its state and its end (batch.cc) ----
+
   // True if the batch ends with this call: the caller then records the last step, and then
   // announces the end.
   bool finish_if_over() LOCKSLEY_REQUIRES(mutex_);
@@ -286,9 +288,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool finish_and_record() LOCKSLEY_REQUIRES(mutex_);
   // Adds the state after the step to `step`, and records it in the journal.
   void record(BatchStep step, ResultLog::Slice rows) LOCKSLEY_REQUIRES(mutex_);
+  // Puts all failed jobs into the last step.
+  void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
+  // `are_last`: no more of the jobs that never run will be dropped, so the batch may end.
+  void drop(std::span<const IndexRange> ranges, bool are_last) LOCKSLEY_EXCLUDES(mutex_);
+  // Updates the charge to the account of results, after a change of the memory that results hold.
+  void charge_results() LOCKSLEY_REQUIRES(mutex_);
   void notify_observer() LOCKSLEY_EXCLUDES(mutex_);
 
-  // batch_retry.cc
+  // ---- Publications (batch.cc; those with failed jobs: batch_retry.cc) ----
+
   // publish(), split into jobs that ended and jobs that will be retried.
   struct Publication {
     EndedJobs ended;
@@ -297,32 +306,38 @@ class Batch : public std::enable_shared_from_this<Batch> {
     std::vector<JobAttempts> job_attempts;  // of jobs that will be retried
     std::vector<NotedJob> notes = {};       // of failed jobs
   };
+  // Returns the same as publish().
+  bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   // publish() where at least one job failed.
   bool publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                         std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran)
       LOCKSLEY_EXCLUDES(mutex_);
-  // The same rows, in which failed jobs have facts.
-  std::vector<std::byte> with_facts(std::span<const std::byte> rows, std::uint64_t row_count,
-                                    const Ran& ran) const;
   // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
   // The others go into publication.failed.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
       LOCKSLEY_REQUIRES(mutex_);
-  // Updates the charge to the account of results, after a change of the memory that results hold.
-  void charge_results() LOCKSLEY_REQUIRES(mutex_);
-  void drop(std::span<const IndexRange> ranges, bool are_last) LOCKSLEY_EXCLUDES(mutex_);
-  // Puts all failed jobs into the last step.
-  void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
-  // Bytes of memory that hold failures, attempts and notes.
-  std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
+  // Tells the observer of the failed attempts of the jobs `again`, which will be retried.
+  void report_attempts(std::span<const std::byte> rows, std::uint64_t row_count,
+                       std::span<const IndexRange> again) LOCKSLEY_EXCLUDES(mutex_);
+
+  // ---- Attempts (batch_retry.cc) ----
+
+  Retries& retries() LOCKSLEY_REQUIRES(mutex_);
   // Jobs are queued again: adds their next attempts to `next`.
   void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
-  // Returns the same as publish().
-  bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
-  Retries& retries() LOCKSLEY_REQUIRES(mutex_);
-  JobNotes& notes() LOCKSLEY_REQUIRES(mutex_);
   // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue these again.
   void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);
+  // Bytes of memory that hold failures, attempts and notes.
+  std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
+
+  // ---- Notes and facts (batch_notes.cc) ----
+
+  JobNotes& notes() LOCKSLEY_REQUIRES(mutex_);
+  // The same rows, in which failed jobs have facts.
+  std::vector<std::byte> with_facts(std::span<const std::byte> rows, std::uint64_t row_count,
+                                    const Ran& ran) const;
+
+  // ---- Members ----
 
   // Constant.
   const BatchOptions options_;
@@ -351,9 +366,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::int64_t finished_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);  // jobs that ended so; disjoint
-  std::uint64_t failed_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;   // how many are known: in failed_, all_failed_
-  bool failed_unread_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // Failures::lacks_list()
+  // Jobs that have failed for good; disjoint.
+  std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t failed_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // how many are known: in failed_, all_failed_
+  bool failed_unread_ LOCKSLEY_GUARDED_BY(mutex_) = false;     // Failures::lacks_list()
   // Replaces failed_ once the batch is over, if there are many ranges: shared with the last step.
   std::shared_ptr<const std::vector<IndexRange>> all_failed_ LOCKSLEY_GUARDED_BY(mutex_);
   // Taken from these by Failures::begin_requeue(), until requeue() is done; null: no requeue.
@@ -363,8 +379,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the batch was over
   bool requeues_some_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // not all failed jobs
   SupersededRows superseded_ LOCKSLEY_GUARDED_BY(mutex_);       // BatchStatus::superseded
-  SupersededRows next_superseded_
-      LOCKSLEY_GUARDED_BY(mutex_);  // of Failures::begin_requeue(); becomes superseded_
+  // Of Failures::begin_requeue(); becomes superseded_ with requeue().
+  SupersededRows next_superseded_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried

@@ -122,71 +122,75 @@ Batch::Failures::Requeue Batch::Failures::begin_requeue(std::span<const IndexRan
 }
 
 std::vector<IndexRange> Batch::Failures::requeue() {
-  constexpr std::size_t kAtOnce = 256;  // some 100 us with the mutex
-  constexpr auto kLongWithMutex = std::chrono::microseconds(20);
-  constexpr auto kPause = std::chrono::microseconds(100);
-  BatchStep step;
   std::shared_ptr<const std::vector<IndexRange>> failed;
   std::uint64_t jobs = 0;
-  bool is_base = false;
-  bool are_some = false;
+  BatchStep step;
+  bool are_all = false;
   {
     const MutexLock lock(batch_.mutex_);
     if (batch_.requeued_ == nullptr) return {};
     failed = batch_.requeued_;
     jobs = batch_.jobs_;
-    is_base = batch_.requeues_from_end_;
-    are_some = batch_.requeues_some_;
+    step.is_base = batch_.requeues_from_end_;
+    are_all = !batch_.requeues_some_;
   }
   std::vector<IndexRange> again = sorted(*failed);
   step.requeued = again;
   // The journal has dropped the steps of a batch that was over, or is about to: so this step replaces them.
-  if (is_base) {
+  if (step.is_base) {
     const IndexRange all{0, jobs};
     step.ended = difference({&all, 1}, again);
-    step.is_base = true;
   }
-  for (std::size_t at = 0; at < again.size(); at += kAtOnce) {
-    const std::size_t end = std::min(at + kAtOnce, again.size());
+  // If all that failed in a batch that was over is queued again, the jobs between have ended for good.
+  forgive(again, step.is_base && are_all ? Between::kEnded : Between::kMayRun, step);
+  end_requeue(std::move(step));
+  batch_.notify_observer();
+  return again;
+}
+
+void Batch::Failures::forgive(std::span<const IndexRange> jobs, Between between, BatchStep& step) {
+  constexpr std::size_t kAtOnce = 256;  // some 100 us with the mutex
+  constexpr auto kLongWithMutex = std::chrono::microseconds(20);
+  constexpr auto kPause = std::chrono::microseconds(100);
+  for (std::size_t at = 0; at < jobs.size(); at += kAtOnce) {
+    const std::size_t end = std::min(at + kAtOnce, jobs.size());
     const Nanoseconds began = steady_now();
     {
       const MutexLock lock(batch_.mutex_);
-      if (is_base && !are_some) {
-        // The jobs between them have ended for good, so their attempts may be changed, too: mostly this is one
-        // range for all.
-        batch_.forgive({again[at].low, end < again.size() ? again[end].low : again.back().high},
+      if (between == Between::kEnded) {
+        // The attempts of the jobs between may be changed, too: mostly this is one range for all.
+        batch_.forgive({jobs[at].low, end < jobs.size() ? jobs[end].low : jobs.back().high},
                        step.job_attempts);
       } else {
-        for (std::size_t i = at; i < end; ++i) batch_.forgive(again[i], step.job_attempts);
+        for (std::size_t i = at; i < end; ++i) batch_.forgive(jobs[i], step.job_attempts);
       }
     }
     // Threads that wait for the mutex get it now.
-    if (end < again.size() && steady_now() - began > kLongWithMutex) std::this_thread::sleep_for(kPause);
+    if (end < jobs.size() && steady_now() - began > kLongWithMutex) std::this_thread::sleep_for(kPause);
   }
-  {
-    const MutexLock lock(batch_.mutex_);
-    // Which status each of them had is no longer known; the sum is right.
-    std::uint64_t left = std::exchange(batch_.requeued_jobs_, 0);
-    batch_.retried_ += left;
-    for (const JobStatus status : {JobStatus::kError, JobStatus::kTimeout, JobStatus::kCrashed}) {
-      std::uint64_t& ended = batch_.ended_.by_status[static_cast<std::size_t>(status)];
-      const std::uint64_t taken = std::min(ended, left);
-      ended -= taken;
-      left -= taken;
-    }
-    batch_.requeued_ = nullptr;  // `failed` outlives the lock
-    batch_.superseded_ = std::exchange(batch_.next_superseded_, {});
-    ++batch_.retry_rounds_;
-    if (is_base) {
-      batch_.steps_ = 0;
-      step.failed = sorted(batch_.failed_);
-    }
-    if (batch_.superseded_.jobs != nullptr) step.superseded_jobs = *batch_.superseded_.jobs;
-    batch_.charge_results();
-    batch_.record(std::move(step), {});
+}
+
+void Batch::Failures::end_requeue(BatchStep step) {
+  const MutexLock lock(batch_.mutex_);
+  // Which status each of the jobs had is no longer known; the sum is right.
+  std::uint64_t left = std::exchange(batch_.requeued_jobs_, 0);
+  batch_.retried_ += left;
+  for (const JobStatus status : {JobStatus::kError, JobStatus::kTimeout, JobStatus::kCrashed}) {
+    std::uint64_t& ended = batch_.ended_.by_status[static_cast<std::size_t>(status)];
+    const std::uint64_t taken = std::min(ended, left);
+    ended -= taken;
+    left -= taken;
   }
-  batch_.notify_observer();
-  return again;
+  batch_.requeued_ = nullptr;  // the caller holds the list, so it is not freed under the mutex
+  batch_.superseded_ = std::exchange(batch_.next_superseded_, {});
+  ++batch_.retry_rounds_;
+  if (step.is_base) {
+    batch_.steps_ = 0;
+    step.failed = sorted(batch_.failed_);
+  }
+  if (batch_.superseded_.jobs != nullptr) step.superseded_jobs = *batch_.superseded_.jobs;
+  batch_.charge_results();
+  batch_.record(std::move(step), {});
 }
 
 }  // namespace locksley

@@ -66,6 +66,14 @@ class Batch::Failures {
   bool may_requeue() const LOCKSLEY_REQUIRES(batch_.mutex_);
   Requeue take_requeued(std::shared_ptr<const std::vector<IndexRange>> jobs, std::uint64_t count)
       LOCKSLEY_REQUIRES(batch_.mutex_);
+  // The second and the third step of requeue(). forgive() counts the attempts so far as forgiven, and lists the next ones
+  // in `step`; it takes the mutex for some 100 us at a time. kMayRun: the attempts of the jobs between these must stay as
+  // they are, since those jobs may run.
+  enum class Between : std::uint8_t { kEnded, kMayRun };
+  void forgive(std::span<const IndexRange> jobs, Between between, BatchStep& step)
+      LOCKSLEY_EXCLUDES(batch_.mutex_);
+  // The jobs count as queued from now on, not as failed; records the step.
+  void end_requeue(BatchStep step) LOCKSLEY_EXCLUDES(batch_.mutex_);
 
   Batch& batch_;
 };

@@ -56,33 +56,26 @@ std::vector<std::byte> Batch::with_facts(std::span<const std::byte> rows, std::u
   facts.worker = ran.worker;
   std::vector<std::byte> result;
   std::string encoded;
-  std::size_t at = 0;
-  for (std::uint64_t i = 0; i < row_count; ++i) {
-    ResultHead head;
-    std::memcpy(&head, rows.data() + at, sizeof head);
-    const std::span<const std::byte> row = rows.subspan(at, ResultHead::bytes_of(head.length));
-    at += row.size();
-    if (head.status == JobStatus::kOk || head.status == JobStatus::kCancelled || head.has_facts != 0) {
-      result.insert(result.end(), row.begin(), row.end());
-      continue;
-    }
+  for_each_row(rows, row_count, [&](ResultHead head, std::span<const std::byte> row) {
     encoded.clear();
-    facts.attempt = attempt(head.index);
-    encode(facts, encoded);
-    ResultHead::append_facts_length(encoded);
-    const std::size_t begin = result.size();
-    const std::size_t output = head.length;
-    if (output > ResultHead::kLongest - encoded.size()) {  // there is no room for facts
-      result.insert(result.end(), row.begin(), row.end());
-      continue;
+    if (is_failure(head.status) && head.has_facts == 0) {
+      facts.attempt = attempt(head.index);
+      encode(facts, encoded);
+      ResultHead::append_facts_length(encoded);
     }
+    const std::size_t output = head.length;
+    if (encoded.empty() || output > ResultHead::kLongest - encoded.size()) {  // no facts, or no room for them
+      result.insert(result.end(), row.begin(), row.end());
+      return;
+    }
+    const std::size_t begin = result.size();
     head.length += static_cast<std::uint32_t>(encoded.size());
     head.has_facts = 1;
     result.resize(begin + ResultHead::bytes_of(head.length));
     std::memcpy(result.data() + begin, &head, sizeof head);
     std::memcpy(result.data() + begin + sizeof head, row.data() + sizeof head, output);
     std::memcpy(result.data() + begin + sizeof head + output, encoded.data(), encoded.size());
-  }
+  });
   return result;
 }
 

@@ -1,28 +1,47 @@
 // Failed jobs of a batch: automatic retries, and the attempts of jobs that a command queues again.
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/base/index_ranges.h"
 #include "core/batch/batch.h"
-#include "core/batch/handler.h"
 #include "core/batch/job_facts.h"
 
 namespace locksley {
 namespace {
 
-bool is_failure(JobStatus status) { return status != JobStatus::kOk && status != JobStatus::kCancelled; }
+// The failed jobs of some rows, in the order of completion, and the notes that they have left.
+struct FailedRows {
+  std::vector<IndexRange> jobs;
+  std::vector<NotedJob> notes;
+};
+FailedRows find_failed(std::span<const std::byte> rows, std::uint64_t row_count) {
+  FailedRows found;
+  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
+    if (!is_failure(head.status)) return;
+    append_range(found.jobs, {head.index, head.index + 1});
+    if (head.has_facts == 0) return;
+    const auto facts = decode_facts(head.row(head.text_in(row)).facts);
+    if (facts && !facts->note.empty()) found.notes.push_back({head.index, std::string(facts->note)});
+  });
+  return found;
+}
 
-// Calls visit(head, its place) for each row.
-template <class Visit>
-void for_each_row(std::span<const std::byte> rows, std::uint64_t row_count, Visit visit) {
-  std::size_t at = 0;
-  for (std::uint64_t i = 0; i < row_count; ++i) {
-    ResultHead head;
-    std::memcpy(&head, rows.data() + at, sizeof head);
-    visit(head, at);
-    at += ResultHead::bytes_of(head.length);
-  }
+// The rows without those of the jobs that are retried, `again`. Takes these jobs from the counts in `ended`.
+struct KeptRows {
+  std::vector<std::byte> bytes;
+  std::uint64_t count = 0;
+};
+KeptRows drop_retried(std::span<const std::byte> rows, std::uint64_t row_count,
+                      std::span<const IndexRange> again, EndedJobs& ended) {
+  KeptRows kept;
+  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
+    if (is_failure(head.status) && contains(again, head.index)) {
+      --ended.by_status[static_cast<std::size_t>(head.status)];
+    } else {
+      kept.bytes.insert(kept.bytes.end(), row.begin(), row.end());
+      ++kept.count;
+    }
+  });
+  return kept;
 }
 
 }  // namespace
@@ -62,60 +81,47 @@ std::uint64_t Batch::failure_bytes() const {
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                              std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
-  std::vector<IndexRange> failed;  // in the order of completion
-  std::vector<NotedJob> noted;
   std::vector<std::byte> more;
   if (ran != nullptr) rows = more = with_facts(rows, row_count, *ran);
-  for_each_row(rows, row_count, [&](const ResultHead& head, std::size_t at) {
-    if (!is_failure(head.status)) return;
-    append_range(failed, {head.index, head.index + 1});
-    if (head.has_facts == 0) return;
-    const auto* text = reinterpret_cast<const char*>(rows.data() + at + sizeof head);
-    const auto facts = decode_facts(head.row({text, head.length}).facts);
-    if (facts && !facts->note.empty()) noted.push_back({head.index, std::string(facts->note)});
-  });
+  FailedRows failed = find_failed(rows, row_count);
+  // What is published if no job is retried.
   const bool has_rows = options_.keep != Keep::kNone;
   Publication publication{.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}};
   auto prepared =
       ResultLog::prepare(has_rows ? rows : std::span<const std::byte>(), has_rows ? row_count : 0, true);
   bool too_many_failures = false;
   std::vector<IndexRange> again;
+  KeptRows kept;  // until what is prepared of it is published
   {
     const MutexLock lock(mutex_);
-    for (NotedJob& each : noted) {
+    for (NotedJob& each : failed.notes) {
       if (notes().set(each.index, each.text)) publication.notes.push_back(std::move(each));
     }
     if (options_.retries == 0 || cancelled_ || on_failure == OnFailure::kNoRetries) {
-      publication.failed = std::move(failed);
+      publication.failed = std::move(failed.jobs);
     } else {
-      again = schedule_retries(failed, publication);
+      again = schedule_retries(failed.jobs, publication);
     }
-    std::vector<std::byte> left;  // rows without those of jobs that are retried
     if (!again.empty()) {
-      std::uint64_t left_rows = 0;
-      for_each_row(rows, row_count, [&](const ResultHead& head, std::size_t at) {
-        if (is_failure(head.status) && contains(again, head.index)) {
-          --publication.ended.by_status[static_cast<std::size_t>(head.status)];
-        } else if (has_rows) {
-          const auto row = rows.subspan(at, ResultHead::bytes_of(head.length));
-          left.insert(left.end(), row.begin(), row.end());
-          ++left_rows;
-        }
-      });
       publication.indexes = difference(sorted(std::move(publication.indexes)), again);
-      prepared = ResultLog::prepare(left, left_rows, true);
+      kept = drop_retried(rows, row_count, again, publication.ended);
+      prepared = ResultLog::prepare(has_rows ? std::span(kept.bytes) : std::span<const std::byte>(),
+                                    has_rows ? kept.count : 0, true);
     }
     too_many_failures = publish_locked(std::move(publication), std::move(prepared));
   }
-  if (observer_ != nullptr && !again.empty()) {
-    for_each_row(rows, row_count, [&](const ResultHead& head, std::size_t at) {
-      if (!is_failure(head.status) || !contains(again, head.index)) return;
-      const auto* text = reinterpret_cast<const char*>(rows.data() + at + sizeof head);
-      observer_->attempt_failed(*this, head.index, head.status, head.row({text, head.length}).output);
-    });
-  }
+  if (!again.empty()) report_attempts(rows, row_count, again);
   notify_observer();
   return too_many_failures;
+}
+
+void Batch::report_attempts(std::span<const std::byte> rows, std::uint64_t row_count,
+                            std::span<const IndexRange> again) {
+  if (observer_ == nullptr) return;
+  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
+    if (!is_failure(head.status) || !contains(again, head.index)) return;
+    observer_->attempt_failed(*this, head.index, head.status, head.row(head.text_in(row)).output);
+  });
 }
 
 std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> failed,

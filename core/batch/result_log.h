@@ -48,11 +48,27 @@ struct ResultHead {
     return has_facts != 0 ? with_facts(index, status, bytes) : ResultRow{index, status, bytes};
   }
 
+  // The bytes of a row whose head this is. `row` begins with the head.
+  std::string_view text_in(std::span<const std::byte> row) const {
+    return {reinterpret_cast<const char*>(row.data() + sizeof(ResultHead)), length};
+  }
   static constexpr std::size_t bytes_of(std::size_t length) {
     return (sizeof(ResultHead) + length + alignof(ResultHead) - 1) & ~(alignof(ResultHead) - 1);
   }
 };
 static_assert(sizeof(ResultHead) == 16);
+
+// Calls visit(head, row) for each of the `count` rows with which `rows` begins. `row`: its bytes, head and padding included.
+template <class Visit>
+void for_each_row(std::span<const std::byte> rows, std::uint64_t count, Visit visit) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ResultHead head;
+    std::memcpy(&head, rows.data(), sizeof head);
+    const std::span<const std::byte> row = rows.first(ResultHead::bytes_of(head.length));
+    visit(head, row);
+    rows = rows.subspan(row.size());
+  }
+}
 
 // The log. Its oldest rows may be in the batch's journal only, or discarded.
 //

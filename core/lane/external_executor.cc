@@ -1,6 +1,5 @@
 #include "core/lane/external_executor.h"
 
-#include <algorithm>
 #include <exception>
 
 #include "core/base/check.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/base/index_ranges.h"
 #include "core/batch/batch_failures.h"
 
 namespace locksley {

@@ -1,7 +1,6 @@
 #include "core/lane/result_writer.h"
 
 #include <algorithm>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>

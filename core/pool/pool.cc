@@ -104,13 +104,13 @@ class Pool::DefaultQueue {
 
 Pool::Pool(Lane& lane)
     : lane_(lane),
-      idle_(std::make_unique<Idle>()),
+      common_idle_(std::make_unique<Idle>()),
       reserved_idle_(std::make_unique<Idle>()),
       depot_(std::make_unique<TaskDepot>()),
       monitor_(std::make_unique<Monitor>(*this)),
       table_(std::make_unique<std::atomic<Worker*>[]>(kMaxWorkers)) {
   lane_.on_work([this] {
-    idle_->notify();
+    common_idle_->notify();
     wake_reserved();
   });
   lane_.on_wait([this] { monitor_->waits_changed(); });
@@ -161,7 +161,7 @@ void Pool::wake_reserved() {
 void Pool::resize(std::uint32_t workers) {
   const std::uint32_t before = workers_.load();
   const std::uint32_t reserved = reserved_.load();
-  idle_->set_workers(workers > reserved ? workers - reserved : 1);
+  common_idle_->set_workers(workers > reserved ? workers - reserved : 1);
   reserved_idle_->set_workers(reserved);
   lane_.set_parallelism(std::max<std::uint32_t>(workers, 1));
   // A worker is counted once its thread runs: if a thread cannot be started, the pool has those
@@ -178,13 +178,13 @@ void Pool::resize(std::uint32_t workers) {
   workers_.store(workers);
   for (std::uint32_t i = workers; i < before; ++i) owned_[i]->ask_to_leave();
   if (workers < before) {
-    idle_->wake_all();
+    common_idle_->wake_all();
     reserved_idle_->wake_all();
   }
   for (std::uint32_t i = workers; i < before; ++i) owned_[i]->join();
 }
 
-bool Pool::has_free_worker() const { return idle_->has_free_worker(); }
+bool Pool::has_free_worker() const { return common_idle_->has_free_worker(); }
 
 bool Pool::drain(Instant deadline) {
   // Polled: a process drains once in its life, and a millisecond more or less does not matter then.

@@ -118,9 +118,9 @@ class Pool {
 
   // Constant.
   Lane& lane_;
-  const std::unique_ptr<Idle> idle_;
-  const std::unique_ptr<Idle>
-      reserved_idle_;                       // of the reserved workers, which wake and park among themselves
+  // Common and reserved workers wake and park among themselves.
+  const std::unique_ptr<Idle> common_idle_;
+  const std::unique_ptr<Idle> reserved_idle_;
   const std::unique_ptr<TaskDepot> depot_;  // outlives the workers, whose tasks lie in it
   std::unique_ptr<DefaultQueue> default_queue_;
   const std::unique_ptr<Monitor> monitor_;

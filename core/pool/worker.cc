@@ -54,9 +54,9 @@ class TurnDurations {
 Worker::Worker(Pool& pool, std::uint32_t number)
     : pool_(pool),
       lane_(pool.lane_),
-      idle_(*pool.idle_),
+      common_idle_(*pool.common_idle_),
       number_(number),
-      spawner_(*this, *pool.depot_, idle_),
+      spawner_(*this, *pool.depot_, common_idle_),
       own_range_(range_.owner()),
       turn_(lane_, writer_),
       views_(std::make_unique<std::string_view[]>(kLargestBurst)),
@@ -99,7 +99,7 @@ std::uint32_t Worker::pool_workers() const { return pool_.workers(); }
 
 void Worker::run() {
   const ThreadRoleScope own_thread(own_thread_);
-  Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
+  Idle& idle = own_idle();
   bool woken = false;
   while (!leaving_.load()) {
     arrivals_ = lane_.hints().arrivals();
@@ -136,10 +136,12 @@ void Worker::run() {
   stop_searching();
 }
 
+Idle& Worker::own_idle() const { return reserved_ ? *pool_.reserved_idle_ : common_idle_; }
+
 void Worker::stop_searching() {
   if (!searching_) return;
   searching_ = false;
-  Idle& idle = reserved_ ? *pool_.reserved_idle_ : idle_;
+  Idle& idle = own_idle();
   if (!idle.end_search() || !idle.has_parked_worker()) return;
   // A thread that published work while this was the last searcher has woken no worker.
   see_tasks();
@@ -149,9 +151,9 @@ void Worker::stop_searching() {
   }
   for (std::uint32_t i = 0, count = pool_.made_.load(); i < count; ++i) {
     const Worker& other = pool_.worker(i);
-    if (&other != this && !other.spawner_.empty()) idle_.wake_for_task(other.spawner_.batch());
+    if (&other != this && !other.spawner_.empty()) common_idle_.wake_for_task(other.spawner_.batch());
   }
-  if (may_find_work()) idle_.notify();
+  if (may_find_work()) common_idle_.notify();
 }
 
 void Worker::see_tasks() {
@@ -189,7 +191,7 @@ bool Worker::settle() {
   }
   // Jobs that were handed back are work like any other, and this worker may claim none of them, or
   // not all.
-  if (lane_.hints().has_work()) idle_.notify();
+  if (lane_.hints().has_work()) common_idle_.notify();
   // The measured cost of its jobs may have made the batch one for the reserved workers.
   pool_.wake_reserved();
   return turn_.is_held();
@@ -226,7 +228,8 @@ void Worker::run_turn() {
   if (shared) {
     own_range_.publish(range, {&batch});
     // Also a range that a thief has just stolen, since its length in time is unknown.
-    if (mean.count() == 0 || mean * static_cast<std::int64_t>(range.size()) > kWorthWaking) idle_.notify();
+    if (mean.count() == 0 || mean * static_cast<std::int64_t>(range.size()) > kWorthWaking)
+      common_idle_.notify();
   }
   while (!batch.is_stopping() && !batch.is_held() && !batch.is_at_result_limit() && !leaving_.load()) {
     const std::uint64_t most =
@@ -261,7 +264,7 @@ void Worker::run_turn() {
       unpublished_.set(0);
     }
     if (ran < burst.size() || turn_is_over(until, now_)) break;
-    if (shared && mean * static_cast<std::int64_t>(own_range_.len()) > kWorthWaking) idle_.notify();
+    if (shared && mean * static_cast<std::int64_t>(own_range_.len()) > kWorthWaking) common_idle_.notify();
   }
   if (shared) {
     // Thieves take from the high end, so what is left begins where the worker has stopped.

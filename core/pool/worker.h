@@ -129,6 +129,8 @@ class Worker {
   // that follow.
   void see_tasks();
   void stop_searching() LOCKSLEY_REQUIRES(own_thread_);
+  // The set in which this worker parks.
+  Idle& own_idle() const;
   std::uint32_t random() LOCKSLEY_REQUIRES(own_thread_);
 
   // ---- Tasks (worker_tasks.cc) ----
@@ -148,7 +150,7 @@ class Worker {
   // Constant.
   Pool& pool_;
   Lane& lane_;
-  Idle& idle_;
+  Idle& common_idle_;  // of the workers that are not reserved: those that steal and help
   const std::uint32_t number_;
   const ThreadRole own_thread_;  // the thread between start() and join()
 

@@ -93,7 +93,7 @@ void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
       continue;
     }
     looks = 0;
-    idle_.enter_help(sleeper_, frame.batch);
+    common_idle_.enter_help(sleeper_, frame.batch);
     if (count.park_begin()) {
       if (!may_find_task_of(frame.batch)) {
         stats_.parks.add(1);
@@ -101,7 +101,7 @@ void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
       }
       count.park_end();
     }
-    if (idle_.leave_help(sleeper_)) woken = true;
+    if (common_idle_.leave_help(sleeper_)) woken = true;
   }
   if (woken) forward_wake_up(frame.batch);
 }
@@ -109,7 +109,7 @@ void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
 // A helper is woken for one task; the waker may have woken no worker for other tasks, because a worker
 // was searching. The helper may also find that its own group is done, and take no task.
 void Worker::forward_wake_up(const Batch* batch) {
-  if (may_find_task_of(batch)) idle_.wake_for_task(batch);
+  if (may_find_task_of(batch)) common_idle_.wake_for_task(batch);
 }
 
 bool Worker::may_find_task_of(const Batch* batch) {

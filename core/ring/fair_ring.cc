@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
 
 #include "core/base/check.h"
 #include "core/ring/fair_ring_gates.h"

@@ -90,7 +90,7 @@ HttpReply failures_of(const ResultsPage& page, std::uint64_t rows, std::uint64_t
   Json failures = Json::array();
   std::uint64_t next = page.first + page.rows;
   visit_results(page, [&](std::uint64_t place, const ResultRow& row) {
-    if (row.status == JobStatus::kOk || row.status == JobStatus::kCancelled) return true;
+    if (!is_failure(row.status)) return true;
     if (failures.size() == count) {
       next = place;
       return false;

@@ -125,8 +125,7 @@ std::uint64_t JobSearch::look_at(IndexRange rows) {
 
 void JobSearch::read_payload() {
   // The payload of a job that cannot run again may be gone.
-  const bool has_failed =
-      found_->row && found_->row->status != JobStatus::kOk && found_->row->status != JobStatus::kCancelled;
+  const bool has_failed = found_->row && is_failure(found_->row->status);
   if (found_->row && (!has_failed || record_->is_stopping())) return;
   if (record_->is_over() && record_->status().failed == 0) return;
   std::string scratch;

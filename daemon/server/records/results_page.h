@@ -29,8 +29,7 @@ struct ResultsPage {
 // Whether the row at `place` is superseded: its job failed and was queued again since. A later row has the
 // outcome of that attempt.
 inline bool is_superseded(std::uint64_t place, const ResultRow& row, const SupersededRows& superseded) {
-  return row.status != JobStatus::kOk && row.status != JobStatus::kCancelled &&
-         superseded.covers(place, row.index);
+  return is_failure(row.status) && superseded.covers(place, row.index);
 }
 // Calls visit(place, row) for each row that is shown, until it returns false.
 template <class Visit>

@@ -95,7 +95,7 @@ std::expected<JobView, std::string> JobLook::end() const {
       view.log_bytes = facts->log_end;
       if (!facts->note.empty()) view.note = std::string(facts->note);
     }
-    may_run = row.status != JobStatus::kOk && row.status != JobStatus::kCancelled && !record_->is_stopping();
+    may_run = is_failure(row.status) && !record_->is_stopping();
   } else {
     view.status = status_without_row();
     may_run = view.status == "queued" || view.status == "running" || view.status == "failed";

@@ -39,10 +39,15 @@ BatchOptions options_of(const Customer& customer, const proto::BatchOptions& opt
   return result;
 }
 
-std::uint64_t record_bytes(const proto::BatchOptions& options) {
-  return Registry::record_bytes(
-      options.id.size() + options.name.size() + options.customer.size() + options.trace.size(),
-      options.after.size());
+// Whether the batch has the jobs of this range, or, if it is null, with these payloads. `digest`: of the payloads, if it is
+// known: comparing it is cheaper than comparing payloads.
+bool has_jobs_of(const BatchRecord& known, const proto::RangeSource* range,
+                 const proto::ArgumentList& payloads, const std::optional<Digest>& digest)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  const BatchPayloads& there = known.payloads();
+  if (range != nullptr) return there.is_same_range(*range);
+  if (digest && there.digest()) return digest == there.digest() && payloads.size() == known.terms.jobs;
+  return there.is_same(payloads);
 }
 
 std::unexpected<std::string> closed(const BatchRecord& record) {
@@ -154,26 +159,23 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   if (BatchRecord* const known = found->known) {
     // A RUN is never a repetition: it runs its jobs each time.
     if (origin == Origin::kRun) return existing(*known, command.handler, false);
-    const BatchPayloads& there = known->payloads();
-    const bool is_same = range != nullptr           ? there.is_same_range(*range)
-                         : digest && there.digest() ? digest == there.digest() && jobs == known->terms.jobs
-                                                    : there.is_same(arguments);
-    return existing(*known, command.handler, is_same);
+    return existing(*known, command.handler, has_jobs_of(*known, range, arguments, digest));
   }
   const bool is_stored = parts_.store != nullptr && origin != Origin::kRun && !command.options.ephemeral;
   const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
-  auto admitted = admit(by, command.handler, command.options,
-                        {.customer = *customer,
-                         .handler = command.handler,
-                         .new_batches = 1,
-                         .batch_jobs = jobs,
-                         .new_jobs = jobs,
-                         .payloads = range == nullptr ? &arguments : nullptr,
-                         .is_stored = is_stored,
-                         .range = range,
-                         .record_bytes = record_bytes(command.options),
-                         .awaits_results = origin == Origin::kRun},
-                        prepared == nullptr ? nullptr : &prepared->dependencies);
+  auto admitted =
+      admit(by, command.handler, command.options,
+            {.customer = *customer,
+             .handler = command.handler,
+             .new_batches = 1,
+             .batch_jobs = jobs,
+             .new_jobs = jobs,
+             .payloads = range == nullptr ? &arguments : nullptr,
+             .is_stored = is_stored,
+             .range = range,
+             .record_bytes = Registry::record_bytes(command.options, command.options.after.size()),
+             .awaits_results = origin == Origin::kRun},
+            prepared == nullptr ? nullptr : &prepared->dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const bool is_due =
@@ -207,16 +209,17 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   }
   const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
   const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
-  auto admitted = admit(by, command.handler, command.options,
-                        {.customer = *customer,
-                         .handler = command.handler,
-                         .new_batches = 1,
-                         .batch_jobs = 0,
-                         .new_jobs = 0,
-                         .payloads = nullptr,
-                         .is_stored = is_stored,
-                         .record_bytes = record_bytes(command.options)},
-                        found_dependencies);
+  auto admitted =
+      admit(by, command.handler, command.options,
+            {.customer = *customer,
+             .handler = command.handler,
+             .new_batches = 1,
+             .batch_jobs = 0,
+             .new_jobs = 0,
+             .payloads = nullptr,
+             .is_stored = is_stored,
+             .record_bytes = Registry::record_bytes(command.options, command.options.after.size())},
+            found_dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const NewBatch batch{.customer = *customer,
@@ -330,10 +333,7 @@ void Intake::restore(StoredBatch stored) {
   ++history.attempt;
   const auto record = parts_.stored.record_of(stored);
   registry.add(record);
-  const BatchOptions& options = record->options();
-  registry.count_record(*record, Registry::record_bytes(options.id.size() + options.name.size() +
-                                                            options.customer.size() + options.trace.size(),
-                                                        row.after.size()));
+  registry.count_record(*record, Registry::record_bytes(record->options(), row.after.size()));
   parts_.retention.update(*record, record->status().result_bytes);
   const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);

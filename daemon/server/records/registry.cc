@@ -14,6 +14,18 @@ std::uint64_t random_seed() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();
 }
+// Calls change(account, resource, amount) for each part of the charge. Jobs, batches and payloads that have not ended are the
+// customer's. The rest is the user's, since a batch that is over keeps no customer in memory.
+template <class Change>
+void for_each_part(Customer& customer, const Registry::Charge& charge, Change change) {
+  Account& of_customer = *customer.account;
+  change(of_customer, Resource::kQueuedJobs, charge.jobs);
+  change(of_customer, Resource::kBatches, charge.batches);
+  change(of_customer, Resource::kPayloadBytes, charge.payload_bytes);
+  Account& of_user = customer.tenant->account;
+  change(of_user, Resource::kQueuedBytes, charge.memory_bytes);
+  change(of_user, Resource::kRecordBytes, charge.record_bytes);
+}
 }  // namespace
 
 Registry::Registry(ServerStats& stats) : stats_(stats), customers_(tenants_), retained_(random_seed()) {}
@@ -132,7 +144,7 @@ void Registry::count_retained() {
   stats_.retained_batches.set(by_id_.size() - active_.size() + retained_.size());
 }
 
-std::uint64_t Registry::record_bytes(std::size_t text_bytes, std::size_t waits) {
+std::uint64_t Registry::record_bytes_with(std::size_t text_bytes, std::size_t waits) {
   // The record; its nodes in the registry's maps and in the ring; the small parts of its payloads and journal.
   constexpr std::uint64_t kOthers = 768;  // measured: 2,000 to 2,300 bytes in all for a batch of one job
   // A wait in the record, one in Dependencies, and its part in the store's row.
@@ -141,23 +153,15 @@ std::uint64_t Registry::record_bytes(std::size_t text_bytes, std::size_t waits) 
 }
 
 void Registry::charge(Customer& customer, const Charge& charge) {
-  Account& account = *customer.account;
-  account.charge(Resource::kQueuedJobs, charge.jobs);
-  account.charge(Resource::kBatches, charge.batches);
-  account.charge(Resource::kPayloadBytes, charge.payload_bytes);
-  Account& all_of_user = customer.tenant->account;
-  all_of_user.charge(Resource::kQueuedBytes, charge.memory_bytes);
-  all_of_user.charge(Resource::kRecordBytes, charge.record_bytes);
+  for_each_part(customer, charge, [](Account& account, Resource resource, std::uint64_t amount) {
+    account.charge(resource, amount);
+  });
 }
 
 void Registry::refund(Customer& customer, const Charge& charge) {
-  Account& account = *customer.account;
-  account.refund(Resource::kQueuedJobs, charge.jobs);
-  account.refund(Resource::kBatches, charge.batches);
-  account.refund(Resource::kPayloadBytes, charge.payload_bytes);
-  Account& all_of_user = customer.tenant->account;
-  all_of_user.refund(Resource::kQueuedBytes, charge.memory_bytes);
-  all_of_user.refund(Resource::kRecordBytes, charge.record_bytes);
+  for_each_part(customer, charge, [](Account& account, Resource resource, std::uint64_t amount) {
+    account.refund(resource, amount);
+  });
 }
 
 Account& Registry::account_of(BatchRecord& record) {
@@ -299,10 +303,7 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
   if (retired) {
     by_id_.emplace(key_of(*record), record);
     by_sequence_.add(record->sequence, *record);
-    const BatchOptions& options = record->options();
-    count_record(*record, record_bytes(options.id.size() + options.name.size() + options.customer.size() +
-                                           options.trace.size(),
-                                       0));
+    count_record(*record, record_bytes(record->options(), 0));
   }
   record->is_active = true;
   use_customer(*record);

@@ -134,9 +134,12 @@ class Registry {
   }
   // What memory keeps of a batch that is over and in the store alone (RetainedBatches): at most.
   static constexpr std::uint64_t kRetainedBytes = 112;
-  // What memory keeps of another batch, besides its payloads and its results: about.
-  // `text_bytes`: of its id, name and trace. `waits`: batches for which it waits.
-  static std::uint64_t record_bytes(std::size_t text_bytes, std::size_t waits);
+  // About what memory keeps of another batch, besides its payloads and its results. `options`: those of the command that
+  // makes it, or its own. `waits`: for how many batches it waits.
+  static std::uint64_t record_bytes(const auto& options, std::size_t waits) {
+    return record_bytes_with(
+        options.id.size() + options.name.size() + options.customer.size() + options.trace.size(), waits);
+  }
   std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return by_id_.size() + retained_.size(); }
   std::size_t active() const LOCKSLEY_REQUIRES(kIoThread) { return active_.size(); }
 
@@ -196,6 +199,7 @@ class Registry {
   const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
   void publish_counts() LOCKSLEY_REQUIRES(kIoThread);
   // The account of the batch's customer; of a batch that is over, that of its tenant.
+  static std::uint64_t record_bytes_with(std::size_t text_bytes, std::size_t waits);
   Account& account_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void use_customer(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);

@@ -94,39 +94,49 @@ class Store {
   // After stop(): how many changes and results could not be written.
   std::uint64_t lost() const { return group_->lost(); }
 
-  // ---- After start() ----
+  // ---- After start(): writing ----
 
   Ticket put(StoreWrite&& write, Urgency urgency) { return group_->put(std::move(write), urgency); }
-  // gathering(): a ticket that is not below that of any write put before. is_written(): whether all
-  // writes up to this ticket are on the disk, or with the operating system, as store.durability
-  // demands. Writes that failed and were reported so count as written.
+  // A write of nothing, for which a client waits: its outcome comes once all that was put before is written.
+  Ticket put_marker() { return group_->put(std::monostate(), Urgency::kAwaited); }
+  // A ticket that is not below that of any write put before.
   Ticket gathering() const { return group_->gathering(); }
-  // [any thread] Whether results wait for the disk only in such numbers as it can soon write.
-  bool has_room() const { return group_->has_room_now(); }
-  // [any thread] Frees the memory of all results that are on the disk, and then calls `done`, on a thread of
-  // the store; but not after stop().
-  void free_results(std::function<void()> done) { group_->free_results(std::move(done)); }
+  // Whether all writes up to this ticket are on the disk, or with the operating system, as
+  // store.durability demands. Writes that failed and were reported so count as written.
   bool is_written(Ticket ticket) const { return ticket <= group_->written(); }
   // Why the disk cannot be written; empty: it can. While it cannot, no batch may be accepted.
   std::string error() const { return group_->error(); }
   // Since when it has been so; none: the disk can be written.
   std::optional<Nanoseconds> failing_since() const { return group_->failing_since(); }
+  // [any thread] Whether results wait for the disk only in such numbers as it can soon write.
+  bool has_room() const { return group_->has_room_now(); }
+  // [any thread] Frees the memory of all results that are on the disk, and then calls `done`, on a thread of
+  // the store; but not after stop().
+  void free_results(std::function<void()> done) { group_->free_results(std::move(done)); }
+
+  // ---- One batch ----
+
+  std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
+  // Its payloads in the store.
+  std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence);
+
+  // ---- Reads by the reader's thread, for callers that must not wait for the disk ----
+
+  // Runs the task there, where it may block on the disk. After stop() it is destroyed, not run.
+  void read(Reader::Task task, Reader::User user = Reader::kNoUser) { reader_->post(std::move(task), user); }
+  // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The reader's thread calls
+  // `on_read`, unless stop() comes first; the error is for the client.
+  using OnFailedJobs = std::move_only_function<void(std::expected<FailedJobList, std::string>)>;
+  void read_failed_jobs(std::uint64_t sequence, Reader::User user, OnFailedJobs on_read);
+
+  // ---- The database ----
+
   // For messages: its folder, or the address of its database.
   const std::string& place() const { return engine_->place(); }
   // As Engine::id(): numbers of batches mean the same in stores with the same id.
   const std::string& id() const { return engine_->id(); }
   // The bytes of all batches in the store; the engine compares them with what its rows take.
   void set_live_bytes(std::uint64_t bytes);
-
-  // The journal of a batch; and its payloads in the store.
-  std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
-  std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence);
-  // Runs the task on the reader's thread, where it may block on the disk. After stop() it is
-  // destroyed, not run.
-  void read(Reader::Task task, Reader::User user = Reader::kNoUser) { reader_->post(std::move(task), user); }
-
-  // A write of nothing, for which a client waits: its outcome comes once all that was put before is written.
-  Ticket put_marker() { return group_->put(std::monostate(), Urgency::kAwaited); }
   // [the thread of start()] Copies of what is written (Backups::make).
   std::expected<void, std::string> back_up(const std::string& directory, const std::string& name,
                                            Backups::Done done) {
@@ -134,11 +144,6 @@ class Store {
   }
   // Why this store makes no copies, for the client; empty: it makes them.
   std::string_view why_no_copies() const { return engine_->why_no_copies(); }
-
-  // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The reader's thread calls
-  // `on_read`, unless stop() comes first; the error is for the client.
-  using OnFailedJobs = std::move_only_function<void(std::expected<FailedJobList, std::string>)>;
-  void read_failed_jobs(std::uint64_t sequence, Reader::User user, OnFailedJobs on_read);
 
   struct Stats {
     const DurationHistogram& commit_time;

@@ -98,8 +98,8 @@ class Intake {
     std::optional<Digest> digest;  // of the payloads
     FoundDependencies dependencies;
   };
-  // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads. `prepared`, `found_dependencies`: null if all is
-  // to be done now.
+  // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads.
+  // `prepared`, `found_dependencies`: null if all is to be done now.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);

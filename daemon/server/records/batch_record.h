@@ -167,12 +167,13 @@ class BatchRecord final : public Batch {
   // Connections that wait for it. Each adds and removes itself; BatchNews wakes them. Not persistent.
   struct Waiter {
     BatchWaiter* who;
-    std::uint64_t row;  // that it waits for, or one of these:
+    std::uint64_t row;  // the row for which it waits, or kItsEnd, kReadRows or kLogBytes
   };
+  // In place of a row: the end of the batch; the end of work that another thread does for the client; news of the log of a
+  // job.
   static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
-  static constexpr std::uint64_t kReadRows =
-      kItsEnd - 1;  // the end of work that another thread does for the client
-  static constexpr std::uint64_t kLogBytes = kItsEnd - 2;  // bytes that a job writes to its log
+  static constexpr std::uint64_t kReadRows = kItsEnd - 1;
+  static constexpr std::uint64_t kLogBytes = kItsEnd - 2;
   // Wakes all who wait for one of these: kWokenAtOnce of them within this call, the others in slices.
   void wake_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) { wake_all(kReadRows, slices); }
   void wake_log_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) { wake_all(kLogBytes, slices); }

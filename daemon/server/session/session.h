@@ -47,15 +47,18 @@ class Sessions;
 // coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An error of the
 // connection ends this connection alone.
 //
-// Bounds. Input: a turn reads up to kMostRead, and only once all commands that have arrived are
-// executed; a command may grow to limits.max_command, all unfinished ones together to
-// limits.max_queued_bytes; after a blocking command up to kBlockedInput is read. Output: no command is executed while more than kPauseOutput waits for the peer (before
-// authentication, while its reader has those limits: kPauseStranger); the connection is dropped
-// when more than limits.output_buffer waits, or when it holds most of all while all together hold
-// more than limits.client_memory. Fairness: turns go round users, and then round their connections
-// (Turns). After kTurnCommands, kTurnTime or kTurnOutput the connection goes to the end of its
-// user's line of Slices, and so does one whose last two turns were longer than kCheapTurn while
-// that line is busy. Time before authentication: limits.login_timeout.
+// Bounds:
+//   - Input. A turn reads up to kMostRead, and only once all commands that have arrived are executed;
+//     after a blocking command up to kBlockedInput is read. A command may grow to limits.max_command,
+//     all unfinished ones together to limits.max_queued_bytes.
+//   - Output. No command is executed while more than kPauseOutput waits for the peer (before
+//     authentication, while its reader has those limits: kPauseStranger). The connection is dropped
+//     when more than limits.output_buffer waits, or when it holds most of all while all together hold
+//     more than limits.client_memory.
+//   - Turns go round users, and then round their connections (Turns). After kTurnCommands, kTurnTime
+//     or kTurnOutput the connection goes to the end of its user's line of Slices, and so does one
+//     whose last two turns were longer than kCheapTurn while that line is busy.
+//   - Time before authentication: limits.login_timeout.
 class Session final : private Subscriptions::Sink,
                       private RelayOwner,
                       public std::enable_shared_from_this<Session> {

@@ -1,6 +1,5 @@
 """A headless Chromium, driven by Playwright in a process of Node.js (tests/integration/node/browser.js)."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -11,8 +10,8 @@ import subprocess
 from locksley_daemon import DEADLINE_S, end_with_parent, wait_for
 
 LONGEST_S = 150  # for an answer; Playwright itself gives up sooner (LONGEST_MS in browser.js)
-# Chromium's first start on a new machine has been seen never to open a page, once; the next did at once.
-START_S, TRIES = 25, 3
+# Chromium's first start on a new machine has been seen never to open a page, twice; the next did at once.
+START_S, TRIES = 25, 4
 DRIVER = pathlib.Path(__file__).resolve().parents[1] / "integration" / "node" / "browser.js"
 
 
@@ -24,12 +23,14 @@ class Browser:
     """Owns its process. One test at a time; its pages are closed with it."""
 
     def __init__(self):
-        for _ in range(TRIES - 1):
+        for attempt in range(1, TRIES + 1):
             self.start()
-            with contextlib.suppress(AssertionError):
+            try:
                 Page(self, self.ask(START_S, do="open", options={})).close()
                 return
-        self.start()
+            except AssertionError:
+                if attempt == TRIES:
+                    raise
 
     def start(self):
         node = shutil.which("node") or shutil.which("nodejs")

@@ -16,9 +16,9 @@
 
 namespace locksley::daemon {
 
-// Truncates tables whose rows have been deleted, and moves what is left of a generation together with what is left of others,
-// so that its table can be truncated, too: as the cleaner of a log-structured file system does (Rosenblum and Ousterhout, "The
-// Design and Implementation of a Log-Structured File System", 1992), which also cleans the segments with the least that is live.
+// Truncates tables whose rows have all been deleted. Of generations that are mostly deleted it moves the remaining rows into
+// one table, so that their own tables can be truncated, too. This is the cleaner of a log-structured file system (Rosenblum and
+// Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992): the fewer live rows, the sooner.
 //
 // For one thread. The writer waits while a transaction of this is under way, which moves 8 MiB, or one batch of up to 16 MiB.
 class Compaction {
@@ -38,12 +38,12 @@ class Compaction {
 
  private:
   PgExpected<void> run(PgConnection& connection, Table table);
-  // If the tables are larger than what is live in them by more than a fifth, or all are in use: moves what is left of a
-  // generation of which half or more was deleted.
+  // If the tables are larger than their live rows by more than a fifth, or if all are in use: moves the remaining rows of a
+  // generation that is at most half live.
   PgExpected<void> compact(PgConnection& connection, Table table);
   struct Move {
     Generations::Span span;
-    bool joins = false;    // the generation before; else what is left goes to an empty table
+    bool joins = false;    // its rows go to the table of the generation before; else to an empty one
     double live_part = 0;  // of its table
   };
   // What the tables of earlier() hold. Empty: not all have been looked at yet, which takes several calls if they are large.

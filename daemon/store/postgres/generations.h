@@ -16,11 +16,11 @@ namespace locksley::daemon {
 // another one, in an empty table.
 //
 // A table whose rows have all been deleted is truncated. That gives its room back at once, also beside a session that is
-// idle in a transaction; vacuum would have to wait for that session. What is left of a generation, once half of it has been
-// deleted, moves to the table of the generation before, or to one that is kept empty for this; then its own table is
-// truncated. See table_upkeep.h.
+// idle in a transaction; vacuum would have to wait for that session. Once half of a generation has been deleted, its
+// remaining rows may move to the table of the generation before, or to one that is kept empty for this; then its own table is
+// truncated. See compaction.h.
 //
-// A value of the ServerEngine, which guards it. What is in the database is as here.
+// A value, which SharedGenerations guards. The table locksley_generation says the same.
 class Generations {
  public:
   static constexpr std::int16_t kTablesOfBatches = 8;  // numbered from 1

@@ -33,8 +33,9 @@ class TableSizes {
   }
   std::uint64_t tables() const { return index_ + payloads_ + results_; }
   std::uint64_t least() const { return least_; }
-  // What is live lies in four generations then. There are seven: one that grows, one that is being deleted, and one for what
-  // is left of others. Tables hold more than what is live, and not all that is live is of one kind.
+  // A quarter of the live bytes, so that four generations hold them. Three more can be there: one that grows, one that is being
+  // deleted, and one with the remaining rows of others. The live bytes of one kind are not known: they are at most those of
+  // both kinds, and at most the size of its tables.
   Generations::Enough enough() const {
     const auto of = [this](std::uint64_t tables) {
       return std::max(least_, std::min<std::uint64_t>(live_, tables) / 4);

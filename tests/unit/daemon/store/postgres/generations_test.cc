@@ -57,7 +57,7 @@ TEST(GenerationsTest, WithoutAnEmptyTableTheLastGoesOn) {
   EXPECT_EQ(of(generations, 7), 7);
   EXPECT_EQ(of(generations, 20), 7);
   EXPECT_TRUE(generations.lacks_tables(Table::kPayloads, kEnough));
-  EXPECT_EQ(generations.empty_table(Table::kPayloads), 8) << "for what is left of others";
+  EXPECT_EQ(generations.empty_table(Table::kPayloads), 8) << "kept for the remaining rows of others";
 }
 
 TEST(GenerationsTest, ATableThatWasTruncatedIsUsedAgain) {

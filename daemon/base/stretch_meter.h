@@ -1,12 +1,11 @@
 #pragma once
 
-#include <time.h>
-
 #include <chrono>
 #include <cstdint>
 
 #include "core/base/job.h"
 #include "core/pool/worker_stats.h"
+#include "daemon/base/processor_time.h"
 
 namespace locksley::daemon {
 
@@ -36,18 +35,13 @@ class StretchMeter {
     stretches_.polls.add(1);
     const Nanoseconds at = steady_now();
     if (at - read_at_ < kEvery) return;
-    const Nanoseconds used = thread_time();
+    const Nanoseconds used = processor_time();
     if (read_at_.count() != 0) count(used - used_);
     read_at_ = at;
     used_ = used;
   }
 
  private:
-  static Nanoseconds thread_time() {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
-  }
   void count(Nanoseconds stretch) {
     const auto ns = static_cast<std::uint64_t>(stretch.count());
     if (ns > stretches_.longest_ns.get()) stretches_.longest_ns.set(ns);

@@ -1,8 +1,8 @@
 #include "daemon/handlers/waiting.h"
 
 #include <chrono>
-#include <ctime>
 
+#include "daemon/base/processor_time.h"
 #include "daemon/handlers/payload_number.h"
 
 namespace locksley::daemon {
@@ -10,13 +10,6 @@ namespace {
 
 constexpr std::uint64_t kMaxSleepMilliseconds = std::chrono::milliseconds(kLongestWait).count();
 constexpr std::uint64_t kMaxSpinMicroseconds = std::chrono::microseconds(kLongestWait).count();
-
-// The CPU time of the calling thread. Makes a system call.
-Nanoseconds thread_cpu_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
-}
 
 }  // namespace
 
@@ -30,10 +23,10 @@ void sleep_job(JobContext& context, std::string_view payload) {
 void spin_job(JobContext& context, std::string_view payload) {
   const auto microseconds = parse_number(payload, kMaxSpinMicroseconds);
   if (!microseconds) return context.fail(microseconds.error());
-  const Nanoseconds end = thread_cpu_time() + std::chrono::microseconds(*microseconds);
+  const Nanoseconds end = processor_time() + std::chrono::microseconds(*microseconds);
   // CPU time never passes faster than real time. So the loop spins by the steady clock, which is
   // cheap, and then asks the CPU clock, which needs a system call, how much is still missing.
-  for (Nanoseconds left = end - thread_cpu_time(); left > Nanoseconds(0); left = end - thread_cpu_time()) {
+  for (Nanoseconds left = end - processor_time(); left > Nanoseconds(0); left = end - processor_time()) {
     const Nanoseconds until = steady_now() + left;
     while (steady_now() < until) {
       if (context.should_stop()) return context.give_up();

@@ -2,16 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstddef>
-#include <ctime>
 
+#include "daemon/base/processor_time.h"
 #include "proto/glob.h"
 
 namespace locksley::daemon {
 
 namespace {
 
-// The bounds of one page: how many batches it looks at, and for how long. A page without a filter has at least
+// The bounds of one page: how many batches it looks at, and for how long: in processor time, so that its length does not
+// depend on the load of the machine. A page without a filter has at least
 // kListAtLeast batches, if there are as many, before the time counts.
 constexpr std::size_t kMaxLooked = 10'000;
 constexpr auto kListTime = std::chrono::microseconds(300);
@@ -42,12 +44,6 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
   if (!next) return std::unexpected(fmt::format("STORE a batch cannot be read: {}", next.error()));
   page.next = *next;
   return page;
-}
-
-std::chrono::nanoseconds processor_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 bool is_named_like(const BatchRecord& record, std::string_view glob) {

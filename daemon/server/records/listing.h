@@ -41,10 +41,6 @@ struct ListPage {
 std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand)
     LOCKSLEY_REQUIRES(kIoThread);
 
-// The processor time that this thread has used. Unlike wall-clock time it does not depend on the load of the
-// machine, and so neither does the length of a page.
-std::chrono::nanoseconds processor_time();
-
 // Whether the glob matches the batch's id or its name.
 bool is_named_like(const BatchRecord& record, std::string_view glob);
 

@@ -6,10 +6,10 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <chrono>
-#include <ctime>
 #include <string>
 
 #include "daemon/base/io_loop.h"
+#include "daemon/base/processor_time.h"
 
 namespace locksley::daemon {
 namespace {
@@ -24,12 +24,7 @@ void work_for(Nanoseconds time) {
 
 // The same by the time that the thread has the processor.
 void use_processor_for(Nanoseconds time) {
-  const auto used = [] {
-    timespec at{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
-    return std::chrono::seconds(at.tv_sec) + Nanoseconds(at.tv_nsec);
-  };
-  for (const Nanoseconds end = used() + time; used() < end;) {
+  for (const Nanoseconds end = processor_time() + time; processor_time() < end;) {
   }
 }
 

@@ -7,13 +7,13 @@
 
 #include <asio/io_context.hpp>
 #include <chrono>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/base/slices.h"
+#include "daemon/base/processor_time.h"
 #include "daemon/server/batches/batch_changes.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/handler_directory.h"
@@ -30,13 +30,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-// Of the calling thread.
-Nanoseconds processor_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
-}
 
 // Without a store, so nothing is written.
 class DependenciesTest : public RegistryFixture {

@@ -161,13 +161,13 @@ void Dependencies::batch_ended(BatchRecord& record, const BatchStatus& status) {
               .dependents = std::move(found->second)};
   dependents_of_.erase(found);
   if (notify(ended, now() + kTimeAtOnce)) return;
-  const auto left = notifying_.insert_or_assign(record.sequence, std::move(ended)).first;
+  const auto left = notifying_.emplace(record.sequence, std::move(ended));
   slices_.add([this, left](Instant until) {
     kIoThread.assert_held();
     if (!notify(left->second, until)) return false;
     const std::uint64_t sequence = left->first;
     notifying_.erase(left);
-    if (on_all_told_) on_all_told_(sequence);
+    if (on_all_told_ && !is_notifying(sequence)) on_all_told_(sequence);
     return true;
   });
 }

@@ -87,7 +87,7 @@ class Dependencies {
   // The batch is over: batches that waited for it start, or are cancelled; the first of them within this call.
   // Their ends, if they have any, are news of their own, so there is no recursion.
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  // `told` is called when the last of very many dependents of a batch has been told of its end.
+  // `told` is called when the last of very many dependents of a batch has been told of its end: is_notifying() is false.
   void on_all_told(std::function<void(std::uint64_t sequence)> told) LOCKSLEY_REQUIRES(kIoThread) {
     on_all_told_ = std::move(told);
   }
@@ -113,8 +113,9 @@ class Dependencies {
   StoredBatches& stored_;
   BatchChanges& changes_;
   Slices& slices_;
-  // By sequence; each has an entry in slices_.
-  std::map<std::uint64_t, Ended> notifying_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // By sequence; each has an entry in slices_. A batch that has ended, gone on and ended again has one for each end whose
+  // dependents are not all told.
+  std::multimap<std::uint64_t, Ended> notifying_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void(std::uint64_t)> on_all_told_ LOCKSLEY_GUARDED_BY(kIoThread);
   // By sequence; only pairs of batches that are both not over.
   std::map<std::uint64_t, std::set<std::uint64_t>> dependents_of_ LOCKSLEY_GUARDED_BY(kIoThread);

@@ -1,4 +1,5 @@
 // AFTER, AFTEROK and DELAY: what a batch waits for, and what the end of another batch does to it.
+// Length: some short tests for each state in which the other batch may be.
 #include "daemon/server/batches/dependencies.h"
 #include "daemon/base/io_thread.h"
 
@@ -12,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/slices.h"
 #include "daemon/base/processor_time.h"
+#include "daemon/base/slices.h"
 #include "daemon/server/batches/batch_changes.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/handler_directory.h"
@@ -27,6 +28,7 @@
 namespace locksley::daemon {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -268,6 +270,34 @@ TEST_F(DependenciesTest, TheEndOfABatchForWhichVeryManyWaitIsToldInSlices) {
   io_.run();
   for (const auto& each : waiting) ASSERT_FALSE(each->is_held());
   EXPECT_FALSE(dependencies_.is_notifying(first->sequence));
+}
+
+TEST_F(DependenciesTest, ABatchThatEndsAgainMeanwhileTellsTheDependentsOfBothEnds) {
+  const ThreadRoleScope io_thread(kIoThread);
+  constexpr int kMany = 20'000;  // more than are told at once
+  const auto first = add("first");
+  std::vector<std::shared_ptr<BatchRecord>> waiting;
+  for (int i = 0; i < kMany; ++i) waiting.push_back(add_after(std::to_string(i), {{"first", false}}));
+  std::vector<std::uint64_t> told;
+  dependencies_.on_all_told([&told](std::uint64_t sequence) { told.push_back(sequence); });
+  end_and_begin_to_tell(*first);
+  ASSERT_TRUE(dependencies_.is_notifying(first->sequence));
+  // RETRY lets it go on, others wait for it, and it ends again.
+  std::vector<std::shared_ptr<BatchRecord>> later;
+  for (int i = 0; i < kMany; ++i) {
+    StartCondition condition;
+    condition.waits = {.all = {{first->sequence, "first", false}}, .open = 1, .were_any = true};
+    later.push_back(add("later" + std::to_string(i)));
+    dependencies_.hold(*later.back(), std::move(condition), now_);
+    lane_.submit(later.back(), 1, false);
+  }
+  dependencies_.batch_ended(*first, first->status());
+  io_.run();
+  for (const auto* all : {&waiting, &later}) {
+    for (const auto& each : *all) ASSERT_FALSE(each->is_held());
+  }
+  EXPECT_FALSE(dependencies_.is_notifying(first->sequence));
+  EXPECT_THAT(told, ElementsAre(first->sequence)) << "once, after the last of all";
 }
 
 // ---- Between the look-up and the acceptance ----

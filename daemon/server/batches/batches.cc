@@ -194,9 +194,9 @@ std::expected<void, std::string> Batches::restore_all() {
       [this, &mailbox = IoMailbox::of(io_)](Outcome outcome) {
         stored_.expect(outcome);
         if (outcome.error.empty() && on_written_) on_written_(outcome.up_to);
-        mailbox.post([this, outcome = std::move(outcome)] {
+        mailbox.post([this, outcome = std::move(outcome)]() mutable {
           kIoThread.assert_held();
-          settle(outcome);
+          settle(std::move(outcome));
         });
       });
   // The limits may be lower than they were for an earlier process.
@@ -270,8 +270,28 @@ void Batches::after_changes() {
   call_if_idle();
 }
 
-void Batches::settle(const Outcome& outcome) {
-  stored_.settle(outcome);
+void Batches::settle(Outcome outcome) {
+  if (outcomes_.empty() && stored_.settle_some(outcome)) return settled(outcome);
+  outcomes_.push_back(std::move(outcome));
+  if (outcomes_.size() != 1) return;
+  slices_.add([this](Instant until) {
+    kIoThread.assert_held();
+    return settle_until(until);
+  });
+}
+
+bool Batches::settle_until(Instant until) {
+  while (!outcomes_.empty()) {
+    if (stored_.settle_some(outcomes_.front())) {
+      settled(outcomes_.front());
+      outcomes_.pop_front();
+    }
+    if (now() >= until) return outcomes_.empty();
+  }
+  return true;
+}
+
+void Batches::settled(const Outcome& outcome) {
   if (on_stored_) on_stored_(outcome);
   timer_.arm();
   call_if_idle();

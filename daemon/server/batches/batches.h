@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <functional>
 #include <memory>
@@ -210,7 +211,11 @@ class Batches {
   void evict_results() LOCKSLEY_REQUIRES(kIoThread);
   void act_on(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
   void close_abandoned(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  void settle(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
+  // The store has an outcome. Where it is about very many batches, most of it is settled in slices, until about `until` each
+  // time; then those that have come meanwhile. True: none is left.
+  void settle(Outcome outcome) LOCKSLEY_REQUIRES(kIoThread);
+  bool settle_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  void settled(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
   void after_changes() LOCKSLEY_REQUIRES(kIoThread);
   void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
 
@@ -236,6 +241,8 @@ class Batches {
   Admission admission_;
   Intake intake_;
   std::function<void(const Outcome&)> on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // Those that are not settled; settle_until() is in slices_ then.
+  std::deque<Outcome> outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void(Ticket)> on_written_;  // constant after restore_all()
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void()> on_result_room_ LOCKSLEY_GUARDED_BY(kIoThread);

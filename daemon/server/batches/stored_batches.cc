@@ -195,11 +195,12 @@ void StoredBatches::expect(const Outcome& outcome) {
   if (!outcome.error.empty()) ++refusals_;
 }
 
-void StoredBatches::settle(const Outcome& outcome) {
-  settled_ = outcome.up_to;
+bool StoredBatches::settle_some(const Outcome& outcome) {
+  constexpr int kAtOnce = 128;  // some 100 us; guess
   const bool is_stored = outcome.error.empty();
   LaneWakes wakes;
-  while (!unsettled_.empty() && unsettled_.front().ticket <= outcome.up_to) {
+  for (int n = 0; !unsettled_.empty() && unsettled_.front().ticket <= outcome.up_to; ++n) {
+    if (n == kAtOnce) return false;
     const Unsettled item = std::move(unsettled_.front());
     unsettled_.pop_front();
     unsettled_bytes_ -= item.bytes;
@@ -215,7 +216,9 @@ void StoredBatches::settle(const Outcome& outcome) {
         break;
     }
   }
+  settled_ = outcome.up_to;
   if (!is_stored) --refusals_;
+  return true;
 }
 
 void StoredBatches::settle_accept(const Unsettled& item, bool is_stored, LaneWakes& wakes) {

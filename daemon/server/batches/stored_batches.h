@@ -52,7 +52,7 @@ struct AcceptedJobs {
 // refuses, and restores them at a start.
 //
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
-// STATUS after them in the same pipeline is right. The lane gets the jobs in settle(), when the
+// STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when the
 // disk has them. If the disk did not take them, both halves are undone. Every other change takes
 // effect at once, and only the reply waits for its ticket (BatchRecord::stored.ticket).
 //
@@ -100,18 +100,19 @@ class StoredBatches {
 
   // ---- Outcomes ----
 
-  // Whether all writes up to this ticket are on the disk, or were refused, and settle() has acted on that.
+  // Whether all writes up to this ticket are on the disk, or were refused, and settle_some() has acted on that.
   bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return ticket <= settled_; }
   Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
   // Some jobs wait for the disk before they enter the ring.
   bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
   // More bytes wait for the store than should; connections whose replies wait for it read no further.
   bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return unsettled_bytes_ > kMostUnsettled; }
-  // [the store's thread] This outcome comes to settle() soon. After a refusal nothing is accepted until settle()
+  // [the store's thread] This outcome comes to settle_some() soon. After a refusal nothing is accepted until that
   // has undone what was refused: jobs that were added after refused ones would stand in their places.
   void expect(const Outcome& outcome);
-  // Needs: expect() was called with it.
-  void settle(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
+  // Acts on some of the writes of this outcome, in their order: a group may have as many as a slow disk has let wait. True: on
+  // all, and is_settled() says so. Needs: expect() was called with it, and those before it are settled.
+  bool settle_some(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Reading ----
 
@@ -153,7 +154,7 @@ class StoredBatches {
   std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
   std::uint64_t unsettled_bytes_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  // Refusals between expect() and the end of settle(). The store's thread adds, before the store can say that it
+  // Refusals between expect() and the end of settle_some(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.
   std::atomic<std::uint64_t> refusals_{0};
   // What load() would not find in the store yet, of batches that were retired. There are as many entries as writes

@@ -1,7 +1,9 @@
-// Jobs that the disk refuses while more jobs are added to the same batch.
+// What the I/O thread does with an outcome of the store: jobs that the disk refuses while more jobs are added to the same
+// batch; very many batches in one group.
 #include <gmock/gmock.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <memory>
 #include <optional>
@@ -10,7 +12,9 @@
 #include <vector>
 
 #include "core/lane/lane.h"
+#include "core/lane/lane_view.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/base/processor_time.h"
 #include "daemon/base/slices.h"
 #include "daemon/server/batches/batches.h"
 #include "tests/support/store_fixture.h"
@@ -113,6 +117,43 @@ TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
   EXPECT_EQ(add(record, {"second"}, 1), "2") << "it is there";
   settle(record);
   EXPECT_THAT(payloads(record), ElementsAre("first", "second"));
+}
+
+// As many come into one group as clients submit while a slow disk syncs the one before.
+TEST_F(RefusedAddsTest, AGroupOfVeryManyBatchesIsSettledAFewAtATimeAndInOrder) {
+  constexpr int kMany = 50'000;
+  const ThreadRoleScope io_thread(kIoThread);
+  open();
+  const auto submit = [&]() LOCKSLEY_REQUIRES(kIoThread) {
+    const proto::SubmitCommand command{
+        .handler = "echo", .options = {}, .source = proto::RangeSource{0, 1, {}}};
+    return batches_->submit(*user_, command, {}).value();
+  };
+  std::vector<Ticket> outcomes;
+  batches_->on_stored([&outcomes](const Outcome& outcome) { outcomes.push_back(outcome.up_to); });
+  bench_.disk->hold_syncs();
+  const auto before = submit();
+  ASSERT_TRUE(bench_.disk->await_held());
+  auto last = submit();
+  for (int i = 0; i < kMany; ++i) last = submit();
+  bench_.disk->release();
+  const Ticket ticket = last->stored.ticket;
+  ASSERT_TRUE(testing::wait_until_true([&] { return store_->is_written(ticket); }));
+  const auto after = submit();  // its outcome may come while the others are settled
+  Nanoseconds longest{};
+  ASSERT_TRUE(testing::wait_until_true([&] {
+    kIoThread.assert_held();
+    const Nanoseconds began = processor_time();
+    io_.restart();
+    io_.poll_one();
+    longest = std::max(longest, processor_time() - began);
+    return batches_->is_settled(after->stored.ticket);
+  }));
+  EXPECT_LT(longest, std::chrono::milliseconds(8)) << "of 500 us";
+  EXPECT_TRUE(std::ranges::is_sorted(outcomes));
+  EXPECT_EQ(outcomes.front(), before->stored.ticket);
+  EXPECT_EQ(outcomes.back(), after->stored.ticket);
+  EXPECT_EQ(lane_.view().snapshot(0).queued, static_cast<std::uint64_t>(kMany) + 3);
 }
 
 }  // namespace

@@ -351,14 +351,16 @@ void Batches::call_if_idle() {
   if (!on_idle_ || stored_.has_unsettled() || registry_.active_runs() != 0) return;
   // A stored batch that is open, or held, or has only jobs that wait for their retry, stays so after a
   // restart.
-  const bool is_idle = registry_.all_active([](const BatchRecord& record) {
-    if (!record.is_stored()) return false;
+  const auto is_busy = [](const BatchRecord& record) {
+    if (!record.is_stored()) return true;
     const BatchStatus status = record.status();
-    if (status.running != 0) return false;
-    if (status.holds != 0) return true;
-    return status.queued == status.waiting && (status.waiting != 0 || status.state == BatchState::kOpen);
-  });
-  if (is_idle) std::exchange(on_idle_, nullptr)();
+    if (status.running != 0) return true;
+    if (status.holds != 0) return false;
+    return status.queued != status.waiting || (status.waiting == 0 && status.state != BatchState::kOpen);
+  };
+  const BatchRecord* const busy = registry_.find_active(busy_, is_busy);
+  if (busy == nullptr) return std::exchange(on_idle_, nullptr)();
+  busy_ = busy->sequence;
 }
 
 }  // namespace locksley::daemon

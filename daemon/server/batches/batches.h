@@ -245,6 +245,8 @@ class Batches {
   std::deque<Outcome> outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void(Ticket)> on_written_;  // constant after restore_all()
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // The batch for which on_idle_ waited the last time.
+  std::uint64_t busy_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   std::function<void()> on_result_room_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // evict_results() is on its way
   std::atomic<bool> results_changed_{false};                  // relieve_results() is on its way

@@ -317,11 +317,17 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
   return retired;
 }
 
-bool Registry::all_active(const std::function<bool(const BatchRecord&)>& is_true) const {
-  for (const BatchRecord* each = active_.from(0); each != nullptr; each = active_.from(each->sequence + 1)) {
-    if (!is_true(*each)) return false;
+const BatchRecord* Registry::find_active(std::uint64_t from,
+                                         const std::function<bool(const BatchRecord&)>& is_wanted) const {
+  for (const BatchRecord* each = active_.from(from); each != nullptr;
+       each = active_.from(each->sequence + 1)) {
+    if (is_wanted(*each)) return each;
   }
-  return true;
+  for (const BatchRecord* each = active_.from(0); each != nullptr && each->sequence < from;
+       each = active_.from(each->sequence + 1)) {
+    if (is_wanted(*each)) return each;
+  }
+  return nullptr;
 }
 
 bool Registry::visit_active(ActivePlace& at, std::size_t most,

@@ -159,8 +159,11 @@ class Registry {
       LOCKSLEY_REQUIRES(kIoThread);
   static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
 
-  // Whether `is_true` holds for every active batch; stops at the first for which it does not. O(active).
-  bool all_active(const std::function<bool(const BatchRecord&)>& is_true) const LOCKSLEY_REQUIRES(kIoThread);
+  // The first active batch for which `is_wanted` holds: from this sequence number on, and then from the beginning. Null: there
+  // is none. O(active), but for a caller that comes again with the batch that was found, and mostly finds it again.
+  const BatchRecord* find_active(std::uint64_t from,
+                                 const std::function<bool(const BatchRecord&)>& is_wanted) const
+      LOCKSLEY_REQUIRES(kIoThread);
 
   // Visits active batches, and then RUNs that have a sequence number, from the place `at` on, which it moves, and `most` of
   // them at most. True when all were visited. Batches may come and go between two calls: one that is active all the time is

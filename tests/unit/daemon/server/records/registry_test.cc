@@ -371,5 +371,29 @@ TEST_F(RegistryTest, SchedulingAgainMovesTheInstant) {
   EXPECT_TRUE(registry_.due().empty());
 }
 
+// So that the end of a daemon with very many batches that need not be waited for does not look at all of them each time.
+TEST_F(RegistryTest, ASearchAmongTheActiveBatchesBeginsWhereItIsToldAndGoesRound) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::vector<std::shared_ptr<BatchRecord>> all;
+  for (int i = 0; i < 100; ++i) all.push_back(add(std::to_string(i)));
+  int looks = 0;
+  const auto find = [&](const BatchRecord& from, const BatchRecord* wanted) LOCKSLEY_REQUIRES(kIoThread) {
+    looks = 0;
+    return registry_.find_active(from.sequence, [&](const BatchRecord& each) {
+      ++looks;
+      return &each == wanted;
+    });
+  };
+  EXPECT_EQ(find(*all[70], all[70].get()), all[70].get());
+  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(find(*all[70], all[20].get()), all[20].get());
+  EXPECT_EQ(looks, 51);
+  EXPECT_EQ(find(*all[70], nullptr), nullptr);
+  EXPECT_EQ(looks, 100);
+  end(*all[70]);
+  EXPECT_EQ(find(*all[70], all[71].get()), all[71].get());
+  EXPECT_EQ(looks, 1);
+}
+
 }  // namespace
 }  // namespace locksley::daemon

@@ -60,6 +60,7 @@ bool Subscriptions::clear_until(Instant until) {
   }
   if (!patterns_.empty()) events_.unsubscribe_from_all(*this, audience_);
   patterns_.clear();
+  moved_up_to_.clear();
   waiting_.clear();
   matched_up_to_.clear();
   waiting_bytes_ = topic_bytes_ = 0;

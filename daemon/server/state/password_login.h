@@ -25,7 +25,10 @@ struct PasswordLogin {
 using LoggedIn = std::function<void(std::expected<UserRef, std::string>)>;
 void log_in_by_password(ServerState& state, PasswordLogin login, LoggedIn done) LOCKSLEY_REQUIRES(kIoThread);
 
-// The error of a login whose user has all the connections that it may have.
+// The errors of a login whose user has all the connections that it may have; or has another password, or was removed, since
+// the check.
 inline constexpr std::string_view kTooManyConnections = "ERR max number of clients reached";
+inline constexpr std::string_view kChangedMeanwhile =
+    "ERR the user has changed since its password was checked: log in again";
 
 }  // namespace locksley::daemon

@@ -1,10 +1,14 @@
 // Logging in where no password is needed, and what a user's own limits say to it.
 #include <gtest/gtest.h>
 
+#include <asio/post.hpp>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/lane/lane_view.h"
+#include "daemon/auth/password.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/server/session/session.h"
 #include "tests/support/server_fixture.h"
@@ -136,6 +140,111 @@ TEST_F(LoginTest, ATenantsWeightIsThatOfItsUserAtOnce) {
     return true;
   });
   EXPECT_EQ(weight(), 1u);
+}
+
+// ---- The configuration changes while a password is checked ----
+
+class ChangedMeanwhileTest : public LoginTest {
+ protected:
+  static std::string hash_of(const std::string& password) {
+    return hash_password(password, {.memory_kib = 8, .passes = 1}).value();
+  }
+  BatchRecord& batch_of(const std::string& user, const std::string& id) LOCKSLEY_REQUIRES(kIoThread) {
+    Registry& registry = server_->batches().registry();
+    return **registry.find(registry.tenants().of(user), id);
+  }
+  bool is_heard(const std::string& user, const std::string& id) {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return server_->batches().events().has_listener(batch_of(user, id));
+    });
+  }
+  // Calls it on the I/O thread, between all other handlers, until it returns true.
+  void call_until_true(std::function<bool()> step) {
+    asio::post(io_, [this, step = std::move(step)] {
+      if (!step()) call_until_true(step);
+    });
+  }
+};
+
+// Its subscriptions follow its login in slices, for which the change need not wait.
+TEST_F(ChangedMeanwhileTest, ALoginThatIsRefusedLeavesTheSubscriptionsWithTheUserThatThereWas) {
+  const std::string hash = hash_of("secret");
+  const std::string another = hash_of("another");
+  start_with_alice();
+  config::Config config = on_io_thread([&] { return server_->config(); });
+  config.users["bob"].certificate = "bob's laptop";
+  config.users["bob"].password_hash = hash;
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    server_->reconfigure(config);
+    return true;
+  });
+  Client alice(port_);
+  Client bob(port_);
+  EXPECT_EQ(alice.ask("PING"), kNoAuthLine);
+  EXPECT_EQ(bob.ask("PING"), kNoAuthLine);
+  EXPECT_TRUE(show_certificate(1, "alice's laptop"));
+  EXPECT_TRUE(show_certificate(2, "bob's laptop"));
+  for (Client* each : {&alice, &bob}) {
+    each->send("SUBMIT hold ID 0 JOBS a\r\n");
+    EXPECT_EQ(each->bulk(), "0");
+  }
+  constexpr int kMany = 20'000;
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    Session& session = *server_->session(1);
+    session.info().protocol = proto::Protocol::kResp3;  // for AUTH beside subscriptions
+    for (int i = 0; i < kMany; ++i)
+      session.subscriptions().add(Subscriptions::Kind::kChannel, "batch:" + std::to_string(i));
+    return true;
+  });
+  ASSERT_TRUE(is_heard("alice", "0"));
+  config.users["bob"].password_hash = another;
+  call_until_true([&] {
+    kIoThread.assert_held();
+    if (!server_->batches().events().has_listener(batch_of("bob", "0"))) return false;
+    server_->reconfigure(config);
+    return true;
+  });
+  EXPECT_EQ(alice.ask("AUTH bob secret"),
+            "-ERR the user has changed since its password was checked: log in again");
+  EXPECT_TRUE(is_heard("alice", "0"));
+  EXPECT_FALSE(is_heard("bob", "0")) << "to the connection of alice";
+}
+
+TEST_F(ChangedMeanwhileTest, APasswordThatIsChangedBetweenItsCheckAndTheLoginLogsNobodyIn) {
+  constexpr int kUsers = 24;  // each by a password that is not remembered as right
+  const std::string hash = hash_of("right");
+  const std::string another = hash_of("another");
+  const auto name_of = [](int i) { return "user" + std::to_string(i); };
+  start_with_alice();
+  config::Config config = on_io_thread([&] { return server_->config(); });
+  bool is_over = false;
+  bool was_logged_in = false;
+  bool is_right = false;
+  call_until_true([&] {
+    kIoThread.assert_held();
+    for (std::uint64_t id = 1; id <= kUsers; ++id) {
+      const Session* const session = server_->session(id);
+      if (session == nullptr || !session->is_logged_in()) continue;
+      const UserRef user = server_->state().users().find(session->user().name());
+      if (user->password_hash() != session->user().password_hash()) was_logged_in = true;
+    }
+    is_right = !is_right;
+    for (int i = 0; i < kUsers; ++i) config.users[name_of(i)].password_hash = is_right ? hash : another;
+    server_->reconfigure(config);
+    return is_over;
+  });
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < kUsers; ++i) {
+    clients.push_back(std::make_unique<Client>(port_));
+    clients.back()->send("AUTH " + name_of(i) + " right\r\n");
+    clients.back()->read(1);  // whatever the reply is
+  }
+  on_io_thread([&] { return is_over = true; });
+  on_io_thread([] { return true; });  // after the last call
+  EXPECT_FALSE(was_logged_in) << "by a password that is not the user's any more";
 }
 
 }  // namespace

@@ -98,7 +98,9 @@ bool Session::is_over_output_limit() {
 bool Session::serve_socket() {
   if (is_dropped()) return false;
   // Until nothing is left: the socket does not report what a TLS channel has taken in already.
-  while (transport().can_receive() && !is_dropped() && reader_.buffered_bytes() < kBlockedInput) receive();
+  while (transport().can_receive() && !life().is_closing() && reader_.buffered_bytes() < kBlockedInput)
+    receive();
+  if (life().is_closing()) return false;  // what it has sent was refused
   match_events();
   if (transport().is_at_end()) {
     // The commands that are pipelined after this one are not executed either: a peer that half-closes while
@@ -120,9 +122,7 @@ bool Session::serve_socket() {
 
 void Session::limits_changed() {
   active_at_ = now();
-  proto::Limits limits = state_.reader_limits();
-  limits.authenticated = reader_.limits().authenticated;
-  reader_.set_limits(limits);
+  if (is_logged_in()) reader_.set_limits(state_.reader_limits());  // those of a stranger do not change
   wakeup().wake();
 }
 

@@ -200,6 +200,21 @@ TEST_F(SessionTest, AClientThatNeverReadsIsDropped) {
   }
 }
 
+// As one that does not wait for a batch: what it goes on sending takes memory of others.
+TEST_F(SessionTest, AClientThatSendsTooMuchWhileItWaitsIsClosedAtOnce) {
+  start([](config::Config& config) { config.limits.max_queued_bytes.count = 40 * 1024; });
+  Client client(port_);
+  client.send("SUBMIT hold ID h JOBS a\r\nWAIT h\r\n");
+  EXPECT_EQ(client.bulk(), "h");
+  client.send("*2\r\n$4\r\nECHO\r\n$300000\r\n" + std::string(100'000, 'x'));
+  EXPECT_THAT(client.line(), StartsWith("-TOOBIG unfinished commands of all clients together"));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (server_->state().stats().connections.get() != 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "not closed";
+    std::this_thread::yield();
+  }
+}
+
 TEST_F(SessionTest, KilledClientIsClosed) {
   start();
   Client victim(port_);

@@ -12,17 +12,18 @@
 
 namespace locksley::daemon {
 
+// A user's place among its connections: taken by the login, given back when the last copy goes, on any thread.
+using ConnectionPlace = std::shared_ptr<void>;
+
 // What a peer has shown to be logged in.
 struct LoginQuestion {
   // kNone: it has shown nothing, and is logged in only while no users are configured.
   Credential by = Credential::kNone;
-  std::string name;      // of the user; of kCertificate, the certificate's common name
-  std::string password;  // wiped after the check
-  std::string address;   // of the peer, without the port
+  std::string name = {};       // of the user; of kCertificate, the certificate's common name
+  std::string password = {};   // wiped after the check
+  std::string address = {};    // of the peer, without the port
+  ConnectionPlace place = {};  // that the peer has already; null: none
 };
-
-// A user's place among its connections: taken by the login, given back when the last copy goes, on any thread.
-using ConnectionPlace = std::shared_ptr<void>;
 
 // What a login, or a certificate, came to.
 struct LoginAnswer {
@@ -48,7 +49,8 @@ class LoginDesk {
   void ask(LoginQuestion question, Done done) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  LoginAnswer admit(const UserRef& user) LOCKSLEY_REQUIRES(kIoThread);
+  // `place`: as LoginQuestion::place.
+  LoginAnswer admit(const UserRef& user, ConnectionPlace place) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
 };

@@ -197,16 +197,14 @@ void WorkerSession::directory_changed() {
   if (!is_logged_in()) return;
   const WorkerDirectory& directory = service_.directory();
   reader_.set_limits(directory.limits);
-  if (user_->is_everybody()) {
-    if (directory.has_users) drop("users are configured now, and it has not logged in");
-    return;
+  UserRef current = directory.as_it_is_now(*user_);
+  if (current == nullptr) {
+    return drop(user_->is_everybody() ? "users are configured now, and it has not logged in"
+                                      : "its user was removed");
   }
-  const auto found = directory.users.find(user_->name());
-  if (found == directory.users.end()) return drop("its user was removed");
-  const User& current = *found->second;
-  if (const std::string_view objection = objection_to(logged_in_by_, *user_, current); !objection.empty())
+  if (const std::string_view objection = objection_to(logged_in_by_, *user_, *current); !objection.empty())
     return drop(objection);
-  user_ = found->second;
+  user_ = std::move(current);
   if (!user_->may(proto::CommandGroup::kWork)) drop("its user may no longer work");
 }
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "daemon/server/accounts/credential.h"
+#include "daemon/server/state/password_login.h"
 #include "daemon/worker_port/link_service.h"
 #include "daemon/worker_port/worker_session.h"
 #include "proto/hello.h"
@@ -157,6 +159,7 @@ Coroutine<std::optional<Answer>> WorkerSession::answer_to(Ask ask) {
 Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   kLinkThread.assert_held();
   const Credential by = question.by;
+  question.place = place_;
   const auto ask = [&](auto done) { service_.questions().log_in(std::move(question), std::move(done)); };
   std::optional<LoginAnswer> got = co_await answer_to<LoginAnswer>(ask);
   if (!got) co_return false;
@@ -165,7 +168,13 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
     if (!got->refusal.empty()) fail(got->refusal);
     co_return by != Credential::kPassword && got->refusal.empty();
   }
-  set_user(std::move(got->user), std::move(got->place), by);
+  // The directory may have changed since the I/O thread answered.
+  UserRef user = service_.directory().as_it_is_now(*got->user);
+  if (user == nullptr || !objection_to(by, *got->user, *user).empty()) {
+    if (by == Credential::kPassword) fail(kChangedMeanwhile);
+    co_return by != Credential::kPassword;
+  }
+  set_user(std::move(user), std::move(got->place), by);
   co_return true;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
@@ -253,6 +254,8 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (!command) return error(worker.connection, command.error());
   worker.beaten = now_;
   std::vector<Order> orders;
+  std::set<OutLease*>
+      told;  // each once, however often it is named: to show its jobs takes as long as it is wide
   for (const auto& [name, next] : command->next) {
     OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
     if (out == nullptr) {
@@ -262,8 +265,9 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     }
     out->next = std::max(out->next, std::min(next, out->lease.range().high));
     out->said_next = true;
-    worker.show_running(*out);
+    told.insert(out);
   }
+  for (OutLease* const out : told) worker.show_running(*out);
   charge_leases(worker);
   if (worker.wants_pushes) {
     push_orders(worker);

@@ -8,6 +8,7 @@
 
 #include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
+#include "daemon/base/processor_time.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {
@@ -436,6 +437,23 @@ TEST_F(WorkerLinkTest, BeatStopsWhatIsGone) {
   EXPECT_EQ(say(id, "BEAT " + lease.lease + " 0"), "*0");
   EXPECT_EQ(say(id, "BEAT 000000000000002b-1 0"), "*1 *2 $4 STOP $18 000000000000002b-1")
       << "of an earlier process";
+}
+
+TEST_F(WorkerLinkTest, ABeatThatNamesAWideLeaseVeryOftenTakesNoLonger) {
+  constexpr std::uint32_t kSlots = 4'096;  // the most
+  const WorkerLink::Id id = joined(kSlots);
+  host.submit("echo", 2 * kSlots);
+  const std::string slots = std::to_string(kSlots);
+  const std::string lease = reclaimed(id, "1 1 0 " + std::to_string(2 * kSlots) + " WIDTH " + slots);
+  ASSERT_NE(lease, "");
+  Words words{"BEAT"};
+  for (std::uint32_t i = 0; i < 2 * kSlots; ++i) {
+    words.push_back(lease);
+    words.push_back(std::to_string(i));
+  }
+  const Nanoseconds began = processor_time();
+  EXPECT_EQ(run(id, words), "*0");
+  EXPECT_LT(processor_time() - began, 300ms) << "of 20 ms";
 }
 
 TEST_F(WorkerLinkTest, BeatChargesLongLeases) {

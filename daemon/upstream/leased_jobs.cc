@@ -81,7 +81,11 @@ std::expected<LeasedJobs, std::string> read_leased_jobs(std::string_view reply) 
   const std::uint64_t attempt = cursor.count();
   if (attempt > std::numeric_limits<std::uint32_t>::max()) return bad("the attempt");
   jobs.attempt = static_cast<std::uint32_t>(attempt);
-  jobs.timeout = std::chrono::milliseconds(cursor.count());
+  // So that it can be added to an instant. No daemon asks for more than some years.
+  constexpr std::chrono::milliseconds kMostTimeout = std::chrono::years(100);
+  const std::uint64_t timeout = cursor.count();
+  if (timeout > static_cast<std::uint64_t>(kMostTimeout.count())) return bad("the time-out");
+  jobs.timeout = std::chrono::milliseconds(timeout);
   jobs.trace = cursor.text();
   const std::uint64_t payloads = cursor.array();
   if (cursor.is_bad() || (payloads != 0 && payloads != count))

@@ -145,6 +145,7 @@ TEST(LeasedJobsTest, WhatIsNoLeaseIsRefused) {
        {std::string("*1\r\n+l\r\n"), "*14\r\n+l\r\n:9\r\n+echo\r\n:5\r\n:0\r\n:1\r\n:0\r\n_\r\n*0\r\n" + end,
         "*14\r\n+l\r\n:9\r\n+echo\r\n:5\r\n:2\r\n:1\r\n:0\r\n_\r\n*1\r\n+a\r\n" + end,
         "*14\r\n+l\r\n:9\r\n+echo\r\n:5\r\n:2\r\n:1\r\n:0\r\n_\r\n*0\r\n" + end,
+        "*14\r\n+l\r\n:9\r\n+echo\r\n:5\r\n:1\r\n:1\r\n:9223372036854775807\r\n_\r\n*1\r\n+a\r\n" + end,
         "*14\r\n+l\r\n:9\r\n+echo\r\n:-5\r\n:2\r\n:1\r\n:0\r\n_\r\n*2\r\n+a\r\n+b\r\n" + end}) {
     EXPECT_FALSE(read_leased_jobs(reply).has_value()) << reply;
   }

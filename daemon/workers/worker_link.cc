@@ -279,7 +279,10 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   }
   proto::ReplyWriter reply = connections_.reply(worker.connection);
   reply.array(orders.size());
-  for (const Order& order : orders) write_order(reply, order, /*is_push=*/false);
+  for (const Order& order : orders) {
+    reply.array(words_of(order));
+    write_words(reply, order);
+  }
 }
 
 void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {
@@ -333,7 +336,7 @@ void WorkerLink::drain(Nanoseconds now) {
       end_wait(worker);
       connections_.reply(id).null();
     }
-    if (worker.wants_pushes) write_order(connections_.push(id), {}, /*is_push=*/true);
+    if (worker.wants_pushes) push_order(id, {.kind = Order::Kind::kDrain});
     push_orders(worker);
   }
 }

@@ -202,7 +202,9 @@ class WorkerLink {
   // Takes a waiting CLAIM, if there is one, off the lists. Writes no reply.
   void end_wait(RemoteWorker& worker);
   void serve_waiting();
-  void serve_waiting(Lane& lane, bool idle);
+  // Of a slot that has no lease, or for the next lease of one that has.
+  enum class Claims : std::uint8_t { kOfIdleSlots, kOfBusySlots };
+  void serve_waiting(Lane& lane, Claims which);
   // The first CLAIM after the one of order `after` whose user has room; null: none. O(users): however many CLAIMs of a
   // user without room wait, they take no time of others.
   RemoteWorker* next_waiting(const Waiting& waiting, std::uint64_t after) const;
@@ -228,11 +230,14 @@ class WorkerLink {
   // Orders of one lease, as they stand.
   struct Order {
     enum class Kind : std::uint8_t { kCut, kStop, kDrain } kind = Kind::kDrain;
-    LeaseName lease;
+    LeaseName lease = {};
     std::uint64_t at = 0;
   };
   std::optional<Order> order_for(const OutLease& out) const;
-  static void write_order(proto::ReplyWriter writer, const Order& order, bool is_push);
+  // An order is this many words, which follow the header of a push or of a reply.
+  static std::size_t words_of(const Order& order);
+  static void write_words(proto::ReplyWriter writer, const Order& order);
+  void push_order(Id id, const Order& order);
   // Pushes the orders that a worker with PUSH has not got yet.
   void push_orders(RemoteWorker& worker);
   // The same for a lease that is about to be taken away.

@@ -175,13 +175,13 @@ void WorkerLink::serve_waiting() {
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     Lane& lane = *at->first;
     // Workers with an idle slot come before those that want their next lease early.
-    serve_waiting(lane, /*idle=*/true);
-    serve_waiting(lane, /*idle=*/false);
+    serve_waiting(lane, Claims::kOfIdleSlots);
+    serve_waiting(lane, Claims::kOfBusySlots);
     at = waiting_.upper_bound(&lane);
   }
 }
 
-void WorkerLink::serve_waiting(Lane& lane, bool idle) {
+void WorkerLink::serve_waiting(Lane& lane, Claims which) {
   std::uint64_t last = 0;
   while (lane.hints().has_remote_work() && may_claim()) {
     const auto waiting = waiting_.find(&lane);
@@ -190,7 +190,7 @@ void WorkerLink::serve_waiting(Lane& lane, bool idle) {
     if (worker == nullptr) return;
     const WaitingClaim& claim = *worker->waiting;
     last = claim.order;
-    if (waits_idle(*worker) != idle) continue;
+    if (waits_idle(*worker) != (which == Claims::kOfIdleSlots)) continue;
     const auto served = std::ranges::find(claim.lanes, &lane, &ServedLane::lane);
     if (try_claim(*worker, claim.claim, *served)) end_wait(*worker);
   }

@@ -141,14 +141,36 @@ std::optional<WorkerLink::Order> WorkerLink::order_for(const OutLease& out) cons
   return std::nullopt;
 }
 
-void WorkerLink::write_order(proto::ReplyWriter writer, const Order& order, bool is_push) {
-  const bool is_cut = order.kind == Order::Kind::kCut;
-  const bool is_drain = order.kind == Order::Kind::kDrain;
-  const std::size_t words = is_cut ? 3 : is_drain ? 1 : 2;
-  is_push ? writer.push(words) : writer.array(words);
-  writer.bulk(is_cut ? "CUT" : is_drain ? "DRAIN" : "STOP");
-  if (!is_drain) writer.bulk(LeaseName::Text(order.lease).view());
-  if (is_cut) writer.integer(static_cast<std::int64_t>(order.at));
+std::size_t WorkerLink::words_of(const Order& order) {
+  switch (order.kind) {
+    case Order::Kind::kCut:
+      return 3;
+    case Order::Kind::kStop:
+      return 2;
+    case Order::Kind::kDrain:
+      break;
+  }
+  return 1;
+}
+
+void WorkerLink::write_words(proto::ReplyWriter writer, const Order& order) {
+  switch (order.kind) {
+    case Order::Kind::kCut:
+      writer.bulk("CUT");
+      writer.bulk(LeaseName::Text(order.lease).view());
+      return writer.integer(static_cast<std::int64_t>(order.at));
+    case Order::Kind::kStop:
+      writer.bulk("STOP");
+      return writer.bulk(LeaseName::Text(order.lease).view());
+    case Order::Kind::kDrain:
+      return writer.bulk("DRAIN");
+  }
+}
+
+void WorkerLink::push_order(Id id, const Order& order) {
+  proto::ReplyWriter writer = connections_.push(id);
+  writer.push(words_of(order));
+  write_words(writer, order);
 }
 
 void WorkerLink::push_orders(RemoteWorker& worker) {
@@ -163,14 +185,13 @@ void WorkerLink::push_orders(RemoteWorker& worker) {
       if (out->cut_pushed && now_ - *out->cut_pushed < worker.lease_time) continue;
       out->cut_pushed = now_;
     }
-    write_order(connections_.push(worker.connection), *order, /*is_push=*/true);
+    push_order(worker.connection, *order);
   }
 }
 
 void WorkerLink::push_stop(const RemoteWorker& worker, const OutLease& out) {
   if (!worker.wants_pushes) return;
-  const Order order{.kind = Order::Kind::kStop, .lease = {life_, out.number}, .at = 0};
-  write_order(connections_.push(worker.connection), order, /*is_push=*/true);
+  push_order(worker.connection, {.kind = Order::Kind::kStop, .lease = {life_, out.number}, .at = 0});
 }
 
 }  // namespace locksley::daemon

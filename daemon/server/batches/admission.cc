@@ -45,12 +45,12 @@ bool is_evictable(Resource resource) {
 }  // namespace
 
 Admission::Reservation::Reservation(Admission& admission, Customer& customer, const Registry::Charge& charge,
-                                    std::uint64_t stored_bytes, bool keeps_payloads_in_memory)
+                                    std::uint64_t stored_bytes, BatchPayloads::Place place)
     : admission_(&admission),
       customer_(&admission.registry_.customers().use_again(customer)),
       charge_(charge),
       stored_bytes_(stored_bytes),
-      keeps_payloads_in_memory_(keeps_payloads_in_memory) {
+      place_(place) {
   admission_->registry_.charge(*customer_, charge_);
   admission_->retention_.reserve(*customer_->tenant, stored_bytes_);
 }
@@ -121,7 +121,8 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
                       .payload_bytes = bytes,
                       .memory_bytes = keeps_in_memory ? bytes : 0,
                       .record_bytes = demand.record_bytes},
-                     demand.is_stored ? bytes + Retention::kRowBytes : 0, keeps_in_memory);
+                     demand.is_stored ? bytes + Retention::kRowBytes : 0,
+                     keeps_in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore);
 }
 
 Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t jobs) {
@@ -140,7 +141,8 @@ Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t 
   if (auto fit = check(demand, Resource::kBatches, demand.new_batches, "batches:"); !fit) {
     return std::unexpected(std::move(fit.error()));
   }
-  return Reservation(*this, demand.customer, {.jobs = jobs, .batches = demand.new_batches}, 0, true);
+  return Reservation(*this, demand.customer, {.jobs = jobs, .batches = demand.new_batches}, 0,
+                     BatchPayloads::Place::kMemory);
 }
 
 Admission::Checked Admission::check_sizes(const Demand& demand) const {

@@ -12,6 +12,7 @@
 #include "daemon/base/rate_gate.h"
 #include "daemon/server/accounts/customers.h"
 #include "daemon/server/accounts/tenants.h"
+#include "daemon/server/payloads/batch_payloads.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
 #include "proto/argument_list.h"
@@ -50,14 +51,14 @@ class Admission {
           customer_(other.customer_),
           charge_(other.charge_),
           stored_bytes_(other.stored_bytes_),
-          keeps_payloads_in_memory_(other.keeps_payloads_in_memory_) {}
+          place_(other.place_) {}
     Reservation& operator=(Reservation&&) = delete;
     ~Reservation() {
       if (admission_ != nullptr) admission_->refund(*this);
     }
 
-    // Whether memory has room for the payloads. If not, only the store keeps them.
-    bool keeps_payloads_in_memory() const { return keeps_payloads_in_memory_; }
+    // kStore: memory has no room for the payloads, so only the store keeps them.
+    BatchPayloads::Place place_of_payloads() const { return place_; }
     // The batch has taken the jobs and their payloads: it bears the charge from now on. Evicts batches that
     // are over, if the store needs the room.
     void commit(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -65,13 +66,13 @@ class Admission {
    private:
     friend class Admission;
     Reservation(Admission& admission, Customer& customer, const Registry::Charge& charge,
-                std::uint64_t stored_bytes, bool keeps_payloads_in_memory);
+                std::uint64_t stored_bytes, BatchPayloads::Place place);
 
     Admission* admission_;  // null: committed, or moved from
     Customer* customer_;    // which it uses
     Registry::Charge charge_;
     std::uint64_t stored_bytes_;
-    bool keeps_payloads_in_memory_;
+    BatchPayloads::Place place_;
   };
   using Admitted = std::expected<Reservation, Refusal>;
 

@@ -128,13 +128,13 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
 }
 
 std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto::ArgumentList arguments,
-                                                   const NewBatch& batch, bool keep_in_memory) {
+                                                   const NewBatch& batch, BatchPayloads::Place place) {
   if (accepted.range != nullptr) return std::make_unique<RangedPayloads>(*accepted.range);
   OpenStored open_stored;
   if (batch.is_stored) {
     if (!batch.options.id.empty() && !accepted.digest) accepted.digest = digest_of(arguments);
     open_stored = [store = parts_.store, sequence = batch.sequence] { return store->payloads(sequence); };
-    if (!keep_in_memory) {
+    if (place == BatchPayloads::Place::kStore) {
       accepted.payloads = std::make_shared<const proto::ArgumentList>(std::move(arguments));
       accepted.unsettled_bytes = accepted.payloads->memory_bytes();
       return std::make_unique<UncachedPayloads>(open_stored(), accepted.jobs, accepted.digest);
@@ -189,7 +189,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
                        .is_stored = is_stored};
   AcceptedJobs accepted{.jobs = jobs, .open = false, .range = range, .digest = digest};
   auto payloads =
-      payloads_of(accepted, std::move(arguments), batch, admitted->reservation.keeps_payloads_in_memory());
+      payloads_of(accepted, std::move(arguments), batch, admitted->reservation.place_of_payloads());
   const PayloadParts parts =
       accepted.payloads != nullptr ? parts_of(*accepted.payloads) : PayloadParts::kNone;
   const auto record = make_record(batch, std::move(payloads), parts);
@@ -305,8 +305,8 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, p
   take_over(record, connection);
   if (payloads.payload_bytes() > StreamedPayloads::kCopiedBytes) payloads.compact();
   auto shared = std::make_shared<const proto::ArgumentList>(std::move(payloads));
-  const bool in_memory = reservation->keeps_payloads_in_memory();
-  record.payloads().add(shared, in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore);
+  const BatchPayloads::Place place = reservation->place_of_payloads();
+  record.payloads().add(shared, place);
   const auto first = record.jobs_added(added);
   if (!first) {
     // Its failures have cancelled it a moment ago.
@@ -317,7 +317,7 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, p
   reservation->commit(record);
   const IndexRange jobs{*first, *first + added};
   if (record.is_stored()) {
-    const std::uint64_t unsettled_bytes = in_memory ? 0 : shared->memory_bytes();
+    const std::uint64_t unsettled_bytes = place == BatchPayloads::Place::kMemory ? 0 : shared->memory_bytes();
     parts_.stored.add(record, jobs, std::move(shared), unsettled_bytes);
   } else {
     record.lane->enqueue_jobs(record, jobs);

@@ -160,7 +160,7 @@ class Intake {
   std::shared_ptr<BatchRecord> make_record(const NewBatch& batch, std::unique_ptr<BatchPayloads> payloads,
                                            PayloadParts parts) LOCKSLEY_REQUIRES(kIoThread);
   std::unique_ptr<BatchPayloads> payloads_of(AcceptedJobs& accepted, proto::ArgumentList arguments,
-                                             const NewBatch& batch, bool keep_in_memory);
+                                             const NewBatch& batch, BatchPayloads::Place place);
   void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
              Admitted&& admitted, AcceptedJobs&& accepted) LOCKSLEY_REQUIRES(kIoThread);
   // The second half of a retry of very many jobs: another thread queues them again in the record, and then the I/O thread

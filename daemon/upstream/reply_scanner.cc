@@ -33,6 +33,8 @@ std::span<char> ReplyScanner::prepare() {
 }
 
 void ReplyScanner::clear() {
+  buffer_.reset();
+  capacity_ = 0;
   begin_ = at_ = written_ = wanted_ = 0;
   missing_.clear();
   is_invalid_ = false;

@@ -31,7 +31,7 @@ class ReplyScanner {
   void commit(std::size_t n) { written_ += n; }
   // The bytes of the next reply, with all its elements.
   Status next(std::string_view& reply);
-  // As new: for the next connection.
+  // As new, without memory: for the next connection, or for good. Ends the space of prepare().
   void clear();
 
  private:

@@ -50,16 +50,18 @@ BatchStatus Batch::status() const {
   result.ok = ended_.count(JobStatus::kOk);
   result.cancelled = ended_.count(JobStatus::kCancelled);
   // Jobs that are about to be queued again count as queued.
-  result.failed = ended_.failed() - requeued_jobs_;
-  const std::uint64_t ended = ended_.total() - requeued_jobs_;
+  const FailedJobs::Requeue* const requeue = failed_.requeue();
+  const std::uint64_t requeued = failed_.requeued();
+  result.failed = ended_.failed() - requeued;
+  const std::uint64_t ended = ended_.total() - requeued;
   if (retries_ != nullptr) {
     result.waiting = retries_->waiting();
     result.retry_at = retries_->next_due();
   }
   result.running = std::min(executors_, jobs_ - ended - result.waiting);
-  result.retried = retried_ + requeued_jobs_;
-  result.superseded = requeued_ != nullptr ? next_superseded_ : superseded_;
-  result.retry_rounds = retry_rounds_ + (requeued_ != nullptr ? 1U : 0U);
+  result.retried = retried_ + requeued;
+  result.superseded = requeue != nullptr ? requeue->superseded : failed_.superseded();
+  result.retry_rounds = retry_rounds_ + (requeue != nullptr ? 1U : 0U);
   result.queued = jobs_ - ended - result.running;
   result.submitted_at = submitted_at_;
   result.started_at = started_at_;
@@ -112,14 +114,17 @@ void Batch::restore(const BatchHistory& history) {
   finished_at_ = history.finished_at;
   attempt_ = history.attempt;
   retried_ = history.retried;
-  superseded_.below = history.superseded;
+  SupersededRows superseded;
+  superseded.below = history.superseded;
   if (!history.superseded_jobs.empty()) {
-    superseded_.jobs = std::make_shared<const SupersededList>(history.superseded_jobs);
+    superseded.jobs = std::make_shared<const SupersededList>(history.superseded_jobs);
+  }
+  if (history.failed_unread) {
+    failed_.restore_unread(ended_.failed(), std::move(superseded));
+  } else {
+    failed_.restore(history.failed, std::move(superseded));
   }
   retry_rounds_ = history.retry_rounds;
-  failed_ = history.failed;
-  failed_unread_ = history.failed_unread;
-  failed_jobs_ = failed_unread_ ? ended_.failed() : count_of(failed_);
   for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
   for (const NotedJob& each : history.notes) notes().set(each.index, each.text);
   log_.begin_at(history.rows, history.result_bytes, history.discarded, history.discarded_bytes);
@@ -213,7 +218,7 @@ std::uint64_t Batch::stop(std::string reason, RunningJobs running) {
   stopping_.store(true, std::memory_order_relaxed);
   // [batch-hold] relaxed: as in is_held().
   holds_.store(0, std::memory_order_relaxed);
-  const std::uint64_t left = jobs_ - (ended_.total() - requeued_jobs_);
+  const std::uint64_t left = jobs_ - (ended_.total() - failed_.requeued());
   // An executor whose jobs have all ended may have yet to leave.
   const std::uint64_t waiting = retries_ != nullptr ? retries_->waiting() : 0;
   return left - std::min(executors_, left - waiting);
@@ -295,15 +300,12 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     ended_.by_status[i] += count;
     if (count != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), count);
   }
-  for (const IndexRange& range : publication.failed) {
-    append_range(failed_, range);
-    failed_jobs_ += range.size();
-  }
+  if (!publication.failed.empty()) failed_.add(publication.failed);
   if (retries_ != nullptr || notes_ != nullptr) forget_attempts(publication);
   ResultLog::Slice slice = log_.append(std::move(prepared));
   charge_results();
   const bool too_many_failures =
-      options_.max_fails != 0 && !cancelled_ && ended_.failed() - requeued_jobs_ >= options_.max_fails;
+      options_.max_fails != 0 && !cancelled_ && ended_.failed() - failed_.requeued() >= options_.max_fails;
   const bool over = finish_if_over();
   if (journal_ != nullptr) {
     BatchStep step;
@@ -324,7 +326,7 @@ void Batch::report_throw(std::uint64_t index, std::string_view what) {
 bool Batch::finish_if_over() {
   // [batch-over] relaxed: written under the mutex that is held.
   if (!closed_ || ended_.total() != jobs_ || over_.load(std::memory_order_relaxed)) return false;
-  if (requeued_ != nullptr) return false;
+  if (failed_.requeue() != nullptr) return false;
   // [batch-hold] relaxed: written under the mutex that is held.
   const Holds holds = holds_.load(std::memory_order_relaxed);
   if (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) return false;
@@ -359,15 +361,17 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
   step.cancelled = cancelled_;
   if (cancelled_) step.stop_reason = stop_reason_;
   step.retried = retried_;
-  step.superseded = superseded_.below;
+  step.superseded = failed_.superseded().below;
   step.retry_rounds = retry_rounds_;
   // The journal drops the steps before the last one, which therefore has all that may be read
   // later.
   if (finished_at_ != 0 && !cancelled_) list_failed(step);
-  if (finished_at_ != 0 && superseded_.jobs != nullptr) step.superseded_jobs = *superseded_.jobs;
+  if (const auto& jobs = failed_.superseded().jobs; finished_at_ != 0 && jobs != nullptr) {
+    step.superseded_jobs = *jobs;
+  }
   if (notes_ != nullptr && (finished_at_ != 0 || step.is_base)) {
     // The notes of jobs that may run again.
-    const bool are_none = !step.is_base && (cancelled_ || failed_jobs_ == 0);
+    const bool are_none = !step.is_base && (cancelled_ || failed_.count() == 0);
     step.notes = are_none ? std::vector<NotedJob>() : notes_->all();
   }
   journal_->record(std::move(step));
@@ -375,13 +379,11 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
 
 void Batch::list_failed(BatchStep& step) {
   constexpr std::size_t kFewRanges = 1024;
-  if (failed_.size() <= kFewRanges) {
-    step.failed = sorted(failed_);
-    return;
+  if (failed_.list().size() <= kFewRanges) {
+    step.failed = failed_.all();
+  } else {
+    step.all_failed = failed_.share();
   }
-  // No other job fails before requeue(), so that the step and the batch may share the list.
-  all_failed_ = std::make_shared<const std::vector<IndexRange>>(std::exchange(failed_, {}));
-  step.all_failed = all_failed_;
 }
 
 void Batch::notify_observer() {

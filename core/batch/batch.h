@@ -15,6 +15,7 @@
 
 #include "core/base/job.h"
 #include "core/batch/batch_journal.h"
+#include "core/batch/failed_jobs.h"
 #include "core/batch/job_notes.h"
 #include "core/batch/payload.h"
 #include "core/batch/result_log.h"
@@ -366,21 +367,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::int64_t finished_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
-  // Jobs that have failed for good; disjoint.
-  std::vector<IndexRange> failed_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::uint64_t failed_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // how many are known: in failed_, all_failed_
-  bool failed_unread_ LOCKSLEY_GUARDED_BY(mutex_) = false;     // Failures::lacks_list()
-  // Replaces failed_ once the batch is over, if there are many ranges: shared with the last step.
-  std::shared_ptr<const std::vector<IndexRange>> all_failed_ LOCKSLEY_GUARDED_BY(mutex_);
-  // Taken from these by Failures::begin_requeue(), until requeue() is done; null: no requeue.
-  std::shared_ptr<const std::vector<IndexRange>> requeued_ LOCKSLEY_GUARDED_BY(mutex_);
-  // The number of jobs in requeued_; still counted as failed.
-  std::uint64_t requeued_jobs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  bool requeues_from_end_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the batch was over
-  bool requeues_some_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // not all failed jobs
-  SupersededRows superseded_ LOCKSLEY_GUARDED_BY(mutex_);       // BatchStatus::superseded
-  // Of Failures::begin_requeue(); becomes superseded_ with requeue().
-  SupersededRows next_superseded_ LOCKSLEY_GUARDED_BY(mutex_);
+  // Jobs that are being queued again are still counted as failed in ended_.
+  FailedJobs failed_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool was_over_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // when the requeue began, if one has begun
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried

@@ -64,8 +64,8 @@ class Batch::Failures {
   explicit Failures(Batch& batch) : batch_(batch) {}
 
   bool may_requeue() const LOCKSLEY_REQUIRES(batch_.mutex_);
-  Requeue take_requeued(std::shared_ptr<const std::vector<IndexRange>> jobs, std::uint64_t count)
-      LOCKSLEY_REQUIRES(batch_.mutex_);
+  // A requeue has begun, so the batch is not over any more. Returns what begin_requeue() does.
+  Requeue reopen() LOCKSLEY_REQUIRES(batch_.mutex_);
   // The second and the third step of requeue(). forgive() counts the attempts so far as forgiven, and lists the next ones
   // in `step`; it takes the mutex for some 100 us at a time. kMayRun: the attempts of the jobs between these must stay as
   // they are, since those jobs may run.

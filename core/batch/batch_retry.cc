@@ -72,11 +72,8 @@ IndexRange Batch::same_attempt(IndexRange jobs) const {
 }
 
 std::uint64_t Batch::failure_bytes() const {
-  std::size_t ranges = failed_.capacity();
-  if (all_failed_ != nullptr) ranges += all_failed_->capacity();
-  if (requeued_ != nullptr) ranges += requeued_->capacity();
-  return ranges * sizeof(IndexRange) + superseded_.memory_bytes() +
-         (retries_ != nullptr ? retries_->memory_bytes() : 0) + (notes_ != nullptr ? notes_->bytes() : 0);
+  return failed_.memory_bytes() + (retries_ != nullptr ? retries_->memory_bytes() : 0) +
+         (notes_ != nullptr ? notes_->bytes() : 0);
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,

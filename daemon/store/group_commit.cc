@@ -15,8 +15,6 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
-constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
 
 constexpr std::size_t kMostSpare = 1024;  // writes: some 500 KB
@@ -29,9 +27,9 @@ GroupCommit::GroupCommit(Engine& engine, config::Durability durability, std::sha
       durability_(durability),
       log_(std::move(log)),
       patience_(patience),
-      pause_(kFirstPause),
       step_compactor_(engine, sizes.steps),
-      failed_ranges_(sizes.failed_ranges) {}
+      failed_ranges_(sizes.failed_ranges),
+      backlog_(engine, step_compactor_, sizes.failed_ranges, log_) {}
 
 void GroupCommit::start(std::function<void(Outcome)> on_outcome) {
   on_outcome_ = std::move(on_outcome);
@@ -109,11 +107,11 @@ void GroupCommit::run() {
   // The last attempt to write what is kept, and the last group.
   if (!error_.empty()) retry();
   commit();
-  if (!kept_.empty() && is_full_) write_with_reserve();
-  if (!kept_.empty()) {
-    lost_ = kept_.size();
+  if (!backlog_.empty() && backlog_.is_full()) backlog_.write_with_reserve();
+  if (!backlog_.empty()) {
+    lost_ = backlog_.size();
     LogLine("store: changes and results could not be written and are lost: their jobs will run again")
-        .with("lost", kept_.size())
+        .with("lost", backlog_.size())
         .with("store", engine_.place())
         .with("error", error_)
         .write(*log_, spdlog::level::err);
@@ -125,30 +123,22 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     if (urgent_) return Woken::kByWork;
     if (stopping_) return Woken::kByStop;
     if (!results_freed_.empty()) {
-      const auto freed = std::exchange(results_freed_, {});
-      mutex_.unlock();
-      recent_.free(0);
-      for (const auto& done : freed) done();
-      mutex_.lock();
+      free_results_now();
       continue;
     }
     const Nanoseconds now = steady_now();
     if (!gathering_.empty() && now >= due_) return Woken::kByWork;
-    if (!error_.empty() && now >= next_retry_) {
+    if (!error_.empty() && now >= backlog_.next_attempt()) {
       retry();
       continue;
     }
     Nanoseconds until = Nanoseconds::max();
     if (now < expects_steps_until_) until = expects_steps_until_;
     if (!gathering_.empty()) until = due_;
-    if (!error_.empty()) until = std::min(until, next_retry_);
+    if (!error_.empty()) until = std::min(until, backlog_.next_attempt());
     if (unsynced_ && error_.empty()) {
       if (now >= next_sync_) {
-        mutex_.unlock();
-        auto synced = engine_.sync();
-        mutex_.lock();
-        unsynced_ = false;
-        if (!synced) fail(std::move(synced.error().what), {});
+        sync_now();
         continue;
       }
       until = std::min(until, next_sync_);
@@ -163,6 +153,22 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     sleep_until(until);
     if (urgent_) spin_.slept();
   }
+}
+
+void GroupCommit::free_results_now() {
+  const auto freed = std::exchange(results_freed_, {});
+  mutex_.unlock();
+  recent_.free(0);
+  for (const auto& done : freed) done();
+  mutex_.lock();
+}
+
+void GroupCommit::sync_now() {
+  mutex_.unlock();
+  auto synced = engine_.sync();
+  mutex_.lock();
+  unsynced_ = false;
+  if (!synced) fail(std::move(synced.error().what), {});
 }
 
 void GroupCommit::sleep_until(Nanoseconds instant) {
@@ -189,49 +195,57 @@ void GroupCommit::commit() {
   const bool is_awaited = urgent_.exchange(false);
   const std::size_t awaited = std::exchange(awaited_, 0);
   const Ticket ticket = ticket_++;
-  std::string error = error_;
-  bool is_failing = !error.empty();
-  has_refused_ = false;
+  auto failure = error_.empty() ? std::nullopt : std::optional(error_);
   mutex_.unlock();
-  std::size_t weight = 0;
-  if (!is_failing) {
-    const Nanoseconds began = steady_now();
-    error = refuse_without_room(writes);
-    is_failing = is_full_;
-    if (!is_failing) {
-      if (auto written = write(writes); !written) {
-        error = std::move(written.error().what);
-        is_failing = true;
-      }
-    }
-    last_took_ = steady_now() - began;
-    commit_time_.observe(last_took_);
-  }
-  const std::string failure = error;
-  if (!is_failing) {
-    for (const StoreWrite& each : writes) weight += weight_of(each);
-    keep_in_memory(writes);
-    written_ = ticket;
-  } else if (is_full_) {
-    const bool has_deletions_only = std::ranges::all_of(writes, is_deletion);
-    weight = write_deletions(writes);
-    if (has_deletions_only && is_full_ && !has_refused_) error.clear();
-  }
+  Result result = write_group(writes, ticket, std::move(failure));
+  const bool has_failed = result.failure.has_value();
   mutex_.lock();
-  pending_bytes_ -= weight;
+  pending_bytes_ -= result.weight;
   room_.notify_all();
-  if (is_failing) fail(failure, std::move(writes));
+  if (has_failed) fail(std::move(*result.failure), std::move(writes));
   // Those that are answered now, and those that came meanwhile.
   const std::size_t clients = awaited + awaited_;
   const bool shares_sync = durability_ == config::Durability::kFsync;
-  if (!is_failing && is_awaited && shares_sync && clients >= kManyClients) expected_ = clients;
+  if (!has_failed && is_awaited && shares_sync && clients >= kManyClients) expected_ = clients;
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
-  if (is_awaited) on_outcome_({ticket, std::move(error)});
+  if (is_awaited) on_outcome_({ticket, std::move(result.refusal)});
   // Once the clients have been told, and while the mutex is not held. Empty already, if the group failed.
   writes.clear();
   if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
   mutex_.lock();
+}
+
+GroupCommit::Result GroupCommit::write_group(Writes& writes, Ticket ticket,
+                                             std::optional<std::string> failure) {
+  WriteBacklog::Refusal refused;
+  if (!failure) {
+    const Nanoseconds began = steady_now();
+    refused = backlog_.refuse_without_room(writes);
+    if (backlog_.is_full()) {
+      failure = refused.why;
+    } else {
+      if (!refused.why.empty()) ++errors_;
+      if (auto written = write(writes); !written) failure = std::move(written.error().what);
+    }
+    last_took_ = steady_now() - began;
+    commit_time_.observe(last_took_);
+  }
+  if (!failure) return {.failure = {}, .refusal = refused.why, .weight = note_written(writes, ticket)};
+  Result result{.failure = failure, .refusal = *failure};
+  if (!backlog_.is_full()) return result;
+  const bool has_deletions_only = std::ranges::all_of(writes, is_deletion);
+  result.weight = backlog_.write_deletions(writes);
+  if (has_deletions_only && backlog_.is_full() && !refused.has_jobs) result.refusal.clear();
+  return result;
+}
+
+std::size_t GroupCommit::note_written(const Writes& writes, Ticket up_to) {
+  std::size_t weight = 0;
+  for (const StoreWrite& each : writes) weight += weight_of(each);
+  keep_in_memory(writes);
+  written_ = up_to;
+  return weight;
 }
 
 EngineDone GroupCommit::write(const Writes& writes) {
@@ -245,12 +259,7 @@ EngineDone GroupCommit::write(const Writes& writes) {
 }
 
 void GroupCommit::fail(std::string error, Writes writes) {
-  for (StoreWrite& each : writes) {
-    // Acceptances and ADDs are not kept: their clients are told that they were refused.
-    const bool is_refused =
-        std::holds_alternative<AcceptBatch>(each) || std::holds_alternative<AddJobs>(each);
-    if (!is_refused && !std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
-  }
+  backlog_.keep(std::move(writes));
   if (error_.empty()) {
     ++errors_;
     failing_since_ = steady_now();
@@ -258,7 +267,7 @@ void GroupCommit::fail(std::string error, Writes writes) {
         .with("store", engine_.place())
         .with("error", error)
         .write(*log_, spdlog::level::err);
-    next_retry_ = steady_now() + pause_;
+    backlog_.begin_pause();
   }
   error_ = std::move(error);
   room_.notify_all();
@@ -267,31 +276,26 @@ void GroupCommit::fail(std::string error, Writes writes) {
 void GroupCommit::retry() {
   mutex_.unlock();
   std::size_t weight = 0;
-  EngineDone done = write_kept(weight);
-  if (done) {
-    keep_in_memory(kept_.all());
-    for (const StoreWrite& each : kept_.take()) weight += weight_of(each);
-    written_ = ticket_ - 1;
+  auto written = backlog_.write_kept(weight);
+  if (written) {
+    weight = note_written(*written, ticket_ - 1);
+    written->clear();  // while the mutex is not held
   }
   mutex_.lock();
   pending_bytes_ -= weight;
-  if (done) {
+  if (written) {
     LogLine("store: can be written again: new batches are accepted")
         .with("store", engine_.place())
         .write(*log_, spdlog::level::info);
     error_.clear();
-    never_written_.clear();
-    pause_ = kFirstPause;
     room_.notify_all();
     return;
   }
   ++errors_;
-  error_ = std::move(done.error().what);
-  pause_ = std::min(2 * pause_, kLongestPause);
-  next_retry_ = steady_now() + pause_;
+  error_ = std::move(written.error().what);
   LogLine("store: still cannot be written")
       .with("store", engine_.place())
-      .with("next_attempt_s", std::chrono::duration_cast<std::chrono::seconds>(pause_).count())
+      .with("next_attempt_s", std::chrono::duration_cast<std::chrono::seconds>(backlog_.pause()).count())
       .with("error", error_)
       .write(*log_, spdlog::level::warn);
 }

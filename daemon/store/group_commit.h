@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_set>
 #include <vector>
 
 #include "config/config.h"
@@ -18,13 +17,13 @@
 #include "core/batch/batch_journal.h"
 #include "core/sync/adaptive_spin.h"
 #include "core/sync/mutex.h"
-#include "daemon/base/rate_gate.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
 #include "daemon/store/pending_writes.h"
 #include "daemon/store/recent_results.h"
 #include "daemon/store/step_compactor.h"
 #include "daemon/store/ticket.h"
+#include "daemon/store/write_backlog.h"
 #include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
 
@@ -59,16 +58,12 @@ struct GroupPatience {
 // any thread. put() never blocks on the disk; wait_for_room() blocks, for workers; stop() waits for
 // the last sync.
 //
-// When a write or a sync fails, the group's acceptances are refused, and its other writes are kept.
-// The writer then reopens the engine, which makes sure that everything acknowledged before is on
-// the disk (Engine::reopen), and writes what is kept, synced. It makes the first attempt after 1 s, later
-// ones after up to 5 s. Until one succeeds, error() says why. What is kept is bounded: results by
-// wait_for_room(), changes by the number of batches, of which only the newest change is kept
-// (PendingWrites).
+// When a write or a sync fails, the group's acceptances are refused, and its other writes are kept in the backlog until
+// an attempt to write them succeeds (WriteBacklog). Until then error() says why. What is kept is bounded: results by
+// wait_for_room(), changes by the number of batches, of which only the newest change is kept (PendingWrites).
 //
-// Jobs for which the disk has no room (Engine::check_room) are refused before anything is written. If there is no
-// room for anything else either, the outcome is that of a failure; only deletions of batches are written then,
-// and their room is given back soon.
+// Jobs for which the disk has no room are refused before anything is written. If there is no room for anything else
+// either, the outcome is that of a failure; only deletions of batches are written then.
 class GroupCommit {
  public:
   GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
@@ -129,35 +124,40 @@ class GroupCommit {
   using Writes = PendingWrites::Writes;
   enum class Woken { kByWork, kByStop };
 
-  void run() LOCKSLEY_EXCLUDES(mutex_);
-  // These release the mutex while they block or use the disk.
-  Woken wait_for_work() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  void commit() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  void await_expected() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  void retry() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  void sleep_until(Nanoseconds instant) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  // ---- The writer's loop ----
 
-  void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  // Takes out what brings jobs if there is no room for it, and returns why; empty: all may be written. Sets
-  // is_full_ if there is no room for the rest either.
-  std::string refuse_without_room(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Whether the disk has room for these writes; if not, is_full_ is set.
-  EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of batches that are deleted
-  // is dropped; returns how much of pending_bytes_ that was.
-  std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // The batches whose discards among `writes` may be written before all else that is kept: nothing else of theirs is.
-  std::unordered_set<std::uint64_t> batches_with_discards_only(const Writes& writes)
+  void run() LOCKSLEY_EXCLUDES(mutex_);
+  // The others release the mutex while they block or use the disk.
+  Woken wait_for_work() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  void sleep_until(Nanoseconds instant) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  void free_results_now() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  void sync_now() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  void commit() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  // Waits for the next writes of the clients that commit() has answered: GroupPatience.
+  void await_expected() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  // An attempt to write the backlog.
+  void retry() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+
+  // ---- One group ----
+
+  // What became of it.
+  struct Result {
+    std::optional<std::string> failure;  // why the disk cannot be written; none: it can
+    std::string refusal;                 // why the group's clients are refused; empty: they are not
+    std::size_t weight = 0;              // weight_of() all that does not wait for the disk any more
+  };
+  // Writes it, and takes out of `writes` what was refused or deleted. `failure`: why the disk cannot be written; then
+  // only deletions are, and only if it is full.
+  Result write_group(Writes& writes, Ticket ticket, std::optional<std::string> failure)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Writes what is kept. Reopens the database first, unless the disk was only full.
-  // `dropped`: as write_deletions() returns it, if only deletions could be written.
-  EngineDone write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
-  // At the end, when no deletion will need the room that is left free.
-  void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
-  bool has_room() const LOCKSLEY_REQUIRES(mutex_);
   EngineDone write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // The writes are in the database. Returns what they weighed.
+  std::size_t note_written(const Writes& writes, Ticket up_to) LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
+  // The disk cannot be written: keeps what is left of the group.
+  void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+
+  bool has_room() const LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;
   const config::Durability durability_;
@@ -193,24 +193,12 @@ class GroupCommit {
   Nanoseconds expects_steps_until_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   // The memory of the group before, for the writes of the group after this one; empty.
   Writes spare_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // to be written when the disk works again
-  // error_ is set only because the disk is full: the database is in order, and deletions are written.
-  bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
-  bool has_refused_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;  // refuse_without_room(), of this group
-  // Batches that it took out, until their deletions come, or there is room again.
-  std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  RateGate refusals_ LOCKSLEY_GUARDED_BY(kStoreWriter){std::chrono::minutes(1)};
-  RateGate reclaim_ LOCKSLEY_GUARDED_BY(kStoreWriter){std::chrono::minutes(1)};  // of all deleted rows
-  // Batches that were deleted on the full disk, and take room until the next attempt: [first, last].
-  std::uint64_t deleted_first_ LOCKSLEY_GUARDED_BY(kStoreWriter) = ~std::uint64_t{0};
-  std::uint64_t deleted_last_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
-  Nanoseconds next_retry_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
-  Nanoseconds pause_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // between two retries
   // With durability async: when the writes since the last sync are synced.
   Nanoseconds next_sync_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   bool unsynced_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   StepCompactor step_compactor_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   const std::uint64_t failed_ranges_;  // RowSizes
+  WriteBacklog backlog_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   RecentResults recent_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   AdaptiveSpin spin_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 

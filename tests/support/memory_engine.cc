@@ -111,10 +111,16 @@ class MemoryEngine final : public daemon::Engine {
     gate_.open();
     return done;
   }
-  EngineDone check_room(std::uint64_t) override { return {}; }
-  bool has_last_room(std::uint64_t) override { return true; }
-  void use_reserve() override {}
-  EngineDone reclaim(std::uint64_t, std::uint64_t) override { return {}; }
+  EngineDone check_room(std::uint64_t bytes) override {
+    if (bytes <= disk_.room) return {};
+    return std::unexpected(daemon::EngineError{daemon::EngineError::Kind::kFull, "no room"});
+  }
+  bool has_last_room(std::uint64_t bytes) override { return bytes <= disk_.room; }
+  void use_reserve() override { disk_.room += std::exchange(disk_.reserve, 0); }
+  EngineDone reclaim(std::uint64_t first, std::uint64_t last) override {
+    disk_.reclaimed.emplace_back(first, last);
+    return {};
+  }
   const std::string& place() const override { return place_; }
   const std::string& id() const override { return disk_.id(); }
   void abandon() override { gate_.abandon(); }

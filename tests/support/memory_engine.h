@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/sync/mutex.h"
@@ -40,6 +42,14 @@ class MemoryDisk final : public StoreDisk {
 
   // As many bytes as its engine says that a group should have; change it while no engine is open.
   std::size_t write_ahead_bytes = std::size_t{1} << 20;
+
+  // ---- A disk without room; for tests whose own thread is the writer's ----
+
+  // Of how many bytes its engine says that there is room for them, and how many more there are after use_reserve().
+  std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t reserve = 0;
+  // What Engine::reclaim() was called with.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> reclaimed;
 
   // ---- For its engine ----
 

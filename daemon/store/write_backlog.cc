@@ -1,26 +1,30 @@
-// Group commit on a full disk: what is refused, what is kept, and how deletions make room.
+#include "daemon/store/write_backlog.h"
+
 #include <spdlog/logger.h>
 
 #include <algorithm>
 #include <chrono>
-#include <unordered_set>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/store/engine.h"
-#include "daemon/store/group_commit.h"
+#include "daemon/store/step_compactor.h"
 #include "daemon/store/write_group.h"
 
 namespace locksley::daemon {
 namespace {
 
-constexpr std::uint64_t kHighest = ~std::uint64_t{0} - 1;  // of a batch's number
-// All files are compacted only if that takes seconds: the writer's clients wait meanwhile.
-constexpr std::uint64_t kMostCompacted = 1U << 30;
+constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
+constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
 // How soon the room of deleted batches is given back on a full disk: a client that deletes many is not slowed
 // down by each.
 constexpr Nanoseconds kReclaimDelay = std::chrono::milliseconds(200);
+
+constexpr std::uint64_t kHighest = ~std::uint64_t{0} - 1;  // of a batch's number
+// All files are compacted only if that takes seconds: the writer's clients wait meanwhile.
+constexpr std::uint64_t kMostCompacted = 1U << 30;
 
 // The bytes that a write adds, but for a few.
 std::uint64_t bytes_of(const StoreWrite& write) {
@@ -32,45 +36,56 @@ std::uint64_t bytes_of(const StoreWrite& write) {
   const auto* step = std::get_if<RecordStep>(&write);
   return step == nullptr ? 0 : step->step.rows.size_bytes;
 }
+std::uint64_t bytes_of(const WriteBacklog::Writes& writes) {
+  std::uint64_t bytes = 0;
+  for (const StoreWrite& each : writes) bytes += bytes_of(each);
+  return bytes;
+}
+
+bool brings_jobs(const StoreWrite& write) {
+  return std::holds_alternative<AcceptBatch>(write) || std::holds_alternative<AddJobs>(write);
+}
 
 }  // namespace
 
-std::string GroupCommit::refuse_without_room(Writes& writes) {
-  const auto room = check_room(writes);
-  if (room) return {};
-  const auto brings_jobs = [](const StoreWrite& write) {
-    return std::holds_alternative<AcceptBatch>(write) || std::holds_alternative<AddJobs>(write);
-  };
-  std::vector<std::uint64_t> refused;
-  for (const StoreWrite& each : writes) {
-    if (std::holds_alternative<AcceptBatch>(each)) refused.push_back(sequence_of(each));
-  }
-  has_refused_ = std::erase_if(writes, brings_jobs) != 0;
-  // The rest may have room: a batch that is too large for the disk concerns nothing else.
-  if (!check_room(writes)) {
-    never_written_.insert(refused.begin(), refused.end());
-    return room.error().what;
-  }
-  ++errors_;
-  if (refusals_.open(now())) {
-    LogLine("store: new jobs are refused: there is no room for them")
-        .with("store", engine_.place())
-        .with("error", room.error().what)
-        .with("unlogged", refusals_.held_back())
-        .write(*log_, spdlog::level::err);
-  }
-  return room.error().what;
-}
+WriteBacklog::WriteBacklog(Engine& engine, StepCompactor& compactor, std::uint64_t failed_ranges,
+                           std::shared_ptr<spdlog::logger> log)
+    : engine_(engine),
+      step_compactor_(compactor),
+      failed_ranges_(failed_ranges),
+      log_(std::move(log)),
+      pause_(kFirstPause) {}
 
-EngineDone GroupCommit::check_room(const Writes& writes) {
-  std::uint64_t bytes = 0;
-  for (const StoreWrite& each : writes) bytes += bytes_of(each);
-  auto room = engine_.check_room(bytes);
+EngineDone WriteBacklog::check_room(const Writes& writes) {
+  auto room = engine_.check_room(bytes_of(writes));
   is_full_ = !room;
   return room;
 }
 
-std::unordered_set<std::uint64_t> GroupCommit::batches_with_discards_only(const Writes& writes) {
+WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes) {
+  const auto room = check_room(writes);
+  if (room) return {};
+  std::vector<std::uint64_t> refused;
+  for (const StoreWrite& each : writes) {
+    if (std::holds_alternative<AcceptBatch>(each)) refused.push_back(sequence_of(each));
+  }
+  Refusal refusal{.why = room.error().what, .has_jobs = std::erase_if(writes, brings_jobs) != 0};
+  // The rest may have room: a batch that is too large for the disk concerns nothing else.
+  if (!check_room(writes)) {
+    never_written_.insert(refused.begin(), refused.end());
+    return refusal;
+  }
+  if (refusals_.open(now())) {
+    LogLine("store: new jobs are refused: there is no room for them")
+        .with("store", engine_.place())
+        .with("error", refusal.why)
+        .with("unlogged", refusals_.held_back())
+        .write(*log_, spdlog::level::err);
+  }
+  return refusal;
+}
+
+std::unordered_set<std::uint64_t> WriteBacklog::batches_with_discards_only(const Writes& writes) const {
   std::unordered_set<std::uint64_t> batches;
   for (const StoreWrite& each : writes) {
     if (is_discard(each)) batches.insert(sequence_of(each));
@@ -84,7 +99,7 @@ std::unordered_set<std::uint64_t> GroupCommit::batches_with_discards_only(const 
   return batches;
 }
 
-std::size_t GroupCommit::write_deletions(Writes& writes) {
+std::size_t WriteBacklog::write_deletions(Writes& writes) {
   // Of a batch that was refused for its size nothing was written.
   std::erase_if(writes, [this](const StoreWrite& write) {
     kStoreWriter.assert_held();
@@ -121,42 +136,31 @@ std::size_t GroupCommit::write_deletions(Writes& writes) {
       deleted_last_ = std::max(deleted_last_, sequence);
     }
   }
-  next_retry_ = std::min(next_retry_, steady_now() + kReclaimDelay);
+  next_attempt_ = std::min(next_attempt_, steady_now() + kReclaimDelay);
   return weight;
 }
 
-void GroupCommit::keep(Writes writes) {
+void WriteBacklog::keep(Writes writes) {
   for (StoreWrite& each : writes) {
-    if (!std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
+    if (!brings_jobs(each) && !std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
   }
 }
 
-void GroupCommit::write_with_reserve() {
-  std::uint64_t bytes = 0;
-  for (const StoreWrite& each : kept_.all()) bytes += bytes_of(each);
-  engine_.use_reserve();
-  if (!engine_.has_last_room(bytes)) return;
-  WriteGroup group(engine_, step_compactor_, failed_ranges_);
-  group.add(kept_.all());
-  if (group.finish(Engine::Sync::kSynced)) kept_.take();
+void WriteBacklog::begin_pause() { next_attempt_ = steady_now() + pause_; }
+
+std::expected<WriteBacklog::Writes, EngineError> WriteBacklog::write_kept(std::size_t& dropped) {
+  if (auto done = try_to_write_kept(dropped); !done) {
+    pause_ = std::min(2 * pause_, kLongestPause);
+    begin_pause();
+    return std::unexpected(std::move(done.error()));
+  }
+  never_written_.clear();
+  pause_ = kFirstPause;
+  return kept_.take();
 }
 
-EngineDone GroupCommit::write_kept(std::size_t& dropped) {
-  if (!is_full_) {
-    if (auto opened = engine_.reopen(); !opened) return opened;
-  } else if (engine_.has_last_room(0) && engine_.usage().bytes <= kMostCompacted && reclaim_.open(now())) {
-    // Once in a while all that was deleted before: too little for the Compactor, as long as there was room.
-    deleted_first_ = 0;
-    deleted_last_ = kHighest;
-  }
-  if (is_full_ && deleted_first_ <= deleted_last_) {
-    if (auto reclaimed = engine_.reclaim(deleted_first_, deleted_last_); !reclaimed) {
-      is_full_ = false;
-      return reclaimed;
-    }
-    deleted_first_ = ~std::uint64_t{0};
-    deleted_last_ = 0;
-  }
+EngineDone WriteBacklog::try_to_write_kept(std::size_t& dropped) {
+  if (auto ready = is_full_ ? reclaim() : engine_.reopen(); !ready) return ready;
   if (auto room = check_room(kept_.all()); !room) {
     Writes kept = kept_.take();
     dropped = write_deletions(kept);
@@ -167,6 +171,30 @@ EngineDone GroupCommit::write_kept(std::size_t& dropped) {
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
   group.add(kept_.all());
   return group.finish(Engine::Sync::kSynced);
+}
+
+EngineDone WriteBacklog::reclaim() {
+  if (engine_.has_last_room(0) && engine_.usage().bytes <= kMostCompacted && reclaim_all_.open(now())) {
+    // Once in a while all that was deleted before: too little for the Compactor, as long as there was room.
+    deleted_first_ = 0;
+    deleted_last_ = kHighest;
+  }
+  if (deleted_first_ > deleted_last_) return {};
+  if (auto reclaimed = engine_.reclaim(deleted_first_, deleted_last_); !reclaimed) {
+    is_full_ = false;  // not only that: the next attempt reopens the database
+    return reclaimed;
+  }
+  deleted_first_ = ~std::uint64_t{0};
+  deleted_last_ = 0;
+  return {};
+}
+
+void WriteBacklog::write_with_reserve() {
+  engine_.use_reserve();
+  if (!engine_.has_last_room(bytes_of(kept_.all()))) return;
+  WriteGroup group(engine_, step_compactor_, failed_ranges_);
+  group.add(kept_.all());
+  if (group.finish(Engine::Sync::kSynced)) kept_.take();
 }
 
 }  // namespace locksley::daemon

@@ -1,0 +1,191 @@
+// What a disk that fails, or is full, refuses, keeps and takes.
+#include "daemon/store/write_backlog.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/store/step_compactor.h"
+#include "tests/support/memory_engine.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::accept_batch;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::StepMaker;
+
+// A backlog of an engine in memory; the test's thread is the writer's.
+class WriteBacklogTest : public ::testing::Test {
+ protected:
+  using Writes = WriteBacklog::Writes;
+
+  template <class... Write>
+  static Writes writes_of(Write&&... write) {
+    Writes writes;
+    (writes.push_back(std::forward<Write>(write)), ...);
+    return writes;
+  }
+  static ChangeBatch discard(std::uint64_t sequence) {
+    return {.sequence = sequence, .changes = {}, .freed_rows = {0, 1}};
+  }
+  static std::vector<std::uint64_t> batches_of(const Writes& writes) {
+    std::vector<std::uint64_t> sequences;
+    for (const StoreWrite& each : writes) sequences.push_back(sequence_of(each));
+    return sequences;
+  }
+  // A group that has no room, and was kept.
+  void fill(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter) {
+    disk.room = 0;
+    EXPECT_EQ(backlog.refuse_without_room(writes).why, "no room");
+    EXPECT_TRUE(backlog.is_full());
+    EXPECT_EQ(backlog.write_deletions(writes), 0U);
+    backlog.keep(std::move(writes));
+    backlog.begin_pause();
+  }
+
+  const testing::TemporaryFolder folder;
+  testing::MemoryDisk disk{folder.path()};
+  const std::unique_ptr<Engine> engine =
+      *disk.engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});
+  StepCompactor compactor{*engine, 1000};
+  WriteBacklog backlog{*engine, compactor, 1000, testing::silent_log()};
+};
+
+TEST_F(WriteBacklogTest, AGroupThatHasRoomIsLeftAlone) {
+  const ThreadRoleScope role(kStoreWriter);
+  Writes writes = writes_of(accept_batch(1, 3));
+  const WriteBacklog::Refusal refusal = backlog.refuse_without_room(writes);
+  EXPECT_EQ(refusal.why, "");
+  EXPECT_FALSE(refusal.has_jobs);
+  EXPECT_FALSE(backlog.is_full());
+  EXPECT_THAT(batches_of(writes), ElementsAre(1));
+}
+
+TEST_F(WriteBacklogTest, JobsThatAreTooLargeForTheDiskAreRefusedAndTheRestMayBeWritten) {
+  const ThreadRoleScope role(kStoreWriter);
+  disk.room = 0;
+  Writes writes = writes_of(accept_batch(1, 3), discard(2));
+  const WriteBacklog::Refusal refusal = backlog.refuse_without_room(writes);
+  EXPECT_EQ(refusal.why, "no room");
+  EXPECT_TRUE(refusal.has_jobs);
+  EXPECT_FALSE(backlog.is_full());
+  EXPECT_THAT(batches_of(writes), ElementsAre(2));
+}
+
+TEST_F(WriteBacklogTest, WhatBringsJobsIsNotKept) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker steps(2);
+  backlog.keep(writes_of(accept_batch(1, 3), steps.end_jobs({0, 1}), StoreWrite()));
+  EXPECT_EQ(backlog.size(), 1U);
+  std::size_t dropped = 0;
+  const auto written = backlog.write_kept(dropped);
+  ASSERT_TRUE(written.has_value());
+  EXPECT_THAT(batches_of(*written), ElementsAre(2));
+  EXPECT_TRUE(backlog.empty());
+  EXPECT_EQ(dropped, 0U);
+  EXPECT_GT(disk.syncs(), 0U);
+}
+
+TEST_F(WriteBacklogTest, AttemptsOnAFailingDiskBecomeRarer) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker steps(1);
+  backlog.keep(writes_of(steps.end_jobs({0, 1})));
+  EXPECT_EQ(backlog.pause(), 1s);
+  disk.fail_syncs();
+  std::vector<Nanoseconds> pauses;
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    std::size_t dropped = 0;
+    const Nanoseconds before = steady_now();
+    ASSERT_FALSE(backlog.write_kept(dropped).has_value());
+    pauses.push_back(backlog.pause());
+    EXPECT_GE(backlog.next_attempt(), before + backlog.pause());
+  }
+  EXPECT_THAT(pauses, ElementsAre(2s, 4s, 5s, 5s));
+  EXPECT_EQ(backlog.size(), 1U);
+  disk.heal();
+  std::size_t dropped = 0;
+  EXPECT_TRUE(backlog.write_kept(dropped).has_value());
+  EXPECT_EQ(backlog.pause(), 1s) << "the next failure begins anew";
+}
+
+TEST_F(WriteBacklogTest, OnAFullDiskDeletionsDropWhatWasKeptOfTheirBatchesAndAreReclaimedSoon) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker one(1), two(2);
+  RecordStep kept = one.end_jobs({0, 3});
+  const std::size_t weight = weight_of(kept);
+  fill(writes_of(std::move(kept), two.end_jobs({0, 3})));
+  EXPECT_EQ(backlog.size(), 2U);
+  Writes writes = writes_of(ForgetBatch{1}, accept_batch(9, 1));
+  EXPECT_EQ(backlog.write_deletions(writes), weight);
+  EXPECT_THAT(batches_of(writes), ElementsAre(9)) << "the deletion is written";
+  EXPECT_EQ(backlog.size(), 1U);
+  EXPECT_LT(backlog.next_attempt(), steady_now() + 900ms);
+
+  // There is still no room. All that was deleted before is reclaimed once.
+  std::size_t dropped = 0;
+  disk.room = 1;
+  EXPECT_FALSE(backlog.write_kept(dropped).has_value());
+  EXPECT_THAT(disk.reclaimed, ElementsAre(std::pair(0ULL, ~0ULL - 1)));
+  writes = writes_of(ForgetBatch{5}, ForgetBatch{7});
+  EXPECT_EQ(backlog.write_deletions(writes), 0U) << "nothing of them was kept";
+  disk.room = 1000;
+  disk.reclaimed.clear();
+  const auto written = backlog.write_kept(dropped);
+  ASSERT_TRUE(written.has_value());
+  EXPECT_THAT(batches_of(*written), ElementsAre(2));
+  EXPECT_THAT(disk.reclaimed, ElementsAre(std::pair(5, 7)));
+  EXPECT_FALSE(backlog.is_full());
+}
+
+TEST_F(WriteBacklogTest, TheDeletionOfABatchThatWasNeverWrittenIsNotWritten) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker steps(1);
+  fill(writes_of(accept_batch(8, 1), steps.end_jobs({0, 1})));
+  const std::uint64_t syncs = disk.syncs();
+  Writes writes = writes_of(ForgetBatch{8});
+  EXPECT_EQ(backlog.write_deletions(writes), 0U);
+  EXPECT_THAT(writes, IsEmpty());
+  EXPECT_EQ(disk.syncs(), syncs);
+}
+
+TEST_F(WriteBacklogTest, OnAFullDiskDiscardsOfABatchAreWrittenUnlessMoreOfItWaits) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker steps(1), other(3);
+  fill(writes_of(steps.end_jobs({0, 1})));
+  Writes writes = writes_of(discard(1), discard(2), discard(3), other.end_jobs({0, 1}));
+  backlog.write_deletions(writes);
+  EXPECT_THAT(batches_of(writes), ElementsAre(1, 3, 3));
+}
+
+TEST_F(WriteBacklogTest, ADeletionThatFailsIsNotOnlyAFullDisk) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker steps(1);
+  fill(writes_of(steps.end_jobs({0, 1})));
+  disk.fail_next_sync();
+  Writes writes = writes_of(ForgetBatch{1});
+  EXPECT_EQ(backlog.write_deletions(writes), 0U);
+  EXPECT_FALSE(backlog.is_full()) << "the next attempt reopens the engine";
+  EXPECT_THAT(batches_of(writes), ElementsAre(1));
+  EXPECT_EQ(backlog.size(), 1U);
+}
+
+TEST_F(WriteBacklogTest, TheLastWritesUseTheReserve) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker steps(1);
+  fill(writes_of(steps.end_jobs({0, 1})));
+  backlog.write_with_reserve();
+  EXPECT_FALSE(backlog.empty()) << "there is none";
+  disk.reserve = 1000;
+  backlog.write_with_reserve();
+  EXPECT_TRUE(backlog.empty());
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -212,6 +212,7 @@ class Lane {
   // The pool's workers count for themselves.
   DurationHistogram external_wait;
 
+  // There may be more to claim.
   void wake() {
     tell_of_wait();
     if (!remote_wanted_.load()) {
@@ -224,6 +225,11 @@ class Lane {
   }
 
  private:
+  friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
+
+  // ---- What executors and their owners are told ----
+
+  // Of a wait that ends before all others, if one has begun: on_wait().
   void tell_of_wait() {
     if (ring_.has_new_wait() && wait_) [[unlikely]]
       wait_();
@@ -233,15 +239,15 @@ class Lane {
     // [lane-remote] acquire: as in set_remote().
     if (RemoteExecutors* const remote = remote_.load(std::memory_order_acquire)) remote->lane_has_stops();
   }
-  friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
-
+  // The half of wake() for remote executors.
   void wake_remote() {
     if (!remote_wanted_.load() || !ring_.hints().has_remote_work()) return;
     // [lane-remote] acquire: as in set_remote().
     if (RemoteExecutors* const remote = remote_.load(std::memory_order_acquire)) remote->lane_has_work();
   }
 
-  // As the ring's calls of these names.
+  // ---- Turns: as the ring's calls of these names ----
+
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter, std::uint64_t max_jobs,
                                  const GateSet* gates) {
     std::optional<Claim> claim = ring_.try_claim(now, filter, max_jobs, gates);
@@ -272,7 +278,11 @@ class Lane {
   std::optional<Claim> settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
                               ClaimFilter filter, const GateSet* gates);
 
+  // ---- Batches ----
+
+  // The batch enters the ring, without jobs.
   void attach(const std::shared_ptr<Batch>& batch);
+  // Puts jobs that run again into the ring, which the batch may have left. `more` as in queue_again().
   void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
                 std::size_t more = 0);
 

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/base/index_ranges.h"
+
 namespace locksley {
 
 ResultWriter::ResultWriter()
@@ -44,12 +46,7 @@ std::vector<IndexRange> ResultWriter::take_indexes(std::uint32_t ended) {
     const std::uint32_t from = std::max(burst.ended_before, published_ended_);
     const std::uint32_t to = i + 1 < bursts_.size() ? std::min(bursts_[i + 1].ended_before, ended) : ended;
     if (from >= to) continue;
-    const IndexRange range{burst.low + (from - burst.ended_before), burst.low + (to - burst.ended_before)};
-    if (!indexes.empty() && indexes.back().high == range.low) {
-      indexes.back().high = range.high;
-    } else {
-      indexes.push_back(range);
-    }
+    append_range(indexes, {burst.low + (from - burst.ended_before), burst.low + (to - burst.ended_before)});
   }
   if (!bursts_.empty()) bursts_.erase(bursts_.begin(), bursts_.end() - 1);
   return indexes;

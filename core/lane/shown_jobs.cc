@@ -8,7 +8,7 @@ namespace locksley {
 
 ShownJob* ShownJobs::locate(const Batch& batch, std::uint64_t index) const {
   for (ShownJob* const each : all_) {
-    if (each->batch_ == &batch && each->job_ == index) return each;
+    if (each->batch_ == &batch && each->index_ == index) return each;
   }
   return nullptr;
 }
@@ -77,14 +77,13 @@ ShownJob::~ShownJob() {
 void ShownJob::begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, Nanoseconds since,
                      std::string_view worker, bool has_line_notes) {
   is_begun_ = true;
-  index_ = index;
   note_saved_ = {};
   has_unsaved_note_ = false;
   has_said_ = false;
   const MutexLock lock(all_.mutex_);
   forget();
   batch_ = &batch;
-  job_ = index;
+  index_ = index;
   attempt_ = attempt;
   since_ = since;
   worker_ = worker;
@@ -96,7 +95,7 @@ void ShownJob::begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, N
 void ShownJob::forget() {
   if (batch_ == nullptr) return;
   Batch* const batch = std::exchange(batch_, nullptr);
-  all_.tell(*batch, job_);
+  all_.tell(*batch, index_);
   progress_.reset();
   exit_status_.reset();
   if (ResultAccount* const account = batch->options().results; account != nullptr && !note_.empty()) {
@@ -159,13 +158,13 @@ void ShownJob::add_log(std::string_view bytes) {
   has_said_ = true;
   const MutexLock lock(all_.mutex_);
   log_.add(bytes, all_.budget_.get(), batch_->options().results);
-  all_.tell(*batch_, job_);
+  all_.tell(*batch_, index_);
 }
 
 ShownJobs::View ShownJobs::view_of(const ShownJob& job, std::size_t note_bytes) {
   const bool has_line_note = job.note_.empty() && job.has_line_notes_;
   return {.batch = job.batch_->shared_from_this(),
-          .index = job.job_,
+          .index = job.index_,
           .attempt = job.attempt_,
           .since = job.since_,
           .has_ended = job.has_ended_,

@@ -140,14 +140,13 @@ class ShownJob {
   // The executor's thread.
   bool is_begun_ = false;
   bool has_said_ = false;
-  std::uint64_t index_ = 0;
   Nanoseconds note_saved_{};  // when the batch got the last one
   bool has_unsaved_note_ = false;
 
   // Guarded by all_.mutex_. The executor's thread alone changes them, and so may read them without it.
   std::size_t place_ = 0;   // in ShownJobs::all_
   Batch* batch_ = nullptr;  // null: no job runs
-  std::uint64_t job_ = 0;
+  std::uint64_t index_ = 0;
   std::uint32_t attempt_ = 1;
   Nanoseconds since_{};
   std::string_view worker_;

@@ -1,3 +1,4 @@
+// An assertion that is always on.
 #pragma once
 
 #include <cstdio>

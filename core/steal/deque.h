@@ -1,3 +1,4 @@
+// A worker's deque of sub-jobs: the owner works at the bottom, thieves take from the top.
 #pragma once
 
 #include <bit>

@@ -1,3 +1,4 @@
+// The deque with a mutex, for comparison.
 #pragma once
 
 #include <cstddef>

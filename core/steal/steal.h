@@ -1,3 +1,4 @@
+// What one attempt to steal has come to.
 #pragma once
 
 namespace locksley {

@@ -1,3 +1,4 @@
+// What is left of a claim or of a loop: the owner takes bursts from its low end, thieves take the upper half.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// How long a thread keeps looking for work before it sleeps.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Two words that are swapped as one.
 #pragma once
 
 #include <atomic>

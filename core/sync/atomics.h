@@ -1,3 +1,4 @@
+// The atomics of which the lock-free containers are made, and the size of a cache line.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Where one thread waits for its token: a futex.
 #pragma once
 
 #include <atomic>

@@ -365,11 +365,12 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::int64_t submitted_at_ LOCKSLEY_GUARDED_BY(mutex_);
   std::int64_t started_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::int64_t finished_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // that have joined, and not left
   ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
   // Jobs that are being queued again are still counted as failed in ended_.
   FailedJobs failed_ LOCKSLEY_GUARDED_BY(mutex_);
   bool was_over_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // when the requeue began, if one has begun
+  // As in BatchStatus, but without a requeue that has begun.
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried

@@ -20,25 +20,29 @@ namespace locksley {
 // ranges, and it pauses between them. Nothing fails.
 class Batch::Failures {
  public:
-  // The jobs that have failed for good, ascending. If these are very many ranges, or if the batch
-  // lacks_list(), one range that has them all: sorting them would take milliseconds.
+  // ---- Which jobs these are ----
+
+  // Ascending, with those that are being queued again. If these are very many ranges, or if the batch lacks_list(), one
+  // range that has them all: sorting them would take milliseconds.
   std::vector<IndexRange> jobs() const;
   // Whether the job has failed for good. None if the list of failed jobs is not loaded, or is too
   // long to search.
   std::optional<bool> has(std::uint64_t index) const;
+
+  // ---- A list that was left out ----
+
   // Whether the batch was restored without the list of its failed jobs (BatchHistory::failed_unread). Then
-  // begin_requeue() queues no job before set_list() has brought the list: disjoint ranges in
-  // any order, and the number of their jobs. It returns false, without effect, if another number of
-  // jobs has failed, or if the list is there already.
+  // begin_requeue() queues no job before set_list() has brought the list.
   bool lacks_list() const;
+  // Disjoint ranges in any order, and the number of their jobs. False, without effect: another number of jobs has failed,
+  // or the list is there already.
   bool set_list(std::shared_ptr<const std::vector<IndexRange>> ranges, std::uint64_t jobs);
 
-  // All failed jobs are queued again, in two halves. begin_requeue() returns how many there are, in
-  // how many ranges; its time does not grow with their number. A batch that was over no longer is,
-  // at least until requeue() has been called. Returns 0 jobs if none has failed, the batch
-  // lacks_list() or was cancelled, or another requeue has begun. requeue() queues the jobs,
-  // records that, and returns them, ascending: the caller puts them into the ring, which the batch
-  // may have left. It holds the mutex for short times only. One thread at a time.
+  // ---- Failed jobs are queued again, in two halves. One thread at a time ----
+
+  // The first half, of all failed jobs: from now on they count as queued, and a batch that was over no longer is. Returns how
+  // many there are, in how many ranges; its time does not grow with their number. Returns 0 jobs, and does nothing, if
+  // none has failed, the batch lacks_list() or was cancelled, or another requeue has begun.
   struct Requeue {
     std::uint64_t jobs = 0;
     std::size_t ranges = 0;
@@ -47,6 +51,8 @@ class Batch::Failures {
   // The same for some of the failed jobs, ascending and disjoint. Needs: check_requeue() allows it, and no other thread
   // begins a requeue. O(ranges of failed jobs).
   Requeue begin_requeue(std::span<const IndexRange> some);
+  // The second half: records that the jobs are queued, and returns them, ascending. The caller puts them into the ring, which
+  // the batch may have left. Holds the mutex for short times only. None if no requeue has begun.
   std::vector<IndexRange> requeue();
   // Whether begin_requeue() can queue these jobs again.
   struct RequeueCheck {
@@ -63,6 +69,7 @@ class Batch::Failures {
   friend class Batch;
   explicit Failures(Batch& batch) : batch_(batch) {}
 
+  // Whether begin_requeue() does anything.
   bool may_requeue() const LOCKSLEY_REQUIRES(batch_.mutex_);
   // A requeue has begun, so the batch is not over any more. Returns what begin_requeue() does.
   Requeue reopen() LOCKSLEY_REQUIRES(batch_.mutex_);

@@ -98,6 +98,7 @@ class ExternalExecutor {
   void end_turn();
 
  private:
+  // Fetches the payloads of at most `most` jobs. None if that of the first cannot be read: that job has ended then.
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // The oldest job that has started and not ended runs since then.
   void show(Nanoseconds since);
@@ -111,7 +112,7 @@ class ExternalExecutor {
   std::string_view worker_;
   bool has_line_notes_ = false;
   ShownJob running_;
-  std::string facts_;
+  std::string facts_;  // encoded, of the job that ends
   // After allow_any_order(): the jobs of the turn that have not ended, those that run, and those
   // that have ended since publish().
   bool in_any_order_ = false;
@@ -127,8 +128,8 @@ class ExternalExecutor {
   std::uint64_t fetched_ = 0;
   std::uint64_t started_ = 0;
   std::uint64_t ended_ = 0;
-  std::vector<std::string_view> payloads_;
-  std::string scratch_;
+  std::vector<std::string_view> payloads_;  // of the turn's first jobs
+  std::string scratch_;                     // of PayloadSource::fetch()
 };
 
 }  // namespace locksley

@@ -82,7 +82,9 @@ class JobLog {
     char bytes[LogBudget::kBlockBytes];
   };
   std::uint64_t begin() const { return end_ - size_; }
+  // Makes room for more bytes: a block more, or its own oldest one. False: there is neither.
   bool grow();
+  // Gives the oldest block back, with its bytes.
   void drop_oldest();
 
   std::vector<std::unique_ptr<Block>> blocks_;

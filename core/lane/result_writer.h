@@ -167,7 +167,7 @@ class ResultWriter {
   std::size_t capacity_;
   Keep keep_ = Keep::kAll;
   std::size_t allowed_output_ = kLargestOutput;  // BatchOptions::max_output_bytes, if it is less
-  bool journaled_ = false;
+  bool journaled_ = false;  // the batch has a journal: bursts_ says which jobs have ended
 
   // The executor's thread alone.
   std::size_t row_ = 0;     // where the next row begins

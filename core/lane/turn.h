@@ -141,7 +141,7 @@ class Turn {
   // The executor's thread only.
   Batch* batch_ = nullptr;  // null: no turn
   Step step_ = Step::kNone;
-  bool ends_jobs_ = false;
+  bool ends_jobs_ = false;  // and passes their results to the writer
   bool has_ended_well_ = false;
   bool has_broken_ = false;
   IndexRange left_;

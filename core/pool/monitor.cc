@@ -57,8 +57,6 @@ void Monitor::park(std::optional<Nanoseconds> timeout) {
   timeout ? (void)parker_.park_for(*timeout) : parker_.park();
 }
 
-// Whether any worker has marked itself. Publishes for those that have not moved since the last
-// check.
 bool Monitor::check_workers(std::vector<std::uint64_t>& last_bursts) {
   bool any = false;
   for (std::uint32_t i = 0, count = pool_.made_.load(); i < count; ++i) {

@@ -58,6 +58,7 @@ class Monitor {
   static constexpr unsigned kQuietPeriodsBeforeSleep = 10;
 
   void run();
+  // Whether any worker has marked itself. Publishes for those that have not moved since the last check.
   bool check_workers(std::vector<std::uint64_t>& last_bursts);
   // Ends the lane's waits, if they have changed or if the first has ended.
   void check_waits();

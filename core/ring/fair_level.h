@@ -329,9 +329,9 @@ class FairLevel {
   Heap lengthy_;
   VirtualTime offset_ = 0;  // key + offset = time of the clock
   std::uint64_t shifts_ = 0;
-  std::uint64_t active_weight_ = 0;
-  VirtualTime excess_ = 0;
-  VirtualTime set_back_by_ = 0;  // the last set_back()
+  std::uint64_t active_weight_ = 0;  // change_weight()
+  VirtualTime excess_ = 0;           // note_excess(), and not forgiven yet
+  VirtualTime set_back_by_ = 0;      // the last set_back()
 };
 
 }  // namespace locksley
